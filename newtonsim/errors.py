@@ -1,0 +1,33 @@
+"""Exception types that callers can act on."""
+
+
+class NewtonsimError(ValueError):
+    """Base class of errors about user input."""
+
+
+class ModelError(NewtonsimError):
+    """The scene description is inconsistent; the message names the element by key."""
+
+
+class ImportFileError(NewtonsimError):
+    """A robot file cannot be read; the message names file, line and element.
+
+    Attributes:
+        path: The file, or None for text without a file.
+        line: Line number in the file, starting at 1, or None.
+        element: Name of the XML element, or None.
+    """
+
+    def __init__(self, message: str, path: str | None = None, line: int | None = None, element: str | None = None):
+        where = ":".join(str(part) for part in (path, line) if part is not None)
+        what = f"<{element}>: " if element else ""
+        super().__init__(f"{where}: {what}{message}" if where else f"{what}{message}")
+        self.path, self.line, self.element = path, line, element
+
+
+class NotDifferentiableError(RuntimeError):
+    """A gradient was asked of something that has none."""
+
+
+class UnsupportedElementWarning(UserWarning):
+    """Something in a robot file was read but is not modelled."""
