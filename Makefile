@@ -1,0 +1,43 @@
+# Needs only make and Python 3.11 or later; everything else goes into .venv.
+#   make demo   install, and let 1024 quadrupeds settle on the ground
+#   make test   install with the test extra, lint, run all tests
+#   make clean  remove .venv and what builds leave behind
+# Another interpreter: make demo PYTHON=/path/to/python3.12
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTHON ?=
+
+.PHONY: demo test clean
+.DEFAULT_GOAL := demo
+
+# A wheel built over an old build/ would contain modules that the tree no longer has.
+demo: $(BIN)/python
+	rm -rf build $(VENV)/test-installed
+	@echo "installing newtonsim into $(VENV) ..."
+	$(PIP) .
+	$(BIN)/newtonsim run
+
+test: $(VENV)/test-installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pytest -n 2
+
+$(VENV)/test-installed: $(BIN)/python pyproject.toml
+	@echo "installing newtonsim[test] into $(VENV) ..."
+	$(PIP) --editable '.[test]'
+	touch $@
+
+$(BIN)/python:
+	@for python in $(PYTHON) python3.14 python3.13 python3.12 python3.11 python3 python; do \
+	    "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	    echo "creating $(VENV) with $$("$$python" --version) ($$python)"; \
+	    "$$python" -m venv $(VENV) && exit 0 || { rm -rf $(VENV); exit 1; }; \
+	done; \
+	echo "newtonsim needs Python 3.11 or later with the venv module; none was found." >&2; \
+	echo "Name one with: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; \
+	exit 1
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
