@@ -30,7 +30,7 @@ $(VENV)/test-installed: $(BIN)/python pyproject.toml
 	touch $@
 
 $(BIN)/python:
-	@for python in $(PYTHON) python3.14 python3.13 python3.12 python3.11 python3 python; do \
+	@for python in $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3 python); do \
 	    "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
 	    echo "creating $(VENV) with $$("$$python" --version) ($$python)"; \
 	    "$$python" -m venv $(VENV) && exit 0 || { rm -rf $(VENV); exit 1; }; \

@@ -1,0 +1,25 @@
+"""`import newtonsim` is light: heavy libraries load where they are used, Warp starts at the first array."""
+
+import subprocess
+import sys
+
+HEAVY = ("pxr", "trimesh", "scipy", "torch", "jax", "matplotlib", "networkx", "mujoco", "tqdm")
+
+
+def run(code: str, *arguments: str) -> str:
+    result = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout + result.stderr
+
+
+def test_no_heavy_library():
+    code = "import sys, newtonsim; print(*(n for n in sys.argv[1:] if n in sys.modules))"
+    assert run(code, *HEAVY).split() == []
+
+
+def test_warp_is_not_started():
+    # Warp announces itself when it starts; the second run shows that this test would see it.
+    assert run("import newtonsim") == ""
+    assert "initialized" in run("import newtonsim, warp; warp.init()")

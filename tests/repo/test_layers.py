@@ -1,0 +1,83 @@
+"""Imports point downwards only, are absolute, and use installed names."""
+
+import ast
+import pathlib
+import sys
+
+import pytest
+from rooms import ROOMS, ROOT, module_name, source_files
+
+# Layer -> layers it may import. "core" is newtonsim/ without the command line and the doors to importers.
+ALLOWED = {
+    "kernels": {"kernels"},
+    "core": {"core", "kernels"},
+    "solvers": {"core", "kernels", "solvers"},
+    "importers": {"core", "importers"},
+    "render": {"core", "kernels", "render"},
+    "doors": {"core", "kernels", "doors", "importers", "render", "solvers"},
+    "examples": {"core", "examples", "importers", "solvers", "render", "doors"},
+    "cli": {"core", "examples", "importers", "solvers", "render", "doors", "cli"},
+}
+BARE = set(ROOMS) - {"newtonsim"}
+
+
+def layer(module: str) -> str:
+    """Return the layer of a module of newtonsim."""
+    room = module.split(".")[1] if "." in module else ""
+    if room in BARE:
+        return room
+    if room == "__main__" or room.startswith("cli"):
+        return "cli"
+    return "doors" if room == "utils" else "core"
+
+
+def imported_modules(tree: ast.Module) -> list[str]:
+    """Return the dotted names a file imports; relative imports keep their leading dots."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            # `from newtonsim import solvers` imports newtonsim.solvers.
+            names += [f"{base}.{alias.name}" if base == "newtonsim" else base for alias in node.names]
+    return names
+
+
+def problems(module: str, tree: ast.Module) -> list[str]:
+    """Return what is wrong with the imports of a module."""
+    own, found = layer(module), []
+    for name in imported_modules(tree):
+        top = name.split(".")[0]
+        if name.startswith("."):
+            found.append(f"relative import {name}")
+        elif top in BARE:
+            found.append(f"bare import {name}")
+        elif top == "newtonsim":
+            if layer(name) not in ALLOWED[own]:
+                found.append(f"{own} imports {name}")
+        elif own == "kernels" and top not in {"warp", "numpy"} and top not in sys.stdlib_module_names:
+            found.append(f"kernels imports {name}")
+    return found
+
+
+@pytest.mark.parametrize("path", source_files(), ids=str)
+def test_imports_point_downwards(path: pathlib.Path):
+    assert problems(module_name(path), ast.parse((ROOT / path).read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("newtonsim.kernels.crba", "from newtonsim.model import Model"),
+        ("newtonsim.kernels.crba", "import scipy"),
+        ("newtonsim.model", "from newtonsim import solvers"),
+        ("newtonsim.model", "from newtonsim.cli import main"),
+        ("newtonsim.importers.urdf.parse", "import newtonsim.kernels.crba"),
+        ("newtonsim.render.usd", "from newtonsim.solvers import FeatherstoneSolver"),
+        ("newtonsim.solvers.xpbd", "import kernels"),
+        ("newtonsim.builder", "from . import worlds"),
+    ],
+)
+def test_the_check_refuses(module: str, line: str):
+    assert problems(module, ast.parse(line))
