@@ -1,0 +1,109 @@
+"""Bodies in free flight: parabolas, and rotation without torque."""
+
+import numpy as np
+import pytest
+import warp as wp
+from physics.scenes import GRAVITY, Run, diagonal_inertia, rotation_matrices, z_up
+
+from newtonsim import dynamics
+from newtonsim.enums import JointType
+from newtonsim.testing import random_coordinates, random_model
+
+ENERGY_DRIFT_PER_SECOND = 1.0e-3
+MOMENTUM_DRIFT_PER_SECOND = 1.0e-3
+
+
+@pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0])
+def test_free_fall_follows_the_parabola(device: str, dt: float):
+    builder = z_up()
+    for _ in range(3):
+        builder.add_body(mass=2.0, com=wp.vec3(0.1, -0.2, 0.05), I_m=diagonal_inertia(0.1, 0.2, 0.25))
+    qd = np.array([[0, 0, 0, 0, 0, 0], [0, 0, 0, 1.0, 2.0, 3.0], [3.0, -1.0, 2.0, 0.5, 0.0, 4.0]])
+    run = Run(builder.finalize(device), dt).start(joint_qd=qd)
+    com = np.array([0.1, -0.2, 0.05])
+    seconds = 1.0
+    run.run_for(seconds)
+    poses = run.body_q.astype(np.float64)
+    position = poses[:, :3] + rotation_matrices(poses[:, 3:]) @ com
+    gravity = np.array([0.0, 0.0, -GRAVITY])
+    expected = com + qd[:, 3:] * seconds + 0.5 * gravity * seconds**2
+    # A first-order step is off by half a step of velocity change.
+    np.testing.assert_allclose(position, expected, rtol=0.0, atol=0.5 * GRAVITY * seconds * dt + 1.0e-4)
+    np.testing.assert_allclose(run.body_qd[:, 3:], qd[:, 3:] + gravity * seconds, rtol=1.0e-5, atol=1.0e-4)
+
+
+def test_center_of_mass_of_a_mechanism_follows_the_parabola(device: str):
+    """Joint forces, springs between its parts and spin do not move the centre of mass of a flying tree."""
+    types = [t for t in JointType if t not in (JointType.FREE, JointType.DISTANCE)]
+    builder = random_model(21, base=JointType.FREE, joint_types=types, up_vector=(0.0, 0.0, 1.0))
+    builder.joint_damping = [0.0] * 6 + [0.2] * (len(builder.joint_qd) - 6)
+    model = builder.finalize(device)
+    dt, seconds = 1.0 / 480.0, 0.5
+    run = Run(model, dt).start(*random_coordinates(model, 0))
+    joint_f = np.random.default_rng(0).normal(size=model.joint_dof_count)
+    joint_f[:6] = 0.0
+    run.control.joint_f.assign(joint_f.astype(np.float32))
+
+    def motion() -> tuple[np.ndarray, np.ndarray]:
+        masses = model.body_mass.numpy()
+        return dynamics.center_of_mass(model, run.state).numpy()[0], masses @ run.body_qd[
+            :, 3:
+        ] / masses.sum()
+
+    position, velocity = motion()
+    run.run_for(seconds)
+    position_after, velocity_after = motion()
+    gravity = np.array([0.0, 0.0, -GRAVITY])
+    np.testing.assert_allclose(velocity_after, velocity + gravity * seconds, rtol=0.0, atol=5.0e-3)
+    expected = position + velocity * seconds + 0.5 * gravity * seconds**2
+    np.testing.assert_allclose(position_after, expected, rtol=0.0, atol=0.5 * GRAVITY * seconds * dt + 2.0e-3)
+
+
+MOMENTS = np.array([1.0, 2.0, 3.0])
+SPINS = np.array([[2.0, 0.02, 0.0], [0.02, 2.0, 0.02], [1.0, -1.5, 0.7]])
+"""Near the small axis, near the unstable middle axis (it tumbles), and anywhere."""
+
+
+def tumbling(device: str, dt: float) -> Run:
+    builder = z_up(gravity=0.0)
+    for _ in SPINS:
+        builder.add_body(mass=1.0, I_m=diagonal_inertia(*MOMENTS))
+    return Run(builder.finalize(device), dt).start(joint_qd=np.hstack([SPINS, np.zeros((3, 3))]))
+
+
+def invariants(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """Energy (n,) and angular momentum in world axes (n, 3) in float64."""
+    R = rotation_matrices(run.body_q[:, 3:])
+    omega = np.einsum("nji,nj->ni", R, run.body_qd[:, :3].astype(np.float64))
+    return 0.5 * (MOMENTS * omega**2).sum(axis=1), np.einsum("nij,nj->ni", R, MOMENTS * omega)
+
+
+@pytest.mark.parametrize("dt", [1.0 / 240.0, 1.0 / 1000.0])
+def test_rotation_without_torque_keeps_energy_and_momentum(device: str, dt: float):
+    run = tumbling(device, dt)
+    energy, momentum = invariants(run)
+    seconds = 10.0
+    run.run_for(seconds)
+    energy_after, momentum_after = invariants(run)
+    energy_drift = np.abs(energy_after / energy - 1.0).max() / seconds
+    size = np.linalg.norm(momentum, axis=1)
+    momentum_drift = (np.linalg.norm(momentum_after - momentum, axis=1) / size).max() / seconds
+    print(f"dt {dt:.5f}: drift per second: energy {energy_drift:.2e}, angular momentum {momentum_drift:.2e}")
+    assert energy_drift < ENERGY_DRIFT_PER_SECOND
+    assert momentum_drift < MOMENTUM_DRIFT_PER_SECOND
+
+
+def test_rotation_without_torque_solves_eulers_equations(device: str):
+    """The tumbling itself, not only its invariants: I dω/dt = Iω × ω, solved to 1e-10 by scipy."""
+    from scipy.integrate import solve_ivp
+
+    run = tumbling(device, 1.0 / 1000.0)
+    seconds = 3.0
+    run.run_for(seconds)
+    R = rotation_matrices(run.body_q[:, 3:])
+    omega = np.einsum("nji,nj->ni", R, run.body_qd[:, :3].astype(np.float64))
+    for start, end in zip(SPINS, omega):
+        truth = solve_ivp(
+            lambda _, w: np.cross(MOMENTS * w, w) / MOMENTS, (0.0, seconds), start, rtol=1e-10, atol=1e-12
+        )
+        np.testing.assert_allclose(end, truth.y[:, -1], rtol=0.0, atol=2.0e-2)
