@@ -1,0 +1,202 @@
+"""Joint coordinates from body poses and velocities.
+
+Three successive rotations about arbitrary axes are split by the generalised Euler-angle formula of Piovan
+and Bullo, "On coordinate-free rotation decomposition: Euler angles about arbitrary axes", 2012.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.forward_kinematics import is_floating
+from newtonsim.kernels.views import JOINT_BALL, JointView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+PARALLEL = wp.constant(1.0e-6)
+
+
+@wp.func
+def wrap_angle(x: float) -> float:
+    """x shifted into [-π, π]."""
+    return x - 2.0 * wp.pi * wp.floor((x + wp.pi) / (2.0 * wp.pi))
+
+
+@wp.func
+def twist_angle(q: wp.quat, axis: wp.vec3) -> float:
+    """Rotation of q about axis [rad], in [-π, π]."""
+    return wrap_angle(2.0 * wp.atan2(wp.dot(wp.vec3(q[0], q[1], q[2]), axis), q[3]))
+
+
+@wp.func
+def angle_between(axis: wp.vec3, a: wp.vec3, b: wp.vec3) -> float:
+    """Angle about axis that turns the projection of a into that of b; zero if they lie on the axis."""
+    u = a - wp.dot(a, axis) * axis
+    v = b - wp.dot(b, axis) * axis
+    angle = float(0.0)
+    if wp.length_sq(u) > PARALLEL and wp.length_sq(v) > PARALLEL:
+        angle = wp.atan2(wp.dot(axis, wp.cross(u, v)), wp.dot(u, v))
+    return angle
+
+
+@wp.func
+def finish_angles(q: wp.quat, a0: wp.vec3, a1: wp.vec3, a2: wp.vec3, second: float) -> wp.vec3:
+    """First and third angle for a given second one."""
+    turned = wp.quat_from_axis_angle(a1, second)
+    first = angle_between(a0, wp.quat_rotate(turned, a2), wp.quat_rotate(q, a2))
+    rest = wp.quat_inverse(wp.quat_from_axis_angle(a0, first) * turned) * q
+    return wp.vec3(wrap_angle(first), wrap_angle(second), twist_angle(rest, a2))
+
+
+@wp.func
+def split_rotation(q: wp.quat, n: int, a0: wp.vec3, a1: wp.vec3, a2: wp.vec3) -> wp.vec3:
+    """Angles about up to three successive axes; of two solutions the one with the smaller angles."""
+    angles = wp.vec3(0.0, 0.0, 0.0)
+    if n == 1:
+        angles = wp.vec3(twist_angle(q, a0), 0.0, 0.0)
+    elif n == 2:
+        first = angle_between(a0, a1, wp.quat_rotate(q, a1))
+        rest = wp.quat_inverse(wp.quat_from_axis_angle(a0, first)) * q
+        angles = wp.vec3(first, twist_angle(rest, a1), 0.0)
+    elif n == 3:
+        constant = wp.dot(a0, a1) * wp.dot(a1, a2)
+        cosine = wp.dot(a0, a2) - constant
+        sine = wp.dot(a0, wp.cross(a1, a2))
+        size = wp.sqrt(cosine * cosine + sine * sine)
+        middle = float(0.0)
+        half = float(0.0)
+        if size > PARALLEL:
+            middle = wp.atan2(sine, cosine)
+            half = wp.acos(wp.clamp((wp.dot(a0, wp.quat_rotate(q, a2)) - constant) / size, -1.0, 1.0))
+        plus = finish_angles(q, a0, a1, a2, middle + half)
+        minus = finish_angles(q, a0, a1, a2, middle - half)
+        angles = plus
+        if wp.length_sq(minus) < wp.length_sq(plus):
+            angles = minus
+    return angles
+
+
+@wp.func
+def components(n: int, c0: wp.vec3, c1: wp.vec3, c2: wp.vec3, v: wp.vec3) -> wp.vec3:
+    """Least-squares coefficients of v in the first n of three directions."""
+    e1 = c1
+    e2 = c2
+    g11 = float(0.0)
+    g22 = float(0.0)
+    if n < 2:
+        e1 = wp.vec3(0.0, 0.0, 0.0)
+        g11 = 1.0
+    if n < 3:
+        e2 = wp.vec3(0.0, 0.0, 0.0)
+        g22 = 1.0
+    g01 = wp.dot(c0, e1)
+    g02 = wp.dot(c0, e2)
+    g12 = wp.dot(e1, e2)
+    gram = wp.mat33(wp.dot(c0, c0), g01, g02, g01, wp.dot(e1, e1) + g11, g12, g02, g12, wp.dot(e2, e2) + g22)
+    return wp.inverse(gram) * wp.vec3(wp.dot(c0, v), wp.dot(e1, v), wp.dot(e2, v))
+
+
+@wp.func
+def axis_of(joint: JointView, j: int, k: int, n: int) -> wp.vec3:
+    """Axis k of joint j, or a harmless direction if the joint has fewer."""
+    axis = wp.vec3(1.0, 0.0, 0.0)
+    if k < n:
+        axis = joint.axis[joint.axis_start[j] + k]
+    return axis
+
+
+@wp.func
+def read_axes(
+    j: int,
+    joint: JointView,
+    pose: wp.transform,
+    w: wp.vec3,
+    v: wp.vec3,
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+):
+    """Coordinates and rates of a joint made of axes; motion relative to the parent in its joint frame."""
+    lin = joint.axis_dim[j, 0]
+    ang = joint.axis_dim[j, 1]
+    i = joint.q_start[j]
+    d = joint.qd_start[j]
+    if lin > 0:
+        a0 = axis_of(joint, j, 0, lin)
+        a1 = axis_of(joint, j, 1, lin)
+        a2 = axis_of(joint, j, 2, lin)
+        x = components(lin, a0, a1, a2, wp.transform_get_translation(pose))
+        rate = components(lin, a0, a1, a2, v)
+        for k in range(lin):
+            q[i + k] = x[k]
+            qd[d + k] = rate[k]
+    if ang > 0:
+        b0 = axis_of(joint, j, lin, lin + ang)
+        b1 = axis_of(joint, j, lin + 1, lin + ang)
+        b2 = axis_of(joint, j, lin + 2, lin + ang)
+        angles = split_rotation(wp.transform_get_rotation(pose), ang, b0, b1, b2)
+        r0 = wp.quat_from_axis_angle(b0, angles[0])
+        r1 = r0 * wp.quat_from_axis_angle(b1, angles[1])
+        turn = components(ang, b0, wp.quat_rotate(r0, b1), wp.quat_rotate(r1, b2), w)
+        for k in range(ang):
+            q[i + lin + k] = angles[k]
+            qd[d + lin + k] = turn[k]
+
+
+@wp.kernel
+def read_joints(
+    joint: JointView,
+    body_com: wp.array(dtype=wp.vec3),
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+):
+    """One thread per joint: its coordinates and velocities."""
+    j = wp.tid()
+    parent = joint.parent[j]
+    child = joint.child[j]
+    anchor = joint.X_p[j]
+    end = body_q[child] * joint.X_c[j]
+    com = wp.transform_point(body_q[child], body_com[child])
+    # the point whose velocity counts: the centre of mass of floating bodies, else the joint's anchor
+    x = wp.transform_get_translation(end)
+    floating = is_floating(joint.type[j])
+    if floating:
+        x = com
+    w = wp.spatial_top(body_qd[child])
+    v = wp.spatial_bottom(body_qd[child]) + wp.cross(w, x - com)
+    if parent >= 0:
+        anchor = body_q[parent] * anchor
+        parent_w = wp.spatial_top(body_qd[parent])
+        parent_com = wp.transform_point(body_q[parent], body_com[parent])
+        v -= wp.spatial_bottom(body_qd[parent]) + wp.cross(parent_w, x - parent_com)
+        w -= parent_w
+    pose = wp.transform_inverse(anchor) * end
+    if parent >= 0 or not floating:
+        w = wp.quat_rotate_inv(wp.transform_get_rotation(anchor), w)
+        v = wp.quat_rotate_inv(wp.transform_get_rotation(anchor), v)
+    i = joint.q_start[j]
+    d = joint.qd_start[j]
+    p = wp.transform_get_translation(pose)
+    o = wp.transform_get_rotation(pose)
+    if floating:
+        for k in range(3):
+            q[i + k] = p[k]
+            qd[d + k] = w[k]
+            qd[d + 3 + k] = v[k]
+        for k in range(4):
+            q[i + 3 + k] = o[k]
+    elif joint.type[j] == JOINT_BALL:
+        for k in range(3):
+            qd[d + k] = w[k]
+        for k in range(4):
+            q[i + k] = o[k]
+    else:
+        read_axes(j, joint, pose, w, v, q, qd)
+
+
+@wp.kernel
+def spread_mask(
+    tree_articulation: wp.array(dtype=int), mask: wp.array(dtype=bool), tree_mask: wp.array(dtype=bool)
+):
+    """One thread per tree: the mask of its articulation."""
+    t = wp.tid()
+    tree_mask[t] = mask[tree_articulation[t]]

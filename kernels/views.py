@@ -1,0 +1,87 @@
+"""Structs of arrays that kernels take instead of long argument lists.
+
+Lengths: T trees, J joints, A joint axes, D degrees of freedom, B bodies, C coordinates,
+N non-zero entries of the joint-space inertia (the sum of the depths of all degrees of freedom).
+"""
+
+import warp as wp
+
+JOINT_BALL = wp.constant(2)
+JOINT_FIXED = wp.constant(3)
+JOINT_FREE = wp.constant(4)
+JOINT_DISTANCE = wp.constant(7)
+
+
+@wp.struct
+class TreeView:
+    """Topology of the kinematic trees; integers only.
+
+    The row of degree of freedom d lists d's ancestors from the root down to d itself:
+    `row_dof[dof_row[d] + k]`, k = 0 .. dof_depth[d]. The joint-space inertia uses the same layout.
+    """
+
+    joint_start: wp.array(dtype=int)  # (T + 1)
+    joint: wp.array(dtype=int)  # (J) joint indices, parents before children
+    dof_start: wp.array(dtype=int)  # (T + 1)
+    dof: wp.array(dtype=int)  # (D) dof indices, parents before children
+    world: wp.array(dtype=int)  # (T)
+    dof_depth: wp.array(dtype=int)  # (D) number of ancestors
+    dof_row: wp.array(dtype=int)  # (D)
+    row_dof: wp.array(dtype=int)  # (N)
+    dof_body: wp.array(dtype=int)  # (D) body that the dof moves
+    dof_axis: wp.array(dtype=int)  # (D) joint axis, or -1
+    dof_coord: wp.array(dtype=int)  # (D) coordinate of an axis dof, or -1
+    dof_world: wp.array(dtype=int)  # (D)
+    body_tree: wp.array(dtype=int)  # (B) or -1
+    body_leaf: wp.array(dtype=int)  # (B) last dof that moves the body, or -1
+
+
+@wp.struct
+class JointView:
+    """Joint definitions of a Model."""
+
+    type: wp.array(dtype=int)  # (J)
+    parent: wp.array(dtype=int)  # (J)
+    child: wp.array(dtype=int)  # (J)
+    q_start: wp.array(dtype=int)  # (J + 1)
+    qd_start: wp.array(dtype=int)  # (J + 1)
+    axis_start: wp.array(dtype=int)  # (J)
+    axis_dim: wp.array2d(dtype=int)  # (J, 2)
+    X_p: wp.array(dtype=wp.transform)  # (J)
+    X_c: wp.array(dtype=wp.transform)  # (J)
+    axis: wp.array(dtype=wp.vec3)  # (A)
+
+
+@wp.struct
+class BodyView:
+    """Inertial parameters of a Model's bodies."""
+
+    mass: wp.array(dtype=float)  # (B) [kg]
+    com: wp.array(dtype=wp.vec3)  # (B) [m] body frame
+    inertia: wp.array(dtype=wp.mat33)  # (B) [kg m²] about the COM, body axes
+
+
+@wp.struct
+class DriveView:
+    """Everything that makes a generalised force at a joint, besides the bias force."""
+
+    mode: wp.array(dtype=int)  # (A)
+    target_ke: wp.array(dtype=float)  # (A)
+    target_kd: wp.array(dtype=float)  # (A)
+    stiffness: wp.array(dtype=float)  # (A)
+    spring_ref: wp.array(dtype=float)  # (A)
+    effort_limit: wp.array(dtype=float)  # (A)
+    armature: wp.array(dtype=float)  # (D)
+    damping: wp.array(dtype=float)  # (D)
+
+
+@wp.struct
+class KinematicsView:
+    """Motion of one evaluation, all about the reference point `origin` of each tree, world axes."""
+
+    origin: wp.array(dtype=wp.vec3)  # (T) [m] world position of the reference point
+    dof_X: wp.array(dtype=wp.transform)  # (D) frame behind the dof, relative to origin
+    S: wp.array(dtype=wp.spatial_vector)  # (D) motion subspace
+    body_X: wp.array(dtype=wp.transform)  # (B) body frame, relative to origin
+    dof_V: wp.array(dtype=wp.spatial_vector)  # (D) spatial velocity behind the dof
+    body_V: wp.array(dtype=wp.spatial_vector)  # (B)

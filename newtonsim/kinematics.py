@@ -1,0 +1,87 @@
+"""Forward and inverse kinematics of a whole model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.errors import NewtonsimError
+from newtonsim.kernels import inverse_kinematics
+from newtonsim.workspace import Launcher, Motion, active_tape
+
+if TYPE_CHECKING:
+    from newtonsim.model import Model
+    from newtonsim.state import State
+
+
+def eval_fk(
+    model: Model,
+    joint_q: wp.array,
+    joint_qd: wp.array,
+    mask: wp.array | np.ndarray | None,
+    state: State,
+) -> None:
+    """Evaluate body poses and velocities from joint coordinates; differentiable.
+
+    Args:
+        model: The model.
+        joint_q: Joint coordinates, shape (joint_coord_count,).
+        joint_qd: Joint velocities, shape (joint_dof_count,).
+        mask: Articulations to evaluate, bool, shape (articulation_count,); None for all.
+        state: `body_q` (world poses) and `body_qd` (ω and velocity of the COM, world axes) are written.
+
+    Raises:
+        NewtonsimError: An array has the wrong length.
+    """
+    check_length("joint_q", joint_q, model.joint_coord_count)
+    check_length("joint_qd", joint_qd, model.joint_dof_count)
+    if model.joint_count == 0:
+        return
+    tree_mask = None if mask is None else _tree_mask(model, mask)
+    launch = Launcher(model, record_tape=True)
+    motion = Motion(model, requires_grad=active_tape() is not None)
+    launch.poses(motion, joint_q)
+    launch.velocities(motion, joint_qd)
+    launch.write_bodies(motion, state.body_q, state.body_qd, tree_mask)
+
+
+def eval_ik(model: Model, state: State, joint_q: wp.array, joint_qd: wp.array) -> None:
+    """Find the joint coordinates that belong to body poses and velocities.
+
+    Angles are returned in [-π, π]; of the two ways to split a rotation about three axes, the one with the
+    smaller angles is taken. Motion that a joint does not allow is dropped by least squares.
+
+    Args:
+        model: The model.
+        state: `body_q` and `body_qd` are read.
+        joint_q: Written, shape (joint_coord_count,).
+        joint_qd: Written, shape (joint_dof_count,).
+
+    Raises:
+        NewtonsimError: An array has the wrong length.
+    """
+    check_length("joint_q", joint_q, model.joint_coord_count)
+    check_length("joint_qd", joint_qd, model.joint_dof_count)
+    launch = Launcher(model, record_tape=False)
+    inputs = [launch.views.joint, model.body_com, state.body_q, state.body_qd]
+    launch(inverse_kinematics.read_joints, model.joint_count, inputs, [joint_q, joint_qd])
+
+
+def check_length(name: str, array: wp.array, expected: int) -> None:
+    """Refuse an array of the wrong length before a kernel reads beyond it."""
+    if array is None or array.shape[0] != expected:
+        got = None if array is None else array.shape
+        raise NewtonsimError(f"{name}: expected shape ({expected},), got {got}")
+
+
+def _tree_mask(model: Model, mask: wp.array | np.ndarray) -> wp.array:
+    if not isinstance(mask, wp.array):
+        mask = wp.array(np.asarray(mask, dtype=bool), dtype=bool, device=model.device)
+    check_length("mask", mask, model.articulation_count)
+    topology = model.topology
+    tree_mask = wp.zeros(topology.tree_count, dtype=bool, device=model.device)
+    inputs = [topology.tree_articulation, mask, tree_mask]
+    wp.launch(inverse_kinematics.spread_mask, dim=topology.tree_count, inputs=inputs, device=model.device)
+    return tree_mask

@@ -1,0 +1,128 @@
+"""What all solvers have in common."""
+
+from __future__ import annotations
+
+import warp as wp
+
+from newtonsim.contacts import Contacts
+from newtonsim.control import Control
+from newtonsim.kernels import integrate
+from newtonsim.model import Model
+from newtonsim.state import State
+
+
+class SolverBase:
+    """Base class of solvers: advances a State by one time step.
+
+    Args:
+        model: The model to simulate; None if the solver is given one at each step.
+    """
+
+    def __init__(self, model: Model | None):
+        self.model = model
+
+    @property
+    def device(self) -> wp.Device:
+        """Device of the solver's model."""
+        if self.model is None:
+            raise RuntimeError(f"{type(self).__name__} was constructed without a model and has no device")
+        return self.model.device
+
+    def step(
+        self,
+        model: Model,
+        state_in: State,
+        state_out: State,
+        control: Control | None,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Advance by one step.
+
+        Args:
+            model: The model.
+            state_in: State at the start of the step.
+            state_out: Receives the state at its end; may be `state_in` when no gradient is recorded.
+            control: Inputs of the step; None for those of the model.
+            contacts: Contacts at the start; None to collide inside the step.
+            dt: Time step [s].
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not implement step")
+
+    def simulate(
+        self,
+        model: Model,
+        state_in: State,
+        state_out: State,
+        control: Control | None = None,
+        contacts: Contacts | None = None,
+        dt: float = 1.0 / 60.0,
+    ) -> None:
+        """Advance by one step; another name of `step`."""
+        self.step(model, state_in, state_out, control, contacts, dt)
+
+    def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
+        """Forget what earlier steps left in the solver.
+
+        Args:
+            state: State that the worlds start from; solvers whose memory does not depend on it ignore it.
+            world_mask: Worlds to forget, bool, shape (world_count,); None for all.
+        """
+
+    def integrate_bodies(
+        self, model: Model, state_in: State, state_out: State, dt: float, angular_damping: float = 0.0
+    ) -> None:
+        """Semi-implicit Euler step of all bodies under gravity and `body_f`, without joints.
+
+        Args:
+            model: The model.
+            state_in: `body_q`, `body_qd` and `body_f` are read.
+            state_out: `body_q` and `body_qd` are written.
+            dt: Time step [s].
+            angular_damping: Rate at which angular velocity decays [1/s].
+        """
+        wp.launch(
+            integrate.integrate_bodies,
+            dim=model.body_count,
+            inputs=[
+                state_in.body_q,
+                state_in.body_qd,
+                state_in.body_f,
+                model.body_com,
+                model.body_mass,
+                model.body_inv_mass,
+                model.body_inertia,
+                model.body_inv_inertia,
+                model.gravity_vec,
+                angular_damping,
+                dt,
+            ],
+            outputs=[state_out.body_q, state_out.body_qd],
+            device=model.device,
+        )
+
+    def integrate_particles(self, model: Model, state_in: State, state_out: State, dt: float) -> None:
+        """Semi-implicit Euler step of all particles under gravity and `particle_f`.
+
+        Args:
+            model: The model.
+            state_in: `particle_q`, `particle_qd` and `particle_f` are read.
+            state_out: `particle_q` and `particle_qd` are written.
+            dt: Time step [s].
+        """
+        wp.launch(
+            integrate.integrate_particles,
+            dim=model.particle_count,
+            inputs=[
+                state_in.particle_q,
+                state_in.particle_qd,
+                state_in.particle_f,
+                model.particle_inv_mass,
+                model.particle_flags,
+                model.gravity_vec,
+                float(model.particle_max_velocity),
+                dt,
+            ],
+            outputs=[state_out.particle_q, state_out.particle_qd],
+            device=model.device,
+        )

@@ -1,0 +1,143 @@
+"""Adjoint of a FeatherstoneSolver step without acting constraints.
+
+The step solves r(q, v, v⁺, v̄; u, θ) = 0 for v⁺, where r is inverse dynamics at acceleration (v⁺ - v)/h plus
+joint forces at the end of the step, and ∂r/∂v⁺ = H/h. By the implicit function theorem an incoming gradient g
+of v⁺ becomes -λᵀ ∂r/∂x for every other argument x, with H λ = h g: one solve with the factor of the forward
+pass and one reverse pass through plain kernels. The factor and all intermediate values are recomputed from
+the stored states, so that nothing outlives a step but the states themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import warp as wp
+
+from newtonsim.control import Control
+from newtonsim.errors import NotDifferentiableError
+from newtonsim.kernels import adjoint, crba, joint_forces
+from newtonsim.model import Model
+from newtonsim.state import State
+from newtonsim.workspace import Launcher, Motion
+
+if TYPE_CHECKING:
+    from newtonsim.solvers.featherstone import SmoothStage
+
+
+class StepAdjoint:
+    """Scratch memory and order of the backward pass, shared by all steps of a solver.
+
+    Args:
+        model: A model finalized with gradients.
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.motion = Motion(model, requires_grad=True)
+        dofs, device = model.joint_dof_count, model.device
+
+        def vector(requires_grad: bool) -> wp.array:
+            return wp.zeros(dofs, dtype=float, device=device, requires_grad=requires_grad)
+
+        self.qdd = vector(True)
+        self.residual = vector(True)
+        self.v_end = vector(True)
+        self.v_bias = vector(True)
+        self.multiplier = vector(False)
+        self.zero = vector(False)
+        self.constrained = wp.zeros(model.world_count, dtype=int, device=device)
+
+    def record(
+        self,
+        tape: wp.Tape,
+        smooth: SmoothStage,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        dt: float,
+    ) -> None:
+        """Append the backward pass of one step to a tape."""
+        arrays = [state.joint_q for state in (state_in, state_out)]
+        arrays += [state.joint_qd for state in (state_in, state_out)]
+        arrays += [state_in.body_f, state_out.body_q, state_out.body_qd, control.joint_act, control.joint_f]
+        arrays += [a for a in vars(self.model).values() if isinstance(a, wp.array) and a.requires_grad]
+        tracked = [a for a in arrays if a is not None and a.grad is not None]
+        tape.record_func(lambda: self.run(smooth, state_in, state_out, control, dt), tracked)
+
+    def run(
+        self, smooth: SmoothStage, state_in: State, state_out: State, control: Control, dt: float
+    ) -> None:
+        """Add the step's contribution to the gradients of its inputs."""
+        self._reverse_positions(state_in, state_out, dt)
+        launch = Launcher(self.model, record_tape=False)
+        smooth.run(launch, state_in, control, dt)
+        self._check_constraints(launch, smooth, state_out)
+        wp.copy(self.v_end, state_out.joint_qd)
+        wp.copy(self.v_bias, smooth.v_mid)
+        self._multiply(launch, smooth, state_out.joint_qd.grad, dt)
+        self._reverse_residual(smooth, state_in, control, self.v_bias, dt)
+        # bias forces were taken at the mean of v and the predicted velocity, which solves the same equation
+        inputs = [self.v_bias.grad, state_in.joint_qd.grad, self.v_end.grad]
+        launch(adjoint.split_midpoint, self.model.joint_dof_count, inputs)
+        wp.copy(self.v_end, smooth.v_predicted)
+        self._multiply(launch, smooth, self.v_end.grad, dt)
+        self._reverse_residual(smooth, state_in, control, state_in.joint_qd, dt)
+
+    def _reverse_positions(self, state_in: State, state_out: State, dt: float) -> None:
+        """From body poses back to joint coordinates, and through q⁺ = q ⊕ h v⁺."""
+        self.motion.zero_grad()
+        with wp.Tape() as tape:
+            launch = Launcher(self.model, record_tape=True)
+            inputs = [launch.views.joint, self.model.body_com, state_in.joint_q, state_out.joint_qd, dt]
+            launch(joint_forces.integrate_joints, self.model.joint_count, inputs, [state_out.joint_q])
+            launch.poses(self.motion, state_out.joint_q)
+            launch.velocities(self.motion, state_out.joint_qd)
+            launch.write_bodies(self.motion, state_out.body_q, state_out.body_qd)
+        tape.backward()
+
+    def _check_constraints(self, launch: Launcher, smooth: SmoothStage, state_out: State) -> None:
+        """Find the worlds in which a constraint acted, and raise if their values can be read now."""
+        self.constrained.zero_()
+        inputs = [launch.views.tree.dof_world, smooth.v_free, state_out.joint_qd, self.constrained]
+        launch(adjoint.find_constrained_worlds, self.model.joint_dof_count, inputs)
+        if not self.model.device.is_capturing:
+            worlds = self.constrained.numpy().nonzero()[0]
+            if len(worlds):
+                raise NotDifferentiableError(
+                    "FeatherstoneSolver has no gradient through an acting contact, joint limit, effort "
+                    f"limit or dry friction; one acted in worlds {worlds[:8].tolist()}"
+                )
+
+    def _multiply(self, launch: Launcher, smooth: SmoothStage, gradient: wp.array, dt: float) -> None:
+        """Solve H multiplier = h gradient; NaN where a constraint acted."""
+        inputs = [launch.views.tree, smooth.L, gradient, dt, self.zero, self.multiplier]
+        launch(crba.solve, launch.tree_count, inputs)
+        inputs = [launch.views.tree.dof_world, self.constrained, self.multiplier]
+        launch(adjoint.poison_constrained_worlds, self.model.joint_dof_count, inputs)
+
+    def _reverse_residual(
+        self, smooth: SmoothStage, state_in: State, control: Control, v_bias: wp.array, dt: float
+    ) -> None:
+        """Add -multiplierᵀ ∂r/∂x to the gradient of every argument x of the residual at v_end."""
+        self.motion.zero_grad()
+        for array in (self.qdd, self.residual, self.v_end, self.v_bias):
+            array.grad.zero_()
+        dofs = self.model.joint_dof_count
+        with wp.Tape() as tape:
+            launch = Launcher(self.model, record_tape=True)
+            v = launch.views
+            launch.poses(self.motion, state_in.joint_q)
+            launch.velocities(self.motion, v_bias)
+            launch(joint_forces.difference_quotient, dofs, [self.v_end, state_in.joint_qd, dt], [self.qdd])
+            launch.inverse_dynamics(self.motion, v_bias, self.qdd, state_in.body_f)
+            inputs = [v.tree, v.drive, smooth.implicit, state_in.joint_q, self.v_end, self.qdd]
+            inputs += [control.joint_act, control.joint_f, self.motion.tau, dt]
+            launch(joint_forces.joint_force_residual, dofs, inputs, [self.residual])
+        wp.launch(
+            adjoint.negate,
+            dofs,
+            [self.multiplier, self.residual.grad],
+            device=self.model.device,
+            record_tape=False,
+        )
+        tape.backward()
