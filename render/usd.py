@@ -54,7 +54,7 @@ class UsdAnimation:
         UsdGeom.SetStageMetersPerUnit(self.stage, 1.0)
         self.stage.SetTimeCodesPerSecond(self.fps)
         self.stage.SetFramesPerSecond(self.fps)
-        self.stage.SetDefaultPrim(UsdGeom.Xform.Define(self.stage, "/root").GetPrim())
+        self.stage.SetDefaultPrim(UsdGeom.Xform.Define(self.stage, "/scene").GetPrim())
         self._last_frame: float | None = None
         self._bodies: list[tuple[int, Any, Any]] = []  # (body, translate op, orient op)
         self._build(model, world_grid(len(self.worlds), spacing, up))
@@ -88,7 +88,7 @@ class UsdAnimation:
         """Create the prims of the chosen worlds and of the global one."""
         body_world, body_key = model.body_world.numpy(), list(model.body_key)
         for world, offset in [(-1, np.zeros(3)), *zip(self.worlds, offsets, strict=True)]:
-            top = "/root/common" if world < 0 else f"/root/world_{world}"
+            top = "/scene/common" if world < 0 else f"/scene/world_{world}"
             bodies = np.flatnonzero(body_world == world)
             statics = np.flatnonzero((self.shapes.world == world) & (self.shapes.body < 0))
             if not len(bodies) and not len(statics):

@@ -1,0 +1,8 @@
+"""``python -m newtonsim`` is the command ``newtonsim``."""
+
+import sys
+
+from newtonsim.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

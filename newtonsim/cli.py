@@ -1,0 +1,134 @@
+"""The command ``newtonsim``: arguments and errors. The work is in cli_run and cli_info."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+
+from newtonsim import __version__
+from newtonsim.errors import NewtonsimError
+
+SOLVERS = ("featherstone",)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: Arguments without the program name; those of the process by default.
+
+    Returns:
+        Exit status: 0 success, 1 a world went non-finite, 2 wrong arguments or a bad file, 130 interrupted.
+    """
+    arguments = build_parser().parse_args(argv)
+    try:
+        if arguments.command == "info":
+            from newtonsim.cli_info import info
+
+            return info(arguments)
+        from newtonsim.cli_run import run
+
+        return run(arguments)
+    except (NewtonsimError, OSError) as error:
+        print(f"newtonsim: error: {_one_line(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("newtonsim: interrupted", file=sys.stderr)
+        return 130
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="newtonsim", description="GPU-batched, differentiable physics simulation for robots."
+    )
+    parser.add_argument("--version", action="version", version=f"newtonsim {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_run(commands.add_parser("run", help="let many copies of a robot settle on the ground"))
+    _add_info(commands.add_parser("info", help="print the bodies and joints of a robot file"))
+    return parser
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim run``."""
+    parser.description = (
+        "Load a robot, make many copies in varied start poses above the ground, and simulate them. "
+        "Position drives hold the keyframe 'home' (or the first one, or the zero pose)."
+    )
+    _add_file(parser, "a quadruped that ships with newtonsim")
+    parser.add_argument("--envs", type=positive_int, default=1024, metavar="N", help="copies (default: 1024)")
+    parser.add_argument(
+        "--seconds", type=positive_float, default=5.0, metavar="S", help="simulated time (default: 5)"
+    )
+    parser.add_argument(
+        "--dt", type=positive_float, metavar="S", help="time step (default: that of the file, or 1/240)"
+    )
+    parser.add_argument(
+        "--substeps",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="solver steps per time step (default: 1)",
+    )
+    parser.add_argument("--solver", choices=SOLVERS, default="featherstone", help="(default: featherstone)")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of the start poses (default: 0)"
+    )
+    parser.add_argument(
+        "--usd", metavar="OUT", help="write an animation of the first 64 worlds (.usd, .usda)"
+    )
+    parser.add_argument("--plot", metavar="OUT.png", help="write curves of heights, joints and energy")
+    parser.add_argument("--snapshot", metavar="OUT.png", help="write a picture of the last state")
+    parser.add_argument("--json", metavar="OUT", help="write all figures")
+
+
+def _add_info(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim info``."""
+    parser.description = (
+        "Print the tree of bodies and joints of a URDF or MJCF file, and what was not understood."
+    )
+    _add_file(parser)
+
+
+def _add_file(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """Add the robot file and how its base is held."""
+    optional = {"nargs": "?"} if default else {}
+    text = "URDF or MJCF file" + (f" (default: {default})" if default else "")
+    parser.add_argument("file", metavar="FILE", help=text, **optional)
+    parser.add_argument(
+        "--base",
+        choices=("auto", "free", "fixed"),
+        default="auto",
+        help="root of a URDF robot; auto: fixed if the root link is named 'world' or has no mass, else free",
+    )
+
+
+def positive_int(text: str) -> int:
+    """Read a whole number of at least one."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return value
+
+
+def positive_float(text: str) -> float:
+    """Read a finite number above zero; fractions such as 1/240 are understood."""
+    numerator, slash, denominator = text.partition("/")
+    try:
+        value = float(numerator) / (float(denominator) if slash else 1.0)
+    except (ValueError, ZeroDivisionError):
+        value = math.nan
+    if not (math.isfinite(value) and value > 0.0):
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
+    return value
+
+
+def _one_line(error: Exception) -> str:
+    """Return the message of an error on one line."""
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,149 @@
+"""``newtonsim run``: many copies of a robot settle on the ground."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from newtonsim.cli_record import FRAMES_PER_SECOND, Recorder
+from newtonsim.cli_report import Figures, Home, judge, table
+from newtonsim.cli_scene import Robot, build_scene, load_robot, vary_start
+from newtonsim.errors import NewtonsimError
+
+if TYPE_CHECKING:
+    from newtonsim.model import Model
+    from newtonsim.simulator import Simulator
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Simulate as the arguments say, print a table and write the files that were asked for."""
+    _check_outputs(arguments)
+    import warp as wp
+
+    wp.config.quiet = True
+    device = _device(arguments.device)
+    robot = load_robot(arguments.file or _default_file(), arguments.base)
+    for remark in robot.remarks:
+        print(f"note: {remark}", file=sys.stderr)
+    model = build_scene(robot, arguments.envs, device)
+    figures = _plan(robot, model, arguments)
+    simulator, home = _prepare(model, figures, arguments)
+    recorder = Recorder(model, arguments, figures)
+    _simulate(simulator, recorder, figures)
+    judge(model, simulator.state, home, figures)
+    print(table(figures))
+    recorder.write(simulator.state)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(asdict(figures), file, indent=2)
+    return 1 if figures.non_finite_worlds else 0
+
+
+def _check_outputs(arguments: argparse.Namespace) -> None:
+    """Raise now rather than after the simulation if an output cannot be made."""
+    if (arguments.plot or arguments.snapshot) and importlib.util.find_spec("matplotlib") is None:
+        raise NewtonsimError("--plot and --snapshot need matplotlib: pip install newtonsim[plot]")
+    for name in ("usd", "plot", "snapshot", "json"):
+        path = getattr(arguments, name)
+        folder = os.path.dirname(path or "") or "."
+        if path and (os.path.isdir(path) or not os.access(folder, os.W_OK)):
+            raise NewtonsimError(f"--{name}: cannot write {path!r}")
+    if arguments.usd and not arguments.usd.endswith((".usd", ".usda", ".usdc")):
+        raise NewtonsimError(f"--usd: the name must end in .usd, .usda or .usdc, got {arguments.usd!r}")
+
+
+def _device(name: str | None) -> str:
+    """Return the name of the device to run on."""
+    import warp as wp
+
+    try:
+        return str(wp.get_device(name))
+    except (ValueError, RuntimeError) as error:
+        known = ", ".join(str(device) for device in wp.get_devices())
+        raise NewtonsimError(f"--device: no device {name!r}; there are {known}") from error
+
+
+def _default_file() -> str:
+    from newtonsim.examples import asset_path
+
+    return str(asset_path("quadruped.xml"))
+
+
+def _plan(robot: Robot, model: Model, arguments: argparse.Namespace) -> Figures:
+    """Return the figures that are known before the first step."""
+    worlds = arguments.envs
+    dt = arguments.dt or robot.time_step
+    steps = max(1, round(arguments.seconds / dt))
+    return Figures(
+        file=robot.path,
+        robot=robot.report.name or robot.path,
+        device=str(model.device),
+        worlds=worlds,
+        bodies=model.body_count // worlds,
+        joints=model.joint_count // worlds,
+        dofs=model.joint_dof_count // worlds,
+        shapes=(model.shape_count - 1) // worlds,
+        mass=float(sum(robot.builder.body_mass)),
+        time_step=dt,
+        substeps=arguments.substeps,
+        steps=steps,
+        simulated_seconds=steps * dt,
+        remarks=robot.remarks,
+    )
+
+
+def _prepare(model: Model, figures: Figures, arguments: argparse.Namespace) -> tuple[Simulator, Home | None]:
+    """Compile the kernels and place the robots; return the simulator and what the home pose is like."""
+    import warp as wp
+
+    from newtonsim import Simulator
+    from newtonsim.solvers import FeatherstoneSolver
+
+    start = time.perf_counter()
+    print(
+        f"loading kernels for {figures.device} (compiled once, then cached) ...", file=sys.stderr, flush=True
+    )
+    solver = {"featherstone": FeatherstoneSolver}[arguments.solver](model)
+    simulator = Simulator(model, solver, figures.time_step, substeps=figures.substeps)
+    state = simulator.state.clone()
+    home = Home.of(model, state)
+    # A step before the clock starts: it compiles what is not in the cache and captures the graph.
+    simulator.step(1)
+    wp.synchronize_device(model.device)
+    vary_start(model, state, arguments.seed)
+    simulator.reset(state=state)
+    figures.compile_seconds = time.perf_counter() - start
+    return simulator, home
+
+
+def _simulate(simulator: Simulator, recorder: Recorder, figures: Figures) -> None:
+    """Take all steps, frame by frame, under a progress bar; only the steps are timed."""
+    import warp as wp
+    from tqdm import tqdm
+
+    stride = max(1, round(1.0 / (FRAMES_PER_SECOND * figures.time_step)))
+    recorder.frame(simulator.state, 0.0)
+    bar = tqdm(
+        total=figures.steps,
+        unit="step",
+        desc=f"{figures.worlds} x {figures.robot}",
+        file=sys.stderr,
+        leave=False,
+    )
+    with bar:
+        for first in range(0, figures.steps, stride):
+            count = min(stride, figures.steps - first)
+            start = time.perf_counter()
+            simulator.step(count)
+            wp.synchronize_device(figures.device)
+            figures.wall_seconds += time.perf_counter() - start
+            recorder.frame(simulator.state, (first + count) * figures.time_step)
+            bar.update(count)
+    figures.steps_per_second = figures.worlds * figures.steps / figures.wall_seconds
+    figures.real_time_factor = figures.worlds * figures.simulated_seconds / figures.wall_seconds

@@ -1,0 +1,263 @@
+"""Scenes of the command line: a robot file, many copies of it over the ground, varied start poses."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.enums import JointMode, JointType, ShapeFlags
+from newtonsim.errors import ImportFileError
+from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
+
+if TYPE_CHECKING:
+    from newtonsim.builder import ModelBuilder
+    from newtonsim.importers.report import ImportReport
+    from newtonsim.importers.xml import Node
+    from newtonsim.model import Model
+    from newtonsim.state import State
+
+UP = (0.0, 0.0, 1.0)
+DEFAULT_TIME_STEP = 1.0 / 240.0
+
+# Ranges of the varied start poses.
+MAX_TILT = 0.25  # [rad]
+CLEARANCE = (0.02, 0.10)  # lowest point above the ground [m]
+ANGLE_NOISE = 0.1  # [rad]
+SLIDE_NOISE = 0.02  # [m]
+
+
+@dataclass(frozen=True)
+class Robot:
+    """A robot file in a builder of its own.
+
+    Attributes:
+        path: The file.
+        builder: Z-up builder with this robot alone, in its home pose.
+        report: What the importer did.
+        pose_name: Keyframe that the home pose comes from, "" for the pose of the file.
+        time_step: Time step that the file asks for [s], or the default.
+    """
+
+    path: str
+    builder: ModelBuilder
+    report: ImportReport
+    pose_name: str
+    time_step: float
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the importer ignored, approximated or does not model."""
+        return [str(entry) for entry in self.report.entries]
+
+
+def load_robot(path: str | os.PathLike, base: str = "auto") -> Robot:
+    """Read a URDF or MJCF file, told apart by its root element.
+
+    Args:
+        path: The file.
+        base: "free" or "fixed" root of a URDF robot; "auto" decides by the root link. MJCF says it itself.
+
+    Raises:
+        ImportFileError: The file is unusable.
+    """
+    from newtonsim.builder import ModelBuilder
+    from newtonsim.errors import UnsupportedElementWarning
+    from newtonsim.importers import parse_mjcf, parse_urdf
+    from newtonsim.importers.xml import read_document
+
+    path = os.fspath(path)
+    root = read_document(path)[0]
+    builder = ModelBuilder(up_vector=UP)
+    # The remarks are shown in full by the caller, so the collected warning would say them twice.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnsupportedElementWarning)
+        if root.tag == "robot":
+            floating = base == "free" or (base == "auto" and not _is_fixed(root))
+            # Without drives in the file, the robot is limp rather than held by gains that nobody chose.
+            report = parse_urdf(
+                path,
+                builder,
+                floating=floating,
+                stiffness=0.0,
+                damping=0.0,
+                ignore_inertial_definitions=False,
+            )
+        elif root.tag == "mujoco":
+            report = parse_mjcf(path, builder, ignore_inertial_definitions=False)
+        else:
+            raise root.error(f"expected <robot> (URDF) or <mujoco> (MJCF), found <{root.tag}>")
+    if not builder.body_count:
+        raise ImportFileError("the file has no bodies", path=path)
+    name = _assume_home(builder)
+    return Robot(path, builder, report, name, float(builder.solver_hint.get("timestep") or DEFAULT_TIME_STEP))
+
+
+def build_scene(robot: Robot, envs: int, device: str | None) -> Model:
+    """Return a model of `envs` copies of a robot over one ground plane."""
+    from newtonsim.builder import ModelBuilder
+
+    scene = ModelBuilder(up_vector=UP, gravity=robot.builder.gravity)
+    # All at the same place: worlds do not meet, and the place would only cost precision.
+    scene.replicate(robot.builder, envs, spacing=(0.0, 0.0, 0.0))
+    scene.set_ground_plane()
+    return scene.finalize(device)
+
+
+def vary_start(model: Model, state: State, seed: int) -> None:
+    """Turn, tilt, lift and bend the robots, each world in its own way, and evaluate the kinematics.
+
+    Free bases get any yaw, a tilt up to MAX_TILT and a height at which the lowest point is CLEARANCE above
+    the ground. Joints with axes get noise within their limits.
+
+    Args:
+        model: Scene with equal worlds.
+        state: Its `joint_q` is the home pose; changed in place.
+        seed: Seed of the random numbers.
+    """
+    from newtonsim.kinematics import eval_fk
+
+    rng = np.random.default_rng(seed)
+    worlds = model.world_count
+    q = state.joint_q.numpy().astype(np.float64).reshape(worlds, -1)
+    _bend_joints(model, q, rng)
+    _turn_free_bases(model, q, rng)
+    state.joint_q.assign(q.reshape(-1))
+    eval_fk(model, state.joint_q, state.joint_qd, None, state)
+    lift = rng.uniform(*CLEARANCE, worlds) - lowest_points(model, state)
+    _lift_bases(model, q, np.where(np.isfinite(lift), lift, 0.0))
+    state.joint_q.assign(q.reshape(-1))
+    eval_fk(model, state.joint_q, state.joint_qd, None, state)
+
+
+def lowest_points(model: Model, state: State) -> np.ndarray:
+    """Return the height of the lowest point of each world that can touch the ground [m], +inf without any."""
+    from newtonsim.render.shapes import ShapeTable
+
+    shapes = ShapeTable.of(model)
+    touching = (model.shape_flags.numpy().astype(np.uint32) & int(ShapeFlags.COLLIDE_GROUND)) != 0
+    touching &= (shapes.world >= 0) & (shapes.body >= 0)
+    lowest = np.full(model.world_count, np.inf)
+    heights = shapes.lowest(state.body_q.numpy().astype(np.float64), np.asarray(UP))
+    np.minimum.at(lowest, shapes.world[touching], heights[touching])
+    return lowest
+
+
+def root_bodies(model: Model) -> np.ndarray:
+    """Return the bodies on free joints without a parent, shape (worlds, free bases per world)."""
+    free = (model.joint_type.numpy() == JointType.FREE) & (model.joint_parent.numpy() < 0)
+    return model.joint_child.numpy()[free].reshape(model.world_count, -1)
+
+
+def _is_fixed(root: Node) -> bool:
+    """Tell whether the root link of a URDF robot stands for the world: named so, or without mass."""
+    children = {
+        joint.find("child").attrib.get("link") for joint in root.findall("joint") if joint.find("child")
+    }
+    for link in root.findall("link"):
+        if link.attrib.get("name") not in children:
+            return link.attrib.get("name") == "world" or link.find("inertial") is None
+    return False
+
+
+def _assume_home(builder: ModelBuilder) -> str:
+    """Put the builder into its home pose, let position drives hold it, and return the keyframe's name."""
+    keyframe = next((k for k in builder.keyframes if k["name"] == "home"), None)
+    keyframe = keyframe or next(iter(builder.keyframes), None)
+    targets = None
+    if keyframe is not None:
+        builder.joint_q[:] = list(keyframe["joint_q"])
+        targets = keyframe["joint_act"]
+    for axis, coordinate in _axis_coordinates(builder):
+        if builder.joint_axis_mode[axis] == JointMode.TARGET_POSITION:
+            given = targets is not None and len(targets) == builder.joint_axis_count
+            builder.joint_act[axis] = targets[axis] if given else builder.joint_q[coordinate]
+    return (keyframe["name"] or "1st keyframe") if keyframe is not None else ""
+
+
+def _axis_coordinates(builder: ModelBuilder) -> list[tuple[int, int]]:
+    """Return (axis, coordinate) of every joint axis of a builder."""
+    pairs = []
+    for joint in range(builder.joint_count):
+        first_axis, first_q = builder.joint_axis_start[joint], builder.joint_q_start[joint]
+        pairs += [(first_axis + k, first_q + k) for k in range(sum(builder.joint_axis_dim[joint]))]
+    return pairs
+
+
+@dataclass(frozen=True)
+class _Joint:
+    """A joint of the first world; coordinates count from the start of the world."""
+
+    kind: JointType
+    is_root: bool
+    coordinate: int
+    axis_start: int
+    linear: int
+    angular: int
+    rotation: np.ndarray  # axes of the joint frame in the parent, quaternion (4,)
+
+
+def _joints_of_first_world(model: Model) -> list[_Joint]:
+    """Return the joints that every world has."""
+    kind, parent = model.joint_type.numpy(), model.joint_parent.numpy()
+    q_start, axis_start = model.joint_q_start.numpy(), model.joint_axis_start.numpy()
+    dims, frames = model.joint_axis_dim.numpy(), model.joint_X_p.numpy().astype(np.float64)
+    return [
+        _Joint(
+            JointType(int(kind[j])),
+            bool(parent[j] < 0),
+            int(q_start[j]),
+            int(axis_start[j]),
+            *map(int, dims[j]),
+            frames[j, 3:],
+        )
+        for j in range(model.joint_count // model.world_count)
+    ]
+
+
+def _bend_joints(model: Model, q: np.ndarray, rng: np.random.Generator) -> None:
+    """Add noise to the coordinates (worlds, n) of joints with axes, within their limits."""
+    lower, upper = model.joint_limit_lower.numpy(), model.joint_limit_upper.numpy()
+    for joint in _joints_of_first_world(model):
+        for k in range(joint.linear + joint.angular):
+            size = SLIDE_NOISE if k < joint.linear else ANGLE_NOISE
+            column = q[:, joint.coordinate + k]
+            noisy = column + rng.uniform(-size, size, len(q))
+            low, high = lower[joint.axis_start + k], upper[joint.axis_start + k]
+            q[:, joint.coordinate + k] = np.clip(noisy, np.minimum(low, column), np.maximum(high, column))
+
+
+def _turn_free_bases(model: Model, q: np.ndarray, rng: np.random.Generator) -> None:
+    """Turn the free bases in the coordinates (worlds, n) about the vertical, then tilt them."""
+    worlds = len(q)
+    yaw, tilt = rng.uniform(-np.pi, np.pi, worlds), rng.uniform(0.0, MAX_TILT, worlds)
+    direction = rng.uniform(-np.pi, np.pi, worlds)
+    tilt_axis = np.stack([np.cos(direction), np.sin(direction), np.zeros(worlds)], axis=1)
+    turn = quat_multiply(_quaternion(tilt_axis, tilt), _quaternion(np.broadcast_to(UP, (worlds, 3)), yaw))
+    for joint in _joints_of_first_world(model):
+        if joint.kind == JointType.FREE and joint.is_root:
+            columns = slice(joint.coordinate + 3, joint.coordinate + 7)
+            in_joint = quat_multiply(quat_multiply(quat_conjugate(joint.rotation), turn), joint.rotation)
+            q[:, columns] = quat_multiply(in_joint, q[:, columns])
+
+
+def _lift_bases(model: Model, q: np.ndarray, height: np.ndarray) -> None:
+    """Raise the robots by `height` (worlds,) [m] where the root joint allows it: free, or sliding upwards."""
+    axes = model.joint_axis.numpy().astype(np.float64)
+    for joint in _joints_of_first_world(model):
+        if not joint.is_root:
+            continue
+        up = quat_rotate(quat_conjugate(joint.rotation), np.asarray(UP))
+        if joint.kind == JointType.FREE:
+            q[:, joint.coordinate : joint.coordinate + 3] += height[:, None] * up
+        for k in range(joint.linear):
+            if axes[joint.axis_start + k] @ up > 0.999:
+                q[:, joint.coordinate + k] += height
+
+
+def _quaternion(axis: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """Return the quaternions (n, 4) of rotations about unit axes (n, 3)."""
+    return np.concatenate([axis * np.sin(angle / 2.0)[:, None], np.cos(angle / 2.0)[:, None]], axis=1)
