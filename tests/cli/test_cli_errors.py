@@ -1,0 +1,102 @@
+"""Wrong arguments and unusable files: exit status 2, one line on stderr, no traceback, nothing simulated."""
+
+import subprocess
+import sys
+
+import pytest
+
+from newtonsim import cli, cli_run
+
+
+def failing(capsys: pytest.CaptureFixture, *arguments: str) -> str:
+    """Run a command that must fail, and return its last line of errors."""
+    try:
+        status = cli.main(arguments)
+    except SystemExit as stop:  # argparse
+        status = stop.code
+    captured = capsys.readouterr()
+    assert status == 2
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+    line = captured.err.strip().splitlines()[-1]
+    assert "error: " in line
+    return line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "--envs", "0"], "whole number"),
+        (["run", "--envs", "many"], "whole number"),
+        (["run", "--envs", "1.5"], "whole number"),
+        (["run", "--seconds", "-1"], "above 0"),
+        (["run", "--seconds", "nan"], "above 0"),
+        (["run", "--dt", "0"], "above 0"),
+        (["run", "--dt", "1/0"], "above 0"),
+        (["run", "--dt", "inf"], "above 0"),
+        (["run", "--substeps", "0"], "whole number"),
+        (["run", "--solver", "magic"], "featherstone"),
+        (["run", "--device", "tpu:7"], "cpu"),
+        (["run", "--usd", "movie.mp4"], ".usd"),
+        (["info"], "FILE"),
+        (["fly"], "run"),
+        ([], "COMMAND"),
+    ],
+    ids=" ".join,
+)
+def test_bad_arguments(capsys, arguments, said):
+    assert said in failing(capsys, *arguments)
+
+
+@pytest.mark.parametrize("command", ["run", "info"])
+def test_missing_file(capsys, tmp_path, command):
+    path = tmp_path / "nobody.urdf"
+    assert str(path) in failing(capsys, command, str(path))
+
+
+@pytest.mark.parametrize("command", ["run", "info"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "empty"),
+        ("<robot name='r'><link name='a'>", ""),
+        ("<html/>", "expected <robot> (URDF) or <mujoco> (MJCF)"),
+        ("<mujoco><worldbody><body><joint type='gimbal'/></body></worldbody></mujoco>", "gimbal"),
+        ("<mujoco/>", "no bodies"),
+    ],
+    ids=["empty", "truncated", "html", "joint type", "no bodies"],
+)
+def test_broken_file(capsys, tmp_path, command, text, said):
+    path = tmp_path / "robot.xml"
+    path.write_text(text)
+    line = failing(capsys, command, str(path))
+    assert str(path) in line
+    assert said in line
+
+
+@pytest.mark.parametrize("option", ["--plot", "--snapshot"])
+def test_missing_matplotlib_is_said_before_the_simulation(capsys, monkeypatch, tmp_path, option):
+    monkeypatch.setattr(cli_run.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(cli_run, "load_robot", lambda *_: pytest.fail("the run was started"))
+    assert "pip install newtonsim[plot]" in failing(capsys, "run", option, str(tmp_path / "out.png"))
+
+
+@pytest.mark.parametrize("option", ["--usd", "--plot", "--snapshot", "--json"])
+def test_output_in_a_missing_folder_is_said_before_the_simulation(capsys, monkeypatch, tmp_path, option):
+    monkeypatch.setattr(cli_run, "load_robot", lambda *_: pytest.fail("the run was started"))
+    assert option in failing(capsys, "run", option, str(tmp_path / "missing" / "out.usda"))
+
+
+def test_module_and_version():
+    result = subprocess.run(
+        [sys.executable, "-m", "newtonsim", "--version"], capture_output=True, text=True, timeout=60
+    )
+    assert result.returncode == 0
+    assert result.stdout.startswith("newtonsim 0.")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1/240", 1 / 240), ("0.01", 0.01), ("2e-3", 2e-3), ("1 / 60", 1 / 60)]
+)
+def test_time_steps_may_be_fractions(text, value):
+    assert cli.positive_float(text) == value

@@ -1,0 +1,88 @@
+"""``newtonsim info`` prints what the file says."""
+
+import pytest
+
+from newtonsim import cli
+from newtonsim.examples import asset_path
+
+PENDULUM = """
+<robot name="crane">
+  <link name="mast"/>
+  <joint name="boom_lift" type="revolute">
+    <parent link="mast"/><child link="boom"/>
+    <origin xyz="0 0 2"/><axis xyz="0 1 0"/>
+    <limit lower="-0.5" upper="1.25" effort="800" velocity="1"/>
+  </joint>
+  <link name="boom">
+    <inertial>
+      <origin xyz="1 0 0"/><mass value="12.5"/>
+      <inertia ixx="0.1" iyy="4" izz="4" ixy="0" ixz="0" iyz="0"/>
+    </inertial>
+    <collision><origin xyz="1 0 0"/><geometry><box size="2 0.25 0.125"/></geometry></collision>
+  </link>
+  <joint name="hoist" type="prismatic">
+    <parent link="boom"/><child link="hook"/>
+    <origin xyz="2 0 0"/><axis xyz="0 0 -1"/>
+    <limit lower="0" upper="1.5" effort="500" velocity="1"/>
+  </joint>
+  <link name="hook">
+    <inertial>
+      <mass value="3"/><inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/>
+    </inertial>
+    <collision><geometry><sphere radius="0.08"/></geometry></collision>
+  </link>
+</robot>
+"""
+
+
+def lines_of(capsys: pytest.CaptureFixture, *arguments: str) -> list[str]:
+    assert cli.main(["info", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def find(lines: list[str], *words: str) -> int:
+    """Return the number of the one line that holds all words."""
+    found = [i for i, line in enumerate(lines) if all(word in line for word in words)]
+    assert len(found) == 1, (words, lines)
+    return found[0]
+
+
+def test_tree_of_a_urdf_file(capsys, tmp_path):
+    path = tmp_path / "crane.urdf"
+    path.write_text(PENDULUM)
+    lines = lines_of(capsys, str(path))
+    assert lines[0].startswith("crane: URDF")
+    boom = find(lines, "* boom:", "12.5 kg", "box 2 x 0.25 x 0.125")
+    lift = find(lines, "boom_lift", "revolute", "about (0 1 0)", "-0.5 to 1.25 rad", "800 N m")
+    hook = find(lines, "* hook:", "3 kg", "sphere r 0.08")
+    find(lines, "hoist", "prismatic", "along (0 0 -1)", "0 to 1.5 m", "500 N")
+    assert lift < boom < hook
+    indent = [len(lines[i]) - len(lines[i].lstrip()) for i in (boom, hook)]
+    assert indent[0] < indent[1]
+
+
+def test_base_decides_the_root_joint(capsys, tmp_path):
+    path = tmp_path / "crane.urdf"
+    path.write_text(PENDULUM)
+    assert not any(": free" in line for line in lines_of(capsys, str(path)))
+    assert sum(": free" in line for line in lines_of(capsys, str(path), "--base", "free")) == 1
+
+
+def test_quadruped(capsys):
+    lines = lines_of(capsys, str(asset_path("quadruped.xml")))
+    assert "13 bodies, 13 joints, 18 dofs" in lines[0]
+    assert "16 kg" in lines[0]
+    find(lines, "fl_knee", "revolute", "-2.6 to -0.5 rad", "position drive 60 N m/rad, 2 N m s/rad", "45 N m")
+    find(lines, "rr_thigh:", "1.1 kg", "capsule r 0.026 l 0.21")
+    find(lines, "fl_shank:", "[capsule r 0.014 l 0.21]", ", sphere r 0.024")
+    find(lines, "keyframes: home")
+
+
+def test_remarks_name_element_and_line(capsys, tmp_path):
+    path = tmp_path / "rope.xml"
+    path.write_text(
+        "<mujoco>\n<worldbody><body name='a'><freejoint/><geom size='.1'/></body></worldbody>\n"
+        "<tendon><spatial name='rope'/></tendon>\n</mujoco>"
+    )
+    lines = lines_of(capsys, str(path))
+    find(lines, "note:", f"{path}:3", "rope")

@@ -1,0 +1,72 @@
+"""``newtonsim run`` simulates what it is told and writes what was asked for."""
+
+import json
+
+import numpy as np
+import pytest
+from pxr import Usd, UsdGeom
+
+from newtonsim import cli
+from newtonsim.examples import asset_path
+
+
+def run(capsys: pytest.CaptureFixture, *arguments: str) -> str:
+    assert cli.main(["run", "--device", "cpu", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_default_robot_with_all_outputs(capsys, tmp_path):
+    names = {"usd": "run.usda", "plot": "curves.png", "snapshot": "scene.png", "json": "figures.json"}
+    outputs = {option: tmp_path / name for option, name in names.items()}
+    options = [text for option, path in outputs.items() for text in (f"--{option}", str(path))]
+    table = run(capsys, "--envs", "4", "--seconds", "0.2", *options)
+    figures = json.loads(outputs["json"].read_text())
+    assert (figures["worlds"], figures["bodies"], figures["dofs"]) == (4, 13, 18)
+    assert figures["steps"] == 48
+    assert figures["mass"] == pytest.approx(16.0, rel=1e-5)
+    assert figures["non_finite_worlds"] == []
+    assert figures["upright"] == 4
+    assert figures["steps_per_second"] == pytest.approx(4 * 48 / figures["wall_seconds"])
+    # 16 kg with its centre of mass a little below the trunk's centre
+    assert 16 * 9.81 * 0.2 < figures["potential_energy"] < 16 * 9.81 * 0.5
+    assert "13 bodies" in table
+    assert "non-finite worlds" in table
+    for option in ("plot", "snapshot"):
+        assert outputs[option].read_bytes().startswith(b"\x89PNG")
+    check_animation(str(outputs["usd"]), figures)
+
+
+def check_animation(path: str, figures: dict) -> None:
+    """The trunk is in the file with its pose at the end, at the height that the figures tell."""
+    stage = Usd.Stage.Open(path)
+    assert UsdGeom.GetStageUpAxis(stage) == "Z"
+    trunks = [p for p in stage.Traverse() if p.IsA(UsdGeom.Xform) and p.GetName().startswith("trunk")]
+    assert len(trunks) == 4
+    end = stage.GetEndTimeCode() / stage.GetTimeCodesPerSecond()
+    assert end == pytest.approx(figures["simulated_seconds"])
+    cache = UsdGeom.XformCache(stage.GetEndTimeCode())
+    places = np.array([cache.GetLocalToWorldTransform(trunk).ExtractTranslation() for trunk in trunks])
+    assert places[:, 2].mean() == pytest.approx(figures["base_height_mean"], abs=1e-4)
+    # worlds are laid out side by side
+    assert np.ptp(places[:, 0]) > 0.5
+    assert np.ptp(places[:, 1]) > 0.5
+
+
+def test_seed_and_time_step(capsys, tmp_path):
+    heights = []
+    for seed in ("1", "1", "2"):
+        path = tmp_path / "figures.json"
+        run(capsys, "--envs", "3", "--seconds", "0.1", "--dt", "1/120", "--seed", seed, "--json", str(path))
+        figures = json.loads(path.read_text())
+        assert figures["steps"] == 12
+        heights.append(figures["base_height_mean"])
+    assert heights[0] == heights[1] != heights[2]
+
+
+@pytest.mark.parametrize("name", ["ant.xml", "hopper.xml", "cartpole.urdf", "arm7.urdf"])
+def test_every_kind_of_base(capsys, tmp_path, name):
+    path = tmp_path / "figures.json"
+    run(capsys, str(asset_path(name)), "--envs", "2", "--seconds", "0.1", "--json", str(path))
+    figures = json.loads(path.read_text())
+    assert figures["non_finite_worlds"] == []
+    assert (figures["base_height_mean"] is not None) == (name == "ant.xml")
