@@ -1,3 +1,79 @@
 """newtonsim: a GPU-batched, differentiable physics simulator for robots."""
 
+import importlib
+from typing import Any
+
 from newtonsim._version import __version__ as __version__
+from newtonsim.builder import JointAxis as JointAxis
+from newtonsim.builder import ModelBuilder as ModelBuilder
+from newtonsim.control import Control as Control
+from newtonsim.enums import GEO_BOX as GEO_BOX
+from newtonsim.enums import GEO_CAPSULE as GEO_CAPSULE
+from newtonsim.enums import GEO_CONE as GEO_CONE
+from newtonsim.enums import GEO_CYLINDER as GEO_CYLINDER
+from newtonsim.enums import GEO_ELLIPSOID as GEO_ELLIPSOID
+from newtonsim.enums import GEO_HFIELD as GEO_HFIELD
+from newtonsim.enums import GEO_MESH as GEO_MESH
+from newtonsim.enums import GEO_NONE as GEO_NONE
+from newtonsim.enums import GEO_PLANE as GEO_PLANE
+from newtonsim.enums import GEO_SDF as GEO_SDF
+from newtonsim.enums import GEO_SPHERE as GEO_SPHERE
+from newtonsim.enums import JOINT_BALL as JOINT_BALL
+from newtonsim.enums import JOINT_COMPOUND as JOINT_COMPOUND
+from newtonsim.enums import JOINT_D6 as JOINT_D6
+from newtonsim.enums import JOINT_DISTANCE as JOINT_DISTANCE
+from newtonsim.enums import JOINT_FIXED as JOINT_FIXED
+from newtonsim.enums import JOINT_FREE as JOINT_FREE
+from newtonsim.enums import JOINT_MODE_FORCE as JOINT_MODE_FORCE
+from newtonsim.enums import JOINT_MODE_TARGET_POSITION as JOINT_MODE_TARGET_POSITION
+from newtonsim.enums import JOINT_MODE_TARGET_VELOCITY as JOINT_MODE_TARGET_VELOCITY
+from newtonsim.enums import JOINT_PRISMATIC as JOINT_PRISMATIC
+from newtonsim.enums import JOINT_REVOLUTE as JOINT_REVOLUTE
+from newtonsim.enums import JOINT_UNIVERSAL as JOINT_UNIVERSAL
+from newtonsim.enums import PARTICLE_FLAG_ACTIVE as PARTICLE_FLAG_ACTIVE
+from newtonsim.enums import ColoringAlgorithm as ColoringAlgorithm
+from newtonsim.enums import GeoType as GeoType
+from newtonsim.enums import JointMode as JointMode
+from newtonsim.enums import JointType as JointType
+from newtonsim.enums import ShapeFlags as ShapeFlags
+from newtonsim.errors import ImportFileError as ImportFileError
+from newtonsim.errors import ModelError as ModelError
+from newtonsim.errors import NewtonsimError as NewtonsimError
+from newtonsim.errors import NotDifferentiableError as NotDifferentiableError
+from newtonsim.errors import UnsupportedElementWarning as UnsupportedElementWarning
+from newtonsim.geometry import SDF as SDF
+from newtonsim.geometry import Heightfield as Heightfield
+from newtonsim.geometry import Mesh as Mesh
+from newtonsim.kernels.structs import ModelShapeGeometry as ModelShapeGeometry
+from newtonsim.kernels.structs import ModelShapeMaterials as ModelShapeMaterials
+from newtonsim.model import Model as Model
+from newtonsim.state import State as State
+
+_LAZY = {
+    "Contact": "newtonsim.contacts",
+    "Contacts": "newtonsim.contacts",
+    "FeatherstoneSolver": "newtonsim.solvers",
+    "Simulator": "newtonsim.simulator",
+    "SolverBase": "newtonsim.solvers",
+    "XPBDSolver": "newtonsim.solvers",
+    "collide": "newtonsim.collide",
+    "eval_fk": "newtonsim.kinematics",
+    "eval_ik": "newtonsim.kinematics",
+}
+_LAZY_MODULES = ("dynamics", "importers", "render", "solvers", "utils")
+
+
+def __getattr__(name: str) -> Any:
+    """Load solvers, importers and algorithms when they are first used."""
+    if name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+    elif name in _LAZY_MODULES:
+        value = importlib.import_module(f"newtonsim.{name}")
+    else:
+        raise AttributeError(f"module 'newtonsim' has no attribute '{name}'")
+    globals()[name] = value  # also keeps a submodule of the same name (collide) from taking its place
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_LAZY_MODULES})

@@ -1,0 +1,113 @@
+"""ModelBuilder: the description of a scene in plain Python lists."""
+
+import copy
+
+import numpy as np
+import numpy.typing as npt
+
+from newtonsim.builder.bodies import BodyMethods
+from newtonsim.builder.collapse import CollapseMethods
+from newtonsim.builder.complete import CompletionMethods
+from newtonsim.builder.finalize import FinalizeMethods
+from newtonsim.builder.grids import GridMethods
+from newtonsim.builder.joints import JointAxis as JointAxis
+from newtonsim.builder.joints import JointMethods
+from newtonsim.builder.lists import BuilderLists
+from newtonsim.builder.particles import ParticleMethods
+from newtonsim.builder.plot import PlotMethods
+from newtonsim.builder.shapes import ShapeMethods
+from newtonsim.builder.worlds import WorldMethods
+
+
+class ModelBuilder(
+    BodyMethods,
+    JointMethods,
+    ShapeMethods,
+    ParticleMethods,
+    GridMethods,
+    WorldMethods,
+    CompletionMethods,
+    CollapseMethods,
+    FinalizeMethods,
+    PlotMethods,
+    BuilderLists,
+):
+    """Describes a scene step by step; `finalize` turns it into a `Model`.
+
+    The lists (`body_q`, `joint_target_ke`, `shape_material_mu`, ...: every row of `newtonsim.arrays.MODEL_ARRAYS`)
+    have the names of the model's arrays and may be edited between calls.
+
+    Example::
+
+        builder = ModelBuilder()
+        builder.add_particle((0, 1.0, 0.0), (0.0, 0.0, 0.0), 0.0)  # mass 0: an anchor
+        for i in range(1, 10):
+            builder.add_particle((i, 1.0, 0.0), (0.0, 0.0, 0.0), 1.0)
+            builder.add_spring(i - 1, i, 1.0e3, 0.0, 0)
+        model = builder.finalize()
+
+    Attributes:
+        up_vector: Up direction, a unit vector (3,).
+        gravity: Acceleration along `up_vector` [m/s^2], or a vector (3,) of any direction.
+        num_envs: Number of worlds added by `add_builder` and `replicate`.
+        articulation_start: First joint of each declared articulation.
+        articulation_key: Names of the articulations.
+        shape_collision_filter_pairs: Set of pairs of shapes that pass through each other.
+        joint_mimic: Tuples (joint, other joint, factor, offset): q = factor * q_other + offset.
+        sites: Dicts with "name", "body", "xform".
+        keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act".
+        solver_hint: Settings that a file asks for, such as "timestep".
+        particle_color_groups: Particles of each colour.
+    """
+
+    default_particle_radius = 0.1
+
+    default_tri_ke = 100.0
+    default_tri_ka = 100.0
+    default_tri_kd = 10.0
+    default_tri_drag = 0.0
+    default_tri_lift = 0.0
+
+    default_spring_ke = 100.0
+    default_spring_kd = 0.0
+
+    default_edge_ke = 100.0
+    default_edge_kd = 0.0
+
+    default_shape_ke = 1.0e5
+    default_shape_kd = 1000.0
+    default_shape_kf = 1000.0
+    default_shape_ka = 0.0
+    default_shape_mu = 0.5
+    default_shape_restitution = 0.0
+    default_shape_density = 1000.0
+    default_shape_thickness = 1e-5
+
+    default_joint_limit_ke = 100.0
+    default_joint_limit_kd = 1.0
+
+    def __init__(self, up_vector: npt.ArrayLike = (0.0, 1.0, 0.0), gravity: float = -9.81):
+        self._create_lists()
+        self.up_vector = np.array(up_vector, np.float64)
+        self.gravity = gravity
+        self.num_envs = 0
+        self.articulation_start: list[int] = []
+        self.articulation_end: list[int] = []
+        self.articulation_key: list[str] = []
+        self.shape_collision_filter_pairs: set[tuple[int, int]] = set()
+        self.last_collision_group = 0
+        self.joint_mimic: list[tuple[int, int, float, float]] = []
+        self.sites: list[dict] = []
+        self.keyframes: list[dict] = []
+        self.solver_hint: dict = {}
+        self.particle_color_groups: list[np.ndarray] = []
+        self.ground_settings: dict | None = None
+
+    def __deepcopy__(self, memo):
+        """Copy the lists; meshes and fields stay shared, since they do not change."""
+        twin = self._shallow_copy()
+        memo[id(self)] = twin
+        for name, value in vars(twin).items():
+            if name not in ("shape_geo_src", "particle_color_groups"):
+                setattr(twin, name, copy.deepcopy(value, memo))
+        return twin

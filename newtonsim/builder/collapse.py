@@ -1,0 +1,144 @@
+"""Merging of bodies that fixed joints weld together."""
+
+import numpy as np
+import warp as wp
+
+from newtonsim.arrays import MODEL_ARRAYS
+from newtonsim.enums import JointType
+from newtonsim.errors import ModelError
+from newtonsim.geometry.transforms import IDENTITY, transform_inverse, transform_multiply, transform_point
+
+
+class CollapseMethods:
+    """The part of ModelBuilder that merges bodies."""
+
+    def collapse_fixed_joints(self, verbose: bool | None = None) -> dict:
+        """Remove the fixed joints and merge the bodies they connect.
+
+        The body above a fixed joint takes the mass, inertia, shapes, joints, muscle points and sites of the body
+        below. What hangs on the world by a fixed joint becomes part of the world: its shapes turn static.
+
+        Args:
+            verbose: Whether to print what was merged; None follows `wp.config.verbose`.
+
+        Returns:
+            A dict with, by old index, "body_remap" and "joint_remap" (new indices of what is left),
+            "body_merged_parent" (new index of the body that took a merged one in, -1 for the world),
+            "body_merged_transform" (its pose in that body's frame) and "merged_body_data" (its "key", "mass", "com",
+            "inertia" and "shapes").
+        """
+        verbose = getattr(wp.config, "verbose", False) if verbose is None else verbose
+        target, place = self._merge_targets()
+        merged = sorted(target)
+        kept = [body for body in range(self.body_count) if body not in target]
+        body_remap = {old: new for new, old in enumerate(kept)}
+        remaining = [j for j in range(self.joint_count) if self.joint_type[j] != JointType.FIXED]
+        joint_remap = {old: new for new, old in enumerate(remaining)}
+        shapes = self.body_shapes
+        data = {
+            body: {
+                "key": self.body_key[body],
+                "mass": self.body_mass[body],
+                "com": self.body_com[body],
+                "inertia": self.body_inertia[body],
+                "shapes": shapes.get(body, []),
+            }
+            for body in merged
+        }
+        for body in merged:
+            com, inertia = (
+                np.array(self.body_com[body], np.float64),
+                np.array(self.body_inertia[body], np.float64),
+            )
+            self._add_body_mass(target[body], self.body_mass[body], com, inertia.reshape(3, 3), place[body])
+        self._move_to_targets(target, place)
+        self._renumber(kept, remaining, body_remap, joint_remap)
+        if verbose:
+            for body in merged:
+                print(f"merged body '{data[body]['key']}'")  # noqa: T201 - asked for by `verbose`
+        return {
+            "body_remap": body_remap,
+            "joint_remap": joint_remap,
+            "body_merged_parent": {body: body_remap.get(target[body], -1) for body in merged},
+            "body_merged_transform": {body: wp.transform(*place[body]) for body in merged},
+            "merged_body_data": data,
+        }
+
+    def _merge_targets(self) -> tuple[dict[int, int], dict[int, np.ndarray]]:
+        """Return for each body that goes away the body that takes it in and its pose there."""
+        above: dict[int, tuple[int, np.ndarray]] = {}
+        for joint in range(self.joint_count):
+            if self.joint_type[joint] == JointType.FIXED:
+                pose = transform_multiply(self.joint_X_p[joint], transform_inverse(self.joint_X_c[joint]))
+                above[self.joint_child[joint]] = (self.joint_parent[joint], pose)
+        target: dict[int, int] = {}
+        place: dict[int, np.ndarray] = {}
+        for body in above:
+            at, pose, steps = body, IDENTITY, 0
+            while at in above:
+                at, relative = above[at]
+                pose = transform_multiply(relative, pose)
+                steps += 1
+                if steps > len(above):
+                    raise ModelError(f"body '{self.body_key[body]}': its fixed joints form a cycle")
+            target[body], place[body] = at, pose
+        return target, place
+
+    def _move_to_targets(self, target: dict[int, int], place: dict[int, np.ndarray]) -> None:
+        """Express what is attached to merged bodies in the frames of the bodies that took them in."""
+        for shape, body in enumerate(self.shape_body):
+            if body in target:
+                self.shape_body[shape] = target[body]
+                self.shape_transform[shape] = wp.transform(
+                    *transform_multiply(place[body], self.shape_transform[shape])
+                )
+        for joint, body in enumerate(self.joint_parent):
+            if body in target and self.joint_type[joint] != JointType.FIXED:
+                self.joint_parent[joint] = target[body]
+                self.joint_X_p[joint] = wp.transform(*transform_multiply(place[body], self.joint_X_p[joint]))
+        for point, body in enumerate(self.muscle_bodies):
+            if body in target:
+                self.muscle_bodies[point] = target[body]
+                self.muscle_points[point] = wp.vec3(*transform_point(place[body], self.muscle_points[point]))
+        for index, site in enumerate(self.sites):
+            if site["body"] in target:
+                xform = wp.transform(*transform_multiply(place[site["body"]], site["xform"]))
+                self.sites[index] = {**site, "body": target[site["body"]], "xform": xform}
+
+    def _renumber(
+        self, kept: list[int], remaining: list[int], body_remap: dict[int, int], joint_remap: dict[int, int]
+    ) -> None:
+        """Drop merged bodies and fixed joints from all lists. Fixed joints have no axes and no coordinates."""
+        chosen = {"body": kept, "joint": remaining}
+        before = np.searchsorted(remaining, np.arange(self.joint_count + 1)).tolist()
+        for spec in MODEL_ARRAYS:
+            if spec.per in chosen:
+                values = getattr(self, spec.name)
+                values[:] = [values[i] for i in chosen[spec.per]]
+        for name in ("joint_parent", "joint_child", "shape_body", "muscle_bodies"):
+            values = getattr(self, name)
+            values[:] = [body_remap.get(body, body) for body in values]
+        self.sites = [{**site, "body": body_remap.get(site["body"], site["body"])} for site in self.sites]
+        self.joint_mimic = [
+            (joint_remap[a], joint_remap[b], m, c)
+            for a, b, m, c in self.joint_mimic
+            if a in joint_remap and b in joint_remap
+        ]
+        ends = self._articulation_bounds_after(before)
+        self.articulation_start = [start for start, _, _ in ends]
+        self.articulation_end = [end for _, end, _ in ends]
+        self.articulation_key = [key for _, _, key in ends]
+
+    def _articulation_bounds_after(self, before: list[int]) -> list[tuple[int, int, str]]:
+        """Return the articulations in terms of the joints that are left; empty ones are dropped.
+
+        Args:
+            before: Number of remaining joints before each old joint.
+        """
+        bounds = []
+        for start, end, key in zip(self.articulation_start, self.articulation_end, self.articulation_key):
+            first = before[min(start, len(before) - 1)]
+            last = before[min(end, len(before) - 1)] if end >= 0 else -1
+            if first != last and not (last < 0 and first >= before[-1]):
+                bounds.append((first, last, key))
+        return bounds

@@ -1,0 +1,317 @@
+"""From lists to a Model: complete, check, then allocate."""
+
+import warnings
+
+import numpy as np
+import warp as wp
+
+from newtonsim.arrays import MODEL_ARRAYS, SPECS
+from newtonsim.builder.bodies import inverse_inertia
+from newtonsim.builder.lists import to_array
+from newtonsim.builder.pairs import PairFinder
+from newtonsim.builder.validate import check_structure, check_tree, check_values
+from newtonsim.enums import GeoType, JointType
+from newtonsim.errors import ModelError
+from newtonsim.kernels.structs import ModelShapeGeometry, ModelShapeMaterials
+from newtonsim.model import Model
+
+_GEOMETRY = {"type": "shape_geo_type", "is_solid": "shape_geo_is_solid"}
+_GEOMETRY |= {"thickness": "shape_geo_thickness", "scale": "shape_geo_scale"}
+_WORLD_STARTS = {
+    "body": "body_world",
+    "joint": "joint_world",
+    "shape": "shape_world",
+    "particle": "particle_world",
+}
+
+
+class FinalizeMethods:
+    """The part of ModelBuilder that makes a Model."""
+
+    def finalize(self, device: wp.DeviceLike = None, requires_grad: bool = False) -> Model:
+        """Turn the description into a model; the builder stays as it is and may be used again.
+
+        Args:
+            device: Where arrays live, None for Warp's default. A CUDA device on a machine without one gives a
+                warning and the CPU.
+            requires_grad: Whether gradients can flow to the arrays.
+
+        Returns:
+            The model.
+
+        Raises:
+            ModelError: The description is inconsistent; the message names the element.
+        """
+        check_structure(self)
+        source = self._completed()
+        ground = None
+        if self.ground_settings is not None:
+            source = source._shallow_copy()
+            ground = source._append_ground()
+        arrays = {
+            spec.name: to_array(spec, values) for spec, values in source._lists() if spec.dtype is not None
+        }
+        check_values(source, arrays)
+        check_tree(source, arrays)
+        _normalize(arrays)
+        if self.num_envs <= 1:
+            for name in _WORLD_STARTS.values():
+                arrays[name][:] = 0
+        if ground is not None:
+            arrays["shape_world"][ground] = -1
+        return _Allocation(source, arrays, _usable_device(device), requires_grad, ground).model
+
+    def find_shape_contact_pairs(self, model: Model) -> None:
+        """Find which pairs of shapes may collide and write them to a model made by this builder.
+
+        Sets `shape_contact_pairs`, `shape_ground_contact_pairs`, their counts and `shape_collision_filter_pairs`.
+        `finalize` has done so; call it again after changing groups, filters or flags of the builder.
+
+        Args:
+            model: The model.
+        """
+        source = self._completed()
+        if model.ground:
+            source = source._shallow_copy()
+            source._append_ground()
+        if source.shape_count != model.shape_count:
+            raise ModelError(
+                f"the model has {model.shape_count} shapes, the builder makes {source.shape_count}"
+            )
+        names = ("shape_body", "joint_child", "joint_parent", "joint_type", "shape_flags", "shape_geo_type")
+        arrays = {name: to_array(SPECS[name], getattr(source, name)) for name in names}
+        arrays["shape_world"] = model.shape_world.numpy()
+        _set_pairs(model, PairFinder(source, arrays), model.shape_count - 1 if model.ground else -1)
+
+
+def _usable_device(device: wp.DeviceLike) -> wp.Device:
+    """Resolve a device, replacing CUDA by the CPU where there is none."""
+    if isinstance(device, str) and device.startswith("cuda") and not wp.is_cuda_available():
+        warnings.warn(f"device '{device}' is not available, using 'cpu'", UserWarning, stacklevel=3)
+        return wp.get_device("cpu")
+    return wp.get_device(device)
+
+
+def _normalize(arrays: dict[str, np.ndarray]) -> None:
+    """Give transforms unit quaternions and joints unit axes."""
+    for spec in MODEL_ARRAYS:
+        if spec.dtype is wp.transform and len(arrays[spec.name]):
+            q = arrays[spec.name][:, 3:]
+            norm = np.linalg.norm(q, axis=1, keepdims=True)
+            if (norm < 1e-6).any():
+                raise ModelError(f"{spec.name}: the quaternion of entry {int(np.argmin(norm))} is zero")
+            np.divide(q, norm, out=q, where=np.abs(norm - 1.0) > 1e-7)
+    axes = arrays["joint_axis"]
+    axes /= np.linalg.norm(axes, axis=1, keepdims=True)
+    kind = arrays["joint_type"]
+    start = np.where(kind == JointType.BALL, 0, 3) + arrays["joint_q_start"]
+    start = start[np.isin(kind, (JointType.BALL, JointType.FREE, JointType.DISTANCE))]
+    places = start[:, None] + np.arange(4)
+    q = arrays["joint_q"][places]
+    norm = np.linalg.norm(q, axis=1, keepdims=True)
+    if (norm < 1e-6).any():
+        raise ModelError(f"joint_q: the quaternion at coordinate {int(start[np.argmin(norm)])} is zero")
+    arrays["joint_q"][places] = np.where(np.abs(norm - 1.0) > 1e-7, q / norm, q)
+
+
+class _Allocation:
+    """Puts checked arrays on a device, part by part."""
+
+    def __init__(self, source, arrays: dict[str, np.ndarray], device: wp.Device, requires_grad: bool, ground):
+        self.source, self.arrays, self.device, self.requires_grad = source, arrays, device, requires_grad
+        self.model = Model(device)
+        self.model.requires_grad = requires_grad
+        self._globals()
+        for spec in MODEL_ARRAYS:
+            if spec.host:
+                continue
+            if spec.dtype is None:
+                setattr(self.model, spec.name, list(getattr(source, spec.name)))
+            else:
+                setattr(self.model, spec.name, self._array(spec.name))
+        self._worlds()
+        self._particles()
+        self._bodies()
+        self._joints()
+        self._shapes(ground)
+        self._muscles()
+
+    def _array(self, name: str) -> wp.array:
+        spec = SPECS[name]
+        return self._put(self.arrays[name], spec.dtype, spec.grad)
+
+    def _put(self, values: np.ndarray, dtype: type, grad: bool = False) -> wp.array:
+        return wp.array(values, dtype=dtype, device=self.device, requires_grad=grad and self.requires_grad)
+
+    def _globals(self) -> None:
+        model, source = self.model, self.source
+        model.num_envs = source.num_envs
+        model.world_count = max(1, source.num_envs)
+        for per, attribute in _COUNTS.items():
+            setattr(model, attribute, source._count(per))
+        up = np.asarray(source.up_vector, np.float64)
+        model.up_vector = up / np.linalg.norm(up)
+        model.up_axis = int(np.argmax(np.abs(model.up_vector)))
+        gravity = np.asarray(source.gravity, np.float64)
+        model.gravity = gravity if gravity.shape == (3,) else model.up_vector * float(gravity)
+        model.joint_mimic = list(source.joint_mimic)
+        model.sites = [dict(site) for site in source.sites]
+        model.keyframes = [dict(frame) for frame in source.keyframes]
+        model.solver_hint = dict(source.solver_hint)
+
+    def _worlds(self) -> None:
+        """Set where each world starts; what belongs to the global world stands outside those ranges."""
+        model, worlds = self.model, self.model.world_count
+        for kind, name in _WORLD_STARTS.items():
+            setattr(model, f"world_{kind}_start", _world_starts(self.arrays[name], worlds))
+        joint_start = model.world_joint_start
+        ends = {
+            "coord": ("joint_q_start", model.joint_coord_count),
+            "dof": ("joint_qd_start", model.joint_dof_count),
+        }
+        for kind, (name, count) in ends.items():
+            bounds = np.append(self.arrays[name], count)
+            setattr(model, f"world_{kind}_start", bounds[joint_start].astype(np.int32))
+
+    def _particles(self) -> None:
+        model = self.model
+        mass = self.arrays["particle_mass"]
+        inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0.0)
+        model.particle_inv_mass = self._put(inverse, wp.float32, True)
+        radii = self.arrays["particle_radius"]
+        model.particle_max_radius = float(radii.max(initial=0.0))
+        colors = np.zeros(model.particle_count, np.int32)
+        groups = [np.asarray(group, np.int32) for group in self.source.particle_color_groups]
+        for color, group in enumerate(groups):
+            if len(group) and (group.min() < 0 or group.max() >= model.particle_count):
+                raise ModelError(f"colour {color} names a particle outside 0..{model.particle_count - 1}")
+            colors[group] = color
+        model.particle_colors = self._put(colors, wp.int32)
+        model.particle_color_groups = [self._put(group, wp.int32) for group in groups]
+
+    def _bodies(self) -> None:
+        model = self.model
+        mass = self.arrays["body_mass"].astype(np.float64)
+        inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0.0)
+        model.body_inv_mass = self._put(inverse.astype(np.float32), wp.float32, True)
+        inertia = self.arrays["body_inertia"].astype(np.float64)
+        model.body_inv_inertia = self._put(inverse_inertia(mass, inertia).astype(np.float32), wp.mat33, True)
+        order = np.argsort(self.arrays["shape_body"], kind="stable")
+        edges = np.searchsorted(
+            self.arrays["shape_body"][order], np.arange(-1, model.body_count + 1)
+        ).tolist()
+        shapes = order.tolist()
+        model.body_shapes = {
+            body: shapes[edges[body + 1] : edges[body + 2]] for body in range(-1, model.body_count)
+        }
+
+    def _joints(self) -> None:
+        model, arrays = self.model, self.arrays
+        for name, count in (
+            ("joint_q_start", model.joint_coord_count),
+            ("joint_qd_start", model.joint_dof_count),
+        ):
+            setattr(model, name, self._put(np.append(arrays[name], count).astype(np.int32), wp.int32))
+        inbound = np.full(model.body_count + 1, -1, np.int32)
+        inbound[arrays["joint_child"]] = np.arange(model.joint_count)
+        model.joint_ancestor = self._put(inbound[arrays["joint_parent"]], wp.int32)
+        starts = np.append(self.source.articulation_start, model.joint_count)
+        model.articulation_start = self._put(starts.astype(np.int32), wp.int32)
+        model.articulation_key = list(self.source.articulation_key)
+        model.articulation_count = len(model.articulation_key)
+
+    def _shapes(self, ground: int | None) -> None:
+        model, arrays = self.model, self.arrays
+        model.shape_materials = ModelShapeMaterials()
+        for field in ("ke", "kd", "kf", "ka", "mu", "restitution"):
+            setattr(model.shape_materials, field, self._array(f"shape_material_{field}"))
+        model.shape_geo = ModelShapeGeometry()
+        for field, name in _GEOMETRY.items():
+            setattr(model.shape_geo, field, self._array(name))
+        model.shape_geo.source = self._put(self._source_ids(), wp.uint64)
+        radii = _collision_radii(arrays["shape_geo_type"], arrays["shape_geo_scale"], model.shape_geo_src)
+        model.shape_collision_radius = self._put(radii.astype(np.float32), wp.float32)
+        order = np.argsort(model.shape_collision_group, kind="stable")
+        groups, first = np.unique(np.array(model.shape_collision_group, np.int64)[order], return_index=True)
+        bounds = np.append(first, len(order)).tolist()
+        members = order.tolist()
+        model.shape_collision_group_map = {
+            group: members[bounds[i] : bounds[i + 1]] for i, group in enumerate(groups.tolist())
+        }
+        model.ground = ground is not None
+        if ground is not None:
+            plane = np.array(self.source.ground_settings["plane"], np.float32)
+        else:
+            plane = np.append(model.up_vector, 0.0).astype(np.float32)
+        model.ground_plane = self._put(plane, wp.float32)
+        _set_pairs(model, PairFinder(self.source, arrays), -1 if ground is None else ground)
+
+    def _source_ids(self) -> np.ndarray:
+        """Put each mesh or field on the device once; return its id for every shape that uses it."""
+        ids = {id(None): 0}
+        for source in {id(s): s for s in self.model.shape_geo_src if s is not None}.values():
+            ids[id(source)] = source.finalize(self.device)
+            self.model.keep_alive(getattr(source, "mesh", source))
+        return np.array([ids[id(source)] for source in self.model.shape_geo_src], np.uint64)
+
+    def _muscles(self) -> None:
+        starts = np.append(self.arrays["muscle_start"], self.model.muscle_point_count)
+        self.model.muscle_start = self._put(starts.astype(np.int32), wp.int32)
+
+
+_COUNTS = {
+    "particle": "particle_count",
+    "spring": "spring_count",
+    "tri": "tri_count",
+    "edge": "edge_count",
+    "tet": "tet_count",
+    "body": "body_count",
+    "joint": "joint_count",
+    "axis": "joint_axis_count",
+    "coord": "joint_coord_count",
+    "dof": "joint_dof_count",
+    "shape": "shape_count",
+    "muscle": "muscle_count",
+    "muscle_point": "muscle_point_count",
+}
+
+
+def _world_starts(world: np.ndarray, worlds: int) -> np.ndarray:
+    """Return the first entry of each world and the end of the last (worlds + 1,)."""
+    local = np.flatnonzero(world >= 0)
+    place = np.searchsorted(world[local], np.arange(worlds + 1))
+    return np.append(local, local[-1] + 1 if len(local) else 0)[place].astype(np.int32)
+
+
+def _set_pairs(model: Model, finder: PairFinder, ground: int) -> None:
+    pairs = finder.shape_pairs(exclude=ground)
+    ground_pairs = finder.ground_pairs(ground) if ground >= 0 else np.zeros((0, 2), np.int32)
+    model.shape_contact_pairs = wp.array(pairs, dtype=wp.int32, device=model.device)
+    model.shape_contact_pair_count = len(pairs)
+    model.shape_ground_contact_pairs = wp.array(ground_pairs, dtype=wp.int32, device=model.device)
+    model.shape_ground_contact_pair_count = len(ground_pairs)
+    model.shape_collision_filter_pairs = finder.filter_pairs()
+
+
+def _collision_radii(kind: np.ndarray, scale: np.ndarray, sources: list) -> np.ndarray:
+    """Return the radius [m] about the shape's origin that holds each shape; planes that do not end have 1e6."""
+    x, y, z = np.abs(scale.astype(np.float64)).T if len(scale) else np.zeros((3, 0))
+    radii = x.copy()
+    radii = np.where(kind == GeoType.BOX, np.sqrt(x * x + y * y + z * z), radii)
+    radii = np.where(kind == GeoType.CAPSULE, x + y, radii)
+    radii = np.where((kind == GeoType.CYLINDER) | (kind == GeoType.CONE), np.hypot(x, y), radii)
+    radii = np.where(kind == GeoType.ELLIPSOID, np.maximum(np.maximum(x, y), z), radii)
+    bounded = (x > 0.0) & (y > 0.0)
+    radii = np.where(kind == GeoType.PLANE, np.where(bounded, 0.5 * np.hypot(x, y), 1.0e6), radii)
+    known: dict = {}
+    for shape in np.flatnonzero(np.isin(kind, (GeoType.MESH, GeoType.HFIELD))).tolist():
+        key = (id(sources[shape]), *scale[shape].tolist())
+        if key not in known:
+            known[key] = _mesh_radius(sources[shape], scale[shape])
+        radii[shape] = known[key]
+    return radii
+
+
+def _mesh_radius(source, scale: np.ndarray) -> float:
+    mesh = source if hasattr(source, "vertices") else source.to_mesh()
+    return float(np.linalg.norm(mesh.vertices * scale, axis=1).max(initial=0.0))

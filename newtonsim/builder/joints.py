@@ -1,0 +1,614 @@
+"""Joints and articulations."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from newtonsim.enums import JOINT_MODE_FORCE, JointMode, JointType
+from newtonsim.errors import ModelError
+from newtonsim.geometry.transforms import as_transform, as_vector, transform_inverse, transform_multiply
+
+Xform = Sequence | wp.transform | None
+
+_AXES_OF_TYPE = {
+    JointType.PRISMATIC: (1, 0),
+    JointType.REVOLUTE: (0, 1),
+    JointType.BALL: (0, 0),
+    JointType.FIXED: (0, 0),
+    JointType.FREE: (0, 0),
+    JointType.COMPOUND: (0, 3),
+    JointType.UNIVERSAL: (0, 2),
+    JointType.DISTANCE: (0, 0),
+}
+_COORDS_DOFS = {JointType.BALL: (4, 3), JointType.FREE: (7, 6), JointType.DISTANCE: (7, 6)}
+
+
+class JointAxis:
+    """One axis of a joint, with its limits, drive and passive forces.
+
+    Attributes:
+        axis: Unit vector in the joint frame (3,).
+        limit_lower: Lower limit [rad or m].
+        limit_upper: Upper limit [rad or m].
+        limit_ke: Stiffness of the limits [N m/rad or N/m].
+        limit_kd: Damping of the limits [N m s/rad or N s/m].
+        action: Initial control input; None means 0, moved into the limits where it is a target position.
+        target_ke: Stiffness of the drive.
+        target_kd: Damping of the drive.
+        mode: What the control input means, see JointMode.
+        damping: Passive damping [N m s/rad or N s/m].
+        stiffness: Passive spring [N m/rad or N/m].
+        spring_ref: Rest position of that spring [rad or m].
+        friction: Dry friction [N m or N].
+        effort_limit: Largest effort of the drive [N m or N].
+        velocity_limit: Largest velocity [rad/s or m/s].
+        armature: Rotor inertia [kg m^2 or kg]; None means that of the joint.
+    """
+
+    def __init__(
+        self,
+        axis: "JointAxis | npt.ArrayLike",
+        limit_lower: float = -math.inf,
+        limit_upper: float = math.inf,
+        limit_ke: float = 100.0,
+        limit_kd: float = 10.0,
+        action: float | None = None,
+        target_ke: float = 0.0,
+        target_kd: float = 0.0,
+        mode: int = JOINT_MODE_FORCE,
+        *,
+        damping: float = 0.0,
+        stiffness: float = 0.0,
+        spring_ref: float = 0.0,
+        friction: float = 0.0,
+        effort_limit: float = math.inf,
+        velocity_limit: float = math.inf,
+        armature: float | None = None,
+    ):
+        if isinstance(axis, JointAxis):
+            self.__dict__.update(axis.__dict__)
+            return
+        vector = as_vector(axis, 3, "joint axis")
+        norm = np.linalg.norm(vector)
+        if not norm > 1e-12:
+            raise ModelError(f"joint axis {vector.tolist()} has no direction")
+        self.axis = wp.vec3(*(vector / norm))
+        self.limit_lower, self.limit_upper = limit_lower, limit_upper
+        self.limit_ke, self.limit_kd = limit_ke, limit_kd
+        self.target_ke, self.target_kd = target_ke, target_kd
+        self.mode = JointMode(mode)
+        self.damping, self.stiffness, self.spring_ref, self.friction = (
+            damping,
+            stiffness,
+            spring_ref,
+            friction,
+        )
+        self.effort_limit, self.velocity_limit, self.armature = effort_limit, velocity_limit, armature
+        if action is not None:
+            self.action = action
+        elif mode == JointMode.TARGET_POSITION:
+            self.action = min(max(0.0, limit_lower), limit_upper)
+        else:
+            self.action = 0.0
+
+    def __repr__(self) -> str:
+        return f"JointAxis({tuple(self.axis)}, {self.limit_lower}..{self.limit_upper}, {self.mode.name})"
+
+
+class JointMethods:
+    """The part of ModelBuilder that adds joints."""
+
+    def add_articulation(self, key: str | None = None) -> None:
+        """Start an articulation: the joints added from now on belong to it, until the next one starts."""
+        self.articulation_key.append(key if key is not None else f"articulation_{self.articulation_count}")
+        self.articulation_start.append(self.joint_count)
+        self.articulation_end.append(-1)
+
+    def add_joint(
+        self,
+        joint_type: int,
+        parent: int,
+        child: int,
+        linear_axes: list[JointAxis] | None = None,
+        angular_axes: list[JointAxis] | None = None,
+        key: str | None = None,
+        parent_xform: Xform = None,
+        child_xform: Xform = None,
+        linear_compliance: float = 0.0,
+        angular_compliance: float = 0.0,
+        armature: float = 1e-2,
+        collision_filter_parent: bool = True,
+        enabled: bool = True,
+    ) -> int:
+        """Add a joint of any type.
+
+        The child's pose is X_parent * parent_xform * X(q) * inverse(child_xform), where X(q) first moves along the
+        linear axes, then turns about the angular axes one after the other.
+
+        Args:
+            joint_type: JointType.
+            parent: Parent body, -1 for the world.
+            child: Child body.
+            linear_axes: Axes of translation in the joint frame.
+            angular_axes: Axes of rotation in the joint frame.
+            key: Name.
+            parent_xform: Joint frame in the parent body frame.
+            child_xform: Joint frame in the child body frame.
+            linear_compliance: Linear compliance [m/N].
+            angular_compliance: Angular compliance [rad/(N m)].
+            armature: Rotor inertia of axes that have none of their own [kg m^2 or kg].
+            collision_filter_parent: Whether shapes of parent and child pass through each other.
+            enabled: Whether the joint is simulated.
+
+        Returns:
+            The index of the joint.
+        """
+        index = self.joint_count
+        key = key if key is not None else f"joint_{index}"
+        joint_type = JointType(joint_type)
+        linear = [JointAxis(a) for a in linear_axes or ()]
+        angular = [JointAxis(a) for a in angular_axes or ()]
+        dim = (len(linear), len(angular))
+        if dim != _AXES_OF_TYPE.get(joint_type, dim):
+            raise ModelError(
+                f"joint '{key}': {joint_type.name} takes (linear, angular) axes {_AXES_OF_TYPE[joint_type]}, got {dim}"
+            )
+        if max(dim) > 3:
+            raise ModelError(f"joint '{key}': at most 3 linear and 3 angular axes, got {dim}")
+        coords, dofs = _COORDS_DOFS.get(joint_type, (sum(dim), sum(dim)))
+        self.joint_type.append(int(joint_type))
+        self.joint_parent.append(parent)
+        self.joint_child.append(child)
+        self.joint_X_p.append(wp.transform(*as_transform(parent_xform, f"joint '{key}': parent_xform")))
+        self.joint_X_c.append(wp.transform(*as_transform(child_xform, f"joint '{key}': child_xform")))
+        self.joint_axis_start.append(self.joint_axis_count)
+        self.joint_axis_dim.append(dim)
+        self.joint_linear_compliance.append(linear_compliance)
+        self.joint_angular_compliance.append(angular_compliance)
+        self.joint_enabled.append(int(enabled))
+        self.joint_twist_lower.append(-math.inf)
+        self.joint_twist_upper.append(math.inf)
+        self.joint_distance_lower.append(-1.0)
+        self.joint_distance_upper.append(-1.0)
+        self.joint_collision_filter_parent.append(bool(collision_filter_parent))
+        self.joint_world.append(-1)
+        self.joint_key.append(key)
+        self.joint_q_start.append(self.joint_coord_count)
+        self.joint_qd_start.append(self.joint_dof_count)
+        self._append_axes(linear + angular)
+        self._append_coordinates(joint_type, parent, child, coords, dofs)
+        own = [a.armature for a in linear + angular] or [None] * dofs
+        self.joint_armature.extend(armature if a is None else a for a in own)
+        self.joint_damping.extend([a.damping for a in linear + angular] or [0.0] * dofs)
+        self.joint_friction.extend([a.friction for a in linear + angular] or [0.0] * dofs)
+        return index
+
+    def _append_axes(self, axes: list[JointAxis]) -> None:
+        for axis in axes:
+            self.joint_axis.append(wp.vec3(*axis.axis))
+            self.joint_axis_mode.append(int(axis.mode))
+            self.joint_act.append(axis.action)
+            self.joint_target_ke.append(axis.target_ke)
+            self.joint_target_kd.append(axis.target_kd)
+            self.joint_limit_lower.append(axis.limit_lower)
+            self.joint_limit_upper.append(axis.limit_upper)
+            self.joint_limit_ke.append(axis.limit_ke)
+            self.joint_limit_kd.append(axis.limit_kd)
+            self.joint_stiffness.append(axis.stiffness)
+            self.joint_spring_ref.append(axis.spring_ref)
+            self.joint_effort_limit.append(axis.effort_limit)
+            self.joint_velocity_limit.append(axis.velocity_limit)
+
+    def _append_coordinates(self, joint_type: int, parent: int, child: int, coords: int, dofs: int) -> None:
+        """Start a joint at zero, a floating one where its child stands."""
+        q, qd = [0.0] * coords, [0.0] * dofs
+        if coords == 4:
+            q = [0.0, 0.0, 0.0, 1.0]
+        elif coords == 7:
+            q = self._floating_coordinates(parent, child, self.joint_X_p[-1], self.joint_X_c[-1]).tolist()
+            if parent < 0 and 0 <= child < self.body_count:
+                qd = [float(x) for x in self.body_qd[child]]
+        self.joint_q.extend(q)
+        self.joint_qd.extend(qd)
+
+    def _floating_coordinates(
+        self, parent: int, child: int, X_p: wp.transform, X_c: wp.transform
+    ) -> np.ndarray:
+        """Return the pose (7,) of the child joint frame in the parent joint frame, from the body poses."""
+        anchor, body = X_p, X_c
+        if 0 <= parent < self.body_count:
+            anchor = transform_multiply(self.body_q[parent], X_p)
+        if 0 <= child < self.body_count:
+            body = transform_multiply(self.body_q[child], X_c)
+        return transform_multiply(transform_inverse(anchor), body)
+
+    def _single_axis(
+        self, axis, target, target_ke, target_kd, mode, limit_lower, limit_upper, limit_ke, limit_kd
+    ) -> JointAxis:
+        """Make the axis of a revolute or prismatic joint; a JointAxis wins over the other arguments."""
+        if isinstance(axis, JointAxis):
+            return axis
+        if target is not None and mode == JointMode.FORCE and (target_ke > 0.0 or target_kd > 0.0):
+            mode = (
+                JointMode.TARGET_POSITION
+            )  # gains and a target describe a drive, whatever the default mode says
+        return JointAxis(
+            axis=axis,
+            limit_lower=limit_lower,
+            limit_upper=limit_upper,
+            limit_ke=self.default_joint_limit_ke if limit_ke is None else limit_ke,
+            limit_kd=self.default_joint_limit_kd if limit_kd is None else limit_kd,
+            action=target,
+            target_ke=target_ke,
+            target_kd=target_kd,
+            mode=mode,
+        )
+
+    def add_joint_revolute(
+        self,
+        parent: int,
+        child: int,
+        parent_xform: Xform = None,
+        child_xform: Xform = None,
+        axis: JointAxis | npt.ArrayLike = (1.0, 0.0, 0.0),
+        target: float | None = None,
+        target_ke: float = 0.0,
+        target_kd: float = 0.0,
+        mode: int = JOINT_MODE_FORCE,
+        limit_lower: float = -2 * math.pi,
+        limit_upper: float = 2 * math.pi,
+        limit_ke: float | None = None,
+        limit_kd: float | None = None,
+        linear_compliance: float = 0.0,
+        angular_compliance: float = 0.0,
+        armature: float = 1e-2,
+        key: str | None = None,
+        collision_filter_parent: bool = True,
+        enabled: bool = True,
+    ) -> int:
+        """Add a hinge.
+
+        Args:
+            parent: Parent body, -1 for the world.
+            child: Child body.
+            parent_xform: Joint frame in the parent body frame.
+            child_xform: Joint frame in the child body frame.
+            axis: Axis of rotation in the joint frame; a JointAxis replaces the other arguments about the axis.
+            target: Target angle [rad] or velocity [rad/s]. None leaves the mode as given; a target with gains in
+                the default mode makes a position drive.
+            target_ke: Stiffness of the drive [N m/rad].
+            target_kd: Damping of the drive [N m s/rad].
+            mode: What the control input means, see JointMode.
+            limit_lower: Lower limit [rad].
+            limit_upper: Upper limit [rad].
+            limit_ke: Stiffness of the limits, None for the builder's default.
+            limit_kd: Damping of the limits, None for the builder's default.
+            linear_compliance: Linear compliance [m/N].
+            angular_compliance: Angular compliance [rad/(N m)].
+            armature: Rotor inertia [kg m^2].
+            key: Name.
+            collision_filter_parent: Whether shapes of parent and child pass through each other.
+            enabled: Whether the joint is simulated.
+
+        Returns:
+            The index of the joint.
+        """
+        joint_axis = self._single_axis(
+            axis, target, target_ke, target_kd, mode, limit_lower, limit_upper, limit_ke, limit_kd
+        )
+        return self.add_joint(
+            JointType.REVOLUTE,
+            parent,
+            child,
+            angular_axes=[joint_axis],
+            key=key,
+            parent_xform=parent_xform,
+            child_xform=child_xform,
+            linear_compliance=linear_compliance,
+            angular_compliance=angular_compliance,
+            armature=armature,
+            collision_filter_parent=collision_filter_parent,
+            enabled=enabled,
+        )
+
+    def add_joint_prismatic(
+        self,
+        parent: int,
+        child: int,
+        parent_xform: Xform = None,
+        child_xform: Xform = None,
+        axis: JointAxis | npt.ArrayLike = (1.0, 0.0, 0.0),
+        target: float | None = None,
+        target_ke: float = 0.0,
+        target_kd: float = 0.0,
+        mode: int = JOINT_MODE_FORCE,
+        limit_lower: float = -1e4,
+        limit_upper: float = 1e4,
+        limit_ke: float | None = None,
+        limit_kd: float | None = None,
+        linear_compliance: float = 0.0,
+        angular_compliance: float = 0.0,
+        armature: float = 1e-2,
+        key: str | None = None,
+        collision_filter_parent: bool = True,
+        enabled: bool = True,
+    ) -> int:
+        """Add a slider; arguments as in `add_joint_revolute`, in metres and newtons.
+
+        Returns:
+            The index of the joint.
+        """
+        joint_axis = self._single_axis(
+            axis, target, target_ke, target_kd, mode, limit_lower, limit_upper, limit_ke, limit_kd
+        )
+        return self.add_joint(
+            JointType.PRISMATIC,
+            parent,
+            child,
+            linear_axes=[joint_axis],
+            key=key,
+            parent_xform=parent_xform,
+            child_xform=child_xform,
+            linear_compliance=linear_compliance,
+            angular_compliance=angular_compliance,
+            armature=armature,
+            collision_filter_parent=collision_filter_parent,
+            enabled=enabled,
+        )
+
+    def add_joint_ball(
+        self,
+        parent: int,
+        child: int,
+        parent_xform: Xform = None,
+        child_xform: Xform = None,
+        linear_compliance: float = 0.0,
+        angular_compliance: float = 0.0,
+        armature: float = 1e-2,
+        key: str | None = None,
+        collision_filter_parent: bool = True,
+        enabled: bool = True,
+    ) -> int:
+        """Add a ball joint: a quaternion of position, an angular velocity in the parent joint frame.
+
+        Returns:
+            The index of the joint.
+        """
+        return self.add_joint(
+            JointType.BALL,
+            parent,
+            child,
+            None,
+            None,
+            key,
+            parent_xform,
+            child_xform,
+            linear_compliance,
+            angular_compliance,
+            armature,
+            collision_filter_parent,
+            enabled,
+        )
+
+    def add_joint_fixed(
+        self,
+        parent: int,
+        child: int,
+        parent_xform: Xform = None,
+        child_xform: Xform = None,
+        linear_compliance: float = 0.0,
+        angular_compliance: float = 0.0,
+        armature: float = 1e-2,
+        key: str | None = None,
+        collision_filter_parent: bool = True,
+        enabled: bool = True,
+    ) -> int:
+        """Weld two bodies together; `collapse_fixed_joints` merges them into one.
+
+        Returns:
+            The index of the joint.
+        """
+        return self.add_joint(
+            JointType.FIXED,
+            parent,
+            child,
+            None,
+            None,
+            key,
+            parent_xform,
+            child_xform,
+            linear_compliance,
+            angular_compliance,
+            armature,
+            collision_filter_parent,
+            enabled,
+        )
+
+    def add_joint_free(
+        self,
+        child: int,
+        parent_xform: Xform = None,
+        child_xform: Xform = None,
+        armature: float = 0.0,
+        parent: int = -1,
+        key: str | None = None,
+        collision_filter_parent: bool = True,
+        enabled: bool = True,
+    ) -> int:
+        """Let a body float. The joint starts where the body stands.
+
+        Seven coordinates (position, quaternion) and six velocities (angular, then linear of the centre of mass).
+
+        Returns:
+            The index of the joint.
+        """
+        return self.add_joint(
+            JointType.FREE,
+            parent,
+            child,
+            None,
+            None,
+            key,
+            parent_xform,
+            child_xform,
+            0.0,
+            0.0,
+            armature,
+            collision_filter_parent,
+            enabled,
+        )
+
+    def add_joint_distance(
+        self,
+        parent: int,
+        child: int,
+        parent_xform: Xform = None,
+        child_xform: Xform = None,
+        min_distance: float = -1.0,
+        max_distance: float = 1.0,
+        compliance: float = 0.0,
+        collision_filter_parent: bool = True,
+        enabled: bool = True,
+    ) -> int:
+        """Let a body float, but keep its anchor within a distance of the parent's anchor.
+
+        Args:
+            parent: Parent body, -1 for the world.
+            child: Child body.
+            parent_xform: Anchor in the parent body frame.
+            child_xform: Anchor in the child body frame.
+            min_distance: Least distance [m], no limit if negative.
+            max_distance: Largest distance [m], no limit if negative.
+            compliance: Compliance [m/N].
+            collision_filter_parent: Whether shapes of parent and child pass through each other.
+            enabled: Whether the joint is simulated.
+
+        Returns:
+            The index of the joint.
+        """
+        index = self.add_joint(
+            JointType.DISTANCE,
+            parent,
+            child,
+            parent_xform=parent_xform,
+            child_xform=child_xform,
+            linear_compliance=compliance,
+            armature=0.0,
+            collision_filter_parent=collision_filter_parent,
+            enabled=enabled,
+        )
+        self.joint_distance_lower[index] = min_distance
+        self.joint_distance_upper[index] = max_distance
+        return index
+
+    def add_joint_universal(
+        self,
+        parent: int,
+        child: int,
+        axis_0: JointAxis | npt.ArrayLike,
+        axis_1: JointAxis | npt.ArrayLike,
+        parent_xform: Xform = None,
+        child_xform: Xform = None,
+        linear_compliance: float = 0.0,
+        angular_compliance: float = 0.0,
+        armature: float = 1e-2,
+        key: str | None = None,
+        collision_filter_parent: bool = True,
+        enabled: bool = True,
+    ) -> int:
+        """Add a joint that turns about two axes, the second carried by the first.
+
+        Returns:
+            The index of the joint.
+        """
+        return self.add_joint(
+            JointType.UNIVERSAL,
+            parent,
+            child,
+            None,
+            [JointAxis(axis_0), JointAxis(axis_1)],
+            key,
+            parent_xform,
+            child_xform,
+            linear_compliance,
+            angular_compliance,
+            armature,
+            collision_filter_parent,
+            enabled,
+        )
+
+    def add_joint_compound(
+        self,
+        parent: int,
+        child: int,
+        axis_0: JointAxis | npt.ArrayLike,
+        axis_1: JointAxis | npt.ArrayLike,
+        axis_2: JointAxis | npt.ArrayLike,
+        parent_xform: Xform = None,
+        child_xform: Xform = None,
+        linear_compliance: float = 0.0,
+        angular_compliance: float = 0.0,
+        armature: float = 1e-2,
+        key: str | None = None,
+        collision_filter_parent: bool = True,
+        enabled: bool = True,
+    ) -> int:
+        """Add a joint that turns about three axes, each carried by the one before (any Euler angles).
+
+        Returns:
+            The index of the joint.
+        """
+        return self.add_joint(
+            JointType.COMPOUND,
+            parent,
+            child,
+            None,
+            [JointAxis(axis_0), JointAxis(axis_1), JointAxis(axis_2)],
+            key,
+            parent_xform,
+            child_xform,
+            linear_compliance,
+            angular_compliance,
+            armature,
+            collision_filter_parent,
+            enabled,
+        )
+
+    def add_joint_d6(
+        self,
+        parent: int,
+        child: int,
+        linear_axes: list[JointAxis] | None = None,
+        angular_axes: list[JointAxis] | None = None,
+        key: str | None = None,
+        parent_xform: Xform = None,
+        child_xform: Xform = None,
+        linear_compliance: float = 0.0,
+        angular_compliance: float = 0.0,
+        armature: float = 1e-2,
+        collision_filter_parent: bool = True,
+        enabled: bool = True,
+    ) -> int:
+        """Add a joint with any axes: up to three linear and three angular ones.
+
+        Returns:
+            The index of the joint.
+        """
+        return self.add_joint(
+            JointType.D6,
+            parent,
+            child,
+            linear_axes,
+            angular_axes,
+            key,
+            parent_xform,
+            child_xform,
+            linear_compliance,
+            angular_compliance,
+            armature,
+            collision_filter_parent,
+            enabled,
+        )

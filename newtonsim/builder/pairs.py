@@ -1,0 +1,147 @@
+"""Which pairs of shapes may collide, for all worlds at once."""
+
+import numpy as np
+
+from newtonsim.builder.validate import rigid_groups
+from newtonsim.enums import GeoType, ShapeFlags
+
+_CHUNK = 1 << 22
+"""Candidate pairs looked at at a time, to bound memory."""
+
+
+class PairFinder:
+    """Tells for pairs of shapes whether they may collide.
+
+    Two shapes may collide if they share a world (or one is global), their groups allow it, both take part in shape
+    collisions, no filter names them, and they can move relative to each other: not on bodies welded together, nor
+    both on what cannot move.
+    """
+
+    def __init__(self, builder, arrays: dict[str, np.ndarray]):
+        self.count = builder.shape_count
+        body = arrays["shape_body"].astype(np.int64)
+        child, parent = arrays["joint_child"].astype(np.int64), arrays["joint_parent"].astype(np.int64)
+        group = rigid_groups(builder.body_count, arrays["joint_type"], child, parent)
+        moved = np.zeros(builder.body_count, bool)
+        moved[child] = True
+        top = np.where(group >= 0, group, 0)
+        fixed = (group < 0) | ~moved[top] if builder.body_count else np.zeros(0, bool)
+        rigid = np.where(fixed, -1, group)  # a root that no joint moves stands still, as the world does
+        self.rigid = np.where(body < 0, -1, rigid[np.maximum(body, 0)]) if builder.body_count else body
+        flags = arrays["shape_flags"]
+        self.collides = (flags & int(ShapeFlags.COLLIDE_SHAPES)) != 0
+        self.collides &= arrays["shape_geo_type"] != GeoType.NONE
+        self.meets_ground = (flags & int(ShapeFlags.COLLIDE_GROUND)) != 0
+        self.meets_ground &= ~np.isin(arrays["shape_geo_type"], (GeoType.PLANE, GeoType.NONE, GeoType.HFIELD))
+        self.group = np.array(builder.shape_collision_group, np.int64)
+        self.world = arrays["shape_world"].astype(np.int64)
+        pairs = np.array(list(builder.shape_collision_filter_pairs), np.int64).reshape(-1, 2)
+        filtered = joint_filter_pairs(body, child, parent, builder.joint_collision_filter_parent)
+        self.filter_keys = np.unique(self._key(np.concatenate([pairs, filtered])))
+
+    def _key(self, pairs: np.ndarray) -> np.ndarray:
+        return pairs.min(axis=-1) * self.count + pairs.max(axis=-1)
+
+    def filter_pairs(self) -> set[tuple[int, int]]:
+        """Return all pairs that filters exclude, low index first."""
+        return set(
+            zip(
+                (self.filter_keys // max(self.count, 1)).tolist(),
+                (self.filter_keys % max(self.count, 1)).tolist(),
+            )
+        )
+
+    def _allowed(self, pairs: np.ndarray) -> np.ndarray:
+        """Return which of the pairs (n, 2) may collide, leaving worlds aside."""
+        a, b = pairs.T
+        keep = self.rigid[a] != self.rigid[b]
+        ga, gb = self.group[a], self.group[b]
+        keep &= (ga == gb) | (ga == -1) | (gb == -1)
+        if len(self.filter_keys):
+            keys = self._key(pairs)
+            place = np.minimum(np.searchsorted(self.filter_keys, keys), len(self.filter_keys) - 1)
+            keep &= self.filter_keys[place] != keys
+        return keep
+
+    def shape_pairs(self, exclude: int = -1) -> np.ndarray:
+        """Return the pairs (n, 2), low index first, ordered by world.
+
+        Args:
+            exclude: A shape to leave out (the ground).
+        """
+        candidates = np.flatnonzero(self.collides)
+        candidates = candidates[candidates != exclude]
+        world = self.world[candidates]
+        fixed = candidates[world < 0]
+        local = candidates[world >= 0]
+        local = local[np.argsort(self.world[local], kind="stable")]
+        _, sizes = np.unique(self.world[local], return_counts=True)
+        found = [self._within_worlds(local, sizes), self._between(local, fixed), self._among(fixed)]
+        pairs = np.concatenate(found)
+        pairs = np.sort(pairs, axis=1)
+        order = np.lexsort((pairs[:, 1], pairs[:, 0], self.world[pairs].max(axis=1, initial=-1)))
+        return pairs[order].astype(np.int32)
+
+    def _within_worlds(self, local: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Pairs inside each world; worlds of one size are treated together."""
+        starts = np.cumsum(sizes) - sizes
+        found = [np.zeros((0, 2), np.int64)]
+        for size in np.unique(sizes):
+            begin = starts[sizes == size]
+            for i in range(size - 1):
+                offsets = begin[:, None] + np.arange(i + 1, size)
+                for rows in np.array_split(offsets, max(1, offsets.size // _CHUNK)):
+                    first = np.broadcast_to(rows[:, :1] - 1, rows.shape)
+                    pairs = np.stack([local[first].reshape(-1), local[rows].reshape(-1)], axis=1)
+                    found.append(pairs[self._allowed(pairs)])
+        return np.concatenate(found)
+
+    def _between(self, local: np.ndarray, fixed: np.ndarray) -> np.ndarray:
+        """Pairs of a shape in a world and a global one."""
+        found = [np.zeros((0, 2), np.int64)]
+        for shape in fixed:
+            pairs = np.stack([np.full(len(local), shape), local], axis=1)
+            found.append(pairs[self._allowed(pairs)])
+        return np.concatenate(found)
+
+    def _among(self, fixed: np.ndarray) -> np.ndarray:
+        a, b = np.triu_indices(len(fixed), 1)
+        pairs = np.stack([fixed[a], fixed[b]], axis=1)
+        return pairs[self._allowed(pairs)]
+
+    def ground_pairs(self, ground: int) -> np.ndarray:
+        """Return the pairs (n, 2) of a shape that the ground may touch and the ground."""
+        shapes = np.flatnonzero(self.meets_ground & (self.rigid >= 0))
+        shapes = shapes[np.argsort(self.world[shapes], kind="stable")]
+        pairs = np.stack([shapes, np.full(len(shapes), ground)], axis=1)
+        return pairs[self._allowed(pairs)].astype(np.int32)
+
+
+def joint_filter_pairs(
+    body: np.ndarray, child: np.ndarray, parent: np.ndarray, filtered: list[bool]
+) -> np.ndarray:
+    """Return the pairs (n, 2) of shapes on bodies that a joint connects and keeps from colliding.
+
+    Args:
+        body: Body of each shape.
+        child: Child of each joint.
+        parent: Parent of each joint.
+        filtered: Whether each joint excludes contacts between the two.
+    """
+    use = np.array(filtered, bool) & (parent >= 0) if len(filtered) else np.zeros(0, bool)
+    child, parent = child[use], parent[use]
+    if not len(child) or not len(body):
+        return np.zeros((0, 2), np.int64)
+    order = np.argsort(body, kind="stable")
+    low_c, high_c = np.searchsorted(body[order], child, "left"), np.searchsorted(body[order], child, "right")
+    low_p, high_p = (
+        np.searchsorted(body[order], parent, "left"),
+        np.searchsorted(body[order], parent, "right"),
+    )
+    count_c, count_p = high_c - low_c, high_p - low_p
+    total = count_c * count_p
+    joint = np.repeat(np.arange(len(child)), total)
+    number = np.arange(total.sum()) - np.repeat(np.cumsum(total) - total, total)
+    a = order[low_c[joint] + number // np.maximum(count_p[joint], 1)]
+    b = order[low_p[joint] + number % np.maximum(count_p[joint], 1)]
+    return np.stack([a, b], axis=1)

@@ -1,0 +1,256 @@
+"""Checks of a builder before anything is allocated. Every error names the element by its key."""
+
+import numpy as np
+
+from newtonsim.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
+from newtonsim.enums import JointType
+from newtonsim.errors import ModelError
+
+_KEY_LISTS = {"body": "body_key", "joint": "joint_key", "shape": "shape_key"}
+_MAY_BE_NONE = {"joint_parent": True, "shape_body": True, "muscle_bodies": True}
+
+
+def element_name(builder, per: str, index: int) -> str:
+    """Return how messages call an element, such as "joint 'knee'" or "particle 12"."""
+    if per in _KEY_LISTS:
+        return f"{per} '{getattr(builder, _KEY_LISTS[per])[index]}'"
+    starts = {"axis": "joint_axis_start", "coord": "joint_q_start", "dof": "joint_qd_start"}
+    if per in starts:
+        joint = int(np.searchsorted(getattr(builder, starts[per]), index, side="right")) - 1
+        return f"joint '{builder.joint_key[joint]}'" if joint >= 0 else f"{per} {index}"
+    names = {"tri": "triangle", "tet": "tetrahedron", "muscle_point": "muscle point"}
+    return f"{names.get(per, per)} {index}"
+
+
+def check_structure(builder) -> None:
+    """Check that lists fit together and indices point to something.
+
+    Raises:
+        ModelError: A list has the wrong length or an index is out of range.
+    """
+    counts = {per: builder._count(per) for per in COUNT_LISTS}
+    for spec, values in builder._lists():
+        expected = counts[spec.per] * spec.flat
+        if len(values) != expected:
+            raise ModelError(
+                f"{spec.name}: expected {expected} entries, one per {spec.per}, got {len(values)}"
+            )
+    for spec, values in builder._lists():
+        if spec.index_of and values:
+            _check_indices(builder, spec, values, counts)
+    shapes = counts["shape"]
+    for pair in builder.shape_collision_filter_pairs:
+        if not (0 <= pair[0] < shapes and 0 <= pair[1] < shapes):
+            raise ModelError(f"shape_collision_filter_pairs: {pair} is outside 0..{shapes - 1}")
+    joints = counts["joint"]
+    for mimic in builder.joint_mimic:
+        if not (0 <= mimic[0] < joints and 0 <= mimic[1] < joints):
+            raise ModelError(f"joint_mimic: {mimic} names a joint outside 0..{joints - 1}")
+    _check_joint_layout(builder)
+
+
+def _check_indices(builder, spec: ArraySpec, values: list, counts: dict[str, int]) -> None:
+    limit = counts[spec.index_of]
+    block = np.array(values, np.int64).reshape(counts[spec.per], -1)
+    lowest = np.full(block.shape[1], -1 if spec.name in _MAY_BE_NONE else 0)
+    if spec.name == "edge_indices":
+        lowest[:2] = -1  # a border has a triangle on one side only
+    inclusive = spec.index_of in (
+        "axis",
+        "coord",
+        "dof",
+        "muscle_point",
+    )  # starts of empty ranges may be at the end
+    bad = (block < lowest) | (block >= limit + inclusive)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        what = spec.name.replace(f"{spec.per}_", "", 1)
+        raise ModelError(
+            f"{element_name(builder, spec.per, int(row))}: {what} {block[row, column]} is no {spec.index_of} "
+            f"(there are {limit})"
+        )
+
+
+def _check_joint_layout(builder) -> None:
+    """Check that the coordinates and axes of the joints lie one after the other."""
+    if not builder.joint_count:
+        return
+    dim = np.array(builder.joint_axis_dim, np.int64).reshape(-1, 2).sum(axis=1)
+    kind = np.array(builder.joint_type, np.int64)
+    floating = (kind == JointType.FREE) | (kind == JointType.DISTANCE)
+    dofs = np.where(floating, 6, np.where(kind == JointType.BALL, 3, dim))
+    coords = np.where(floating, 7, np.where(kind == JointType.BALL, 4, dim))
+    layout = (
+        ("joint_q_start", coords, "joint_q"),
+        ("joint_qd_start", dofs, "joint_qd"),
+        ("joint_axis_start", dim, "joint_axis"),
+    )
+    for name, sizes, values in layout:
+        ends = np.cumsum(sizes)
+        wrong = np.array(getattr(builder, name), np.int64) != ends - sizes
+        if wrong.any():
+            raise ModelError(
+                f"joint '{builder.joint_key[int(np.argmax(wrong))]}': {name} does not fit its joint type"
+            )
+        if ends[-1] != len(getattr(builder, values)):
+            raise ModelError(f"{values}: expected {ends[-1]} entries, got {len(getattr(builder, values))}")
+
+
+def check_values(builder, arrays: dict[str, np.ndarray]) -> None:
+    """Check numbers: finite, limits in order, masses, inertias.
+
+    Args:
+        builder: The builder, for names.
+        arrays: Its lists as arrays.
+
+    Raises:
+        ModelError: Something is wrong with an element, which the message names.
+    """
+    for spec in MODEL_ARRAYS:
+        if spec.name in arrays and arrays[spec.name].dtype.kind == "f" and arrays[spec.name].size:
+            block = arrays[spec.name].reshape(len(arrays[spec.name]), -1)
+            bad = np.isnan(block) if spec.allow_inf else ~np.isfinite(block)
+            if bad.any():
+                row = int(np.argwhere(bad)[0, 0])
+                name = element_name(builder, spec.per, row)
+                raise ModelError(f"{name}: {spec.name} is {_show(block[row])}")
+    _check_scalars(builder)
+    _check_limits(builder, arrays)
+    _check_sizes(builder, arrays)
+    _check_masses(builder, arrays)
+
+
+def _show(row: np.ndarray) -> str:
+    return str(row[0]) if len(row) == 1 else str(row.tolist())
+
+
+def _check_scalars(builder) -> None:
+    if not np.all(np.isfinite(np.asarray(builder.gravity, np.float64))):
+        raise ModelError(f"gravity is {builder.gravity}")
+    up = np.asarray(builder.up_vector, np.float64)
+    if up.shape != (3,) or not np.all(np.isfinite(up)) or not np.linalg.norm(up) > 0.0:
+        raise ModelError(f"up_vector {up.tolist()} is no direction")
+
+
+def _check_limits(builder, arrays: dict[str, np.ndarray]) -> None:
+    for stem, per in (("joint_limit", "axis"), ("joint_twist", "joint")):
+        lower, upper = arrays[f"{stem}_lower"], arrays[f"{stem}_upper"]
+        reversed_ = lower > upper
+        if reversed_.any():
+            at = int(np.argmax(reversed_))
+            name = element_name(builder, per, at)
+            raise ModelError(f"{name}: lower limit {lower[at]:g} is above upper limit {upper[at]:g}")
+    lower, upper = arrays["joint_distance_lower"], arrays["joint_distance_upper"]
+    reversed_ = (lower > upper) & (upper >= 0.0)
+    if reversed_.any():
+        at = int(np.argmax(reversed_))
+        name = element_name(builder, "joint", at)
+        raise ModelError(f"{name}: least distance {lower[at]:g} is above largest distance {upper[at]:g}")
+    axes = arrays["joint_axis"]
+    if len(axes):
+        zero = np.linalg.norm(axes, axis=1) < 1e-6
+        if zero.any():
+            raise ModelError(
+                f"{element_name(builder, 'axis', int(np.argmax(zero)))}: its axis has no direction"
+            )
+
+
+def _check_sizes(builder, arrays: dict[str, np.ndarray]) -> None:
+    for name in ("particle_mass", "particle_radius", "joint_armature", "joint_damping", "joint_friction"):
+        negative = arrays[name] < 0.0
+        if negative.any():
+            at = int(np.argmax(negative))
+            raise ModelError(
+                f"{element_name(builder, SPECS[name].per, at)}: {name} {arrays[name][at]:g} is negative"
+            )
+
+
+def _check_masses(builder, arrays: dict[str, np.ndarray]) -> None:
+    mass, inertia = arrays["body_mass"], np.array(builder.body_inertia, np.float64).reshape(-1, 3, 3)
+    if not len(mass):
+        return
+    if (mass < 0.0).any():
+        raise ModelError(f"body '{builder.body_key[int(np.argmin(mass))]}': its mass is negative")
+    dynamic = np.flatnonzero(mass > 0.0)
+    if len(dynamic):
+        tensors = inertia[dynamic]
+        scale = np.abs(tensors).max(axis=(1, 2))
+        lopsided = np.abs(tensors - tensors.transpose(0, 2, 1)).max(axis=(1, 2)) > 1e-4 * scale
+        if lopsided.any():
+            key = builder.body_key[int(dynamic[np.argmax(lopsided)])]
+            raise ModelError(f"body '{key}': its inertia is not symmetric")
+        smallest = np.linalg.eigvalsh(0.5 * (tensors + tensors.transpose(0, 2, 1)))[:, 0]
+        flat = ~(smallest > 1e-9 * scale)
+        if flat.any():
+            key = builder.body_key[int(dynamic[np.argmax(flat)])]
+            raise ModelError(f"body '{key}': its inertia is not positive definite, yet it has mass")
+
+
+def check_tree(builder, arrays: dict[str, np.ndarray]) -> None:
+    """Check that joints form trees whose moving parts have mass.
+
+    Raises:
+        ModelError: A body is the child of two joints, joints form a cycle, a joint moves something without mass,
+            or a body with mass stands outside all worlds.
+    """
+    child, parent = arrays["joint_child"].astype(np.int64), arrays["joint_parent"].astype(np.int64)
+    bodies = builder.body_count
+    if len(child):
+        inbound = np.full(bodies, -1, np.int64)
+        inbound[child] = np.arange(len(child))
+        doubled = inbound[child] != np.arange(len(child))
+        if doubled.any():
+            first = int(np.argmax(doubled))
+            a, b = builder.joint_key[first], builder.joint_key[int(inbound[child[first]])]
+            raise ModelError(
+                f"body '{builder.body_key[child[first]]}' is the child of two joints, '{a}' and '{b}'"
+            )
+        _check_cycles(builder, child, parent)
+        _check_massless(builder, arrays, child, parent)
+    if builder.num_envs > 1:
+        outside = (arrays["body_mass"] > 0.0) & (arrays["body_world"] < 0)
+        if outside.any():
+            raise ModelError(
+                f"body '{builder.body_key[int(np.argmax(outside))]}' has mass but belongs to no world: add it to the "
+                "builder that add_builder or replicate copies"
+            )
+
+
+def _check_cycles(builder, child: np.ndarray, parent: np.ndarray) -> None:
+    above = np.append(
+        np.full(builder.body_count, builder.body_count), builder.body_count
+    )  # the last entry is the top
+    above[child] = np.where(parent < 0, builder.body_count, parent)
+    for _ in range(int(builder.body_count).bit_length() + 1):
+        above = above[above]
+    stuck = above[:-1] != builder.body_count
+    if stuck.any():
+        key = builder.body_key[int(np.argmax(stuck))]
+        raise ModelError(f"the joints above body '{key}' form a cycle")
+
+
+def rigid_groups(bodies: int, kind: np.ndarray, child: np.ndarray, parent: np.ndarray) -> np.ndarray:
+    """Return for each body the topmost body it is welded to by fixed joints, -1 for the world."""
+    above = np.append(np.arange(bodies), bodies)
+    fixed = kind == JointType.FIXED
+    above[child[fixed]] = np.where(parent[fixed] < 0, bodies, parent[fixed])
+    for _ in range(max(1, int(bodies).bit_length())):
+        above = above[above]
+    return np.where(above[:-1] == bodies, -1, above[:-1])
+
+
+def _check_massless(builder, arrays: dict[str, np.ndarray], child: np.ndarray, parent: np.ndarray) -> None:
+    kind = arrays["joint_type"]
+    group = rigid_groups(builder.body_count, kind, child, parent)
+    inside = group >= 0
+    total = np.bincount(group[inside], arrays["body_mass"][inside], builder.body_count)
+    moving = (kind != JointType.FIXED) & ~(
+        (kind == JointType.D6) & (arrays["joint_axis_dim"].sum(axis=1) == 0)
+    )
+    empty = moving & ~(total[child] > 0.0)
+    if empty.any():
+        joint = int(np.argmax(empty))
+        raise ModelError(
+            f"body '{builder.body_key[child[joint]]}' has no mass, yet joint '{builder.joint_key[joint]}' moves it: "
+            "give it a mass or a shape with a density"
+        )

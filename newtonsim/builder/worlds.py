@@ -1,0 +1,267 @@
+"""Copies of one builder inside another: environments.
+
+All copies are made at once, list by list: a list is repeated, or turned into an array of all copies, moved and turned
+back. Nothing loops over bodies, joints or shapes.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from newtonsim.arrays import SPECS, ArraySpec
+from newtonsim.builder.lists import element_shape, to_list
+from newtonsim.enums import JointType
+from newtonsim.errors import ModelError
+from newtonsim.geometry.transforms import (
+    IDENTITY,
+    as_transform,
+    as_vector,
+    quat_rotate,
+    transform_inverse,
+    transform_multiply,
+    transform_point,
+)
+
+_IMMUTABLE_TYPES = (wp.float32, None)
+_MOVED = frozenset(
+    ("body_q", "body_qd", "joint_X_p", "joint_q", "joint_qd", "shape_transform", "particle_q", "particle_qd")
+)
+
+
+def grid_offsets(count: int, spacing: npt.ArrayLike) -> np.ndarray:
+    """Return the offsets (count, 3) of a grid centred at the origin, as square as can be.
+
+    Args:
+        count: Number of places.
+        spacing: Distance along each axis [m] (3,); the grid extends along axes with a distance other than 0.
+    """
+    spacing = as_vector(spacing, 3, "spacing")
+    axes = np.flatnonzero(spacing)
+    offsets = np.zeros((count, 3))
+    if len(axes) == 0 or count == 0:
+        return offsets
+    sides = np.ones(len(axes), np.int64)
+    while sides.prod() < count:
+        sides[np.argmin(sides)] += 1
+    places = np.stack(np.unravel_index(np.arange(count), tuple(sides[::-1]))[::-1], axis=1)
+    middle = 0.5 * (places.min(axis=0) + places.max(axis=0))
+    offsets[:, axes] = (places - middle) * spacing[axes]
+    return offsets
+
+
+class WorldMethods:
+    """The part of ModelBuilder that copies other builders."""
+
+    def add_builder(
+        self,
+        builder,
+        xform: Sequence | wp.transform | None = None,
+        update_num_env_count: bool = True,
+        separate_collision_group: bool = True,
+    ) -> None:
+        """Add the contents of another builder, which stays as it is.
+
+        Bodies with mass that no joint of `builder` connects receive a free joint here.
+
+        Args:
+            builder: What to add.
+            xform: Where to: applied to the roots of the kinematic trees, to all body poses, to static shapes and
+                to particles.
+            update_num_env_count: Whether this is one more world; if not, it joins the global world, which
+                collides with all.
+            separate_collision_group: Whether all shapes go into one new collision group; if not, only those whose
+                group is above -1 go into new groups.
+        """
+        xforms = as_transform(xform, "add_builder: xform")[None]
+        self._add_copies(builder, xforms, update_num_env_count, separate_collision_group)
+
+    def replicate(
+        self,
+        builder,
+        count: int,
+        spacing: npt.ArrayLike = (5.0, 0.0, 5.0),
+        xform: Sequence | wp.transform | None = None,
+        separate_collision_group: bool = True,
+    ) -> None:
+        """Add many copies of another builder, each a world of its own, on a centred grid.
+
+        Args:
+            builder: What to copy.
+            count: Number of copies.
+            spacing: Distance between copies along x, y, z [m]; 0 keeps the grid flat in that direction.
+            xform: Pose of every copy relative to its place on the grid.
+            separate_collision_group: As in `add_builder`.
+        """
+        if count < 0:
+            raise ModelError(f"replicate: count {count} is negative")
+        xforms = np.tile(as_transform(xform, "replicate: xform"), (count, 1))
+        xforms[:, :3] += grid_offsets(count, spacing)
+        if count:
+            self._add_copies(builder, xforms, True, separate_collision_group)
+
+    def _add_copies(self, builder, xforms: np.ndarray, new_worlds: bool, separate_group: bool) -> None:
+        """Append one copy per transform (n, 7)."""
+        if builder is self:
+            builder = self._shallow_copy()
+        source = builder._completed()
+        copies = len(xforms)
+        counts = {per: (source._count(per), self._count(per)) for per in _KINDS}
+        start_axis = {per: self._count(per) for per in ("axis", "coord", "dof", "body")}
+        moved = _Mover(source, xforms) if np.any(xforms != IDENTITY) else None
+        for spec, values in source._lists():
+            if values:
+                getattr(self, spec.name).extend(self._copied(spec, values, counts, copies, moved, new_worlds))
+        self._copy_groups(source, copies, separate_group)
+        self._copy_named(source, counts, copies, start_axis)
+        if new_worlds:
+            self.num_envs += copies
+
+    def _copied(
+        self, spec: ArraySpec, values: list, counts: dict, copies: int, moved, new_worlds: bool
+    ) -> list:
+        """Return the list items of all copies."""
+        if spec.name.endswith("_world"):
+            first = self.num_envs if new_worlds else -1
+            worlds = np.arange(first, first + copies) if new_worlds else np.full(copies, -1)
+            return np.repeat(worlds, len(values)).tolist()
+        if spec.index_of:
+            size, offset = counts[spec.index_of]
+            block = np.array(values, np.int64)
+            shift = (offset + size * np.arange(copies)).reshape(-1, *[1] * block.ndim)
+            return to_list(spec, np.where(block < 0, block, block + shift).reshape(-1, *block.shape[1:]))
+        if moved is not None and spec.name in _MOVED:
+            return moved.apply(spec)
+        if spec.dtype in _IMMUTABLE_TYPES or spec.columns or isinstance(values[0], (int, float)):
+            return values * copies
+        return to_list(spec, np.tile(np.array(values, np.float64), (copies, *[1] * len(element_shape(spec)))))
+
+    def _copy_groups(self, source, copies: int, separate: bool) -> None:
+        """Give the shapes just appended their collision groups and filter pairs."""
+        count = source.shape_count
+        if not count:
+            return
+        start = self.shape_count - count * copies
+        first = max(self.last_collision_group, 0) + 1
+        groups = np.array(source.shape_collision_group, np.int64)
+        if separate:
+            result = np.repeat(first + np.arange(copies), count)
+            used = copies
+        else:
+            distinct, place = np.unique(groups, return_inverse=True)
+            rank = np.cumsum(distinct > -1) - 1
+            width = int(rank[-1]) + 1
+            moved = first + rank[place] + width * np.arange(copies)[:, None]
+            result = np.where(groups > -1, moved, groups).reshape(-1)
+            used = width * copies
+        self.shape_collision_group[start:] = result.tolist()
+        self.last_collision_group = max(self.last_collision_group, first + used - 1 if used else -1)
+        if source.shape_collision_filter_pairs:
+            pairs = np.array(sorted(source.shape_collision_filter_pairs), np.int64)
+            pairs = (pairs + (start + count * np.arange(copies))[:, None, None]).reshape(-1, 2)
+            self.shape_collision_filter_pairs.update(zip(*pairs.T.tolist()))
+
+    def _copy_named(self, source, counts: dict, copies: int, start: dict) -> None:
+        """Copy articulations, mimic joints, sites, keyframes, hints and colours."""
+        joints, joint_start = counts["joint"]
+        shift = (joint_start + joints * np.arange(copies))[:, None]
+        self.articulation_start.extend(
+            (np.array(source.articulation_start, np.int64) + shift).reshape(-1).tolist()
+        )
+        self.articulation_end.extend(
+            (np.array(source.articulation_end, np.int64) + shift).reshape(-1).tolist()
+        )
+        self.articulation_key.extend(source.articulation_key * copies)
+        self.joint_mimic.extend(
+            (joint + offset, other + offset, factor, bias)
+            for offset in shift[:, 0].tolist()
+            for joint, other, factor, bias in source.joint_mimic
+        )
+        bodies, body_start = counts["body"]
+        self.sites.extend(
+            {**site, "body": site["body"] + offset if site["body"] >= 0 else site["body"]}
+            for offset in (body_start + bodies * np.arange(copies)).tolist()
+            for site in source.sites
+        )
+        known = {frame["name"] for frame in self.keyframes}
+        offsets = {f"{per}_start": start[per] for per in ("coord", "dof", "axis")}
+        self.keyframes.extend(
+            {**offsets, **frame} for frame in source.keyframes if frame["name"] not in known
+        )
+        self.solver_hint = {**source.solver_hint, **self.solver_hint}
+        self._copy_colors(source, counts, copies)
+
+    def _copy_colors(self, source, counts: dict, copies: int) -> None:
+        particles, particle_start = counts["particle"]
+        shift = (particle_start + particles * np.arange(copies))[:, None]
+        for color, group in enumerate(source.particle_color_groups):
+            block = (np.asarray(group) + shift).reshape(-1).astype(np.int32)
+            if color < len(self.particle_color_groups):
+                block = np.concatenate([self.particle_color_groups[color], block])
+                self.particle_color_groups[color] = block
+            else:
+                self.particle_color_groups.append(block)
+
+
+_KINDS = ("particle", "body", "joint", "axis", "coord", "dof", "muscle_point")
+
+
+class _Mover:
+    """Moves the lists of a builder to several places at once."""
+
+    def __init__(self, source, xforms: np.ndarray):
+        self.source = source
+        self.xforms = xforms
+        parent = np.array(source.joint_parent, np.int64)
+        kind = np.array(source.joint_type, np.int64)
+        self.floating = np.flatnonzero((parent < 0) & (kind == JointType.FREE))
+        self.anchored = np.flatnonzero((parent < 0) & (kind != JointType.FREE))
+        self.world_velocity = np.flatnonzero(
+            (parent < 0) & np.isin(kind, (JointType.FREE, JointType.DISTANCE))
+        )
+
+    def apply(self, spec: ArraySpec) -> list:
+        block = np.array(getattr(self.source, spec.name), np.float64)
+        copies = np.tile(block, (len(self.xforms), *[1] * block.ndim))
+        getattr(self, f"_{spec.name}")(copies)
+        return to_list(SPECS[spec.name], copies.reshape(-1, *block.shape[1:]))
+
+    def _rotate(self, vectors: np.ndarray) -> np.ndarray:
+        return quat_rotate(self.xforms[:, None, 3:], vectors)
+
+    def _body_q(self, block: np.ndarray) -> None:
+        block[:] = transform_multiply(self.xforms[:, None], block)
+
+    def _body_qd(self, block: np.ndarray) -> None:
+        block[..., :3], block[..., 3:] = self._rotate(block[..., :3]), self._rotate(block[..., 3:])
+
+    def _joint_X_p(self, block: np.ndarray) -> None:
+        block[:, self.anchored] = transform_multiply(self.xforms[:, None], block[:, self.anchored])
+
+    def _joint_q(self, block: np.ndarray) -> None:
+        """Free joints keep their frame in the world and move their coordinates: X_p⁻¹ T X_p X_j."""
+        if not len(self.floating):
+            return
+        places = np.array(self.source.joint_q_start)[self.floating][:, None] + np.arange(7)
+        anchors = np.array([self.source.joint_X_p[j] for j in self.floating.tolist()], np.float64)
+        motion = transform_multiply(
+            transform_multiply(transform_inverse(anchors), self.xforms[:, None]), anchors
+        )
+        block[:, places] = transform_multiply(motion, block[:, places])
+
+    def _joint_qd(self, block: np.ndarray) -> None:
+        places = np.array(self.source.joint_qd_start, np.int64)[self.world_velocity][:, None] + np.arange(3)
+        for part in (places, places + 3):
+            if part.size:
+                block[:, part] = self._rotate(block[:, part])
+
+    def _shape_transform(self, block: np.ndarray) -> None:
+        static = np.flatnonzero(np.array(self.source.shape_body, np.int64) < 0)
+        block[:, static] = transform_multiply(self.xforms[:, None], block[:, static])
+
+    def _particle_q(self, block: np.ndarray) -> None:
+        block[:] = transform_point(self.xforms[:, None], block)
+
+    def _particle_qd(self, block: np.ndarray) -> None:
+        block[:] = self._rotate(block)

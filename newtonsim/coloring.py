@@ -1,0 +1,91 @@
+"""Colouring of particles, so that those of one colour can be updated at once.
+
+Pereira, Palsberg, "Register allocation via coloring of chordal graphs", APLAS 2005 (maximum cardinality search);
+Ton-That, Kry, Andrews, "Parallel block Neo-Hookean XPBD using graph clustering", Computers & Graphics 110, 2023
+(degree-ordered greedy). The searches are those of `warp.utils`; the graph is made here.
+"""
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from newtonsim.enums import ColoringAlgorithm
+from newtonsim.errors import ModelError
+
+
+def element_graph(
+    tri_indices: npt.ArrayLike = (),
+    edge_indices: npt.ArrayLike = (),
+    tet_indices: npt.ArrayLike = (),
+    spring_indices: npt.ArrayLike = (),
+) -> np.ndarray:
+    """Return the pairs (m, 2), low index first, of particles that share an element.
+
+    Args:
+        tri_indices: Triangles (n, 3).
+        edge_indices: Bending edges (n, 4); they connect the two opposite particles.
+        tet_indices: Tetrahedra (n, 4).
+        spring_indices: Springs, flat.
+    """
+    tri = np.asarray(tri_indices, np.int64).reshape(-1, 3)
+    edge = np.asarray(edge_indices, np.int64).reshape(-1, 4)
+    tet = np.asarray(tet_indices, np.int64).reshape(-1, 4)
+    pairs = [tri[:, p] for p in ([0, 1], [1, 2], [2, 0])]
+    pairs += [tet[:, p] for p in ([0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3])]
+    pairs += [edge[:, [0, 1]], edge[:, [2, 3]]] if len(edge) else []
+    pairs.append(np.asarray(spring_indices, np.int64).reshape(-1, 2))
+    graph = np.sort(np.concatenate(pairs), axis=1)
+    return np.unique(graph[(graph[:, 0] >= 0) & (graph[:, 0] != graph[:, 1])], axis=0)
+
+
+def color_particles(
+    particle_count: int,
+    *,
+    tri_indices: Sequence = (),
+    edge_indices: Sequence = (),
+    tet_indices: Sequence = (),
+    spring_indices: Sequence = (),
+    balance: bool = True,
+    target_ratio: float = 1.1,
+    algorithm: ColoringAlgorithm = ColoringAlgorithm.MCS,
+) -> list[np.ndarray]:
+    """Colour particles so that no element has two of one colour.
+
+    Args:
+        particle_count: Number of particles.
+        tri_indices: Triangles (n, 3).
+        edge_indices: Bending edges (n, 4), empty to leave bending out.
+        tet_indices: Tetrahedra (n, 4).
+        spring_indices: Springs, flat.
+        balance: Whether to even out the sizes of the colours.
+        target_ratio: Ratio of the largest to the smallest colour at which balancing stops.
+        algorithm: Which search.
+
+    Returns:
+        The particles of each colour, int32.
+    """
+    if not isinstance(algorithm, ColoringAlgorithm):
+        raise ModelError(f"coloring_algorithm must be a ColoringAlgorithm, got {algorithm!r}")
+    if particle_count == 0:
+        return []
+    graph = element_graph(tri_indices, edge_indices, tet_indices, spring_indices)
+    if len(graph) == 0:
+        return [np.arange(particle_count, dtype=np.int32)]
+    if graph.max() >= particle_count:
+        raise ModelError(f"colouring: an element uses particle {graph.max()} of {particle_count}")
+    search = wp.utils.GraphColoringAlgorithm
+    edges = wp.array(graph.astype(np.int32), dtype=wp.int32, device="cpu")
+    colors = wp.zeros(particle_count, dtype=wp.int32, device="cpu")
+    kind = search.MCS if algorithm == ColoringAlgorithm.MCS else search.GREEDY
+    count = wp.utils.graph_coloring_assign(edges, colors, kind)
+    if balance and count > 1:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # a ratio that the graph does not allow is no fault of the caller's
+            wp.utils.graph_coloring_balance(edges, colors, count, target_ratio)
+    groups = colors.numpy()
+    return [np.flatnonzero(groups == color).astype(np.int32) for color in range(count)]

@@ -1,0 +1,111 @@
+"""Transforms and quaternions on the host, in double precision, over any leading dimensions.
+
+Quaternions are xyzw; a transform is a row of seven numbers (position, quaternion).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from newtonsim.errors import ModelError
+
+IDENTITY_QUATERNION = np.array([0.0, 0.0, 0.0, 1.0])
+IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+
+
+def as_vector(value: npt.ArrayLike, length: int, name: str) -> np.ndarray:
+    """Read `length` numbers, or raise ModelError with what was seen."""
+    try:
+        array = np.asarray(value, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{name}: expected {length} numbers, got {value!r}") from error
+    if array.shape != (length,):
+        raise ModelError(f"{name}: expected {length} numbers, got {value!r}")
+    return array
+
+
+def as_quaternion(value: npt.ArrayLike | None, name: str) -> np.ndarray:
+    """Read a quaternion xyzw (4,) and normalise it; None is the identity, zero an error."""
+    if value is None:
+        return IDENTITY_QUATERNION.copy()
+    q = as_vector(value, 4, name)
+    norm = np.linalg.norm(q)
+    if not norm > 1e-12:
+        raise ModelError(f"{name}: quaternion {q.tolist()} has no direction")
+    return q / norm
+
+
+def as_transform(value: Sequence | np.ndarray | None, name: str) -> np.ndarray:
+    """Read a transform (7,), or a pair (position, quaternion), and normalise its quaternion; None is the identity."""
+    if value is None:
+        return IDENTITY.copy()
+    if len(value) == 2:
+        return pose(value[0], value[1], name)
+    row = as_vector(value, 7, name)
+    return np.concatenate([row[:3], as_quaternion(row[3:], name)])
+
+
+def pose(position: npt.ArrayLike | None, rotation: npt.ArrayLike | None, name: str) -> np.ndarray:
+    """Join a position and a quaternion to a transform (7,); None stands for zero and identity."""
+    p = np.zeros(3) if position is None else as_vector(position, 3, name)
+    return np.concatenate([p, as_quaternion(rotation, name)])
+
+
+def quat_multiply(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
+    """Return the product a b, the rotation b followed by a."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    av, aw, bv, bw = a[..., :3], a[..., 3:], b[..., :3], b[..., 3:]
+    vector = aw * bv + bw * av + np.cross(av, bv)
+    scalar = aw * bw - np.sum(av * bv, axis=-1, keepdims=True)
+    return np.concatenate([vector, scalar], axis=-1)
+
+
+def quat_conjugate(q: npt.ArrayLike) -> np.ndarray:
+    """Return the inverse of a unit quaternion."""
+    return np.asarray(q, np.float64) * np.array([-1.0, -1.0, -1.0, 1.0])
+
+
+def quat_rotate(q: npt.ArrayLike, v: npt.ArrayLike) -> np.ndarray:
+    """Rotate vectors (..., 3) by quaternions (..., 4)."""
+    q, v = np.asarray(q, np.float64), np.asarray(v, np.float64)
+    u, w = q[..., :3], q[..., 3:]
+    t = 2.0 * np.cross(u, v)
+    return v + w * t + np.cross(u, t)
+
+
+def quat_matrix(q: npt.ArrayLike) -> np.ndarray:
+    """Return rotation matrices (..., 3, 3) of quaternions (..., 4)."""
+    q = np.asarray(q, np.float64)
+    return np.stack([quat_rotate(q, np.broadcast_to(e, (*q.shape[:-1], 3))) for e in np.eye(3)], axis=-1)
+
+
+def quat_between(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
+    """Return the shortest rotation that turns the unit vector a (3,) into b (3,)."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    w = 1.0 + float(a @ b)
+    if w < 1e-9:  # opposite: half a turn about any perpendicular axis
+        axis = np.cross(a, np.eye(3)[np.argmin(np.abs(a))])
+        return np.append(axis / np.linalg.norm(axis), 0.0)
+    q = np.append(np.cross(a, b), w)
+    return q / np.linalg.norm(q)
+
+
+def transform_multiply(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
+    """Return the composition a b of transforms (..., 7)."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    p = a[..., :3] + quat_rotate(a[..., 3:], b[..., :3])
+    return np.concatenate([p, quat_multiply(a[..., 3:], b[..., 3:])], axis=-1)
+
+
+def transform_inverse(t: npt.ArrayLike) -> np.ndarray:
+    """Return the inverses of transforms (..., 7)."""
+    t = np.asarray(t, np.float64)
+    q = quat_conjugate(t[..., 3:])
+    return np.concatenate([-quat_rotate(q, t[..., :3]), q], axis=-1)
+
+
+def transform_point(t: npt.ArrayLike, p: npt.ArrayLike) -> np.ndarray:
+    """Map points (..., 3) through transforms (..., 7)."""
+    t = np.asarray(t, np.float64)
+    return t[..., :3] + quat_rotate(t[..., 3:], p)
