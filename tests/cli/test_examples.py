@@ -1,0 +1,26 @@
+"""Every example runs to its own check at the end."""
+
+import subprocess
+import sys
+
+import pytest
+from rooms import ROOT
+
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if path.stem != "__init__")
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 3
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(name: str, tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-m", f"newtonsim.examples.{name}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
