@@ -72,20 +72,53 @@ def color_particles(
     if particle_count == 0:
         return []
     graph = element_graph(tri_indices, edge_indices, tet_indices, spring_indices)
-    if len(graph) == 0:
-        return [np.arange(particle_count, dtype=np.int32)]
-    if graph.max() >= particle_count:
+    if len(graph) and graph.max() >= particle_count:
         raise ModelError(f"colouring: an element uses particle {graph.max()} of {particle_count}")
+    return _color_graph(particle_count, graph, algorithm, target_ratio if balance else None)
+
+
+def _color_graph(
+    nodes: int, graph: np.ndarray, algorithm: ColoringAlgorithm, balance_to: float | None = None
+) -> list[np.ndarray]:
+    """Colour the nodes of a graph of edges (m, 2); even out colours up to the ratio `balance_to`."""
+    if len(graph) == 0:
+        return [np.arange(nodes, dtype=np.int32)]
     search = wp.utils.GraphColoringAlgorithm
     edges = wp.array(graph.astype(np.int32), dtype=wp.int32, device="cpu")
-    colors = wp.zeros(particle_count, dtype=wp.int32, device="cpu")
+    colors = wp.zeros(nodes, dtype=wp.int32, device="cpu")
     kind = search.MCS if algorithm == ColoringAlgorithm.MCS else search.GREEDY
     count = wp.utils.graph_coloring_assign(edges, colors, kind)
-    if balance and count > 1:
+    if balance_to is not None and count > 1:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # a ratio that the graph does not allow is no fault of the caller's
-            wp.utils.graph_coloring_balance(edges, colors, count, target_ratio)
+            warnings.simplefilter("ignore")  # a ratio that the graph does not allow is no fault of the caller's
+            wp.utils.graph_coloring_balance(edges, colors, count, balance_to)
     groups = colors.numpy()
     return [np.flatnonzero(groups == color).astype(np.int32) for color in range(count)]
+
+
+def color_springs(pairs: npt.ArrayLike) -> list[np.ndarray]:
+    """Colour springs so that no two of one colour share a particle.
+
+    Args:
+        pairs: Particles of each spring (n, 2).
+
+    Returns:
+        The springs of each colour, int32.
+    """
+    pairs = np.asarray(pairs, np.int64).reshape(-1, 2)
+    if not len(pairs):
+        return []
+    ends = pairs.reshape(-1)
+    order = np.argsort(ends, kind="stable")
+    springs = order // 2  # springs, grouped by particle
+    ends = ends[order]
+    conflicts = [np.zeros((0, 2), np.int64)]
+    reach = 1
+    while True:  # every two springs at one particle, by their distance in the group
+        together = ends[reach:] == ends[:-reach]
+        if not together.any():
+            break
+        conflicts.append(np.stack([springs[:-reach][together], springs[reach:][together]], axis=1))
+        reach += 1
+    graph = np.unique(np.sort(np.concatenate(conflicts), axis=1), axis=0)
+    return _color_graph(len(pairs), graph[graph[:, 0] != graph[:, 1]], ColoringAlgorithm.GREEDY)
