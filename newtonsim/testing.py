@@ -234,8 +234,9 @@ def assert_gradients(
     """Compare the gradients of a `wp.Tape` with central differences.
 
     The output of `fn` is contracted with fixed random weights in float64, and a random subset of the entries
-    of each array is perturbed. Every entry is differenced with a scan of steps, and the estimate that agrees
-    best with its neighbour in the scan is the reference: neither truncation nor rounding dominates there.
+    of each array is perturbed. Every entry is differenced with a scan of steps; neighbours in the scan are
+    extrapolated to step zero, and the two extrapolations that agree best make the reference: neither
+    truncation nor rounding dominates there.
 
     Args:
         fn: Computes an output from the current contents of `arrays`; every call must compute the same.
@@ -293,13 +294,21 @@ def _central_difference(
         array.assign(moved)
         return loss(), float(moved.reshape(-1)[entry])
 
-    estimates = []
+    quotients, widths = [], []
     for step in steps:
         offset = step * max(1.0, abs(float(original.reshape(-1)[entry])))
         (high, x_high), (low, x_low) = loss_at(offset), loss_at(-offset)
-        estimates.append((high - low) / (x_high - x_low))
+        quotients.append((high - low) / (x_high - x_low))
+        widths.append(x_high - x_low)
     array.assign(original)
+    if len(quotients) == 1:
+        return quotients[0]
+    # Richardson: two quotients cancel the quadratic term, so that longer steps, which drown rounding, can serve
+    estimates = [
+        fine + (fine - coarse) / ((w_coarse / w_fine) ** 2 - 1.0)
+        for coarse, fine, w_coarse, w_fine in zip(quotients, quotients[1:], widths, widths[1:])
+    ]
     if len(estimates) == 1:
         return estimates[0]
-    gaps = np.abs(np.diff(estimates))
-    return estimates[int(np.argmin(gaps)) + 1]
+    best = int(np.argmin(np.abs(np.diff(estimates))))
+    return 0.5 * (estimates[best] + estimates[best + 1])

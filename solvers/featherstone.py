@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import warp as wp
 
 from newtonsim.collide import find_contacts
@@ -133,6 +135,9 @@ class FeatherstoneSolver(SolverBase):
         for name in ("spring", "tri", "edge", "tet", "muscle"):
             if getattr(model, f"{name}_count"):
                 raise ModelError(f"FeatherstoneSolver moves bodies and free particles; the model has {name}s")
+        if model.joint_mimic:
+            names = ", ".join(model.joint_key[mimic[0]] for mimic in model.joint_mimic[:8])
+            warnings.warn(f"FeatherstoneSolver does not couple mimic joints yet: {names}", stacklevel=2)
         self.options = ConstraintOptions(**options)
         self.smooth = SmoothStage(model)
         self.constraints = ConstraintStage(model, self.options)

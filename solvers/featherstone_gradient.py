@@ -61,7 +61,7 @@ class StepAdjoint:
         arrays += [state.joint_qd for state in (state_in, state_out)]
         arrays += [state_in.body_f, state_out.body_q, state_out.body_qd, control.joint_act, control.joint_f]
         arrays += [a for a in vars(self.model).values() if isinstance(a, wp.array) and a.requires_grad]
-        tracked = [a for a in arrays if a is not None and a.grad is not None]
+        tracked = [a for a in arrays if a is not None and a.size and a.grad is not None]
         tape.record_func(lambda: self.run(smooth, state_in, state_out, control, dt), tracked)
 
     def run(

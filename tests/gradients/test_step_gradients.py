@@ -1,0 +1,202 @@
+"""The tape's gradient of a rollout against central differences."""
+
+import numpy as np
+import pytest
+import warp as wp
+
+import newtonsim
+from newtonsim.errors import NotDifferentiableError
+from newtonsim.examples import asset_path
+from newtonsim.testing import assert_gradients, random_model, random_state
+
+STEPS = 20
+# central differences of a float32 rollout of 20 steps are themselves only good to a few 1e-4
+RTOL = 1.0e-3
+
+
+@wp.kernel
+def pack_bodies(
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    out: wp.array2d(dtype=float),
+):
+    b = wp.tid()
+    for k in range(7):
+        out[b, k] = body_q[b][k]
+    for k in range(6):
+        out[b, 7 + k] = body_qd[b][k]
+
+
+def free_body() -> newtonsim.ModelBuilder:
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    inertia = wp.mat33(0.02, 0.002, 0.001, 0.002, 0.05, 0.003, 0.001, 0.003, 0.06)
+    body = builder.add_body(com=(0.05, -0.02, 0.1), I_m=inertia, mass=1.5, key="potato")
+    builder.add_articulation()
+    builder.add_joint_free(body)
+    builder.joint_q[:] = [0.1, 0.2, 1.0, 0.1, 0.5, -0.2, 0.83]
+    builder.joint_qd[:] = [4.0, -6.0, 2.0, 0.5, 0.3, 2.0]
+    return builder
+
+
+def double_pendulum() -> newtonsim.ModelBuilder:
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    builder.add_articulation()
+    parent = -1
+    for i in range(2):
+        body = builder.add_body(key=f"rod{i}")
+        builder.add_shape_capsule(body, pos=(0.0, 0.0, -0.25), radius=0.03, half_height=0.2, up_axis=2)
+        anchor = wp.transform((0.0, 0.0, 0.0 if i == 0 else -0.5), wp.quat_identity())
+        builder.add_joint_revolute(parent, body, parent_xform=anchor, axis=(0.0, 1.0, 0.0), armature=0.0)
+        parent = body
+    builder.joint_q[:] = [1.0, 0.6]
+    builder.joint_qd[:] = [0.5, -1.5]
+    return builder
+
+
+def arm() -> newtonsim.ModelBuilder:
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    newtonsim.utils.parse_urdf(
+        str(asset_path("arm7.urdf")),
+        builder,
+        stiffness=200.0,
+        damping=20.0,
+        ignore_inertial_definitions=False,
+    )
+    builder.joint_q[:] = [0.3, 0.4, -0.2, -1.2, 0.3, 0.9, 0.2]
+    builder.joint_qd[:] = [0.2, -0.3, 0.5, 0.1, -0.6, 0.4, 0.3]
+    builder.joint_act[:] = [0.1, 0.6, 0.0, -1.0, 0.0, 0.7, 0.5]
+    return builder
+
+
+def every_joint_type() -> newtonsim.ModelBuilder:
+    return random_model(3, body_count=10)
+
+
+SCENES = {f.__name__: f for f in (free_body, double_pendulum, arm, every_joint_type)}
+
+
+class Rollout:
+    """States and inputs of a rollout without contacts."""
+
+    def __init__(self, model: newtonsim.Model, dt: float, steps: int = STEPS):
+        self.model = model
+        self.dt = dt
+        self.solver = newtonsim.FeatherstoneSolver(model)
+        self.states = [model.state() for _ in range(steps + 1)]
+        self.control = model.control()
+        self.bodies = wp.zeros((model.body_count, 13), dtype=float, device=model.device, requires_grad=True)
+
+    def run(self) -> wp.array:
+        for before, after in zip(self.states[:-1], self.states[1:]):
+            self.solver.step(self.model, before, after, self.control, None, self.dt)
+        end = self.states[-1]
+        wp.launch(
+            pack_bodies,
+            self.model.body_count,
+            [end.body_q, end.body_qd],
+            [self.bodies],
+            device=self.model.device,
+        )
+        return self.bodies
+
+
+def make_rollout(scene: str, device: str, requires_grad: bool = True, dt: float = 1.0 / 120.0) -> Rollout:
+    model = SCENES[scene]().finalize(device, requires_grad=requires_grad)
+    rollout = Rollout(model, dt)
+    if scene == "every_joint_type":
+        start = random_state(model, 5, angle=0.4, speed=0.5)
+        rollout.states[0].joint_q.assign(start.joint_q.numpy())
+        rollout.states[0].joint_qd.assign(start.joint_qd.numpy())
+    return rollout
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_gradient_of_rollout(scene, device):
+    rollout = make_rollout(scene, device)
+    start, model = rollout.states[0], rollout.model
+    force = np.random.default_rng(1).uniform(-2.0, 2.0, (model.body_count, 6)).astype(np.float32)
+    start.body_f.assign(force)
+    for state in rollout.states[1:]:
+        state.body_f = start.body_f
+    # the rollout is nearly linear in forces: long steps drown the rounding of float32
+    groups = [
+        ({"joint_q": start.joint_q, "joint_qd": start.joint_qd}, (0.1, 0.06, 0.04, 0.02, 0.01)),
+        ({"body_f": start.body_f}, (2.0, 1.0, 0.5, 0.25)),
+        ({"body_mass": model.body_mass}, (0.3, 0.2, 0.1, 0.05)),
+    ]
+    if model.joint_axis_count:
+        groups.append(({"joint_act": rollout.control.joint_act}, (0.4, 0.2, 0.1, 0.05)))
+    errors = {}
+    for arrays, steps in groups:
+        errors |= assert_gradients(rollout.run, arrays, rtol=RTOL, samples=6, steps=steps)
+    print(scene, {name: f"{error:.1e}" for name, error in errors.items()})
+
+
+@pytest.mark.parametrize("scene", ["free_body", "double_pendulum", "arm"])
+def test_forward_does_not_depend_on_requires_grad(scene, device):
+    plain = make_rollout(scene, device, requires_grad=False)
+    plain.run()
+    recorded = make_rollout(scene, device)
+    with wp.Tape():
+        recorded.run()
+    for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
+        a = getattr(plain.states[-1], name).numpy()
+        b = getattr(recorded.states[-1], name).numpy()
+        assert np.array_equal(a, b), name
+
+
+def test_captured_gradient_equals_eager_one(device):
+    def gradients(captured: bool) -> dict[str, np.ndarray]:
+        rollout = make_rollout("arm", device)
+        seed = wp.ones_like(rollout.bodies)
+        with wp.Tape() as tape:
+            rollout.run()
+        tape.backward(grads={rollout.bodies: seed})
+        if captured:
+            with wp.ScopedCapture(device=device) as capture:
+                tape.zero()
+                with wp.Tape() as tape2:
+                    rollout.run()
+                tape2.zero()
+                tape2.backward(grads={rollout.bodies: seed})
+            wp.capture_launch(capture.graph)
+        start = rollout.states[0]
+        return {
+            "joint_q": start.joint_q.grad.numpy(),
+            "joint_qd": start.joint_qd.grad.numpy(),
+            "joint_act": rollout.control.joint_act.grad.numpy(),
+            "body_mass": rollout.model.body_mass.grad.numpy(),
+        }
+
+    eager, replayed = gradients(False), gradients(True)
+    for name, value in eager.items():
+        assert np.abs(value).max() > 0.0
+        np.testing.assert_array_equal(value, replayed[name], err_msg=name)
+
+
+def test_gradient_through_acting_contact_raises(device):
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    body = builder.add_body(origin=wp.transform((0.0, 0.0, 0.1), wp.quat_identity()), key="ball")
+    builder.add_shape_sphere(body, radius=0.1)
+    builder.set_ground_plane()
+    rollout = Rollout(builder.finalize(device, requires_grad=True), 1.0 / 60.0, steps=3)
+    with wp.Tape() as tape:
+        out = rollout.run()
+    with pytest.raises(NotDifferentiableError, match=r"worlds \[0\]"):
+        tape.backward(grads={out: wp.ones_like(out)})
+
+
+def test_recording_in_place_raises(device):
+    model = free_body().finalize(device, requires_grad=True)
+    solver = newtonsim.FeatherstoneSolver(model)
+    state = model.state()
+    with wp.Tape(), pytest.raises(ValueError, match="must differ"):
+        solver.step(model, state, state, None, None, 0.01)
+
+
+def test_recording_without_gradients_in_the_model_raises(device):
+    model = free_body().finalize(device)
+    solver = newtonsim.FeatherstoneSolver(model)
+    a, b = model.state(requires_grad=True), model.state(requires_grad=True)
+    with wp.Tape(), pytest.raises(ValueError, match="requires_grad=True"):
+        solver.step(model, a, b, None, None, 0.01)
