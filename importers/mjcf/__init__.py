@@ -1,0 +1,185 @@
+"""MJCF (MuJoCo XML) files."""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from newtonsim.builder import ModelBuilder
+from newtonsim.errors import ModelError
+from newtonsim.geometry.transforms import quat_rotate
+from newtonsim.importers.assemble import ContactSettings, merge, scratch_builder
+from newtonsim.importers.mjcf.build import MjcfOptions, SceneBuilder, patterns, up_rotation
+from newtonsim.importers.mjcf.document import read_mjcf
+from newtonsim.importers.mjcf.parse import Ignore, parse_scene
+from newtonsim.importers.mjcf.records import scale_scene
+from newtonsim.importers.pose import Pose
+from newtonsim.importers.report import ImportReport
+
+
+def parse_mjcf(
+    mjcf_filename: str | bytes | os.PathLike,
+    builder: ModelBuilder,
+    xform: object = None,
+    floating: bool | None = False,
+    base_joint: str | Mapping | None = None,
+    density: float = 1000.0,
+    stiffness: float = 100.0,
+    damping: float = 10.0,
+    armature: float = 0.0,
+    armature_scale: float = 1.0,
+    contact_ke: float = 1.0e4,
+    contact_kd: float = 1.0e3,
+    contact_kf: float = 1.0e2,
+    contact_ka: float = 0.0,
+    contact_mu: float = 0.25,
+    contact_restitution: float = 0.5,
+    contact_thickness: float = 0.0,
+    limit_ke: float = 100.0,
+    limit_kd: float = 10.0,
+    joint_limit_lower: float = -1e6,
+    joint_limit_upper: float = 1e6,
+    scale: float = 1.0,
+    hide_visuals: bool = False,
+    parse_visuals_as_colliders: bool = False,
+    parse_meshes: bool = True,
+    up_axis: str = "Z",
+    ignore_names: Iterable[str] | None = (),
+    ignore_classes: Iterable[str] | None = None,
+    visual_classes: Iterable[str] | None = ("visual",),
+    collider_classes: Iterable[str] | None = ("collision",),
+    no_class_as_colliders: bool = True,
+    force_show_colliders: bool = False,
+    enable_self_collisions: bool = False,
+    ignore_inertial_definitions: bool = True,
+    ensure_nonstatic_links: bool = True,
+    static_link_mass: float = 1e-2,
+    collapse_fixed_joints: bool = False,
+    verbose: bool = False,
+    *,
+    strict: bool = False,
+) -> ImportReport:
+    """Add the contents of an MJCF file to a builder.
+
+    Bodies start in MuJoCo's reference pose (`qpos0`), where all our hinge and slide coordinates are zero: a
+    coordinate of the file is ours plus the joint's `ref`. Limits, spring references and keyframes are moved
+    accordingly. Several joints of one body become one joint with these axes where that is exact, otherwise a
+    chain with bodies of a millionth of the mass between them, named "<body>__<joint>".
+
+    Note:
+        With the default `floating=False` a body that the file lets float (`<freejoint/>`) is fixed to the
+        world. Pass `floating=None` to import what the file says.
+
+    Args:
+        mjcf_filename: File name, or the XML itself (text that starts with '<').
+        builder: Receives the bodies; left as it was when the file is broken.
+        xform: Where the world of the file is placed.
+        floating: True: root bodies float; False: they are fixed to the world or hang on `base_joint`; None:
+            as the file says. Root bodies are here those with a free joint, or, when the file has none, those
+            without joints. Root bodies with hinges, slides or balls keep them.
+        base_joint: "px,py,rz" for a D6 joint with these linear (p) and angular (r) axes of the root body's
+            frame, or a dict with arguments of `ModelBuilder.add_joint`; used unless `floating` is True.
+        density: Density of geoms without mass and density [kg/m^3].
+        stiffness: Gain of the position drives [N m/rad or N/m] that hinges and slides receive in files
+            without <actuator> section. In files with one, its actuators alone decide; motors have no gains.
+        damping: Damping of these drives. Passive damping, springs and friction are always those of the file.
+        armature: Rotor inertia of joints for which the file gives none.
+        armature_scale: Factor on the rotor inertias of the file.
+        contact_ke: Contact stiffness [N/m].
+        contact_kd: Contact damping [N s/m].
+        contact_kf: Friction stiffness [N s/m].
+        contact_ka: Adhesion distance [m].
+        contact_mu: Coefficient of friction of geoms for which the file gives none.
+        contact_restitution: Coefficient of restitution.
+        contact_thickness: Thickness added to the shapes [m].
+        limit_ke: Stiffness of joint limits [N m/rad or N/m].
+        limit_kd: Damping of joint limits.
+        joint_limit_lower: Lower limit of joints without limits [rad or m].
+        joint_limit_upper: Upper limit of joints without limits [rad or m].
+        scale: Factor on all lengths. Masses from the file stay, inertias from the file grow with its square.
+        hide_visuals: Make visual geoms invisible.
+        parse_visuals_as_colliders: Let the visual geoms of a body collide instead of its colliders.
+        parse_meshes: Whether geoms of type mesh are read at all.
+        up_axis: Up axis of the file, "X", "Y" or "Z"; it is turned to the builder's up vector.
+        ignore_names: Regular expressions of bodies (with all below them) and joints to leave out.
+        ignore_classes: The same for their classes (childclass of bodies).
+        visual_classes: Regular expressions of classes whose geoms, and those of their subclasses, do not
+            collide.
+        collider_classes: Regular expressions of classes whose geoms collide, where a nearer class does not
+            say else.
+        no_class_as_colliders: Whether geoms without class collide. Geoms with contype and conaffinity 0 never
+            do.
+        force_show_colliders: Show colliders even of bodies that have visual geoms.
+        enable_self_collisions: Let bodies of one kinematic tree touch, as contype, conaffinity, pairs and
+            excludes say. Bodies of different trees always follow these rules.
+        ignore_inertial_definitions: Compute mass and inertia from the geoms; bodies without any still use
+            their <inertial>. If False, the result is that of MuJoCo.
+        ensure_nonstatic_links: Give bodies without mass a small one.
+        static_link_mass: That mass [kg].
+        collapse_fixed_joints: Merge bodies that fixed joints connect.
+        verbose: Print the report.
+        strict: Raise instead of warning about what is read but not modelled.
+
+    Returns:
+        What became of each body, joint and actuator, and what was ignored or approximated.
+
+    Raises:
+        ImportFileError: The file is broken; the message names file, line and element.
+    """
+    if up_axis.upper() not in ("X", "Y", "Z"):
+        raise ModelError(f"up_axis must be 'X', 'Y' or 'Z', got {up_axis!r}")
+    report = ImportReport(format="mjcf")
+    document = read_mjcf(mjcf_filename, report)
+    scene = parse_scene(document, report, Ignore.of(ignore_names, ignore_classes), parse_meshes)
+    scale_scene(scene, scale)
+    report.name = scene.name
+    turn = up_rotation(up_axis.upper(), builder.up_vector)
+    contact = ContactSettings(
+        contact_ke, contact_kd, contact_kf, contact_ka, contact_mu, contact_restitution, contact_thickness
+    )
+    options = MjcfOptions(
+        xform=Pose.of(xform) @ turn,
+        floating=floating,
+        base_joint=base_joint,
+        density=density,
+        stiffness=stiffness,
+        damping=damping,
+        armature=armature,
+        armature_scale=armature_scale,
+        contact=contact,
+        limit_ke=limit_ke,
+        limit_kd=limit_kd,
+        joint_limit_lower=joint_limit_lower,
+        joint_limit_upper=joint_limit_upper,
+        scale=scale,
+        hide_visuals=hide_visuals,
+        parse_visuals_as_colliders=parse_visuals_as_colliders,
+        visual_classes=patterns(visual_classes),
+        collider_classes=patterns(collider_classes),
+        no_class_as_colliders=no_class_as_colliders,
+        force_show_colliders=force_show_colliders,
+        enable_self_collisions=enable_self_collisions,
+        ignore_inertial_definitions=ignore_inertial_definitions,
+        ensure_nonstatic_links=ensure_nonstatic_links,
+        static_link_mass=static_link_mass,
+    )
+    scratch = scratch_builder(builder)
+    SceneBuilder(document, scene, options, scratch, report).build()
+    report.settle_unsupported(strict, stacklevel=2)
+    if scene.timestep is not None:
+        scratch.solver_hint["timestep"] = scene.timestep
+    merge(builder, scratch, report, collapse_fixed_joints)
+    if scene.gravity is not None:
+        builder.gravity = _gravity(quat_rotate(turn.q, scene.gravity), np.asarray(builder.up_vector))
+    if verbose:
+        sys.stdout.write(report.describe() + "\n")
+    return report
+
+
+def _gravity(vector: np.ndarray, up: np.ndarray) -> float | np.ndarray:
+    """Gravity as a number along the up vector, or as a vector where it points elsewhere."""
+    along = float(vector @ up) / float(np.linalg.norm(up))
+    if np.linalg.norm(vector - along * up / np.linalg.norm(up)) < 1.0e-9 * max(1.0, np.linalg.norm(vector)):
+        return along
+    return vector

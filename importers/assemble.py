@@ -1,0 +1,147 @@
+"""What all importers share when records become builder content.
+
+An importer fills a scratch builder and adds it to the caller's in one step at the end, so that a file that
+fails halfway leaves the caller's builder as it was, and so that options like `collapse_fixed_joints` touch
+nothing else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from newtonsim.builder import JointAxis, ModelBuilder
+from newtonsim.enums import JointType
+from newtonsim.errors import ModelError
+from newtonsim.importers.massprops import MassProps, ball_of
+from newtonsim.importers.pose import Pose
+from newtonsim.importers.report import ImportReport
+from newtonsim.importers.xml import Node
+
+_LETTERS = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+_LINEAR, _ANGULAR = "pl", "ra"
+
+
+@dataclass(frozen=True, slots=True)
+class ContactSettings:
+    """Contact material of shapes, as the `contact_*` arguments give it."""
+
+    ke: float
+    kd: float
+    kf: float
+    ka: float
+    mu: float
+    restitution: float
+    thickness: float
+
+    def arguments(self, mu: float | None = None) -> dict[str, float]:
+        """Arguments for `add_shape_*`, with a coefficient of friction of the file's if there is one."""
+        names = ("ke", "kd", "kf", "ka", "restitution", "thickness")
+        return {**{name: getattr(self, name) for name in names}, "mu": self.mu if mu is None else mu}
+
+
+def scratch_builder(builder: ModelBuilder) -> ModelBuilder:
+    """Make an empty builder with the settings of another."""
+    scratch = ModelBuilder(up_vector=tuple(builder.up_vector), gravity=builder.gravity)
+    for name, value in vars(builder).items():
+        if name.startswith("default_"):
+            setattr(scratch, name, value)
+    return scratch
+
+
+def merge(builder: ModelBuilder, scratch: ModelBuilder, report: ImportReport, collapse: bool) -> None:
+    """Add the finished scratch builder to the caller's and turn the report's indices into the caller's."""
+    if collapse:
+        remap = scratch.collapse_fixed_joints(verbose=False)
+        bodies = {**remap["body_remap"], **remap["body_merged_parent"]}
+        joints = remap["joint_remap"]
+        report.bodies = {name: bodies.get(index, index) for name, index in report.bodies.items()}
+        report.joints = {name: joints[index] for name, index in report.joints.items() if index in joints}
+    body, joint, shape = builder.body_count, builder.joint_count, builder.shape_count
+    coord, dof, axis = builder.joint_coord_count, builder.joint_dof_count, builder.joint_axis_count
+    builder.add_builder(scratch, update_num_env_count=False, separate_collision_group=False)
+    report.bodies = {name: index + body if index >= 0 else -1 for name, index in report.bodies.items()}
+    report.joints = {name: index + joint for name, index in report.joints.items()}
+    report.joint_coords = {name: index + coord for name, index in report.joint_coords.items()}
+    report.joint_dofs = {name: index + dof for name, index in report.joint_dofs.items()}
+    report.shapes = {name: [index + shape for index in indices] for name, indices in report.shapes.items()}
+    for actuator in report.actuators:
+        if actuator["axis"] is not None:
+            actuator["axis"] += axis
+
+
+def base_joint_axes(text: str) -> tuple[list[JointAxis], list[JointAxis]]:
+    """Read a base joint such as "px,py,rz": linear axes p, angular axes r, in this order."""
+    linear, angular = [], []
+    for word in (part.strip().lower() for part in text.split(",") if part.strip()):
+        if len(word) != 2 or word[0] not in _LINEAR + _ANGULAR or word[1] not in _LETTERS:
+            raise ModelError(f"base_joint {text!r}: {word!r} is none of px, py, pz, rx, ry, rz")
+        (linear if word[0] in _LINEAR else angular).append(JointAxis(_LETTERS[word[1]]))
+    if not linear and not angular:
+        raise ModelError("base_joint names no axis")
+    return linear, angular
+
+
+def add_base(
+    builder: ModelBuilder, child: int, pose: Pose, floating: bool, base_joint: str | Mapping | None, key: str
+) -> int:
+    """Connect a root body to the world: by a free joint, the caller's base joint, or a fixed joint.
+
+    Args:
+        builder: Receives the joint.
+        child: The root body.
+        pose: Its pose in the world at the joint's zero.
+        floating: Make it a free joint.
+        base_joint: "px,py,rz" or arguments of `ModelBuilder.add_joint`.
+        key: Name of the joint unless `base_joint` has one.
+    """
+    if floating:
+        return builder.add_joint_free(child, key=key)
+    if base_joint is None:
+        return builder.add_joint_fixed(
+            -1, child, parent_xform=pose.warp(), key=key, collision_filter_parent=False
+        )
+    if isinstance(base_joint, str):
+        linear, angular = base_joint_axes(base_joint)
+        return builder.add_joint(
+            JointType.D6,
+            -1,
+            child,
+            linear_axes=linear,
+            angular_axes=angular,
+            parent_xform=pose.warp(),
+            key=key,
+            armature=0.0,
+            collision_filter_parent=False,
+        )
+    arguments = {"parent_xform": pose.warp(), "key": key, "collision_filter_parent": False, **base_joint}
+    if "joint_type" not in arguments:
+        raise ModelError(
+            "base_joint: a dict needs 'joint_type' and further arguments of ModelBuilder.add_joint"
+        )
+    arguments["parent"], arguments["child"] = -1, child
+    try:
+        return builder.add_joint(**arguments)
+    except TypeError as error:
+        raise ModelError(f"base_joint: {error}") from error
+
+
+def usable_mass(
+    props: MassProps, node: Node, report: ImportReport, ensure_nonstatic: bool, static_mass: float
+) -> MassProps:
+    """Make mass properties that dynamics can use: no mass without inertia and, if asked for, none of zero."""
+    if props.mass <= 0.0:
+        if not ensure_nonstatic:
+            return MassProps.zero()
+        report.approximated(node, f"the body has no mass and receives {static_mass:g} kg")
+        ball = ball_of(static_mass)
+        return MassProps(ball.mass, props.com, ball.inertia)
+    moments = np.linalg.eigvalsh(props.inertia)
+    if not moments[0] > 1.0e-12 * moments[2]:
+        report.approximated(
+            node, "the body has mass but a singular inertia and receives that of a ball of water"
+        )
+        return MassProps(props.mass, props.com, props.inertia + ball_of(props.mass).inertia)
+    if moments[0] + moments[1] < moments[2] * (1.0 - 1.0e-3):
+        report.approximated(node, "no distribution of mass has this inertia: A + B < C; it is used as it is")
+    return props

@@ -1,0 +1,108 @@
+"""Which shapes of one file may touch: rigid groups, neighbours in the tree, bit masks and explicit pairs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from newtonsim.errors import ImportFileError
+
+MAX_FILTER_PAIRS = 4_000_000
+
+
+@dataclass(slots=True)
+class TouchRules:
+    """Everything that decides about pairs of shapes; one entry per shape in the lists.
+
+    Attributes:
+        shape: Index of the shape in the builder.
+        body: Body of the shape, -1 for the world.
+        weld: Rigid group: bodies joined by fixed joints share one, the world's is 0.
+        tree: Kinematic tree, or -1 for shapes of the world.
+        contype: Bits that this shape offers.
+        conaffinity: Bits that it responds to.
+        above: Rigid group above each rigid group, by group.
+        allowed: Pairs of shapes that touch whatever their bits say.
+        excluded: Pairs of bodies whose shapes never touch.
+        within_tree: Whether shapes of one tree touch each other at all.
+    """
+
+    shape: list[int] = field(default_factory=list)
+    body: list[int] = field(default_factory=list)
+    weld: list[int] = field(default_factory=list)
+    tree: list[int] = field(default_factory=list)
+    contype: list[int] = field(default_factory=list)
+    conaffinity: list[int] = field(default_factory=list)
+    above: dict[int, int] = field(default_factory=dict)
+    allowed: set[tuple[int, int]] = field(default_factory=set)
+    excluded: set[tuple[int, int]] = field(default_factory=set)
+    within_tree: bool = True
+
+    def add(
+        self, shape: int, body: int, weld: int, tree: int, contype: int = 1, conaffinity: int = 1
+    ) -> None:
+        """Append one shape that takes part in collisions."""
+        self.shape.append(shape)
+        self.body.append(body)
+        self.weld.append(weld)
+        self.tree.append(tree)
+        self.contype.append(contype)
+        self.conaffinity.append(conaffinity)
+
+    def allow(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Let pairs of shapes touch whatever their bits say."""
+        self.allowed.update(_ordered(pair) for pair in pairs)
+
+    def exclude(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Keep the shapes of pairs of bodies apart."""
+        self.excluded.update(_ordered(pair) for pair in pairs)
+
+    def blocked(self) -> set[tuple[int, int]]:
+        """Return the pairs of shapes (lower index first) that must not touch.
+
+        Pairs in one rigid group are left out: the builder keeps them apart anyway.
+        """
+        shape, weld = np.array(self.shape), np.array(self.weld)
+        tree, offers, responds = np.array(self.tree), np.array(self.contype), np.array(self.conaffinity)
+        above = np.array([self.above.get(group, 0) for group in self.weld])
+        pairs: set[tuple[int, int]] = set()
+        for i in range(len(shape) - 1):
+            j = np.arange(i + 1, len(shape))
+            match = ((offers[i] & responds[j]) | (offers[j] & responds[i])) != 0
+            # The world is nobody's neighbour: what hangs on it still collides with the floor.
+            neighbours = ((above[j] == weld[i]) & (weld[i] != 0)) | ((above[i] == weld[j]) & (weld[j] != 0))
+            block = ~match | neighbours
+            if not self.within_tree:
+                block |= (tree[i] == tree[j]) & (tree[i] >= 0)
+            block &= weld[i] != weld[j]
+            others = shape[j[block]]
+            pairs.update(zip(np.minimum(shape[i], others).tolist(), np.maximum(shape[i], others).tolist()))
+            if len(pairs) > MAX_FILTER_PAIRS:
+                raise ImportFileError(
+                    f"{len(shape)} colliding shapes need more than {MAX_FILTER_PAIRS} filter pairs"
+                )
+        return (pairs - self._allowed_now()) | self._excluded_now()
+
+    def _allowed_now(self) -> set[tuple[int, int]]:
+        if self.within_tree:
+            return self.allowed
+        tree = dict(zip(self.shape, self.tree))
+        return {(a, b) for a, b in self.allowed if tree.get(a, -1) != tree.get(b, -1) or tree.get(a, -1) < 0}
+
+    def _excluded_now(self) -> set[tuple[int, int]]:
+        if not self.excluded:
+            return set()
+        by_body: dict[int, list[int]] = {}
+        for shape, body in zip(self.shape, self.body):
+            by_body.setdefault(body, []).append(shape)
+        return {
+            _ordered((a, b))
+            for first, second in self.excluded
+            for a in by_body.get(first, ())
+            for b in by_body.get(second, ())
+            if a != b
+        }
+
+
+def _ordered(pair: tuple[int, int]) -> tuple[int, int]:
+    return (min(pair), max(pair))

@@ -1,0 +1,178 @@
+"""Assets of an MJCF file: meshes, height fields, materials and textures."""
+
+from pathlib import Path
+
+import numpy as np
+
+from newtonsim.geometry.transforms import quat_conjugate, quat_rotate
+from newtonsim.importers.meshes import MeshLibrary, check_mesh, convex_hull, scale_mesh, weld
+from newtonsim.importers.mjcf.document import Document
+from newtonsim.importers.mjcf.records import HeightAsset, Material, MeshAsset
+from newtonsim.importers.report import ImportReport
+from newtonsim.importers.resolve import FileResolver
+from newtonsim.importers.xml import Node, read_bytes
+
+MAX_HEIGHTS = 16_000_000
+
+
+class Assets:
+    """Assets by name. Files are read when a geom first asks for them, so unused ones may be missing."""
+
+    def __init__(self, document: Document, report: ImportReport):
+        self.document, self.report = document, report
+        self.resolver = FileResolver(document.folder)
+        self.library = MeshLibrary()
+        self.nodes: dict[str, dict[str, Node]] = {"mesh": {}, "hfield": {}, "material": {}, "texture": {}}
+        self.loaded: dict[tuple[str, str], MeshAsset | HeightAsset | Material] = {}
+        for section in document.sections("asset"):
+            for node in section.children:
+                self._register(node)
+
+    def _register(self, node: Node) -> None:
+        if node.tag in self.nodes:
+            node = self.document.defaults.resolve(node, None)[0]
+            name = node.text_of("name") or Path(node.text_of("file", "")).stem
+            if not name:
+                if node.tag == "texture":  # a skybox needs no name
+                    return
+                raise node.error("attribute 'name' is missing")
+            if name in self.nodes[node.tag]:
+                raise node.error(f"a second {node.tag} has the name {name!r}")
+            self.nodes[node.tag][name] = node
+        elif node.tag == "model":
+            self.report.ignored(node, "only used by <attach>")
+        else:
+            self.report.ignored(node)
+
+    def mesh(self, name: str, user: Node) -> MeshAsset:
+        """Return a mesh, loading it on first use."""
+        return self._get("mesh", name, user, self._load_mesh)
+
+    def heights(self, name: str, user: Node) -> HeightAsset:
+        """Return a height field, loading it on first use."""
+        return self._get("hfield", name, user, self._load_heights)
+
+    def material(self, name: str, user: Node) -> Material:
+        """Return a material."""
+        return self._get("material", name, user, self._load_material)
+
+    def _get(self, kind: str, name: str, user: Node, load: object) -> object:
+        node = self.nodes[kind].get(name)
+        if node is None:
+            raise user.error(f"the {kind} {name!r} is not defined in <asset>")
+        if (kind, name) not in self.loaded:
+            self.loaded[kind, name] = load(name, node)
+        return self.loaded[kind, name]
+
+    def _path(self, node: Node, folder: str) -> Path:
+        name = node.required("file")
+        if self.document.compiler.strip_path:
+            name = name.replace("\\", "/").rpartition("/")[2]
+        return self.resolver.find(name, node, [self.document.folder / folder] if folder else ())
+
+    # -- meshes ----------------------------------------------------------------------------------------------
+
+    def _load_mesh(self, name: str, node: Node) -> MeshAsset:
+        if "builtin" in node.attrib and node.text_of("builtin") != "none":
+            raise node.error("built-in meshes are not supported; save the model with vertices")
+        if "file" in node.attrib:
+            path = self._path(node, self.document.compiler.mesh_dir)
+            vertices, faces = self.library.load(path, node, np.ones(3))
+        else:
+            vertices, faces = self._inline_mesh(node)
+        reference = self.document.orientation_of(_renamed(node, "refquat", "quat"))
+        vertices = vertices - node.floats("refpos", 3, (0.0, 0.0, 0.0))
+        vertices = quat_rotate(quat_conjugate(reference), vertices)
+        vertices, faces = scale_mesh(vertices, faces, node.floats("scale", 3, (1.0, 1.0, 1.0)))
+        legacy = "exact" if self.document.compiler.exact_mesh_inertia else "legacy"
+        inertia = node.keyword("inertia", ("legacy", "exact", "convex", "shell"), legacy)
+        return MeshAsset(name, node, vertices, faces, inertia)
+
+    def _inline_mesh(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
+        node.required("vertex")
+        vertices = node.floats("vertex")
+        if len(vertices) % 3 or len(vertices) < 12:
+            raise node.error("attribute 'vertex' needs at least 4 points of 3 numbers")
+        vertices = vertices.reshape(-1, 3)
+        faces = node.floats("face")
+        if faces is None:
+            return convex_hull(vertices, node)
+        if len(faces) % 3 or (faces != np.round(faces)).any():
+            raise node.error("attribute 'face' needs triples of vertex numbers")
+        if len(faces) and (faces.min() < 0 or faces.max() >= len(vertices)):
+            raise node.error("attribute 'face' refers to vertices that are not there")
+        faces = faces.astype(np.int64).reshape(-1, 3)
+        check_mesh(vertices, faces, node)
+        return weld(vertices, faces)
+
+    # -- height fields ---------------------------------------------------------------------------------------
+
+    def _load_heights(self, name: str, node: Node) -> HeightAsset:
+        node.required("size")
+        x, y, top, base = node.floats("size", 4)
+        if min(x, y, top, base) <= 0.0:
+            raise node.error(f"attribute 'size' must be positive, got {node.text_of('size')!r}")
+        data = self._file_heights(node) if "file" in node.attrib else _inline_heights(node)
+        if data.ndim != 2 or min(data.shape) < 2:
+            raise node.error(f"a height field needs at least 2 x 2 heights, got {data.shape}")
+        if not np.isfinite(data).all():
+            raise node.error("a height is not finite")
+        low, high = float(data.min()), float(data.max())
+        if high > low:
+            data = (data - low) / (high - low)
+        else:
+            data = np.zeros_like(data)
+        return HeightAsset(name, node, data * top, (2.0 * x, 2.0 * y))
+
+    def _file_heights(self, node: Node) -> np.ndarray:
+        path = self._path(node, self.document.compiler.mesh_dir)
+        if path.suffix.lower() == ".png":
+            return _read_png(path, node)
+        data = read_bytes(path, 8 + 4 * MAX_HEIGHTS)
+        shape = np.frombuffer(data[:8], "<i4") if len(data) >= 8 else (0, 0)
+        if min(shape) < 2 or len(data) != 8 + 4 * int(shape[0]) * int(shape[1]):
+            raise node.error(f"height field file {path} has a wrong length for its shape {tuple(shape)}")
+        # the file starts with the row of smallest y
+        return np.frombuffer(data, "<f4", offset=8).reshape(shape)[::-1].astype(np.float64)
+
+    # -- appearance ------------------------------------------------------------------------------------------
+
+    def _load_material(self, name: str, node: Node) -> Material:
+        rgba = node.floats("rgba", 4)
+        texture = self.nodes["texture"].get(node.text_of("texture", ""))
+        path = None
+        if texture is not None and "file" in texture.attrib:
+            path = str(self._path(texture, self.document.compiler.texture_dir))
+        return Material(tuple(rgba.tolist()) if rgba is not None else None, path)
+
+
+def _renamed(node: Node, old: str, new: str) -> Node:
+    """A view of the node with one attribute under another name and no other orientation."""
+    attributes = {new: node.attrib[old]} if old in node.attrib else {}
+    return Node(node.tag, attributes, node.path, node.line)
+
+
+def _inline_heights(node: Node) -> np.ndarray:
+    rows, columns = node.int("nrow", 0), node.int("ncol", 0)
+    if not (2 <= rows <= MAX_HEIGHTS and 2 <= columns <= MAX_HEIGHTS and rows * columns <= MAX_HEIGHTS):
+        raise node.error(f"nrow and ncol must be at least 2 and give at most {MAX_HEIGHTS} heights")
+    values = node.floats("elevation")
+    if values is None:
+        return np.zeros((rows, columns))
+    if len(values) != rows * columns:
+        raise node.error(f"attribute 'elevation' has {len(values)} values, expected {rows * columns}")
+    return values.reshape(rows, columns)
+
+
+def _read_png(path: Path, node: Node) -> np.ndarray:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise node.error(f"height field {path}: PNG files need pillow (pip install pillow)") from error
+    try:
+        with Image.open(path) as image:
+            if image.width * image.height > MAX_HEIGHTS:
+                raise node.error(f"height field {path} has more than {MAX_HEIGHTS} pixels")
+            return np.asarray(image.convert("L"), dtype=np.float64)
+    except OSError as error:
+        raise node.error(f"height field {path} cannot be read: {error}") from error

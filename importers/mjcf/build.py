@@ -1,0 +1,488 @@
+"""MJCF records to builder content."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from newtonsim.builder import JointAxis, ModelBuilder
+from newtonsim.enums import JointMode, JointType
+from newtonsim.geometry import Heightfield, Mesh
+from newtonsim.geometry.transforms import quat_between
+from newtonsim.importers.assemble import ContactSettings, add_base, usable_mass
+from newtonsim.importers.filters import TouchRules
+from newtonsim.importers.massprops import MassProps, ball_of
+from newtonsim.importers.mjcf.actuators import Drives
+from newtonsim.importers.mjcf.document import Document
+from newtonsim.importers.mjcf.inertia import compile_masses
+from newtonsim.importers.mjcf.keyframes import add_keyframes
+from newtonsim.importers.mjcf.layout import Segment, segments
+from newtonsim.importers.mjcf.records import Body, Geom, Joint, Scene
+from newtonsim.importers.pose import Pose
+from newtonsim.importers.report import ImportReport
+
+LINK_MASS_RATIO = 1.0e-6
+"""Mass and inertia of a body between chained joints, as a share of the body that the chain carries."""
+
+_MODES = {
+    "force": JointMode.FORCE,
+    "position": JointMode.TARGET_POSITION,
+    "velocity": JointMode.TARGET_VELOCITY,
+}
+_Y_TO_Z = Pose(np.zeros(3), np.array([np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]))
+
+
+@dataclass(frozen=True, slots=True)
+class MjcfOptions:
+    """Arguments of `parse_mjcf` that shape the result."""
+
+    xform: Pose
+    floating: bool | None
+    base_joint: str | Mapping | None
+    density: float
+    stiffness: float
+    damping: float
+    armature: float
+    armature_scale: float
+    contact: ContactSettings
+    limit_ke: float
+    limit_kd: float
+    joint_limit_lower: float
+    joint_limit_upper: float
+    scale: float
+    hide_visuals: bool
+    parse_visuals_as_colliders: bool
+    visual_classes: tuple[re.Pattern, ...]
+    collider_classes: tuple[re.Pattern, ...]
+    no_class_as_colliders: bool
+    force_show_colliders: bool
+    enable_self_collisions: bool
+    ignore_inertial_definitions: bool
+    ensure_nonstatic_links: bool
+    static_link_mass: float
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a body of the file went."""
+
+    index: int
+    pose: Pose
+    weld: int
+    tree: int
+
+
+@dataclass(slots=True)
+class JointPlace:
+    """Where a joint of the file went; `coord` is None when it was replaced."""
+
+    record: Joint
+    body: int
+    index: int | None = None
+    coord: int | None = None
+    dof: int | None = None
+    axis: int | None = None
+
+
+@dataclass(slots=True)
+class BuildState:
+    """What `SceneBuilder` has built so far, for those who continue from it."""
+
+    places: list[Place] = field(default_factory=list)
+    joints: list[JointPlace] = field(default_factory=list)
+
+
+class SceneBuilder:
+    """Adds one MJCF scene to an empty builder."""
+
+    def __init__(
+        self,
+        document: Document,
+        scene: Scene,
+        options: MjcfOptions,
+        builder: ModelBuilder,
+        report: ImportReport,
+    ):
+        self.document, self.scene, self.options = document, scene, options
+        self.builder, self.report = builder, report
+        self.state = BuildState()
+        self.rules = TouchRules(within_tree=options.enable_self_collisions)
+        self.geom_shapes: dict[str, int] = {}
+        self.mesh_cache: dict[str, Mesh] = {}
+        self.height_cache: dict[str, Heightfield] = {}
+        self.roles = self._roles()
+        self.drives = self._collect_drives()
+        self.free_roots = self._free_roots()
+
+    def build(self) -> None:
+        """Add bodies, joints, shapes, filters, sites and keyframes."""
+        scene, options = self.scene, self.options
+        colliders = {key for key, role in self.roles.items() if role == "collider"}
+        masses = compile_masses(
+            scene,
+            self.document.compiler,
+            colliders,
+            options.density,
+            options.ignore_inertial_definitions,
+            self.report,
+        )
+        self.state.places.append(Place(-1, options.xform, 0, -1))
+        self.report.bodies["world"] = -1
+        for number, body in enumerate(scene.bodies[1:], start=1):
+            self._add_body(number, body, masses[number])
+        for number, body in enumerate(scene.bodies):
+            self._add_shapes(number, body)
+            self._add_sites(number, body)
+        self._add_filters()
+        self._report_actuators()
+        add_keyframes(scene, self.state, options, self.builder, self.report)
+
+    # -- bodies and joints -----------------------------------------------------------------------------------
+
+    def _free_roots(self) -> set[int]:
+        """Bodies that `floating` and `base_joint` are about: with a free joint, or else those without joints."""
+        roots = [number for number, body in enumerate(self.scene.bodies) if body.parent == 0]
+        free = {n for n in roots if any(joint.kind == "free" for joint in self.scene.bodies[n].joints)}
+        return free or {n for n in roots if not self.scene.bodies[n].joints}
+
+    def _name(self, number: int) -> str:
+        return self.scene.bodies[number].name or f"body_{number}"
+
+    def _add_body(self, number: int, body: Body, props: MassProps) -> None:
+        options, parent = self.options, self.state.places[body.parent]
+        if parent.index < 0:
+            self.builder.add_articulation(self._name(number))
+        props = usable_mass(
+            props, body.node, self.report, options.ensure_nonstatic_links, options.static_link_mass
+        )
+        local = body.pose
+        pose = parent.pose @ local
+        chain = segments([joint for joint in body.joints if joint.kind != "free"])
+        above = parent.index
+        for segment in chain[:-1]:
+            above = self._add_link(number, segment, above, local, pose, props)
+            local = Pose.identity()
+        index = self._add_dynamic_body(pose, props, self._name(number))
+        moves = True
+        if chain:
+            self._add_segment(number, chain[-1], above, index, local)
+        else:
+            moves = self._add_rigid_joint(number, body, index, pose, local, parent)
+        # A body that the file lets float is no part of the world even if the caller fixes it there.
+        apart = moves or any(joint.kind == "free" for joint in body.joints)
+        weld = number if apart else parent.weld
+        if apart:
+            self.rules.above[weld] = parent.weld
+        self.state.places.append(Place(index, pose, weld, number if parent.index < 0 else parent.tree))
+        if body.name is None or body.name not in self.report.bodies:
+            self.report.bodies[self._name(number)] = index
+
+    def _add_dynamic_body(self, pose: Pose, props: MassProps, key: str) -> int:
+        return self.builder.add_body(
+            origin=pose.warp(), com=props.com, I_m=props.inertia, mass=props.mass, key=key
+        )
+
+    def _add_link(
+        self, number: int, segment: Segment, parent: int, local: Pose, pose: Pose, props: MassProps
+    ) -> int:
+        """Add a joint of a chain and the body of negligible mass that it carries."""
+        mass = LINK_MASS_RATIO * (props.mass if props.mass > 0.0 else 1.0)
+        moment = LINK_MASS_RATIO * np.trace(props.inertia) / 3.0 or ball_of(mass).inertia[0, 0]
+        tiny = MassProps(mass, np.zeros(3), moment * np.eye(3))
+        name = f"{self._name(number)}__{self._joint_name(number, segment.joints[-1])}"
+        index = self._add_dynamic_body(pose, tiny, name)
+        self._add_segment(number, segment, parent, index, local)
+        return index
+
+    def _joint_name(self, number: int, joint: Joint) -> str:
+        if joint.name:
+            return joint.name
+        joints = self.scene.bodies[number].joints
+        place = next(i for i, one in enumerate(joints) if one is joint)
+        return f"{self._name(number)}_joint" + (f"_{place}" if len(joints) > 1 else "")
+
+    def _add_segment(self, number: int, segment: Segment, parent: int, child: int, local: Pose) -> None:
+        builder, options = self.builder, self.options
+        anchor = Pose(segment.anchor, Pose.identity().q)
+        frame = (options.xform @ local if parent < 0 else local) @ anchor
+        coord, dof, axis = builder.joint_coord_count, builder.joint_dof_count, builder.joint_axis_count
+        index = builder.add_joint(
+            segment.kind,
+            parent,
+            child,
+            linear_axes=[self._axis(joint) for joint in segment.slides],
+            angular_axes=[self._axis(joint) for joint in segment.hinges],
+            key="_".join(self._joint_name(number, joint) for joint in segment.joints),
+            parent_xform=frame.warp(),
+            child_xform=anchor.warp(),
+            armature=self._armature(segment.joints[0]),
+            # MuJoCo lets bodies touch a parent that is part of the world
+            collision_filter_parent=parent >= 0
+            and self.state.places[self.scene.bodies[number].parent].weld != 0,
+        )
+        if segment.ball is not None:
+            self._passive(segment.ball, dof)
+            self._register(number, segment.ball, index, coord, dof, None)
+        for place, joint in enumerate(segment.slides + segment.hinges):
+            self._register(number, joint, index, coord + place, dof + place, axis + place)
+
+    def _register(
+        self,
+        number: int,
+        joint: Joint,
+        index: int | None,
+        coord: int | None,
+        dof: int | None,
+        axis: int | None,
+    ) -> None:
+        self.state.joints.append(JointPlace(joint, number, index, coord, dof, axis))
+        if index is None:
+            return
+        name = self._joint_name(number, joint)
+        self.report.joints[name] = index
+        self.report.joint_coords[name], self.report.joint_dofs[name] = coord, dof
+        if joint.ref != 0.0:
+            self.report.joint_refs[name] = joint.ref
+
+    def _passive(self, joint: Joint, dof: int) -> None:
+        """Damping and friction of joints without axes."""
+        count = self.builder.joint_dof_count - dof
+        self.builder.joint_damping[dof:] = [joint.damping] * count
+        self.builder.joint_friction[dof:] = [joint.friction] * count
+
+    def _add_rigid_joint(
+        self, number: int, body: Body, index: int, pose: Pose, local: Pose, parent: Place
+    ) -> bool:
+        """Connect a body without hinges, slides and balls; return whether it can move."""
+        builder, options = self.builder, self.options
+        free = body.joints[0] if body.joints else None
+        key = self._joint_name(number, free) if free is not None else f"{self._name(number)}_fixed"
+        if number not in self.free_roots:
+            frame = pose if parent.index < 0 else local
+            builder.add_joint_fixed(
+                parent.index, index, frame.warp(), key=key, collision_filter_parent=parent.index >= 0
+            )
+            return False
+        coord, dof = builder.joint_coord_count, builder.joint_dof_count
+        floating = options.floating
+        if floating is None:
+            floating = free is not None and options.base_joint is None
+        joint = add_base(builder, index, pose, floating, options.base_joint, key)
+        if free is not None:
+            if floating:
+                self._passive(free, dof)
+                builder.joint_armature[dof:] = [self._armature(free)] * 6
+                self._register(number, free, joint, coord, dof, None)
+            else:
+                self.report.approximated(
+                    free.node, "the free joint is replaced, as `floating` or `base_joint` says"
+                )
+                self._register(number, free, None, None, None, None)
+        return builder.joint_type[joint] != JointType.FIXED
+
+    def _armature(self, joint: Joint) -> float:
+        if joint.armature is None:
+            return self.options.armature
+        return joint.armature * self.options.armature_scale
+
+    def _axis(self, joint: Joint) -> JointAxis:
+        options = self.options
+        lower = options.joint_limit_lower if joint.lower is None else joint.lower
+        upper = options.joint_limit_upper if joint.upper is None else joint.upper
+        drive = self.drives.get(id(joint))
+        ke, kd, mode, action, effort = 0.0, 0.0, JointMode.FORCE, None, joint.effort_limit
+        if drive is not None:
+            ke, kd, mode, action = drive.ke, drive.kd, _MODES[drive.mode], drive.act
+            effort = min(effort, drive.effort_limit)
+        elif not self.scene.has_actuators and (options.stiffness > 0.0 or options.damping > 0.0):
+            ke, kd, mode = options.stiffness, options.damping, JointMode.TARGET_POSITION
+        return JointAxis(
+            joint.axis,
+            limit_lower=lower,
+            limit_upper=upper,
+            limit_ke=options.limit_ke,
+            limit_kd=options.limit_kd,
+            action=action,
+            target_ke=ke,
+            target_kd=kd,
+            mode=mode,
+            damping=joint.damping,
+            stiffness=joint.stiffness,
+            spring_ref=joint.spring_ref - joint.ref,
+            friction=joint.friction,
+            effort_limit=effort,
+            armature=self._armature(joint),
+        )
+
+    # -- actuators -------------------------------------------------------------------------------------------
+
+    def _collect_drives(self) -> dict[int, Drives]:
+        """Drives by `id` of the joint record; also notes how control inputs map to joint_act."""
+        joints = {joint.name: joint for body in self.scene.bodies for joint in body.joints if joint.name}
+        drives: dict[int, Drives] = {}
+        self.control_maps: dict[int, tuple[Joint, tuple[float, float]]] = {}
+        for actuator in self.scene.actuators:
+            joint = joints[actuator.joint]
+            drive = drives.setdefault(id(joint), Drives())
+            mapping = drive.add(actuator, joint, self.report)
+            if mapping is not None:
+                self.control_maps[id(actuator.node)] = (joint, mapping)
+        return drives
+
+    def _report_actuators(self) -> None:
+        axes = {id(place.record): place.axis for place in self.state.joints}
+        ranges = {id(actuator.node): actuator.ctrl_range for actuator in self.scene.actuators}
+        for node in self.scene.actuator_order:
+            joint, (scale, offset) = self.control_maps.get(id(node), (None, (0.0, 0.0)))
+            self.report.actuators.append(
+                {
+                    "name": node.text_of("name", ""),
+                    "joint": node.text_of("joint"),
+                    "axis": axes.get(id(joint)) if joint is not None else None,
+                    "scale": scale,
+                    "offset": offset,
+                    "ctrl_range": ranges.get(id(node)),
+                }
+            )
+
+    # -- shapes ----------------------------------------------------------------------------------------------
+
+    def _roles(self) -> dict[int, str]:
+        """By `id` of the geom whether it is a "collider", a "visual" or "dropped"."""
+        paired = {name for _, first, second in self.scene.pairs for name in (first, second)}
+        roles: dict[int, str] = {}
+        for body in self.scene.bodies:
+            kinds = {id(geom): self._kind(geom, paired) for geom in body.geoms}
+            if self.options.parse_visuals_as_colliders and "visual" in kinds.values():
+                # bodies without visual geoms keep their colliders
+                kinds = {key: "collider" if kind == "visual" else "dropped" for key, kind in kinds.items()}
+            elif self.document.compiler.discard_visual:
+                kinds = {key: "dropped" if kind == "visual" else kind for key, kind in kinds.items()}
+            roles.update(kinds)
+        return roles
+
+    def _kind(self, geom: Geom, paired: set[str]) -> str:
+        """Tell by class and contact bits; the nearest class that says something decides."""
+        options = self.options
+        lineage = list(self.document.defaults.lineage(geom.class_name))
+        if not lineage and not options.no_class_as_colliders:
+            return "visual"
+        for name in lineage:
+            if any(pattern.match(name) for pattern in options.visual_classes):
+                return "visual"
+            if any(pattern.match(name) for pattern in options.collider_classes):
+                break
+        return "collider" if geom.contype or geom.conaffinity or geom.name in paired else "visual"
+
+    def _add_shapes(self, number: int, body: Body) -> None:
+        place = self.state.places[number]
+        has_visual = any(self.roles[id(geom)] == "visual" for geom in body.geoms)
+        indices = []
+        for geom in body.geoms:
+            role = self.roles[id(geom)]
+            if role == "dropped":
+                continue
+            visible = not self.options.hide_visuals
+            if role == "collider":
+                visible = self.options.force_show_colliders or not has_visual
+            index = self._add_shape(place, geom, number, role == "collider", visible)
+            indices.append(index)
+            if role == "collider":
+                bits = (geom.contype, geom.conaffinity)
+                if self.options.parse_visuals_as_colliders and not any(bits):
+                    bits = (1, 1)  # drawn geometry switches contacts off, which is not what is asked for here
+                self.rules.add(index, place.index, place.weld, place.tree, *bits)
+            if geom.name:
+                self.geom_shapes[geom.name] = index
+        if indices:
+            self.report.shapes[self._name(number) if number else "world"] = indices
+
+    def _add_shape(self, place: Place, geom: Geom, number: int, collides: bool, visible: bool) -> int:
+        builder, options, pose = self.builder, self.options, geom.pose
+        if place.index < 0:
+            pose = place.pose @ pose
+        collides = collides and self.scene.contacts_enabled
+        friction = geom.friction
+        arguments = {
+            "body": place.index,
+            "pos": pose.p,
+            "rot": pose.q,
+            "has_ground_collision": collides and geom.kind != "plane" and place.index >= 0,
+            "has_shape_collision": collides,
+            "is_visible": visible,
+            "key": geom.name or f"{self._name(number) if number else 'world'}_geom_{builder.shape_count}",
+            **options.contact.arguments(None if friction is None else float(friction[0])),
+        }
+        if geom.condim == 1:
+            arguments["mu"] = 0.0
+        index = self._add_geometry(geom, pose, arguments)
+        if geom.condim >= 4:
+            builder.shape_mu_torsion[index] = float(friction[1]) if friction is not None else 0.005
+        if geom.condim == 6:
+            builder.shape_mu_rolling[index] = float(friction[2]) if friction is not None else 0.0001
+        builder.shape_color[index] = geom.material.rgba
+        builder.shape_texture[index] = geom.material.texture
+        return index
+
+    def _add_geometry(self, geom: Geom, pose: Pose, arguments: dict) -> int:
+        builder, size = self.builder, geom.size
+        if geom.kind == "plane":
+            # MuJoCo's planes collide without bounds; their size is for drawing.
+            upright = pose @ _Y_TO_Z
+            return builder.add_shape_plane(**{**arguments, "rot": upright.q}, width=0.0, length=0.0)
+        arguments["density"] = 0.0
+        if geom.kind == "sphere":
+            return builder.add_shape_sphere(radius=size[0], **arguments)
+        if geom.kind == "capsule":
+            return builder.add_shape_capsule(radius=size[0], half_height=size[1], up_axis=2, **arguments)
+        if geom.kind == "cylinder":
+            return builder.add_shape_cylinder(radius=size[0], half_height=size[1], up_axis=2, **arguments)
+        if geom.kind == "box":
+            return builder.add_shape_box(hx=size[0], hy=size[1], hz=size[2], **arguments)
+        if geom.kind == "ellipsoid":
+            return builder.add_shape_ellipsoid(a=size[0], b=size[1], c=size[2], **arguments)
+        if geom.kind == "hfield":
+            field = self.height_cache.get(geom.heights.name)
+            if field is None:
+                field = Heightfield(geom.heights.heights, geom.heights.size)
+                self.height_cache[geom.heights.name] = field
+            upright = pose @ _Y_TO_Z
+            return builder.add_shape_heightfield(heightfield=field, **{**arguments, "rot": upright.q})
+        mesh = self.mesh_cache.get(geom.mesh.name)
+        if mesh is None:
+            mesh = self.mesh_cache[geom.mesh.name] = Mesh(geom.mesh.vertices, geom.mesh.faces)
+        return builder.add_shape_mesh(mesh=mesh, **arguments)
+
+    def _add_sites(self, number: int, body: Body) -> None:
+        place = self.state.places[number]
+        for site in body.sites:
+            pose = place.pose @ site.pose if place.index < 0 else site.pose
+            self.builder.sites.append({"name": site.name, "body": place.index, "xform": pose.warp()})
+
+    def _add_filters(self) -> None:
+        bodies = {self._name(n): place.index for n, place in enumerate(self.state.places) if n}
+        bodies["world"] = -1
+        self.rules.exclude(
+            (bodies[first], bodies[second])
+            for _, first, second in self.scene.excludes
+            if first in bodies and second in bodies
+        )
+        self.rules.allow(
+            (self.geom_shapes[first], self.geom_shapes[second])
+            for _, first, second in self.scene.pairs
+            if first in self.geom_shapes and second in self.geom_shapes
+        )
+        self.builder.shape_collision_filter_pairs |= self.rules.blocked()
+
+
+def patterns(expressions: Iterable[str] | None) -> tuple[re.Pattern, ...]:
+    """Compile regular expressions."""
+    return tuple(re.compile(expression) for expression in expressions or ())
+
+
+def up_rotation(up_axis: str, up_vector: np.ndarray) -> Pose:
+    """Rotation that takes the file's up axis to the builder's up vector; nothing when they are the same."""
+    return Pose(
+        np.zeros(3), quat_between(np.eye(3)["XYZ".index(up_axis)], np.asarray(up_vector, dtype=np.float64))
+    )

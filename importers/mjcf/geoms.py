@@ -1,0 +1,198 @@
+"""Geoms: their attributes, size rules, and mass."""
+
+import numpy as np
+
+from newtonsim.geometry.transforms import quat_between
+from newtonsim.importers import massprops
+from newtonsim.importers.massprops import MassProps
+from newtonsim.importers.meshes import convex_hull
+from newtonsim.importers.mjcf.assets import Assets
+from newtonsim.importers.mjcf.document import Document
+from newtonsim.importers.mjcf.records import Geom, Material, MeshAsset
+from newtonsim.importers.pose import Pose, quat_from_matrix
+from newtonsim.importers.report import ImportReport
+from newtonsim.importers.xml import Node
+
+KINDS = ("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh", "sdf")
+_SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3, "ellipsoid": 3}
+_NEUTRAL = {"solref": "0.02 1", "solimp": "0.9 0.95 0.001 0.5 2", "solmix": "1"}
+_LONG = ("capsule", "cylinder", "box", "ellipsoid")
+
+
+def parse_geom(
+    node: Node, inherited: str | None, frame: Pose, document: Document, assets: Assets, report: ImportReport
+) -> Geom | None:
+    """Read one <geom>; None when its type is not supported.
+
+    Args:
+        node: The element.
+        inherited: `childclass` of the enclosing bodies and frames.
+        frame: Pose of the enclosing <frame> elements in the body.
+        document: The file's settings.
+        assets: Meshes, height fields and materials.
+        report: Receives what is not modelled.
+    """
+    node, class_name = document.defaults.resolve(node, inherited)
+    kind = node.keyword("type", KINDS, "sphere")
+    if kind == "sdf":
+        report.unsupported(node, "geoms of type sdf are skipped")
+        return None
+    mesh = None
+    if kind == "mesh" or "mesh" in node.attrib:
+        mesh = assets.mesh(node.required("mesh"), node)
+    if mesh is not None and kind != "mesh":
+        size, pose = _fit(kind, mesh, document, node)
+        mesh = None
+    else:
+        size, pose = _size_and_pose(kind, node, document)
+    geom = Geom(node.text_of("name"), node, kind, size, frame @ pose, class_name, mesh)
+    if kind == "hfield":
+        geom.heights = assets.heights(node.required("hfield"), node)
+    _read_mass(geom)
+    _read_contact(geom, report)
+    geom.group = node.int("group", 0)
+    geom.material = _material(node, assets)
+    if node.text_of("fluidshape", "none") != "none":
+        report.unsupported(node, "fluid forces on geoms")
+    return geom
+
+
+def _read_mass(geom: Geom) -> None:
+    node = geom.node
+    geom.mass, geom.density = node.float("mass"), node.float("density")
+    for name, value in (("mass", geom.mass), ("density", geom.density)):
+        if value is not None and value < 0.0:
+            raise node.error(f"attribute '{name}' must not be negative, got {value:g}")
+    geom.shell = node.bool("shellinertia", False)
+
+
+def _read_contact(geom: Geom, report: ImportReport) -> None:
+    node = geom.node
+    geom.contype, geom.conaffinity = node.int("contype", 1), node.int("conaffinity", 1)
+    geom.condim = node.int("condim", 3)
+    if geom.condim not in (1, 3, 4, 6):
+        raise node.error(f"attribute 'condim' is {geom.condim}, expected 1, 3, 4 or 6")
+    friction = node.floats("friction", 3, at_least=1)
+    if friction is not None:
+        if (friction < 0.0).any():
+            raise node.error("attribute 'friction' must not be negative")
+        full = np.array([1.0, 0.005, 0.0001])
+        full[: len(friction)] = friction
+        geom.friction = full
+    for name in ("solref", "solimp", "margin", "gap", "priority", "solmix"):
+        if name in node.attrib and node.text_of(name).strip() not in ("0", _NEUTRAL.get(name)):
+            report.unsupported(
+                node, f"{name}; contacts follow the solver's settings and the contact_* arguments"
+            )
+
+
+def _material(node: Node, assets: Assets) -> Material:
+    rgba = node.floats("rgba", 4)
+    name = node.text_of("material")
+    material = assets.material(name, node) if name else Material()
+    return Material(tuple(rgba.tolist()), material.texture) if rgba is not None else material
+
+
+# -- size ----------------------------------------------------------------------------------------------------
+
+
+def _size_and_pose(kind: str, node: Node, document: Document) -> tuple[np.ndarray, Pose]:
+    if kind in ("mesh", "hfield", "plane"):
+        return np.zeros(3), document.pose_of(node)
+    count = _SIZES[kind]
+    given = node.floats("size", 3, (), at_least=0)
+    size = np.zeros(3)
+    size[: len(given)] = given
+    if "fromto" in node.attrib:
+        if kind not in _LONG:
+            raise node.error(f"fromto needs one of {', '.join(_LONG)}, not {kind}")
+        ends = node.floats("fromto", 6)
+        along = ends[:3] - ends[3:]
+        length = np.linalg.norm(along)
+        if length < 1.0e-12:
+            raise node.error("the two points of fromto are the same")
+        half = 0.5 * length
+        size = np.array([size[0], half, 0.0]) if count == 2 else np.array([size[0], size[0], half])
+        pose = Pose(0.5 * (ends[:3] + ends[3:]), quat_between(np.array([0.0, 0.0, 1.0]), along / length))
+    else:
+        pose = document.pose_of(node)
+    if (size[:count] <= 0.0).any():
+        raise node.error(f"a {kind} needs {count} positive sizes, got {node.text_of('size', '')!r}")
+    return size, pose
+
+
+def _fit(kind: str, mesh: MeshAsset, document: Document, node: Node) -> tuple[np.ndarray, Pose]:
+    """Fit a primitive to a mesh, by its equivalent inertia box or by its box along the principal axes."""
+    if kind not in _SIZES:
+        raise node.error(f"a {kind} cannot be fitted to a mesh")
+    props = mesh_mass(mesh, 1.0, node)
+    moments, axes = np.linalg.eigh(props.inertia)
+    moments, axes = moments[::-1], axes[:, ::-1]  # z last: the longest direction
+    axes[:, 2] = np.cross(axes[:, 0], axes[:, 1])
+    centre = props.com
+    if document.compiler.fit_aabb:
+        local = (mesh.vertices - centre) @ axes
+        half = 0.5 * (local.max(axis=0) - local.min(axis=0))
+        centre = centre + axes @ (0.5 * (local.max(axis=0) + local.min(axis=0)))
+        radius, ball = max(half[0], half[1]), half.max()
+        capsule_half = max(half[2] - radius, 1.0e-9)
+    else:
+        half = np.sqrt(np.maximum(1.5 * (moments.sum() - 2.0 * moments) / props.mass, 0.0))
+        radius, ball = 0.5 * (half[0] + half[1]), half.mean()
+        capsule_half = max(half[2] - 0.5 * radius, 1.0e-9)
+    size = {
+        "sphere": np.array([ball, 0.0, 0.0]),
+        "capsule": np.array([radius, capsule_half, 0.0]),
+        "cylinder": np.array([radius, half[2], 0.0]),
+    }.get(kind, half)
+    size = size * node.float("fitscale", 1.0)
+    return size, document.pose_of(node) @ Pose(centre, quat_from_matrix(axes))
+
+
+# -- mass ----------------------------------------------------------------------------------------------------
+
+
+def geom_mass(geom: Geom, density: float) -> MassProps:
+    """Mass properties of a geom in its body's frame.
+
+    Args:
+        geom: The geom; its own mass wins over its own density, which wins over the argument.
+        density: Default density [kg/m^3], or [kg/m^2] for shells.
+    """
+    density = density if geom.density is None else geom.density
+    if geom.mass == 0.0 or (geom.mass is None and density == 0.0):
+        return MassProps.zero()
+    shape = _shape_mass(geom, density if geom.mass is None else 1.0)
+    if geom.mass is not None:
+        shape = shape.with_mass(geom.mass)
+    return shape.moved(geom.pose)
+
+
+def _shape_mass(geom: Geom, density: float) -> MassProps:
+    size, shell = geom.size, geom.shell
+    if geom.kind == "sphere":
+        return massprops.sphere(size[0], density, shell)
+    if geom.kind == "capsule":
+        return massprops.capsule(size[0], size[1], density, shell)
+    if geom.kind == "cylinder":
+        return massprops.cylinder(size[0], size[1], density, shell)
+    if geom.kind == "box":
+        return massprops.box(size, density, shell)
+    if geom.kind == "ellipsoid":
+        return massprops.ellipsoid(size, density, shell)
+    if geom.kind == "mesh":
+        return mesh_mass(geom.mesh, density, geom.node)
+    return MassProps.zero()  # planes and height fields belong to bodies that do not move
+
+
+def mesh_mass(mesh: MeshAsset, density: float, node: Node) -> MassProps:
+    """Mass properties of a mesh by the rule that the asset names."""
+    if mesh.inertia == "legacy":
+        props = massprops.mesh_unsigned(mesh.vertices, mesh.faces, density)
+    elif mesh.inertia == "convex":
+        props = massprops.mesh(*convex_hull(mesh.vertices, node), density)
+    else:
+        props = massprops.mesh(mesh.vertices, mesh.faces, density, mesh.inertia == "shell")
+    if not props.mass > 0.0:
+        raise node.error(f"mesh {mesh.name!r} encloses no volume; give it inertia='shell' or 'convex'")
+    return props

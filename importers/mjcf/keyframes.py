@@ -1,0 +1,109 @@
+"""Keyframes: MuJoCo's qpos, qvel and ctrl in the coordinates of newtonsim."""
+
+import numpy as np
+
+from newtonsim.geometry.transforms import quat_rotate
+from newtonsim.importers.mjcf.records import Keyframe, Scene
+from newtonsim.importers.pose import Pose
+from newtonsim.importers.report import ImportReport
+
+_POSITIONS = {"free": 7, "ball": 4, "hinge": 1, "slide": 1}
+_VELOCITIES = {"free": 6, "ball": 3, "hinge": 1, "slide": 1}
+
+
+def add_keyframes(
+    scene: Scene, state: object, options: object, builder: object, report: ImportReport
+) -> None:
+    """Append the keyframes of the file to `builder.keyframes`.
+
+    Args:
+        scene: The records.
+        state: `BuildState` with the places of bodies and joints.
+        options: `MjcfOptions`.
+        builder: The builder that holds the bodies and joints of this file only.
+        report: Its actuators tell how control inputs map.
+    """
+    if scene.ignored_names and scene.keyframes:
+        report.approximated(
+            scene.keyframes[0].node, "keyframes are skipped, because parts of the file are left out"
+        )
+        return
+    for number, frame in enumerate(scene.keyframes):
+        q, qd, act = list(builder.joint_q), list(builder.joint_qd), list(builder.joint_act)
+        _check(frame, "qpos", frame.qpos, sum(_POSITIONS[place.record.kind] for place in state.joints))
+        _check(frame, "qvel", frame.qvel, sum(_VELOCITIES[place.record.kind] for place in state.joints))
+        _check(frame, "ctrl", frame.ctrl, len(scene.actuator_order))
+        at_q = at_v = 0
+        for place in state.joints:
+            kind = place.record.kind
+            qpos = None if frame.qpos is None else frame.qpos[at_q : at_q + _POSITIONS[kind]]
+            qvel = None if frame.qvel is None else frame.qvel[at_v : at_v + _VELOCITIES[kind]]
+            at_q, at_v = at_q + _POSITIONS[kind], at_v + _VELOCITIES[kind]
+            if place.coord is not None:
+                _set_joint(frame, place, qpos, qvel, q, qd, options, builder)
+        if frame.ctrl is not None:
+            _set_controls(frame.ctrl, report, act, options)
+        name = frame.name or f"key_{number}"
+        builder.keyframes.append({"name": name, "joint_q": q, "joint_qd": qd, "joint_act": act})
+
+
+def _check(frame: Keyframe, name: str, values: np.ndarray | None, expected: int) -> None:
+    if values is not None and len(values) != expected:
+        raise frame.node.error(f"attribute '{name}' has {len(values)} values, the model has {expected}")
+
+
+def _set_joint(
+    frame: Keyframe,
+    place: object,
+    qpos: np.ndarray | None,
+    qvel: np.ndarray | None,
+    q: list[float],
+    qd: list[float],
+    options: object,
+    builder: object,
+) -> None:
+    """Write one joint's entries; see the conventions of both sides in the comments."""
+    joint, scale = place.record, options.scale
+    if joint.kind in ("hinge", "slide"):
+        length = scale if joint.kind == "slide" else 1.0
+        if qpos is not None:
+            q[place.coord] = float(qpos[0] * length - joint.ref)
+        if qvel is not None:
+            qd[place.dof] = float(qvel[0] * length)
+        return
+    if joint.kind == "ball":
+        turn = Pose.identity().q if qpos is None else _quaternion(frame, qpos)
+        q[place.coord : place.coord + 4] = turn.tolist()
+        if qvel is not None:  # about the child's axes there, about the joint frame's of the parent here
+            qd[place.dof : place.dof + 3] = quat_rotate(turn, qvel).tolist()
+        return
+    pose = Pose.of(q[place.coord : place.coord + 7])
+    if qpos is not None:
+        pose = options.xform @ Pose(qpos[:3] * scale, _quaternion(frame, qpos[3:]))
+        q[place.coord : place.coord + 7] = pose.row().tolist()
+    if qvel is not None:
+        # there: velocity of the body's origin in world axes, then rotation about the body's axes
+        spin = quat_rotate(pose.q, qvel[3:])
+        arm = quat_rotate(
+            pose.q, np.array([float(x) for x in builder.body_com[builder.joint_child[place.index]]])
+        )
+        velocity = quat_rotate(options.xform.q, qvel[:3]) * scale + np.cross(spin, arm)
+        qd[place.dof : place.dof + 6] = [*spin.tolist(), *velocity.tolist()]
+
+
+def _quaternion(frame: Keyframe, wxyz: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(wxyz)
+    if length < 1.0e-12:
+        raise frame.node.error("attribute 'qpos' holds a zero quaternion")
+    return (wxyz / length)[[1, 2, 3, 0]]
+
+
+def _set_controls(ctrl: np.ndarray, report: ImportReport, act: list[float], options: object) -> None:
+    """Sum the actuators of each axis, as several motors may drive one joint."""
+    driven = {actuator["axis"] for actuator in report.actuators if actuator["axis"] is not None}
+    for axis in driven:
+        act[axis] = 0.0
+    for value, actuator in zip(ctrl, report.actuators):
+        if actuator["axis"] is not None:
+            low, high = actuator["ctrl_range"] or (-np.inf, np.inf)
+            act[actuator["axis"]] += actuator["scale"] * float(np.clip(value, low, high)) + actuator["offset"]

@@ -1,0 +1,382 @@
+"""MJCF text to records: bodies, joints, geoms, sites, contacts and keyframes. Nothing is built here."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from newtonsim.geometry.transforms import quat_matrix, quat_rotate
+from newtonsim.importers.massprops import MassProps
+from newtonsim.importers.mjcf.actuators import parse_actuators
+from newtonsim.importers.mjcf.assets import Assets
+from newtonsim.importers.mjcf.document import Document
+from newtonsim.importers.mjcf.geoms import parse_geom
+from newtonsim.importers.mjcf.records import Body, Joint, Keyframe, Scene, Site
+from newtonsim.importers.pose import Pose
+from newtonsim.importers.report import ImportReport
+from newtonsim.importers.xml import Node
+
+_JOINT_KINDS = ("hinge", "slide", "ball", "free")
+_VISUAL = ("camera", "light", "user")
+_SILENT_SECTIONS = ("visual", "statistic", "size", "custom", "sensor")
+_KNOWN_SECTIONS = (
+    "compiler",
+    "default",
+    "asset",
+    "worldbody",
+    "option",
+    "contact",
+    "actuator",
+    "keyframe",
+    "tendon",
+)
+_OPTION_FORCES = ("wind", "magnetic", "density", "viscosity")
+_OPTION_FLAGS = (
+    "constraint",
+    "equality",
+    "frictionloss",
+    "limit",
+    "passive",
+    "spring",
+    "damper",
+    "actuation",
+    "gravity",
+)
+
+
+@dataclass(slots=True)
+class Ignore:
+    """Names and classes that the caller does not want."""
+
+    names: list[re.Pattern]
+    classes: list[re.Pattern]
+
+    @staticmethod
+    def of(names: Iterable[str] | None, classes: Iterable[str] | None) -> "Ignore":
+        """Compile regular expressions, which must match from the start of a name."""
+        return Ignore([re.compile(one) for one in names or ()], [re.compile(one) for one in classes or ()])
+
+    def matches(self, name: str | None, class_name: str | None) -> bool:
+        """Whether a body or joint with this name and class is unwanted."""
+        by_name = name is not None and any(one.match(name) for one in self.names)
+        return by_name or (class_name is not None and any(one.match(class_name) for one in self.classes))
+
+
+def parse_scene(document: Document, report: ImportReport, ignore: Ignore, parse_meshes: bool) -> Scene:
+    """Read everything below <mujoco> into records."""
+    scene = Scene(document.root.text_of("model", ""), [])
+    _parse_options(document, scene, report)
+    assets = Assets(document, report)
+    _BodyReader(document, scene, assets, report, ignore, parse_meshes).read()
+    parse_actuators(document, scene, report)
+    _parse_contacts(document, scene, report)
+    _parse_keyframes(document, scene)
+    _parse_tendons(document, report)
+    for node in document.root.children:
+        if node.tag in _SILENT_SECTIONS:
+            report.ignored(node)
+        elif node.tag == "equality":
+            for constraint in node.children:
+                report.unsupported(constraint, "equality constraints")
+        elif node.tag not in _KNOWN_SECTIONS:
+            report.unsupported(node)
+    return scene
+
+
+# -- options -------------------------------------------------------------------------------------------------
+
+
+def _parse_options(document: Document, scene: Scene, report: ImportReport) -> None:
+    for node in document.sections("option"):
+        scene.timestep = node.float("timestep", scene.timestep)
+        if scene.timestep is not None and scene.timestep <= 0.0:
+            raise node.error(f"attribute 'timestep' must be positive, got {scene.timestep:g}")
+        scene.gravity = node.floats("gravity", 3, scene.gravity)
+        for name in _OPTION_FORCES:
+            values = node.floats(name)
+            # the magnetic field acts on sensors only
+            if values is not None and values.any() and name != "magnetic":
+                report.unsupported(node, f"{name} of the medium")
+        for flag in node.findall("flag"):
+            _parse_flags(flag, scene, report)
+
+
+def _parse_flags(node: Node, scene: Scene, report: ImportReport) -> None:
+    words = {"enable": True, "disable": False}
+    if not node.bool("gravity", True, words):
+        scene.gravity = np.zeros(3)
+    if not node.bool("contact", True, words):
+        scene.contacts_enabled = False
+    for name in _OPTION_FLAGS:
+        if name != "gravity" and not node.bool(name, True, words):
+            report.unsupported(node, f"{name}='disable'")
+
+
+# -- bodies --------------------------------------------------------------------------------------------------
+
+
+class _BodyReader:
+    """Walks the worldbody without recursion and fills `scene.bodies`; entry 0 is the world."""
+
+    def __init__(
+        self,
+        document: Document,
+        scene: Scene,
+        assets: Assets,
+        report: ImportReport,
+        ignore: Ignore,
+        parse_meshes: bool,
+    ):
+        self.document, self.scene, self.assets, self.report = document, scene, assets, report
+        self.ignore, self.parse_meshes = ignore, parse_meshes
+        self.names: dict[tuple[str, str], Node] = {}
+
+    def read(self) -> None:
+        """Read all <worldbody> sections."""
+        self.scene.bodies.append(Body("world", self.document.root, -1, Pose.identity()))
+        for section in self.document.sections("worldbody"):
+            # (children still to do, body they belong to, pose of the enclosing frames, childclass)
+            stack: list[tuple[Iterator[Node], int, Pose, str | None]] = [
+                (iter(section.children), 0, Pose.identity(), section.text_of("childclass"))
+            ]
+            while stack:
+                children, body, frame, inherited = stack[-1]
+                node = next(children, None)
+                if node is None:
+                    stack.pop()
+                elif node.tag in ("body", "frame"):
+                    inherited = self._childclass(node, inherited)
+                    pose = frame @ self.document.pose_of(node)
+                    if node.tag == "frame":
+                        stack.append((iter(node.children), body, pose, inherited))
+                    elif (index := self._add_body(node, body, pose)) is not None:
+                        stack.append((iter(node.children), index, Pose.identity(), inherited))
+                else:
+                    self._read_part(node, body, frame, inherited)
+
+    def _childclass(self, node: Node, inherited: str | None) -> str | None:
+        name = node.text_of("childclass", inherited)
+        if name is not None and name not in self.document.defaults.tables:
+            raise node.error(f"the default class {name!r} is not defined")
+        return name
+
+    def _unique(self, kind: str, node: Node) -> str | None:
+        name = node.text_of("name")
+        if name:
+            if (kind, name) in self.names:
+                raise node.error(f"a second {kind} has the name {name!r}")
+            self.names[kind, name] = node
+        return name or None
+
+    def _add_body(self, node: Node, parent: int, pose: Pose) -> int | None:
+        name = self._unique("body", node)
+        if self.ignore.matches(name, node.text_of("childclass")):
+            self._forget(node)
+            return None
+        if node.bool("mocap", False):
+            self.report.unsupported(node, "mocap bodies are fixed in place")
+        if node.float("gravcomp", 0.0) != 0.0:
+            self.report.unsupported(node, "gravcomp")
+        self.scene.bodies.append(Body(name, node, parent, pose))
+        return len(self.scene.bodies) - 1
+
+    def _forget(self, node: Node) -> None:
+        """Remember the names of what was left out on purpose, so that references to them are no mistakes."""
+        self.report.ignored(node, "left out because of ignore_names or ignore_classes")
+        self.scene.ignored_names.update(one.attrib["name"] for one in node.walk() if "name" in one.attrib)
+
+    def _read_part(self, node: Node, index: int, frame: Pose, inherited: str | None) -> None:
+        body = self.scene.bodies[index]
+        if node.tag in ("joint", "freejoint"):
+            self._read_joint(node, index, frame, inherited)
+        elif node.tag == "geom":
+            self._unique("geom", node)
+            geom = parse_geom(node, inherited, frame, self.document, self.assets, self.report)
+            if geom is not None and (self.parse_meshes or geom.kind != "mesh"):
+                body.geoms.append(geom)
+        elif node.tag == "site":
+            self._read_site(node, body, frame, inherited)
+        elif node.tag == "inertial":
+            if body.inertial is not None or index == 0:
+                raise node.error("a body has at most one <inertial>, and the world none")
+            body.inertial = _parse_inertial(node, frame, self.document)
+        elif node.tag in _VISUAL:
+            self.report.ignored(node)
+        else:
+            self.report.unsupported(node, f"<{node.tag}> in a body")
+
+    # -- joints ----------------------------------------------------------------------------------------------
+
+    def _read_joint(self, node: Node, index: int, frame: Pose, inherited: str | None) -> None:
+        body = self.scene.bodies[index]
+        if index == 0:
+            raise node.error("the world cannot have joints")
+        name = self._unique("joint", node)
+        if node.tag == "freejoint":
+            kind, class_name = "free", None
+        else:
+            node, class_name = self.document.defaults.resolve(node, inherited)
+            kind = node.keyword("type", _JOINT_KINDS, "hinge")
+        if self.ignore.matches(name, class_name):
+            self._forget(node)
+            return
+        if kind == "free" and (body.parent != 0 or body.joints):
+            raise node.error("a free joint must be the only joint of a body at the top level")
+        if body.joints and body.joints[-1].kind == "free":
+            raise node.error("a body with a free joint has no other joints")
+        if any(joint.kind == "ball" for joint in body.joints) and kind in ("ball", "hinge"):
+            raise node.error("no rotation may follow a ball joint in the same body")
+        body.joints.append(_parse_joint(node, name, kind, frame, self.document, self.report))
+
+    def _read_site(self, node: Node, body: Body, frame: Pose, inherited: str | None) -> None:
+        name = self._unique("site", node)
+        node, _ = self.document.defaults.resolve(node, inherited)
+        if "fromto" in node.attrib:
+            ends = node.floats("fromto", 6)
+            pose = Pose(0.5 * (ends[:3] + ends[3:]), self.document.orientation_of(Node("site", {})))
+        else:
+            pose = self.document.pose_of(node)
+        if name is not None:
+            body.sites.append(Site(name, frame @ pose))
+
+
+def _parse_joint(
+    node: Node, name: str | None, kind: str, frame: Pose, document: Document, report: ImportReport
+) -> Joint:
+    pos = frame.apply(node.floats("pos", 3, (0.0, 0.0, 0.0)))
+    axis = node.floats("axis", 3, (0.0, 0.0, 1.0))
+    length = np.linalg.norm(axis)
+    if length < 1.0e-9:
+        raise node.error("attribute 'axis' has no direction")
+    joint = Joint(name, node, kind, pos, quat_rotate(frame.q, axis / length))
+    angle = document.compiler.angle if kind == "hinge" else float
+    joint.ref, joint.spring_ref = angle(node.float("ref", 0.0)), angle(node.float("springref", 0.0))
+    joint.armature = node.float("armature")
+    for field, attribute in (
+        ("stiffness", "stiffness"),
+        ("damping", "damping"),
+        ("friction", "frictionloss"),
+    ):
+        values = node.floats(attribute, default=(0.0,))
+        if len(values) == 0 or values[0] < 0.0:
+            raise node.error(f"attribute '{attribute}' must not be negative, got {node.text_of(attribute)!r}")
+        setattr(joint, field, float(values[0]))
+        if values[1:].any():
+            report.unsupported(node, f"{attribute} that is not linear")
+    if joint.armature is not None and joint.armature < 0.0:
+        raise node.error(f"attribute 'armature' must not be negative, got {joint.armature:g}")
+    _read_range(node, joint, document, report)
+    _check_joint_support(node, joint, report)
+    return joint
+
+
+def _read_range(node: Node, joint: Joint, document: Document, report: ImportReport) -> None:
+    if is_limited(node, "limited", "range", document) and joint.kind != "free":
+        lower, upper = node.floats("range", 2, (0.0, 0.0))
+        if lower > upper or "range" not in node.attrib:
+            raise node.error(f"the joint is limited, but its range is {node.text_of('range', 'missing')!r}")
+        if joint.kind == "ball":
+            report.unsupported(node, "limits of ball joints")
+        else:
+            convert = document.compiler.angle if joint.kind == "hinge" else float
+            joint.lower, joint.upper = convert(lower) - joint.ref, convert(upper) - joint.ref
+    if is_limited(node, "actuatorfrclimited", "actuatorfrcrange", document):
+        joint.effort_limit = _largest(node.floats("actuatorfrcrange", 2, (0.0, 0.0)))
+
+
+def is_limited(node: Node, flag: str, range_name: str, document: Document) -> bool:
+    """Whether a range is in force: "auto" means that it is given, when the compiler allows that."""
+    value = node.bool(flag, "auto", {"auto": "auto"})
+    if value == "auto":
+        return document.compiler.autolimits and range_name in node.attrib
+    return bool(value)
+
+
+def _largest(values: np.ndarray) -> float:
+    return float(np.abs(values).max())
+
+
+def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None:
+    if joint.kind in ("ball", "free") and joint.stiffness > 0.0:
+        report.unsupported(node, f"stiffness of {joint.kind} joints")
+    if (node.floats("springdamper", default=(0.0,)) > 0.0).any():
+        report.unsupported(node, "springdamper")
+    if node.float("margin", 0.0) != 0.0:
+        report.ignored(node, "limits act at the limit; the margin of a joint has no effect")
+    for name in ("solreflimit", "solimplimit", "solreffriction", "solimpfriction"):
+        if name in node.attrib:
+            report.unsupported(node, f"{name}; limits follow the solver's settings and limit_ke, limit_kd")
+    if node.bool("actuatorgravcomp", False):
+        report.unsupported(node, "actuatorgravcomp")
+
+
+def _parse_inertial(node: Node, frame: Pose, document: Document) -> MassProps:
+    node.required("mass")
+    mass = node.float("mass")
+    if mass < 0.0:
+        raise node.error(f"the mass must not be negative, got {mass:g}")
+    pose = frame @ document.pose_of(node)
+    full, diagonal = node.floats("fullinertia", 6), node.floats("diaginertia", 3)
+    if full is not None and diagonal is not None:
+        raise node.error("both fullinertia and diaginertia are given")
+    if full is not None:
+        xx, yy, zz, xy, xz, yz = full
+        inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    else:
+        inertia = np.diag(diagonal if diagonal is not None else np.zeros(3))
+    size = np.abs(inertia).max()
+    if size > 0.0 and np.linalg.eigvalsh(inertia / size)[0] < -1.0e-6:
+        raise node.error("the inertia has a negative principal moment")
+    rotation = quat_matrix(pose.q)
+    return MassProps(mass, pose.p, rotation @ inertia @ rotation.T)
+
+
+# -- contacts, keyframes, tendons ----------------------------------------------------------------------------
+
+
+def _parse_contacts(document: Document, scene: Scene, report: ImportReport) -> None:
+    geoms = {geom.name for body in scene.bodies for geom in body.geoms if geom.name} | scene.ignored_names
+    bodies = {body.name for body in scene.bodies if body.name} | scene.ignored_names
+    for section in document.sections("contact"):
+        for node in section.children:
+            if node.tag == "pair":
+                node = document.defaults.resolve(node, None)[0]
+                ends = _references(node, ("geom1", "geom2"), geoms, "geom")
+                scene.pairs.append((node, *ends))
+                own = {"condim", "friction", "solref", "solimp", "margin", "gap", "solreffriction"} & set(
+                    node.attrib
+                )
+                if own:
+                    report.unsupported(node, "contact parameters of a pair; those of its geoms count")
+            elif node.tag == "exclude":
+                scene.excludes.append((node, *_references(node, ("body1", "body2"), bodies, "body")))
+            else:
+                report.unsupported(node)
+
+
+def _references(node: Node, attributes: tuple[str, ...], known: set[str], kind: str) -> list[str]:
+    names = [node.required(attribute) for attribute in attributes]
+    for name in names:
+        if name not in known:
+            raise node.error(f"the {kind} {name!r} is not defined")
+    return names
+
+
+def _parse_keyframes(document: Document, scene: Scene) -> None:
+    for section in document.sections("keyframe"):
+        for node in section.findall("key"):
+            arrays = (node.floats("qpos"), node.floats("qvel"), node.floats("ctrl"))
+            scene.keyframes.append(Keyframe(node.text_of("name"), node, *arrays))
+
+
+def _parse_tendons(document: Document, report: ImportReport) -> None:
+    """A tendon without stiffness, damping, limits, friction and actuator is a mere quantity to read."""
+    active = ("stiffness", "damping", "range", "frictionloss", "armature", "actuatorfrcrange")
+    for section in document.sections("tendon"):
+        for node in section.children:
+            node = document.defaults.resolve(node, None)[0]
+            if any(name in node.attrib and node.floats(name).any() for name in active):
+                report.unsupported(node, "forces of tendons")
+            else:
+                report.ignored(node, "a tendon without stiffness, damping and limits")

@@ -1,0 +1,177 @@
+"""What an MJCF file says in metres, radians, quaternions xyzw, and poses relative to the parent body."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from newtonsim.importers.massprops import MassProps
+from newtonsim.importers.pose import Pose
+from newtonsim.importers.xml import Node
+
+DEFAULT_FRICTION = (1.0, 0.005, 0.0001)
+
+
+@dataclass(slots=True, eq=False)
+class MeshAsset:
+    """Triangles in the frame that geoms place, and how their mass is computed."""
+
+    name: str
+    node: Node
+    vertices: np.ndarray
+    faces: np.ndarray
+    inertia: str = "legacy"
+
+
+@dataclass(slots=True, eq=False)
+class HeightAsset:
+    """Heights (rows, columns) [m], first row at the largest y, over a rectangle of `size` (x, y) [m]."""
+
+    name: str
+    node: Node
+    heights: np.ndarray
+    size: tuple[float, float]
+
+
+@dataclass(slots=True, eq=False)
+class Material:
+    """Colour and texture file."""
+
+    rgba: tuple[float, ...] | None = None
+    texture: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Geom:
+    """One geom; `size` as MJCF has it (half lengths), z the long axis."""
+
+    name: str | None
+    node: Node
+    kind: str
+    size: np.ndarray
+    pose: Pose
+    class_name: str | None = None
+    mesh: MeshAsset | None = None
+    heights: HeightAsset | None = None
+    mass: float | None = None
+    density: float | None = None
+    shell: bool = False
+    group: int = 0
+    contype: int = 1
+    conaffinity: int = 1
+    condim: int = 3
+    friction: np.ndarray | None = None
+    material: Material = field(default_factory=Material)
+
+
+@dataclass(slots=True, eq=False)
+class Joint:
+    """One joint of a body; `axis` and `pos` in the body frame, limits None where there are none."""
+
+    name: str | None
+    node: Node
+    kind: str
+    pos: np.ndarray
+    axis: np.ndarray
+    ref: float = 0.0
+    lower: float | None = None
+    upper: float | None = None
+    spring_ref: float = 0.0
+    stiffness: float = 0.0
+    damping: float = 0.0
+    friction: float = 0.0
+    armature: float | None = None
+    effort_limit: float = np.inf
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """A named frame on a body."""
+
+    name: str
+    pose: Pose
+
+
+@dataclass(slots=True, eq=False)
+class Body:
+    """One body; `parent` indexes the list of bodies, whose entry 0 is the world."""
+
+    name: str | None
+    node: Node
+    parent: int
+    pose: Pose
+    joints: list[Joint] = field(default_factory=list)
+    geoms: list[Geom] = field(default_factory=list)
+    sites: list[Site] = field(default_factory=list)
+    inertial: MassProps | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Actuator:
+    """An actuator on a joint whose force is gain * ctrl + bias[0] + bias[1] * length + bias[2] * velocity."""
+
+    name: str | None
+    node: Node
+    joint: str
+    gear: float
+    gain: float
+    bias: tuple[float, float, float]
+    ctrl_range: tuple[float, float] | None = None
+    force_range: tuple[float, float] | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Keyframe:
+    """Values as in the file: lengths are those of MuJoCo's qpos, qvel, ctrl; None where not given."""
+
+    name: str | None
+    node: Node
+    qpos: np.ndarray | None
+    qvel: np.ndarray | None
+    ctrl: np.ndarray | None
+
+
+@dataclass(slots=True, eq=False)
+class Scene:
+    """A whole MJCF file."""
+
+    name: str
+    bodies: list[Body]
+    actuators: list[Actuator] = field(default_factory=list)
+    actuator_order: list[Node] = field(default_factory=list)
+    has_actuators: bool = False
+    pairs: list[tuple[Node, str, str]] = field(default_factory=list)
+    excludes: list[tuple[Node, str, str]] = field(default_factory=list)
+    keyframes: list[Keyframe] = field(default_factory=list)
+    timestep: float | None = None
+    gravity: np.ndarray | None = None
+    contacts_enabled: bool = True
+    ignored_names: set[str] = field(default_factory=set)
+
+
+def scale_scene(scene: Scene, scale: float) -> None:
+    """Multiply all lengths of bodies, joints, geoms and sites, in place.
+
+    Masses and spring constants of the file stay, inertias of the file grow with the square of the lengths.
+    """
+    assets: dict[int, MeshAsset | HeightAsset] = {}
+    for body in scene.bodies:
+        body.pose = body.pose.scaled(scale)
+        if body.inertial is not None:
+            given = body.inertial
+            body.inertial = MassProps(given.mass, given.com * scale, given.inertia * scale**2)
+        for joint in body.joints:
+            joint.pos = joint.pos * scale
+            if joint.kind == "slide":
+                joint.ref, joint.spring_ref = joint.ref * scale, joint.spring_ref * scale
+                joint.lower = None if joint.lower is None else joint.lower * scale
+                joint.upper = None if joint.upper is None else joint.upper * scale
+        for site in body.sites:
+            site.pose = site.pose.scaled(scale)
+        for geom in body.geoms:
+            geom.pose, geom.size = geom.pose.scaled(scale), geom.size * scale
+            assets.update({id(asset): asset for asset in (geom.mesh, geom.heights) if asset is not None})
+    for asset in assets.values():
+        if isinstance(asset, MeshAsset):
+            asset.vertices = asset.vertices * scale
+        else:
+            asset.heights, asset.size = asset.heights * scale, (asset.size[0] * scale, asset.size[1] * scale)

@@ -1,0 +1,100 @@
+"""Rigid poses for file parsing, in float64 so that the only rounding is the one into device arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+
+from newtonsim.errors import ModelError
+from newtonsim.geometry.transforms import (
+    IDENTITY_QUATERNION,
+    as_transform,
+    quat_conjugate,
+    quat_multiply,
+    quat_rotate,
+)
+
+
+def quat_from_matrix(m: np.ndarray) -> np.ndarray:
+    """Unit quaternion xyzw of a rotation matrix (3, 3), by its largest component (Shepperd 1978)."""
+    trace = m[0, 0] + m[1, 1] + m[2, 2]
+    k = int(np.argmax([m[0, 0], m[1, 1], m[2, 2], trace]))
+    q = np.empty(4)
+    if k == 3:
+        q[3] = 1.0 + trace
+        q[:3] = m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
+    else:
+        i, j, l = k, (k + 1) % 3, (k + 2) % 3
+        q[i] = 1.0 + 2.0 * m[i, i] - trace
+        q[j] = m[j, i] + m[i, j]
+        q[l] = m[l, i] + m[i, l]
+        q[3] = m[l, j] - m[j, l]
+    return q / np.linalg.norm(q)
+
+
+def quat_from_axis_angle(axis: np.ndarray, angle: float) -> np.ndarray:
+    """Unit quaternion xyzw of a rotation by `angle` [rad] about the unit vector `axis` (3,)."""
+    return np.append(np.asarray(axis, dtype=np.float64) * np.sin(0.5 * angle), np.cos(0.5 * angle))
+
+
+def quat_from_euler(angles: np.ndarray, sequence: str) -> np.ndarray:
+    """Rotation by three angles [rad] in a sequence such as "xyz".
+
+    Lower-case letters rotate about the axis that moves along, upper-case ones about the fixed axis.
+    """
+    q = IDENTITY_QUATERNION
+    for angle, letter in zip(angles, sequence, strict=True):
+        turn = quat_from_axis_angle(np.eye(3)["xyz".index(letter.lower())], angle)
+        q = quat_multiply(q, turn) if letter.islower() else quat_multiply(turn, q)
+    return q / np.linalg.norm(q)
+
+
+def quat_from_rpy(rpy: np.ndarray) -> np.ndarray:
+    """URDF's roll, pitch, yaw [rad]: rotations about the fixed axes x, y, z in this order."""
+    return quat_from_euler(rpy, "XYZ")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pose:
+    """A rigid transform: position p (3,) and unit quaternion q (4,) xyzw, both float64."""
+
+    p: np.ndarray
+    q: np.ndarray
+
+    @staticmethod
+    def identity() -> "Pose":
+        """The transform that changes nothing."""
+        return Pose(np.zeros(3), IDENTITY_QUATERNION.copy())
+
+    @staticmethod
+    def of(xform: object, name: str = "xform") -> "Pose":
+        """Read a wp.transform, seven numbers or a pair (p, q); None is the identity."""
+        row = as_transform(xform, name)
+        if not np.isfinite(row).all():
+            raise ModelError(f"{name}: not finite: {row.tolist()}")
+        return Pose(row[:3], row[3:])
+
+    def __matmul__(self, other: "Pose") -> "Pose":
+        q = quat_multiply(self.q, other.q)
+        return Pose(self.apply(other.p), q / np.linalg.norm(q))
+
+    def inverse(self) -> "Pose":
+        """The inverse transform."""
+        q = quat_conjugate(self.q)
+        return Pose(-quat_rotate(q, self.p), q)
+
+    def apply(self, point: np.ndarray) -> np.ndarray:
+        """Transform a point (3,)."""
+        return self.p + quat_rotate(self.q, point)
+
+    def scaled(self, scale: float) -> "Pose":
+        """The same rotation with the position multiplied by `scale`."""
+        return Pose(self.p * scale, self.q)
+
+    def row(self) -> np.ndarray:
+        """The seven numbers (p, q)."""
+        return np.concatenate([self.p, self.q])
+
+    def warp(self) -> wp.transform:
+        """The transform as wp.transform."""
+        return wp.transform(wp.vec3(*self.p), wp.quat(*self.q))

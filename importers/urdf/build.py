@@ -1,0 +1,309 @@
+"""URDF records to builder content."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from newtonsim.builder import JointAxis, ModelBuilder
+from newtonsim.enums import JointMode, JointType
+from newtonsim.geometry import Mesh
+from newtonsim.importers import massprops
+from newtonsim.importers.assemble import ContactSettings, add_base, usable_mass
+from newtonsim.importers.filters import TouchRules
+from newtonsim.importers.massprops import MassProps, combine
+from newtonsim.importers.meshes import MeshLibrary, convex_hull
+from newtonsim.importers.pose import Pose, quat_from_axis_angle
+from newtonsim.importers.report import ImportReport
+from newtonsim.importers.urdf.parse import Geometry, Joint, Link, Robot
+
+
+@dataclass(frozen=True, slots=True)
+class UrdfOptions:
+    """Arguments of `parse_urdf` that shape the result."""
+
+    xform: Pose
+    floating: bool
+    base_joint: str | Mapping | None
+    density: float
+    stiffness: float
+    damping: float
+    armature: float
+    contact: ContactSettings
+    limit_ke: float
+    limit_kd: float
+    joint_limit_lower: float
+    joint_limit_upper: float
+    scale: float
+    hide_visuals: bool
+    parse_visuals_as_colliders: bool
+    force_show_colliders: bool
+    enable_self_collisions: bool
+    ignore_inertial_definitions: bool
+    ensure_nonstatic_links: bool
+    static_link_mass: float
+
+
+class RobotBuilder:
+    """Adds one robot to an empty builder."""
+
+    def __init__(self, robot: Robot, options: UrdfOptions, builder: ModelBuilder, report: ImportReport):
+        self.robot, self.options, self.builder, self.report = robot, options, builder, report
+        self.library = MeshLibrary()
+        self.meshes: dict[int, Mesh] = {}
+        self.poses: dict[str, Pose] = {}
+        self.weld: dict[str, int] = {}
+        self.coordinates = self._initial_coordinates()
+        self.rules = TouchRules(within_tree=options.enable_self_collisions)
+
+    def build(self) -> None:
+        """Add bodies, joints, shapes and filters."""
+        robot, builder = self.robot, self.builder
+        builder.add_articulation(robot.name or None)
+        self.poses[robot.root], self.weld[robot.root] = self.options.xform, 1
+        self._add_body(robot.links[robot.root])
+        root = self.report.bodies[robot.root]
+        pose, options = self.options.xform, self.options
+        add_base(builder, root, pose, options.floating, options.base_joint, f"{robot.root}_base")
+        for joint in robot.order:
+            self._place(joint)
+            self._add_body(robot.links[joint.child])
+            self._add_joint(joint)
+        self._add_mimics()
+        for name, link in robot.links.items():
+            self._add_shapes(name, link)
+        builder.shape_collision_filter_pairs |= self.rules.blocked()
+
+    # -- coordinates -----------------------------------------------------------------------------------------
+
+    def _limits(self, joint: Joint) -> tuple[float, float]:
+        options = self.options
+        lower = options.joint_limit_lower if joint.lower is None else joint.lower
+        upper = options.joint_limit_upper if joint.upper is None else joint.upper
+        if joint.kind == "prismatic":
+            lower = lower if joint.lower is None else lower * options.scale
+            upper = upper if joint.upper is None else upper * options.scale
+        return lower, max(lower, upper)
+
+    def _initial_coordinates(self) -> dict[str, float]:
+        """Zero, moved into the limits; joints that mimic others follow them."""
+        values: dict[str, float] = {}
+        for joint in self.robot.joints.values():
+            if joint.kind in ("revolute", "continuous", "prismatic"):
+                lower, upper = self._limits(joint)
+                values[joint.name] = float(np.clip(0.0, lower, upper))
+        for joint in self.robot.joints.values():
+            chain = [joint]
+            while chain[-1].mimic is not None:
+                chain.append(self.robot.joints[chain[-1].mimic[0]])
+            for follower, leader in zip(reversed(chain[:-1]), reversed(chain[1:])):
+                factor, offset = self._mimic(follower)
+                values[follower.name] = factor * values[leader.name] + offset
+        return values
+
+    def _mimic(self, joint: Joint) -> tuple[float, float]:
+        """Factor and offset of q = factor * q_leader + offset, with lengths scaled."""
+        leader, factor, offset = joint.mimic
+        own, other = (
+            self.options.scale if one.kind == "prismatic" else 1.0
+            for one in (joint, self.robot.joints[leader])
+        )
+        return factor * own / other, offset * own
+
+    def _place(self, joint: Joint) -> None:
+        """Pose of the child link at the initial coordinates, and its rigid group."""
+        motion = Pose.identity()
+        value = self.coordinates.get(joint.name, 0.0)
+        if joint.kind in ("revolute", "continuous"):
+            motion = Pose(np.zeros(3), quat_from_axis_angle(joint.axis, value))
+        elif joint.kind == "prismatic":
+            motion = Pose(joint.axis * value, Pose.identity().q)
+        self.poses[joint.child] = self.poses[joint.parent] @ joint.pose.scaled(self.options.scale) @ motion
+        if joint.kind == "fixed":
+            self.weld[joint.child] = self.weld[joint.parent]
+        else:
+            self.weld[joint.child] = len(self.weld) + 1
+            self.rules.above[self.weld[joint.child]] = self.weld[joint.parent]
+
+    # -- bodies ----------------------------------------------------------------------------------------------
+
+    def _add_body(self, link: Link) -> None:
+        props = self._mass(link)
+        options = self.options
+        props = usable_mass(
+            props, link.node, self.report, options.ensure_nonstatic_links, options.static_link_mass
+        )
+        self.report.bodies[link.name] = self.builder.add_body(
+            origin=self.poses[link.name].warp(),
+            com=props.com,
+            I_m=props.inertia,
+            mass=props.mass,
+            key=link.name,
+        )
+
+    def _mass(self, link: Link) -> MassProps:
+        """Mass from the geometry or from <inertial>, each standing in where the other says nothing."""
+        options = self.options
+        defined = MassProps.zero()
+        if link.inertial is not None and link.inertial.mass > 0.0:
+            inertial, scale = link.inertial, options.scale
+            defined = MassProps(inertial.mass, inertial.com * scale, inertial.inertia * scale**2)
+        if defined.mass > 0.0 and not options.ignore_inertial_definitions:
+            return defined
+        shapes = link.visuals if options.parse_visuals_as_colliders else link.collisions
+        props = (
+            combine([self._shape_mass(shape) for shape in shapes])
+            if options.density > 0.0
+            else MassProps.zero()
+        )
+        if props.mass <= 0.0 and defined.mass > 0.0:
+            self.report.approximated(
+                link.node, "there is no geometry to compute the mass from; <inertial> is used"
+            )
+            return defined
+        return props
+
+    def _shape_mass(self, shape: Geometry) -> MassProps:
+        scale, density = self.options.scale, self.options.density
+        size = shape.size * scale
+        if shape.kind == "box":
+            props = massprops.box(size, density)
+        elif shape.kind == "sphere":
+            props = massprops.sphere(size[0], density)
+        elif shape.kind == "cylinder":
+            props = massprops.cylinder(size[0], size[1], density)
+        elif shape.kind == "capsule":
+            props = massprops.capsule(size[0], size[1], density)
+        else:
+            vertices, faces = self.library.load(shape.mesh, shape.node, size)
+            if not massprops.is_closed(faces):
+                self.report.approximated(shape.node, "the mesh is not closed; its convex hull gives the mass")
+                vertices, faces = convex_hull(vertices, shape.node)
+            props = massprops.mesh(vertices, faces, density)
+        return props.moved(shape.pose.scaled(scale))
+
+    # -- joints ----------------------------------------------------------------------------------------------
+
+    def _axis(self, joint: Joint, direction: np.ndarray, limited: bool = True) -> JointAxis:
+        options = self.options
+        lower, upper = (
+            self._limits(joint) if limited else (options.joint_limit_lower, options.joint_limit_upper)
+        )
+        drive = limited and joint.mimic is None and (options.stiffness > 0.0 or options.damping > 0.0)
+        return JointAxis(
+            direction,
+            limit_lower=lower,
+            limit_upper=upper,
+            limit_ke=options.limit_ke,
+            limit_kd=options.limit_kd,
+            action=self.coordinates.get(joint.name, 0.0) if drive else None,
+            target_ke=options.stiffness if drive else 0.0,
+            target_kd=options.damping if drive else 0.0,
+            mode=JointMode.TARGET_POSITION if drive else JointMode.FORCE,
+            damping=joint.damping,
+            friction=joint.friction,
+            effort_limit=np.inf if joint.effort is None else joint.effort,
+            velocity_limit=np.inf if joint.velocity is None else joint.velocity,
+        )
+
+    def _add_joint(self, joint: Joint) -> None:
+        builder, report = self.builder, self.report
+        parent, child = report.bodies[joint.parent], report.bodies[joint.child]
+        frame = joint.pose.scaled(self.options.scale).warp()
+        common = {"parent_xform": frame, "key": joint.name, "armature": self.options.armature}
+        coord, dof = builder.joint_coord_count, builder.joint_dof_count
+        if joint.kind == "fixed":
+            index = builder.add_joint(JointType.FIXED, parent, child, **common)
+        elif joint.kind == "floating":
+            index = builder.add_joint_free(child, parent=parent, **common)
+        elif joint.kind == "planar":
+            first, second = _plane_axes(joint.axis)
+            linear = [self._axis(joint, direction, limited=False) for direction in (first, second)]
+            turn = [self._axis(joint, joint.axis, limited=False)]
+            index = builder.add_joint(
+                JointType.D6, parent, child, linear_axes=linear, angular_axes=turn, **common
+            )
+        elif joint.kind == "prismatic":
+            axes = [self._axis(joint, joint.axis)]
+            index = builder.add_joint(JointType.PRISMATIC, parent, child, linear_axes=axes, **common)
+        else:
+            axes = [self._axis(joint, joint.axis)]
+            index = builder.add_joint(JointType.REVOLUTE, parent, child, angular_axes=axes, **common)
+        report.joints[joint.name] = index
+        if builder.joint_dof_count > dof:
+            report.joint_coords[joint.name], report.joint_dofs[joint.name] = coord, dof
+        if joint.name in self.coordinates:
+            builder.joint_q[coord] = self.coordinates[joint.name]
+        if joint.kind == "floating":
+            _fill(builder.joint_damping, dof, builder.joint_dof_count, joint.damping)
+            _fill(builder.joint_friction, dof, builder.joint_dof_count, joint.friction)
+
+    def _add_mimics(self) -> None:
+        for joint in self.robot.order:
+            if joint.mimic is not None:
+                leader = self.report.joints[joint.mimic[0]]
+                self.builder.joint_mimic.append((self.report.joints[joint.name], leader, *self._mimic(joint)))
+
+    # -- shapes ----------------------------------------------------------------------------------------------
+
+    def _add_shapes(self, name: str, link: Link) -> None:
+        options = self.options
+        body = self.report.bodies[name]
+        visuals, colliders = link.visuals, link.collisions
+        if options.parse_visuals_as_colliders:
+            visuals, colliders = [], link.visuals
+        indices = [self._add_shape(body, shape, True, not options.hide_visuals) for shape in visuals]
+        visible = options.force_show_colliders or not visuals
+        if options.parse_visuals_as_colliders and options.hide_visuals:
+            visible = options.force_show_colliders
+        for shape in colliders:
+            index = self._add_shape(body, shape, False, visible)
+            self.rules.add(index, body, self.weld[name], 0)
+            indices.append(index)
+        if indices:
+            self.report.shapes[name] = indices
+
+    def _add_shape(self, body: int, shape: Geometry, visual: bool, visible: bool) -> int:
+        builder, pose = self.builder, shape.pose.scaled(self.options.scale)
+        size = shape.size * self.options.scale
+        arguments = {
+            "body": body,
+            "pos": pose.p,
+            "rot": pose.q,
+            "density": 0.0,
+            "has_ground_collision": not visual,
+            "has_shape_collision": not visual,
+            "is_visible": visible,
+            "key": shape.name
+            or f"{builder.body_key[body]}_{'visual' if visual else 'collision'}_{builder.shape_count}",
+            **self.options.contact.arguments(),
+        }
+        if shape.kind == "box":
+            index = builder.add_shape_box(hx=size[0], hy=size[1], hz=size[2], **arguments)
+        elif shape.kind == "sphere":
+            index = builder.add_shape_sphere(radius=size[0], **arguments)
+        elif shape.kind == "cylinder":
+            index = builder.add_shape_cylinder(radius=size[0], half_height=size[1], up_axis=2, **arguments)
+        elif shape.kind == "capsule":
+            index = builder.add_shape_capsule(radius=size[0], half_height=size[1], up_axis=2, **arguments)
+        else:
+            vertices, faces = self.library.load(shape.mesh, shape.node, size)
+            mesh = self.meshes.get(id(vertices))
+            if mesh is None:  # the library keeps `vertices`, so its id stays its own
+                mesh = self.meshes[id(vertices)] = Mesh(vertices, faces)
+            index = builder.add_shape_mesh(mesh=mesh, **arguments)
+        builder.shape_color[index] = shape.material.rgba
+        builder.shape_texture[index] = shape.material.texture
+        return index
+
+
+def _plane_axes(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two axes that span the plane: x and y for the normal z, and turned the short way for others."""
+    first = np.eye(3)[int(np.argmin(np.abs(normal)))]
+    first = first - normal * (normal @ first)
+    first /= np.linalg.norm(first)
+    return first, np.cross(normal, first)
+
+
+def _fill(values: list[float], start: int, stop: int, value: float) -> None:
+    values[start:stop] = [value] * (stop - start)

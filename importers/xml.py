@@ -1,0 +1,283 @@
+"""One safe XML reader for all robot formats, with line numbers and typed attribute readers.
+
+Documents become trees of `Node`. Nothing here recurses, so the nesting depth of a hostile file costs no
+stack; DTDs and entities are refused (billion laughs, external entities), and size, depth and element count
+are bounded.
+"""
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from newtonsim.errors import ImportFileError
+
+MAX_BYTES = 64 * 1024 * 1024
+MAX_ELEMENTS = 1_000_000
+MAX_DEPTH = 512
+
+_JUNK_AFTER_DOCUMENT = 9  # expat's XML_ERROR_JUNK_AFTER_DOC_ELEMENT
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_INTEGER = re.compile(r"[+-]?\d+\Z")
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One XML element.
+
+    Attributes:
+        tag: Element name; a namespace appears as `{uri}name`.
+        attrib: Attributes as text.
+        path: File that the element stands in, None for text without a file.
+        line: Line of the start tag, from 1.
+        children: Child elements in document order.
+        text: Character data directly inside the element, stripped.
+    """
+
+    tag: str
+    attrib: dict[str, str]
+    path: str | None = None
+    line: int | None = None
+    children: list["Node"] = field(default_factory=list)
+    text: str = ""
+
+    def find(self, tag: str) -> "Node | None":
+        """Return the first child with this tag."""
+        return next((child for child in self.children if child.tag == tag), None)
+
+    def findall(self, tag: str) -> "list[Node]":
+        """Return all children with this tag."""
+        return [child for child in self.children if child.tag == tag]
+
+    def walk(self) -> "Iterator[Node]":
+        """Yield this element and all below it in document order."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(node.children))
+
+    @property
+    def label(self) -> str:
+        """Element name with its `name` attribute, for messages."""
+        name = self.attrib.get("name")
+        return f"{self.tag} name={name!r}" if name else self.tag
+
+    def error(self, message: str) -> ImportFileError:
+        """Build (not raise) an error that names file, line and element."""
+        return ImportFileError(message, path=self.path, line=self.line, element=self.label)
+
+    # -- attributes ------------------------------------------------------------------------------------------
+
+    def text_of(self, name: str, default: str | None = None) -> str | None:
+        """Return an attribute as text."""
+        return self.attrib.get(name, default)
+
+    def required(self, name: str) -> str:
+        """Return an attribute as text; missing or empty is an error."""
+        value = self.attrib.get(name)
+        if not value:
+            raise self.error(f"attribute '{name}' is missing")
+        return value
+
+    def floats(
+        self, name: str, count: int | None = None, default: object = None, at_least: int | None = None
+    ) -> np.ndarray | None:
+        """Return an attribute as float64 array.
+
+        Args:
+            name: Attribute.
+            count: Number of values that must be there; None takes any number.
+            default: Returned (as array) when the attribute is missing; None returns None.
+            at_least: With it, `count` is the largest and this the smallest number of values.
+        """
+        text = self.attrib.get(name)
+        if text is None:
+            return None if default is None else np.asarray(default, dtype=np.float64)
+        words = text.split()
+        low = count if at_least is None else at_least
+        if (count is not None and len(words) > count) or (low is not None and len(words) < low):
+            wanted = (
+                str(count) if low == count else f"{low} to {count if count is not None else 'any number'}"
+            )
+            raise self.error(f"attribute '{name}' has {len(words)} values, expected {wanted}: {text[:80]!r}")
+        return np.array([self._number(name, word) for word in words], dtype=np.float64)
+
+    def float(self, name: str, default: "float | None" = None) -> "float | None":
+        """Return an attribute as one finite number, or the default."""
+        text = self.attrib.get(name)
+        return default if text is None else self._number(name, text.strip())
+
+    def positive(self, name: str) -> "float":
+        """Return a required attribute that must be a number above zero."""
+        self.required(name)
+        value = self.float(name)
+        if value <= 0.0:
+            raise self.error(f"attribute '{name}' must be positive, got {value:g}")
+        return value
+
+    def int(self, name: str, default: "int | None" = None) -> "int | None":
+        """Return an attribute as integer, or the default."""
+        text = self.attrib.get(name)
+        if text is None:
+            return default
+        if not _INTEGER.match(text.strip()) or len(text) > 18:
+            raise self.error(f"attribute '{name}' is not an integer: {text[:80]!r}")
+        return int(text)
+
+    def bool(self, name: str, default: "bool | None" = None, also: dict[str, object] | None = None) -> object:
+        """Return an attribute as boolean; `also` maps further keywords to values."""
+        text = self.attrib.get(name)
+        if text is None:
+            return default
+        words = {"true": True, "false": False, "1": True, "0": False, **(also or {})}
+        if text.strip() not in words:
+            raise self.error(f"attribute '{name}' is {text[:80]!r}, expected one of {', '.join(words)}")
+        return words[text.strip()]
+
+    def keyword(self, name: str, words: tuple[str, ...], default: str | None = None) -> str | None:
+        """Return an attribute that must be one of the given words."""
+        text = self.attrib.get(name, default)
+        if text is not None and text not in words:
+            raise self.error(f"attribute '{name}' is {text[:80]!r}, expected one of {', '.join(words)}")
+        return text
+
+    def _number(self, name: str, word: str) -> "float":
+        # float() also accepts 'nan', 'inf', '1_000' and other alphabets' digits, which no robot format has.
+        if not word.isascii() or not _NUMBER.match(word):
+            raise self.error(f"attribute '{name}' is not a finite number: {word[:80]!r}")
+        value = float(word)
+        if not math.isfinite(value):
+            raise self.error(f"attribute '{name}' is too large: {word[:80]!r}")
+        return value
+
+
+class _TreeTarget:
+    """Receives parser events and builds the Node tree within the limits."""
+
+    def __init__(self, path: str | None, first_line: int):
+        self.path, self.first_line = path, first_line
+        self.root: Node | None = None
+        self.stack: list[Node] = []
+        self.count = 0
+        self.position = lambda: 1
+
+    def start(self, tag: str, attrib: dict[str, str]) -> None:
+        node = Node(tag, dict(attrib), self.path, self.position() + self.first_line - 1)
+        self.count += 1
+        if self.count > MAX_ELEMENTS:
+            raise node.error(f"more than {MAX_ELEMENTS} elements")
+        if len(self.stack) >= MAX_DEPTH:
+            raise node.error(f"elements nested more than {MAX_DEPTH} deep")
+        if self.stack:
+            self.stack[-1].children.append(node)
+        else:
+            self.root = node
+        self.stack.append(node)
+
+    def end(self, tag: str) -> None:
+        node = self.stack.pop()
+        node.text = node.text.strip()
+
+    def data(self, text: str) -> None:
+        if self.stack and not text.isspace():
+            self.stack[-1].text += text
+
+    def close(self) -> "Node | None":
+        return self.root
+
+
+def is_xml_text(source: object) -> bool:
+    """Tell XML text from a file name: text holds a '<', a usable file name does not start with one."""
+    if isinstance(source, bytes):
+        return True
+    return isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<")
+
+
+def read_document(source: str | bytes | os.PathLike) -> tuple[Node, Path, list[str]]:
+    """Read XML from a file or from text.
+
+    Args:
+        source: File name, or the XML itself (text that starts with '<').
+
+    Returns:
+        The root element, the folder that relative names refer to (the working directory for text), and notes
+        on what was tolerated.
+    """
+    if is_xml_text(source):
+        root, notes = parse_xml(source, None)
+        return root, Path.cwd(), notes
+    path = Path(os.fspath(source)) if not isinstance(source, str) else Path(source)
+    root, notes = parse_xml(read_bytes(path, MAX_BYTES), str(path))
+    return root, path.resolve().parent, notes
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """Read a regular file of at most `limit` bytes; anything else raises ImportFileError."""
+    try:
+        if not path.is_file():
+            raise ImportFileError(
+                "no such file" if not path.exists() else "not a regular file", path=str(path)
+            )
+        size = path.stat().st_size
+        if size > limit:
+            raise ImportFileError(
+                f"the file has {size} bytes, more than the limit of {limit}", path=str(path)
+            )
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name; also ImportFileError itself
+        if isinstance(error, ImportFileError):
+            raise
+        raise ImportFileError(f"cannot be read: {error}", path=str(path)[:300]) from error
+
+
+def parse_xml(source: str | bytes, path: str | None) -> tuple[Node, list[str]]:
+    """Parse XML text to a tree of nodes.
+
+    Blanks before the XML declaration and text after the root element are tolerated, as other simulators do.
+
+    Returns:
+        The root node and notes on what was tolerated.
+    """
+    from xml.parsers.expat import ErrorString
+
+    from defusedxml.common import DefusedXmlException
+    from defusedxml.ElementTree import DefusedXMLParser, ParseError
+
+    if len(source) > MAX_BYTES:
+        raise ImportFileError(f"the text is longer than the limit of {MAX_BYTES}", path=path)
+    body = source.lstrip("\ufeff \t\r\n") if isinstance(source, str) else source.lstrip(b" \t\r\n")
+    skipped = source[: len(source) - len(body)]
+    first_line = 1 + (skipped.count("\n") if isinstance(skipped, str) else skipped.count(b"\n"))
+    target = _TreeTarget(path, first_line)
+    notes = ["blank text before the XML declaration"] if first_line > 1 else []
+    try:
+        parser = DefusedXMLParser(target=target, forbid_dtd=True)
+        target.position = lambda: parser.parser.CurrentLineNumber
+        parser.feed(body)
+        parser.close()
+    except DefusedXmlException as error:
+        line = target.position() + first_line - 1
+        raise ImportFileError("document type and entity declarations are refused", path, line) from error
+    except ParseError as error:
+        if error.code == _JUNK_AFTER_DOCUMENT and target.root is not None:
+            notes.append("text after the root element")
+        else:
+            line = error.position[0] + first_line - 1
+            what = f"not well-formed XML: {ErrorString(error.code)}"
+            raise ImportFileError(what, path, line, _open_element(target)) from error
+    except ImportFileError:
+        raise
+    except (LookupError, ValueError) as error:  # an unknown or wrong encoding
+        raise ImportFileError(f"cannot be decoded: {error}", path, element=_open_element(target)) from error
+    if target.root is None:
+        raise ImportFileError("the document is empty", path)
+    return target.root, notes
+
+
+def _open_element(target: _TreeTarget) -> str | None:
+    return target.stack[-1].label if target.stack else None

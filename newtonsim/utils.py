@@ -1,0 +1,22 @@
+"""Doors to functions under the names of the reference; each is loaded when it is first asked for."""
+
+from importlib import import_module
+
+_DOORS = {
+    "parse_urdf": "newtonsim.importers.urdf",
+    "parse_mjcf": "newtonsim.importers.mjcf",
+}
+
+__all__ = ["parse_mjcf", "parse_urdf"]  # noqa: F822 - found by __getattr__
+
+
+def __getattr__(name: str):
+    if name not in _DOORS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_DOORS[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_DOORS})
