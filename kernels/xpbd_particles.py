@@ -57,7 +57,7 @@ def solve_ground(
     relaxation: float,
     x: wp.array(dtype=wp.vec3),
 ):
-    """One thread per particle: push it out of the plane and hold it against sliding within the friction cone."""
+    """One thread per particle: push it out of the plane and hold it by friction."""
     i = wp.tid()
     n = wp.vec3(plane[0], plane[1], plane[2])
     depth = radius[i] - (wp.dot(n, x[i]) + plane[3])

@@ -1,10 +1,10 @@
 """The table of every array of Model, State and Control.
 
-One row says what an array holds, how long it is and whether gradients flow through it. The builder copies worlds,
-checks its lists and allocates the model by reading this table, so a new array is one new row.
+One row says what an array holds, how long it is and whether gradients flow through it. The builder copies
+worlds, checks its lists and allocates the model by reading this table, so a new array is one new row.
 
-`per` names what there is one entry of: "body", "joint", "axis" (one per joint axis), "coord" (`joint_q`), "dof"
-(`joint_qd`), "shape", "particle", "spring", "tri", "edge", "tet", "muscle", "muscle_point".
+`per` names what there is one entry of: "body", "joint", "axis" (one per joint axis), "coord" (`joint_q`),
+"dof" (`joint_qd`), "shape", "particle", "spring", "tri", "edge", "tet", "muscle", "muscle_point".
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Colouring of particles, so that those of one colour can be updated at once.
 
-Pereira, Palsberg, "Register allocation via coloring of chordal graphs", APLAS 2005 (maximum cardinality search);
-Ton-That, Kry, Andrews, "Parallel block Neo-Hookean XPBD using graph clustering", Computers & Graphics 110, 2023
-(degree-ordered greedy). The searches are those of `warp.utils`; the graph is made here.
+Pereira, Palsberg, "Register allocation via coloring of chordal graphs", APLAS 2005 (maximum cardinality
+search); Ton-That, Kry, Andrews, "Parallel block Neo-Hookean XPBD using graph clustering", Computers &
+Graphics 110, 2023 (degree-ordered greedy). The searches are those of `warp.utils`; the graph is made here.
 """
 
 import warnings
@@ -90,7 +90,7 @@ def _color_graph(
     count = wp.utils.graph_coloring_assign(edges, colors, kind)
     if balance_to is not None and count > 1:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a ratio that the graph does not allow is no fault of the caller's
+            warnings.simplefilter("ignore")  # the graph may not allow the ratio
             wp.utils.graph_coloring_balance(edges, colors, count, balance_to)
     groups = colors.numpy()
     return [np.flatnonzero(groups == color).astype(np.int32) for color in range(count)]

@@ -35,15 +35,16 @@ class _RigidContactArray:
 class Model:
     """A scene on a device: bodies, joints, shapes, particles and their properties, flat over all worlds.
 
-    Make one with `ModelBuilder.finalize`. The arrays that come from the builder, with their types and units, are the
-    rows of `newtonsim.arrays.MODEL_ARRAYS`. What else there is:
+    Make one with `ModelBuilder.finalize`. The arrays that come from the builder, with their types and units,
+    are the rows of `newtonsim.arrays.MODEL_ARRAYS`. What else there is:
 
     Attributes:
         requires_grad: Whether gradients can flow to the arrays.
         num_envs: Number of worlds that `add_builder` and `replicate` added.
         world_count: Number of worlds, at least 1.
-        world_body_start: First body of each world and the end of the last, NumPy int32 (world_count + 1,); likewise
-            `world_joint_start`, `world_coord_start`, `world_dof_start`, `world_shape_start`, `world_particle_start`.
+        world_body_start: First body of each world and the end of the last, NumPy int32 (world_count + 1,);
+            likewise `world_joint_start`, `world_coord_start`, `world_dof_start`, `world_shape_start`,
+            `world_particle_start`.
         particle_inv_mass: Inverse masses [1/kg], shape [particle_count]; 0 for kinematic particles.
         particle_max_radius: Largest particle radius [m].
         particle_max_velocity: Speed at which particles are cut off [m/s].
@@ -63,7 +64,8 @@ class Model:
         shape_collision_radius: Radius about the shape's origin that holds it [m], shape [shape_count].
         shape_collision_group_map: Shapes of each collision group.
         shape_collision_filter_pairs: Pairs of shapes that pass through each other.
-        shape_contact_pairs: Pairs of shapes that may collide, the ground left out, shape [n, 2], ordered by world.
+        shape_contact_pairs: Pairs of shapes that may collide, the ground left out, shape [n, 2], ordered by
+            world.
         shape_ground_contact_pairs: Pairs (shape, ground plane) that may collide, shape [n, 2].
         ground: Whether there is a ground plane; it is the last shape.
         ground_plane: (nx, ny, nz, d) with n·x + d = 0, shape [4].
@@ -305,8 +307,8 @@ class Model:
         """Count the rigid contact points that all candidate pairs can have.
 
         Returns:
-            The number without and with the limit `rigid_mesh_contact_max`; both are equal, since the capacity of
-            each pair is bounded by its geometry.
+            The number without and with the limit `rigid_mesh_contact_max`; both are equal, since the
+            capacity of each pair is bounded by its geometry.
         """
         count = self.collision_plan.slot_count
         return count, count

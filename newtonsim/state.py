@@ -30,7 +30,8 @@ class State:
         particle_qd: Velocities [m/s], shape (particle_count,), vec3.
         particle_f: External forces [N], shape (particle_count,), vec3.
         body_q: Poses of the body frames in the world, shape (body_count,), transform.
-        body_qd: Angular velocity [rad/s] and velocity of the centre of mass [m/s], world axes, shape (body_count,).
+        body_qd: Angular velocity [rad/s] and velocity of the centre of mass [m/s], world axes, shape
+            (body_count,).
         body_f: External torque [N m] and force [N] at the centre of mass, world axes, shape (body_count,).
         joint_q: Joint positions, shape (joint_coord_count,).
         joint_qd: Joint velocities, shape (joint_dof_count,).

@@ -24,16 +24,20 @@ class _Buffers:
         self.predicted.particle_q = wp.zeros(model.particle_count, dtype=wp.vec3, device=device)
         self.predicted.particle_qd = wp.zeros(model.particle_count, dtype=wp.vec3, device=device)
         self.multiplier = wp.zeros(model.spring_count, dtype=float, device=device)
-        pairs = model.spring_indices.numpy().reshape(-1, 2) if model.spring_count else np.zeros((0, 2), np.int32)
+        pairs = (
+            model.spring_indices.numpy().reshape(-1, 2) if model.spring_count else np.zeros((0, 2), np.int32)
+        )
         self.springs = [wp.array(group, dtype=int, device=device) for group in color_springs(pairs)]
 
 
 class XPBDSolver(SolverBase):
-    """Implicit solver in positions: Macklin, Müller, Chentanez (MIG 2016); Müller et al. (SCA 2020) for bodies.
+    """Implicit solver in positions: Macklin, Müller, Chentanez (MIG 2016); Müller et al. (SCA 2020) for
+    bodies.
 
-    It simulates particles, springs and the ground plane under gravity and `particle_f`. Rigid bodies, joints, other
-    shapes, triangles, bending edges, tetrahedra, restitution and gradients are not supported: a model with any of
-    them raises.
+    It simulates particles, springs and the ground plane under gravity and `particle_f`. Rigid bodies,
+    joints, other
+    shapes, triangles, bending edges, tetrahedra, restitution and gradients are not supported: a model with
+    any of them raises.
 
     Args:
         model: The model; None if one is given at each step only.
@@ -170,7 +174,9 @@ class XPBDSolver(SolverBase):
             device=model.device,
         )
 
-    def _finish(self, model: Model, state_in: State, state_out: State, positions: wp.array, dt: float) -> None:
+    def _finish(
+        self, model: Model, state_in: State, state_out: State, positions: wp.array, dt: float
+    ) -> None:
         wp.launch(
             xpbd_particles.finish_step,
             dim=model.particle_count,
@@ -190,7 +196,8 @@ class XPBDSolver(SolverBase):
     def apply_particle_deltas(
         self, model: Model, state_in: State, state_out: State, particle_deltas: wp.array, dt: float
     ) -> None:
-        """Move the particles of `state_out` and set their velocities to the displacement since `state_in` over `dt`.
+        """Move the particles of `state_out` and set their velocities to the displacement since `state_in`
+        over `dt`.
 
         Args:
             model: The model.
@@ -200,7 +207,7 @@ class XPBDSolver(SolverBase):
             dt: Time step [s].
         """
         if state_in is state_out:
-            raise ModelError("apply_particle_deltas: state_out must not be state_in, whose positions are the reference")
+            raise ModelError("apply_particle_deltas: state_out must not be state_in, the reference")
         wp.launch(
             xpbd_particles.add_deltas,
             dim=model.particle_count,

@@ -15,8 +15,9 @@ class CollapseMethods:
     def collapse_fixed_joints(self, verbose: bool | None = None) -> dict:
         """Remove the fixed joints and merge the bodies they connect.
 
-        The body above a fixed joint takes the mass, inertia, shapes, joints, muscle points and sites of the body
-        below. What hangs on the world by a fixed joint becomes part of the world: its shapes turn static.
+        The body above a fixed joint takes the mass, inertia, shapes, joints, muscle points and sites of the
+        body below. What hangs on the world by a fixed joint becomes part of the world: its shapes turn
+        static.
 
         Args:
             verbose: Whether to print what was merged; None follows `wp.config.verbose`.
@@ -24,7 +25,8 @@ class CollapseMethods:
         Returns:
             A dict with, by old index, "body_remap" and "joint_remap" (new indices of what is left),
             "body_merged_parent" (new index of the body that took a merged one in, -1 for the world),
-            "body_merged_transform" (its pose in that body's frame) and "merged_body_data" (its "key", "mass", "com",
+            "body_merged_transform" (its pose in that body's frame) and "merged_body_data" (its "key", "mass",
+            "com",
             "inertia" and "shapes").
         """
         verbose = getattr(wp.config, "verbose", False) if verbose is None else verbose
@@ -108,7 +110,7 @@ class CollapseMethods:
     def _renumber(
         self, kept: list[int], remaining: list[int], body_remap: dict[int, int], joint_remap: dict[int, int]
     ) -> None:
-        """Drop merged bodies and fixed joints from all lists. Fixed joints have no axes and no coordinates."""
+        """Drop merged bodies and fixed joints from all lists; the latter have no axes and coordinates."""
         chosen = {"body": kept, "joint": remaining}
         before = np.searchsorted(remaining, np.arange(self.joint_count + 1)).tolist()
         for spec in MODEL_ARRAYS:

@@ -1,5 +1,7 @@
 """What a builder leaves unsaid: free joints of loose bodies, and which articulation each joint is in."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from newtonsim.arrays import MODEL_ARRAYS
@@ -9,7 +11,7 @@ class CompletionMethods:
     """The part of ModelBuilder that completes a copy of itself."""
 
     def _completed(self):
-        """Return this builder, or a copy in which every body with mass has a joint and every joint an articulation."""
+        """Return this builder, or a copy that gives bodies with mass a joint and joints an articulation."""
         loose = self._loose_bodies()
         if not len(loose) and not self._has_implicit_articulations():
             return self._closed()
@@ -73,7 +75,7 @@ class CompletionMethods:
         return dict(zip(roots.tolist(), first.tolist()))
 
     def _insert_free_joint(self, index: int, body: int) -> None:
-        """Insert a free joint above a loose body before joint `index`, so that its tree stays in one piece."""
+        """Insert a free joint above a loose body before joint `index`; its tree stays in one piece."""
         coord = self.joint_q_start[index] if index < self.joint_count else self.joint_coord_count
         dof = self.joint_qd_start[index] if index < self.joint_count else self.joint_dof_count
         axis = self.joint_axis_start[index] if index < self.joint_count else self.joint_axis_count
@@ -89,7 +91,7 @@ class CompletionMethods:
             self.keyframes[place] = self._keyframe_with_free_joint(frame, coord, dof)
 
     def _cut_tail(self, index: int, coord: int, dof: int) -> dict[str, list]:
-        """Remove and return what belongs to joints from `index` on, except their axes, which need not move."""
+        """Remove and return what belongs to joints from `index` on; their axes need not move."""
         cuts = {"joint": index, "coord": coord, "dof": dof}
         tail = {}
         for spec in MODEL_ARRAYS:
@@ -116,7 +118,8 @@ class CompletionMethods:
     def _declare_articulations(self) -> None:
         """Add one articulation per kinematic tree of joints outside declared ones.
 
-        Joints of several trees that are mixed with each other share one, since an articulation is a range of joints.
+        Joints of several trees that are mixed with each other share one, since an articulation is a range of
+        joints.
         """
         if not self.joint_count:
             return
@@ -145,5 +148,5 @@ class CompletionMethods:
                 begin + int(b),
                 self.body_key[int(part[a])] if self.body_count else "articulation",
             )
-            for a, b in zip(cuts[:-1], cuts[1:])
+            for a, b in pairwise(cuts)
         ]

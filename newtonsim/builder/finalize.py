@@ -64,8 +64,9 @@ class FinalizeMethods:
     def find_shape_contact_pairs(self, model: Model) -> None:
         """Find which pairs of shapes may collide and write them to a model made by this builder.
 
-        Sets `shape_contact_pairs`, `shape_ground_contact_pairs`, their counts and `shape_collision_filter_pairs`.
-        `finalize` has done so; call it again after changing groups, filters or flags of the builder.
+        Sets `shape_contact_pairs`, `shape_ground_contact_pairs`, their counts and
+        `shape_collision_filter_pairs`. `finalize` has done so; call it again after changing groups, filters
+        or flags of the builder.
 
         Args:
             model: The model.
@@ -294,7 +295,7 @@ def _set_pairs(model: Model, finder: PairFinder, ground: int) -> None:
 
 
 def _collision_radii(kind: np.ndarray, scale: np.ndarray, sources: list) -> np.ndarray:
-    """Return the radius [m] about the shape's origin that holds each shape; planes that do not end have 1e6."""
+    """Return the radius [m] about the shape's origin that holds each shape; endless planes have 1e6."""
     x, y, z = np.abs(scale.astype(np.float64)).T if len(scale) else np.zeros((3, 0))
     radii = x.copy()
     radii = np.where(kind == GeoType.BOX, np.sqrt(x * x + y * y + z * z), radii)

@@ -10,7 +10,8 @@ from newtonsim.geometry.transforms import pose, transform_point
 
 TETRAHEDRA_EVEN = np.array([[0, 1, 3, 4], [2, 3, 1, 6], [5, 4, 6, 1], [7, 6, 4, 3], [4, 1, 6, 3]])
 TETRAHEDRA_ODD = np.array([[1, 2, 0, 5], [3, 0, 2, 7], [4, 7, 5, 0], [6, 5, 7, 2], [5, 2, 7, 0]])
-"""Five tetrahedra of a cell with corners 0..3 counter-clockwise below and 4..7 above them, in its two mirror forms.
+"""Five tetrahedra of a cell with corners 0..3 counter-clockwise below and 4..7 above them, in its two mirror
+forms.
 
 Neighbouring cells take different forms, so that the diagonals of their common face agree.
 """
@@ -54,8 +55,9 @@ def surface_triangles(tetrahedra: np.ndarray) -> np.ndarray:
 class GridMethods:
     """The part of ModelBuilder that adds cloth and soft bodies.
 
-    Arguments that its methods share: `pos`, `rot`, `vel` are position [m], orientation and velocity [m/s] of the
-    whole; `tri_*`, `edge_*`, `spring_*` are the materials of the elements, None for the builder's defaults.
+    Arguments that its methods share: `pos`, `rot`, `vel` are position [m], orientation and velocity [m/s] of
+    the whole; `tri_*`, `edge_*`, `spring_*` are the materials of the elements, None for the builder's
+    defaults.
     """
 
     def add_cloth_grid(
@@ -87,20 +89,20 @@ class GridMethods:
     ) -> None:
         """Add a rectangular cloth in the local x-y plane with its corner at `pos`.
 
-        Args:
-            dim_x: Cells along x.
-            dim_y: Cells along y.
-            cell_x: Width of a cell [m].
-            cell_y: Height of a cell [m].
-            mass: Mass of each particle [kg].
-            reverse_winding: Whether the normals point to local -z.
-            fix_left: Hold the particles at x = 0.
-            fix_right: Hold those at the largest x.
-            fix_top: Hold those at the largest y.
-            fix_bottom: Hold those at y = 0.
-            add_springs: Whether springs run along all edges and across them.
-            particle_radius: Radius [m].
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - dim_x: Cells along x.
+        - dim_y: Cells along y.
+        - cell_x: Width of a cell [m].
+        - cell_y: Height of a cell [m].
+        - mass: Mass of each particle [kg].
+        - reverse_winding: Whether the normals point to local -z.
+        - fix_left: Hold the particles at x = 0.
+        - fix_right: Hold those at the largest x.
+        - fix_top: Hold those at the largest y.
+        - fix_bottom: Hold those at y = 0.
+        - add_springs: Whether springs run along all edges and across them.
+        - particle_radius: Radius [m].
         """
         if min(dim_x, dim_y) < 1:
             raise ModelError(f"cloth grid: needs at least one cell each way, got {dim_x} x {dim_y}")
@@ -161,16 +163,16 @@ class GridMethods:
     ) -> None:
         """Add a cloth from a triangle mesh of which at most two triangles share an edge.
 
-        Args:
-            scale: Factor on the vertices.
-            vertices: Points, shape [n, 3] [m].
-            indices: Triangle corners, flat or [m, 3].
-            density: Mass per area [kg/m^2].
-            edge_callback: Called with the particles (o0, o1, v0, v1) of every bending edge.
-            face_callback: Called with the particles (i, j, k) of every triangle.
-            add_springs: Whether springs run along all edges and across them.
-            particle_radius: Radius [m].
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - scale: Factor on the vertices.
+        - vertices: Points, shape [n, 3] [m].
+        - indices: Triangle corners, flat or [m, 3].
+        - density: Mass per area [kg/m^2].
+        - edge_callback: Called with the particles (o0, o1, v0, v1) of every bending edge.
+        - face_callback: Called with the particles (i, j, k) of every triangle.
+        - add_springs: Whether springs run along all edges and across them.
+        - particle_radius: Radius [m].
         """
         points = np.asarray(vertices, np.float64).reshape(-1, 3) * scale
         triangles = _indices(indices, 3, len(points), "cloth mesh")
@@ -207,15 +209,15 @@ class GridMethods:
     ) -> None:
         """Add a block of dim_x * dim_y * dim_z unconnected particles.
 
-        Args:
-            cell_x: Distance along x [m].
-            cell_y: Distance along y [m].
-            cell_z: Distance along z [m].
-            mass: Mass of each particle [kg].
-            jitter: Width of the random offset of each particle [m]; the same at every call.
-            radius_mean: Mean radius [m], None for the builder's default.
-            radius_std: Standard deviation of the radii [m].
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - cell_x: Distance along x [m].
+        - cell_y: Distance along y [m].
+        - cell_z: Distance along z [m].
+        - mass: Mass of each particle [kg].
+        - jitter: Width of the random offset of each particle [m]; the same at every call.
+        - radius_mean: Mean radius [m], None for the builder's default.
+        - radius_std: Standard deviation of the radii [m].
         """
         rng = np.random.default_rng(42)
         x, y, z = _lattice(dim_x, dim_y, dim_z)
@@ -253,22 +255,22 @@ class GridMethods:
     ) -> None:
         """Add a box of tetrahedra, five a cell, with triangles on its surface.
 
-        Args:
-            dim_x: Cells along x.
-            dim_y: Cells along y.
-            dim_z: Cells along z.
-            cell_x: Width of a cell along x [m].
-            cell_y: Width of a cell along y [m].
-            cell_z: Width of a cell along z [m].
-            density: Mass per volume [kg/m^3]; each corner of a cell takes an eighth of its mass.
-            k_mu: First Lamé parameter [Pa].
-            k_lambda: Second Lamé parameter [Pa].
-            k_damp: Damping.
-            fix_left: Hold the particles at x = 0.
-            fix_right: Hold those at the largest x.
-            fix_top: Hold those at the largest y.
-            fix_bottom: Hold those at y = 0.
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - dim_x: Cells along x.
+        - dim_y: Cells along y.
+        - dim_z: Cells along z.
+        - cell_x: Width of a cell along x [m].
+        - cell_y: Width of a cell along y [m].
+        - cell_z: Width of a cell along z [m].
+        - density: Mass per volume [kg/m^3]; each corner of a cell takes an eighth of its mass.
+        - k_mu: First Lamé parameter [Pa].
+        - k_lambda: Second Lamé parameter [Pa].
+        - k_damp: Damping.
+        - fix_left: Hold the particles at x = 0.
+        - fix_right: Hold those at the largest x.
+        - fix_top: Hold those at the largest y.
+        - fix_bottom: Hold those at y = 0.
         """
         if min(dim_x, dim_y, dim_z) < 1:
             raise ModelError(f"soft grid: needs at least one cell each way, got {dim_x} x {dim_y} x {dim_z}")
@@ -317,15 +319,15 @@ class GridMethods:
     ) -> None:
         """Add a soft body from a mesh of tetrahedra, with triangles on its surface.
 
-        Args:
-            scale: Factor on the vertices.
-            vertices: Points, shape [n, 3] [m].
-            indices: Corners of the tetrahedra, flat or [m, 4].
-            density: Mass per volume [kg/m^3]; each corner of a tetrahedron takes a quarter of its mass.
-            k_mu: First Lamé parameter [Pa].
-            k_lambda: Second Lamé parameter [Pa].
-            k_damp: Damping.
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - scale: Factor on the vertices.
+        - vertices: Points, shape [n, 3] [m].
+        - indices: Corners of the tetrahedra, flat or [m, 4].
+        - density: Mass per volume [kg/m^3]; each corner of a tetrahedron takes a quarter of its mass.
+        - k_mu: First Lamé parameter [Pa].
+        - k_lambda: Second Lamé parameter [Pa].
+        - k_damp: Damping.
         """
         points = np.asarray(vertices, np.float64).reshape(-1, 3) * scale
         tetrahedra = _indices(indices, 4, len(points), "soft mesh")

@@ -125,8 +125,8 @@ class JointMethods:
     ) -> int:
         """Add a joint of any type.
 
-        The child's pose is X_parent * parent_xform * X(q) * inverse(child_xform), where X(q) first moves along the
-        linear axes, then turns about the angular axes one after the other.
+        The child's pose is X_parent * parent_xform * X(q) * inverse(child_xform), where X(q) first moves
+        along the linear axes, then turns about the angular axes one after the other.
 
         Args:
             joint_type: JointType.
@@ -154,7 +154,8 @@ class JointMethods:
         dim = (len(linear), len(angular))
         if dim != _AXES_OF_TYPE.get(joint_type, dim):
             raise ModelError(
-                f"joint '{key}': {joint_type.name} takes (linear, angular) axes {_AXES_OF_TYPE[joint_type]}, got {dim}"
+                f"joint '{key}': {joint_type.name} takes (linear, angular) axes"
+                f" {_AXES_OF_TYPE[joint_type]}, got {dim}"
             )
         if max(dim) > 3:
             raise ModelError(f"joint '{key}': at most 3 linear and 3 angular axes, got {dim}")
@@ -276,9 +277,9 @@ class JointMethods:
             child: Child body.
             parent_xform: Joint frame in the parent body frame.
             child_xform: Joint frame in the child body frame.
-            axis: Axis of rotation in the joint frame; a JointAxis replaces the other arguments about the axis.
-            target: Target angle [rad] or velocity [rad/s]. None leaves the mode as given; a target with gains in
-                the default mode makes a position drive.
+            axis: Axis of rotation in the joint frame; a JointAxis replaces the arguments about it.
+            target: Target angle [rad] or velocity [rad/s]. None leaves the mode as given; a target with
+                gains in the default mode makes a position drive.
             target_ke: Stiffness of the drive [N m/rad].
             target_kd: Damping of the drive [N m s/rad].
             mode: What the control input means, see JointMode.
@@ -440,7 +441,7 @@ class JointMethods:
     ) -> int:
         """Let a body float. The joint starts where the body stands.
 
-        Seven coordinates (position, quaternion) and six velocities (angular, then linear of the centre of mass).
+        Seven coordinates (position, quaternion), six velocities (angular, linear of the centre of mass).
 
         Returns:
             The index of the joint.

@@ -12,9 +12,10 @@ _CHUNK = 1 << 22
 class PairFinder:
     """Tells for pairs of shapes whether they may collide.
 
-    Two shapes may collide if they share a world (or one is global), their groups allow it, both take part in shape
-    collisions, no filter names them, and they can move relative to each other: not on bodies welded together, nor
-    both on what cannot move.
+    Two shapes may collide if they share a world (or one is global), their groups allow it, both take part in
+    shape
+    collisions, no filter names them, and they can move relative to each other: not on bodies welded
+    together, nor both on what cannot move.
     """
 
     def __init__(self, builder, arrays: dict[str, np.ndarray]):

@@ -313,7 +313,8 @@ class ParticleMethods:
 def triangle_rest_poses(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return inverse rest edge matrices (n, 2, 2) and areas (n,) of triangles with corners (n, 3).
 
-    The edges b - a and c - a are written in an orthonormal basis of the triangle's plane whose first axis is b - a.
+    The edges b - a and c - a are written in an orthonormal basis of the triangle's plane whose first axis is
+    b - a.
     """
     ab, ac = b - a, c - a
     length = np.linalg.norm(ab, axis=1)

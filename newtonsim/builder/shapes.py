@@ -137,12 +137,12 @@ class ShapeMethods:
     ) -> int:
         """Add a plane.
 
-        Args:
-            plane: (a, b, c, d) of a x + b y + c z + d = 0, used unless both `pos` and `rot` are given; then the
-                plane goes through `pos` and its normal is (0, 1, 0) turned by `rot`.
-            width: Extent along local x [m], 0 for infinite.
-            length: Extent along local z [m], 0 for infinite.
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - plane: (a, b, c, d) of a x + b y + c z + d = 0, used unless both `pos` and `rot` are given; then the
+          plane goes through `pos` and its normal is (0, 1, 0) turned by `rot`.
+        - width: Extent along local x [m], 0 for infinite.
+        - length: Extent along local z [m], 0 for infinite.
         """
         density, is_solid = 0.0, True
         if pos is None or rot is None:
@@ -179,9 +179,9 @@ class ShapeMethods:
     ) -> int:
         """Add a sphere.
 
-        Args:
-            radius: Radius [m].
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - radius: Radius [m].
         """
         xform = pose(pos, rot, f"shape '{key}'")
         return self._add_shape(GeoType.SPHERE, body, xform, (radius, 0.0, 0.0), None, locals())
@@ -211,11 +211,11 @@ class ShapeMethods:
     ) -> int:
         """Add a box.
 
-        Args:
-            hx: Half extent along x [m].
-            hy: Half extent along y [m].
-            hz: Half extent along z [m].
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - hx: Half extent along x [m].
+        - hy: Half extent along y [m].
+        - hz: Half extent along z [m].
         """
         xform = pose(pos, rot, f"shape '{key}'")
         return self._add_shape(GeoType.BOX, body, xform, (hx, hy, hz), None, locals())
@@ -245,11 +245,11 @@ class ShapeMethods:
     ) -> int:
         """Add an ellipsoid.
 
-        Args:
-            a: Semi-axis along x [m].
-            b: Semi-axis along y [m].
-            c: Semi-axis along z [m].
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - a: Semi-axis along x [m].
+        - b: Semi-axis along y [m].
+        - c: Semi-axis along z [m].
         """
         xform = pose(pos, rot, f"shape '{key}'")
         return self._add_shape(GeoType.ELLIPSOID, body, xform, (a, b, c), None, locals())
@@ -279,11 +279,11 @@ class ShapeMethods:
     ) -> int:
         """Add a capsule.
 
-        Args:
-            radius: Radius [m].
-            half_height: Half length of the cylinder between the caps [m].
-            up_axis: Body axis of its length before `rot`: 0 = x, 1 = y, 2 = z.
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - radius: Radius [m].
+        - half_height: Half length of the cylinder between the caps [m].
+        - up_axis: Body axis of its length before `rot`: 0 = x, 1 = y, 2 = z.
         """
         return self._add_upright(GeoType.CAPSULE, body, pos, rot, radius, half_height, up_axis, locals())
 
@@ -312,11 +312,11 @@ class ShapeMethods:
     ) -> int:
         """Add a cylinder.
 
-        Args:
-            radius: Radius [m].
-            half_height: Half length [m].
-            up_axis: Body axis of its length before `rot`: 0 = x, 1 = y, 2 = z.
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - radius: Radius [m].
+        - half_height: Half length [m].
+        - up_axis: Body axis of its length before `rot`: 0 = x, 1 = y, 2 = z.
         """
         return self._add_upright(GeoType.CYLINDER, body, pos, rot, radius, half_height, up_axis, locals())
 
@@ -345,11 +345,11 @@ class ShapeMethods:
     ) -> int:
         """Add a cone, apex towards the positive axis.
 
-        Args:
-            radius: Radius [m].
-            half_height: Half length [m].
-            up_axis: Body axis of its length before `rot`: 0 = x, 1 = y, 2 = z.
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - radius: Radius [m].
+        - half_height: Half length [m].
+        - up_axis: Body axis of its length before `rot`: 0 = x, 1 = y, 2 = z.
         """
         return self._add_upright(GeoType.CONE, body, pos, rot, radius, half_height, up_axis, locals())
 
@@ -377,10 +377,10 @@ class ShapeMethods:
     ) -> int:
         """Add a triangle mesh.
 
-        Args:
-            mesh: The mesh.
-            scale: Stretch along the mesh axes, None for 1.
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - mesh: The mesh.
+        - scale: Stretch along the mesh axes, None for 1.
         """
         if mesh is None:
             raise ModelError(f"shape '{key}': add_shape_mesh needs a mesh")
@@ -412,10 +412,10 @@ class ShapeMethods:
     ) -> int:
         """Add a signed distance field.
 
-        Args:
-            sdf: The field.
-            scale: Stretch along its axes.
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - sdf: The field.
+        - scale: Stretch along its axes.
         """
         if sdf is None:
             raise ModelError(f"shape '{key}': add_shape_sdf needs an SDF")
@@ -446,10 +446,10 @@ class ShapeMethods:
     ) -> int:
         """Add a height field; it has no mass.
 
-        Args:
-            heightfield: The heights.
-            scale: Stretch along its axes.
-            The others: see the class.
+        Own arguments, beside those that the class describes:
+
+        - heightfield: The heights.
+        - scale: Stretch along its axes.
         """
         if heightfield is None:
             raise ModelError(f"shape '{key}': add_shape_heightfield needs a Heightfield")

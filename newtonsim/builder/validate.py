@@ -190,8 +190,8 @@ def check_tree(builder, arrays: dict[str, np.ndarray]) -> None:
     """Check that joints form trees whose moving parts have mass.
 
     Raises:
-        ModelError: A body is the child of two joints, joints form a cycle, a joint moves something without mass,
-            or a body with mass stands outside all worlds.
+        ModelError: A body is the child of two joints, joints form a cycle, a joint moves something without
+            mass, or a body with mass stands outside all worlds.
     """
     child, parent = arrays["joint_child"].astype(np.int64), arrays["joint_parent"].astype(np.int64)
     bodies = builder.body_count
@@ -210,9 +210,10 @@ def check_tree(builder, arrays: dict[str, np.ndarray]) -> None:
     if builder.num_envs > 1:
         outside = (arrays["body_mass"] > 0.0) & (arrays["body_world"] < 0)
         if outside.any():
+            key = builder.body_key[int(np.argmax(outside))]
             raise ModelError(
-                f"body '{builder.body_key[int(np.argmax(outside))]}' has mass but belongs to no world: add it to the "
-                "builder that add_builder or replicate copies"
+                f"body '{key}' has mass but belongs to no world: add it to the builder "
+                "that add_builder or replicate copies"
             )
 
 
@@ -250,7 +251,8 @@ def _check_massless(builder, arrays: dict[str, np.ndarray], child: np.ndarray, p
     empty = moving & ~(total[child] > 0.0)
     if empty.any():
         joint = int(np.argmax(empty))
+        key = builder.body_key[child[joint]]
         raise ModelError(
-            f"body '{builder.body_key[child[joint]]}' has no mass, yet joint '{builder.joint_key[joint]}' moves it: "
+            f"body '{key}' has no mass, yet joint '{builder.joint_key[joint]}' moves it: "
             "give it a mass or a shape with a density"
         )

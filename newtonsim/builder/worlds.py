@@ -1,7 +1,7 @@
 """Copies of one builder inside another: environments.
 
-All copies are made at once, list by list: a list is repeated, or turned into an array of all copies, moved and turned
-back. Nothing loops over bodies, joints or shapes.
+All copies are made at once, list by list: a list is repeated, or turned into an array of all copies, moved
+and turned back. Nothing loops over bodies, joints or shapes.
 """
 
 from collections.abc import Sequence
@@ -67,12 +67,12 @@ class WorldMethods:
 
         Args:
             builder: What to add.
-            xform: Where to: applied to the roots of the kinematic trees, to all body poses, to static shapes and
-                to particles.
+            xform: Where to: applied to the roots of the kinematic trees, to all body poses, to static shapes
+                and to particles.
             update_num_env_count: Whether this is one more world; if not, it joins the global world, which
                 collides with all.
-            separate_collision_group: Whether all shapes go into one new collision group; if not, only those whose
-                group is above -1 go into new groups.
+            separate_collision_group: Whether all shapes go into one new collision group; if not, only those
+                whose group is above -1 go into new groups.
         """
         xforms = as_transform(xform, "add_builder: xform")[None]
         self._add_copies(builder, xforms, update_num_env_count, separate_collision_group)

@@ -11,7 +11,8 @@ from newtonsim.geometry.mesh import Mesh
 class Heightfield:
     """A grid of heights above a rectangle, the ground of a landscape.
 
-    In the shape's frame the height is along local y, columns run along local x and rows along local z, centred.
+    In the shape's frame the height is along local y, columns run along local x and rows along local z,
+    centred.
 
     Attributes:
         heights: Shape [rows, columns] [m].

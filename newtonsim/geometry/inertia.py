@@ -1,9 +1,10 @@
 """Mass, centre of mass and inertia of shapes, in closed form.
 
-Solids follow the tables of any mechanics textbook (Goldstein, Poole, Safko, "Classical Mechanics", ch. 5; Meriam,
-Kraige, "Engineering Mechanics: Dynamics", table D/4). A hollow shape is the outer solid less the solid that lies
-one wall thickness further in. Meshes are integrated exactly over signed tetrahedra (Tonon, "Explicit exact formulas
-for the 3-D tetrahedron inertia tensor", J. Math. Stat. 1, 2005) or, when hollow, over their surface.
+Solids follow the tables of any mechanics textbook (Goldstein, Poole, Safko, "Classical Mechanics", ch. 5;
+Meriam, Kraige, "Engineering Mechanics: Dynamics", table D/4). A hollow shape is the outer solid less the
+solid that lies one wall thickness further in. Meshes are integrated exactly over signed tetrahedra (Tonon,
+"Explicit exact formulas for the 3-D tetrahedron inertia tensor", J. Math. Stat. 1,
+2005) or, when hollow, over their surface.
 
 Every function returns (mass [kg], centre of mass [m] (3,), inertia about it [kg m^2] (3, 3)) in shape axes.
 """
@@ -84,7 +85,7 @@ def combine(*parts: MassProperties) -> MassProperties:
 
 
 def _tetrahedron_moments(vertices: np.ndarray, indices: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return volume, first moment (3,) and second moment ∫x xᵀ (3, 3) of a closed mesh about its mean vertex."""
+    """Return volume, first moment (3,) and second moment ∫x xᵀ (3, 3) of a closed mesh about the origin."""
     a, b, c = (vertices[indices[:, k]] for k in range(3))
     volumes = np.einsum("ij,ij->i", a, np.cross(b, c)) / 6.0
     total = a + b + c

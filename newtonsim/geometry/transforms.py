@@ -37,7 +37,7 @@ def as_quaternion(value: npt.ArrayLike | None, name: str) -> np.ndarray:
 
 
 def as_transform(value: Sequence | np.ndarray | None, name: str) -> np.ndarray:
-    """Read a transform (7,), or a pair (position, quaternion), and normalise its quaternion; None is the identity."""
+    """Read seven numbers or a pair (position, quaternion) and normalise; None is the identity."""
     if value is None:
         return IDENTITY.copy()
     if len(value) == 2:
