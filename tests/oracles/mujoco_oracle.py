@@ -8,7 +8,7 @@ Contacts, limits, friction, passive forces and actuators are off: M, bias and gr
 from pathlib import Path
 
 import gymnasium
-import mujoco  # noqa: TID253
+import mujoco
 import numpy as np
 
 from newtonsim.enums import JointType

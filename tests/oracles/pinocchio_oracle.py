@@ -51,6 +51,7 @@ class PinocchioOracle:
         self.pin.gravity.linear = np.asarray(model.gravity, dtype=np.float64)
         self.joints: list[Joint] = []
         self.bodies: dict[int, tuple[int, pin.SE3]] = {}
+        self.mass = model.body_mass.numpy().astype(np.float64)
         self.com = model.body_com.numpy().astype(np.float64)
         self.dof_count = model.joint_dof_count
         self.armature = model.joint_armature.numpy().astype(np.float64)
@@ -77,7 +78,7 @@ class PinocchioOracle:
             placement = pin.SE3.Identity()
         placement = placement * X_c.inverse()
         inertia = pin.Inertia(
-            float(model.body_mass.numpy()[child]),
+            self.mass[child],
             self.com[child],
             model.body_inertia.numpy()[child].astype(np.float64),
         )
@@ -194,10 +195,18 @@ class PinocchioOracle:
         q = self.configuration(joint_q)
         return pin.computeKineticEnergy(self.pin, self.data, q, self.velocity_map(q) @ joint_qd)
 
+    def _welded(self) -> list[tuple[float, np.ndarray]]:
+        """Mass and centre of mass of the bodies fixed to the world, which pinocchio's totals leave out."""
+        fixed = [(body, placement) for body, (joint, placement) in self.bodies.items() if joint == 0]
+        return [(self.mass[body], placement.act(self.com[body])) for body, placement in fixed]
+
     def potential_energy(self, joint_q: np.ndarray) -> float:
         """Potential energy of gravity, zero at the origin [J]."""
-        return pin.computePotentialEnergy(self.pin, self.data, self.configuration(joint_q))
+        moving = pin.computePotentialEnergy(self.pin, self.data, self.configuration(joint_q))
+        return moving - sum(mass * self.pin.gravity.linear @ com for mass, com in self._welded())
 
     def center_of_mass(self, joint_q: np.ndarray) -> np.ndarray:
         """Centre of mass of everything (3,)."""
-        return pin.centerOfMass(self.pin, self.data, self.configuration(joint_q))
+        com = pin.centerOfMass(self.pin, self.data, self.configuration(joint_q))
+        parts = [(self.data.mass[0], com), *self._welded()]
+        return sum(mass * point for mass, point in parts) / sum(mass for mass, _ in parts)

@@ -57,19 +57,19 @@ class Run:
 
     @property
     def joint_q(self) -> np.ndarray:
-        return self.state.joint_q.numpy()
+        return self.state.joint_q.numpy().copy()
 
     @property
     def joint_qd(self) -> np.ndarray:
-        return self.state.joint_qd.numpy()
+        return self.state.joint_qd.numpy().copy()
 
     @property
     def body_q(self) -> np.ndarray:
-        return self.state.body_q.numpy()
+        return self.state.body_q.numpy().copy()
 
     @property
     def body_qd(self) -> np.ndarray:
-        return self.state.body_qd.numpy()
+        return self.state.body_qd.numpy().copy()
 
 
 def z_up(gravity: float = -GRAVITY) -> newtonsim.ModelBuilder:

@@ -42,7 +42,7 @@ def test_bounce_heights(device: str, rate: int):
         assert heights[contact] > -speed * dt
         apex = float(heights[contact:].max())
         print(f"e {restitution}, dt 1/{rate}: apex {apex:.4f}, exact {restitution**2 * DROP:.4f}")
-        assert abs(apex - restitution**2 * DROP) < 1.5 * speed * dt
+        assert abs(apex - restitution**2 * DROP) < speed * dt
         if restitution == 0.0:
             run.run_for(0.5)
             assert abs(run.body_q[0, 2] - RADIUS) < 2.0e-3
@@ -76,15 +76,16 @@ def test_rod_that_lands_on_one_end(device: str, restitution: float):
     np.testing.assert_allclose(spin, [0.0, -lever * impulse / inertia, 0.0], rtol=0.0, atol=1.0e-2 * speed)
 
 
-def test_horizontal_momentum_survives_a_landing_without_friction(device: str):
-    """A flying mechanism with feet lands on ice: vertical momentum changes, horizontal momentum does not."""
+@pytest.mark.parametrize("rate", [480, 1920])
+def test_horizontal_momentum_survives_a_landing_without_friction(device: str, rate: int):
+    """A flying mechanism lands on ice: horizontal momentum is kept, up to the first order of the step."""
     types = [JointType.REVOLUTE, JointType.BALL, JointType.UNIVERSAL]
     world = random_model(5, base=JointType.FREE, joint_types=types, body_count=5, up_vector=(0.0, 0.0, 1.0))
     for body in range(world.body_count):
         world.add_shape_sphere(body, radius=0.05, density=0.0, mu=0.0, has_shape_collision=False)
     world.set_ground_plane(mu=0.0)
     model = world.finalize(device)
-    run = Run(model, 1.0 / 480.0)
+    run = Run(model, 1.0 / rate)
     q, qd = run.joint_q.copy(), np.zeros(model.joint_dof_count)
     q[:3], qd[3:6] = [0.0, 0.0, 2.0], [1.0, -0.5, -2.0]
     run.start(q, qd)
@@ -93,7 +94,7 @@ def test_horizontal_momentum_survives_a_landing_without_friction(device: str):
     run.run_for(1.5)
     after = masses @ run.body_qd[:, 3:]
     assert run.body_q[:, 2].min() < 0.5, "it has to have landed"
-    np.testing.assert_allclose(after[:2], before[:2], rtol=0.0, atol=1.0e-2 * masses.sum())
+    np.testing.assert_allclose(after[:2], before[:2], rtol=0.0, atol=10.0 / rate * masses.sum())
 
 
 def test_limits_conserve_momentum_in_the_collision_of_two_carts(device: str):

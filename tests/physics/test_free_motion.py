@@ -9,8 +9,9 @@ from newtonsim import dynamics
 from newtonsim.enums import JointType
 from newtonsim.testing import random_coordinates, random_model
 
-ENERGY_DRIFT_PER_SECOND = 1.0e-3
-MOMENTUM_DRIFT_PER_SECOND = 1.0e-3
+ENERGY_DRIFT_PER_SECOND = 2.0e-5
+MOMENTUM_DRIFT_PER_SECOND = 0.15
+"""Relative, per second of step: the angular momentum is kept to first order only."""
 
 
 @pytest.mark.parametrize("dt", [1.0 / 60.0, 1.0 / 240.0])
@@ -27,7 +28,7 @@ def test_free_fall_follows_the_parabola(device: str, dt: float):
     position = poses[:, :3] + rotation_matrices(poses[:, 3:]) @ com
     gravity = np.array([0.0, 0.0, -GRAVITY])
     expected = com + qd[:, 3:] * seconds + 0.5 * gravity * seconds**2
-    # A first-order step is off by half a step of velocity change.
+    # The first-order step is off by half a step of velocity change.
     np.testing.assert_allclose(position, expected, rtol=0.0, atol=0.5 * GRAVITY * seconds * dt + 1.0e-4)
     np.testing.assert_allclose(run.body_qd[:, 3:], qd[:, 3:] + gravity * seconds, rtol=1.0e-5, atol=1.0e-4)
 
@@ -90,7 +91,7 @@ def test_rotation_without_torque_keeps_energy_and_momentum(device: str, dt: floa
     momentum_drift = (np.linalg.norm(momentum_after - momentum, axis=1) / size).max() / seconds
     print(f"dt {dt:.5f}: drift per second: energy {energy_drift:.2e}, angular momentum {momentum_drift:.2e}")
     assert energy_drift < ENERGY_DRIFT_PER_SECOND
-    assert momentum_drift < MOMENTUM_DRIFT_PER_SECOND
+    assert momentum_drift < MOMENTUM_DRIFT_PER_SECOND * dt
 
 
 def test_rotation_without_torque_solves_eulers_equations(device: str):
@@ -106,4 +107,4 @@ def test_rotation_without_torque_solves_eulers_equations(device: str):
         truth = solve_ivp(
             lambda _, w: np.cross(MOMENTS * w, w) / MOMENTS, (0.0, seconds), start, rtol=1e-10, atol=1e-12
         )
-        np.testing.assert_allclose(end, truth.y[:, -1], rtol=0.0, atol=2.0e-2)
+        np.testing.assert_allclose(end, truth.y[:, -1], rtol=0.0, atol=5.0e-4)

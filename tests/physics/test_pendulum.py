@@ -38,16 +38,16 @@ def test_period_of_a_pendulum(device: str, armature: float):
     world = z_up()
     add_hinge(world, mass=MASS, length=LENGTH, inertia=INERTIA, armature=armature)
     model = many(world, len(AMPLITUDES)).finalize(device)
-    dt = 1.0 / 1000.0
+    dt = 1.0 / 240.0
     run = Run(model, dt).start(joint_q=AMPLITUDES)
-    (angles,) = run.record(8000, "joint_q")
+    (angles,) = run.record(2000, "joint_q")
     periods = measured_periods(np.arange(len(angles)) * dt, angles)
     expected = [exact_period(amplitude, armature) for amplitude in AMPLITUDES]
-    np.testing.assert_allclose(periods, expected, rtol=2.0e-3)
+    np.testing.assert_allclose(periods, expected, rtol=1.0e-4)
 
 
 def test_a_pendulum_keeps_its_energy(device: str):
-    """Half a minute of a double pendulum at 1 kHz."""
+    """Ten seconds of a double pendulum that swings wide."""
     world = z_up()
     link = add_hinge(world, mass=MASS, length=LENGTH, inertia=INERTIA)
     add_hinge(
@@ -72,7 +72,7 @@ def test_a_pendulum_keeps_its_energy(device: str):
     swing = (MASS * LENGTH + 1.0 * 1.3) * GRAVITY
     drift = np.abs(np.array(energies) - before).max() / swing
     print(f"double pendulum: energy stays within {drift:.2e} of the weight times height")
-    assert drift < 1.0e-2
+    assert drift < 2.0e-3
 
 
 @pytest.mark.parametrize("joint", ["ball", "universal"])
