@@ -81,7 +81,7 @@ class WorldMethods:
         self,
         builder,
         count: int,
-        spacing: npt.ArrayLike = (5.0, 0.0, 5.0),
+        spacing: npt.ArrayLike | None = None,
         xform: Sequence | wp.transform | None = None,
         separate_collision_group: bool = True,
     ) -> None:
@@ -91,11 +91,14 @@ class WorldMethods:
             builder: What to copy.
             count: Number of copies.
             spacing: Distance between copies along x, y, z [m]; 0 keeps the grid flat in that direction.
+                None for 5 m in the directions of the ground.
             xform: Pose of every copy relative to its place on the grid.
             separate_collision_group: As in `add_builder`.
         """
         if count < 0:
             raise ModelError(f"replicate: count {count} is negative")
+        if spacing is None:
+            spacing = np.where(np.abs(self.up_vector) > 0.5, 0.0, 5.0)
         xforms = np.tile(as_transform(xform, "replicate: xform"), (count, 1))
         xforms[:, :3] += grid_offsets(count, spacing)
         if count:

@@ -126,9 +126,11 @@ def test_gradient_of_rollout(scene, device):
     ]
     if model.joint_axis_count:
         groups.append(({"joint_act": rollout.control.joint_act}, (0.4, 0.2, 0.1, 0.05)))
+    # differences of the tumbling tree with 29 coordinates are noisier than those of the simple scenes
+    rtol = 4.0 * RTOL if scene == "every_joint_type" else RTOL
     errors = {}
     for arrays, steps in groups:
-        errors |= assert_gradients(rollout.run, arrays, rtol=RTOL, samples=6, steps=steps)
+        errors |= assert_gradients(rollout.run, arrays, rtol=rtol, samples=6, steps=steps)
     print(scene, {name: f"{error:.1e}" for name, error in errors.items()})
 
 
