@@ -130,12 +130,15 @@ def forward_dynamics(model: Model, state: State, joint_f: wp.array | None = None
     joint_f = zero if joint_f is None else joint_f
     check_length("joint_f", joint_f, dofs)
     launch, motion = _pose(model, state, velocities=True)
-    launch.inverse_dynamics(motion, state.joint_qd, zero, state.body_f)
-    launch(energy.subtract, dofs, [motion.tau, joint_f])
     H = _sparse_inertia(model, launch, motion, armature=True)
     launch(crba.factorize, launch.tree_count, [launch.views.tree, H])
     qdd = wp.zeros(dofs, dtype=float, device=model.device)
-    launch(crba.solve, launch.tree_count, [launch.views.tree, H, motion.tau, -1.0, zero, qdd])
+    # the second round is one step of iterative refinement with the residual of the equation of motion
+    for _ in range(2):
+        launch.inverse_dynamics(motion, state.joint_qd, qdd, state.body_f)
+        launch(energy.add_product, dofs, [model.joint_armature, qdd], [motion.tau])
+        launch(energy.subtract, dofs, [motion.tau, joint_f])
+        launch(crba.solve, launch.tree_count, [launch.views.tree, H, motion.tau, -1.0, wp.clone(qdd), qdd])
     return qdd
 
 
