@@ -13,11 +13,9 @@ import numpy as np
 
 from newtonsim.enums import JointType
 
+PASSIVE_FORCES = mujoco.mjtDisableBit.mjDSBL_SPRING | mujoco.mjtDisableBit.mjDSBL_DAMPER
 SMOOTH_PART_ONLY = (
-    mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
-    | mujoco.mjtDisableBit.mjDSBL_SPRING
-    | mujoco.mjtDisableBit.mjDSBL_DAMPER
-    | mujoco.mjtDisableBit.mjDSBL_ACTUATION
+    mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_ACTUATION | PASSIVE_FORCES
 )
 
 
