@@ -113,6 +113,10 @@ class CollapseMethods:
         """Drop merged bodies and fixed joints from all lists; the latter have no axes and coordinates."""
         chosen = {"body": kept, "joint": remaining}
         before = np.searchsorted(remaining, np.arange(self.joint_count + 1)).tolist()
+        bounds = zip(self.articulation_start, self._articulation_ends().tolist(), self.articulation_key)
+        left = [
+            (before[start], before[end], key) for start, end, key in bounds if before[start] < before[end]
+        ]
         for spec in MODEL_ARRAYS:
             if spec.per in chosen:
                 values = getattr(self, spec.name)
@@ -126,21 +130,6 @@ class CollapseMethods:
             for a, b, m, c in self.joint_mimic
             if a in joint_remap and b in joint_remap
         ]
-        ends = self._articulation_bounds_after(before)
-        self.articulation_start = [start for start, _, _ in ends]
-        self.articulation_end = [end for _, end, _ in ends]
-        self.articulation_key = [key for _, _, key in ends]
-
-    def _articulation_bounds_after(self, before: list[int]) -> list[tuple[int, int, str]]:
-        """Return the articulations in terms of the joints that are left; empty ones are dropped.
-
-        Args:
-            before: Number of remaining joints before each old joint.
-        """
-        bounds = []
-        for start, end, key in zip(self.articulation_start, self.articulation_end, self.articulation_key):
-            first = before[min(start, len(before) - 1)]
-            last = before[min(end, len(before) - 1)] if end >= 0 else -1
-            if first != last and not (last < 0 and first >= before[-1]):
-                bounds.append((first, last, key))
-        return bounds
+        self.articulation_start = [start for start, _, _ in left]
+        self.articulation_end = [end for _, end, _ in left]
+        self.articulation_key = [key for _, _, key in left]

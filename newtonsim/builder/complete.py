@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from newtonsim.arrays import MODEL_ARRAYS
+from newtonsim.arrays import MODEL_ARRAYS, SPECS
+from newtonsim.builder.lists import to_array
 
 
 class CompletionMethods:
@@ -36,7 +37,7 @@ class CompletionMethods:
         has_joint = np.zeros(self.body_count + 1, bool)
         child = np.array(self.joint_child, np.int64)
         has_joint[child[(child >= 0) & (child < self.body_count)]] = True
-        return np.flatnonzero((np.array(self.body_mass, np.float64) > 0.0) & ~has_joint[:-1]).tolist()
+        return np.flatnonzero((to_array(SPECS["body_mass"], self.body_mass) > 0.0) & ~has_joint[:-1]).tolist()
 
     def _articulation_ends(self) -> np.ndarray:
         """Return the end (exclusive) of each declared articulation."""
@@ -119,7 +120,7 @@ class CompletionMethods:
         """Add one articulation per kinematic tree of joints outside declared ones.
 
         Joints of several trees that are mixed with each other share one, since an articulation is a range of
-        joints.
+        joints. Joints that follow an articulation and continue its tree join it (a gripper added to an arm).
         """
         if not self.joint_count:
             return
@@ -127,8 +128,15 @@ class CompletionMethods:
         tree = self._tree_of_joints()
         starts = list(zip(self.articulation_start, self._articulation_ends().tolist(), self.articulation_key))
         edges = np.flatnonzero(np.diff(np.concatenate([[True], declared, [True]]).astype(np.int8)))
+        ends_at = {end: index for index, (start, end, _) in enumerate(starts) if end > start}
         for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist()):
-            starts += self._split_range(begin, end, tree)
+            for first, last, key in self._split_range(begin, end, tree):
+                before = ends_at.pop(first, None)
+                if before is None or not np.isin(tree[first:last], tree[starts[before][0] : first]).all():
+                    starts.append((first, last, key))
+                else:
+                    starts[before] = (starts[before][0], last, starts[before][2])
+                    ends_at[last] = before
         starts.sort(key=lambda entry: entry[:2])
         self.articulation_start = [s for s, _, _ in starts]
         self.articulation_end = [e for _, e, _ in starts]

@@ -3,6 +3,7 @@
 import numpy as np
 
 from newtonsim.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
+from newtonsim.builder.lists import to_array
 from newtonsim.enums import JointType
 from newtonsim.errors import ModelError
 
@@ -51,7 +52,7 @@ def check_structure(builder) -> None:
 
 def _check_indices(builder, spec: ArraySpec, values: list, counts: dict[str, int]) -> None:
     limit = counts[spec.index_of]
-    block = np.array(values, np.int64).reshape(counts[spec.per], -1)
+    block = to_array(spec, values).reshape(counts[spec.per], -1)
     lowest = np.full(block.shape[1], -1 if spec.name in _MAY_BE_NONE else 0)
     if spec.name == "edge_indices":
         lowest[:2] = -1  # a border has a triangle on one side only
