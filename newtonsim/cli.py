@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from newtonsim import __version__
@@ -30,7 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return info(arguments)
         from newtonsim.cli_run import run
 
-        return run(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+            return run(arguments)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (NewtonsimError, OSError) as error:
         print(f"newtonsim: error: {_one_line(error)}", file=sys.stderr)
         return 2
@@ -55,7 +62,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim run``."""
     parser.description = (
         "Load a robot, make many copies in varied start poses above the ground, and simulate them. "
-        "Position drives hold the keyframe 'home' (or the first one, or the zero pose)."
+        "Position drives hold the keyframe 'home' (or the first one, or the zero pose); joints of a file "
+        "without actuators get drives."
     )
     _add_file(parser, "a quadruped that ships with newtonsim")
     parser.add_argument("--envs", type=positive_int, default=1024, metavar="N", help="copies (default: 1024)")

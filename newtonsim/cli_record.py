@@ -50,7 +50,8 @@ class Recorder:
 
             energy = dynamics.kinetic_energy(self.model, state).numpy().reshape(self.figures.worlds, -1)
             self.kinetic.append(energy.sum(axis=1)[:CURVES])
-            self.joints.append(state.joint_q.numpy().reshape(self.figures.worlds, -1)[0])
+            # A copy: on the CPU numpy() is a view of the array that the next step overwrites.
+            self.joints.append(state.joint_q.numpy().reshape(self.figures.worlds, -1)[0].copy())
             if self.bases.size:
                 self.heights.append(state.body_q.numpy()[self.bases[:CURVES, 0], :3] @ UP)
         if self.animation is not None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from newtonsim.model import Model
     from newtonsim.state import State
 
+TOUCHING = 1.0e-3  # largest gap of a contact [m]
 REST_SPEED = 0.05  # fastest centre of mass of a world at rest [m/s]
 REST_TURN = 0.25  # and fastest rotation [rad/s]
 UPRIGHT_TILT = math.radians(30.0)
@@ -87,7 +88,8 @@ class Home:
 
 def judge(model: Model, state: State, home: Home | None, figures: Figures) -> None:
     """Fill in the figures of the last state; worlds that are not finite count nowhere else."""
-    from newtonsim import collide, dynamics
+    from newtonsim import dynamics
+    from newtonsim.collide import collide
 
     worlds = figures.worlds
     body_q = state.body_q.numpy().reshape(worlds, -1, 7).astype(np.float64)
@@ -97,7 +99,9 @@ def judge(model: Model, state: State, home: Home | None, figures: Figures) -> No
     figures.non_finite_worlds = np.flatnonzero(~finite).tolist()
     contacts = model.contact()
     collide(model, state, contacts)
-    figures.contacts = int(contacts.rigid_contact_count.numpy()[0])
+    # The pass also finds points that are merely near.
+    used = contacts.rigid_contact_shape0.numpy() >= 0
+    figures.contacts = int(np.sum(used & (contacts.rigid_contact_distance.numpy() < TOUCHING)))
     if not finite.any():
         return
     figures.kinetic_energy = _mean_energy(dynamics.kinetic_energy(model, state), finite)

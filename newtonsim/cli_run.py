@@ -26,9 +26,9 @@ def run(arguments: argparse.Namespace) -> int:
     _check_outputs(arguments)
     import warp as wp
 
-    wp.config.quiet = True
+    wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
     device = _device(arguments.device)
-    robot = load_robot(arguments.file or _default_file(), arguments.base)
+    robot = load_robot(arguments.file or _default_file(), arguments.base, hold=True)
     for remark in robot.remarks:
         print(f"note: {remark}", file=sys.stderr)
     model = build_scene(robot, arguments.envs, device)
@@ -106,20 +106,28 @@ def _prepare(model: Model, figures: Figures, arguments: argparse.Namespace) -> t
     from newtonsim.solvers import FeatherstoneSolver
 
     start = time.perf_counter()
-    print(
-        f"loading kernels for {figures.device} (compiled once, then cached) ...", file=sys.stderr, flush=True
-    )
     solver = {"featherstone": FeatherstoneSolver}[arguments.solver](model)
+    _load_kernels(figures.device)
     simulator = Simulator(model, solver, figures.time_step, substeps=figures.substeps)
     state = simulator.state.clone()
     home = Home.of(model, state)
-    # A step before the clock starts: it compiles what is not in the cache and captures the graph.
+    # A step before the clock starts: it captures the graph.
     simulator.step(1)
     wp.synchronize_device(model.device)
     vary_start(model, state, arguments.seed)
     simulator.reset(state=state)
     figures.compile_seconds = time.perf_counter() - start
     return simulator, home
+
+
+def _load_kernels(device: str) -> None:
+    """Compile what is not in Warp's cache, on all cores, and say so: the first time it takes a while."""
+    import warp as wp
+
+    cached = any(name.startswith("wp_newtonsim.kernels") for name in os.listdir(wp.config.kernel_cache_dir))
+    text = "loading kernels" if cached else "compiling kernels (first run only, about 15 s)"
+    print(f"{text} for {device} ...", file=sys.stderr, flush=True)
+    wp.load_module("newtonsim.kernels", device=device, recursive=True, max_workers=os.cpu_count())
 
 
 def _simulate(simulator: Simulator, recorder: Recorder, figures: Figures) -> None:

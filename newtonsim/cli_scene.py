@@ -54,12 +54,13 @@ class Robot:
         return [str(entry) for entry in self.report.entries]
 
 
-def load_robot(path: str | os.PathLike, base: str = "auto") -> Robot:
+def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) -> Robot:
     """Read a URDF or MJCF file, told apart by its root element.
 
     Args:
         path: The file.
         base: "free" or "fixed" root of a URDF robot; "auto" decides by the root link. MJCF says it itself.
+        hold: Give position drives with the importers' default gains to joints of files without actuators.
 
     Raises:
         ImportFileError: The file is unusable.
@@ -75,19 +76,12 @@ def load_robot(path: str | os.PathLike, base: str = "auto") -> Robot:
     # The remarks are shown in full by the caller, so the collected warning would say them twice.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnsupportedElementWarning)
+        gains = {} if hold else {"stiffness": 0.0, "damping": 0.0}
         if root.tag == "robot":
             floating = base == "free" or (base == "auto" and not _is_fixed(root))
-            # Without drives in the file, the robot is limp rather than held by gains that nobody chose.
-            report = parse_urdf(
-                path,
-                builder,
-                floating=floating,
-                stiffness=0.0,
-                damping=0.0,
-                ignore_inertial_definitions=False,
-            )
+            report = parse_urdf(path, builder, floating=floating, ignore_inertial_definitions=False, **gains)
         elif root.tag == "mujoco":
-            report = parse_mjcf(path, builder, ignore_inertial_definitions=False)
+            report = parse_mjcf(path, builder, floating=None, ignore_inertial_definitions=False, **gains)
         else:
             raise root.error(f"expected <robot> (URDF) or <mujoco> (MJCF), found <{root.tag}>")
     if not builder.body_count:
@@ -227,7 +221,7 @@ def _bend_joints(model: Model, q: np.ndarray, rng: np.random.Generator) -> None:
             column = q[:, joint.coordinate + k]
             noisy = column + rng.uniform(-size, size, len(q))
             low, high = lower[joint.axis_start + k], upper[joint.axis_start + k]
-            q[:, joint.coordinate + k] = np.clip(noisy, np.minimum(low, column), np.maximum(high, column))
+            q[:, joint.coordinate + k] = np.clip(noisy, low, high)
 
 
 def _turn_free_bases(model: Model, q: np.ndarray, rng: np.random.Generator) -> None:

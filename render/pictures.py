@@ -35,7 +35,7 @@ def save_snapshot(
         spacing: Distance of neighbours on the grid [m].
         title: Line above the picture.
     """
-    figure, axes = _new_figure((9.0, 7.0), projection="3d")
+    figure, axes = _new_figure((11.0, 7.0), projection="3d")
     from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
     table, worlds = ShapeTable.of(model), list(worlds)
@@ -56,7 +56,8 @@ def save_snapshot(
         axes.add_collection3d(Line3DCollection(lines, colors=colors, linewidths=0.9))
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(min(low[2], 0.0), high[2]))
         axes.set_box_aspect(np.maximum(high - np.minimum(low, [low[0], low[1], 0.0]), 1e-3))
-    axes.view_init(elev=18.0, azim=-55.0)
+        axes.locator_params(axis="z", nbins=3)
+    axes.view_init(elev=22.0, azim=-55.0)
     axes.set(xlabel="x [m]", ylabel="y [m]", zlabel="z [m]", title=title)
     figure.savefig(path, dpi=130)
 

@@ -74,7 +74,7 @@ def test_quadruped(capsys):
     assert "16 kg" in lines[0]
     find(lines, "fl_knee", "revolute", "-2.6 to -0.5 rad", "position drive 60 N m/rad, 2 N m s/rad", "45 N m")
     find(lines, "rr_thigh:", "1.1 kg", "capsule r 0.026 l 0.21")
-    find(lines, "fl_shank:", "[capsule r 0.014 l 0.21]", ", sphere r 0.024")
+    find(lines, "fl_shank:", "capsule r 0.014 l 0.185", ", sphere r 0.024")
     find(lines, "keyframes: home")
 
 

@@ -8,6 +8,7 @@ from pxr import Usd, UsdGeom
 
 from newtonsim import cli
 from newtonsim.examples import asset_path
+from newtonsim.render import pictures
 
 
 def run(capsys: pytest.CaptureFixture, *arguments: str) -> str:
@@ -70,3 +71,19 @@ def test_every_kind_of_base(capsys, tmp_path, name):
     figures = json.loads(path.read_text())
     assert figures["non_finite_worlds"] == []
     assert (figures["base_height_mean"] is not None) == (name == "ant.xml")
+
+
+def test_curves_follow_the_motion(capsys, tmp_path, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(pictures, "save_curves", lambda path, panels, title: drawn.update(panels))
+    run(capsys, "--envs", "3", "--seconds", "0.3", "--plot", str(tmp_path / "curves.png"))
+    for label, curves in (
+        ("base height [m]", 3),
+        ("joints of world 0 [rad, m]", 12),
+        ("kinetic energy [J]", 3),
+    ):
+        times, values = drawn[label]
+        assert values.shape == (len(times), curves)
+        assert np.all(np.ptp(values, axis=0) > 1e-4), label
+    height = drawn["base height [m]"][1]
+    assert np.all(height[3] < height[0])  # they fall
