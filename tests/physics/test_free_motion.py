@@ -108,3 +108,28 @@ def test_rotation_without_torque_solves_eulers_equations(device: str):
             lambda _, w: np.cross(MOMENTS * w, w) / MOMENTS, (0.0, seconds), start, rtol=1e-10, atol=1e-12
         )
         np.testing.assert_allclose(end, truth.y[:, -1], rtol=0.0, atol=5.0e-4)
+
+
+def energy_error(model, rate: int) -> float:
+    """Largest relative change of the kinetic energy with armature, over a second without gravity."""
+    run = Run(model, 1.0 / rate).start(*random_coordinates(model, 1, speed=0.7))
+    armature = model.joint_armature.numpy()
+
+    def energy() -> float:
+        kinetic = float(dynamics.kinetic_energy(model, run.state).numpy()[0])
+        return kinetic + 0.5 * float(armature @ run.joint_qd**2)
+
+    start = energy()
+    return max(abs(energy() / start - 1.0) for _ in range(4) if run.run_for(0.25))
+
+
+@pytest.mark.parametrize("base", [None, JointType.FREE])
+def test_every_joint_type_keeps_the_energy(device: str, base: JointType | None):
+    """A tree with every joint type in weightlessness: no joint makes or eats energy, to first order."""
+    builder = random_model(4, base=base, armature=0.02)
+    builder.gravity = 0.0
+    model = builder.finalize(device)
+    coarse, fine = energy_error(model, 480), energy_error(model, 1920)
+    print(f"relative energy error after a second: {coarse:.1e} at 1/480 s, {fine:.1e} at 1/1920 s")
+    assert coarse < 1.0e-2
+    assert fine < 0.35 * coarse
