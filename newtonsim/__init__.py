@@ -6,6 +6,7 @@ from typing import Any
 from newtonsim._version import __version__ as __version__
 from newtonsim.builder import JointAxis as JointAxis
 from newtonsim.builder import ModelBuilder as ModelBuilder
+from newtonsim.collide import collide as collide  # at once: the function hides the module of its name
 from newtonsim.control import Control as Control
 from newtonsim.enums import GEO_BOX as GEO_BOX
 from newtonsim.enums import GEO_CAPSULE as GEO_CAPSULE
@@ -56,7 +57,6 @@ _LAZY = {
     "Simulator": "newtonsim.simulator",
     "SolverBase": "newtonsim.solvers",
     "XPBDSolver": "newtonsim.solvers",
-    "collide": "newtonsim.collide",
     "eval_fk": "newtonsim.kinematics",
     "eval_ik": "newtonsim.kinematics",
 }
@@ -71,7 +71,7 @@ def __getattr__(name: str) -> Any:
         value = importlib.import_module(f"newtonsim.{name}")
     else:
         raise AttributeError(f"module 'newtonsim' has no attribute '{name}'")
-    globals()[name] = value  # also keeps a submodule of the same name (collide) from taking its place
+    globals()[name] = value
     return value
 
 

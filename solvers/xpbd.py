@@ -23,6 +23,7 @@ class _Buffers:
         self.predicted = State()
         self.predicted.particle_q = wp.zeros(model.particle_count, dtype=wp.vec3, device=device)
         self.predicted.particle_qd = wp.zeros(model.particle_count, dtype=wp.vec3, device=device)
+        self.shift = wp.zeros(model.particle_count, dtype=wp.vec3, device=device)
         self.multiplier = wp.zeros(model.spring_count, dtype=float, device=device)
         pairs = (
             model.spring_indices.numpy().reshape(-1, 2) if model.spring_count else np.zeros((0, 2), np.int32)
@@ -129,14 +130,15 @@ class XPBDSolver(SolverBase):
         if not model.particle_count:
             return
         self.integrate_particles(model, state_in, buffers.predicted, dt)
+        buffers.shift.zero_()
         buffers.multiplier.zero_()
         for _ in range(self.iterations):
-            self._solve_springs(model, state_in, buffers, dt)
+            self._solve_springs(model, buffers, dt)
             if model.ground:
-                self._solve_ground(model, state_in, buffers)
-        self._finish(model, state_in, state_out, buffers.predicted.particle_q, dt)
+                self._solve_ground(model, buffers, dt)
+        self.apply_particle_deltas(model, buffers.predicted, state_out, buffers.shift, dt)
 
-    def _solve_springs(self, model: Model, state_in: State, buffers: _Buffers, dt: float) -> None:
+    def _solve_springs(self, model: Model, buffers: _Buffers, dt: float) -> None:
         for group in buffers.springs:
             wp.launch(
                 xpbd_particles.solve_springs,
@@ -149,15 +151,16 @@ class XPBDSolver(SolverBase):
                     model.spring_damping,
                     model.particle_inv_mass,
                     model.particle_flags,
-                    state_in.particle_q,
+                    buffers.predicted.particle_q,
+                    buffers.predicted.particle_qd,
                     self.soft_body_relaxation,
                     dt,
                 ],
-                outputs=[buffers.predicted.particle_q, buffers.multiplier],
+                outputs=[buffers.shift, buffers.multiplier],
                 device=model.device,
             )
 
-    def _solve_ground(self, model: Model, state_in: State, buffers: _Buffers) -> None:
+    def _solve_ground(self, model: Model, buffers: _Buffers, dt: float) -> None:
         wp.launch(
             xpbd_particles.solve_ground,
             dim=model.particle_count,
@@ -166,56 +169,43 @@ class XPBDSolver(SolverBase):
                 model.particle_radius,
                 model.particle_inv_mass,
                 model.particle_flags,
-                state_in.particle_q,
+                buffers.predicted.particle_q,
+                buffers.predicted.particle_qd,
                 float(model.soft_contact_mu),
                 self.soft_contact_relaxation,
-            ],
-            outputs=[buffers.predicted.particle_q],
-            device=model.device,
-        )
-
-    def _finish(
-        self, model: Model, state_in: State, state_out: State, positions: wp.array, dt: float
-    ) -> None:
-        wp.launch(
-            xpbd_particles.finish_step,
-            dim=model.particle_count,
-            inputs=[
-                model.particle_inv_mass,
-                model.particle_flags,
-                state_in.particle_q,
-                state_in.particle_qd,
-                positions,
-                float(model.particle_max_velocity),
                 dt,
             ],
-            outputs=[state_out.particle_q, state_out.particle_qd],
+            outputs=[buffers.shift],
             device=model.device,
         )
 
     def apply_particle_deltas(
         self, model: Model, state_in: State, state_out: State, particle_deltas: wp.array, dt: float
     ) -> None:
-        """Move the particles of `state_out` and set their velocities to the displacement since `state_in`
-        over `dt`.
+        """Move particles, and change their velocities by the displacement over `dt`.
 
         Args:
             model: The model.
-            state_in: State at the start of the step.
-            state_out: Its positions are corrected, its velocities set; must not be `state_in`.
-            particle_deltas: Corrections [m], shape (particle_count,), vec3.
+            state_in: Predicted positions and velocities.
+            state_out: Receives the corrected ones; may be `state_in`.
+            particle_deltas: Corrections of the positions [m], shape (particle_count,), vec3.
             dt: Time step [s].
         """
-        if state_in is state_out:
-            raise ModelError("apply_particle_deltas: state_out must not be state_in, the reference")
         wp.launch(
-            xpbd_particles.add_deltas,
+            xpbd_particles.apply_shift,
             dim=model.particle_count,
-            inputs=[particle_deltas],
-            outputs=[state_out.particle_q],
+            inputs=[
+                model.particle_inv_mass,
+                model.particle_flags,
+                state_in.particle_q,
+                state_in.particle_qd,
+                particle_deltas,
+                float(model.particle_max_velocity),
+                dt,
+            ],
+            outputs=[state_out.particle_q, state_out.particle_qd],
             device=model.device,
         )
-        self._finish(model, state_in, state_out, state_out.particle_q, dt)
 
     def apply_body_deltas(
         self,
