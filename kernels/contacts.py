@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from newtonsim.kernels.collide_plane import ShapeView, SlotView
+from newtonsim.kernels.collide_plane import GEO_CAPSULE, GEO_SPHERE, ShapeView, SlotView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -17,12 +17,12 @@ class ContactView:
     total: wp.array(dtype=int)  # (1)
     shape0: wp.array(dtype=int)  # (C) -1 where not in use
     shape1: wp.array(dtype=int)  # (C)
-    point0: wp.array(dtype=wp.vec3)  # (C) [m] on the geometry of shape 0, frame of its body
-    point1: wp.array(dtype=wp.vec3)  # (C) [m] on the geometry of shape 1, frame of its body
-    offset0: wp.array(dtype=wp.vec3)  # (C) [m] from point0 to the surface with thickness, frame of body 0
+    point0: wp.array(dtype=wp.vec3)  # (C) [m] feature of shape 0, frame of its body
+    point1: wp.array(dtype=wp.vec3)  # (C) [m] feature of shape 1, frame of its body
+    offset0: wp.array(dtype=wp.vec3)  # (C) [m] from point0 along the normal to the surface, frame of body 0
     offset1: wp.array(dtype=wp.vec3)  # (C)
     normal: wp.array(dtype=wp.vec3)  # (C) world, from shape 1 towards shape 0
-    thickness: wp.array(dtype=float)  # (C) [m] of both shapes together
+    thickness: wp.array(dtype=float)  # (C) [m] length of both offsets together
     distance: wp.array(dtype=float)  # (C) [m] gap, negative in penetration
     point_id: wp.array(dtype=int)  # (C) feature that persists from step to step
 
@@ -56,6 +56,15 @@ def to_body(shape: ShapeView, s: int, body_q: wp.array(dtype=wp.transform)) -> w
     return inverse
 
 
+@wp.func
+def rounding(shape: ShapeView, s: int) -> float:
+    """Radius by which the surface lies off the feature in contact: a sphere's centre, a capsule's end."""
+    r = float(0.0)
+    if shape.geo.type[s] == GEO_SPHERE or shape.geo.type[s] == GEO_CAPSULE:
+        r = shape.geo.scale[s][0]
+    return r
+
+
 @wp.kernel
 def write_contacts(
     pairs: wp.array(dtype=wp.vec2i),
@@ -78,17 +87,19 @@ def write_contacts(
     s1 = pairs[pair][1]
     n = slots.normal[pair]
     p = slots.point[slot]
+    round0 = rounding(shape, s0)
+    round1 = rounding(shape, s1)
     thickness0 = shape.geo.thickness[s0]
     thickness1 = shape.geo.thickness[s1]
     to0 = to_body(shape, s0, body_q)
     to1 = to_body(shape, s1, body_q)
-    gap = slots.distance[slot] + thickness0 + thickness1
+    other = p - (slots.distance[slot] + thickness0 + thickness1) * n
     contacts.shape0[c] = s0
     contacts.shape1[c] = s1
-    contacts.point0[c] = wp.transform_point(to0, p)
-    contacts.point1[c] = wp.transform_point(to1, p - gap * n)
-    contacts.offset0[c] = wp.transform_vector(to0, -thickness0 * n)
-    contacts.offset1[c] = wp.transform_vector(to1, thickness1 * n)
+    contacts.point0[c] = wp.transform_point(to0, p + round0 * n)
+    contacts.point1[c] = wp.transform_point(to1, other - round1 * n)
+    contacts.offset0[c] = wp.transform_vector(to0, -(round0 + thickness0) * n)
+    contacts.offset1[c] = wp.transform_vector(to1, (round1 + thickness1) * n)
     contacts.normal[c] = n
-    contacts.thickness[c] = thickness0 + thickness1
+    contacts.thickness[c] = round0 + thickness0 + round1 + thickness1
     contacts.distance[c] = slots.distance[slot]

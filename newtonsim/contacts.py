@@ -42,12 +42,14 @@ class Contacts:
         world_count: Contacts of each world, shape (world_count,).
         rigid_contact_shape0: Shape index, shape (rigid_contact_max,).
         rigid_contact_shape1: Other shape, shape (rigid_contact_max,).
-        rigid_contact_point0: Point on the geometry of shape 0 [m] in the frame of its body.
-        rigid_contact_point1: Point on the geometry of shape 1 [m] in the frame of its body.
-        rigid_contact_offset0: From point 0 to the surface with thickness [m], frame of body 0.
-        rigid_contact_offset1: From point 1 to the surface with thickness [m], frame of body 1.
+        rigid_contact_point0: Feature of shape 0 in contact [m] in the frame of its body: a sphere's centre, the
+            end of a capsule's axis, else a point on the geometry.
+        rigid_contact_point1: Feature of shape 1, likewise.
+        rigid_contact_offset0: From point 0 along the normal to the surface [m], radius and thickness together,
+            frame of body 0; point and offset add up to the touching point.
+        rigid_contact_offset1: From point 1 to the surface, frame of body 1.
         rigid_contact_normal: World direction from shape 1 to shape 0.
-        rigid_contact_thickness: Thickness of both shapes together [m].
+        rigid_contact_thickness: Length of both offsets together [m].
         rigid_contact_distance: Gap along the normal [m], negative in penetration.
         rigid_contact_point_id: Number of the contact feature, the same as long as the feature touches.
     """

@@ -11,7 +11,9 @@ from newtonsim.contacts import Contacts
 from newtonsim.kernels import constraint_rows, gauss_seidel
 from newtonsim.kernels.constraint_rows import ConstraintSettings, ContactRowView, ScalarRowView
 from newtonsim.model import Model
-from newtonsim.workspace import Launcher, Motion
+from newtonsim.solvers.smooth import SmoothStage
+from newtonsim.state import State
+from newtonsim.workspace import Launcher
 
 
 @dataclass
@@ -104,47 +106,40 @@ class ConstraintStage:
         self.z = wp.zeros(model.joint_dof_count, dtype=float, device=device)
         self.scalar = _scalar_rows(model)
         self.contact = _contact_rows(model)
-        self.own_contacts = Contacts(model)
-        self.memory_world = self.own_contacts.view.world
+        owner = np.repeat(np.arange(worlds), np.diff(model.collision_plan.contact_start))
+        self.memory_world = wp.array(owner, dtype=int, device=device)
 
     def solve(
         self,
         launch: Launcher,
-        motion: Motion,
-        L: wp.array,
-        implicit: wp.array,
-        bodies: tuple[wp.array, wp.array],
+        smooth: SmoothStage,
         joint_q: wp.array,
-        v_free: wp.array,
         joint_act: wp.array,
         contacts: Contacts,
         dt: float,
-        joint_qd: wp.array,
+        state_out: State,
     ) -> None:
-        """Write the velocity that satisfies all constraints into joint_qd.
+        """Write the velocity that satisfies all constraints into `state_out.joint_qd`.
 
         Args:
             launch: Launcher of the model.
-            motion: Poses and velocities at the start of the step.
-            L: Factorized joint-space inertia.
-            implicit: 0 for dofs whose drive is a row.
-            bodies: World poses and velocities of the bodies at the start of the step.
+            smooth: Result of the smooth stage.
             joint_q: Coordinates at the start of the step.
-            v_free: Joint velocities without constraints.
             joint_act: Joint control inputs.
             contacts: Contacts at the start of the step.
             dt: Time step [s].
-            joint_qd: Receives the result.
+            state_out: Receives the result.
         """
+        L, v_free = smooth.L, smooth.v_free
         model, v, rows = self.model, launch.views, self.scalar
         settings = self.options.settings(dt)
         launch(gauss_seidel.to_energy_coordinates, model.joint_dof_count, [v.tree, L, v_free, self.z])
         if self.scalar_count:
             inputs = [v.drive, v.tree, model.joint_limit_lower, model.joint_limit_upper, model.joint_friction]
-            inputs += [implicit, joint_q, v_free, joint_act, settings, rows]
+            inputs += [smooth.implicit, joint_q, v_free, joint_act, settings, rows]
             launch(constraint_rows.select_scalar_rows, model.world_count, inputs)
             launch(constraint_rows.build_scalar_rows, self.scalar_count, [v.tree, L, settings, rows])
-        self._build_contacts(launch, motion, L, bodies, contacts, settings)
+        self._build_contacts(launch, smooth, contacts, settings)
         inputs = [v.tree, rows, contacts.view, self.contact, model.topology.max_depth, settings]
         inputs += [self.options.cone == "pyramidal", self.options.iterations, self.options.tolerance]
         launch(
@@ -152,7 +147,7 @@ class ConstraintStage:
             model.world_count,
             [*inputs, self.z, self.impulse_acted, self.iterations, self.residual],
         )
-        inputs = [v.tree, L, self.z, v_free, self.impulse_acted, joint_qd]
+        inputs = [v.tree, L, self.z, v_free, self.impulse_acted, state_out.joint_qd]
         launch(gauss_seidel.accept_velocity, launch.tree_count, inputs)
         self._remember(launch, contacts)
 
@@ -164,17 +159,24 @@ class ConstraintStage:
     def _build_contacts(
         self,
         launch: Launcher,
-        motion: Motion,
-        L: wp.array,
-        bodies: tuple[wp.array, wp.array],
+        smooth: SmoothStage,
         contacts: Contacts,
         settings: ConstraintSettings,
     ) -> None:
         if contacts.rigid_contact_max == 0:
             return
         model, v = self.model, launch.views
-        inputs = [v.tree, motion.kin, model.collision_plan.shape, model.shape_materials, *bodies]
-        inputs += [model.body_com, L, contacts.view, model.topology.max_depth, settings, self.contact]
+        inputs = [v.tree, smooth.motion.kin, model.collision_plan.shape, model.shape_materials]
+        inputs += [
+            smooth.body_q,
+            smooth.body_qd,
+            model.body_com,
+            smooth.L,
+            contacts.view,
+            model.topology.max_depth,
+            settings,
+            self.contact,
+        ]
         launch(constraint_rows.build_contact_rows, contacts.rigid_contact_max, inputs)
 
     def _remember(self, launch: Launcher, contacts: Contacts) -> None:

@@ -10,87 +10,14 @@ from newtonsim.collide import find_contacts
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import ModelError
-from newtonsim.kernels import crba, gauss_seidel, integrate, joint_forces
+from newtonsim.kernels import gauss_seidel, joint_forces
 from newtonsim.model import Model
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.constraints import ConstraintOptions, ConstraintStage
-from newtonsim.solvers.featherstone_gradient import StepAdjoint
+from newtonsim.solvers.featherstone_gradient import RecordedStep, StepAdjoint
+from newtonsim.solvers.smooth import SmoothStage, move_kinematic_bodies
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion, active_tape
-
-
-class SmoothStage:
-    """Everything of a step before the constraints: joint-space inertia, forces, unconstrained velocity.
-
-    Attributes:
-        motion: Poses, and velocities at the start of the step.
-        mid: Velocities in the middle of the step.
-        implicit: 0 for dofs whose drive may exceed its effort limit, shape (joint_dof_count,).
-        L: Factorized joint-space inertia with the implicit terms.
-        v_predicted: Joint velocities with the bias force taken at the start of the step.
-        v_free: Joint velocities without constraints.
-    """
-
-    def __init__(self, model: Model):
-        dofs, bodies, device = model.joint_dof_count, model.body_count, model.device
-        self.motion = Motion(model)
-        self.mid = Motion(model, poses=self.motion)
-        self.composite = crba.CompositeView()
-        self.composite.mass = wp.zeros(bodies, dtype=float, device=device)
-        self.composite.moment = wp.zeros(bodies, dtype=wp.vec3, device=device)
-        self.composite.inertia = wp.zeros(bodies, dtype=wp.mat33, device=device)
-        self.L = wp.zeros(model.topology.entry_count, dtype=float, device=device)
-        self.implicit = wp.zeros(dofs, dtype=int, device=device)
-        self.diagonal = wp.zeros(dofs, dtype=float, device=device)
-        self.residual = wp.zeros(dofs, dtype=float, device=device)
-        self.zero = wp.zeros(dofs, dtype=float, device=device)
-        self.v_predicted = wp.zeros(dofs, dtype=float, device=device)
-        self.v_mid = wp.zeros(dofs, dtype=float, device=device)
-        self.v_free = wp.zeros(dofs, dtype=float, device=device)
-
-    def run(self, launch: Launcher, state: State, control: Control, dt: float) -> None:
-        """Compute v_free and all that the constraint stage needs."""
-        self.factorize(launch, state, control, dt)
-        dofs = launch.model.joint_dof_count
-        launch.velocities(self.motion, state.joint_qd)
-        self._advance(launch, self.motion, state.joint_qd, state, control, dt, self.v_predicted)
-        # leapfrog: the velocities are those between the positions, so velocity-dependent forces belong
-        # to the mean of the old and the new one; without this, spinning bodies gain energy
-        launch(joint_forces.midpoint, dofs, [state.joint_qd, self.v_predicted, self.v_mid])
-        launch.velocities(self.mid, self.v_mid)
-        self._advance(launch, self.mid, self.v_mid, state, control, dt, self.v_free)
-
-    def factorize(self, launch: Launcher, state: State, control: Control, dt: float) -> None:
-        """Poses and the factorized joint-space inertia, armature and implicit terms included."""
-        v, dofs = launch.views, launch.model.joint_dof_count
-        launch.poses(self.motion, state.joint_q)
-        inputs = [v.tree, v.drive, state.joint_q, state.joint_qd, control.joint_act, dt, self.implicit]
-        launch(joint_forces.select_implicit_drives, dofs, inputs)
-        launch(crba.implicit_diagonal, dofs, [v.tree, v.drive, self.implicit, dt, self.diagonal])
-        inputs = [v.tree, v.joint, v.body, self.motion.kin, self.composite]
-        launch(crba.composite_inertia, launch.tree_count, inputs)
-        inputs = [v.tree, self.motion.kin, self.composite, self.diagonal, self.L]
-        launch(crba.joint_space_inertia, dofs, inputs)
-        launch(crba.factorize, launch.tree_count, [v.tree, self.L])
-
-    def _advance(
-        self,
-        launch: Launcher,
-        motion: Motion,
-        v_bias: wp.array,
-        state: State,
-        control: Control,
-        dt: float,
-        v_end: wp.array,
-    ) -> None:
-        """v_end = v - h H⁻¹ r, with r the force balance at zero acceleration and bias forces at v_bias."""
-        v = launch.views
-        launch.inverse_dynamics(motion, v_bias, self.zero, state.body_f)
-        inputs = [v.tree, v.drive, self.implicit, state.joint_q, state.joint_qd, self.zero]
-        inputs += [control.joint_act, control.joint_f, motion.tau, dt, self.residual]
-        launch(joint_forces.joint_force_residual, launch.model.joint_dof_count, inputs)
-        inputs = [v.tree, self.L, self.residual, -dt, state.joint_qd, v_end]
-        launch(crba.solve, launch.tree_count, inputs)
 
 
 class FeatherstoneSolver(SolverBase):
@@ -105,16 +32,19 @@ class FeatherstoneSolver(SolverBase):
 
     Gradients flow through a step by the adjoint of the implicit equation: the backward pass recomputes what
     it needs from the states, so a rollout stores nothing but its states. They are defined as long as no
-    constraint acts; `NotDifferentiableError` is raised, or NaN returned for the worlds concerned inside a
-    captured graph, where one does.
+    constraint acts (compliant contacts are no constraints). Where one does, `NotDifferentiableError` is
+    raised; inside a captured graph, which cannot raise, the gradients of the worlds concerned are NaN.
 
     Args:
         model: The model to simulate.
-        contact_mode: "hard".
+        contact_mode: "hard" for contacts as constraints, with friction cone and restitution; "compliant" for
+            smooth forces by the materials' ke, kd, kf and mu, which need a small time step (1/1000 s for a
+            stiffness of 1e5 N/m) and have gradients through contact.
         options: Further fields of `ConstraintOptions`, such as iterations, tolerance, cone, contact_erp.
 
     Attributes:
         world_nonfinite: Worlds whose velocities became NaN or infinite, bool, shape (world_count,).
+        contacts: Contacts of the last step that was not given any.
         constraints: The constraint stage with its iterations and residual per world.
 
     Not supported: particles with springs, triangles or tetrahedra; the distance limits of distance joints,
@@ -130,8 +60,8 @@ class FeatherstoneSolver(SolverBase):
 
     def __init__(self, model: Model, contact_mode: str = "hard", **options: object):
         super().__init__(model)
-        if contact_mode != "hard":
-            raise ValueError(f"contact_mode: expected 'hard', got {contact_mode!r}")
+        if contact_mode not in ("hard", "compliant"):
+            raise ValueError(f"contact_mode: expected 'hard' or 'compliant', got {contact_mode!r}")
         for name in ("spring", "tri", "edge", "tet", "muscle"):
             if getattr(model, f"{name}_count"):
                 raise ModelError(f"FeatherstoneSolver moves bodies and free particles; the model has {name}s")
@@ -139,10 +69,11 @@ class FeatherstoneSolver(SolverBase):
             names = ", ".join(model.joint_key[mimic[0]] for mimic in model.joint_mimic[:8])
             warnings.warn(f"FeatherstoneSolver does not couple mimic joints yet: {names}", stacklevel=2)
         self.options = ConstraintOptions(**options)
+        self.compliant = contact_mode == "compliant"
         self.smooth = SmoothStage(model)
         self.constraints = ConstraintStage(model, self.options)
-        self.body_q = wp.zeros(model.body_count, dtype=wp.transform, device=model.device)
-        self.body_qd = wp.zeros(model.body_count, dtype=wp.spatial_vector, device=model.device)
+        self.contacts = Contacts(model)
+        self.no_contacts = Contacts(model) if self.compliant else None
         self.end_motion = Motion(model)
         self.world_nonfinite = wp.zeros(model.world_count, dtype=bool, device=model.device)
         self.default_control = model.control(clone_variables=False)
@@ -169,7 +100,7 @@ class FeatherstoneSolver(SolverBase):
         control = self.default_control if control is None else control
         tape = active_tape()
         if tape is not None and (state_in.requires_grad or model.requires_grad):
-            self._record(tape, state_in, state_out, control, dt)
+            self._record(tape, state_in, state_out, control, contacts, dt)
         if model.particle_count:
             self.integrate_particles(model, state_in, state_out, dt)
         if model.joint_count == 0:
@@ -177,24 +108,15 @@ class FeatherstoneSolver(SolverBase):
 
         launch = Launcher(model, record_tape=False)
         smooth, v = self.smooth, launch.views
-        smooth.run(launch, state_in, control, dt)
-        launch.write_bodies(smooth.motion, self.body_q, self.body_qd)
-        self._move_kinematic(launch, state_in, 0.0, self.body_q, self.body_qd)
+        smooth.place(launch, state_in)
         if contacts is None:
-            contacts = self.constraints.own_contacts
-            find_contacts(model, self.body_q, self.body_qd, contacts, dt)
+            contacts = self.contacts
+            find_contacts(model, smooth.body_q, smooth.body_qd, contacts, dt)
+        smooth.sum_forces(launch, state_in, contacts if self.compliant else None)
+        smooth.run(launch, state_in, control, dt)
+        rigid_contacts = self.no_contacts if self.compliant else contacts
         self.constraints.solve(
-            launch,
-            smooth.motion,
-            smooth.L,
-            smooth.implicit,
-            (self.body_q, self.body_qd),
-            state_in.joint_q,
-            smooth.v_free,
-            control.joint_act,
-            contacts,
-            dt,
-            state_out.joint_qd,
+            launch, smooth, state_in.joint_q, control.joint_act, rigid_contacts, dt, state_out
         )
         launch(
             gauss_seidel.flag_nonfinite,
@@ -206,7 +128,7 @@ class FeatherstoneSolver(SolverBase):
         launch.poses(self.end_motion, state_out.joint_q)
         launch.velocities(self.end_motion, state_out.joint_qd)
         launch.write_bodies(self.end_motion, state_out.body_q, state_out.body_qd)
-        self._move_kinematic(launch, state_in, dt, state_out.body_q, state_out.body_qd)
+        move_kinematic_bodies(launch, state_in, dt, state_out.body_q, state_out.body_qd)
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
         """Forget warm starts and non-finite marks of the masked worlds, or of all; see `SolverBase.reset`."""
@@ -221,13 +143,15 @@ class FeatherstoneSolver(SolverBase):
                 device=self.model.device,
             )
 
-    def _move_kinematic(
-        self, launch: Launcher, state: State, dt: float, body_q: wp.array, body_qd: wp.array
+    def _record(
+        self,
+        tape: wp.Tape,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
     ) -> None:
-        inputs = [launch.views.tree.body_tree, state.body_q, state.body_qd, self.model.body_com, dt]
-        launch(integrate.move_kinematic_bodies, self.model.body_count, [*inputs, body_q, body_qd])
-
-    def _record(self, tape: wp.Tape, state_in: State, state_out: State, control: Control, dt: float) -> None:
         """Put the step's adjoint on the tape."""
         if state_in is state_out:
             raise ValueError("state_in and state_out must differ while a gradient is recorded")
@@ -236,4 +160,5 @@ class FeatherstoneSolver(SolverBase):
                 "a recorded step needs a model finalized with requires_grad=True and states that require "
                 "gradients"
             )
-        self.adjoint.record(tape, self.smooth, state_in, state_out, control, dt)
+        step = RecordedStep(state_in, state_out, control, contacts, dt)
+        self.adjoint.record(tape, self, step)

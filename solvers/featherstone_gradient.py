@@ -1,4 +1,4 @@
-"""Adjoint of a FeatherstoneSolver step without acting constraints.
+"""Adjoint of a FeatherstoneSolver step in which no constraint acts.
 
 The step solves r(q, v, v⁺, v̄; u, θ) = 0 for v⁺, where r is inverse dynamics at acceleration (v⁺ - v)/h plus
 joint forces at the end of the step, and ∂r/∂v⁺ = H/h. By the implicit function theorem an incoming gradient g
@@ -9,19 +9,34 @@ the stored states, so that nothing outlives a step but the states themselves.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import warp as wp
 
+from newtonsim.collide import find_contacts
+from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import NotDifferentiableError
-from newtonsim.kernels import adjoint, crba, joint_forces
+from newtonsim.kernels import adjoint, contact_penalty, crba, joint_forces
 from newtonsim.model import Model
+from newtonsim.solvers.smooth import SmoothStage, apply_penalty
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion
 
 if TYPE_CHECKING:
-    from newtonsim.solvers.featherstone import SmoothStage
+    from newtonsim.solvers.featherstone import FeatherstoneSolver
+
+
+@dataclass
+class RecordedStep:
+    """Arguments of one recorded step."""
+
+    state_in: State
+    state_out: State
+    control: Control
+    contacts: Contacts | None
+    dt: float
 
 
 class StepAdjoint:
@@ -44,44 +59,73 @@ class StepAdjoint:
         self.v_end = vector(True)
         self.v_bias = vector(True)
         self.multiplier = vector(False)
+        bodies = model.body_count
+        self.body_q = wp.zeros(bodies, dtype=wp.transform, device=device, requires_grad=True)
+        self.body_qd = wp.zeros(bodies, dtype=wp.spatial_vector, device=device, requires_grad=True)
+        self.body_f = wp.zeros(bodies, dtype=wp.spatial_vector, device=device, requires_grad=True)
         self.zero = vector(False)
         self.constrained = wp.zeros(model.world_count, dtype=int, device=device)
 
-    def record(
-        self,
-        tape: wp.Tape,
-        smooth: SmoothStage,
-        state_in: State,
-        state_out: State,
-        control: Control,
-        dt: float,
-    ) -> None:
+    def record(self, tape: wp.Tape, solver: FeatherstoneSolver, step: RecordedStep) -> None:
         """Append the backward pass of one step to a tape."""
-        arrays = [state.joint_q for state in (state_in, state_out)]
-        arrays += [state.joint_qd for state in (state_in, state_out)]
-        arrays += [state_in.body_f, state_out.body_q, state_out.body_qd, control.joint_act, control.joint_f]
+        arrays = [state.joint_q for state in (step.state_in, step.state_out)]
+        arrays += [state.joint_qd for state in (step.state_in, step.state_out)]
+        arrays += [step.state_in.body_f, step.state_out.body_q, step.state_out.body_qd]
+        arrays += [step.control.joint_act, step.control.joint_f]
         arrays += [a for a in vars(self.model).values() if isinstance(a, wp.array) and a.requires_grad]
+        arrays += [getattr(self.model.shape_materials, name, None) for name in ("ke", "kd", "kf", "mu")]
         tracked = [a for a in arrays if a is not None and a.size and a.grad is not None]
-        tape.record_func(lambda: self.run(smooth, state_in, state_out, control, dt), tracked)
+        tape.record_func(lambda: self.run(solver, step), tracked)
 
-    def run(
-        self, smooth: SmoothStage, state_in: State, state_out: State, control: Control, dt: float
-    ) -> None:
+    def run(self, solver: FeatherstoneSolver, step: RecordedStep) -> None:
         """Add the step's contribution to the gradients of its inputs."""
+        smooth, dt = solver.smooth, step.dt
+        state_in, state_out = step.state_in, step.state_out
         self._reverse_positions(state_in, state_out, dt)
         launch = Launcher(self.model, record_tape=False)
-        smooth.run(launch, state_in, control, dt)
+        smooth.place(launch, state_in)
+        contacts = self._compliant_contacts(solver, step)
+        smooth.sum_forces(launch, state_in, contacts)
+        smooth.run(launch, state_in, step.control, dt)
         self._check_constraints(launch, smooth, state_out)
+        wp.copy(self.body_f, smooth.body_f)
+        self.body_f.grad.zero_()
         wp.copy(self.v_end, state_out.joint_qd)
         wp.copy(self.v_bias, smooth.v_mid)
         self._multiply(launch, smooth, state_out.joint_qd.grad, dt)
-        self._reverse_residual(smooth, state_in, control, self.v_bias, dt)
+        self._reverse_residual(smooth, state_in, step.control, self.v_bias, dt)
         # bias forces were taken at the mean of v and the predicted velocity, which solves the same equation
         inputs = [self.v_bias.grad, state_in.joint_qd.grad, self.v_end.grad]
         launch(adjoint.split_midpoint, self.model.joint_dof_count, inputs)
         wp.copy(self.v_end, smooth.v_predicted)
         self._multiply(launch, smooth, self.v_end.grad, dt)
-        self._reverse_residual(smooth, state_in, control, state_in.joint_qd, dt)
+        self._reverse_residual(smooth, state_in, step.control, state_in.joint_qd, dt)
+        self._reverse_forces(smooth, state_in, contacts)
+
+    def _compliant_contacts(self, solver: FeatherstoneSolver, step: RecordedStep) -> Contacts | None:
+        """Contacts whose forces belong to the smooth part, found again if the step found them itself."""
+        if not solver.compliant or step.contacts is not None:
+            return step.contacts if solver.compliant else None
+        find_contacts(self.model, solver.smooth.body_q, solver.smooth.body_qd, solver.contacts, step.dt)
+        return solver.contacts
+
+    def _reverse_forces(self, smooth: SmoothStage, state_in: State, contacts: Contacts | None) -> None:
+        """From the wrenches back to the external ones, and through compliant contacts to the coordinates."""
+        bodies = self.model.body_count
+        wp.copy(self.body_q, smooth.body_q)
+        wp.copy(self.body_qd, smooth.body_qd)
+        self.motion.zero_grad()
+        self.body_q.grad.zero_()
+        self.body_qd.grad.zero_()
+        with wp.Tape() as tape:
+            launch = Launcher(self.model, record_tape=True)
+            launch(contact_penalty.add_wrenches, bodies, [state_in.body_f], [self.body_f])
+            if contacts is not None:
+                launch.poses(self.motion, state_in.joint_q)
+                launch.velocities(self.motion, state_in.joint_qd)
+                launch.write_bodies(self.motion, self.body_q, self.body_qd)
+                apply_penalty(launch, contacts, self.body_q, self.body_qd, self.body_f)
+        tape.backward()
 
     def _reverse_positions(self, state_in: State, state_out: State, dt: float) -> None:
         """From body poses back to joint coordinates, and through q⁺ = q ⊕ h v⁺."""
@@ -129,7 +173,7 @@ class StepAdjoint:
             launch.poses(self.motion, state_in.joint_q)
             launch.velocities(self.motion, v_bias)
             launch(joint_forces.difference_quotient, dofs, [self.v_end, state_in.joint_qd, dt], [self.qdd])
-            launch.inverse_dynamics(self.motion, v_bias, self.qdd, state_in.body_f)
+            launch.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
             inputs = [v.tree, v.drive, smooth.implicit, state_in.joint_q, self.v_end, self.qdd]
             inputs += [control.joint_act, control.joint_f, self.motion.tau, dt]
             launch(joint_forces.joint_force_residual, dofs, inputs, [self.residual])

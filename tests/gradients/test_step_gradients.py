@@ -1,5 +1,7 @@
 """The tape's gradient of a rollout against central differences."""
 
+import itertools
+
 import numpy as np
 import pytest
 import warp as wp
@@ -87,7 +89,7 @@ class Rollout:
         self.bodies = wp.zeros((model.body_count, 13), dtype=float, device=model.device, requires_grad=True)
 
     def run(self) -> wp.array:
-        for before, after in zip(self.states[:-1], self.states[1:]):
+        for before, after in itertools.pairwise(self.states):
             self.solver.step(self.model, before, after, self.control, None, self.dt)
         end = self.states[-1]
         wp.launch(

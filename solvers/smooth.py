@@ -1,0 +1,122 @@
+"""Smooth part of a step of FeatherstoneSolver: everything before the constraints."""
+
+from __future__ import annotations
+
+import warp as wp
+
+from newtonsim.contacts import Contacts
+from newtonsim.control import Control
+from newtonsim.kernels import contact_penalty, crba, integrate, joint_forces
+from newtonsim.model import Model
+from newtonsim.state import State
+from newtonsim.workspace import Launcher, Motion
+
+
+class SmoothStage:
+    """Everything of a step before the constraints: joint-space inertia, forces, unconstrained velocity.
+
+    Attributes:
+        motion: Poses, and velocities at the start of the step.
+        body_q: World poses at the start of the step, shape (body_count,).
+        body_qd: World velocities at the start of the step, shape (body_count,).
+        body_f: Wrenches that act on the bodies, shape (body_count,).
+        mid: Velocities in the middle of the step.
+        implicit: 0 for dofs whose drive may exceed its effort limit, shape (joint_dof_count,).
+        L: Factorized joint-space inertia with the implicit terms.
+        v_predicted: Joint velocities with the bias force taken at the start of the step.
+        v_free: Joint velocities without constraints.
+    """
+
+    def __init__(self, model: Model):
+        dofs, bodies, device = model.joint_dof_count, model.body_count, model.device
+        self.body_q = wp.zeros(bodies, dtype=wp.transform, device=device)
+        self.body_qd = wp.zeros(bodies, dtype=wp.spatial_vector, device=device)
+        self.body_f = wp.zeros(bodies, dtype=wp.spatial_vector, device=device)
+        self.motion = Motion(model)
+        self.mid = Motion(model, poses=self.motion)
+        self.composite = crba.CompositeView()
+        self.composite.mass = wp.zeros(bodies, dtype=float, device=device)
+        self.composite.moment = wp.zeros(bodies, dtype=wp.vec3, device=device)
+        self.composite.inertia = wp.zeros(bodies, dtype=wp.mat33, device=device)
+        self.L = wp.zeros(model.topology.entry_count, dtype=float, device=device)
+        self.implicit = wp.zeros(dofs, dtype=int, device=device)
+        self.diagonal = wp.zeros(dofs, dtype=float, device=device)
+        self.residual = wp.zeros(dofs, dtype=float, device=device)
+        self.zero = wp.zeros(dofs, dtype=float, device=device)
+        self.v_predicted = wp.zeros(dofs, dtype=float, device=device)
+        self.v_mid = wp.zeros(dofs, dtype=float, device=device)
+        self.v_free = wp.zeros(dofs, dtype=float, device=device)
+
+    def place(self, launch: Launcher, state: State) -> None:
+        """Poses and velocities at the start of the step, of kinematic bodies too."""
+        launch.poses(self.motion, state.joint_q)
+        launch.velocities(self.motion, state.joint_qd)
+        launch.write_bodies(self.motion, self.body_q, self.body_qd)
+        move_kinematic_bodies(launch, state, 0.0, self.body_q, self.body_qd)
+
+    def sum_forces(self, launch: Launcher, state: State, contacts: Contacts | None) -> None:
+        """body_f = external wrenches plus those of compliant contacts, if any; needs `place`."""
+        wp.copy(self.body_f, state.body_f)
+        if contacts is not None:
+            apply_penalty(launch, contacts, self.body_q, self.body_qd, self.body_f)
+
+    def run(self, launch: Launcher, state: State, control: Control, dt: float) -> None:
+        """Compute v_free and all that the constraint stage needs; needs `place` and `sum_forces`."""
+        self._factorize(launch, state, control, dt)
+        dofs = launch.model.joint_dof_count
+        self._advance(launch, self.motion, state.joint_qd, state, control, dt, self.v_predicted)
+        # leapfrog: the velocities are those between the positions, so velocity-dependent forces belong
+        # to the mean of the old and the new one; without this, spinning bodies gain energy
+        launch(joint_forces.midpoint, dofs, [state.joint_qd, self.v_predicted, self.v_mid])
+        launch.velocities(self.mid, self.v_mid)
+        self._advance(launch, self.mid, self.v_mid, state, control, dt, self.v_free)
+
+    def _factorize(self, launch: Launcher, state: State, control: Control, dt: float) -> None:
+        """Factorize the joint-space inertia, armature and implicit terms included."""
+        v, dofs = launch.views, launch.model.joint_dof_count
+        inputs = [v.tree, v.drive, state.joint_q, state.joint_qd, control.joint_act, dt, self.implicit]
+        launch(joint_forces.select_implicit_drives, dofs, inputs)
+        launch(crba.implicit_diagonal, dofs, [v.tree, v.drive, self.implicit, dt, self.diagonal])
+        inputs = [v.tree, v.joint, v.body, self.motion.kin, self.composite]
+        launch(crba.composite_inertia, launch.tree_count, inputs)
+        inputs = [v.tree, self.motion.kin, self.composite, self.diagonal, self.L]
+        launch(crba.joint_space_inertia, dofs, inputs)
+        launch(crba.factorize, launch.tree_count, [v.tree, self.L])
+
+    def _advance(
+        self,
+        launch: Launcher,
+        motion: Motion,
+        v_bias: wp.array,
+        state: State,
+        control: Control,
+        dt: float,
+        v_end: wp.array,
+    ) -> None:
+        """v_end = v - h H⁻¹ r, with r the force balance at zero acceleration and bias forces at v_bias."""
+        v = launch.views
+        launch.inverse_dynamics(motion, v_bias, self.zero, self.body_f)
+        inputs = [v.tree, v.drive, self.implicit, state.joint_q, state.joint_qd, self.zero]
+        inputs += [control.joint_act, control.joint_f, motion.tau, dt, self.residual]
+        launch(joint_forces.joint_force_residual, launch.model.joint_dof_count, inputs)
+        inputs = [v.tree, self.L, self.residual, -dt, state.joint_qd, v_end]
+        launch(crba.solve, launch.tree_count, inputs)
+
+
+def apply_penalty(
+    launch: Launcher, contacts: Contacts, body_q: wp.array, body_qd: wp.array, body_f: wp.array
+) -> None:
+    """Add the forces of compliant contacts to body_f."""
+    if contacts.rigid_contact_max == 0:
+        return
+    model = launch.model
+    inputs = [contacts.view, model.shape_body, model.shape_materials, model.body_com, body_q, body_qd]
+    launch(contact_penalty.apply_contact_penalty, contacts.rigid_contact_max, inputs, [body_f])
+
+
+def move_kinematic_bodies(
+    launch: Launcher, state: State, dt: float, body_q: wp.array, body_qd: wp.array
+) -> None:
+    """Move bodies without joints by the velocity that the user gave them."""
+    inputs = [launch.views.tree.body_tree, state.body_q, state.body_qd, launch.model.body_com, dt]
+    launch(integrate.move_kinematic_bodies, launch.model.body_count, [*inputs, body_q, body_qd])
