@@ -42,11 +42,11 @@ class Contacts:
         world_count: Contacts of each world, shape (world_count,).
         rigid_contact_shape0: Shape index, shape (rigid_contact_max,).
         rigid_contact_shape1: Other shape, shape (rigid_contact_max,).
-        rigid_contact_point0: Feature of shape 0 in contact [m] in the frame of its body: a sphere's centre, the
-            end of a capsule's axis, else a point on the geometry.
+        rigid_contact_point0: Feature of shape 0 in contact [m] in the frame of its body: a sphere's centre,
+            the end of a capsule's axis, else a point on the geometry.
         rigid_contact_point1: Feature of shape 1, likewise.
-        rigid_contact_offset0: From point 0 along the normal to the surface [m], radius and thickness together,
-            frame of body 0; point and offset add up to the touching point.
+        rigid_contact_offset0: From point 0 along the normal to the surface [m], radius and thickness
+            together, frame of body 0; point and offset add up to the touching point.
         rigid_contact_offset1: From point 1 to the surface, frame of body 1.
         rigid_contact_normal: World direction from shape 1 to shape 0.
         rigid_contact_thickness: Length of both offsets together [m].

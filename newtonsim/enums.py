@@ -29,7 +29,7 @@ class JointMode(IntEnum):
 
 
 class GeoType(IntEnum):
-    """Kind of collision geometry. Capsules, cylinders and cones lie along local y; a plane's normal is local y."""
+    """Kind of geometry. Capsules, cylinders and cones lie along local y; a plane's normal is local y."""
 
     SPHERE = 0
     BOX = 1

@@ -303,7 +303,7 @@ def _central_difference(
     array.assign(original)
     if len(quotients) == 1:
         return quotients[0]
-    # Richardson: two quotients cancel the quadratic term, so that longer steps, which drown rounding, can serve
+    # Richardson: two quotients cancel the quadratic term, so longer steps, which drown rounding, can serve
     estimates = [
         fine + (fine - coarse) / ((w_coarse / w_fine) ** 2 - 1.0)
         for coarse, fine, w_coarse, w_fine in zip(quotients, quotients[1:], widths, widths[1:])
