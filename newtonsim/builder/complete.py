@@ -15,21 +15,13 @@ class CompletionMethods:
         """Return this builder, or a copy that gives bodies with mass a joint and joints an articulation."""
         loose = self._loose_bodies()
         if not len(loose) and not self._has_implicit_articulations():
-            return self._closed()
+            return self
         twin = self._shallow_copy()
         twin.articulation_end = self._articulation_ends().tolist()
         first_joint = twin._first_joint_of_trees()
         for body in sorted(loose, key=lambda b: -first_joint.get(b, self.joint_count)):
             twin._insert_free_joint(first_joint.get(body, twin.joint_count), body)
         twin._declare_articulations()
-        return twin
-
-    def _closed(self):
-        """Return this builder, or a copy in which every articulation has a known end."""
-        if -1 not in self.articulation_end:
-            return self
-        twin = self._shallow_copy()
-        twin.articulation_end = self._articulation_ends().tolist()
         return twin
 
     def _loose_bodies(self) -> list[int]:

@@ -172,9 +172,7 @@ class WorldMethods:
         self.articulation_start.extend(
             (np.array(source.articulation_start, np.int64) + shift).reshape(-1).tolist()
         )
-        self.articulation_end.extend(
-            (np.array(source.articulation_end, np.int64) + shift).reshape(-1).tolist()
-        )
+        self.articulation_end.extend((source._articulation_ends() + shift).reshape(-1).tolist())
         self.articulation_key.extend(source.articulation_key * copies)
         self.joint_mimic.extend(
             (joint + offset, other + offset, factor, bias)

@@ -30,6 +30,11 @@ class Heightfield:
         self.size = (float(size[0]), float(size[1]))
         self._mesh: Mesh | None = None
 
+    @property
+    def mesh(self) -> wp.Mesh | None:
+        """The `wp.Mesh` of the last `finalize`, or None."""
+        return None if self._mesh is None else self._mesh.mesh
+
     def to_mesh(self) -> Mesh:
         """Return the surface as a triangle mesh with upward normals, two triangles a cell."""
         if self._mesh is None:

@@ -1,5 +1,8 @@
 """What shapes store: poses, sizes, flags, materials, sources."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -87,6 +90,19 @@ def test_mesh_is_put_on_the_device_once_for_all_its_shapes(device):
     assert ids[3] == 0
     assert model.shape_geo_src == [mesh, mesh, mesh, None]
     assert model.shape_sources[0] is mesh
+
+
+def test_models_keep_their_own_mesh_alive():
+    """A second finalize makes new device meshes; those of the first model must not be freed by it."""
+    builder = ModelBuilder()
+    shapes = (tetrahedron(), Heightfield(np.zeros((2, 2))))
+    builder.add_shape_mesh(-1, mesh=shapes[0])
+    builder.add_shape_heightfield(-1, heightfield=shapes[1])
+    first = builder.finalize(device="cpu")
+    meshes = [weakref.ref(shape.mesh) for shape in shapes]
+    builder.finalize(device="cpu")
+    gc.collect()
+    assert [mesh() is not None and mesh().id for mesh in meshes] == first.shape_geo.source.numpy().tolist()
 
 
 def test_heightfield_surface_has_the_heights_and_faces_up():
