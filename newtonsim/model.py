@@ -13,6 +13,7 @@ from newtonsim.arrays import (
     RIGID_CONTACT_NAMES,
     SOFT_CONTACT_ARRAYS,
     STATE_ARRAYS,
+    ArraySpec,
 )
 from newtonsim.control import Control
 from newtonsim.errors import ModelError
@@ -258,6 +259,30 @@ class Model:
                 array = wp.clone(initial, requires_grad=grad)
             setattr(state, spec.name, array)
         return state
+
+    def check_state(self, state: State) -> None:
+        """Check that a state has the array lengths of this model; kernels do not look.
+
+        Raises:
+            ModelError: One differs; the message says which and how.
+        """
+        self._check_lengths(STATE_ARRAYS, state)
+
+    def check_control(self, control: Control) -> None:
+        """Check that control inputs have the array lengths of this model.
+
+        Raises:
+            ModelError: One differs; the message says which and how.
+        """
+        self._check_lengths(CONTROL_ARRAYS, control)
+
+    def _check_lengths(self, specs: tuple[ArraySpec, ...], holder: State | Control) -> None:
+        for spec in specs:
+            array = getattr(holder, spec.name)
+            expected = (getattr(self, COUNTS[spec.per]),)
+            given = (0,) if array is None else tuple(array.shape)
+            if given != expected:
+                raise ModelError(f"{spec.name}: expected {expected}, got {given}")
 
     def control(self, requires_grad: bool | None = None, clone_variables: bool = True) -> Control:
         """Return control inputs with the initial values of the model.

@@ -121,10 +121,12 @@ class XPBDSolver(SolverBase):
             dt: Time step [s].
 
         Raises:
-            ModelError: The model has something that this solver does not support.
+            ModelError: The model has something that this solver does not support, or a state does not fit it.
             NotDifferentiableError: The states ask for gradients.
         """
         buffers = self._prepare(model)
+        model.check_state(state_in)
+        model.check_state(state_out)
         if state_in.requires_grad or state_out.requires_grad:
             raise NotDifferentiableError("XPBDSolver has no gradients: use states with requires_grad=False")
         if not model.particle_count:

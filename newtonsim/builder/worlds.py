@@ -12,6 +12,7 @@ import warp as wp
 
 from newtonsim.arrays import SPECS, ArraySpec
 from newtonsim.builder.lists import element_shape, to_list
+from newtonsim.builder.validate import check_structure
 from newtonsim.enums import JointType
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
@@ -108,6 +109,7 @@ class WorldMethods:
         """Append one copy per transform (n, 7)."""
         if builder is self:
             builder = self._shallow_copy()
+        check_structure(builder)  # a wrong index would point into the neighbouring copy
         source = builder._completed()
         copies = len(xforms)
         counts = {per: (source._count(per), self._count(per)) for per in _KINDS}

@@ -98,6 +98,19 @@ def test_assign_copies_and_checks_lengths():
         a.assign(b)
 
 
+def test_model_checks_what_it_is_given():
+    model = full_builder().finalize(device="cpu")
+    state, control = model.state(), model.control()
+    model.check_state(state)
+    model.check_control(control)
+    state.body_qd = None
+    with pytest.raises(ModelError, match=rf"body_qd: expected \({model.body_count},\), got \(0,\)"):
+        model.check_state(state)
+    control.joint_f = wp.zeros(1, dtype=float, device="cpu")
+    with pytest.raises(ModelError, match="joint_f: expected"):
+        model.check_control(control)
+
+
 def test_clone_has_arrays_of_its_own():
     state = full_builder().finalize(device="cpu").state()
     twin = state.clone()

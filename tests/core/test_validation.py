@@ -113,6 +113,16 @@ def test_finalize_names_what_is_wrong(case):
         builder.finalize(device="cpu")
 
 
+@pytest.mark.parametrize("copies", [1, 2])
+def test_wrong_index_cannot_reach_into_another_copy(copies):
+    env = sound()
+    env.joint_parent[1] = 3  # no body here, but one of the next copy
+    main = ModelBuilder()
+    with pytest.raises(ModelError, match="joint 'elbow': parent 3"):
+        main.replicate(env, copies)
+    assert main.body_count == main.joint_count == main.num_envs == 0
+
+
 def test_infinite_limits_are_legal():
     builder = sound()
     builder.joint_limit_lower[0], builder.joint_limit_upper[0] = -math.inf, math.inf
