@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import warp as wp
 
-from newtonsim.arrays import MODEL_ARRAYS, SPECS
+from newtonsim.arrays import COUNTS, MODEL_ARRAYS, SPECS
 from newtonsim.builder.bodies import inverse_inertia
 from newtonsim.builder.lists import to_array
 from newtonsim.builder.pairs import PairFinder
@@ -148,7 +148,7 @@ class _Allocation:
         model, source = self.model, self.source
         model.num_envs = source.num_envs
         model.world_count = max(1, source.num_envs)
-        for per, attribute in _COUNTS.items():
+        for per, attribute in COUNTS.items():
             setattr(model, attribute, source._count(per))
         up = np.asarray(source.up_vector, np.float64)
         model.up_vector = up / np.linalg.norm(up)
@@ -258,23 +258,6 @@ class _Allocation:
     def _muscles(self) -> None:
         starts = np.append(self.arrays["muscle_start"], self.model.muscle_point_count)
         self.model.muscle_start = self._put(starts.astype(np.int32), wp.int32)
-
-
-_COUNTS = {
-    "particle": "particle_count",
-    "spring": "spring_count",
-    "tri": "tri_count",
-    "edge": "edge_count",
-    "tet": "tet_count",
-    "body": "body_count",
-    "joint": "joint_count",
-    "axis": "joint_axis_count",
-    "coord": "joint_coord_count",
-    "dof": "joint_dof_count",
-    "shape": "shape_count",
-    "muscle": "muscle_count",
-    "muscle_point": "muscle_point_count",
-}
 
 
 def _world_starts(world: np.ndarray, worlds: int) -> np.ndarray:
