@@ -41,6 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (NewtonsimError, OSError) as error:
         print(f"newtonsim: error: {_one_line(error)}", file=sys.stderr)
         return 2
+    except MemoryError as error:
+        print(f"newtonsim: error: not enough memory: {_one_line(error)}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("newtonsim: interrupted", file=sys.stderr)
         return 130

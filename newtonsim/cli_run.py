@@ -29,8 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
     device = _device(arguments.device)
     robot = load_robot(arguments.file or _default_file(), arguments.base, hold=True)
-    for remark in robot.remarks:
-        print(f"note: {remark}", file=sys.stderr)
+    for warning in robot.warnings:
+        print(f"note: {warning}", file=sys.stderr)
     model = build_scene(robot, arguments.envs, device)
     figures = _plan(robot, model, arguments)
     simulator, home = _prepare(model, figures, arguments)
@@ -88,7 +88,7 @@ def _plan(robot: Robot, model: Model, arguments: argparse.Namespace) -> Figures:
         bodies=model.body_count // worlds,
         joints=model.joint_count // worlds,
         dofs=model.joint_dof_count // worlds,
-        shapes=(model.shape_count - 1) // worlds,
+        shapes=robot.builder.shape_count,
         mass=float(sum(robot.builder.body_mass)),
         time_step=dt,
         substeps=arguments.substeps,

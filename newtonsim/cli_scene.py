@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.enums import JointMode, JointType, ShapeFlags
+from newtonsim.enums import GeoType, JointMode, JointType, ShapeFlags
 from newtonsim.errors import ImportFileError
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
 
@@ -50,8 +50,18 @@ class Robot:
 
     @property
     def remarks(self) -> list[str]:
-        """What the importer ignored, approximated or does not model."""
+        """What the importer ignored, approximated or does not model, one line an element."""
         return [str(entry) for entry in self.report.entries]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What of it changes the motion, one line for all elements of a kind."""
+        counts: dict[str, int] = {}
+        for entry in self.report.entries:
+            if entry.kind != "ignored":
+                text = f"<{entry.element.split()[0]}> {entry.kind}: {entry.message}"
+                counts[text] = counts.get(text, 0) + 1
+        return [text + (f" ({count} times)" if count > 1 else "") for text, count in counts.items()]
 
 
 def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) -> Robot:
@@ -91,13 +101,17 @@ def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) 
 
 
 def build_scene(robot: Robot, envs: int, device: str | None) -> Model:
-    """Return a model of `envs` copies of a robot over one ground plane."""
+    """Return a model of `envs` copies of a robot over one ground plane.
+
+    There is no ground if the file has planes of its own, or if the robot hangs on a fixed base below z = 0.
+    """
     from newtonsim.builder import ModelBuilder
 
     scene = ModelBuilder(up_vector=UP, gravity=robot.builder.gravity)
     # All at the same place: worlds do not meet, and the place would only cost precision.
     scene.replicate(robot.builder, envs, spacing=(0.0, 0.0, 0.0))
-    scene.set_ground_plane()
+    if GeoType.PLANE not in robot.builder.shape_geo_type and not _is_in_the_ground(robot):
+        scene.set_ground_plane()
     return scene.finalize(device)
 
 
@@ -122,7 +136,7 @@ def vary_start(model: Model, state: State, seed: int) -> None:
     state.joint_q.assign(q.reshape(-1))
     eval_fk(model, state.joint_q, state.joint_qd, None, state)
     lift = rng.uniform(*CLEARANCE, worlds) - lowest_points(model, state)
-    _lift_bases(model, q, np.where(np.isfinite(lift), lift, 0.0))
+    q += np.where(np.isfinite(lift), lift, 0.0)[:, None] * _lift_direction(model)
     state.joint_q.assign(q.reshape(-1))
     eval_fk(model, state.joint_q, state.joint_qd, None, state)
 
@@ -238,18 +252,32 @@ def _turn_free_bases(model: Model, q: np.ndarray, rng: np.random.Generator) -> N
             q[:, columns] = quat_multiply(in_joint, q[:, columns])
 
 
-def _lift_bases(model: Model, q: np.ndarray, height: np.ndarray) -> None:
-    """Raise the robots by `height` (worlds,) [m] where the root joint allows it: free, or sliding upwards."""
+def _lift_direction(model: Model) -> np.ndarray:
+    """Return how the coordinates of a world (n,) change per metre of lift, where a root joint allows it.
+
+    Free bases rise, and so do planar robots that slide along the vertical; others have zeros only.
+    """
+    direction = np.zeros(model.joint_coord_count // model.world_count)
     axes = model.joint_axis.numpy().astype(np.float64)
     for joint in _joints_of_first_world(model):
-        if not joint.is_root:
-            continue
         up = quat_rotate(quat_conjugate(joint.rotation), np.asarray(UP))
-        if joint.kind == JointType.FREE:
-            q[:, joint.coordinate : joint.coordinate + 3] += height[:, None] * up
-        for k in range(joint.linear):
-            if axes[joint.axis_start + k] @ up > 0.999:
-                q[:, joint.coordinate + k] += height
+        if joint.is_root and joint.kind == JointType.FREE:
+            direction[joint.coordinate : joint.coordinate + 3] = up
+        elif joint.is_root:
+            for k in range(joint.linear):
+                if axes[joint.axis_start + k] @ up > 0.999:
+                    direction[joint.coordinate + k] = 1.0
+    return direction
+
+
+def _is_in_the_ground(robot: Robot) -> bool:
+    """Tell whether a robot reaches below z = 0 in its home pose and cannot be lifted."""
+    from newtonsim.kinematics import eval_fk
+
+    alone = robot.builder.finalize("cpu")
+    state = alone.state()
+    eval_fk(alone, state.joint_q, state.joint_qd, None, state)
+    return not _lift_direction(alone).any() and lowest_points(alone, state)[0] < -1e-3
 
 
 def _quaternion(axis: np.ndarray, angle: np.ndarray) -> np.ndarray:
