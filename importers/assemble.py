@@ -12,12 +12,14 @@ import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.enums import JointType
-from newtonsim.errors import ModelError
+from newtonsim.errors import ImportFileError, ModelError
 from newtonsim.importers.massprops import MassProps, ball_of
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.report import ImportReport
 from newtonsim.importers.xml import Node
 
+_BODY_NUMBERS = ("body_q", "body_com", "body_mass", "body_inertia")
+_SHAPE_NUMBERS = ("shape_transform", "shape_geo_scale")
 _LETTERS = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 _LINEAR, _ANGULAR = "pl", "ra"
 
@@ -49,8 +51,24 @@ def scratch_builder(builder: ModelBuilder) -> ModelBuilder:
     return scratch
 
 
+def _check_finite(scratch: ModelBuilder, report: ImportReport) -> None:
+    """Raise when a number is too large for the single precision of device arrays."""
+    limit = float(np.finfo(np.float32).max)
+    for names, keys in ((_BODY_NUMBERS, scratch.body_key), (_SHAPE_NUMBERS, scratch.shape_key)):
+        for name in names:
+            values = getattr(scratch, name)
+            if not values:
+                continue
+            rows = np.array([np.ravel(value) for value in values], dtype=np.float64)
+            wrong = ~(np.abs(rows) < limit).all(axis=1)
+            if wrong.any():
+                key = keys[int(np.argmax(wrong))]
+                raise ImportFileError(f"{name} of {key!r} is too large for single precision", report.path)
+
+
 def merge(builder: ModelBuilder, scratch: ModelBuilder, report: ImportReport, collapse: bool) -> None:
     """Add the finished scratch builder to the caller's and turn the report's indices into the caller's."""
+    _check_finite(scratch, report)
     if collapse:
         remap = scratch.collapse_fixed_joints(verbose=False)
         bodies = {**remap["body_remap"], **remap["body_merged_parent"]}

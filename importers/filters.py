@@ -7,7 +7,7 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError
 
-MAX_FILTER_PAIRS = 4_000_000
+MAX_FILTER_PAIRS = 2_000_000
 
 
 @dataclass(slots=True)

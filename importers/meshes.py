@@ -40,16 +40,16 @@ def scale_mesh(vertices: np.ndarray, faces: np.ndarray, scale: np.ndarray) -> tu
     return vertices * scale, (faces[:, ::-1] if np.prod(scale) < 0.0 else faces)
 
 
-def check_mesh(vertices: np.ndarray, faces: np.ndarray, node: Node) -> None:
+def check_mesh(vertices: np.ndarray, faces: np.ndarray, node: Node, name: str = "the mesh") -> None:
     """Raise when a mesh is empty, too large, not finite or refers to vertices that are not there."""
     if len(vertices) < 3 or len(faces) == 0:
-        raise node.error("the mesh has no triangles")
+        raise node.error(f"{name} has no triangles")
     if len(faces) > MAX_FACES:
-        raise node.error(f"the mesh has {len(faces)} triangles, more than the limit of {MAX_FACES}")
+        raise node.error(f"{name} has {len(faces)} triangles, more than the limit of {MAX_FACES}")
     if not np.isfinite(vertices).all():
-        raise node.error("the mesh has vertices that are not finite")
+        raise node.error(f"{name} has vertices that are not finite")
     if faces.min() < 0 or faces.max() >= len(vertices):
-        raise node.error("the mesh has triangles that refer to missing vertices")
+        raise node.error(f"{name} has triangles that refer to missing vertices")
 
 
 def weld(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -89,15 +89,18 @@ def _read_mesh(path: Path, node: Node) -> tuple[np.ndarray, np.ndarray]:
     try:
         mesh = trimesh.load_mesh(str(path), process=False, skip_materials=True)
         vertices = np.asarray(mesh.vertices, dtype=np.float64)
+        if path.suffix.lower() == ".dae" and mesh.units:
+            # As ROS tools read COLLADA: its unit counts, its up axis does not.
+            vertices = vertices * trimesh.units.unit_conversion(mesh.units, "meters")
         faces = np.asarray(mesh.faces, dtype=np.int64)
     except Exception as error:  # the loaders raise whatever their parsers raise
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise node.error(f"mesh file {path} cannot be read: {reason}") from error
     if vertices.ndim != 2 or faces.ndim != 2:
         raise node.error(f"mesh file {path} has no triangles")
-    check_mesh(vertices, faces, node)
+    check_mesh(vertices, faces, node, f"mesh file {path}")
     vertices, faces = weld(vertices, faces)
-    check_mesh(vertices, faces, node)
+    check_mesh(vertices, faces, node, f"mesh file {path}")
     return vertices, faces
 
 
@@ -115,7 +118,7 @@ def _read_msh(path: Path, node: Node) -> tuple[np.ndarray, np.ndarray]:
     if face_count == 0:
         return convex_hull(vertices, node)
     faces = np.frombuffer(data, "<i4", 3 * face_count, size - 12 * face_count).reshape(-1, 3)
-    check_mesh(vertices, faces, node)
+    check_mesh(vertices, faces, node, f"mesh file {path}")
     return weld(vertices, faces.astype(np.int64))
 
 

@@ -4,22 +4,28 @@ MuJoCo computes the force of an actuator on a joint as
 
     tau = gear * (gain * ctrl + b0 + b1 * gear * q + b2 * gear * qd)
 
-A drive of newtonsim applies act (force mode), ke (act - q) - kd qd (position) or ke (act - qd) (velocity). So
+A drive of newtonsim applies act (force mode), ke (act - q) - kd qd (position) or ke (act - qd) (velocity).
+With the sums over the actuators of one joint K = -sum(b1 gear^2) and D = -sum(b2 gear^2) the same torque
+results from
 
-- b1 = 0 and b2 = 0: force mode, act = gear * gain * ctrl;
-- b1 < 0: position mode, ke = -b1 gear^2, kd = -b2 gear^2, act = (gain * ctrl + b0) / (-b1 gear) - ref;
-- b1 = 0 and b2 < 0: velocity mode, ke = -b2 gear^2, act = (gain * ctrl + b0) / (-b2 gear).
+- K > 0: position mode, ke = K, kd = D, act = sum(gear (gain ctrl + b0)) / K - ref;
+- K = 0, D > 0: velocity mode, ke = D, act = sum(gear (gain ctrl + b0)) / D;
+- K = D = 0: force mode, act = sum(gear (gain ctrl + b0)).
 
 `ImportReport.actuators` holds for each actuator of the file, in the file's order, a dict with
 
-    name, joint, axis   names and the entry of `Control.joint_act` that it writes, None when it is not
-    modelled scale, offset       act = scale * ctrl + offset ctrl_range          (low, high) of ctrl, or None
+    name, joint     their names in the file
+    axis            entry of `Control.joint_act` that it writes, None when it is not modelled
+    scale, offset   what it adds to that entry: scale * ctrl + offset
+    ctrl_range      (low, high) that MuJoCo clamps ctrl to, or None
 """
 
-from collections.abc import Sequence
+import math
+from dataclasses import dataclass
 
 import numpy as np
 
+from newtonsim.enums import JointMode
 from newtonsim.importers.mjcf.document import ACTUATOR_TAGS, Document
 from newtonsim.importers.mjcf.records import Actuator, Joint, Scene
 from newtonsim.importers.report import ImportReport
@@ -105,10 +111,7 @@ def _law(node: Node, report: ImportReport) -> tuple[float, tuple[float, float, f
 
 
 def _range(node: Node, flag: str, name: str, document: Document) -> tuple[float, float] | None:
-    limited = node.bool(flag, "auto", {"auto": "auto"})
-    if limited == "auto":
-        limited = document.compiler.autolimits and name in node.attrib
-    if not limited:
+    if not document.is_limited(node, flag, name):
         return None
     node.required(name)
     low, high = node.floats(name, 2)
@@ -117,70 +120,52 @@ def _range(node: Node, flag: str, name: str, document: Document) -> tuple[float,
     return float(low), float(high)
 
 
-class Drives:
-    """What all actuators of one joint add up to.
+@dataclass(slots=True)
+class Drive:
+    """What the actuators of one joint add up to.
 
     Attributes:
-        mode: "force", "position" or "velocity".
+        mode: What the control input of the axis means.
         ke: Stiffness of the drive [N m/rad or N/m], or its velocity gain.
         kd: Damping of the drive.
         act: Control input that belongs to ctrl = 0, as MuJoCo starts.
         effort_limit: Largest effort [N m or N].
+        maps: (scale, offset) of each actuator; the control input is the sum of scale * ctrl + offset.
     """
 
-    def __init__(self) -> None:
-        self.mode, self.ke, self.kd, self.act, self.effort_limit = "force", 0.0, 0.0, 0.0, np.inf
-        self._count = 0
-
-    def add(self, actuator: Actuator, joint: Joint, report: ImportReport) -> tuple[float, float] | None:
-        """Add one actuator; return (scale, offset) of act = scale * ctrl + offset, None if it does not fit."""
-        gear, gain, (b0, b1, b2) = actuator.gear, actuator.gain, actuator.bias
-        mode = "position" if b1 < 0.0 else "velocity" if b2 < 0.0 else "force"
-        if gear == 0.0 or (gain == 0.0 and mode == "force"):
-            report.ignored(actuator.node, "an actuator without gear or gain")
-            return None
-        if self._count and mode == "velocity" and self.mode == "position" and b0 == 0.0:
-            # A servo written as position and velocity actuator: without velocity command it is damping.
-            self.kd += -b2 * gear**2
-            report.approximated(
-                actuator.node, "the velocity actuator became the damping of the position drive"
-            )
-            return None
-        if self._count and not (mode == "force" and self.mode == "force"):
-            report.unsupported(actuator.node, "a second actuator on one joint")
-            return None
-        self._count += 1
-        self.mode = mode
-        if mode == "force":
-            scale, offset = gear * gain, gear * b0
-        elif mode == "position":
-            self.ke, self.kd = -b1 * gear**2, -b2 * gear**2
-            scale, offset = gain / (-b1 * gear), b0 / (-b1 * gear) - joint.ref
-        else:
-            self.ke = -b2 * gear**2
-            scale, offset = gain / (-b2 * gear), b0 / (-b2 * gear)
-        start = (
-            0.0
-            if actuator.ctrl_range is None
-            else min(max(0.0, actuator.ctrl_range[0]), actuator.ctrl_range[1])
-        )
-        self.act = scale * start + offset
-        self._limit(actuator, scale, offset)
-        return scale, offset
-
-    def _limit(self, actuator: Actuator, scale: float, offset: float) -> None:
-        """Largest effort; of a motor with a control range it is that of the range's wider side."""
-        limits = []
-        if actuator.force_range is not None:
-            limits.append(abs(actuator.gear) * _widest(actuator.force_range))
-        if self.mode == "force" and actuator.ctrl_range is not None:
-            limits.append(_widest([scale * value + offset for value in actuator.ctrl_range]))
-        if limits:
-            added = min(limits)
-            self.effort_limit = added if self._count == 1 else self.effort_limit + added
-        elif self._count > 1:
-            self.effort_limit = np.inf
+    mode: JointMode
+    ke: float
+    kd: float
+    act: float
+    effort_limit: float
+    maps: list[tuple[float, float]]
 
 
-def _widest(values: Sequence[float]) -> float:
-    return max(abs(value) for value in values)
+def combine(actuators: list[Actuator], joint: Joint) -> Drive:
+    """Add up the actuators of one joint; exact as long as no force range clamps one of several."""
+    ke = sum(-actuator.bias[1] * actuator.gear**2 for actuator in actuators)
+    kd = sum(-actuator.bias[2] * actuator.gear**2 for actuator in actuators)
+    unit = ke or kd or 1.0
+    maps = [(one.gear * one.gain / unit, one.gear * one.bias[0] / unit) for one in actuators]
+    if ke > 0.0:
+        mode = JointMode.TARGET_POSITION
+        maps[0] = (maps[0][0], maps[0][1] - joint.ref)
+    elif kd > 0.0:
+        mode, ke, kd = JointMode.TARGET_VELOCITY, kd, 0.0
+    else:
+        mode = JointMode.FORCE
+    act = 0.0
+    for actuator, (scale, offset) in zip(actuators, maps):
+        low, high = actuator.ctrl_range or (0.0, 0.0)
+        act += scale * min(max(0.0, low), high) + offset
+    return Drive(mode, ke, kd, act, sum(map(_effort, actuators)), maps)
+
+
+def _effort(actuator: Actuator) -> float:
+    """Largest effort of one actuator; that of a motor with a control range is at the range's wider end."""
+    limit = math.inf
+    if actuator.force_range is not None:
+        limit = max(map(abs, actuator.force_range))
+    if actuator.ctrl_range is not None and not any(actuator.bias[1:]):
+        limit = min(limit, max(abs(actuator.gain * ctrl + actuator.bias[0]) for ctrl in actuator.ctrl_range))
+    return abs(actuator.gear) * limit if actuator.gear != 0.0 else 0.0

@@ -13,23 +13,18 @@ from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.assemble import ContactSettings, add_base, usable_mass
 from newtonsim.importers.filters import TouchRules
 from newtonsim.importers.massprops import MassProps, ball_of
-from newtonsim.importers.mjcf.actuators import Drives
+from newtonsim.importers.mjcf.actuators import Drive, combine
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.inertia import compile_masses
 from newtonsim.importers.mjcf.keyframes import add_keyframes
 from newtonsim.importers.mjcf.layout import Segment, segments
-from newtonsim.importers.mjcf.records import Body, Geom, Joint, Scene
+from newtonsim.importers.mjcf.records import Actuator, Body, Geom, Joint, Scene
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.report import ImportReport
 
 LINK_MASS_RATIO = 1.0e-6
 """Mass and inertia of a body between chained joints, as a share of the body that the chain carries."""
 
-_MODES = {
-    "force": JointMode.FORCE,
-    "position": JointMode.TARGET_POSITION,
-    "velocity": JointMode.TARGET_VELOCITY,
-}
 _Y_TO_Z = Pose(np.zeros(3), np.array([np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]))
 
 
@@ -128,7 +123,6 @@ class SceneBuilder:
             self.report,
         )
         self.state.places.append(Place(-1, options.xform, 0, -1))
-        self.report.bodies["world"] = -1
         for number, body in enumerate(scene.bodies[1:], start=1):
             self._add_body(number, body, masses[number])
         for number, body in enumerate(scene.bodies):
@@ -141,7 +135,7 @@ class SceneBuilder:
     # -- bodies and joints -----------------------------------------------------------------------------------
 
     def _free_roots(self) -> set[int]:
-        """Bodies that `floating` and `base_joint` are about: with a free joint, or else those without joints."""
+        """Bodies that `floating` and `base_joint` are about: with a free joint, else those without joints."""
         roots = [number for number, body in enumerate(self.scene.bodies) if body.parent == 0]
         free = {n for n in roots if any(joint.kind == "free" for joint in self.scene.bodies[n].joints)}
         return free or {n for n in roots if not self.scene.bodies[n].joints}
@@ -293,7 +287,7 @@ class SceneBuilder:
         drive = self.drives.get(id(joint))
         ke, kd, mode, action, effort = 0.0, 0.0, JointMode.FORCE, None, joint.effort_limit
         if drive is not None:
-            ke, kd, mode, action = drive.ke, drive.kd, _MODES[drive.mode], drive.act
+            ke, kd, mode, action = drive.ke, drive.kd, drive.mode, drive.act
             effort = min(effort, drive.effort_limit)
         elif not self.scene.has_actuators and (options.stiffness > 0.0 or options.damping > 0.0):
             ke, kd, mode = options.stiffness, options.damping, JointMode.TARGET_POSITION
@@ -317,16 +311,18 @@ class SceneBuilder:
 
     # -- actuators -------------------------------------------------------------------------------------------
 
-    def _collect_drives(self) -> dict[int, Drives]:
-        """Drives by `id` of the joint record; also notes how control inputs map to joint_act."""
-        joints = {joint.name: joint for body in self.scene.bodies for joint in body.joints if joint.name}
-        drives: dict[int, Drives] = {}
-        self.control_maps: dict[int, tuple[Joint, tuple[float, float]]] = {}
+    def _collect_drives(self) -> dict[int, Drive]:
+        """Drives by `id` of the joint record."""
+        groups: dict[str, list[Actuator]] = {}
         for actuator in self.scene.actuators:
-            joint = joints[actuator.joint]
-            drive = drives.setdefault(id(joint), Drives())
-            mapping = drive.add(actuator, joint, self.report)
-            if mapping is not None:
+            groups.setdefault(actuator.joint, []).append(actuator)
+        joints = {joint.name: joint for body in self.scene.bodies for joint in body.joints}
+        drives: dict[int, Drive] = {}
+        self.control_maps: dict[int, tuple[Joint, tuple[float, float]]] = {}
+        for name, actuators in groups.items():
+            joint = joints[name]
+            drive = drives[id(joint)] = combine(actuators, joint)
+            for actuator, mapping in zip(actuators, drive.maps):
                 self.control_maps[id(actuator.node)] = (joint, mapping)
         return drives
 

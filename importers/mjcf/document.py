@@ -143,6 +143,13 @@ class Document:
         """All top-level elements with this name; MJCF merges repeated sections."""
         return self.root.findall(tag)
 
+    def is_limited(self, node: Node, flag: str, range_name: str) -> bool:
+        """Whether a range is in force; "auto": one other than "0 0" is given and autolimits is on."""
+        value = node.bool(flag, "auto", {"auto": "auto"})
+        if value == "auto":
+            return self.compiler.autolimits and bool(node.floats(range_name, 2, (0.0, 0.0)).any())
+        return bool(value)
+
     def pose_of(self, node: Node) -> Pose:
         """Pose from `pos` and whichever orientation attribute the element has."""
         return Pose(node.floats("pos", 3, (0.0, 0.0, 0.0)), self.orientation_of(node))
@@ -163,10 +170,17 @@ class Document:
         if name == "euler":
             return quat_from_euler([self.compiler.angle(value) for value in values], self.compiler.eulerseq)
         if name == "zaxis":
-            return quat_between(np.array([0.0, 0.0, 1.0]), _unit(node, name, values))
+            return quat_of_z(_unit(node, name, values))
         x = _unit(node, name, values[:3])
         y = _unit(node, name, values[3:] - x * (x @ values[3:]))
         return quat_from_matrix(np.column_stack([x, y, np.cross(x, y)]))
+
+
+def quat_of_z(direction: np.ndarray) -> np.ndarray:
+    """Shortest rotation that takes z to a unit vector; about x where it points down, as MuJoCo has it."""
+    if direction[2] < -1.0 + 1.0e-12:
+        return np.array([1.0, 0.0, 0.0, 0.0])
+    return quat_between(np.array([0.0, 0.0, 1.0]), direction)
 
 
 def _unit(node: Node, name: str, values: np.ndarray) -> np.ndarray:

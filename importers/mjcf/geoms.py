@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers import massprops
 from newtonsim.importers.massprops import MassProps
 from newtonsim.importers.meshes import convex_hull
 from newtonsim.importers.mjcf.assets import Assets
-from newtonsim.importers.mjcf.document import Document
+from newtonsim.importers.mjcf.document import Document, quat_of_z
 from newtonsim.importers.mjcf.records import Geom, Material, MeshAsset
 from newtonsim.importers.pose import Pose, quat_from_matrix
 from newtonsim.importers.report import ImportReport
@@ -113,7 +112,7 @@ def _size_and_pose(kind: str, node: Node, document: Document) -> tuple[np.ndarra
             raise node.error("the two points of fromto are the same")
         half = 0.5 * length
         size = np.array([size[0], half, 0.0]) if count == 2 else np.array([size[0], size[0], half])
-        pose = Pose(0.5 * (ends[:3] + ends[3:]), quat_between(np.array([0.0, 0.0, 1.0]), along / length))
+        pose = Pose(0.5 * (ends[:3] + ends[3:]), quat_of_z(along / length))
     else:
         pose = document.pose_of(node)
     if (size[:count] <= 0.0).any():

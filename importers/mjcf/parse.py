@@ -272,7 +272,7 @@ def _parse_joint(
 
 
 def _read_range(node: Node, joint: Joint, document: Document, report: ImportReport) -> None:
-    if is_limited(node, "limited", "range", document) and joint.kind != "free":
+    if document.is_limited(node, "limited", "range") and joint.kind != "free":
         lower, upper = node.floats("range", 2, (0.0, 0.0))
         if lower > upper or "range" not in node.attrib:
             raise node.error(f"the joint is limited, but its range is {node.text_of('range', 'missing')!r}")
@@ -281,16 +281,8 @@ def _read_range(node: Node, joint: Joint, document: Document, report: ImportRepo
         else:
             convert = document.compiler.angle if joint.kind == "hinge" else float
             joint.lower, joint.upper = convert(lower) - joint.ref, convert(upper) - joint.ref
-    if is_limited(node, "actuatorfrclimited", "actuatorfrcrange", document):
+    if document.is_limited(node, "actuatorfrclimited", "actuatorfrcrange"):
         joint.effort_limit = _largest(node.floats("actuatorfrcrange", 2, (0.0, 0.0)))
-
-
-def is_limited(node: Node, flag: str, range_name: str, document: Document) -> bool:
-    """Whether a range is in force: "auto" means that it is given, when the compiler allows that."""
-    value = node.bool(flag, "auto", {"auto": "auto"})
-    if value == "auto":
-        return document.compiler.autolimits and range_name in node.attrib
-    return bool(value)
 
 
 def _largest(values: np.ndarray) -> float:

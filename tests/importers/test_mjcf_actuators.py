@@ -1,0 +1,128 @@
+"""Actuators of MJCF: the same torque as in MuJoCo for the same control, position and velocity."""
+
+import math
+import warnings
+
+import mujoco
+import numpy as np
+import pytest
+
+import newtonsim
+from newtonsim.enums import JointMode
+from newtonsim.importers import parse_mjcf
+
+TEXT = """<mujoco><compiler angle="radian"/>{defaults}<worldbody>
+  <body name="a"><joint name="j" axis="0 1 0" ref=".3" range="-1 2"/><geom size=".1"/>
+    <body name="b" pos="0 0 .3"><joint name="s" type="slide" axis="0 1 0"/><geom size=".1"/></body></body>
+  </worldbody><actuator>{actuators}</actuator></mujoco>"""
+
+
+def torque(builder, act: np.ndarray, axis: int, q: float, qd: float) -> float:
+    """Effort of one drive as `newtonsim.enums.JointMode` defines it, with its limit."""
+    ke, kd = builder.joint_target_ke[axis], builder.joint_target_kd[axis]
+    value = {
+        JointMode.FORCE: act[axis],
+        JointMode.TARGET_POSITION: ke * (act[axis] - q) - kd * qd,
+        JointMode.TARGET_VELOCITY: ke * (act[axis] - qd),
+    }[JointMode(builder.joint_axis_mode[axis])]
+    limit = builder.joint_effort_limit[axis]
+    return min(max(value, -limit), limit)
+
+
+CASES = {
+    "motor": '<motor joint="j" gear="3"/>',
+    "motor with range": '<motor joint="j" gear="-3" ctrlrange="-.4 .4"/>',
+    "motor with force range": '<motor joint="j" gear="3" forcerange="-.5 .5"/>',
+    "two motors": '<motor joint="j" gear="3" ctrlrange="-1 1"/><motor joint="j" gear="2" ctrlrange="-1 1"/>',
+    "position": '<position joint="j" kp="20" kv="3"/>',
+    "position with gear": '<position joint="j" kp="20" kv="3" gear="2"/>',
+    "position on slide": '<position joint="s" kp="20" kv="3"/>',
+    "position with range": '<position joint="j" kp="20" ctrlrange=".5 .6" forcerange="-3 3"/>',
+    "position inherits range": '<position joint="j" kp="20" inheritrange="1"/>',
+    "velocity": '<velocity joint="j" kv="4"/>',
+    "velocity with gear": '<velocity joint="j" kv="4" gear="2.5"/>',
+    "position and velocity": '<position joint="j" kp="20"/><velocity joint="j" kv="4" gear="2"/>',
+    "velocity, motor and position": '<velocity joint="j" kv="4"/><motor joint="j" gear="3"/>'
+    '<position joint="j" kp="20" kv="1" gear="-1"/>',
+    "zero range is no range": '<motor joint="j" ctrlrange="0 0"/>',
+    "general motor": '<general joint="j" gainprm="5"/>',
+    "general servo": '<general joint="j" gainprm="5" biastype="affine" biasprm=".2 -7 -.5"/>',
+    "general velocity": '<general joint="s" gainprm="5" biastype="affine" biasprm=".2 0 -2"/>',
+    "several": '<motor joint="s" gear="4"/><position joint="j" kp="9"/>',
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_torques_are_those_of_mujoco(twin, case):
+    pair = twin(TEXT.format(defaults="", actuators=CASES[case]))
+    rng = np.random.default_rng(1)
+    axes = {name: pair.builder.joint_axis_start[pair.report.joints[name]] for name in ("j", "s")}
+    for _ in range(10):
+        ctrl, qpos, qvel = rng.uniform(-1, 1, pair.mj.nu), rng.uniform(-1, 1, 2), rng.uniform(-1, 1, 2)
+        pair.data.ctrl[:], pair.data.qpos[:], pair.data.qvel[:] = ctrl, qpos, qvel
+        mujoco.mj_forward(pair.mj, pair.data)
+        act = np.array(pair.builder.joint_act) * 0.0
+        for value, actuator in zip(ctrl, pair.report.actuators):
+            if actuator["axis"] is not None:
+                low, high = actuator["ctrl_range"] or (-math.inf, math.inf)
+                act[actuator["axis"]] += actuator["scale"] * min(max(value, low), high) + actuator["offset"]
+        for name, dof, ref in (("j", 0, 0.3), ("s", 1, 0.0)):
+            ours = torque(pair.builder, act, axes[name], qpos[dof] - ref, qvel[dof])
+            assert ours == pytest.approx(pair.data.qfrc_actuator[dof], abs=1e-9)
+
+
+@pytest.mark.parametrize("case", ["position", "position with range", "general servo", "velocity"])
+def test_initial_targets_are_those_of_zero_control(twin, case):
+    pair = twin(TEXT.format(defaults="", actuators=CASES[case]))
+    mujoco.mj_forward(pair.mj, pair.data)
+    axis = pair.builder.joint_axis_start[pair.report.joints["j"]]
+    ours = torque(pair.builder, np.array(pair.builder.joint_act), axis, 0.0, 0.0)
+    assert ours == pytest.approx(pair.data.qfrc_actuator[0], abs=1e-9)
+
+
+def test_defaults_of_actuators(twin):
+    defaults = """<default><motor ctrlrange="-.4 .4"/><position kp="7"/>
+      <default class="strong"><motor gear="50"/></default></default>"""
+    actuators = '<motor name="m" class="strong" joint="s"/><position name="p" joint="j"/>'
+    pair = twin(TEXT.format(defaults=defaults, actuators=actuators))
+    axes = {actuator["name"]: actuator["axis"] for actuator in pair.report.actuators}
+    assert pair.builder.joint_effort_limit[axes["m"]] == pytest.approx(20.0)
+    assert pair.builder.joint_target_ke[axes["p"]] == pytest.approx(pair.mj.actuator_gainprm[1, 0])
+
+
+def test_joint_force_range_limits_the_drive(twin):
+    text = TEXT.replace('type="slide"', 'type="slide" actuatorfrcrange="-2 2"')
+    pair = twin(text.format(defaults="", actuators='<motor joint="s" ctrlrange="-5 5"/>'))
+    assert pair.builder.joint_effort_limit[pair.report.actuators[0]["axis"]] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("actuator", "words"),
+    [
+        ('<muscle joint="j"/>', "muscle"),
+        ('<cylinder joint="j"/>', "cylinder"),
+        ('<damper joint="j" ctrlrange="0 1"/>', "damper"),
+        ('<intvelocity joint="j" actrange="-1 1"/>', "intvelocity"),
+        ('<general joint="j" dyntype="filter" dynprm=".1"/>', "activation dynamics"),
+        ('<motor tendon="t"/>', "tendon"),
+        ('<motor site="x"/>', "site"),
+        ('<general joint="j" biastype="affine" biasprm="0 5 0"/>', "push away"),
+    ],
+)
+def test_what_has_no_drive_is_named_in_one_warning(z_up, actuator, words):
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match=words) as caught:
+        parse_mjcf(TEXT.format(defaults="", actuators=actuator + actuator), z_up)
+    assert len(caught) == 1
+    with pytest.raises(newtonsim.ImportFileError, match=words):
+        parse_mjcf(TEXT.format(defaults="", actuators=actuator), z_up, strict=True)
+
+
+def test_unknown_joint_of_an_actuator_is_an_error(z_up):
+    with pytest.raises(newtonsim.ImportFileError, match="'nope' is not defined"):
+        parse_mjcf(TEXT.format(defaults="", actuators='<motor joint="nope"/>'), z_up)
+
+
+def test_plain_motors_do_not_warn(z_up):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        parse_mjcf(TEXT.format(defaults="", actuators=CASES["motor"]), z_up, strict=True)

@@ -1,0 +1,98 @@
+"""Gymnasium's robots: what MuJoCo compiles is what we import."""
+
+from pathlib import Path
+
+import gymnasium
+import mujoco
+import numpy as np
+import pytest
+
+import newtonsim
+from newtonsim.enums import JointMode, JointType
+from newtonsim.importers import parse_mjcf
+
+ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
+FILES = sorted(path.name for path in ASSETS.glob("*.xml"))
+WITHOUT_INERTIAL = (
+    "ant.xml",
+    "humanoid.xml",
+    "walker2d.xml",
+    "hopper.xml",
+    "half_cheetah.xml",
+    "swimmer.xml",
+)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_masses_poses_and_geoms_are_those_of_mujoco(twin, name):
+    pair = twin(ASSETS / name)
+    pair.check_masses()
+    pair.check_start()
+    pair.check_geoms()
+
+
+@pytest.mark.parametrize(
+    "name", ["ant.xml", "humanoid.xml", "walker2d.xml", "half_cheetah.xml", "pusher.xml"]
+)
+def test_poses_at_random_coordinates_are_those_of_mujoco(twin, name):
+    pair = twin(ASSETS / name)
+    for seed in range(5):
+        pair.check_poses(seed)
+
+
+@pytest.mark.parametrize("name", WITHOUT_INERTIAL)
+def test_default_arguments_give_the_same_masses_where_the_file_defines_none(twin, name):
+    twin(ASSETS / name, ignore_inertial_definitions=True).check_masses()
+
+
+@pytest.mark.parametrize(
+    "name", ["ant.xml", "humanoid.xml", "walker2d.xml", "hopper.xml", "half_cheetah.xml"]
+)
+def test_joint_settings_are_those_of_mujoco(twin, name):
+    pair = twin(ASSETS / name)
+    mj, builder, report = pair.mj, pair.builder, pair.report
+    axis_of = {}
+    for index in range(builder.joint_count):
+        for place in range(sum(builder.joint_axis_dim[index])):
+            axis_of[builder.joint_qd_start[index] + place] = builder.joint_axis_start[index] + place
+    for joint in range(mj.njnt):
+        dof, theirs = report.joint_dofs[mj.joint(joint).name], mj.jnt_dofadr[joint]
+        assert builder.joint_damping[dof] == pytest.approx(mj.dof_damping[theirs])
+        assert builder.joint_armature[dof] == pytest.approx(mj.dof_armature[theirs])
+        assert builder.joint_friction[dof] == pytest.approx(mj.dof_frictionloss[theirs])
+        if mj.jnt_type[joint] in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
+            axis, ref = axis_of[dof], mj.qpos0[mj.jnt_qposadr[joint]]
+            assert builder.joint_stiffness[axis] == pytest.approx(mj.jnt_stiffness[joint])
+            spring = mj.qpos_spring[mj.jnt_qposadr[joint]]
+            assert builder.joint_spring_ref[axis] == pytest.approx(spring - ref)
+            if mj.jnt_limited[joint]:
+                limits = (builder.joint_limit_lower[axis] + ref, builder.joint_limit_upper[axis] + ref)
+                assert limits == pytest.approx(tuple(mj.jnt_range[joint]))
+            else:
+                assert builder.joint_limit_upper[axis] == 1.0e6
+
+
+def test_ant_is_what_it_looks_like(z_up):
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match=r"ant\.xml.*<geom> \(14 times\)"):
+        report = parse_mjcf(ASSETS / "ant.xml", z_up, floating=None)
+    assert z_up.body_count == 13
+    assert z_up.articulation_key == ["torso"]
+    assert z_up.articulation_count == 1
+    assert JointType(z_up.joint_type[report.joints["root"]]) == JointType.FREE
+    # motors: pure torques of at most gear * ctrlrange, no hidden gains
+    axis = report.actuators[0]["axis"]
+    assert JointMode(z_up.joint_axis_mode[axis]) == JointMode.FORCE
+    assert z_up.joint_target_ke[axis] == z_up.joint_target_kd[axis] == 0.0
+    assert z_up.joint_effort_limit[axis] == pytest.approx(150.0)
+    assert report.actuators[0]["scale"] == 150.0
+    assert [actuator["joint"] for actuator in report.actuators[:2]] == ["hip_4", "ankle_4"]
+    # the file names a time step
+    assert z_up.solver_hint["timestep"] == 0.01
+
+
+def test_default_floating_false_fixes_the_ant_and_says_so(z_up):
+    with pytest.warns(newtonsim.UnsupportedElementWarning):
+        report = parse_mjcf(ASSETS / "ant.xml", z_up)
+    assert JointType(z_up.joint_type[0]) == JointType.FIXED
+    assert any("free joint is replaced" in entry.message for entry in report.of_kind("approximated"))
+    np.testing.assert_allclose(list(z_up.body_q[0])[:3], (0.0, 0.0, 0.75), atol=1e-7)
