@@ -6,6 +6,7 @@ its meaning from step to step, so its number identifies the contact feature for 
 
 import warp as wp
 
+from newtonsim.kernels.body_points import point_velocity
 from newtonsim.kernels.structs import ModelShapeGeometry
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -51,22 +52,6 @@ def shape_pose(shape: ShapeView, s: int, body_q: wp.array(dtype=wp.transform)) -
     if shape.body[s] >= 0:
         pose = body_q[shape.body[s]] * pose
     return pose
-
-
-@wp.func
-def point_velocity(
-    b: int,
-    p: wp.vec3,
-    body_q: wp.array(dtype=wp.transform),
-    body_com: wp.array(dtype=wp.vec3),
-    body_qd: wp.array(dtype=wp.spatial_vector),
-) -> wp.vec3:
-    """World velocity of the point of body b at world position p; zero for the world."""
-    v = wp.vec3(0.0, 0.0, 0.0)
-    if b >= 0:
-        com = wp.transform_point(body_q[b], body_com[b])
-        v = wp.spatial_bottom(body_qd[b]) + wp.cross(wp.spatial_top(body_qd[b]), p - com)
-    return v
 
 
 @wp.func

@@ -9,6 +9,7 @@ prefix of both chains, and the second chain's share is added to the first.
 
 import warp as wp
 
+from newtonsim.kernels.body_points import point_in_world, point_velocity
 from newtonsim.kernels.collide_plane import ShapeView
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.joint_forces import MODE_POSITION
@@ -65,7 +66,7 @@ class ContactRowView:
 
     leaf: wp.array(dtype=wp.vec2i)  # (C) last dof of each side, or -1
     friction: wp.array(dtype=float)  # (C)
-    target: wp.array(dtype=float)  # (C) wanted normal velocity [m/s]
+    target: wp.array(dtype=wp.vec3)  # (C) wanted velocity along normal, tangent 1, tangent 2 [m/s]
     delassus: wp.array(dtype=wp.vec2)  # (C) normal, largest tangential
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] along normal, tangent 1, tangent 2
     memory: wp.array(dtype=wp.vec3)  # (C) last impulse of each contact feature
@@ -257,17 +258,67 @@ def tangent_of(n: wp.vec3) -> wp.vec3:
 
 
 @wp.func
-def side_velocity(
-    b: int, x: wp.vec3, kin: KinematicsView, tree: TreeView, body_qd: wp.array(dtype=wp.spatial_vector)
-) -> wp.vec3:
-    """World velocity of the point x (relative to the tree's origin) of body b."""
-    v = wp.vec3(0.0, 0.0, 0.0)
+def place_side(
+    tree: TreeView,
+    kin: KinematicsView,
+    c: int,
+    b: int,
+    p: wp.vec3,
+    side: int,
+    depth: int,
+    n: wp.vec3,
+    body_q: wp.array(dtype=wp.transform),
+    B: wp.array3d(dtype=float),
+) -> int:
+    """Fill the Jacobian of one side, which touches at p (frame of body b); its last dof, or -1."""
+    leaf = int(-1)
     if b >= 0:
-        if tree.body_tree[b] >= 0:
-            v = wp.spatial_bottom(kin.body_V[b]) + wp.cross(wp.spatial_top(kin.body_V[b]), x)
-        else:
-            v = wp.spatial_bottom(body_qd[b]) + wp.cross(wp.spatial_top(body_qd[b]), x)
-    return v
+        t = tree.body_tree[b]
+        if t >= 0:
+            leaf = tree.body_leaf[b]
+            if leaf >= 0:
+                x = wp.transform_point(body_q[b], p) - kin.origin[t]
+                sign = 1.0 - 2.0 * float(side)
+                t1 = tangent_of(n)
+                t2 = wp.cross(n, t1)
+                offset = side * depth
+                fill_chain(tree, kin, c, 0, leaf, offset, sign * wp.spatial_vector(wp.cross(x, n), n), B)
+                fill_chain(tree, kin, c, 1, leaf, offset, sign * wp.spatial_vector(wp.cross(x, t1), t1), B)
+                fill_chain(tree, kin, c, 2, leaf, offset, sign * wp.spatial_vector(wp.cross(x, t2), t2), B)
+    return leaf
+
+
+@wp.func
+def whiten_contact(
+    tree: TreeView, L: wp.array(dtype=float), c: int, leaf: wp.vec2i, depth: int, B: wp.array3d(dtype=float)
+):
+    """Bring the Jacobians of both sides into energy coordinates."""
+    shared = shared_prefix(tree, leaf[0], leaf[1])
+    if leaf[1] >= 0:
+        whiten_chain(tree, L, c, leaf[1], depth, shared, B)
+        merge_prefix(c, shared, depth, B)
+    if leaf[0] >= 0:
+        whiten_chain(tree, L, c, leaf[0], 0, 0, B)
+
+
+@wp.func
+def contact_delassus(
+    tree: TreeView, c: int, leaf: wp.vec2i, depth: int, B: wp.array3d(dtype=float)
+) -> wp.vec2:
+    """Normal diagonal of BᵀB, and the largest eigenvalue of its tangential block."""
+    normal = float(0.0)
+    a11 = float(0.0)
+    a22 = float(0.0)
+    a12 = float(0.0)
+    for side in range(2):
+        if leaf[side] >= 0:
+            for k in range(side * depth, side * depth + tree.dof_depth[leaf[side]] + 1):
+                normal += B[c, 0, k] * B[c, 0, k]
+                a11 += B[c, 1, k] * B[c, 1, k]
+                a22 += B[c, 2, k] * B[c, 2, k]
+                a12 += B[c, 1, k] * B[c, 2, k]
+    half = 0.5 * (a11 - a22)
+    return wp.vec2(normal, 0.5 * (a11 + a22) + wp.sqrt(half * half + a12 * a12))
 
 
 @wp.kernel
@@ -294,61 +345,31 @@ def build_contact_rows(
     s1 = contacts.shape1[c]
     b0 = shape.body[s0]
     b1 = shape.body[s1]
+    p0 = contacts.point0[c] + contacts.offset0[c]
+    p1 = contacts.point1[c] + contacts.offset1[c]
     n = contacts.normal[c]
-    t1 = tangent_of(n)
-    t2 = wp.cross(n, t1)
-    leaf = wp.vec2i(-1, -1)
-    relative = wp.vec3(0.0, 0.0, 0.0)
-    for side in range(2):
-        b = b0
-        p = contacts.point0[c] + contacts.offset0[c]
-        sign = 1.0
-        if side == 1:
-            b = b1
-            p = contacts.point1[c] + contacts.offset1[c]
-            sign = -1.0
-        if b >= 0:
-            p = wp.transform_point(body_q[b], p)
-            origin = wp.transform_point(body_q[b], body_com[b])
-            if tree.body_tree[b] >= 0:
-                origin = kin.origin[tree.body_tree[b]]
-                leaf[side] = tree.body_leaf[b]
-            x = p - origin
-            relative += sign * side_velocity(b, x, kin, tree, body_qd)
-            if leaf[side] >= 0:
-                offset = side * depth
-                fill_chain(
-                    tree, kin, c, 0, leaf[side], offset, sign * wp.spatial_vector(wp.cross(x, n), n), rows.B
-                )
-                fill_chain(
-                    tree, kin, c, 1, leaf[side], offset, sign * wp.spatial_vector(wp.cross(x, t1), t1), rows.B
-                )
-                fill_chain(
-                    tree, kin, c, 2, leaf[side], offset, sign * wp.spatial_vector(wp.cross(x, t2), t2), rows.B
-                )
-    shared = shared_prefix(tree, leaf[0], leaf[1])
-    if leaf[1] >= 0:
-        whiten_chain(tree, L, c, leaf[1], depth, shared, rows.B)
-        merge_prefix(c, shared, depth, rows.B)
-    if leaf[0] >= 0:
-        whiten_chain(tree, L, c, leaf[0], 0, 0, rows.B)
-    a00 = float(0.0)
-    a11 = float(0.0)
-    a22 = float(0.0)
-    a12 = float(0.0)
-    for side in range(2):
-        if leaf[side] >= 0:
-            for k in range(side * depth, side * depth + tree.dof_depth[leaf[side]] + 1):
-                a00 += rows.B[c, 0, k] * rows.B[c, 0, k]
-                a11 += rows.B[c, 1, k] * rows.B[c, 1, k]
-                a22 += rows.B[c, 2, k] * rows.B[c, 2, k]
-                a12 += rows.B[c, 1, k] * rows.B[c, 2, k]
-    half = 0.5 * (a11 - a22)
-    rows.delassus[c] = wp.vec2(a00, 0.5 * (a11 + a22) + wp.sqrt(half * half + a12 * a12))
+    leaf = wp.vec2i(
+        place_side(tree, kin, c, b0, p0, 0, depth, n, body_q, rows.B),
+        place_side(tree, kin, c, b1, p1, 1, depth, n, body_q, rows.B),
+    )
+    whiten_contact(tree, L, c, leaf, depth, rows.B)
+    rows.delassus[c] = contact_delassus(tree, c, leaf, depth, rows.B)
     rows.leaf[c] = leaf
     rows.friction[c] = 0.5 * (material.mu[s0] + material.mu[s1])
     restitution = 0.5 * (material.restitution[s0] + material.restitution[s1])
-    rows.target[c] = contact_target(contacts.distance[c], wp.dot(n, relative), restitution, s)
+
+    v0 = point_velocity(b0, point_in_world(b0, p0, body_q), body_q, body_com, body_qd)
+    v1 = point_velocity(b1, point_in_world(b1, p1, body_q), body_q, body_com, body_qd)
+    speed = contact_target(contacts.distance[c], wp.dot(n, v0 - v1), restitution, s)
+    # the rows do not see sides that no dof moves: their velocity goes into the targets
+    prescribed = wp.vec3(0.0, 0.0, 0.0)
+    if leaf[0] < 0:
+        prescribed += v0
+    if leaf[1] < 0:
+        prescribed -= v1
+    t1 = tangent_of(n)
+    along = wp.vec3(wp.dot(n, prescribed), wp.dot(t1, prescribed), wp.dot(wp.cross(n, t1), prescribed))
+    rows.target[c] = wp.vec3(speed, 0.0, 0.0) - along
     rows.impulse[c] = s.warm_start * rows.memory[contacts.point_id[c]]
 
 

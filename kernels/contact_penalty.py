@@ -9,6 +9,7 @@ follows the body poses.
 
 import warp as wp
 
+from newtonsim.kernels.body_points import point_in_world, point_velocity
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.structs import ModelShapeMaterials
 
@@ -31,31 +32,6 @@ def contact_force(
         slip = wp.sqrt(wp.dot(vt, vt) + SLIP_SPEED * SLIP_SPEED)
         force = fn * n - wp.min(kf, mu * fn / slip) * vt
     return force
-
-
-@wp.func
-def point_in_world(b: int, p: wp.vec3, body_q: wp.array(dtype=wp.transform)) -> wp.vec3:
-    """World position of a point of body b."""
-    x = p
-    if b >= 0:
-        x = wp.transform_point(body_q[b], p)
-    return x
-
-
-@wp.func
-def velocity_at(
-    b: int,
-    x: wp.vec3,
-    body_q: wp.array(dtype=wp.transform),
-    body_qd: wp.array(dtype=wp.spatial_vector),
-    body_com: wp.array(dtype=wp.vec3),
-) -> wp.vec3:
-    """World velocity of body b at the world point x."""
-    v = wp.vec3(0.0, 0.0, 0.0)
-    if b >= 0:
-        com = wp.transform_point(body_q[b], body_com[b])
-        v = wp.spatial_bottom(body_qd[b]) + wp.cross(wp.spatial_top(body_qd[b]), x - com)
-    return v
 
 
 @wp.func
@@ -95,7 +71,7 @@ def apply_contact_penalty(
     # the offsets stay along the normal when a round feature turns
     x0 = point_in_world(b0, contacts.point0[c], body_q) - wp.length(contacts.offset0[c]) * n
     x1 = point_in_world(b1, contacts.point1[c], body_q) + wp.length(contacts.offset1[c]) * n
-    v = velocity_at(b0, x0, body_q, body_qd, body_com) - velocity_at(b1, x1, body_q, body_qd, body_com)
+    v = point_velocity(b0, x0, body_q, body_com, body_qd) - point_velocity(b1, x1, body_q, body_com, body_qd)
     ke = 0.5 * (material.ke[s0] + material.ke[s1])
     kd = 0.5 * (material.kd[s0] + material.kd[s1])
     kf = 0.5 * (material.kf[s0] + material.kf[s1])

@@ -124,7 +124,8 @@ def relax_contact(
     delassus = rows.delassus[c]
     if delassus[0] <= 0.0:
         return 0.0
-    error = rows.target[c] - contact_velocity(tree, rows, c, 0, depth, z) - cfm * old[0]
+    target = rows.target[c]
+    error = target[0] - contact_velocity(tree, rows, c, 0, depth, z) - cfm * old[0]
     normal = wp.max(0.0, old[0] + error / (delassus[0] + cfm))
     push_contact(tree, rows, c, 0, depth, normal - old[0], z)
     change = wp.abs(normal - old[0]) * delassus[0]
@@ -132,7 +133,8 @@ def relax_contact(
     t = wp.vec2(old[1], old[2])
     if delassus[1] > 0.0 and (bound > 0.0 or wp.length_sq(t) > 0.0):
         slip = wp.vec2(
-            contact_velocity(tree, rows, c, 1, depth, z), contact_velocity(tree, rows, c, 2, depth, z)
+            contact_velocity(tree, rows, c, 1, depth, z) - target[1],
+            contact_velocity(tree, rows, c, 2, depth, z) - target[2],
         )
         t = limit_friction(t - slip / delassus[1], bound, pyramidal)
         push_contact(tree, rows, c, 1, depth, t[0] - old[1], z)

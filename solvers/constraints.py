@@ -248,7 +248,7 @@ def _contact_rows(model: Model) -> ContactRowView:
     rows = ContactRowView()
     rows.leaf = wp.zeros(count, dtype=wp.vec2i, device=device)
     rows.friction = wp.zeros(count, dtype=float, device=device)
-    rows.target = wp.zeros(count, dtype=float, device=device)
+    rows.target = wp.zeros(count, dtype=wp.vec3, device=device)
     rows.delassus = wp.zeros(count, dtype=wp.vec2, device=device)
     rows.impulse = wp.zeros(count, dtype=wp.vec3, device=device)
     rows.memory = wp.zeros(count, dtype=wp.vec3, device=device)
