@@ -86,3 +86,22 @@ def test_sliding_sphere_starts_to_roll(device: str):
     run.run_for(2.0 * slip_ends)
     assert run.body_qd[0, 3] == pytest.approx(5.0 / 7.0 * speed, rel=1.0e-2)
     assert run.body_qd[0, 1] * radius == pytest.approx(run.body_qd[0, 3], rel=1.0e-2)
+
+
+def test_moving_floor_carries_a_box(device: str):
+    """A kinematic floor that starts to move drags the box by µ times the normal impulse, then carries it."""
+    mu, velocity = 0.4, np.array([1.0, 0.0, 0.2])
+    world = z_up()
+    floor = world.add_body(mass=0.0)
+    world.add_shape_plane(plane=(0.0, 0.0, 1.0, 0.0), body=floor, width=0.0, length=0.0, mu=mu)
+    box = world.add_body(origin=wp.transform((0.0, 0.0, HALF), wp.quat_identity()))
+    world.add_shape_box(box, hx=HALF, hy=HALF, hz=HALF, mu=mu)
+    run = Run(world.finalize(device), 1.0 / 240.0)
+    body_qd = run.body_qd
+    body_qd[floor, 3:] = velocity
+    run.state.body_qd.assign(body_qd)
+    run.run_for(0.1)
+    assert run.body_qd[box, 3] == pytest.approx(mu * (0.1 * GRAVITY + velocity[2]), rel=0.05)
+    run.run_for(1.9)
+    np.testing.assert_allclose(run.body_qd[box, 3:], velocity, rtol=0.0, atol=1.0e-3)
+    assert run.body_q[box, 2] - run.body_q[floor, 2] == pytest.approx(HALF, abs=1.0e-3)
