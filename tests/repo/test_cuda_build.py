@@ -1,0 +1,21 @@
+"""The kernels compile for a GPU, also on machines without one."""
+
+import importlib
+import pkgutil
+
+import pytest
+import warp as wp
+
+import newtonsim.kernels
+
+MODULES = [info.name for info in pkgutil.iter_modules(newtonsim.kernels.__path__)]
+FUNCTIONS_ONLY = {"spatial", "views", "structs", "body_points"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(MODULES) - FUNCTIONS_ONLY))
+def test_module_compiles_for_cuda(name: str, tmp_path):
+    module = importlib.import_module(f"newtonsim.kernels.{name}")
+    wp.compile_aot_module(module, arch=80, module_dir=str(tmp_path))
+    built = [path for path in tmp_path.iterdir() if path.suffix in (".cubin", ".ptx")]
+    assert built, f"no device code among {sorted(path.name for path in tmp_path.iterdir())}"
