@@ -1,6 +1,6 @@
 """Which shapes of one file may touch: rigid groups, neighbours in the tree, bit masks and explicit pairs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from newtonsim.errors import ImportFileError
 
 MAX_FILTER_PAIRS = 2_000_000
+MAX_KINDS = 20_000
 
 
 @dataclass(slots=True)
@@ -62,26 +63,34 @@ class TouchRules:
 
         Pairs in one rigid group are left out: the builder keeps them apart anyway.
         """
-        shape, weld = np.array(self.shape), np.array(self.weld)
-        tree, offers, responds = np.array(self.tree), np.array(self.contype), np.array(self.conaffinity)
-        above = np.array([self.above.get(group, 0) for group in self.weld])
+        # Shapes that the rules cannot tell apart are treated as one: a landscape of many stones is one kind.
+        rows = np.array([self.weld, self.tree, self.contype, self.conaffinity], dtype=np.int64).T
+        kinds, kind_of = np.unique(rows.reshape(-1, 4), axis=0, return_inverse=True)
+        if len(kinds) > MAX_KINDS:
+            raise ImportFileError(f"the shapes are of {len(kinds)} kinds of contact, more than {MAX_KINDS}")
+        order = np.argsort(kind_of.reshape(-1), kind="stable")
+        members = np.split(np.array(self.shape)[order], np.cumsum(np.bincount(kind_of.reshape(-1)))[:-1])
+        above = np.array([self.above.get(group, 0) for group in kinds[:, 0].tolist()])
         pairs: set[tuple[int, int]] = set()
-        for i in range(len(shape) - 1):
-            j = np.arange(i + 1, len(shape))
-            match = ((offers[i] & responds[j]) | (offers[j] & responds[i])) != 0
+        for i, others in enumerate(self._blocked_kinds(kinds, above)):
+            for j in others:
+                if len(pairs) + len(members[i]) * len(members[j]) > MAX_FILTER_PAIRS:
+                    raise ImportFileError(f"the shapes need more than {MAX_FILTER_PAIRS} filter pairs")
+                pairs.update(_ordered((a, b)) for a in members[i].tolist() for b in members[j].tolist())
+        return (pairs - self._allowed_now()) | self._excluded_now()
+
+    def _blocked_kinds(self, kinds: np.ndarray, above: np.ndarray) -> Iterator[np.ndarray]:
+        """Yield for each kind the later kinds that it must not touch."""
+        weld, tree, offers, responds = kinds.T
+        for i in range(len(kinds)):
+            match = ((offers[i] & responds[i:]) | (offers[i:] & responds[i])) != 0
             # The world is nobody's neighbour: what hangs on it still collides with the floor.
-            neighbours = ((above[j] == weld[i]) & (weld[i] != 0)) | ((above[i] == weld[j]) & (weld[j] != 0))
+            neighbours = (above[i:] == weld[i]) & (weld[i] != 0)
+            neighbours |= (above[i] == weld[i:]) & (weld[i:] != 0)
             block = ~match | neighbours
             if not self.within_tree:
-                block |= (tree[i] == tree[j]) & (tree[i] >= 0)
-            block &= weld[i] != weld[j]
-            others = shape[j[block]]
-            pairs.update(zip(np.minimum(shape[i], others).tolist(), np.maximum(shape[i], others).tolist()))
-            if len(pairs) > MAX_FILTER_PAIRS:
-                raise ImportFileError(
-                    f"{len(shape)} colliding shapes need more than {MAX_FILTER_PAIRS} filter pairs"
-                )
-        return (pairs - self._allowed_now()) | self._excluded_now()
+                block |= (tree[i] == tree[i:]) & (tree[i] >= 0)
+            yield i + np.flatnonzero(block & (weld[i] != weld[i:]))
 
     def _allowed_now(self) -> set[tuple[int, int]]:
         if self.within_tree:

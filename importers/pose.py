@@ -1,5 +1,6 @@
 """Rigid poses for file parsing, in float64 so that the only rounding is the one into device arrays."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,7 +68,7 @@ class Pose:
         return Pose(np.zeros(3), IDENTITY_QUATERNION.copy())
 
     @staticmethod
-    def of(xform: object, name: str = "xform") -> "Pose":
+    def of(xform: Sequence | wp.transform | None, name: str = "xform") -> "Pose":
         """Read a wp.transform, seven numbers or a pair (p, q); None is the identity."""
         row = as_transform(xform, name)
         if not np.isfinite(row).all():

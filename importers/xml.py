@@ -23,6 +23,8 @@ MAX_NUMBER = 1.0e30
 
 _JUNK_AFTER_DOCUMENT = 9  # expat's XML_ERROR_JUNK_AFTER_DOC_ELEMENT
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_NUMBER_CHARACTERS = re.compile(r"[0-9eE+\-.\s]*\Z", re.ASCII)
+_LONG_LIST = 64  # numbers from which on NumPy's reader pays
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 
 
@@ -106,6 +108,13 @@ class Node:
                 str(count) if low == count else f"{low} to {count if count is not None else 'any number'}"
             )
             raise self.error(f"attribute '{name}' has {len(words)} values, expected {wanted}: {text[:80]!r}")
+        if len(words) > _LONG_LIST and _NUMBER_CHARACTERS.match(text):
+            try:
+                values = np.array(words, dtype=np.float64)
+            except ValueError:  # found again below, with a message that says where
+                values = np.array([np.inf])
+            if (np.abs(values) <= MAX_NUMBER).all():
+                return values
         return np.array([self._number(name, word) for word in words], dtype=np.float64)
 
     def float(self, name: str, default: "float | None" = None) -> "float | None":

@@ -2,17 +2,19 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+import warp as wp
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.assemble import ContactSettings, merge, scratch_builder
-from newtonsim.importers.mjcf.build import MjcfOptions, SceneBuilder, patterns, up_rotation
+from newtonsim.importers.mjcf.build import SceneBuilder, patterns, up_rotation
 from newtonsim.importers.mjcf.document import read_mjcf
 from newtonsim.importers.mjcf.parse import Ignore, parse_scene
+from newtonsim.importers.mjcf.plan import MjcfOptions
 from newtonsim.importers.mjcf.records import scale_scene
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.report import ImportReport
@@ -21,7 +23,7 @@ from newtonsim.importers.report import ImportReport
 def parse_mjcf(
     mjcf_filename: str | bytes | os.PathLike,
     builder: ModelBuilder,
-    xform: object = None,
+    xform: Sequence | wp.transform | None = None,
     floating: bool | None = False,
     base_joint: str | Mapping | None = None,
     density: float = 1000.0,
@@ -66,6 +68,15 @@ def parse_mjcf(
     coordinate of the file is ours plus the joint's `ref`. Limits, spring references and keyframes are moved
     accordingly. Several joints of one body become one joint with these axes where that is exact, otherwise a
     chain with bodies of a millionth of the mass between them, named "<body>__<joint>".
+
+    Example:
+        >>> from newtonsim import ModelBuilder
+        >>> builder = ModelBuilder(up_vector=(0, 0, 1))
+        >>> text = '''<mujoco><worldbody><body name="pole"><joint name="hinge" axis="0 1 0"/>
+        ... <geom type="capsule" size=".05" fromto="0 0 0 0 0 1"/></body></worldbody></mujoco>'''
+        >>> report = parse_mjcf(text, builder, floating=None)
+        >>> report.joints, builder.joint_damping
+        ({'hinge': 0}, [0.0])
 
     Note:
         With the default `floating=False` a body that the file lets float (`<freejoint/>`) is fixed to the

@@ -1,8 +1,7 @@
 """MJCF records to builder content."""
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.enums import JointMode, JointType
 from newtonsim.geometry import Heightfield, Mesh
 from newtonsim.geometry.transforms import quat_between
-from newtonsim.importers.assemble import ContactSettings, add_base, usable_mass
+from newtonsim.importers.assemble import add_base, usable_mass
 from newtonsim.importers.filters import TouchRules
 from newtonsim.importers.massprops import MassProps, ball_of
 from newtonsim.importers.mjcf.actuators import Drive, combine
@@ -18,6 +17,7 @@ from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.inertia import compile_masses
 from newtonsim.importers.mjcf.keyframes import add_keyframes
 from newtonsim.importers.mjcf.layout import Segment, segments
+from newtonsim.importers.mjcf.plan import BuildState, JointPlace, MjcfOptions, Place
 from newtonsim.importers.mjcf.records import Actuator, Body, Geom, Joint, Scene
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.report import ImportReport
@@ -26,66 +26,6 @@ LINK_MASS_RATIO = 1.0e-6
 """Mass and inertia of a body between chained joints, as a share of the body that the chain carries."""
 
 _Y_TO_Z = Pose(np.zeros(3), np.array([np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]))
-
-
-@dataclass(frozen=True, slots=True)
-class MjcfOptions:
-    """Arguments of `parse_mjcf` that shape the result."""
-
-    xform: Pose
-    floating: bool | None
-    base_joint: str | Mapping | None
-    density: float
-    stiffness: float
-    damping: float
-    armature: float
-    armature_scale: float
-    contact: ContactSettings
-    limit_ke: float
-    limit_kd: float
-    joint_limit_lower: float
-    joint_limit_upper: float
-    scale: float
-    hide_visuals: bool
-    parse_visuals_as_colliders: bool
-    visual_classes: tuple[re.Pattern, ...]
-    collider_classes: tuple[re.Pattern, ...]
-    no_class_as_colliders: bool
-    force_show_colliders: bool
-    enable_self_collisions: bool
-    ignore_inertial_definitions: bool
-    ensure_nonstatic_links: bool
-    static_link_mass: float
-
-
-@dataclass(slots=True)
-class Place:
-    """Where a body of the file went."""
-
-    index: int
-    pose: Pose
-    weld: int
-    tree: int
-
-
-@dataclass(slots=True)
-class JointPlace:
-    """Where a joint of the file went; `coord` is None when it was replaced."""
-
-    record: Joint
-    body: int
-    index: int | None = None
-    coord: int | None = None
-    dof: int | None = None
-    axis: int | None = None
-
-
-@dataclass(slots=True)
-class BuildState:
-    """What `SceneBuilder` has built so far, for those who continue from it."""
-
-    places: list[Place] = field(default_factory=list)
-    joints: list[JointPlace] = field(default_factory=list)
 
 
 class SceneBuilder:
@@ -107,6 +47,7 @@ class SceneBuilder:
         self.mesh_cache: dict[str, Mesh] = {}
         self.height_cache: dict[str, Heightfield] = {}
         self.roles = self._roles()
+        self.frictionless = self._is_frictionless()
         self.drives = self._collect_drives()
         self.free_roots = self._free_roots()
 
@@ -371,6 +312,17 @@ class SceneBuilder:
                 break
         return "collider" if geom.contype or geom.conaffinity or geom.name in paired else "visual"
 
+    def _is_frictionless(self) -> bool:
+        """Whether no contact inside the file has friction.
+
+        A contact has the larger condim of its two geoms, so that condim 1 on a robot means nothing on a floor of
+        condim 3. Only a file that brings its own ground and says 1 everywhere is without friction.
+        """
+        bodies = self.scene.bodies
+        colliders = [geom for body in bodies for geom in body.geoms if self.roles[id(geom)] == "collider"]
+        ground = any(self.roles[id(geom)] == "collider" for geom in bodies[0].geoms)
+        return ground and all(geom.condim == 1 for geom in colliders)
+
     def _add_shapes(self, number: int, body: Body) -> None:
         place = self.state.places[number]
         has_visual = any(self.roles[id(geom)] == "visual" for geom in body.geoms)
@@ -410,7 +362,7 @@ class SceneBuilder:
             "key": geom.name or f"{self._name(number) if number else 'world'}_geom_{builder.shape_count}",
             **options.contact.arguments(None if friction is None else float(friction[0])),
         }
-        if geom.condim == 1:
+        if self.frictionless:
             arguments["mu"] = 0.0
         index = self._add_geometry(geom, pose, arguments)
         if geom.condim >= 4:

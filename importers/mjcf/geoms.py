@@ -14,14 +14,20 @@ from newtonsim.importers.xml import Node
 
 KINDS = ("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh", "sdf")
 _SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3, "ellipsoid": 3}
-_NEUTRAL = {"solref": "0.02 1", "solimp": "0.9 0.95 0.001 0.5 2", "solmix": "1"}
+_SOLREF, _SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
 _LONG = ("capsule", "cylinder", "box", "ellipsoid")
 
 
 def parse_geom(
-    node: Node, inherited: str | None, frame: Pose, document: Document, assets: Assets, report: ImportReport
+    node: Node,
+    inherited: str | None,
+    frame: Pose,
+    document: Document,
+    assets: Assets,
+    report: ImportReport,
+    parse_meshes: bool = True,
 ) -> Geom | None:
-    """Read one <geom>; None when its type is not supported.
+    """Read one <geom>; None when its type is not supported or not wanted.
 
     Args:
         node: The element.
@@ -30,11 +36,14 @@ def parse_geom(
         document: The file's settings.
         assets: Meshes, height fields and materials.
         report: Receives what is not modelled.
+        parse_meshes: Whether geoms of type mesh are wanted.
     """
     node, class_name = document.defaults.resolve(node, inherited)
     kind = node.keyword("type", KINDS, "sphere")
     if kind == "sdf":
         report.unsupported(node, "geoms of type sdf are skipped")
+        return None
+    if kind == "mesh" and not parse_meshes:
         return None
     mesh = None
     if kind == "mesh" or "mesh" in node.attrib:
@@ -79,10 +88,18 @@ def _read_contact(geom: Geom, report: ImportReport) -> None:
         full[: len(friction)] = friction
         geom.friction = full
     for name in ("solref", "solimp", "margin", "gap", "priority", "solmix"):
-        if name in node.attrib and node.text_of(name).strip() not in ("0", _NEUTRAL.get(name)):
-            report.unsupported(
-                node, f"{name}; contacts follow the solver's settings and the contact_* arguments"
-            )
+        if differs(node, name):
+            report.unsupported(node, f"{name}; contacts follow the solver and the contact_* arguments")
+
+
+def differs(node: Node, name: str) -> bool:
+    """Whether a parameter of MuJoCo's constraint solver is given and not the one that holds anyway."""
+    values = node.floats(name)
+    if values is None:
+        return False
+    neutral = _SOLREF if name.startswith("solref") else _SOLIMP if name.startswith("solimp") else (0.0,)
+    neutral = (1.0,) if name == "solmix" else neutral
+    return len(values) > len(neutral) or bool((values != neutral[: len(values)]).any())
 
 
 def _material(node: Node, assets: Assets) -> Material:

@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from newtonsim.builder import ModelBuilder
 from newtonsim.geometry.transforms import quat_rotate
+from newtonsim.importers.mjcf.plan import BuildState, JointPlace, MjcfOptions
 from newtonsim.importers.mjcf.records import Keyframe, Scene
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.report import ImportReport
@@ -12,7 +14,7 @@ _VELOCITIES = {"free": 6, "ball": 3, "hinge": 1, "slide": 1}
 
 
 def add_keyframes(
-    scene: Scene, state: object, options: object, builder: object, report: ImportReport
+    scene: Scene, state: BuildState, options: MjcfOptions, builder: ModelBuilder, report: ImportReport
 ) -> None:
     """Append the keyframes of the file to `builder.keyframes`.
 
@@ -42,7 +44,7 @@ def add_keyframes(
             if place.coord is not None:
                 _set_joint(frame, place, qpos, qvel, q, qd, options, builder)
         if frame.ctrl is not None:
-            _set_controls(frame.ctrl, report, act, options)
+            _set_controls(frame.ctrl, report, act)
         name = frame.name or f"key_{number}"
         builder.keyframes.append({"name": name, "joint_q": q, "joint_qd": qd, "joint_act": act})
 
@@ -54,13 +56,13 @@ def _check(frame: Keyframe, name: str, values: np.ndarray | None, expected: int)
 
 def _set_joint(
     frame: Keyframe,
-    place: object,
+    place: JointPlace,
     qpos: np.ndarray | None,
     qvel: np.ndarray | None,
     q: list[float],
     qd: list[float],
-    options: object,
-    builder: object,
+    options: MjcfOptions,
+    builder: ModelBuilder,
 ) -> None:
     """Write one joint's entries; see the conventions of both sides in the comments."""
     joint, scale = place.record, options.scale
@@ -98,7 +100,7 @@ def _quaternion(frame: Keyframe, wxyz: np.ndarray) -> np.ndarray:
     return (wxyz / length)[[1, 2, 3, 0]]
 
 
-def _set_controls(ctrl: np.ndarray, report: ImportReport, act: list[float], options: object) -> None:
+def _set_controls(ctrl: np.ndarray, report: ImportReport, act: list[float]) -> None:
     """Sum the actuators of each axis, as several motors may drive one joint."""
     driven = {actuator["axis"] for actuator in report.actuators if actuator["axis"] is not None}
     for axis in driven:

@@ -11,7 +11,7 @@ from newtonsim.importers.massprops import MassProps
 from newtonsim.importers.mjcf.actuators import parse_actuators
 from newtonsim.importers.mjcf.assets import Assets
 from newtonsim.importers.mjcf.document import Document
-from newtonsim.importers.mjcf.geoms import parse_geom
+from newtonsim.importers.mjcf.geoms import differs, parse_geom
 from newtonsim.importers.mjcf.records import Body, Joint, Keyframe, Scene, Site
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.report import ImportReport
@@ -192,8 +192,10 @@ class _BodyReader:
             self._read_joint(node, index, frame, inherited)
         elif node.tag == "geom":
             self._unique("geom", node)
-            geom = parse_geom(node, inherited, frame, self.document, self.assets, self.report)
-            if geom is not None and (self.parse_meshes or geom.kind != "mesh"):
+            geom = parse_geom(
+                node, inherited, frame, self.document, self.assets, self.report, self.parse_meshes
+            )
+            if geom is not None:
                 body.geoms.append(geom)
         elif node.tag == "site":
             self._read_site(node, body, frame, inherited)
@@ -297,8 +299,8 @@ def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None
     if node.float("margin", 0.0) != 0.0:
         report.ignored(node, "limits act at the limit; the margin of a joint has no effect")
     for name in ("solreflimit", "solimplimit", "solreffriction", "solimpfriction"):
-        if name in node.attrib:
-            report.unsupported(node, f"{name}; limits follow the solver's settings and limit_ke, limit_kd")
+        if differs(node, name):
+            report.unsupported(node, f"{name}; limits follow the solver and limit_ke, limit_kd")
     if node.bool("actuatorgravcomp", False):
         report.unsupported(node, "actuatorgravcomp")
 

@@ -1,7 +1,9 @@
 """URDF files."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+import warp as wp
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.importers.assemble import ContactSettings, merge, scratch_builder
@@ -16,7 +18,7 @@ from newtonsim.importers.xml import read_document
 def parse_urdf(
     urdf_filename: str | bytes | os.PathLike,
     builder: ModelBuilder,
-    xform: object = None,
+    xform: Sequence | wp.transform | None = None,
     floating: bool = False,
     base_joint: str | Mapping | None = None,
     density: float = 1000.0,
@@ -51,6 +53,15 @@ def parse_urdf(
 
     Joint coordinates start at zero, moved into the limits, and `body_q` agrees with them. The up axis of URDF
     is z and is not turned: use a builder with `up_vector=(0, 0, 1)` or an `xform`.
+
+    Example:
+        >>> from newtonsim import ModelBuilder
+        >>> builder = ModelBuilder(up_vector=(0, 0, 1))
+        >>> text = '''<robot name="ball"><link name="body"><collision><geometry><sphere radius="0.1"/>
+        ... </geometry></collision></link></robot>'''
+        >>> report = parse_urdf(text, builder, floating=True)
+        >>> report.bodies, round(builder.body_mass[0], 3)
+        ({'body': 0}, 4.189)
 
     Args:
         urdf_filename: File name, or the XML itself (text that starts with '<').

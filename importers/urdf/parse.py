@@ -17,10 +17,21 @@ from newtonsim.importers.xml import Node
 JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 GEOMETRY_TYPES = ("box", "sphere", "cylinder", "capsule", "mesh")
 
-_LINK_PARTS = ("inertial", "visual", "collision")
 _JOINT_PARTS = ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic")
-_SILENT = ("safety_controller", "calibration", "verbose", "self_collision_checking")
-_ROBOT_SILENT = ("transmission", "gazebo", "sensor", "ros2_control")
+_SILENT = ("safety_controller", "calibration")
+_ROBOT_SILENT = ("transmission", "sensor", "ros2_control")
+_GAZEBO_PHYSICS = (
+    *("mu", "mu1", "mu2", "kp", "kd", "fdir1", "minDepth", "maxVel", "maxContacts", "selfCollide"),
+    *(
+        "turnGravityOff",
+        "gravity",
+        "dampingFactor",
+        "implicitSpringDamper",
+        "springStiffness",
+        "springReference",
+    ),
+    *("stopCfm", "stopErp", "fudgeFactor"),
+)
 _MIN_AXIS = 1.0e-9
 
 
@@ -108,11 +119,12 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport) -> Rob
             _add_unique(links, _parse_link(node, materials, resolver, report), "link")
         elif node.tag == "joint":
             _add_unique(joints, _parse_joint(node, report), "joint")
+        elif node.tag == "gazebo":
+            _read_gazebo(node, report)
         elif node.tag in _ROBOT_SILENT:
             report.ignored(node)
         elif node.tag != "material":
-            _refuse_macros(node)
-            report.ignored(node, "unknown element")
+            _unknown(node, report)
     if not links:
         raise root.error("the robot has no links")
     base, order = _sort_tree(root, links, joints)
@@ -126,9 +138,20 @@ def _add_unique(table: dict, record: Link | Joint, kind: str) -> None:
     table[record.name] = record
 
 
-def _refuse_macros(node: Node) -> None:
+def _unknown(node: Node, report: ImportReport) -> None:
+    """Note an element that URDF does not know, or that is an extension without a meaning here."""
     if "xacro" in node.tag:
         raise node.error("this is a xacro file; run `xacro file.xacro > robot.urdf` first")
+    report.unsupported(node, "not an element of URDF")
+
+
+def _read_gazebo(node: Node, report: ImportReport) -> None:
+    """Extensions for Gazebo are of no concern unless they change the physics."""
+    physics = [child.tag for child in node.children if child.tag in _GAZEBO_PHYSICS]
+    if physics:
+        report.unsupported(node, f"physics settings for Gazebo: {', '.join(physics)}")
+    else:
+        report.ignored(node)
 
 
 # -- links ---------------------------------------------------------------------------------------------------
@@ -148,8 +171,7 @@ def _parse_link(
         elif part.tag == "collision":
             link.collisions.append(_parse_geometry(part, resolver, materials))
         else:
-            _refuse_macros(part)
-            report.ignored(part, f"unknown element in link {link.name!r}")
+            _unknown(part, report)
     return link
 
 
@@ -275,9 +297,10 @@ def _parse_joint(node: Node, report: ImportReport) -> Joint:
     if mimic is not None:
         joint.mimic = (mimic.required("joint"), mimic.float("multiplier", 1.0), mimic.float("offset", 0.0))
     for part in node.children:
-        if part.tag not in _JOINT_PARTS:
-            _refuse_macros(part)
-            report.ignored(part, "has no effect on the motion" if part.tag in _SILENT else "unknown element")
+        if part.tag in _SILENT:
+            report.ignored(part)
+        elif part.tag not in _JOINT_PARTS:
+            _unknown(part, report)
     return joint
 
 

@@ -426,6 +426,28 @@ def test_too_many_colliding_shapes_for_filter_pairs(monkeypatch):
     assert_refused(parse_mjcf, f"<mujoco><worldbody>{bodies}</worldbody></mujoco>", "filter pairs")
 
 
+def test_long_lists_of_numbers_are_read_fast_and_checked_all_the_same():
+    count = 3_000_000
+    text = '<mujoco><asset><mesh name="m" vertex="{}"/></asset><worldbody>'
+    text += '<geom type="mesh" mesh="m"/></worldbody></mujoco>'
+    assert_refused(parse_mjcf, text.format("1 " * count), "no volume")
+    for word in ("nan", "1e400", "1e31", "1..", "١", "--1"):
+        assert_refused(parse_mjcf, text.format("1 " * 200 + word), "not a finite number|too large")
+
+
+def test_many_shapes_of_the_world_are_no_hang(z_up):
+    start = time.perf_counter()
+    parse_mjcf("<mujoco><worldbody>" + '<geom size="1"/>' * 20_000 + "</worldbody></mujoco>", z_up)
+    assert z_up.shape_count == 20_000
+    assert time.perf_counter() - start < SOON
+
+
+def test_too_many_kinds_of_contact(monkeypatch):
+    monkeypatch.setattr(filters, "MAX_KINDS", 100)
+    bodies = "".join(f'<body><joint/><geom size="1" contype="{i}"/></body>' for i in range(200))
+    assert_refused(parse_mjcf, f"<mujoco><worldbody>{bodies}</worldbody></mujoco>", "kinds of contact")
+
+
 def test_errors_of_arguments_leave_the_builder_alone():
     text = '<robot name="r"><link name="a"/></robot>'
     for options in ({"base_joint": "qq"}, {"xform": (0, 0, 0)}, {"xform": [float("nan")] * 7}):

@@ -146,8 +146,8 @@ def test_ignored_names_and_classes(z_up):
     assert other.body_key == ["a"]
 
 
-def test_parse_meshes_false_skips_mesh_geoms(z_up):
-    text = """<mujoco><asset><mesh name="m" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset><worldbody><body>
+def test_parse_meshes_false_skips_mesh_geoms_and_their_files(z_up):
+    text = """<mujoco><asset><mesh name="m" file="missing.stl"/></asset><worldbody><body>
       <geom type="mesh" mesh="m"/><geom size=".1"/></body></worldbody></mujoco>"""
     parse_mjcf(text, z_up, parse_meshes=False)
     assert z_up.shape_count == 1

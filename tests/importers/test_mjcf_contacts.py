@@ -81,9 +81,19 @@ def test_friction_and_condim(z_up):
       <geom name="d" size=".1" friction=".7 .02 .003" condim="6"/><geom name="e" size=".1" friction=".7"
         condim="1"/>"""
     parse_mjcf(f"<mujoco><worldbody><body>{geoms}</body></worldbody></mujoco>", z_up, contact_mu=0.4)
-    assert z_up.shape_material_mu == [0.4, 0.7, 0.7, 0.7, 0.0]
+    assert z_up.shape_material_mu == [0.4, 0.7, 0.7, 0.7, 0.7]
     assert z_up.shape_mu_torsion == [0.0, 0.0, 0.02, 0.02, 0.0]
     assert z_up.shape_mu_rolling == [0.0, 0.0, 0.0, 0.003, 0.0]
+
+
+@pytest.mark.parametrize(("floor", "mu"), [(1, 0.0), (3, 0.8)])
+def test_condim_1_means_no_friction_only_where_the_floor_agrees(twin, floor, mu):
+    text = f"""<mujoco><default><geom friction=".8" condim="1"/></default><worldbody>
+      <geom name="floor" type="plane" size="1 1 1" condim="{floor}"/>
+      <body pos="0 0 .09"><freejoint/><geom name="ball" size=".1"/></body></worldbody></mujoco>"""
+    pair = twin(text)
+    assert pair.data.contact.dim[0] == floor
+    assert pair.builder.shape_material_mu == [mu, mu]
 
 
 def test_contacts_can_be_switched_off(twin):

@@ -1,6 +1,7 @@
 """URDF against pinocchio, and the arguments of parse_urdf."""
 
 import math
+import warnings
 
 import numpy as np
 import pinocchio
@@ -340,14 +341,23 @@ def test_collapse_fixed_joints():
 
 
 def test_silent_elements_are_reported_without_a_warning():
-    import warnings
-
-    extra = '<transmission name="t"/><gazebo reference="a"/><unknown/></robot>'
+    extra = '<transmission name="t"/><gazebo reference="a"><material>Red</material></gazebo></robot>'
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         _, report = load(ARM.replace("</robot>", extra), strict=True)
-    ignored = [entry.element for entry in report.of_kind("ignored")]
-    assert ignored == ["transmission name='t'", "gazebo", "unknown"]
+    assert [entry.element for entry in report.of_kind("ignored")] == ["transmission name='t'", "gazebo"]
+
+
+def test_elements_that_would_change_the_physics_are_named_in_one_warning():
+    extra = '<gazebo reference="a"><mu1>2</mu1></gazebo><loop_joint name="l"/></robot>'
+    text = ARM.replace("</robot>", extra).replace("<inertial>", "<contact/><inertial>", 1)
+    with pytest.warns(newtonsim.UnsupportedElementWarning) as caught:
+        load(text)
+    assert len(caught) == 1
+    for words in ("<gazebo>", "mu1", "<loop_joint>", "<contact>", "XML text"):
+        assert words in str(caught[0].message)
+    with pytest.raises(newtonsim.ImportFileError, match="not supported"):
+        load(text, strict=True)
 
 
 def test_contact_and_limit_arguments_arrive():
