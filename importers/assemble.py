@@ -5,7 +5,8 @@ fails halfway leaves the caller's builder as it was, and so that options like `c
 nothing else.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +41,20 @@ class ContactSettings:
         """Arguments for `add_shape_*`, with a coefficient of friction of the file's if there is one."""
         names = ("ke", "kd", "kf", "ka", "restitution", "thickness")
         return {**{name: getattr(self, name) for name in names}, "mu": self.mu if mu is None else mu}
+
+
+def check_scale(scale: float) -> None:
+    """Raise unless the factor on all lengths is a positive number."""
+    if not 0.0 < scale < np.inf:
+        raise ModelError(f"scale must be a positive number, got {scale}")
+
+
+def patterns(name: str, expressions: Iterable[str] | None) -> tuple[re.Pattern, ...]:
+    """Compile the regular expressions of an argument."""
+    try:
+        return tuple(re.compile(expression) for expression in expressions or ())
+    except re.error as error:
+        raise ModelError(f"{name}: {error.pattern!r} is no regular expression: {error}") from error
 
 
 def scratch_builder(builder: ModelBuilder) -> ModelBuilder:

@@ -10,8 +10,14 @@ import warp as wp
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.importers.assemble import ContactSettings, merge, scratch_builder
-from newtonsim.importers.mjcf.build import SceneBuilder, patterns, up_rotation
+from newtonsim.importers.assemble import (
+    ContactSettings,
+    check_scale,
+    merge,
+    patterns,
+    scratch_builder,
+)
+from newtonsim.importers.mjcf.build import SceneBuilder, up_rotation
 from newtonsim.importers.mjcf.document import read_mjcf
 from newtonsim.importers.mjcf.parse import Ignore, parse_scene
 from newtonsim.importers.mjcf.plan import MjcfOptions
@@ -140,9 +146,11 @@ def parse_mjcf(
     """
     if up_axis.upper() not in ("X", "Y", "Z"):
         raise ModelError(f"up_axis must be 'X', 'Y' or 'Z', got {up_axis!r}")
+    check_scale(scale)
+    ignore = Ignore(patterns("ignore_names", ignore_names), patterns("ignore_classes", ignore_classes))
     report = ImportReport(format="mjcf")
     document = read_mjcf(mjcf_filename, report)
-    scene = parse_scene(document, report, Ignore.of(ignore_names, ignore_classes), parse_meshes)
+    scene = parse_scene(document, report, ignore, parse_meshes)
     scale_scene(scene, scale)
     report.name = scene.name
     turn = up_rotation(up_axis.upper(), builder.up_vector)
@@ -166,8 +174,8 @@ def parse_mjcf(
         scale=scale,
         hide_visuals=hide_visuals,
         parse_visuals_as_colliders=parse_visuals_as_colliders,
-        visual_classes=patterns(visual_classes),
-        collider_classes=patterns(collider_classes),
+        visual_classes=patterns("visual_classes", visual_classes),
+        collider_classes=patterns("collider_classes", collider_classes),
         no_class_as_colliders=no_class_as_colliders,
         force_show_colliders=force_show_colliders,
         enable_self_collisions=enable_self_collisions,

@@ -1,8 +1,5 @@
 """MJCF records to builder content."""
 
-import re
-from collections.abc import Iterable
-
 import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
@@ -315,7 +312,7 @@ class SceneBuilder:
     def _is_frictionless(self) -> bool:
         """Whether no contact inside the file has friction.
 
-        A contact has the larger condim of its two geoms, so that condim 1 on a robot means nothing on a floor of
+        A contact has the larger condim of its two geoms, so condim 1 on a robot means nothing on a floor of
         condim 3. Only a file that brings its own ground and says 1 everywhere is without friction.
         """
         bodies = self.scene.bodies
@@ -422,11 +419,6 @@ class SceneBuilder:
             if first in self.geom_shapes and second in self.geom_shapes
         )
         self.builder.shape_collision_filter_pairs |= self.rules.blocked()
-
-
-def patterns(expressions: Iterable[str] | None) -> tuple[re.Pattern, ...]:
-    """Compile regular expressions."""
-    return tuple(re.compile(expression) for expression in expressions or ())
 
 
 def up_rotation(up_axis: str, up_vector: np.ndarray) -> Pose:

@@ -1,7 +1,7 @@
 """MJCF text to records: bodies, joints, geoms, sites, contacts and keyframes. Nothing is built here."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,15 +47,10 @@ _OPTION_FLAGS = (
 
 @dataclass(slots=True)
 class Ignore:
-    """Names and classes that the caller does not want."""
+    """Names and classes that the caller does not want, as expressions that match from the start."""
 
-    names: list[re.Pattern]
-    classes: list[re.Pattern]
-
-    @staticmethod
-    def of(names: Iterable[str] | None, classes: Iterable[str] | None) -> "Ignore":
-        """Compile regular expressions, which must match from the start of a name."""
-        return Ignore([re.compile(one) for one in names or ()], [re.compile(one) for one in classes or ()])
+    names: tuple[re.Pattern, ...]
+    classes: tuple[re.Pattern, ...]
 
     def matches(self, name: str | None, class_name: str | None) -> bool:
         """Whether a body or joint with this name and class is unwanted."""

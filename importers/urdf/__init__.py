@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import warp as wp
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.importers.assemble import ContactSettings, merge, scratch_builder
+from newtonsim.importers.assemble import ContactSettings, check_scale, merge, scratch_builder
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.report import ImportReport
 from newtonsim.importers.resolve import FileResolver
@@ -108,6 +108,7 @@ def parse_urdf(
     Raises:
         ImportFileError: The file is broken; the message names file, line and element.
     """
+    check_scale(scale)
     report = ImportReport(format="urdf")
     root, folder, notes = read_document(urdf_filename)
     report.path = root.path

@@ -8,6 +8,7 @@ import numpy as np
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.enums import JointMode, JointType
 from newtonsim.geometry import Mesh
+from newtonsim.geometry.transforms import quat_between, quat_multiply
 from newtonsim.importers import massprops
 from newtonsim.importers.assemble import ContactSettings, add_base, usable_mass
 from newtonsim.importers.filters import TouchRules
@@ -174,6 +175,8 @@ class RobotBuilder:
             props = massprops.cylinder(size[0], size[1], density)
         elif shape.kind == "capsule":
             props = massprops.capsule(size[0], size[1], density)
+        elif shape.kind == "plane":
+            return MassProps.zero()
         else:
             vertices, faces = self.library.load(shape.mesh, shape.node, size)
             if not massprops.is_closed(faces):
@@ -216,6 +219,8 @@ class RobotBuilder:
             index = builder.add_joint(JointType.FIXED, parent, child, **common)
         elif joint.kind == "floating":
             index = builder.add_joint_free(child, parent=parent, **common)
+        elif joint.kind == "spherical":
+            index = builder.add_joint(JointType.BALL, parent, child, **common)
         elif joint.kind == "planar":
             first, second = _plane_axes(joint.axis)
             linear = [self._axis(joint, direction, limited=False) for direction in (first, second)]
@@ -234,7 +239,7 @@ class RobotBuilder:
             report.joint_coords[joint.name], report.joint_dofs[joint.name] = coord, dof
         if joint.name in self.coordinates:
             builder.joint_q[coord] = self.coordinates[joint.name]
-        if joint.kind == "floating":
+        if joint.kind in ("floating", "spherical"):
             _fill(builder.joint_damping, dof, builder.joint_dof_count, joint.damping)
             _fill(builder.joint_friction, dof, builder.joint_dof_count, joint.friction)
 
@@ -286,6 +291,11 @@ class RobotBuilder:
             index = builder.add_shape_cylinder(radius=size[0], half_height=size[1], up_axis=2, **arguments)
         elif shape.kind == "capsule":
             index = builder.add_shape_capsule(radius=size[0], half_height=size[1], up_axis=2, **arguments)
+        elif shape.kind == "plane":
+            del arguments["density"]
+            turn = quat_multiply(pose.q, quat_between((0.0, 1.0, 0.0), shape.size))
+            arguments.update(rot=turn, has_ground_collision=False)
+            index = builder.add_shape_plane(width=0.0, length=0.0, **arguments)
         else:
             vertices, faces = self.library.load(shape.mesh, shape.node, size)
             mesh = self.meshes.get(id(vertices))

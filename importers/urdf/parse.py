@@ -14,8 +14,9 @@ from newtonsim.importers.report import ImportReport
 from newtonsim.importers.resolve import FileResolver
 from newtonsim.importers.xml import Node
 
-JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
-GEOMETRY_TYPES = ("box", "sphere", "cylinder", "capsule", "mesh")
+JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar", "spherical")
+GEOMETRY_TYPES = ("box", "sphere", "cylinder", "capsule", "mesh", "plane")
+"""As in the format, and Bullet's additions: spherical joints, capsules and planes."""
 
 _JOINT_PARTS = ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic")
 _SILENT = ("safety_controller", "calibration")
@@ -45,7 +46,7 @@ class Material:
 
 @dataclass(slots=True)
 class Geometry:
-    """One shape: `size` is box half extents, (radius,), (radius, half height) or the scale of a mesh."""
+    """One shape: `size` is box half extents, (radius,), (radius, half height), mesh scale or plane normal."""
 
     kind: str
     size: np.ndarray
@@ -209,6 +210,11 @@ def _parse_geometry(node: Node, resolver: FileResolver, materials: dict[str, Mat
         size = 0.5 * _positive_vector(shape, "size")
     elif shape.tag == "sphere":
         size = np.array([shape.positive("radius")])
+    elif shape.tag == "plane":
+        size = shape.floats("normal", 3, (0.0, 0.0, 1.0))
+        if not np.linalg.norm(size) > _MIN_AXIS:
+            raise shape.error("attribute 'normal' has no length")
+        size = size / np.linalg.norm(size)
     elif shape.tag == "mesh":
         path = resolver.find(shape.required("filename"), shape)
         size = shape.floats("scale", 3, (1.0, 1.0, 1.0), at_least=1) * np.ones(3)
@@ -316,7 +322,7 @@ def _parse_axis(node: Node, kind: str) -> np.ndarray:
     axis = np.array([1.0, 0.0, 0.0]) if axis_node is None else axis_node.floats("xyz", 3, (1.0, 0.0, 0.0))
     length = np.linalg.norm(axis)
     if length < _MIN_AXIS:
-        if kind not in ("fixed", "floating"):
+        if kind not in ("fixed", "floating", "spherical"):
             raise axis_node.error("the joint axis has no length")
         return np.array([1.0, 0.0, 0.0])
     return axis / length
@@ -325,6 +331,9 @@ def _parse_axis(node: Node, kind: str) -> np.ndarray:
 def _parse_limit(node: Node, joint: Joint, report: ImportReport) -> None:
     limit = node.find("limit")
     if limit is None or joint.kind in ("fixed", "floating"):
+        return
+    if joint.kind == "spherical" and limit.attrib.keys() & {"lower", "upper", "effort", "velocity", "twist"}:
+        report.unsupported(limit, "limits of spherical joints")
         return
     if joint.kind in ("revolute", "prismatic"):
         joint.lower, joint.upper = limit.float("lower"), limit.float("upper")

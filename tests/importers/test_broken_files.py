@@ -449,10 +449,16 @@ def test_too_many_kinds_of_contact(monkeypatch):
 
 
 def test_errors_of_arguments_leave_the_builder_alone():
-    text = '<robot name="r"><link name="a"/></robot>'
-    for options in ({"base_joint": "qq"}, {"xform": (0, 0, 0)}, {"xform": [float("nan")] * 7}):
+    urdf_text = '<robot name="r"><link name="a"/></robot>'
+    mjcf_text = '<mujoco><worldbody><body><freejoint/><geom size=".1"/></body></worldbody></mujoco>'
+    both = ({"base_joint": "qq"}, {"xform": (0, 0, 0)}, {"xform": [float("nan")] * 7}, {"scale": 0.0})
+    readers = ((parse_urdf, urdf_text), (parse_mjcf, mjcf_text))
+    cases = [(parse, text, options) for parse, text in readers for options in both]
+    only = ({"up_axis": "W"}, {"ignore_names": ["("]}, {"visual_classes": ["*"]})
+    cases += [(parse_mjcf, mjcf_text, options) for options in only]
+    for parse, text, options in cases:
         builder = filled_builder()
         before = contents(builder)
-        with pytest.raises(NewtonsimError):
-            parse_urdf(text, builder, **options)
+        with pytest.raises(NewtonsimError, match=next(iter(options))):
+            parse(text, builder, **options)
         assert same(before, contents(builder))

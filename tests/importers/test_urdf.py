@@ -136,6 +136,18 @@ def test_planar_joint_moves_in_the_plane_across_its_axis():
     np.testing.assert_allclose(np.cross(first, second), turn, atol=1e-6)
 
 
+def test_additions_of_bullet():
+    plane = '<collision><origin xyz="0 0 .5"/><geometry><plane normal="0 0 2"/></geometry></collision>'
+    more = '<dynamics damping=".5" friction=".1"/>'
+    builder, report = load(robot(link("a", 1, plane), link("b", 2), joint("j", "spherical", "a", "b", more)))
+    assert builder.joint_type[report.joints["j"]] == JointType.BALL
+    assert (builder.joint_damping, builder.joint_friction) == ([0.5] * 3, [0.1] * 3)
+    assert builder.shape_geo_type == [GeoType.PLANE]
+    normal = wp.quat_rotate(wp.transform_get_rotation(builder.shape_transform[0]), wp.vec3(0, 1, 0))
+    np.testing.assert_allclose(normal, (0, 0, 1), atol=1e-6)
+    np.testing.assert_allclose(list(builder.shape_transform[0])[:3], (0, 0, 0.5), atol=1e-6)
+
+
 WIDE = '<limit lower="-9" upper="9"/>'
 MIMIC = robot(
     *(link(name, i) for i, name in enumerate("abcd")),
