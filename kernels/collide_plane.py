@@ -188,12 +188,16 @@ def find_plane_contacts(
     body_com: wp.array(dtype=wp.vec3),
     margin: float,
     dt: float,
+    disabled_plane: int,
     slots: SlotView,
 ):
     """One thread per (shape, plane) pair: points nearer than the margin, or arriving within dt."""
     pair = wp.tid()
     s = pairs[pair][0]
     plane = pairs[pair][1]
+    slots.count[pair] = 0
+    if plane == disabled_plane:
+        return
     shape_X = shape_pose(shape, s, body_q)
     plane_X = shape_pose(shape, plane, body_q)
     n = wp.transform_vector(plane_X, wp.vec3(0.0, 1.0, 0.0))
@@ -202,7 +206,6 @@ def find_plane_contacts(
     geo_type = shape.geo.type[s]
     scale = shape.geo.scale[s]
     slots.normal[pair] = n
-    slots.count[pair] = 0
     if geo_type == GEO_MESH:
         reach = margin
         b = shape.body[s]

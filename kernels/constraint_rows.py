@@ -19,6 +19,7 @@ from newtonsim.kernels.views import DriveView, KinematicsView, TreeView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 UNBOUNDED = wp.constant(1.0e30)
+RIGID_DIRECTION = wp.constant(1.0e-8)
 ROW_LIMIT = wp.constant(0)
 ROW_DRIVE = wp.constant(1)
 ROW_FRICTION = wp.constant(2)
@@ -73,6 +74,15 @@ class ContactRowView:
     B: wp.array3d(dtype=float)  # (C, 3, 2 * depth)
 
 
+@wp.func
+def limit_speed(gap: float, s: ConstraintSettings) -> float:
+    """Velocity towards the free side that a joint limit asks for: close the gap, or remove the violation."""
+    speed = -gap / s.dt
+    if gap < 0.0:
+        speed = speed * s.limit_erp
+    return speed
+
+
 @wp.kernel
 def select_scalar_rows(
     drive: DriveView,
@@ -100,21 +110,18 @@ def select_scalar_rows(
         target = float(0.0)
         softness = float(0.0)
         if kind == ROW_LIMIT:
+            softness = s.limit_cfm
             x = q[tree.dof_coord[d]]
             reach = s.limit_margin + wp.abs(v_free[d]) * s.dt
-            softness = s.limit_cfm
-            gap = x - limit_lower[a]
-            if gap < reach and gap <= limit_upper[a] - x:
+            above = x - limit_lower[a]
+            below = limit_upper[a] - x
+            # a locked joint, whose limits coincide, has both sides
+            if above < reach and (above <= below or limit_upper[a] <= limit_lower[a]):
                 upper = UNBOUNDED
-                target = -gap / s.dt
-                if gap < 0.0:
-                    target = target * s.limit_erp
-            elif limit_upper[a] - x < reach:
-                gap = limit_upper[a] - x
+                target = limit_speed(above, s)
+            if below < reach and (below < above or limit_upper[a] <= limit_lower[a]):
                 lower = -UNBOUNDED
-                target = gap / s.dt
-                if gap < 0.0:
-                    target = target * s.limit_erp
+                target = -limit_speed(below, s)
         elif kind == ROW_DRIVE:
             if implicit[d] == 0:
                 upper = drive.effort_limit[a] * s.dt
@@ -305,7 +312,7 @@ def whiten_contact(
 def contact_delassus(
     tree: TreeView, c: int, leaf: wp.vec2i, depth: int, B: wp.array3d(dtype=float)
 ) -> wp.vec2:
-    """Normal diagonal of BᵀB, and the largest eigenvalue of its tangential block."""
+    """Normal diagonal of BᵀB, and the largest eigenvalue of its tangential block; zero where rigid."""
     normal = float(0.0)
     a11 = float(0.0)
     a22 = float(0.0)
@@ -318,7 +325,14 @@ def contact_delassus(
                 a22 += B[c, 2, k] * B[c, 2, k]
                 a12 += B[c, 1, k] * B[c, 2, k]
     half = 0.5 * (a11 - a22)
-    return wp.vec2(normal, 0.5 * (a11 + a22) + wp.sqrt(half * half + a12 * a12))
+    tangential = 0.5 * (a11 + a22) + wp.sqrt(half * half + a12 * a12)
+    # what is left of a direction in which nothing can move is rounding; dividing by it would explode
+    noise = RIGID_DIRECTION * (normal + tangential)
+    if normal <= noise:
+        normal = 0.0
+    if tangential <= noise:
+        tangential = 0.0
+    return wp.vec2(normal, tangential)
 
 
 @wp.kernel

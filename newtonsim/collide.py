@@ -38,6 +38,7 @@ class CollisionPlan:
         pair_start: First pair of each world, shape (world_count + 1,).
         slot_start: First slot of each pair, shape (pair_count + 1,).
         contact_start: First contact place of each world (host), shape (world_count + 1,).
+        ground_shape: Index of the ground plane, or -1.
         unsupported: Number of candidate pairs per pair of geometry names that no narrow phase handles yet.
     """
 
@@ -64,6 +65,7 @@ class CollisionPlan:
         slot_start = np.concatenate(([0], np.cumsum(points[pairs[:, 0]]))).astype(np.int32)
         pair_start = np.searchsorted(world, np.arange(model.world_count + 1))
 
+        self.ground_shape = model.ground_shape
         self.pair_count = len(pairs)
         self.slot_count = int(slot_start[-1])
         self.contact_start = slot_start[pair_start]
@@ -80,9 +82,9 @@ class CollisionPlan:
 
 
 def _all_candidate_pairs(model: Model) -> np.ndarray:
-    """Pairs of shapes that may touch, ground included, shape (n, 2)."""
+    """Pairs of shapes that may touch, ground included even while it is off, shape (n, 2)."""
     found = [np.zeros((0, 2), dtype=np.int32)]
-    for pairs in (model.shape_contact_pairs, model.shape_ground_contact_pairs if model.ground else None):
+    for pairs in (model.shape_contact_pairs, model.shape_ground_contact_pairs):
         if pairs is not None:
             found.append(pairs.numpy().reshape(-1, 2))
     return np.concatenate(found)
@@ -111,12 +113,23 @@ def find_contacts(model: Model, body_q: wp.array, body_qd: wp.array, contacts: C
     if plan.pair_count == 0:
         return
     margin = float(model.rigid_contact_margin)
+    disabled_plane = -1 if model.ground else plan.ground_shape
     contacts.rigid_contact_count.zero_()
     options = {"device": model.device, "record_tape": False}
     wp.launch(
         collide_plane.find_plane_contacts,
         dim=plan.pair_count,
-        inputs=[plan.pairs, plan.shape, body_q, body_qd, model.body_com, margin, dt, contacts.slots],
+        inputs=[
+            plan.pairs,
+            plan.shape,
+            body_q,
+            body_qd,
+            model.body_com,
+            margin,
+            dt,
+            disabled_plane,
+            contacts.slots,
+        ],
         **options,
     )
     wp.launch(

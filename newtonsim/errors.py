@@ -18,7 +18,9 @@ class ImportFileError(NewtonsimError):
         element: Name of the XML element, or None.
     """
 
-    def __init__(self, message: str, path: str | None = None, line: int | None = None, element: str | None = None):
+    def __init__(
+        self, message: str, path: str | None = None, line: int | None = None, element: str | None = None
+    ):
         where = ":".join(str(part) for part in (path, line) if part is not None)
         what = f"<{element}>: " if element else ""
         super().__init__(f"{where}: {what}{message}" if where else f"{what}{message}")

@@ -68,7 +68,7 @@ class Model:
         shape_contact_pairs: Pairs of shapes that may collide, the ground left out, shape [n, 2], ordered by
             world.
         shape_ground_contact_pairs: Pairs (shape, ground plane) that may collide, shape [n, 2].
-        ground: Whether there is a ground plane; it is the last shape.
+        ground_shape: Index of the ground plane, the last shape; -1 if the builder set none.
         ground_plane: (nx, ny, nz, d) with n·x + d = 0, shape [4].
         muscle_start: First waypoint of each muscle and the end, shape [muscle_count + 1].
         up_vector: Up direction, NumPy (3,).
@@ -145,6 +145,7 @@ class Model:
         self.shape_contact_pair_count = 0
         self.shape_ground_contact_pairs = None
         self.shape_ground_contact_pair_count = 0
+        self.ground_shape = -1
         self.ground = False
         self.ground_plane = None
 
@@ -179,6 +180,21 @@ class Model:
             self.gravity_vec.assign(row)
         else:
             self.gravity_vec = wp.array(row, dtype=wp.vec3, device=self.device)
+
+    @property
+    def ground(self) -> bool:
+        """Whether shapes collide with the ground plane; may be switched off and on again.
+
+        Raises:
+            ModelError: It is switched on in a model whose builder set no ground plane.
+        """
+        return self._ground
+
+    @ground.setter
+    def ground(self, value: bool) -> None:
+        if value and self.ground_shape < 0:
+            raise ModelError("the model has no ground plane: call set_ground_plane before finalize")
+        self._ground = bool(value)
 
     @cached_property
     def particle_grid(self) -> wp.HashGrid | None:

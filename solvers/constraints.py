@@ -206,16 +206,15 @@ class ConstraintStage:
 def _scalar_rows(model: Model) -> ScalarRowView:
     """Find every dof that can have a scalar row, grouped by world."""
     view = model.topology.view
-    axis = view.dof_axis.numpy()
-    has_axis = axis >= 0
-    lower, upper = model.joint_limit_lower.numpy(), model.joint_limit_upper.numpy()
-    kinds = {
-        constraint_rows.ROW_LIMIT: _on_axes(np.isfinite(lower) | np.isfinite(upper), axis, has_axis),
-        constraint_rows.ROW_DRIVE: _on_axes(np.isfinite(model.joint_effort_limit.numpy()), axis, has_axis),
-        constraint_rows.ROW_FRICTION: model.joint_friction.numpy() > 0.0,
+    # every axis is a candidate whatever its limits are now: their values may change between steps
+    with_axis = np.flatnonzero(view.dof_axis.numpy() >= 0)
+    candidates = {
+        constraint_rows.ROW_LIMIT: with_axis,
+        constraint_rows.ROW_DRIVE: with_axis,
+        constraint_rows.ROW_FRICTION: np.arange(model.joint_dof_count),
     }
-    dof = np.concatenate([np.flatnonzero(mask) for mask in kinds.values()])
-    kind = np.concatenate([np.full(mask.sum(), k) for k, mask in kinds.items()])
+    dof = np.concatenate(list(candidates.values()))
+    kind = np.repeat(list(candidates), [len(dofs) for dofs in candidates.values()])
     world = view.dof_world.numpy()[dof]
     order = np.lexsort((kind, world))
     count = len(dof)
@@ -233,13 +232,6 @@ def _scalar_rows(model: Model) -> ScalarRowView:
         setattr(rows, name, wp.zeros(count, dtype=float, device=device))
     rows.B = wp.zeros((count, model.topology.max_depth), dtype=float, device=device)
     return rows
-
-
-def _on_axes(mask: np.ndarray, axis: np.ndarray, has_axis: np.ndarray) -> np.ndarray:
-    """Per-axis mask spread over the dofs."""
-    spread = np.zeros(len(axis), dtype=bool)
-    spread[has_axis] = mask[axis[has_axis]]
-    return spread
 
 
 def _contact_rows(model: Model) -> ContactRowView:

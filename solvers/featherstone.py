@@ -97,7 +97,10 @@ class FeatherstoneSolver(SolverBase):
             raise ValueError(
                 "FeatherstoneSolver.step: the model is not the one the solver was constructed with"
             )
+        for state in (state_in, state_out):
+            model.check_state(state)
         control = self.default_control if control is None else control
+        model.check_control(control)
         tape = active_tape()
         if tape is not None and (state_in.requires_grad or model.requires_grad):
             self._record(tape, state_in, state_out, control, contacts, dt)

@@ -6,7 +6,7 @@ import warp as wp
 
 def devices() -> list[str]:
     """CPU always, the first CUDA device where there is one."""
-    wp.config.quiet = True
+    wp.config.log_level = wp.LOG_ERROR
     return ["cpu", "cuda:0"] if wp.is_cuda_available() else ["cpu"]
 
 

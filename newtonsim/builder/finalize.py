@@ -72,7 +72,7 @@ class FinalizeMethods:
             model: The model.
         """
         source = self._completed()
-        if model.ground:
+        if model.ground_shape >= 0:
             source = source._shallow_copy()
             source._append_ground()
         if source.shape_count != model.shape_count:
@@ -82,7 +82,7 @@ class FinalizeMethods:
         names = ("shape_body", "joint_child", "joint_parent", "joint_type", "shape_flags", "shape_geo_type")
         arrays = {name: to_array(SPECS[name], getattr(source, name)) for name in names}
         arrays["shape_world"] = model.shape_world.numpy()
-        _set_pairs(model, PairFinder(source, arrays), model.shape_count - 1 if model.ground else -1)
+        _set_pairs(model, PairFinder(source, arrays), model.ground_shape)
 
 
 def _usable_device(device: wp.DeviceLike) -> wp.Device:
@@ -239,6 +239,7 @@ class _Allocation:
         model.shape_collision_group_map = {
             group: members[bounds[i] : bounds[i + 1]] for i, group in enumerate(groups.tolist())
         }
+        model.ground_shape = -1 if ground is None else ground
         model.ground = ground is not None
         if ground is not None:
             plane = np.array(self.source.ground_settings["plane"], np.float32)

@@ -180,12 +180,76 @@ def test_given_contacts_act_like_those_found_inside(device):
     assert outside.joint_q.numpy().reshape(3, 7)[:, 2].max() < -0.5
 
 
-def test_ground_can_be_switched_off(device):
+def test_ground_can_be_switched_off_and_on(device):
     model = falling_box(device)
-    model.ground = False
     sim = make(model)
+    sim.step(100)
+    resting = coordinates(sim)[:, 2].copy()
+    model.ground = False
+    sim.recapture()
+    sim.step(20)
+    assert np.all(coordinates(sim)[:, 2] < resting - 0.02)
+    model.ground = True
+    sim.recapture()
+    sim.reset()
     sim.step(200)
-    assert coordinates(sim)[:, 2].max() < -3.0
+    assert coordinates(sim)[:, 2].min() > 0.04
+    with pytest.raises(newtonsim.ModelError, match="set_ground_plane"):
+        newtonsim.ModelBuilder().finalize(device).ground = True
+
+
+def test_states_of_another_model_are_refused(device):
+    model = falling_box(device)
+    solver, good, wrong = newtonsim.FeatherstoneSolver(model), model.state(), falling_box(device, 2).state()
+    for pair in ((good, wrong), (wrong, good)):
+        with pytest.raises(NewtonsimError, match=r"expected \(\d+,\), got \(\d+,\)"):
+            solver.step(model, *pair, None, None, 0.01)
+
+
+def test_limits_and_friction_set_after_construction_act(device):
+    builder = newtonsim.ModelBuilder(up_vector=Z_UP)
+    body = builder.add_body(mass=1.0, I_m=wp.mat33(np.eye(3)))
+    builder.add_joint_prismatic(-1, body, axis=Z_UP, limit_lower=-np.inf, limit_upper=np.inf)
+    model = builder.finalize(device)
+    sim = make(model)
+    sim.step(1)
+    model.joint_limit_lower.assign(np.array([-0.3], np.float32))
+    sim.step(200)
+    assert sim.state.joint_q.numpy()[0] == pytest.approx(-0.3, abs=1e-3)
+    model.joint_limit_lower.assign(np.array([-np.inf], np.float32))
+    model.joint_friction.assign(np.array([20.0], np.float32))
+    sim.step(200)
+    assert sim.state.joint_q.numpy()[0] == pytest.approx(-0.3, abs=1e-3)
+
+
+def test_joint_with_equal_limits_is_locked(device):
+    builder = newtonsim.ModelBuilder(up_vector=Z_UP)
+    body = builder.add_body(mass=1.0, com=(0.5, 0.0, 0.0), I_m=wp.mat33(np.eye(3) * 0.1))
+    builder.add_joint_revolute(-1, body, axis=(0.0, 1.0, 0.0), limit_lower=0.2, limit_upper=0.2)
+    builder.joint_q[0] = 0.2
+    model = builder.finalize(device)
+    for torque in (-30.0, 30.0):
+        sim = make(model)
+        sim.control.joint_act.assign(np.array([torque], np.float32))
+        sim.step(400)
+        assert sim.state.joint_q.numpy()[0] == pytest.approx(0.2, abs=1e-3)
+        assert abs(sim.state.joint_qd.numpy()[0]) < 1e-4
+
+
+def test_contact_that_nothing_can_yield_to_is_harmless(device):
+    """A cart on a rail inside the ground: no dof moves along the normal, so there is nothing to push out."""
+    builder = newtonsim.ModelBuilder(up_vector=Z_UP)
+    cart = builder.add_body(mass=1.0, I_m=wp.mat33(np.eye(3) * 0.1))
+    builder.add_shape_sphere(cart, radius=0.1, density=0.0, mu=0.0)
+    turn = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), 0.7)
+    builder.add_joint_prismatic(-1, cart, parent_xform=wp.transform((0.0, 0.0, 0.05), turn))
+    builder.set_ground_plane(mu=0.0)
+    sim = make(builder.finalize(device))
+    sim.control.joint_act.assign(np.array([2.0], np.float32))
+    sim.step(200)
+    assert sim.solver.contacts.world_count.numpy()[0] == 1
+    # 1.01 kg with the joint's default armature of 0.01
+    assert sim.state.joint_qd.numpy()[0] == pytest.approx(2.0 / 1.01, rel=1e-4)
 
 
 def test_kinematic_platform_lifts_a_box(device):
