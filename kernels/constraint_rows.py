@@ -250,7 +250,8 @@ def contact_target(distance: float, approach: float, restitution: float, s: Cons
     if distance < 0.0:
         depth = wp.max(0.0, -distance - s.contact_slop)
         target = wp.min(s.contact_erp * depth / s.dt, s.max_push_speed)
-    if approach < -s.restitution_speed and distance + s.dt * approach <= 0.0:
+    bounces = restitution > 0.0 and approach < -s.restitution_speed
+    if bounces and distance + s.dt * approach <= 0.0:
         target = wp.max(target, -restitution * approach)
     return target
 

@@ -13,22 +13,43 @@ from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsVi
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
+# pivots below this share of their diagonal are rounding, as at gimbal lock
+PIVOT_FLOOR = wp.constant(1.0e-6)
+
+
 @wp.struct
 class CompositeView:
-    """Inertia of the subtree behind each body, about the tree's origin, world axes."""
+    """Inertia of the subtree behind each body, world axes.
+
+    About the subtree's own centre of mass: about a far origin, the inertia of a small link would drown.
+    """
 
     mass: wp.array(dtype=float)  # (B) [kg]
-    moment: wp.array(dtype=wp.vec3)  # (B) [kg m] mass times COM position
-    inertia: wp.array(dtype=wp.mat33)  # (B) [kg m²] about the origin
+    com: wp.array(dtype=wp.vec3)  # (B) [m] relative to the tree's origin
+    inertia: wp.array(dtype=wp.mat33)  # (B) [kg m²] about com
 
 
 @wp.func
 def composite_momentum(c: CompositeView, b: int, s: wp.spatial_vector) -> wp.spatial_vector:
-    """Momentum of the subtree behind b when it moves with s."""
+    """Momentum of the subtree behind b about the origin when it moves with s."""
     w = wp.spatial_top(s)
-    v = wp.spatial_bottom(s)
-    h = c.moment[b]
-    return wp.spatial_vector(c.inertia[b] * w + wp.cross(h, v), c.mass[b] * v + wp.cross(w, h))
+    com = c.com[b]
+    p = c.mass[b] * (wp.spatial_bottom(s) + wp.cross(w, com))
+    return wp.spatial_vector(c.inertia[b] * w + wp.cross(com, p), p)
+
+
+@wp.func
+def attach_composite(c: CompositeView, b: int, parent: int):
+    """Add the subtree behind b to that behind its parent (parallel-axis theorem)."""
+    m0 = c.mass[parent]
+    m1 = c.mass[b]
+    m = m0 + m1
+    if m > 0.0:
+        d = c.com[b] - c.com[parent]
+        shift = (m0 * m1 / m) * (wp.dot(d, d) * wp.identity(n=3, dtype=float) - wp.outer(d, d))
+        c.inertia[parent] = c.inertia[parent] + c.inertia[b] + shift
+        c.com[parent] = c.com[parent] + (m1 / m) * d
+        c.mass[parent] = m
 
 
 @wp.kernel
@@ -42,20 +63,13 @@ def composite_inertia(
     for i in range(start, end):
         b = joint.child[tree.joint[i]]
         pose = kin.body_X[b]
-        m = body.mass[b]
-        c = wp.transform_point(pose, body.com[b])
-        about_com = rotate_inertia(wp.transform_get_rotation(pose), body.inertia[b])
-        composite.mass[b] = m
-        composite.moment[b] = m * c
-        composite.inertia[b] = about_com + m * (wp.dot(c, c) * wp.identity(n=3, dtype=float) - wp.outer(c, c))
+        composite.mass[b] = body.mass[b]
+        composite.com[b] = wp.transform_point(pose, body.com[b])
+        composite.inertia[b] = rotate_inertia(wp.transform_get_rotation(pose), body.inertia[b])
     for i in range(start, end):
         j = tree.joint[start + end - 1 - i]
-        b = joint.child[j]
-        p = joint.parent[j]
-        if p >= 0:
-            composite.mass[p] = composite.mass[p] + composite.mass[b]
-            composite.moment[p] = composite.moment[p] + composite.moment[b]
-            composite.inertia[p] = composite.inertia[p] + composite.inertia[b]
+        if joint.parent[j] >= 0:
+            attach_composite(composite, joint.child[j], joint.parent[j])
 
 
 @wp.kernel
@@ -65,8 +79,12 @@ def joint_space_inertia(
     composite: CompositeView,
     diagonal: wp.array(dtype=float),
     H: wp.array(dtype=float),
+    floor: wp.array(dtype=float),
 ):
-    """One thread per dof: its row of the joint-space inertia plus an addition to the diagonal."""
+    """One thread per dof: its row of the joint-space inertia plus an addition to the diagonal.
+
+    `floor` receives the smallest pivot that the factorization may meet.
+    """
     d = wp.tid()
     row = tree.dof_row[d]
     depth = tree.dof_depth[d]
@@ -74,6 +92,7 @@ def joint_space_inertia(
     for k in range(depth + 1):
         H[row + k] = wp.dot(kin.S[tree.row_dof[row + k]], f)
     H[row + depth] = H[row + depth] + diagonal[d]
+    floor[d] = PIVOT_FLOOR * H[row + depth]
 
 
 @wp.kernel
@@ -99,7 +118,7 @@ def implicit_diagonal(
 
 
 @wp.kernel
-def factorize(tree: TreeView, H: wp.array(dtype=float)):
+def factorize(tree: TreeView, floor: wp.array(dtype=float), H: wp.array(dtype=float)):
     """One thread per tree: H becomes L (below the diagonal) and D (on it), H = Lᵀ D L."""
     t = wp.tid()
     start = tree.dof_start[t]
@@ -108,6 +127,7 @@ def factorize(tree: TreeView, H: wp.array(dtype=float)):
         d = tree.dof[start + end - 1 - i]
         row = tree.dof_row[d]
         depth = tree.dof_depth[d]
+        H[row + depth] = wp.max(H[row + depth], floor[d])
         inv_pivot = 1.0 / H[row + depth]
         for n in range(depth):
             k = depth - 1 - n

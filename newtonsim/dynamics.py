@@ -47,17 +47,23 @@ def _pose(model: Model, state: State, velocities: bool = False) -> tuple[Launche
     return launch, motion
 
 
-def _sparse_inertia(model: Model, launch: Launcher, motion: Motion, armature: bool) -> wp.array:
+def _sparse_inertia(
+    model: Model, launch: Launcher, motion: Motion, armature: bool
+) -> tuple[wp.array, wp.array]:
+    """Rows of the joint-space inertia, and the least pivots of its factorization."""
     composite = crba.CompositeView()
     composite.mass = wp.zeros(model.body_count, dtype=float, device=model.device)
-    composite.moment = wp.zeros(model.body_count, dtype=wp.vec3, device=model.device)
+    composite.com = wp.zeros(model.body_count, dtype=wp.vec3, device=model.device)
     composite.inertia = wp.zeros(model.body_count, dtype=wp.mat33, device=model.device)
     diagonal = model.joint_armature if armature else wp.zeros_like(model.joint_armature, requires_grad=False)
     H = wp.zeros(model.topology.entry_count, dtype=float, device=model.device)
+    floor = wp.zeros(model.joint_dof_count, dtype=float, device=model.device)
     v = launch.views
     launch(crba.composite_inertia, launch.tree_count, [v.tree, v.joint, v.body, motion.kin, composite])
-    launch(crba.joint_space_inertia, model.joint_dof_count, [v.tree, motion.kin, composite, diagonal, H])
-    return H
+    launch(
+        crba.joint_space_inertia, model.joint_dof_count, [v.tree, motion.kin, composite, diagonal, H, floor]
+    )
+    return H, floor
 
 
 def mass_matrix(model: Model, state: State, *, armature: bool = True) -> wp.array:
@@ -72,7 +78,7 @@ def mass_matrix(model: Model, state: State, *, armature: bool = True) -> wp.arra
         Array of shape (articulation_count, max_dofs, max_dofs).
     """
     launch, motion = _pose(model, state)
-    H = _sparse_inertia(model, launch, motion, armature)
+    H, _ = _sparse_inertia(model, launch, motion, armature)
     part = _Articulations(model)
     shape = (model.articulation_count, part.max_dofs, part.max_dofs)
     dense = wp.zeros(shape, dtype=float, device=model.device)
@@ -130,8 +136,8 @@ def forward_dynamics(model: Model, state: State, joint_f: wp.array | None = None
     joint_f = zero if joint_f is None else joint_f
     check_length("joint_f", joint_f, dofs)
     launch, motion = _pose(model, state, velocities=True)
-    H = _sparse_inertia(model, launch, motion, armature=True)
-    launch(crba.factorize, launch.tree_count, [launch.views.tree, H])
+    H, floor = _sparse_inertia(model, launch, motion, armature=True)
+    launch(crba.factorize, launch.tree_count, [launch.views.tree, floor, H])
     qdd = wp.zeros(dofs, dtype=float, device=model.device)
     # the second round is one step of iterative refinement with the residual of the equation of motion
     for _ in range(2):

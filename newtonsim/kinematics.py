@@ -71,8 +71,8 @@ def eval_ik(model: Model, state: State, joint_q: wp.array, joint_qd: wp.array) -
 
 def check_length(name: str, array: wp.array, expected: int) -> None:
     """Refuse an array of the wrong length before a kernel reads beyond it."""
-    if array is None or array.shape[0] != expected:
-        got = None if array is None else array.shape
+    got = (0,) if array is None else array.shape
+    if got[0] != expected:
         raise NewtonsimError(f"{name}: expected shape ({expected},), got {got}")
 
 

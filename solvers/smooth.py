@@ -36,11 +36,12 @@ class SmoothStage:
         self.mid = Motion(model, poses=self.motion)
         self.composite = crba.CompositeView()
         self.composite.mass = wp.zeros(bodies, dtype=float, device=device)
-        self.composite.moment = wp.zeros(bodies, dtype=wp.vec3, device=device)
+        self.composite.com = wp.zeros(bodies, dtype=wp.vec3, device=device)
         self.composite.inertia = wp.zeros(bodies, dtype=wp.mat33, device=device)
         self.L = wp.zeros(model.topology.entry_count, dtype=float, device=device)
         self.implicit = wp.zeros(dofs, dtype=int, device=device)
         self.diagonal = wp.zeros(dofs, dtype=float, device=device)
+        self.floor = wp.zeros(dofs, dtype=float, device=device)
         self.residual = wp.zeros(dofs, dtype=float, device=device)
         self.zero = wp.zeros(dofs, dtype=float, device=device)
         self.v_predicted = wp.zeros(dofs, dtype=float, device=device)
@@ -79,9 +80,9 @@ class SmoothStage:
         launch(crba.implicit_diagonal, dofs, [v.tree, v.drive, self.implicit, dt, self.diagonal])
         inputs = [v.tree, v.joint, v.body, self.motion.kin, self.composite]
         launch(crba.composite_inertia, launch.tree_count, inputs)
-        inputs = [v.tree, self.motion.kin, self.composite, self.diagonal, self.L]
+        inputs = [v.tree, self.motion.kin, self.composite, self.diagonal, self.L, self.floor]
         launch(crba.joint_space_inertia, dofs, inputs)
-        launch(crba.factorize, launch.tree_count, [v.tree, self.L])
+        launch(crba.factorize, launch.tree_count, [v.tree, self.floor, self.L])
 
     def _advance(
         self,

@@ -13,8 +13,7 @@ class PairFinder:
     """Tells for pairs of shapes whether they may collide.
 
     Two shapes may collide if they share a world (or one is global), their groups allow it, both take part in
-    shape
-    collisions, no filter names them, and they can move relative to each other: not on bodies welded
+    shape collisions, no filter names them, and they can move relative to each other: not on bodies welded
     together, nor both on what cannot move.
     """
 
@@ -75,21 +74,24 @@ class PairFinder:
         world = self.world[candidates]
         fixed = candidates[world < 0]
         local = candidates[world >= 0]
-        local = local[np.argsort(self.world[local], kind="stable")]
-        _, sizes = np.unique(self.world[local], return_counts=True)
-        found = [self._within_worlds(local, sizes), self._between(local, fixed), self._among(fixed)]
+        # what moves comes first in each world: two shapes that stand still never pair
+        local = local[np.lexsort((self.rigid[local] < 0, self.world[local]))]
+        found = [self._within_worlds(local), self._between(local, fixed)]
         pairs = np.concatenate(found)
         pairs = np.sort(pairs, axis=1)
         order = np.lexsort((pairs[:, 1], pairs[:, 0], self.world[pairs].max(axis=1, initial=-1)))
         return pairs[order].astype(np.int32)
 
-    def _within_worlds(self, local: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    def _within_worlds(self, local: np.ndarray) -> np.ndarray:
         """Pairs inside each world; worlds of one size are treated together."""
-        starts = np.cumsum(sizes) - sizes
+        worlds, starts, sizes = np.unique(self.world[local], return_index=True, return_counts=True)
+        moving = np.bincount(
+            np.searchsorted(worlds, self.world[local]), self.rigid[local] >= 0, len(worlds)
+        ).astype(np.int64)
         found = [np.zeros((0, 2), np.int64)]
-        for size in np.unique(sizes):
-            begin = starts[sizes == size]
-            for i in range(size - 1):
+        for size, movers in np.unique(np.stack([sizes, moving], axis=1), axis=0):
+            begin = starts[(sizes == size) & (moving == movers)]
+            for i in range(min(movers, size - 1)):
                 offsets = begin[:, None] + np.arange(i + 1, size)
                 for rows in np.array_split(offsets, max(1, offsets.size // _CHUNK)):
                     first = np.broadcast_to(rows[:, :1] - 1, rows.shape)
@@ -104,11 +106,6 @@ class PairFinder:
             pairs = np.stack([np.full(len(local), shape), local], axis=1)
             found.append(pairs[self._allowed(pairs)])
         return np.concatenate(found)
-
-    def _among(self, fixed: np.ndarray) -> np.ndarray:
-        a, b = np.triu_indices(len(fixed), 1)
-        pairs = np.stack([fixed[a], fixed[b]], axis=1)
-        return pairs[self._allowed(pairs)]
 
     def ground_pairs(self, ground: int) -> np.ndarray:
         """Return the pairs (n, 2) of a shape that the ground may touch and the ground."""

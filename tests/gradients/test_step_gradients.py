@@ -120,20 +120,21 @@ def test_gradient_of_rollout(scene, device):
     start.body_f.assign(force)
     for state in rollout.states[1:]:
         state.body_f = start.body_f
-    # the rollout is nearly linear in forces: long steps drown the rounding of float32
+    # rounding of the float32 rollout drowns short differences, curvature long ones: steps per kind of input.
+    # Differences by wrenches, whose effect is small, and those of the tumbling tree are good to a few 1e-3.
+    rough = 4.0 * RTOL
+    rtol = rough if scene == "every_joint_type" else RTOL
     groups = [
-        ({"joint_q": start.joint_q}, (0.1, 0.06, 0.04, 0.02, 0.01)),
-        ({"joint_qd": start.joint_qd}, (0.4, 0.2, 0.1, 0.05)),
-        ({"body_f": start.body_f}, (2.0, 1.0, 0.5, 0.25)),
-        ({"body_mass": model.body_mass}, (0.3, 0.2, 0.1, 0.05)),
+        ({"joint_q": start.joint_q}, (0.1, 0.06, 0.04, 0.02, 0.01), rtol),
+        ({"joint_qd": start.joint_qd}, (0.4, 0.2, 0.1, 0.05), rtol),
+        ({"body_f": start.body_f}, (2.0, 1.0, 0.5, 0.25), rough),
+        ({"body_mass": model.body_mass}, (0.3, 0.2, 0.1, 0.05), rtol),
     ]
     if model.joint_axis_count:
-        groups.append(({"joint_act": rollout.control.joint_act}, (0.4, 0.2, 0.1, 0.05)))
-    # differences of the tumbling tree with 29 coordinates are noisier than those of the simple scenes
-    rtol = 4.0 * RTOL if scene == "every_joint_type" else RTOL
+        groups.append(({"joint_act": rollout.control.joint_act}, (0.4, 0.2, 0.1, 0.05), rtol))
     errors = {}
-    for arrays, steps in groups:
-        errors |= assert_gradients(rollout.run, arrays, rtol=rtol, samples=6, steps=steps)
+    for arrays, steps, tolerance in groups:
+        errors |= assert_gradients(rollout.run, arrays, rtol=tolerance, samples=6, steps=steps)
     print(scene, {name: f"{error:.1e}" for name, error in errors.items()})
 
 

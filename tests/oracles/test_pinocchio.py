@@ -18,7 +18,7 @@ from newtonsim.enums import JointType
 from newtonsim.testing import TREE_JOINT_TYPES, poison, random_model, random_state
 
 TOLERANCE = 1.0e-4
-STATES = 4
+STATES = 12
 ASSETS = Path(newtonsim.__file__).parent.parent / "examples" / "assets"
 
 
