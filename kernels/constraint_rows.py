@@ -240,20 +240,68 @@ def merge_prefix(c: int, shared: int, depth: int, B: wp.array3d(dtype=float)):
 
 
 @wp.func
-def contact_target(distance: float, approach: float, restitution: float, s: ConstraintSettings) -> float:
+def rebound_speed(gap: float, approach: float, pull: float, restitution: float, dt: float) -> float:
+    """Normal velocity after an impact within the step, such that the apex comes out right [m/s].
+
+    The body hits with v_i² = v² + 2 g gap, rebounds with e v_i and rises by e² v_i² / 2g; the step, however,
+    leaves it gap + v' dt above the surface, from where it rises by v'² / 2g - v' dt / 2. Equating both gives
+    v'. Velocities of a leapfrog step belong to the middle of the intervals, hence v = |approach| + g dt / 2.
+
+    Args:
+        gap: Distance at the start of the step [m].
+        approach: Normal velocity at the start of the step, negative [m/s].
+        pull: Normal acceleration g towards the surface without the contact [m/s²].
+        restitution: Coefficient e of Newton's impact law.
+        dt: Time step [s].
+    """
+    half = 0.5 * pull * dt
+    v = -approach + half
+    rest = half * half + restitution * restitution * (v * v + 2.0 * pull * gap) - 2.0 * pull * gap
+    speed = -gap / dt
+    if rest > 0.0:
+        speed = wp.max(speed, wp.sqrt(rest) - half)
+    return speed
+
+
+@wp.func
+def contact_target(
+    distance: float, approach: float, approach_free: float, restitution: float, s: ConstraintSettings
+) -> float:
     """Smallest allowed normal velocity at the end of the step [m/s].
 
     A gap may close in the step; penetration is removed at the rate of the ERP; an impact that this step
-    would bring about bounces at once (Newton's impact law).
+    would bring about bounces at once.
     """
     target = -distance / s.dt
     if distance < 0.0:
         depth = wp.max(0.0, -distance - s.contact_slop)
         target = wp.min(s.contact_erp * depth / s.dt, s.max_push_speed)
     bounces = restitution > 0.0 and approach < -s.restitution_speed
-    if bounces and distance + s.dt * approach <= 0.0:
-        target = wp.max(target, -restitution * approach)
+    if bounces and distance + s.dt * approach_free <= 0.0:
+        pull = wp.max(0.0, (approach - approach_free) / s.dt)
+        rebound = rebound_speed(wp.max(0.0, distance), approach, pull, restitution, s.dt)
+        target = wp.max(target, rebound)
     return target
+
+
+@wp.func
+def contact_velocity(
+    tree: TreeView,
+    leaf: wp.vec2i,
+    c: int,
+    direction: int,
+    depth: int,
+    B: wp.array3d(dtype=float),
+    z: wp.array(dtype=float),
+) -> float:
+    """J v of one row of a contact."""
+    v = float(0.0)
+    for side in range(2):
+        if leaf[side] >= 0:
+            row = tree.dof_row[leaf[side]]
+            for k in range(tree.dof_depth[leaf[side]] + 1):
+                v += B[c, direction, side * depth + k] * z[tree.row_dof[row + k]]
+    return v
 
 
 @wp.func
@@ -346,6 +394,7 @@ def build_contact_rows(
     body_qd: wp.array(dtype=wp.spatial_vector),
     body_com: wp.array(dtype=wp.vec3),
     L: wp.array(dtype=float),
+    z: wp.array(dtype=float),
     contacts: ContactView,
     depth: int,
     s: ConstraintSettings,
@@ -375,13 +424,14 @@ def build_contact_rows(
 
     v0 = point_velocity(b0, point_in_world(b0, p0, body_q), body_q, body_com, body_qd)
     v1 = point_velocity(b1, point_in_world(b1, p1, body_q), body_q, body_com, body_qd)
-    speed = contact_target(contacts.distance[c], wp.dot(n, v0 - v1), restitution, s)
     # the rows do not see sides that no dof moves: their velocity goes into the targets
     prescribed = wp.vec3(0.0, 0.0, 0.0)
     if leaf[0] < 0:
         prescribed += v0
     if leaf[1] < 0:
         prescribed -= v1
+    free = contact_velocity(tree, leaf, c, 0, depth, rows.B, z) + wp.dot(n, prescribed)
+    speed = contact_target(contacts.distance[c], wp.dot(n, v0 - v1), free, restitution, s)
     t1 = tangent_of(n)
     along = wp.vec3(wp.dot(n, prescribed), wp.dot(t1, prescribed), wp.dot(wp.cross(n, t1), prescribed))
     rows.target[c] = wp.vec3(speed, 0.0, 0.0) - along

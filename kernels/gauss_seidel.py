@@ -8,7 +8,12 @@ exactly opposite to sliding.
 
 import warp as wp
 
-from newtonsim.kernels.constraint_rows import ConstraintSettings, ContactRowView, ScalarRowView
+from newtonsim.kernels.constraint_rows import (
+    ConstraintSettings,
+    ContactRowView,
+    ScalarRowView,
+    contact_velocity,
+)
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.views import TreeView
 
@@ -48,21 +53,6 @@ def push_scalar(tree: TreeView, rows: ScalarRowView, r: int, impulse: float, z: 
     for k in range(tree.dof_depth[d] + 1):
         i = tree.row_dof[row + k]
         z[i] = z[i] + rows.B[r, k] * impulse
-
-
-@wp.func
-def contact_velocity(
-    tree: TreeView, rows: ContactRowView, c: int, direction: int, depth: int, z: wp.array(dtype=float)
-) -> float:
-    """J v of one row of a contact."""
-    v = float(0.0)
-    for side in range(2):
-        leaf = rows.leaf[c][side]
-        if leaf >= 0:
-            row = tree.dof_row[leaf]
-            for k in range(tree.dof_depth[leaf] + 1):
-                v += rows.B[c, direction, side * depth + k] * z[tree.row_dof[row + k]]
-    return v
 
 
 @wp.func
@@ -125,7 +115,7 @@ def relax_contact(
     if delassus[0] <= 0.0:
         return 0.0
     target = rows.target[c]
-    error = target[0] - contact_velocity(tree, rows, c, 0, depth, z) - cfm * old[0]
+    error = target[0] - contact_velocity(tree, rows.leaf[c], c, 0, depth, rows.B, z) - cfm * old[0]
     normal = wp.max(0.0, old[0] + error / (delassus[0] + cfm))
     push_contact(tree, rows, c, 0, depth, normal - old[0], z)
     change = wp.abs(normal - old[0]) * delassus[0]
@@ -133,8 +123,8 @@ def relax_contact(
     t = wp.vec2(old[1], old[2])
     if delassus[1] > 0.0 and (bound > 0.0 or wp.length_sq(t) > 0.0):
         slip = wp.vec2(
-            contact_velocity(tree, rows, c, 1, depth, z) - target[1],
-            contact_velocity(tree, rows, c, 2, depth, z) - target[2],
+            contact_velocity(tree, rows.leaf[c], c, 1, depth, rows.B, z) - target[1],
+            contact_velocity(tree, rows.leaf[c], c, 2, depth, rows.B, z) - target[2],
         )
         t = limit_friction(t - slip / delassus[1], bound, pyramidal)
         push_contact(tree, rows, c, 1, depth, t[0] - old[1], z)

@@ -172,6 +172,7 @@ class ConstraintStage:
             smooth.body_qd,
             model.body_com,
             smooth.L,
+            self.z,
             contacts.view,
             model.topology.max_depth,
             settings,

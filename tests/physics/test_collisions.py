@@ -27,9 +27,9 @@ def bouncing_spheres(device: str):
     return models
 
 
-@pytest.mark.parametrize("rate", [60, 240, 1000])
+@pytest.mark.parametrize("rate", [30, 60, 240, 1000])
 def test_bounce_heights(device: str, rate: int):
-    """The apex after a bounce is e² times the drop, up to the way that the sphere makes in a step."""
+    """The apex after a bounce is e² times the drop, even at steps in which the sphere moves by 7 cm."""
     dt = 1.0 / rate
     speed = math.sqrt(2.0 * GRAVITY * DROP)
     for restitution, model in zip(RESTITUTIONS, bouncing_spheres(device)):
@@ -42,7 +42,7 @@ def test_bounce_heights(device: str, rate: int):
         assert heights[contact] > -speed * dt
         apex = float(heights[contact:].max())
         print(f"e {restitution}, dt 1/{rate}: apex {apex:.4f}, exact {restitution**2 * DROP:.4f}")
-        assert abs(apex - restitution**2 * DROP) < speed * dt
+        assert abs(apex - restitution**2 * DROP) < 2.0e-3 * DROP
         if restitution == 0.0:
             run.run_for(0.5)
             assert abs(run.body_q[0, 2] - RADIUS) < 2.0e-3
