@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import warp as wp
 
 from newtonsim.collide import find_contacts
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
+from newtonsim.enums import JointType
 from newtonsim.errors import ModelError
 from newtonsim.kernels import gauss_seidel, joint_forces
 from newtonsim.model import Model
@@ -48,7 +50,7 @@ class FeatherstoneSolver(SolverBase):
         constraints: The constraint stage with its iterations and residual per world.
 
     Not supported: particles with springs, triangles or tetrahedra; the distance limits of distance joints,
-    which move like free ones; mimic joints; `joint_enabled`.
+    which move like free ones; mimic joints; `joint_velocity_limit`; `joint_enabled`.
 
     Sources: Featherstone, "Rigid Body Dynamics Algorithms", 2008; Stewart and Trinkle, "An implicit
     time-stepping scheme for rigid body dynamics", 1996.
@@ -65,9 +67,7 @@ class FeatherstoneSolver(SolverBase):
         for name in ("spring", "tri", "edge", "tet", "muscle"):
             if getattr(model, f"{name}_count"):
                 raise ModelError(f"FeatherstoneSolver moves bodies and free particles; the model has {name}s")
-        if model.joint_mimic:
-            names = ", ".join(model.joint_key[mimic[0]] for mimic in model.joint_mimic[:8])
-            warnings.warn(f"FeatherstoneSolver does not couple mimic joints yet: {names}", stacklevel=2)
+        _warn_of_unmodelled(model)
         self.options = ConstraintOptions(**options)
         self.compliant = contact_mode == "compliant"
         self.smooth = SmoothStage(model)
@@ -106,9 +106,19 @@ class FeatherstoneSolver(SolverBase):
             self._record(tape, state_in, state_out, control, contacts, dt)
         if model.particle_count:
             self.integrate_particles(model, state_in, state_out, dt)
-        if model.joint_count == 0:
-            return
+        if model.body_count:
+            self._step_bodies(model, state_in, state_out, control, contacts, dt)
 
+    def _step_bodies(
+        self,
+        model: Model,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Step everything but particles."""
         launch = Launcher(model, record_tape=False)
         smooth, v = self.smooth, launch.views
         smooth.place(launch, state_in)
@@ -165,3 +175,18 @@ class FeatherstoneSolver(SolverBase):
             )
         step = RecordedStep(state_in, state_out, control, contacts, dt)
         self.adjoint.record(tape, self, step)
+
+
+def _warn_of_unmodelled(model: Model) -> None:
+    """Name the joints whose definition says more than the solver does."""
+    limited = (model.joint_type.numpy() == JointType.DISTANCE) & (
+        (model.joint_distance_lower.numpy() >= 0.0) | (model.joint_distance_upper.numpy() >= 0.0)
+    )
+    unmodelled = {
+        "mimic joints": sorted({mimic[0] for mimic in model.joint_mimic}),
+        "limits of distance joints": np.flatnonzero(limited).tolist(),
+    }
+    for what, joints in unmodelled.items():
+        if joints:
+            names = ", ".join(dict.fromkeys(model.joint_key[j] for j in joints[:64]))
+            warnings.warn(f"FeatherstoneSolver does not enforce {what} yet: {names}", stacklevel=3)

@@ -269,3 +269,27 @@ def test_kinematic_platform_lifts_a_box(device):
     assert pose[0, 2] == pytest.approx(1.0, abs=1e-4)
     assert pose[1, 2] == pytest.approx(1.1, abs=2e-3)
     assert sim.state.body_qd.numpy()[1, 5] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_kinematic_bodies_alone_move_with_their_velocity(device):
+    builder = newtonsim.ModelBuilder(up_vector=Z_UP)
+    builder.add_body(key="door")
+    model = builder.finalize(device)
+    sim = make(model, dt=0.01)
+    sim.state.body_qd.assign(np.array([[0.0, 0.0, 0.5, 1.0, 0.0, 0.0]], np.float32))
+    sim.step(100)
+    np.testing.assert_allclose(
+        sim.state.body_q.numpy()[0], [1.0, 0.0, 0.0, 0.0, 0.0, np.sin(0.25), np.cos(0.25)], atol=1e-5
+    )
+
+
+def test_what_is_not_enforced_is_named(device):
+    builder = newtonsim.ModelBuilder()
+    bodies = [builder.add_body(mass=1.0, I_m=wp.mat33(np.eye(3))) for _ in range(3)]
+    leader = builder.add_joint_revolute(-1, bodies[0], key="leader")
+    follower = builder.add_joint_revolute(-1, bodies[1], key="follower")
+    builder.joint_mimic.append((follower, leader, 1.0, 0.0))
+    builder.add_joint_distance(-1, bodies[2], max_distance=0.5)
+    with pytest.warns(UserWarning, match="mimic joints yet: follower") as caught:
+        newtonsim.FeatherstoneSolver(builder.finalize(device))
+    assert any("limits of distance joints" in str(warning.message) for warning in caught)
