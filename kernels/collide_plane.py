@@ -31,6 +31,7 @@ class ShapeView:
     body: wp.array(dtype=int)
     transform: wp.array(dtype=wp.transform)
     geo: ModelShapeGeometry
+    radius: wp.array(dtype=float)  # [m] about the shape's origin
 
 
 @wp.struct
@@ -201,6 +202,11 @@ def find_plane_contacts(
     shape_X = shape_pose(shape, s, body_q)
     plane_X = shape_pose(shape, plane, body_q)
     n = wp.transform_vector(plane_X, wp.vec3(0.0, 1.0, 0.0))
+    size = shape.geo.scale[plane]
+    height = wp.dot(n, wp.transform_get_translation(shape_X) - wp.transform_get_translation(plane_X))
+    if height < 0.0 and (size[0] > 0.0 or size[1] > 0.0):
+        # a finite plane is a sheet: what is behind it must not be pulled through
+        return
     plane_p = wp.transform_get_translation(plane_X)
     offset = shape.geo.thickness[s] + shape.geo.thickness[plane]
     geo_type = shape.geo.type[s]
@@ -210,7 +216,9 @@ def find_plane_contacts(
         reach = margin
         b = shape.body[s]
         if b >= 0:
-            reach += dt * wp.length(wp.spatial_bottom(body_qd[b]))
+            arm = wp.transform_get_translation(shape_X) - wp.transform_point(body_q[b], body_com[b])
+            spin = wp.length(wp.spatial_top(body_qd[b])) * (shape.radius[s] + wp.length(arm))
+            reach += dt * (wp.length(wp.spatial_bottom(body_qd[b])) + spin)
         put_mesh_points(
             slots, pair, shape.geo.source[s], scale, shape_X, plane_X, shape.geo.scale[plane], offset, reach
         )

@@ -20,9 +20,10 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 UNBOUNDED = wp.constant(1.0e30)
 RIGID_DIRECTION = wp.constant(1.0e-8)
-ROW_LIMIT = wp.constant(0)
-ROW_DRIVE = wp.constant(1)
-ROW_FRICTION = wp.constant(2)
+ROW_LOWER = wp.constant(0)
+ROW_UPPER = wp.constant(1)
+ROW_DRIVE = wp.constant(2)
+ROW_FRICTION = wp.constant(3)
 
 
 @wp.struct
@@ -30,12 +31,13 @@ class ConstraintSettings:
     """Numbers that choose stiffness and damping of the constraints."""
 
     dt: float  # [s]
-    contact_erp: float  # share of the penetration removed in one step
+    contact_rate: float  # rate at which penetration is removed [1/s]
     contact_cfm: float  # softness added to the Delassus diagonal [1/kg]
     contact_slop: float  # penetration left alone [m]
     max_push_speed: float  # fastest removal of penetration [m/s]
     restitution_speed: float  # slowest approach that bounces [m/s]
-    limit_erp: float
+    limit_rate: float  # rate at which a violated joint limit is restored [1/s]
+    max_limit_speed: float  # fastest restoration [rad/s or m/s]
     limit_cfm: float
     limit_margin: float  # distance to a joint limit at which its row exists [rad or m]
     warm_start: float  # share of the last step's impulse
@@ -79,7 +81,7 @@ def limit_speed(gap: float, s: ConstraintSettings) -> float:
     """Velocity towards the free side that a joint limit asks for: close the gap, or remove the violation."""
     speed = -gap / s.dt
     if gap < 0.0:
-        speed = speed * s.limit_erp
+        speed = wp.min(-gap * s.limit_rate, s.max_limit_speed)
     return speed
 
 
@@ -109,19 +111,18 @@ def select_scalar_rows(
         upper = float(0.0)
         target = float(0.0)
         softness = float(0.0)
-        if kind == ROW_LIMIT:
-            softness = s.limit_cfm
-            x = q[tree.dof_coord[d]]
-            reach = s.limit_margin + wp.abs(v_free[d]) * s.dt
-            above = x - limit_lower[a]
-            below = limit_upper[a] - x
-            # a locked joint, whose limits coincide, has both sides
-            if above < reach and (above <= below or limit_upper[a] <= limit_lower[a]):
+        if kind == ROW_LOWER:
+            gap = q[tree.dof_coord[d]] - limit_lower[a]
+            if gap < s.limit_margin + wp.abs(v_free[d]) * s.dt:
                 upper = UNBOUNDED
-                target = limit_speed(above, s)
-            if below < reach and (below < above or limit_upper[a] <= limit_lower[a]):
+                target = limit_speed(gap, s)
+                softness = s.limit_cfm
+        elif kind == ROW_UPPER:
+            gap = limit_upper[a] - q[tree.dof_coord[d]]
+            if gap < s.limit_margin + wp.abs(v_free[d]) * s.dt:
                 lower = -UNBOUNDED
-                target = -limit_speed(below, s)
+                target = -limit_speed(gap, s)
+                softness = s.limit_cfm
         elif kind == ROW_DRIVE:
             if implicit[d] == 0:
                 upper = drive.effort_limit[a] * s.dt
@@ -269,13 +270,13 @@ def contact_target(
 ) -> float:
     """Smallest allowed normal velocity at the end of the step [m/s].
 
-    A gap may close in the step; penetration is removed at the rate of the ERP; an impact that this step
+    A gap may close in the step; penetration is removed at a bounded rate; an impact that this step
     would bring about bounces at once.
     """
     target = -distance / s.dt
     if distance < 0.0:
         depth = wp.max(0.0, -distance - s.contact_slop)
-        target = wp.min(s.contact_erp * depth / s.dt, s.max_push_speed)
+        target = wp.min(s.contact_rate * depth, s.max_push_speed)
     bounces = restitution > 0.0 and approach < -s.restitution_speed
     if bounces and distance + s.dt * approach_free <= 0.0:
         pull = wp.max(0.0, (approach - approach_free) / s.dt)

@@ -12,6 +12,7 @@ from newtonsim.kernels.views import JOINT_BALL, JointView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 PARALLEL = wp.constant(1.0e-6)
+SINGULAR = wp.constant(1.0e-7)
 
 
 @wp.func
@@ -76,7 +77,7 @@ def split_rotation(q: wp.quat, n: int, a0: wp.vec3, a1: wp.vec3, a2: wp.vec3) ->
 
 @wp.func
 def components(n: int, c0: wp.vec3, c1: wp.vec3, c2: wp.vec3, v: wp.vec3) -> wp.vec3:
-    """Least-squares coefficients of v in the first n of three directions."""
+    """Least-squares coefficients of v in the first n of three directions; small ones if parallel."""
     e1 = c1
     e2 = c2
     g11 = float(0.0)
@@ -90,7 +91,18 @@ def components(n: int, c0: wp.vec3, c1: wp.vec3, c2: wp.vec3, v: wp.vec3) -> wp.
     g01 = wp.dot(c0, e1)
     g02 = wp.dot(c0, e2)
     g12 = wp.dot(e1, e2)
-    gram = wp.mat33(wp.dot(c0, c0), g01, g02, g01, wp.dot(e1, e1) + g11, g12, g02, g12, wp.dot(e2, e2) + g22)
+    # a little Tikhonov regularisation: near gimbal lock the Gram matrix is singular to rounding
+    gram = wp.mat33(
+        wp.dot(c0, c0) + SINGULAR,
+        g01,
+        g02,
+        g01,
+        wp.dot(e1, e1) + g11 + SINGULAR,
+        g12,
+        g02,
+        g12,
+        wp.dot(e2, e2) + g22 + SINGULAR,
+    )
     return wp.inverse(gram) * wp.vec3(wp.dot(c0, v), wp.dot(e1, v), wp.dot(e2, v))
 
 

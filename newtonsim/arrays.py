@@ -180,7 +180,7 @@ _JOINT = [
 ]
 
 _SHAPE = [
-    ArraySpec("shape_transform", "shape", wp.transform, "m", "Poses in the body frames", grad=True),
+    ArraySpec("shape_transform", "shape", wp.transform, "m", "Poses in the body frames"),
     ArraySpec("shape_body", "shape", wp.int32, "", "Bodies, -1 for static shapes", index_of="body"),
     ArraySpec("shape_flags", "shape", wp.uint32, "", "ShapeFlags"),
     ArraySpec("shape_mu_torsion", "shape", wp.float32, "m", "Torsional friction coefficients", grad=True),
@@ -194,11 +194,9 @@ _SHAPE = [
     ),
     ArraySpec("shape_geo_src", "shape", None, "", "Mesh, SDF or Heightfield, or None"),
     ArraySpec("shape_geo_type", "shape", wp.int32, "", "GeoType", host=True),
-    ArraySpec("shape_geo_scale", "shape", wp.vec3, "m", "Size, see GeoType", host=True, grad=True),
+    ArraySpec("shape_geo_scale", "shape", wp.vec3, "m", "Size, see GeoType", host=True),
     ArraySpec("shape_geo_is_solid", "shape", wp.uint8, "", "Solid or hollow", host=True),
-    ArraySpec(
-        "shape_geo_thickness", "shape", wp.float32, "m", "Wall and contact thickness", host=True, grad=True
-    ),
+    ArraySpec("shape_geo_thickness", "shape", wp.float32, "m", "Wall and contact thickness", host=True),
     ArraySpec("shape_material_ke", "shape", wp.float32, "N/m", "Contact stiffness", host=True, grad=True),
     ArraySpec("shape_material_kd", "shape", wp.float32, "N s/m", "Contact damping", host=True, grad=True),
     ArraySpec("shape_material_kf", "shape", wp.float32, "N s/m", "Friction stiffness", host=True, grad=True),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,9 +53,7 @@ class CollisionPlan:
             points[geo_type == kind] = count
         has_plane = geo_type[pairs[:, 1]] == GeoType.PLANE
         handled = has_plane & (points[pairs[:, 0]] > 0)
-        self.unsupported = Counter(
-            " and ".join(sorted(GeoType(g).name.lower() for g in geo_type[pair])) for pair in pairs[~handled]
-        )
+        self.unsupported = _count_kinds(geo_type[pairs[~handled]])
         pairs = pairs[handled]
         world = model.shape_world.numpy()[pairs].max(axis=1, initial=-1) if len(pairs) else np.zeros(0, int)
         world = np.maximum(world, 0)
@@ -76,9 +73,17 @@ class CollisionPlan:
         self.shape.body = model.shape_body
         self.shape.transform = model.shape_transform
         self.shape.geo = model.shape_geo
+        self.shape.radius = model.shape_collision_radius
         if self.unsupported:
             listed = ", ".join(f"{n} of {kinds}" for kinds, n in sorted(self.unsupported.items()))
-            warnings.warn(f"shape pairs without contact generation: {listed}", stacklevel=3)
+            warnings.warn(f"shape pairs without contact generation: {listed}", stacklevel=2)
+
+
+def _count_kinds(kinds: np.ndarray) -> dict[str, int]:
+    """Number of rows (n, 2) per unordered pair of geometry types, by name."""
+    found, counts = np.unique(np.sort(kinds, axis=1), axis=0, return_counts=True)
+    names = (" and ".join(sorted(GeoType(kind).name.lower() for kind in pair)) for pair in found)
+    return dict(zip(names, counts.tolist()))
 
 
 def _all_candidate_pairs(model: Model) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.kernels import crba, energy
-from newtonsim.kinematics import check_length
+from newtonsim.kinematics import check_length, refuse_gradient
 from newtonsim.workspace import Launcher, Motion, active_tape
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class _Articulations:
 
 
 def _pose(model: Model, state: State, velocities: bool = False) -> tuple[Launcher, Motion]:
+    refuse_gradient(model, state, "newtonsim.dynamics: only inverse_dynamics has a gradient")
     launch = Launcher(model, record_tape=False)
     motion = Motion(model)
     launch.poses(motion, state.joint_q)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kernels import inverse_kinematics
 from newtonsim.workspace import Launcher, Motion, active_tape
 
@@ -61,12 +61,20 @@ def eval_ik(model: Model, state: State, joint_q: wp.array, joint_qd: wp.array) -
 
     Raises:
         NewtonsimError: An array has the wrong length.
+        NotDifferentiableError: A tape records and the state or the model requires gradients.
     """
     check_length("joint_q", joint_q, model.joint_coord_count)
     check_length("joint_qd", joint_qd, model.joint_dof_count)
+    refuse_gradient(model, state, "eval_ik has no gradient")
     launch = Launcher(model, record_tape=False)
     inputs = [launch.views.joint, model.body_com, state.body_q, state.body_qd]
     launch(inverse_kinematics.read_joints, model.joint_count, inputs, [joint_q, joint_qd])
+
+
+def refuse_gradient(model: Model, state: State, message: str) -> None:
+    """Raise rather than leave a gradient that a tape asks for at zero."""
+    if active_tape() is not None and (model.requires_grad or state.requires_grad):
+        raise NotDifferentiableError(message)
 
 
 def check_length(name: str, array: wp.array, expected: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import warp as wp
 
+from newtonsim.errors import NewtonsimError
 from newtonsim.kernels import reset as reset_kernels
 from newtonsim.kinematics import check_length, eval_fk
 
@@ -76,7 +77,13 @@ class Simulator:
         self._worlds = self._world_of_entries()
 
     def step(self, n: int = 1) -> None:
-        """Advance by n times dt."""
+        """Advance by n times dt.
+
+        Raises:
+            ValueError: n is negative.
+        """
+        if n < 0:
+            raise ValueError(f"n: expected a number not below 0, got {n}")
         if self._graph is None and n > 0:
             # the first step runs eagerly: kernels are compiled and loaded outside the capture
             self._advance()
@@ -101,7 +108,7 @@ class Simulator:
             state: State to copy from; None for the one that the simulation started from.
 
         Raises:
-            NewtonsimError: The mask has the wrong length.
+            NewtonsimError: The mask has the wrong length or holds no booleans.
         """
         model, device = self.model, self.model.device
         source = self._initial if state is None else state
@@ -109,7 +116,10 @@ class Simulator:
             world_mask = np.ones(model.world_count, dtype=bool)
             self.time = 0.0
         if not isinstance(world_mask, wp.array):
-            world_mask = wp.array(np.asarray(world_mask, dtype=bool), dtype=bool, device=device)
+            world_mask = np.asarray(world_mask)
+            if world_mask.dtype != bool:
+                raise NewtonsimError(f"world_mask: expected booleans, one per world, got {world_mask.dtype}")
+            world_mask = wp.array(world_mask, dtype=bool, device=device)
         check_length("world_mask", world_mask, model.world_count)
         target = self.state
         for name in ("joint_q", "joint_qd"):

@@ -28,9 +28,12 @@ class ConstraintOptions:
         contact_cfm: Softness of contacts, added to the Delassus diagonal [1/kg].
         contact_slop: Penetration that is left alone [m].
         max_push_speed: Fastest removal of penetration [m/s].
+        recovery_time: Shortest time constant of removing penetrations and violated limits [s]; where the ERP
+            asks for more, as at small steps, the removal would kick bodies apart.
         restitution_speed: Slowest approach that bounces [m/s].
         limit_erp: Share of a joint limit's violation that one step removes.
         limit_cfm: Softness of joint limits.
+        max_limit_speed: Fastest removal of a joint limit's violation [rad/s or m/s].
         limit_margin: Distance to a joint limit at which its row exists [rad or m].
         warm_start: Share of the last step's impulses to start from.
     """
@@ -41,12 +44,14 @@ class ConstraintOptions:
     contact_erp: float = 0.2
     contact_cfm: float = 0.0
     contact_slop: float = 1.0e-4
-    max_push_speed: float = 3.0
+    max_push_speed: float = 1.0
+    recovery_time: float = 0.02
     restitution_speed: float = 0.1
     limit_erp: float = 0.2
     limit_cfm: float = 0.0
+    max_limit_speed: float = 5.0
     limit_margin: float = 0.05
-    warm_start: float = 0.95
+    warm_start: float = 1.0
 
     def __post_init__(self) -> None:
         if self.cone not in ("elliptic", "pyramidal"):
@@ -71,14 +76,16 @@ class ConstraintOptions:
         """Return the device struct for one time step [s]."""
         s = ConstraintSettings()
         s.dt = dt
+        fastest = 1.0 / max(self.recovery_time, dt)
+        s.contact_rate = min(self.contact_erp / dt, fastest)
+        s.limit_rate = min(self.limit_erp / dt, fastest)
         for name in (
-            "contact_erp",
             "contact_cfm",
             "contact_slop",
             "max_push_speed",
             "restitution_speed",
-            "limit_erp",
             "limit_cfm",
+            "max_limit_speed",
             "limit_margin",
             "warm_start",
         ):
@@ -210,7 +217,8 @@ def _scalar_rows(model: Model) -> ScalarRowView:
     # every axis is a candidate whatever its limits are now: their values may change between steps
     with_axis = np.flatnonzero(view.dof_axis.numpy() >= 0)
     candidates = {
-        constraint_rows.ROW_LIMIT: with_axis,
+        constraint_rows.ROW_LOWER: with_axis,
+        constraint_rows.ROW_UPPER: with_axis,
         constraint_rows.ROW_DRIVE: with_axis,
         constraint_rows.ROW_FRICTION: np.arange(model.joint_dof_count),
     }

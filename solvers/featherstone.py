@@ -25,6 +25,9 @@ from newtonsim.workspace import Launcher, Motion, active_tape
 class FeatherstoneSolver(SolverBase):
     """Articulated bodies in reduced coordinates, with contacts, limits and friction solved together.
 
+    Springs and position drives are those of backward Euler, which takes energy out of fast oscillations: a
+    spring of 10 rad/s keeps half its energy for 2 s at 1/240 s.
+
     A step reads `joint_q`, `joint_qd` and `body_f` of the state (and the poses of bodies without joints) and
     writes joint coordinates and body poses that agree with each other. Drives, springs and damping are
     implicit: any gain is stable at any step. Velocity-dependent forces are centred in the step, which keeps
@@ -40,8 +43,9 @@ class FeatherstoneSolver(SolverBase):
     Args:
         model: The model to simulate.
         contact_mode: "hard" for contacts as constraints, with friction cone and restitution; "compliant" for
-            smooth forces by the materials' ke, kd, kf and mu, which need a small time step (1/1000 s for a
-            stiffness of 1e5 N/m) and have gradients through contact.
+            smooth forces by the materials' ke, kd, kf and mu, which have gradients through contact. These forces
+            are explicit: the step must stay well below √(m/ke) and m/kd of the lightest body in contact (for
+            1 kg and the default material 1e-3 s), or the motion explodes.
         options: Further fields of `ConstraintOptions`, such as iterations, tolerance, cone, contact_erp.
 
     Attributes:
@@ -49,7 +53,7 @@ class FeatherstoneSolver(SolverBase):
         contacts: Contacts of the last step that was not given any.
         constraints: The constraint stage with its iterations and residual per world.
 
-    Not supported: particles with springs, triangles or tetrahedra; the distance limits of distance joints,
+    Not supported: contact of particles, and particles with springs, triangles or tetrahedra; the distance limits of distance joints,
     which move like free ones; mimic joints; `joint_velocity_limit`; `joint_enabled`.
 
     Sources: Featherstone, "Rigid Body Dynamics Algorithms", 2008; Stewart and Trinkle, "An implicit
@@ -101,8 +105,10 @@ class FeatherstoneSolver(SolverBase):
             model.check_state(state)
         control = self.default_control if control is None else control
         model.check_control(control)
+        if not dt > 0.0:
+            raise ValueError(f"dt: expected a positive number, got {dt}")
         tape = active_tape()
-        if tape is not None and (state_in.requires_grad or model.requires_grad):
+        if tape is not None and (state_in.requires_grad or model.requires_grad or _requires_grad(control)):
             self._record(tape, state_in, state_out, control, contacts, dt)
         if model.particle_count:
             self.integrate_particles(model, state_in, state_out, dt)
@@ -173,8 +179,18 @@ class FeatherstoneSolver(SolverBase):
                 "a recorded step needs a model finalized with requires_grad=True and states that require "
                 "gradients"
             )
+        if self.compliant and contacts is not None:
+            raise ValueError(
+                "contacts: pass None while a gradient through compliant contact is recorded; a buffer that is "
+                "filled again before the backward pass would give a wrong one"
+            )
         step = RecordedStep(state_in, state_out, control, contacts, dt)
         self.adjoint.record(tape, self, step)
+
+
+def _requires_grad(control: Control) -> bool:
+    arrays = (control.joint_act, control.joint_f)
+    return any(array is not None and array.requires_grad for array in arrays)
 
 
 def _warn_of_unmodelled(model: Model) -> None:

@@ -103,9 +103,9 @@ class StepAdjoint:
         self._reverse_forces(smooth, state_in, contacts)
 
     def _compliant_contacts(self, solver: FeatherstoneSolver, step: RecordedStep) -> Contacts | None:
-        """Contacts whose forces belong to the smooth part, found again if the step found them itself."""
-        if not solver.compliant or step.contacts is not None:
-            return step.contacts if solver.compliant else None
+        """Contacts whose forces belong to the smooth part, found again as the step found them."""
+        if not solver.compliant:
+            return None
         find_contacts(self.model, solver.smooth.body_q, solver.smooth.body_qd, solver.contacts, step.dt)
         return solver.contacts
 
