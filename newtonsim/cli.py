@@ -86,7 +86,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--solver", choices=SOLVERS, default="featherstone", help="(default: featherstone)")
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="seed of the start poses (default: 0)"
+        "--seed", type=natural_int, default=0, metavar="N", help="seed of the start poses (default: 0)"
     )
     parser.add_argument(
         "--usd", metavar="OUT", help="write an animation of the first 64 worlds (.usd, .usda)"
@@ -125,6 +125,17 @@ def positive_int(text: str) -> int:
         value = 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return value
+
+
+def natural_int(text: str) -> int:
+    """Read a whole number of at least zero."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, got {text!r}")
     return value
 
 

@@ -36,7 +36,7 @@ def describe(robot: Robot) -> list[str]:
             lines += _tree(builder, builder.joint_child[joint], joint)
     lines += [f"static shape {_shape(builder, s)}" for s in _shapes_of(builder, -1)]
     lines += _extras(robot)
-    lines += [f"note: {remark}" for remark in robot.remarks]
+    lines += [f"note: {remark}" for remark in robot.grouped_remarks]
     return lines
 
 
@@ -83,7 +83,7 @@ def _axis(builder: ModelBuilder, axis: int, linear: bool) -> str:
     if mode == JointMode.TARGET_POSITION:
         parts.append(f"position drive {ke:.4g} {torque}/{unit}, {kd:.4g} {torque} s/{unit}")
     elif mode == JointMode.TARGET_VELOCITY:
-        parts.append(f"velocity drive {kd:.4g} {torque} s/{unit}")
+        parts.append(f"velocity drive {ke:.4g} {torque} s/{unit}")
     effort = builder.joint_effort_limit[axis]
     if math.isfinite(effort) and effort < 1e5:
         parts.append(f"effort at most {effort:.4g} {torque}")

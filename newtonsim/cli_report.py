@@ -21,7 +21,10 @@ TOUCHING = 1.0e-3  # largest gap of a contact [m]
 REST_SPEED = 0.05  # fastest centre of mass of a world at rest [m/s]
 REST_TURN = 0.25  # and fastest rotation [rad/s]
 UPRIGHT_TILT = math.radians(30.0)
-STANDING_SHARE = 0.75  # of the height of the base in the home pose
+# How far the base of a standing robot may be below its home height, which is zero or negative where the
+# origin of the base is at its feet or below them.
+STANDING_DROP_SHARE = 0.25  # of that height
+STANDING_DROP_LEAST = 0.02  # [m]
 
 
 @dataclass
@@ -117,7 +120,8 @@ def judge(model: Model, state: State, home: Home | None, figures: Figures) -> No
         figures.base_height_min = float(height[finite].min())
         figures.base_height_max = float(height[finite].max())
         figures.upright = int(upright.sum())
-        figures.standing = int((upright & (height > STANDING_SHARE * home.height)).sum())
+        drop = max(STANDING_DROP_SHARE * abs(home.height), STANDING_DROP_LEAST)
+        figures.standing = int((upright & (height > home.height - drop)).sum())
 
 
 def _mean_energy(energy: wp.array, finite: np.ndarray) -> float:

@@ -31,8 +31,14 @@ def run(arguments: argparse.Namespace) -> int:
     robot = load_robot(arguments.file or _default_file(), arguments.base, hold=True)
     for warning in robot.warnings:
         print(f"note: {warning}", file=sys.stderr)
+    loading = _load_kernels(device)  # first: the scene uses some, and would compile them without a word
     model = build_scene(robot, arguments.envs, device)
+    if not model.joint_coord_count:
+        raise NewtonsimError(
+            f"{robot.path}: nothing can move; --base free lets the root of a URDF robot move"
+        )
     figures = _plan(robot, model, arguments)
+    figures.compile_seconds = loading
     simulator, home = _prepare(model, figures, arguments)
     recorder = Recorder(model, arguments, figures)
     _simulate(simulator, recorder, figures)
@@ -49,6 +55,9 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
     """Raise now rather than after the simulation if an output cannot be made."""
     if (arguments.plot or arguments.snapshot) and importlib.util.find_spec("matplotlib") is None:
         raise NewtonsimError("--plot and --snapshot need matplotlib: pip install newtonsim[plot]")
+    for name in ("plot", "snapshot"):
+        if getattr(arguments, name):
+            _check_image_name(name, getattr(arguments, name))
     for name in ("usd", "plot", "snapshot", "json"):
         path = getattr(arguments, name)
         folder = os.path.dirname(path or "") or "."
@@ -56,6 +65,16 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
             raise NewtonsimError(f"--{name}: cannot write {path!r}")
     if arguments.usd and not arguments.usd.endswith((".usd", ".usda", ".usdc")):
         raise NewtonsimError(f"--usd: the name must end in .usd, .usda or .usdc, got {arguments.usd!r}")
+
+
+def _check_image_name(option: str, path: str) -> None:
+    """Raise if matplotlib cannot write an image of this name."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    suffix = os.path.splitext(path)[1].removeprefix(".").lower()
+    known = sorted(FigureCanvasBase.get_supported_filetypes())
+    if suffix not in known:
+        raise NewtonsimError(f"--{option}: the name must end in one of .{', .'.join(known)}, got {path!r}")
 
 
 def _device(name: str | None) -> str:
@@ -99,7 +118,7 @@ def _plan(robot: Robot, model: Model, arguments: argparse.Namespace) -> Figures:
 
 
 def _prepare(model: Model, figures: Figures, arguments: argparse.Namespace) -> tuple[Simulator, Home | None]:
-    """Compile the kernels and place the robots; return the simulator and what the home pose is like."""
+    """Capture a step and place the robots; return the simulator and what the home pose is like."""
     import warp as wp
 
     from newtonsim import Simulator
@@ -107,7 +126,6 @@ def _prepare(model: Model, figures: Figures, arguments: argparse.Namespace) -> t
 
     start = time.perf_counter()
     solver = {"featherstone": FeatherstoneSolver}[arguments.solver](model)
-    _load_kernels(figures.device)
     simulator = Simulator(model, solver, figures.time_step, substeps=figures.substeps)
     state = simulator.state.clone()
     home = Home.of(model, state)
@@ -116,18 +134,27 @@ def _prepare(model: Model, figures: Figures, arguments: argparse.Namespace) -> t
     wp.synchronize_device(model.device)
     vary_start(model, state, arguments.seed)
     simulator.reset(state=state)
-    figures.compile_seconds = time.perf_counter() - start
+    figures.compile_seconds += time.perf_counter() - start
     return simulator, home
 
 
-def _load_kernels(device: str) -> None:
-    """Compile what is not in Warp's cache, on all cores, and say so: the first time it takes a while."""
+def _load_kernels(device: str) -> float:
+    """Compile what is not in Warp's cache, on all cores, and say so: the first time it takes a while.
+
+    Returns:
+        How long it took [s].
+    """
     import warp as wp
 
+    # Warp loads the modules that are imported.
+    from newtonsim import Simulator, dynamics, solvers  # noqa: F401
+
+    start = time.perf_counter()
     cached = any(name.startswith("wp_newtonsim.kernels") for name in os.listdir(wp.config.kernel_cache_dir))
     text = "loading kernels" if cached else "compiling kernels (first run only, about 15 s)"
     print(f"{text} for {device} ...", file=sys.stderr, flush=True)
     wp.load_module("newtonsim.kernels", device=device, recursive=True, max_workers=os.cpu_count())
+    return time.perf_counter() - start
 
 
 def _simulate(simulator: Simulator, recorder: Recorder, figures: Figures) -> None:
@@ -143,6 +170,8 @@ def _simulate(simulator: Simulator, recorder: Recorder, figures: Figures) -> Non
         desc=f"{figures.worlds} x {figures.robot}",
         file=sys.stderr,
         leave=False,
+        # Where nothing can be overwritten, such as in a log, every update stays.
+        mininterval=0.1 if sys.stderr.isatty() else 10.0,
     )
     with bar:
         for first in range(0, figures.steps, stride):

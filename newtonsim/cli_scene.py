@@ -15,13 +15,14 @@ from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_ro
 
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
-    from newtonsim.importers.report import ImportReport
+    from newtonsim.importers.report import ImportReport, ReportEntry
     from newtonsim.importers.xml import Node
     from newtonsim.model import Model
     from newtonsim.state import State
 
 UP = (0.0, 0.0, 1.0)
 DEFAULT_TIME_STEP = 1.0 / 240.0
+SHOWN_LINES = 8  # of elements that share a remark
 
 # Ranges of the varied start poses.
 MAX_TILT = 0.25  # [rad]
@@ -54,6 +55,19 @@ class Robot:
         return [str(entry) for entry in self.report.entries]
 
     @property
+    def grouped_remarks(self) -> list[str]:
+        """The remarks, one line for all that say the same of elements with the same tag."""
+        groups: dict[tuple[str, ...], list[ReportEntry]] = {}
+        for entry in self.report.entries:
+            groups.setdefault((entry.element.split()[0], entry.kind, entry.message), []).append(entry)
+        lines = []
+        for (tag, kind, message), entries in groups.items():
+            where = _places(entries) if len(entries) > 1 else ""
+            many = f"{len(entries)} x <{tag}> {kind}: {message}" + (f" ({where})" if where else "")
+            lines.append(many if len(entries) > 1 else str(entries[0]))
+        return lines
+
+    @property
     def warnings(self) -> list[str]:
         """What of it changes the motion, one line for all elements of a kind."""
         counts: dict[str, int] = {}
@@ -62,6 +76,16 @@ class Robot:
                 text = f"<{entry.element.split()[0]}> {entry.kind}: {entry.message}"
                 counts[text] = counts.get(text, 0) + 1
         return [text + (f" ({count} times)" if count > 1 else "") for text, count in counts.items()]
+
+
+def _places(entries: list[ReportEntry]) -> str:
+    """Return the files and lines of remarks, shortened: "robot.urdf:3, 7, 12 and 5 more"."""
+    known = [entry for entry in entries if entry.line is not None]
+    files: dict[str, list[str]] = {}
+    for entry in known[:SHOWN_LINES]:
+        files.setdefault(str(entry.path), []).append(str(entry.line))
+    text = ", ".join(f"{path}:{', '.join(lines)}" for path, lines in files.items())
+    return text + (f" and {len(known) - SHOWN_LINES} more" if len(known) > SHOWN_LINES else "")
 
 
 def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) -> Robot:
@@ -110,7 +134,7 @@ def build_scene(robot: Robot, envs: int, device: str | None) -> Model:
     scene = ModelBuilder(up_vector=UP, gravity=robot.builder.gravity)
     # All at the same place: worlds do not meet, and the place would only cost precision.
     scene.replicate(robot.builder, envs, spacing=(0.0, 0.0, 0.0))
-    if GeoType.PLANE not in robot.builder.shape_geo_type and not _is_in_the_ground(robot):
+    if GeoType.PLANE not in robot.builder.shape_geo_type and not _is_in_the_ground(robot, device):
         scene.set_ground_plane()
     return scene.finalize(device)
 
@@ -167,8 +191,15 @@ def _is_fixed(root: Node) -> bool:
     }
     for link in root.findall("link"):
         if link.attrib.get("name") not in children:
-            return link.attrib.get("name") == "world" or link.find("inertial") is None
+            return link.attrib.get("name") == "world" or not _has_mass(link)
     return False
+
+
+def _has_mass(link: Node) -> bool:
+    """Tell whether a URDF link has mass; many files write a mass of zero for a base that does not move."""
+    inertial = link.find("inertial")
+    mass = inertial.find("mass") if inertial is not None else None
+    return mass is not None and mass.float("value", 0.0) != 0.0
 
 
 def _assume_home(builder: ModelBuilder) -> str:
@@ -270,11 +301,14 @@ def _lift_direction(model: Model) -> np.ndarray:
     return direction
 
 
-def _is_in_the_ground(robot: Robot) -> bool:
-    """Tell whether a robot reaches below z = 0 in its home pose and cannot be lifted."""
+def _is_in_the_ground(robot: Robot, device: str | None) -> bool:
+    """Tell whether a robot reaches below z = 0 in its home pose and cannot be lifted.
+
+    On the device of the scene, for which the kernels are loaded: another one would compile its own.
+    """
     from newtonsim.kinematics import eval_fk
 
-    alone = robot.builder.finalize("cpu")
+    alone = robot.builder.finalize(device)
     state = alone.state()
     eval_fk(alone, state.joint_q, state.joint_qd, None, state)
     return not _lift_direction(alone).any() and lowest_points(alone, state)[0] < -1e-3

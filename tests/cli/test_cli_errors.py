@@ -35,6 +35,10 @@ def failing(capsys: pytest.CaptureFixture, *arguments: str) -> str:
         (["run", "--dt", "1/0"], "above 0"),
         (["run", "--dt", "inf"], "above 0"),
         (["run", "--substeps", "0"], "whole number"),
+        (["run", "--seed", "-1"], "whole number"),
+        (["run", "--seed", "x"], "whole number"),
+        (["run", "--plot", "curves.txt"], ".png"),
+        (["run", "--snapshot", "scene"], ".png"),
         (["run", "--solver", "magic"], "featherstone"),
         (["run", "--device", "tpu:7"], "cpu"),
         (["run", "--usd", "movie.mp4"], ".usd"),
@@ -72,6 +76,12 @@ def test_broken_file(capsys, tmp_path, command, text, said):
     line = failing(capsys, command, str(path))
     assert str(path) in line
     assert said in line
+
+
+def test_robot_that_cannot_move(capsys, tmp_path):
+    path = tmp_path / "table.urdf"
+    path.write_text("<robot name='table'><link name='top'/></robot>")
+    assert "--base free" in failing(capsys, "run", str(path), "--device", "cpu", "--envs", "1")
 
 
 @pytest.mark.parametrize("option", ["--plot", "--snapshot"])

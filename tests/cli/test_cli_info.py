@@ -86,3 +86,33 @@ def test_remarks_name_element_and_line(capsys, tmp_path):
     )
     lines = lines_of(capsys, str(path))
     find(lines, "note:", f"{path}:3", "rope")
+
+
+@pytest.mark.parametrize(("mass", "free"), [("0", 0), ("0.0", 0), ("2", 1)])
+def test_root_of_zero_mass_is_fixed(capsys, tmp_path, mass, free):
+    inertia = "<inertia ixx='1' iyy='1' izz='1' ixy='0' ixz='0' iyz='0'/>"
+    inertial = f"<inertial><mass value='{mass}'/>{inertia}</inertial>"
+    path = tmp_path / "crane.urdf"
+    path.write_text(PENDULUM.replace('<link name="mast"/>', f'<link name="mast">{inertial}</link>'))
+    assert sum(": free" in line for line in lines_of(capsys, str(path))) == free
+
+
+def test_velocity_drive_shows_its_gain(capsys, tmp_path):
+    path = tmp_path / "wheel.xml"
+    path.write_text(
+        "<mujoco><worldbody><body><joint name='axle'/><geom size='.1'/></body></worldbody>"
+        "<actuator><velocity joint='axle' kv='7'/></actuator></mujoco>"
+    )
+    find(lines_of(capsys, str(path)), "axle", "velocity drive 7 N m s/rad")
+
+
+def test_equal_remarks_are_grouped(capsys, tmp_path):
+    path = tmp_path / "ropes.xml"
+    ropes = "".join(f"<spatial name='rope_{i}'/>\n" for i in range(12))
+    path.write_text(
+        "<mujoco>\n<worldbody><body name='a'><freejoint/><geom size='.1'/></body></worldbody>\n"
+        f"<tendon>\n{ropes}</tendon>\n</mujoco>"
+    )
+    lines = lines_of(capsys, str(path))
+    find(lines, "note: 12 x <spatial>", f"({path}:4, 5, 6, 7, 8, 9, 10, 11 and 4 more)")
+    assert sum("spatial" in line for line in lines) == 1

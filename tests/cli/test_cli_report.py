@@ -97,3 +97,17 @@ def test_ground_is_added_where_it_belongs(tmp_path, floor, z, planes):
     path.write_text(FIXED.format(floor=floor, z=z))
     model = cli_scene.build_scene(cli_scene.load_robot(path), 1, "cpu")
     assert sum(model.shape_geo.type.numpy() == GeoType.PLANE) == planes
+
+
+@pytest.mark.parametrize("offset", [0.0, HOME_HEIGHT, 2.0 * HOME_HEIGHT])
+def test_standing_whatever_the_sign_of_the_home_height(scene, offset):
+    """The origin of the base is inside the robot, at its feet, or below them."""
+    robot, model, state = scene
+    home = home_of(model)
+    body_q = model.state().body_q.numpy()
+    body_q[:: len(body_q) // WORLDS, 2] = home.height - offset
+    body_q[0, 2] -= 0.3  # the first one has sunk in
+    state.body_q.assign(body_q)
+    figures = figures_of(robot, model)
+    cli_report.judge(model, state, cli_report.Home(home.height - offset, home.up), figures)
+    assert figures.standing == WORLDS - 1
