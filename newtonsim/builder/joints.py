@@ -1,7 +1,8 @@
 """Joints and articulations."""
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +37,11 @@ class JointAxis:
         limit_ke: Stiffness of the limits [N m/rad or N/m].
         limit_kd: Damping of the limits [N m s/rad or N s/m].
         action: Initial control input; None means 0, moved into the limits where it is a target position.
-        target_ke: Stiffness of the drive.
-        target_kd: Damping of the drive.
-        mode: What the control input means, see JointMode.
+        target_ke: Gain of the drive. FORCE: not used. TARGET_POSITION: stiffness [N m/rad or N/m] of the
+            effort ke (target - q) - kd qd. TARGET_VELOCITY: gain [N m s/rad or N s/m] of ke (target - qd).
+        target_kd: Damping of the drive [N m s/rad or N s/m] in TARGET_POSITION; other modes do not use it.
+        mode: What the control input means, see JointMode: an effort [N m or N], a target position [rad or m]
+            or a target velocity [rad/s or m/s].
         damping: Passive damping [N m s/rad or N s/m].
         stiffness: Passive spring [N m/rad or N/m].
         spring_ref: Rest position of that spring [rad or m].
@@ -79,7 +82,10 @@ class JointAxis:
         self.limit_lower, self.limit_upper = limit_lower, limit_upper
         self.limit_ke, self.limit_kd = limit_ke, limit_kd
         self.target_ke, self.target_kd = target_ke, target_kd
-        self.mode = JointMode(mode)
+        try:
+            self.mode = JointMode(mode)
+        except ValueError as error:
+            raise ModelError(f"joint axis: mode {mode!r} is no JointMode") from error
         self.damping, self.stiffness, self.spring_ref, self.friction = (
             damping,
             stiffness,
@@ -96,6 +102,15 @@ class JointAxis:
 
     def __repr__(self) -> str:
         return f"JointAxis({tuple(self.axis)}, {self.limit_lower}..{self.limit_upper}, {self.mode.name})"
+
+
+@contextlib.contextmanager
+def _names_joint(key: str) -> Iterator[None]:
+    """Put the key of a joint in front of errors about its axes, which do not know it."""
+    try:
+        yield
+    except ModelError as error:
+        raise ModelError(f"joint '{key}': {error}") from error
 
 
 class JointMethods:
@@ -147,10 +162,14 @@ class JointMethods:
             The index of the joint.
         """
         index = self.joint_count
-        key = key if key is not None else f"joint_{index}"
-        joint_type = JointType(joint_type)
-        linear = [JointAxis(a) for a in linear_axes or ()]
-        angular = [JointAxis(a) for a in angular_axes or ()]
+        key = self._joint_key(key)
+        try:
+            joint_type = JointType(joint_type)
+        except ValueError as error:
+            raise ModelError(f"joint '{key}': type {joint_type!r} is no JointType") from error
+        with _names_joint(key):
+            linear = [JointAxis(a) for a in linear_axes or ()]
+            angular = [JointAxis(a) for a in angular_axes or ()]
         dim = (len(linear), len(angular))
         if dim != _AXES_OF_TYPE.get(joint_type, dim):
             raise ModelError(
@@ -186,6 +205,10 @@ class JointMethods:
         self.joint_damping.extend([a.damping for a in linear + angular] or [0.0] * dofs)
         self.joint_friction.extend([a.friction for a in linear + angular] or [0.0] * dofs)
         return index
+
+    def _joint_key(self, key: str | None) -> str:
+        """Return the key of the joint that is being added."""
+        return key if key is not None else f"joint_{self.joint_count}"
 
     def _append_axes(self, axes: list[JointAxis]) -> None:
         for axis in axes:
@@ -280,8 +303,8 @@ class JointMethods:
             axis: Axis of rotation in the joint frame; a JointAxis replaces the arguments about it.
             target: Target angle [rad] or velocity [rad/s]. None leaves the mode as given; a target with
                 gains in the default mode makes a position drive.
-            target_ke: Stiffness of the drive [N m/rad].
-            target_kd: Damping of the drive [N m s/rad].
+            target_ke: Stiffness of a position drive [N m/rad], gain of a velocity drive [N m s/rad].
+            target_kd: Damping of a position drive [N m s/rad].
             mode: What the control input means, see JointMode.
             limit_lower: Lower limit [rad].
             limit_upper: Upper limit [rad].
@@ -297,9 +320,10 @@ class JointMethods:
         Returns:
             The index of the joint.
         """
-        joint_axis = self._single_axis(
-            axis, target, target_ke, target_kd, mode, limit_lower, limit_upper, limit_ke, limit_kd
-        )
+        with _names_joint(self._joint_key(key)):
+            joint_axis = self._single_axis(
+                axis, target, target_ke, target_kd, mode, limit_lower, limit_upper, limit_ke, limit_kd
+            )
         return self.add_joint(
             JointType.REVOLUTE,
             parent,
@@ -342,9 +366,10 @@ class JointMethods:
         Returns:
             The index of the joint.
         """
-        joint_axis = self._single_axis(
-            axis, target, target_ke, target_kd, mode, limit_lower, limit_upper, limit_ke, limit_kd
-        )
+        with _names_joint(self._joint_key(key)):
+            joint_axis = self._single_axis(
+                axis, target, target_ke, target_kd, mode, limit_lower, limit_upper, limit_ke, limit_kd
+            )
         return self.add_joint(
             JointType.PRISMATIC,
             parent,
@@ -530,7 +555,7 @@ class JointMethods:
             parent,
             child,
             None,
-            [JointAxis(axis_0), JointAxis(axis_1)],
+            [axis_0, axis_1],
             key,
             parent_xform,
             child_xform,
@@ -567,7 +592,7 @@ class JointMethods:
             parent,
             child,
             None,
-            [JointAxis(axis_0), JointAxis(axis_1), JointAxis(axis_2)],
+            [axis_0, axis_1, axis_2],
             key,
             parent_xform,
             child_xform,

@@ -19,6 +19,14 @@ _UP_ROTATION = {
     2: (math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)),  # local y to z
 }
 
+_SIZE_NAMES = {
+    GeoType.PLANE: ("width", "length"),
+    GeoType.SPHERE: ("radius",),
+    GeoType.BOX: ("half extent hx", "half extent hy", "half extent hz"),
+    GeoType.ELLIPSOID: ("semi-axis a", "semi-axis b", "semi-axis c"),
+    **dict.fromkeys((GeoType.CAPSULE, GeoType.CYLINDER, GeoType.CONE), ("radius", "half_height")),
+}
+
 
 class ShapeMethods:
     """The part of ModelBuilder that adds shapes.
@@ -51,6 +59,11 @@ class ShapeMethods:
         index = self.shape_count
         key = options["key"] if options["key"] is not None else f"shape_{index}"
         size = as_vector(scale, 3, f"shape '{key}': size")
+        name = f"shape {index}" if options["key"] is None else f"shape '{key}'"
+        for what, value in zip(_SIZE_NAMES.get(geo_type, ()), size):
+            # Here, as the mass that it gives to the body would be blamed on the body.
+            if not (value >= 0.0 and math.isfinite(value)):
+                raise ModelError(f"{name}: {what} is {value:g}, expected a finite number of at least 0")
         flags = ShapeFlags.VISIBLE * options["is_visible"]
         flags |= ShapeFlags.COLLIDE_SHAPES * options["has_shape_collision"]
         flags |= ShapeFlags.COLLIDE_GROUND * options["has_ground_collision"]

@@ -4,7 +4,7 @@ import numpy as np
 
 from newtonsim.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
 from newtonsim.builder.lists import to_array
-from newtonsim.enums import JointType
+from newtonsim.enums import JointMode, JointType
 from newtonsim.errors import ModelError
 
 _KEY_LISTS = {"body": "body_key", "joint": "joint_key", "shape": "shape_key"}
@@ -116,6 +116,7 @@ def check_values(builder, arrays: dict[str, np.ndarray]) -> None:
                 name = element_name(builder, spec.per, row)
                 raise ModelError(f"{name}: {spec.name} is {_show(block[row])}")
     _check_scalars(builder)
+    _check_kinds(builder, arrays)
     _check_limits(builder, arrays)
     _check_sizes(builder, arrays)
     _check_masses(builder, arrays)
@@ -131,6 +132,15 @@ def _check_scalars(builder) -> None:
     up = np.asarray(builder.up_vector, np.float64)
     if up.shape != (3,) or not np.all(np.isfinite(up)) or not np.linalg.norm(up) > 0.0:
         raise ModelError(f"up_vector {up.tolist()} is no direction")
+
+
+def _check_kinds(builder, arrays: dict[str, np.ndarray]) -> None:
+    for name, kinds in (("joint_type", JointType), ("joint_axis_mode", JointMode)):
+        unknown = ~np.isin(arrays[name], [int(kind) for kind in kinds])
+        if unknown.any():
+            at = int(np.argmax(unknown))
+            element = element_name(builder, SPECS[name].per, at)
+            raise ModelError(f"{element}: {name} {arrays[name][at]} is no {kinds.__name__}")
 
 
 def _check_limits(builder, arrays: dict[str, np.ndarray]) -> None:
@@ -164,6 +174,15 @@ def _check_sizes(builder, arrays: dict[str, np.ndarray]) -> None:
             raise ModelError(
                 f"{element_name(builder, SPECS[name].per, at)}: {name} {arrays[name][at]:g} is negative"
             )
+    mu, restitution = arrays["shape_material_mu"], arrays["shape_material_restitution"]
+    if (mu < 0.0).any():
+        at = int(np.argmax(mu < 0.0))
+        raise ModelError(f"{element_name(builder, 'shape', at)}: friction mu {mu[at]:g} is negative")
+    outside = (restitution < 0.0) | (restitution > 1.0)
+    if outside.any():
+        at = int(np.argmax(outside))
+        name = element_name(builder, "shape", at)
+        raise ModelError(f"{name}: restitution {restitution[at]:g} is not between 0 and 1")
 
 
 def _check_masses(builder, arrays: dict[str, np.ndarray]) -> None:

@@ -13,6 +13,7 @@ from newtonsim import (
     JointMode,
     JointType,
     ModelBuilder,
+    ModelError,
 )
 
 
@@ -162,3 +163,25 @@ def test_distance_limits_are_kept():
     assert model.joint_distance_lower.numpy()[0] == 0.5
     assert model.joint_distance_upper.numpy()[0] == 2.0
     assert model.joint_linear_compliance.numpy()[0] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("add", "message"),
+    [
+        (lambda b: b.add_joint_revolute(-1, 0, axis=(0, 0, 0), key="knee"), "'knee': .*no direction"),
+        (lambda b: b.add_joint_prismatic(-1, 0, axis=(0, 0, 0)), "'joint_0': .*no direction"),
+        (lambda b: b.add_joint_universal(-1, 0, (1, 0, 0), (0, 0, 0), key="knee"), "'knee': .*no direction"),
+        (lambda b: b.add_joint_revolute(-1, 0, mode=9, key="knee"), "'knee': .*mode 9"),
+        (lambda b: b.add_joint(42, -1, 0, key="knee"), "'knee': type 42"),
+    ],
+)
+def test_errors_about_axes_and_kinds_name_the_joint(add, message):
+    builder = one_body()
+    with pytest.raises(ModelError, match=f"^joint {message}"):
+        add(builder)
+    assert builder.joint_count == 0
+
+
+def test_unknown_mode_of_a_loose_axis():
+    with pytest.raises(ModelError, match="mode 9"):
+        JointAxis((1, 0, 0), mode=9)

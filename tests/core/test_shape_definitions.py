@@ -1,12 +1,13 @@
 """What shapes store: poses, sizes, flags, materials, sources."""
 
 import gc
+import math
 import weakref
 
 import numpy as np
 import pytest
 
-from newtonsim import GeoType, Heightfield, Mesh, ModelBuilder, ShapeFlags
+from newtonsim import GeoType, Heightfield, Mesh, ModelBuilder, ModelError, ShapeFlags
 from newtonsim.geometry.transforms import quat_rotate, transform_point
 
 
@@ -154,3 +155,28 @@ def test_geometry_types_and_keys():
     model = builder.finalize(device="cpu")
     assert model.shape_geo.type.numpy().tolist() == [GeoType.ELLIPSOID, GeoType.HFIELD]
     assert model.shape_key == ["egg", "shape_1"]
+
+
+SIZES = {
+    "sphere": ("radius",),
+    "box": ("hx", "hy", "hz"),
+    "ellipsoid": ("a", "b", "c"),
+    "capsule": ("radius", "half_height"),
+    "cylinder": ("radius", "half_height"),
+    "cone": ("radius", "half_height"),
+    "plane": ("width", "length"),
+}
+
+
+@pytest.mark.parametrize("value", [-0.5, math.nan, math.inf])
+@pytest.mark.parametrize(("kind", "size"), [(kind, size) for kind, sizes in SIZES.items() for size in sizes])
+def test_impossible_sizes_name_the_shape_and_change_nothing(kind, size, value):
+    builder = ModelBuilder()
+    body = builder.add_body(key="link")
+    add = getattr(builder, f"add_shape_{kind}")
+    with pytest.raises(ModelError, match=rf"^shape 'ball': .*{size} is {value:g},"):
+        add(body=body, key="ball", **{size: value})
+    with pytest.raises(ModelError, match=rf"^shape 0: .*{size} is {value:g},"):
+        add(body=body, **{size: value})
+    assert builder.shape_count == len(builder.shape_transform) == 0
+    assert builder.body_mass == [0.0]
