@@ -29,16 +29,6 @@ def poison_constrained_worlds(
 
 
 @wp.kernel
-def split_midpoint(
-    mean_grad: wp.array(dtype=float), a_grad: wp.array(dtype=float), b_grad: wp.array(dtype=float)
-):
-    """One thread per entry: adjoint of the midpoint; added to a's gradient, written to b's."""
-    i = wp.tid()
-    a_grad[i] = a_grad[i] + 0.5 * mean_grad[i]
-    b_grad[i] = 0.5 * mean_grad[i]
-
-
-@wp.kernel
 def negate(a: wp.array(dtype=float), b: wp.array(dtype=float)):
     """One thread per entry: b = -a."""
     i = wp.tid()

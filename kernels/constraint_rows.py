@@ -12,9 +12,8 @@ import warp as wp
 from newtonsim.kernels.body_points import point_in_world, point_velocity
 from newtonsim.kernels.collide_plane import ShapeView
 from newtonsim.kernels.contacts import ContactView
-from newtonsim.kernels.joint_forces import MODE_POSITION
 from newtonsim.kernels.structs import ModelShapeMaterials
-from newtonsim.kernels.views import DriveView, KinematicsView, TreeView
+from newtonsim.kernels.views import MODE_POSITION, DriveView, KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

@@ -86,6 +86,6 @@ def add_wrenches(
     a: wp.array(dtype=wp.spatial_vector),
     total: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per body: total += a."""
+    """One thread per body: total += a; atomic, because the adjoint of a read and a write would be wrong."""
     b = wp.tid()
     wp.atomic_add(total, b, a[b])

@@ -8,7 +8,15 @@ ancestors from the root down to d, contiguous, so factor and solves have no fill
 import warp as wp
 
 from newtonsim.kernels.spatial import rotate_inertia
-from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsView, TreeView
+from newtonsim.kernels.views import (
+    MODE_POSITION,
+    MODE_VELOCITY,
+    BodyView,
+    DriveView,
+    JointView,
+    KinematicsView,
+    TreeView,
+)
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -110,9 +118,9 @@ def implicit_diagonal(
     if a >= 0:
         add += dt * dt * drive.stiffness[a]
         if implicit[d] != 0:
-            if drive.mode[a] == 1:
+            if drive.mode[a] == MODE_POSITION:
                 add += dt * drive.target_kd[a] + dt * dt * drive.target_ke[a]
-            if drive.mode[a] == 2:
+            if drive.mode[a] == MODE_VELOCITY:
                 add += dt * drive.target_ke[a]
     diagonal[d] = add
 

@@ -11,16 +11,15 @@ from newtonsim.kernels.views import (
     JOINT_BALL,
     JOINT_DISTANCE,
     JOINT_FREE,
+    MODE_FORCE,
+    MODE_POSITION,
+    MODE_VELOCITY,
     DriveView,
     JointView,
     TreeView,
 )
 
 wp.set_module_options({"max_unroll": 0})
-
-MODE_FORCE = wp.constant(0)
-MODE_POSITION = wp.constant(1)
-MODE_VELOCITY = wp.constant(2)
 
 
 @wp.func
@@ -151,10 +150,3 @@ def difference_quotient(
     """One thread per entry: (end - start) / dt."""
     i = wp.tid()
     rate[i] = (end[i] - start[i]) / dt
-
-
-@wp.kernel
-def midpoint(a: wp.array(dtype=float), b: wp.array(dtype=float), mean: wp.array(dtype=float)):
-    """One thread per entry: (a + b) / 2."""
-    i = wp.tid()
-    mean[i] = 0.5 * (a[i] + b[i])

@@ -11,6 +11,10 @@ JOINT_FIXED = wp.constant(3)
 JOINT_FREE = wp.constant(4)
 JOINT_DISTANCE = wp.constant(7)
 
+MODE_FORCE = wp.constant(0)
+MODE_POSITION = wp.constant(1)
+MODE_VELOCITY = wp.constant(2)
+
 
 @wp.struct
 class TreeView:

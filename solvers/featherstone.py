@@ -25,15 +25,17 @@ from newtonsim.workspace import Launcher, Motion, active_tape
 class FeatherstoneSolver(SolverBase):
     """Articulated bodies in reduced coordinates, with contacts, limits and friction solved together.
 
-    Springs and position drives are those of backward Euler, which takes energy out of fast oscillations: a
-    spring of 10 rad/s keeps half its energy for 2 s at 1/240 s.
-
     A step reads `joint_q`, `joint_qd` and `body_f` of the state (and the poses of bodies without joints) and
-    writes joint coordinates and body poses that agree with each other. Drives, springs and damping are
-    implicit: any gain is stable at any step. Velocity-dependent forces are centred in the step, which keeps
-    the energy of tumbling and swinging bodies. Constraints act at velocity level: contacts with a friction
-    cone and restitution, joint limits, drives at their effort limit, and dry joint friction are solved by
-    projected Gauss-Seidel from the last step's impulses.
+    writes joint coordinates and body poses that agree with each other.
+
+    Drives, springs and damping are implicit: any gain is stable at any step. They are those of backward
+    Euler, which takes energy out of fast oscillations: a spring of 10 rad/s keeps half its energy for 2 s at
+    1/240 s. Velocity-dependent forces are centred in the step, which keeps the energy of swinging bodies;
+    single bodies keep theirs at any spin.
+
+    Constraints act at velocity level: contacts with a friction cone and restitution, joint limits, drives at
+    their effort limit, and dry joint friction are solved by projected Gauss-Seidel from the last step's
+    impulses. A finite plane touches only what is in front of it.
 
     Gradients flow through a step by the adjoint of the implicit equation: the backward pass recomputes what
     it needs from the states, so a rollout stores nothing but its states. They are defined as long as no
@@ -43,9 +45,9 @@ class FeatherstoneSolver(SolverBase):
     Args:
         model: The model to simulate.
         contact_mode: "hard" for contacts as constraints, with friction cone and restitution; "compliant" for
-            smooth forces by the materials' ke, kd, kf and mu, which have gradients through contact. These forces
-            are explicit: the step must stay well below √(m/ke) and m/kd of the lightest body in contact (for
-            1 kg and the default material 1e-3 s), or the motion explodes.
+            smooth forces by the materials' ke, kd, kf and mu, which have gradients through contact. These
+            forces are explicit: the step must stay well below √(m/ke) and m/kd of the lightest body in
+            contact (for 1 kg and the default material 1e-3 s), or the motion explodes.
         options: Further fields of `ConstraintOptions`, such as iterations, tolerance, cone, contact_erp.
 
     Attributes:
@@ -53,8 +55,9 @@ class FeatherstoneSolver(SolverBase):
         contacts: Contacts of the last step that was not given any.
         constraints: The constraint stage with its iterations and residual per world.
 
-    Not supported: contact of particles, and particles with springs, triangles or tetrahedra; the distance limits of distance joints,
-    which move like free ones; mimic joints; `joint_velocity_limit`; `joint_enabled`.
+    Not supported: contact of particles, and particles with springs, triangles or tetrahedra; the distance
+    limits of distance joints, which move like free ones; mimic joints; `joint_velocity_limit`;
+    `joint_limit_ke`, `joint_limit_kd` and joint compliances; `joint_enabled`.
 
     Sources: Featherstone, "Rigid Body Dynamics Algorithms", 2008; Stewart and Trinkle, "An implicit
     time-stepping scheme for rigid body dynamics", 1996.
@@ -181,8 +184,8 @@ class FeatherstoneSolver(SolverBase):
             )
         if self.compliant and contacts is not None:
             raise ValueError(
-                "contacts: pass None while a gradient through compliant contact is recorded; a buffer that is "
-                "filled again before the backward pass would give a wrong one"
+                "contacts: pass None while a gradient through compliant contact is recorded; a buffer that "
+                "is filled again before the backward pass would give a wrong one"
             )
         step = RecordedStep(state_in, state_out, control, contacts, dt)
         self.adjoint.record(tape, self, step)

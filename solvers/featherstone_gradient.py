@@ -18,7 +18,7 @@ from newtonsim.collide import find_contacts
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import NotDifferentiableError
-from newtonsim.kernels import adjoint, contact_penalty, crba, joint_forces
+from newtonsim.kernels import adjoint, contact_penalty, crba, joint_forces, middle_velocity
 from newtonsim.model import Model
 from newtonsim.solvers.smooth import SmoothStage, apply_penalty
 from newtonsim.state import State
@@ -94,13 +94,24 @@ class StepAdjoint:
         wp.copy(self.v_bias, smooth.v_mid)
         self._multiply(launch, smooth, state_out.joint_qd.grad, dt)
         self._reverse_residual(smooth, state_in, step.control, self.v_bias, dt)
-        # bias forces were taken at the mean of v and the predicted velocity, which solves the same equation
-        inputs = [self.v_bias.grad, state_in.joint_qd.grad, self.v_end.grad]
-        launch(adjoint.split_midpoint, self.model.joint_dof_count, inputs)
+        # the bias forces were taken at the middle velocity, which depends on the predicted one
         wp.copy(self.v_end, smooth.v_predicted)
+        self._reverse_middle(state_in, dt)
         self._multiply(launch, smooth, self.v_end.grad, dt)
         self._reverse_residual(smooth, state_in, step.control, state_in.joint_qd, dt)
         self._reverse_forces(smooth, state_in, contacts)
+
+    def _reverse_middle(self, state_in: State, dt: float) -> None:
+        """From the middle velocity back to the old and the predicted one, and to the inertia."""
+        self.motion.zero_grad()
+        self.v_end.grad.zero_()
+        with wp.Tape() as tape:
+            launch = Launcher(self.model, record_tape=True)
+            v = launch.views
+            launch.poses(self.motion, state_in.joint_q)
+            inputs = [v.tree, v.joint, v.body, self.motion.kin, state_in.joint_qd, self.v_end, dt]
+            launch(middle_velocity.find_middle_velocity, launch.tree_count, inputs, [self.v_bias])
+        tape.backward()
 
     def _compliant_contacts(self, solver: FeatherstoneSolver, step: RecordedStep) -> Contacts | None:
         """Contacts whose forces belong to the smooth part, found again as the step found them."""

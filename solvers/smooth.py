@@ -6,7 +6,7 @@ import warp as wp
 
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
-from newtonsim.kernels import contact_penalty, crba, integrate, joint_forces
+from newtonsim.kernels import contact_penalty, crba, integrate, joint_forces, middle_velocity
 from newtonsim.model import Model
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion
@@ -64,11 +64,12 @@ class SmoothStage:
     def run(self, launch: Launcher, state: State, control: Control, dt: float) -> None:
         """Compute v_free and all that the constraint stage needs; needs `place` and `sum_forces`."""
         self._factorize(launch, state, control, dt)
-        dofs = launch.model.joint_dof_count
         self._advance(launch, self.motion, state.joint_qd, state, control, dt, self.v_predicted)
         # leapfrog: the velocities are those between the positions, so velocity-dependent forces belong
-        # to the mean of the old and the new one; without this, spinning bodies gain energy
-        launch(joint_forces.midpoint, dofs, [state.joint_qd, self.v_predicted, self.v_mid])
+        # to the middle between the old and the new one; without this, spinning bodies gain energy
+        inputs = [launch.views.tree, launch.views.joint, launch.views.body, self.motion.kin]
+        inputs += [state.joint_qd, self.v_predicted, dt]
+        launch(middle_velocity.find_middle_velocity, launch.tree_count, inputs, [self.v_mid])
         launch.velocities(self.mid, self.v_mid)
         self._advance(launch, self.mid, self.v_mid, state, control, dt, self.v_free)
 

@@ -70,11 +70,23 @@ def arm() -> newtonsim.ModelBuilder:
     return builder
 
 
+def spinning_top() -> newtonsim.ModelBuilder:
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    inertia = wp.mat33(0.004, 0.0, 0.0, 0.0, 0.004, 0.0, 0.0, 0.0, 0.006)
+    body = builder.add_body(com=(0.0, 0.02, 0.15), I_m=inertia, mass=0.8, key="top")
+    builder.add_articulation()
+    turn = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), 0.4)
+    builder.add_joint_ball(-1, body, parent_xform=wp.transform((0.0, 0.0, 0.2), turn), armature=0.0)
+    builder.joint_q[:] = [0.1, 0.2, 0.0, 0.97]
+    builder.joint_qd[:] = [0.5, -1.0, 12.0]
+    return builder
+
+
 def every_joint_type() -> newtonsim.ModelBuilder:
     return random_model(3, body_count=10)
 
 
-SCENES = {f.__name__: f for f in (free_body, double_pendulum, arm, every_joint_type)}
+SCENES = {f.__name__: f for f in (free_body, spinning_top, double_pendulum, arm, every_joint_type)}
 
 
 class Rollout:
@@ -116,8 +128,10 @@ def make_rollout(scene: str, device: str, requires_grad: bool = True, dt: float 
 def test_gradient_of_rollout(scene, device):
     rollout = make_rollout(scene, device)
     start, model = rollout.states[0], rollout.model
-    force = np.random.default_rng(1).uniform(-2.0, 2.0, (model.body_count, 6)).astype(np.float32)
-    start.body_f.assign(force)
+    # the top is light: a wrench that suits the others would throw it about
+    size = 0.05 if scene == "spinning_top" else 1.0
+    force = size * np.random.default_rng(1).uniform(-2.0, 2.0, (model.body_count, 6))
+    start.body_f.assign(force.astype(np.float32))
     for state in rollout.states[1:]:
         state.body_f = start.body_f
     # rounding of the float32 rollout drowns short differences, curvature long ones: steps per kind of input.
@@ -127,7 +141,7 @@ def test_gradient_of_rollout(scene, device):
     groups = [
         ({"joint_q": start.joint_q}, (0.1, 0.06, 0.04, 0.02, 0.01), rtol),
         ({"joint_qd": start.joint_qd}, (0.4, 0.2, 0.1, 0.05), rtol),
-        ({"body_f": start.body_f}, (2.0, 1.0, 0.5, 0.25), rough),
+        ({"body_f": start.body_f}, tuple(size * h for h in (2.0, 1.0, 0.5, 0.25)), rough),
         ({"body_mass": model.body_mass}, (0.3, 0.2, 0.1, 0.05), rtol),
     ]
     if model.joint_axis_count:
@@ -190,6 +204,30 @@ def test_gradient_through_acting_contact_raises(device):
         out = rollout.run()
     with pytest.raises(NotDifferentiableError, match=r"worlds \[0\]"):
         tape.backward(grads={out: wp.ones_like(out)})
+
+
+def test_what_has_no_gradient_says_so(device):
+    model = double_pendulum().finalize(device, requires_grad=True)
+    state, ends = model.state(), model.state()
+    q, qd = wp.clone(state.joint_q), wp.clone(state.joint_qd)
+    silent = [
+        lambda: newtonsim.dynamics.mass_matrix(model, state),
+        lambda: newtonsim.dynamics.forward_dynamics(model, state),
+        lambda: newtonsim.dynamics.kinetic_energy(model, state),
+        lambda: newtonsim.eval_ik(model, state, q, qd),
+    ]
+    for function in silent:
+        function()
+        with wp.Tape(), pytest.raises(NotDifferentiableError):
+            function()
+    plain = double_pendulum().finalize(device)
+    solver, control = newtonsim.FeatherstoneSolver(plain), plain.control(requires_grad=True)
+    a, b = plain.state(), plain.state()
+    with wp.Tape(), pytest.raises(ValueError, match="requires_grad=True"):
+        solver.step(plain, a, b, control, None, 0.01)
+    soft = newtonsim.FeatherstoneSolver(model, contact_mode="compliant")
+    with wp.Tape(), pytest.raises(ValueError, match="contacts"):
+        soft.step(model, state, ends, None, model.contact(), 0.01)
 
 
 def test_recording_in_place_raises(device):

@@ -60,3 +60,150 @@ def test_model_without_degrees_of_freedom(device):
     np.testing.assert_allclose(state.body_q.numpy()[0], [1, 2, 3, 0, 0, 0, 1])
     assert dynamics.jacobian(model, state).shape == (1, 6, 0)
     np.testing.assert_allclose(dynamics.center_of_mass(model, state).numpy()[0], [1, 2, 3])
+
+
+@pytest.mark.parametrize(("spin", "rate"), [(10.0, 60), (50.0, 60), (400.0, 240)])
+def test_fast_spinning_disc_keeps_energy_and_momentum(device, spin, rate):
+    """A wobbling disc in free flight, up to 1.7 rad a step."""
+    world = z_up(gravity=0.0)
+    disc = world.add_body()
+    world.add_shape_cylinder(disc, radius=0.3, half_height=0.02, up_axis=2)
+    model = world.finalize(device)
+    run = Run(model, 1.0 / rate).start(joint_qd=[0.02 * spin, 0.0, spin, 0.0, 0.0, 0.0])
+    inertia = model.body_inertia.numpy()[0].astype(np.float64)
+
+    def energy_and_momentum() -> tuple[float, float]:
+        turn = np.array(wp.quat_to_matrix(wp.quat(*run.body_q[0, 3:].tolist()))).reshape(3, 3)
+        w = turn.T @ run.body_qd[0, :3]
+        return float(w @ inertia @ w), float(np.linalg.norm(inertia @ w))
+
+    before = energy_and_momentum()
+    run.run_for(5.0)
+    np.testing.assert_allclose(energy_and_momentum(), before, rtol=1.0e-4)
+
+
+def test_fast_top_precesses_at_the_known_rate(device):
+    """Slow regular precession of a fast top: Ω = m g l / (I3 ω)."""
+    mass, length, spin, tilt = 1.0, 0.2, 150.0, 0.3
+    axial = 0.02
+    world = z_up()
+    top = world.add_body(com=wp.vec3(0.0, 0.0, length), mass=mass, I_m=diagonal_inertia(0.01, 0.01, axial))
+    world.add_joint_ball(-1, top, armature=0.0)
+    model = world.finalize(device)
+    turn = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), tilt)
+    rate = mass * 9.81 * length / (axial * spin)
+    axis = np.array(wp.quat_rotate(turn, wp.vec3(0.0, 0.0, 1.0)))
+    run = Run(model, 1.0 / 480.0).start(list(turn), axis * spin + np.array([0.0, 0.0, rate]))
+    (poses,) = run.record(960, "body_q")
+    heading = np.array([wp.quat_rotate(wp.quat(*p[0, 3:].tolist()), wp.vec3(0.0, 0.0, 1.0)) for p in poses])
+    azimuth = np.unwrap(np.arctan2(heading[:, 1], heading[:, 0]))
+    assert (azimuth[-1] - azimuth[0]) / 2.0 == pytest.approx(rate, rel=2.0e-2)
+    assert np.abs(np.arccos(heading[:, 2]) - tilt).max() < 0.02
+
+
+@pytest.mark.parametrize("rate", [30, 240, 1000])
+def test_limit_holds_however_fast_it_is_hit(device, rate):
+    world = z_up(gravity=0.0)
+    body = world.add_body(mass=1.0, I_m=diagonal_inertia(0.1, 0.1, 0.1))
+    world.add_joint_revolute(-1, body, axis=(0.0, 1.0, 0.0), limit_lower=-1.0, limit_upper=1.0)
+    run = Run(world.finalize(device), 1.0 / rate).start([0.0], [50.0])
+    (q,) = run.record(rate, "joint_q")
+    assert q.max() < 1.0 + 1.0e-4
+    assert q[-1, 0] == pytest.approx(1.0, abs=1.0e-3)
+
+
+@pytest.mark.parametrize("rate", [60, 240, 1000])
+def test_what_starts_in_the_ground_is_not_shot_out(device, rate):
+    world = z_up()
+    body = world.add_body(origin=wp.transform((0.0, 0.0, 0.05), wp.quat_identity()))
+    world.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1)
+    world.set_ground_plane()
+    run = Run(world.finalize(device), 1.0 / rate).start()
+    (poses,) = run.record(2 * rate, "body_q")
+    # 5 cm deep and pushed out at 1 m/s at most: v²/2g = 5.1 cm
+    assert poses[:, 0, 2].max() < 0.1 + 0.055
+    assert poses[-1, 0, 2] == pytest.approx(0.1, abs=1.0e-3)
+
+
+def test_thin_rod_stands(device):
+    world = z_up()
+    body = world.add_body(origin=wp.transform((0.0, 0.0, 0.5), wp.quat_identity()))
+    world.add_shape_box(body, hx=0.02, hy=0.02, hz=0.5)
+    world.set_ground_plane()
+    run = Run(world.finalize(device), 1.0 / 60.0).start()
+    run.run_for(30.0)
+    assert run.body_q[0, 2] == pytest.approx(0.5, abs=1.0e-3)
+    assert np.abs(run.body_qd).max() < 1.0e-3
+
+
+def test_finite_plane_does_not_pull_through_what_is_behind_it(device):
+    world = z_up()
+    world.add_shape_plane(plane=(0.0, 0.0, 1.0, -1.0), width=2.0, length=2.0)
+    ball = world.add_body(origin=wp.transform((0.0, 0.0, 0.2), wp.quat_identity()))
+    world.add_shape_sphere(ball, radius=0.1)
+    world.set_ground_plane()
+    run = Run(world.finalize(device), 1.0 / 240.0).start()
+    run.run_for(2.0)
+    assert run.body_q[0, 2] == pytest.approx(0.1, abs=1.0e-3)
+
+
+def test_mesh_that_turns_fast_does_not_sink(device):
+    """A box as a mesh, 2 m long, swinging its end into the ground at 10 m/s, against the same box."""
+    corners = np.array([[x, y, z] for x in (-1, 1) for y in (-0.05, 0.05) for z in (-0.05, 0.05)])
+    faces = [
+        0,
+        1,
+        3,
+        0,
+        3,
+        2,
+        4,
+        6,
+        7,
+        4,
+        7,
+        5,
+        0,
+        4,
+        5,
+        0,
+        5,
+        1,
+        2,
+        3,
+        7,
+        2,
+        7,
+        6,
+        0,
+        2,
+        6,
+        0,
+        6,
+        4,
+        1,
+        5,
+        7,
+        1,
+        7,
+        3,
+    ]
+    lowest = {}
+    for kind in ("mesh", "box"):
+        world = z_up(gravity=0.0)
+        body = world.add_body(
+            origin=wp.transform((0.0, 0.0, 0.8), wp.quat_identity()),
+            mass=1.0,
+            I_m=diagonal_inertia(0.1, 0.4, 0.4),
+        )
+        if kind == "mesh":
+            world.add_shape_mesh(body, mesh=newtonsim.Mesh(corners, faces), density=0.0)
+        else:
+            world.add_shape_box(body, hx=1.0, hy=0.05, hz=0.05, density=0.0)
+        world.set_ground_plane()
+        run = Run(world.finalize(device), 1.0 / 240.0).start(joint_qd=[0.0, 10.0, 0.0, 0.0, 0.0, 0.0])
+        (poses,) = run.record(48, "body_q")
+        turns = [np.array(wp.quat_to_matrix(wp.quat(*p[0, 3:].tolist()))).reshape(3, 3) for p in poses]
+        lowest[kind] = min((corners @ t.T)[:, 2].min() + p[0, 2] for t, p in zip(turns, poses))
+    assert lowest["mesh"] > -5.0e-3
+    assert lowest["mesh"] == pytest.approx(lowest["box"], abs=2.0e-3)

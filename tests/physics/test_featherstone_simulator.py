@@ -106,10 +106,17 @@ def test_wrong_arguments_are_refused(device):
             newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), dt, substeps)
     with pytest.raises(NewtonsimError, match="world_mask"):
         make(model).reset(np.array([True]))
+    with pytest.raises(NewtonsimError, match="booleans"):
+        make(model).reset(np.arange(3))
+    with pytest.raises(ValueError, match="not below 0"):
+        make(model).step(-1)
     other = falling_box(device)
     solver, state = newtonsim.FeatherstoneSolver(model), other.state()
     with pytest.raises(ValueError, match="not the one"):
         solver.step(other, state, state, None, None, 0.01)
+    mine = model.state()
+    with pytest.raises(ValueError, match="dt"):
+        newtonsim.FeatherstoneSolver(model).step(model, mine, mine, None, None, 0.0)
     with pytest.raises(ValueError, match="iterations"):
         newtonsim.FeatherstoneSolver(model, iterations=0)
     with pytest.raises(ValueError, match="cone"):
