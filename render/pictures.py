@@ -58,8 +58,10 @@ def save_snapshot(
         axes.set_box_aspect(np.maximum(high - np.minimum(low, [low[0], low[1], 0.0]), 1e-3))
         axes.locator_params(axis="z", nbins=3)
     axes.view_init(elev=22.0, azim=-55.0)
-    axes.set(xlabel="x [m]", ylabel="y [m]", zlabel="z [m]", title=title)
-    figure.savefig(path, dpi=130)
+    axes.set(zlabel="z [m]", title=title)
+    axes.set_xlabel("x [m]", labelpad=12)
+    axes.set_ylabel("y [m]", labelpad=12)
+    figure.savefig(path, dpi=130, bbox_inches="tight")
 
 
 def save_curves(
