@@ -4,6 +4,10 @@ import numpy as np
 
 from newtonsim.builder.validate import rigid_groups
 from newtonsim.enums import GeoType, ShapeFlags
+from newtonsim.errors import ModelError
+
+_MOST_CANDIDATES = 50_000_000
+"""Candidate pairs beyond which a scene is refused: listing them would take minutes and gigabytes."""
 
 _CHUNK = 1 << 22
 """Candidate pairs looked at at a time, to bound memory."""
@@ -88,6 +92,13 @@ class PairFinder:
         moving = np.bincount(
             np.searchsorted(worlds, self.world[local]), self.rigid[local] >= 0, len(worlds)
         ).astype(np.int64)
+        candidates = int((moving * (2 * sizes - moving - 1)).sum()) // 2
+        if candidates > _MOST_CANDIDATES:
+            raise ModelError(
+                f"the scene has {candidates:,} pairs of shapes that may collide, "
+                f"more than {_MOST_CANDIDATES:,}: split it into worlds, "
+                "or switch has_shape_collision off where it is not needed"
+            )
         found = [np.zeros((0, 2), np.int64)]
         for size, movers in np.unique(np.stack([sizes, moving], axis=1), axis=0):
             begin = starts[(sizes == size) & (moving == movers)]
