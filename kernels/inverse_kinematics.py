@@ -11,8 +11,9 @@ from newtonsim.kernels.views import JOINT_BALL, JointView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-PARALLEL = wp.constant(1.0e-6)
-SINGULAR = wp.constant(1.0e-7)
+PARALLEL = wp.constant(1.0e-10)
+# squared sine below which a direction depends on others: float32 resolves no closer angle at a lock
+DEPENDENT = wp.constant(2.5e-7)
 
 
 @wp.func
@@ -64,7 +65,7 @@ def split_rotation(q: wp.quat, n: int, a0: wp.vec3, a1: wp.vec3, a2: wp.vec3) ->
         size = wp.sqrt(cosine * cosine + sine * sine)
         middle = float(0.0)
         half = float(0.0)
-        if size > PARALLEL:
+        if size * size > PARALLEL:
             middle = wp.atan2(sine, cosine)
             half = wp.acos(wp.clamp((wp.dot(a0, wp.quat_rotate(q, a2)) - constant) / size, -1.0, 1.0))
         plus = finish_angles(q, a0, a1, a2, middle + half)
@@ -77,33 +78,29 @@ def split_rotation(q: wp.quat, n: int, a0: wp.vec3, a1: wp.vec3, a2: wp.vec3) ->
 
 @wp.func
 def components(n: int, c0: wp.vec3, c1: wp.vec3, c2: wp.vec3, v: wp.vec3) -> wp.vec3:
-    """Least-squares coefficients of v in the first n of three directions; small ones if parallel."""
-    e1 = c1
-    e2 = c2
-    g11 = float(0.0)
-    g22 = float(0.0)
-    if n < 2:
-        e1 = wp.vec3(0.0, 0.0, 0.0)
-        g11 = 1.0
-    if n < 3:
-        e2 = wp.vec3(0.0, 0.0, 0.0)
-        g22 = 1.0
-    g01 = wp.dot(c0, e1)
-    g02 = wp.dot(c0, e2)
-    g12 = wp.dot(e1, e2)
-    # a little Tikhonov regularisation: near gimbal lock the Gram matrix is singular to rounding
-    gram = wp.mat33(
-        wp.dot(c0, c0) + SINGULAR,
-        g01,
-        g02,
-        g01,
-        wp.dot(e1, e1) + g11 + SINGULAR,
-        g12,
-        g02,
-        g12,
-        wp.dot(e2, e2) + g22 + SINGULAR,
-    )
-    return wp.inverse(gram) * wp.vec3(wp.dot(c0, v), wp.dot(e1, v), wp.dot(e2, v))
+    """Least-squares coefficients of v in the first n of three unit directions.
+
+    By Gram-Schmidt: normal equations would square the condition number, which is large near gimbal lock.
+    A direction that depends on the ones before it gets nothing.
+    """
+    w1 = wp.vec3(0.0, 0.0, 0.0)
+    w2 = wp.vec3(0.0, 0.0, 0.0)
+    if n > 1:
+        w1 = c1 - wp.dot(c0, c1) * c0
+    s1 = wp.dot(w1, w1)
+    if n > 2:
+        w2 = c2 - wp.dot(c0, c2) * c0
+        if s1 > DEPENDENT:
+            w2 = w2 - wp.dot(w1, w2) / s1 * w1
+    s2 = wp.dot(w2, w2)
+    x2 = float(0.0)
+    if s2 > DEPENDENT:
+        x2 = wp.dot(w2, v) / s2
+    x1 = float(0.0)
+    if s1 > DEPENDENT:
+        x1 = wp.dot(w1, v - x2 * c2) / s1
+    x0 = wp.dot(c0, v - x1 * c1 - x2 * c2)
+    return wp.vec3(x0, x1, x2)
 
 
 @wp.func

@@ -5,12 +5,12 @@ import copy
 import numpy as np
 import numpy.typing as npt
 
+from newtonsim.builder.axis import JointAxis as JointAxis
 from newtonsim.builder.bodies import BodyMethods
 from newtonsim.builder.collapse import CollapseMethods
 from newtonsim.builder.complete import CompletionMethods
 from newtonsim.builder.finalize import FinalizeMethods
 from newtonsim.builder.grids import GridMethods
-from newtonsim.builder.joints import JointAxis as JointAxis
 from newtonsim.builder.joints import JointMethods
 from newtonsim.builder.lists import BuilderLists
 from newtonsim.builder.particles import ParticleMethods
