@@ -152,6 +152,61 @@ def test_gradient_of_rollout(scene, device):
     print(scene, {name: f"{error:.1e}" for name, error in errors.items()})
 
 
+def slope_along(
+    rollout: Rollout, array: wp.array, direction: np.ndarray, steps, weights: np.ndarray
+) -> float:
+    """Derivative of the weighted output along a direction: differences extrapolated to step zero."""
+    base = array.numpy().copy()
+    slopes = []
+    for step in steps:
+        moved, losses = [], []
+        for sign in (1.0, -1.0):
+            moved.append((base + sign * step * direction).astype(np.float32))
+            array.assign(moved[-1])
+            losses.append(float((rollout.run().numpy().astype(np.float64) * weights).sum()))
+        width = ((moved[0].astype(np.float64) - moved[1]) * direction).sum()
+        slopes.append((losses[0] - losses[1]) / width)
+    array.assign(base)
+    return slopes[1] + (slopes[1] - slopes[0]) / ((steps[0] / steps[1]) ** 2 - 1.0)
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_gradient_along_itself(scene, device):
+    """The slope along the gradient is its length: a difference with the whole signal, so rounding is small.
+
+    Single entries with little effect drown in the rounding of a float32 rollout; this check does not.
+    """
+    rollout = make_rollout(scene, device)
+    start, model = rollout.states[0], rollout.model
+    size = {"spinning_top": 0.05, "arm": 10.0}.get(scene, 1.0)
+    rng = np.random.default_rng(1)
+    start.body_f.assign((size * rng.uniform(-0.5, 0.5, (model.body_count, 6))).astype(np.float32))
+    for state in rollout.states[1:]:
+        state.body_f = start.body_f
+    inputs = {
+        "joint_q": (start.joint_q, (0.05, 0.025)),
+        "joint_qd": (start.joint_qd, (0.2, 0.1)),
+        "body_f": (start.body_f, (0.2 * size, 0.1 * size)),
+        "body_mass": (model.body_mass, (0.3, 0.15)),
+    }
+    if model.joint_axis_count:
+        inputs["joint_act"] = (rollout.control.joint_act, (0.2, 0.1))
+    with wp.Tape() as tape:
+        output = rollout.run()
+    weights = rng.uniform(0.5, 1.0, output.shape) * rng.choice((-1.0, 1.0), output.shape)
+    weights = weights.astype(np.float32)
+    tape.backward(grads={output: wp.array(weights, dtype=float, device=device)})
+    gradients = {name: array.grad.numpy().astype(np.float64) for name, (array, _) in inputs.items()}
+    errors = {}
+    for name, (array, steps) in inputs.items():
+        length = np.linalg.norm(gradients[name])
+        errors[name] = abs(
+            slope_along(rollout, array, gradients[name] / length, steps, weights) / length - 1.0
+        )
+    print(scene, {name: f"{error:.1e}" for name, error in errors.items()})
+    assert max(errors.values()) < RTOL, errors
+
+
 @pytest.mark.parametrize("scene", ["free_body", "double_pendulum", "arm"])
 def test_forward_does_not_depend_on_requires_grad(scene, device):
     plain = make_rollout(scene, device, requires_grad=False)
