@@ -30,6 +30,8 @@ class ShapeView:
     kind: wp.array(dtype=int)  # (S) GeoType, or KIND_HULL for meshes that collide as their hull
     hull: wp.array(dtype=int)  # (S) index into HullView, or -1
     radius: wp.array(dtype=float)  # (S) [m] about the shape's origin
+    local_lower: wp.array(dtype=wp.vec3)  # (S) [m] box in the shape's frame; of meshes, height fields, SDFs
+    local_upper: wp.array(dtype=wp.vec3)  # (S) [m]
 
 
 @wp.struct
