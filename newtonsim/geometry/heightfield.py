@@ -48,6 +48,10 @@ class Heightfield:
             self._mesh = Mesh(vertices, triangles, compute_inertia=False)
         return self._mesh
 
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lower and upper corner of the box about the surface [m]."""
+        return self.to_mesh().bounds()
+
     def finalize(self, device: wp.DeviceLike = None) -> int:
         """Create the surface as a `wp.Mesh` on a device and return its id."""
         return self.to_mesh().finalize(device)

@@ -55,5 +55,11 @@ class Mesh:
         self.mesh = wp.Mesh(points=points, indices=indices)
         return self.mesh.id
 
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the lower and upper corner of the box about the vertices [m], zeros without any."""
+        if not len(self.vertices):
+            return np.zeros(3), np.zeros(3)
+        return self.vertices.min(axis=0), self.vertices.max(axis=0)
+
     def __repr__(self) -> str:
         return f"Mesh({len(self.vertices)} vertices, {len(self.indices) // 3} triangles)"
