@@ -1,58 +1,27 @@
-"""Contact points of convex shapes and mesh vertices with planes.
-
-Every pair owns a fixed range of slots, one for each point of the shape that can touch a plane. A slot keeps
-its meaning from step to step, so its number identifies the contact feature for warm starting.
-"""
+"""Contact points of convex shapes and mesh vertices with planes."""
 
 import warp as wp
 
-from newtonsim.kernels.body_points import point_velocity
-from newtonsim.kernels.structs import ModelShapeGeometry
+from newtonsim.kernels.manifolds import FAMILY_PLANE, ManifoldView, PairView, put_point
+from newtonsim.kernels.shapes import (
+    GEO_BOX,
+    GEO_CAPSULE,
+    GEO_CONE,
+    GEO_CYLINDER,
+    GEO_ELLIPSOID,
+    GEO_HFIELD,
+    GEO_MESH,
+    GEO_SPHERE,
+    KIND_HULL,
+    HullView,
+    ShapeView,
+)
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-GEO_SPHERE = wp.constant(0)
-GEO_BOX = wp.constant(1)
-GEO_CAPSULE = wp.constant(2)
-GEO_CYLINDER = wp.constant(3)
-GEO_CONE = wp.constant(4)
-GEO_MESH = wp.constant(5)
-GEO_ELLIPSOID = wp.constant(9)
-
 # below this tilt [rad] the rim points of a standing cylinder or cone are fixed in the shape
 UPRIGHT_TILT = wp.constant(0.01)
-MESH_DIRECTIONS = wp.constant(7)
-
-
-@wp.struct
-class ShapeView:
-    """Placement and geometry of shapes."""
-
-    body: wp.array(dtype=int)
-    transform: wp.array(dtype=wp.transform)
-    geo: ModelShapeGeometry
-    radius: wp.array(dtype=float)  # [m] about the shape's origin
-
-
-@wp.struct
-class SlotView:
-    """Contact points of all pairs, at fixed places."""
-
-    start: wp.array(dtype=int)  # (P + 1) first slot of each pair
-    count: wp.array(dtype=int)  # (P) points found
-    index: wp.array(dtype=int)  # (S) slots in use, packed to the front of each pair's range
-    point: wp.array(dtype=wp.vec3)  # (S) [m] on the shape's surface, world
-    distance: wp.array(dtype=float)  # (S) [m] gap along the normal, negative in penetration
-    normal: wp.array(dtype=wp.vec3)  # (P) plane normal, world
-
-
-@wp.func
-def shape_pose(shape: ShapeView, s: int, body_q: wp.array(dtype=wp.transform)) -> wp.transform:
-    """World pose of shape s."""
-    pose = shape.transform[s]
-    if shape.body[s] >= 0:
-        pose = body_q[shape.body[s]] * pose
-    return pose
+SPREAD_DIRECTIONS = wp.constant(7)
 
 
 @wp.func
@@ -109,13 +78,37 @@ def on_plane(p: wp.vec3, plane_X: wp.transform, size: wp.vec3) -> bool:
 
 
 @wp.func
-def mesh_support(mesh: wp.uint64, scale: wp.vec3, n: wp.vec3, along: wp.vec3, limit: float) -> int:
+def vertex_count(shape: ShapeView, hulls: HullView, s: int) -> int:
+    """Number of vertices of a hull or mesh."""
+    n = int(0)
+    if shape.kind[s] == KIND_HULL:
+        h = shape.hull[s]
+        n = hulls.vertex_start[h + 1] - hulls.vertex_start[h]
+    else:
+        n = wp.mesh_get(shape.geo.source[s]).points.shape[0]
+    return n
+
+
+@wp.func
+def vertex_point(shape: ShapeView, hulls: HullView, s: int, i: int) -> wp.vec3:
+    """Vertex i of a hull or mesh in the shape's frame."""
+    p = wp.vec3(0.0, 0.0, 0.0)
+    if shape.kind[s] == KIND_HULL:
+        p = hulls.vertex[hulls.vertex_start[shape.hull[s]] + i]
+    else:
+        p = wp.cw_mul(wp.mesh_get(shape.geo.source[s]).points[i], shape.geo.scale[s])
+    return p
+
+
+@wp.func
+def farthest_vertex(
+    shape: ShapeView, hulls: HullView, s: int, n: wp.vec3, along: wp.vec3, limit: float
+) -> int:
     """Vertex farthest in direction `along` among those not higher than `limit` along n; -1 if none."""
-    points = wp.mesh_get(mesh).points
     best = int(-1)
     reach = float(-1.0e30)
-    for i in range(points.shape[0]):
-        p = wp.cw_mul(points[i], scale)
+    for i in range(vertex_count(shape, hulls, s)):
+        p = vertex_point(shape, hulls, s, i)
         if wp.dot(p, n) <= limit:
             x = wp.dot(p, along)
             if x > reach:
@@ -125,110 +118,86 @@ def mesh_support(mesh: wp.uint64, scale: wp.vec3, n: wp.vec3, along: wp.vec3, li
 
 
 @wp.func
-def mesh_point(mesh: wp.uint64, scale: wp.vec3, vertex: int) -> wp.vec3:
-    """Scaled vertex in the shape's frame."""
-    return wp.cw_mul(wp.mesh_get(mesh).points[vertex], scale)
-
-
-@wp.func
-def put_slot(slots: SlotView, pair: int, feature: int, p: wp.vec3, distance: float):
-    """Store a point under its feature and append the feature to the pair's list."""
-    slot = slots.start[pair] + feature
-    slots.point[slot] = p
-    slots.distance[slot] = distance
-    slots.index[slots.start[pair] + slots.count[pair]] = slot
-    slots.count[pair] = slots.count[pair] + 1
-
-
-@wp.func
-def put_mesh_points(
-    slots: SlotView,
-    pair: int,
-    mesh: wp.uint64,
-    scale: wp.vec3,
+def put_vertices(
+    shape: ShapeView,
+    hulls: HullView,
+    s: int,
     shape_X: wp.transform,
     plane_X: wp.transform,
     plane_size: wp.vec3,
-    offset: float,
-    margin: float,
+    n: wp.vec3,
+    reach: float,
+    manifolds: ManifoldView,
+    pair: int,
 ):
-    """Deepest vertex, and the vertices within the margin that reach farthest in evenly spread directions."""
-    n = slots.normal[pair]
+    """Deepest vertex, and the vertices within reach that lie farthest in evenly spread directions."""
     n_local = wp.quat_rotate_inv(wp.transform_get_rotation(shape_X), n)
     plane_p = wp.transform_get_translation(plane_X)
-    # height of the shape's frame above the plane, taken off the margin so that vertices compare directly
-    height = wp.dot(n, wp.transform_get_translation(shape_X) - plane_p) - offset
-    limit = margin - height
-    first = slots.start[pair]
+    # height of the shape's frame above the plane, taken off the reach so that vertices compare directly
+    limit = reach - wp.dot(n, wp.transform_get_translation(shape_X) - plane_p)
     t = wp.quat_rotate(wp.transform_get_rotation(plane_X), wp.vec3(1.0, 0.0, 0.0))
-    s = wp.cross(n, t)
-    for k in range(MESH_DIRECTIONS + 1):
+    u = wp.cross(n, t)
+    for k in range(SPREAD_DIRECTIONS + 1):
         along = -n_local
         if k > 0:
-            angle = 2.0 * wp.pi * float(k - 1) / float(MESH_DIRECTIONS)
-            spread = wp.cos(angle) * t + wp.sin(angle) * s
+            angle = 2.0 * wp.pi * float(k - 1) / float(SPREAD_DIRECTIONS)
+            spread = wp.cos(angle) * t + wp.sin(angle) * u
             along = wp.quat_rotate_inv(wp.transform_get_rotation(shape_X), spread)
-        vertex = mesh_support(mesh, scale, n_local, along, limit)
+        vertex = farthest_vertex(shape, hulls, s, n_local, along, limit)
         if vertex < 0:
             return
-        p = wp.transform_point(shape_X, mesh_point(mesh, scale, vertex))
+        p = wp.transform_point(shape_X, vertex_point(shape, hulls, s, vertex))
         fresh = int(1)
-        for i in range(slots.count[pair]):
-            if wp.length_sq(slots.point[slots.index[first + i]] - p) < 1.0e-12:
+        for i in range(manifolds.count[pair]):
+            if wp.length_sq(manifolds.point[pair, i] - p) < 1.0e-12:
                 fresh = 0
         if fresh == 1 and on_plane(p, plane_X, plane_size):
-            put_slot(slots, pair, k, p, wp.dot(n, p - plane_p) - offset)
+            put_point(manifolds, pair, p, n, wp.dot(n, p - plane_p), vertex)
+
+
+@wp.func
+def candidate_count(kind: int) -> int:
+    """Number of points of a primitive shape that may touch a plane."""
+    n = int(1)
+    if kind == GEO_CAPSULE:
+        n = 2
+    elif kind == GEO_CONE:
+        n = 5
+    elif kind == GEO_BOX or kind == GEO_CYLINDER:
+        n = 8
+    return n
 
 
 @wp.kernel
-def find_plane_contacts(
-    pairs: wp.array(dtype=wp.vec2i),
+def collide_plane(
+    pairs: PairView,
     shape: ShapeView,
-    body_q: wp.array(dtype=wp.transform),
-    body_qd: wp.array(dtype=wp.spatial_vector),
-    body_com: wp.array(dtype=wp.vec3),
-    margin: float,
-    dt: float,
-    disabled_plane: int,
-    slots: SlotView,
+    hulls: HullView,
+    shape_X: wp.array(dtype=wp.transform),
+    manifolds: ManifoldView,
 ):
-    """One thread per (shape, plane) pair: points nearer than the margin, or arriving within dt."""
+    """One thread per pair place: points of a shape within reach of a plane."""
     pair = wp.tid()
-    s = pairs[pair][0]
-    plane = pairs[pair][1]
-    slots.count[pair] = 0
-    if plane == disabled_plane:
+    if pairs.family[pair] != FAMILY_PLANE:
         return
-    shape_X = shape_pose(shape, s, body_q)
-    plane_X = shape_pose(shape, plane, body_q)
+    s = pairs.shape0[pair]
+    plane = pairs.shape1[pair]
+    X = shape_X[s]
+    plane_X = shape_X[plane]
+    plane_p = wp.transform_get_translation(plane_X)
     n = wp.transform_vector(plane_X, wp.vec3(0.0, 1.0, 0.0))
     size = shape.geo.scale[plane]
-    height = wp.dot(n, wp.transform_get_translation(shape_X) - wp.transform_get_translation(plane_X))
+    height = wp.dot(n, wp.transform_get_translation(X) - plane_p)
     if height < 0.0 and (size[0] > 0.0 or size[1] > 0.0):
         # a finite plane is a sheet: what is behind it must not be pulled through
         return
-    plane_p = wp.transform_get_translation(plane_X)
-    offset = shape.geo.thickness[s] + shape.geo.thickness[plane]
-    geo_type = shape.geo.type[s]
-    scale = shape.geo.scale[s]
-    slots.normal[pair] = n
-    if geo_type == GEO_MESH:
-        reach = margin
-        b = shape.body[s]
-        if b >= 0:
-            arm = wp.transform_get_translation(shape_X) - wp.transform_point(body_q[b], body_com[b])
-            spin = wp.length(wp.spatial_top(body_qd[b])) * (shape.radius[s] + wp.length(arm))
-            reach += dt * (wp.length(wp.spatial_bottom(body_qd[b])) + spin)
-        put_mesh_points(
-            slots, pair, shape.geo.source[s], scale, shape_X, plane_X, shape.geo.scale[plane], offset, reach
-        )
+    kind = shape.kind[s]
+    if kind == KIND_HULL or kind == GEO_MESH or kind == GEO_HFIELD:
+        put_vertices(shape, hulls, s, X, plane_X, size, n, pairs.reach[pair], manifolds, pair)
         return
-    n_local = wp.quat_rotate_inv(wp.transform_get_rotation(shape_X), n)
-    for k in range(slots.start[pair + 1] - slots.start[pair]):
-        p = wp.transform_point(shape_X, candidate_point(geo_type, scale, k, n_local))
-        distance = wp.dot(n, p - plane_p) - offset
-        v = point_velocity(shape.body[s], p, body_q, body_com, body_qd)
-        v -= point_velocity(shape.body[plane], p, body_q, body_com, body_qd)
-        approach = wp.max(0.0, -wp.dot(n, v)) * dt
-        if distance <= margin + approach and on_plane(p, plane_X, shape.geo.scale[plane]):
-            put_slot(slots, pair, k, p, distance)
+    n_local = wp.quat_rotate_inv(wp.transform_get_rotation(X), n)
+    for k in range(candidate_count(kind)):
+        p = wp.transform_point(X, candidate_point(kind, shape.geo.scale[s], k, n_local))
+        distance = wp.dot(n, p - plane_p)
+        if distance <= pairs.reach[pair] and on_plane(p, plane_X, size):
+            put_point(manifolds, pair, p, n, distance, k)

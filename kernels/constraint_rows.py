@@ -10,8 +10,8 @@ prefix of both chains, and the second chain's share is added to the first.
 import warp as wp
 
 from newtonsim.kernels.body_points import point_in_world, point_velocity
-from newtonsim.kernels.collide_plane import ShapeView
 from newtonsim.kernels.contacts import ContactView
+from newtonsim.kernels.shapes import ShapeView
 from newtonsim.kernels.structs import ModelShapeMaterials
 from newtonsim.kernels.views import MODE_POSITION, DriveView, KinematicsView, TreeView
 
@@ -435,7 +435,9 @@ def build_contact_rows(
     t1 = tangent_of(n)
     along = wp.vec3(wp.dot(n, prescribed), wp.dot(t1, prescribed), wp.dot(wp.cross(n, t1), prescribed))
     rows.target[c] = wp.vec3(speed, 0.0, 0.0) - along
-    rows.impulse[c] = s.warm_start * rows.memory[contacts.point_id[c]]
+    rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
+    if contacts.match[c] >= 0:
+        rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]
 
 
 @wp.kernel
@@ -449,11 +451,11 @@ def remember_scalar_impulses(rows: ScalarRowView):
 
 @wp.kernel
 def remember_contact_impulses(contacts: ContactView, rows: ContactRowView):
-    """One thread per place: keep the impulse under the contact's feature. `memory` is zero on entry."""
+    """One thread per place: keep the impulse under the contact's place. `memory` is zero on entry."""
     c = wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] < contacts.world_count[w]:
-        rows.memory[contacts.point_id[c]] = rows.impulse[c]
+        rows.memory[c] = rows.impulse[c]
 
 
 @wp.kernel

@@ -1,10 +1,19 @@
-"""From the contact slots of pairs to packed lists of contacts per world."""
+"""From the manifolds of pairs to packed lists of contacts per world.
+
+Every contact looks for the contact of the last pass that it continues: the same pair of shapes and the same
+feature, or else the nearest point. Solvers start from that contact's impulse.
+"""
 
 import warp as wp
 
-from newtonsim.kernels.collide_plane import GEO_CAPSULE, GEO_SPHERE, ShapeView, SlotView
+from newtonsim.kernels.body_points import point_velocity
+from newtonsim.kernels.manifolds import ManifoldView, PairView
+from newtonsim.kernels.shapes import GEO_CAPSULE, GEO_SPHERE, ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# share of the smaller shape's radius by which a point may move from pass to pass and still be the same
+SAME_POINT = wp.constant(0.1)
 
 
 @wp.struct
@@ -15,6 +24,8 @@ class ContactView:
     world_count: wp.array(dtype=int)  # (W)
     world: wp.array(dtype=int)  # (C) world that owns the place, in use or not
     total: wp.array(dtype=int)  # (1)
+    pair: wp.array(dtype=int)  # (C) place of the pair in PairView
+    point: wp.array(dtype=int)  # (C) number of the point in the pair's manifold
     shape0: wp.array(dtype=int)  # (C) -1 where not in use
     shape1: wp.array(dtype=int)  # (C)
     point0: wp.array(dtype=wp.vec3)  # (C) [m] feature of shape 0, frame of its body
@@ -24,27 +35,154 @@ class ContactView:
     normal: wp.array(dtype=wp.vec3)  # (C) world, from shape 1 towards shape 0
     thickness: wp.array(dtype=float)  # (C) [m] length of both offsets together
     distance: wp.array(dtype=float)  # (C) [m] gap, negative in penetration
-    point_id: wp.array(dtype=int)  # (C) feature that persists from step to step
+    feature: wp.array(dtype=int)  # (C) number of the feature within its pair of shapes
+    match: wp.array(dtype=int)  # (C) place of the same contact in the last pass, or -1
+
+
+@wp.struct
+class HistoryView:
+    """Contacts of the last pass, found through lists of pairs that hang on the smaller shape of each pair."""
+
+    head: wp.array(dtype=int)  # (S) first pair of each shape, or -1
+    next: wp.array(dtype=int)  # (P) next pair of the same shape, or -1
+    other: wp.array(dtype=int)  # (P) the other shape
+    count: wp.array(dtype=int)  # (P) contacts of the pair
+    first: wp.array(dtype=int)  # (P) place of the first one
+    feature: wp.array(dtype=int)  # (C)
+    point0: wp.array(dtype=wp.vec3)  # (C) [m] frame of body 0
+
+
+@wp.struct
+class OverflowView:
+    """Where buffers were too small."""
+
+    pairs_needed: wp.array(dtype=int)  # (W) pairs that the last pass found
+    contacts_needed: wp.array(dtype=int)  # (W) contacts that the last pass found
+    worst: wp.array(dtype=int)  # (2) most pairs and contacts needed in a world that had no room for them
+
+
+@wp.func
+def holder(shape: ShapeView, shape_world: wp.array(dtype=int), a: int, b: int) -> int:
+    """The shape of a pair on which the pair's list hangs: one of the world itself, and with few neighbours."""
+    h = a
+    if shape_world[a] < 0:
+        h = b
+    elif shape_world[b] >= 0:
+        if shape.radius[b] < shape.radius[a] or (shape.radius[b] == shape.radius[a] and b < a):
+            h = b
+    return h
 
 
 @wp.kernel
-def pack_contacts(
-    pair_start: wp.array(dtype=int),
-    slots: SlotView,
-    feature: wp.array(dtype=int),
+def remember_points(contacts: ContactView, history: HistoryView):
+    """One thread per contact place: keep what identifies the contact."""
+    c = wp.tid()
+    history.feature[c] = contacts.feature[c]
+    history.point0[c] = contacts.point0[c]
+
+
+@wp.kernel
+def remember_pairs(
+    shape: ShapeView,
+    shape_world: wp.array(dtype=int),
+    pairs: PairView,
     contacts: ContactView,
+    history: HistoryView,
 ):
-    """One thread per world: number the slots in use, in the order of the pairs."""
+    """One thread per world: hang its pairs in contact on their shapes. `head` is -1 on entry."""
+    w = wp.tid()
+    c = contacts.world_start[w]
+    end = c + contacts.world_count[w]
+    while c < end:
+        p = contacts.pair[c]
+        first = c
+        while c < end and contacts.pair[c] == p:
+            c += 1
+        s0 = pairs.shape0[p]
+        s1 = pairs.shape1[p]
+        h = holder(shape, shape_world, s0, s1)
+        history.other[p] = s0 + s1 - h
+        history.first[p] = first
+        history.count[p] = c - first
+        history.next[p] = history.head[h]
+        history.head[h] = p
+
+
+@wp.func
+def approach_speed(
+    shape: ShapeView,
+    s0: int,
+    s1: int,
+    p: wp.vec3,
+    n: wp.vec3,
+    body_q: wp.array(dtype=wp.transform),
+    body_com: wp.array(dtype=wp.vec3),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+) -> float:
+    """Speed [m/s] at which two surfaces approach each other at a point."""
+    v = point_velocity(shape.body[s0], p, body_q, body_com, body_qd)
+    v -= point_velocity(shape.body[s1], p, body_q, body_com, body_qd)
+    return wp.max(0.0, -wp.dot(n, v))
+
+
+@wp.kernel
+def drop_distant_points(
+    pairs: PairView,
+    shape: ShapeView,
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    body_com: wp.array(dtype=wp.vec3),
+    margin: float,
+    dt: float,
+    manifolds: ManifoldView,
+):
+    """One thread per pair place: account for thickness, and keep the points that may touch within the step."""
+    p = wp.tid()
+    count = manifolds.count[p]
+    if count == 0:
+        return
+    s0 = pairs.shape0[p]
+    s1 = pairs.shape1[p]
+    thickness = shape.geo.thickness[s0] + shape.geo.thickness[s1]
+    n = int(0)
+    for k in range(count):
+        x = manifolds.point[p, k]
+        normal = manifolds.normal[p, k]
+        distance = manifolds.distance[p, k] - thickness
+        speed = float(0.0)
+        if dt > 0.0 and distance > margin:
+            speed = approach_speed(shape, s0, s1, x, normal, body_q, body_com, body_qd)
+        if distance <= margin + speed * dt:
+            manifolds.point[p, n] = x
+            manifolds.normal[p, n] = normal
+            manifolds.distance[p, n] = distance
+            manifolds.feature[p, n] = manifolds.feature[p, k]
+            n += 1
+    manifolds.count[p] = n
+
+
+@wp.kernel
+def pack_contacts(pairs: PairView, manifolds: ManifoldView, overflow: OverflowView, contacts: ContactView):
+    """One thread per world: number its contacts in the order of the pairs."""
     w = wp.tid()
     first = contacts.world_start[w]
+    room = contacts.world_start[w + 1] - first
     n = int(0)
-    for pair in range(pair_start[w], pair_start[w + 1]):
-        for i in range(slots.count[pair]):
-            feature[first + n] = pair
-            contacts.point_id[first + n] = slots.index[slots.start[pair] + i]
+    for p in range(pairs.world_start[w], pairs.world_start[w] + pairs.world_count[w]):
+        for k in range(manifolds.count[p]):
+            if n < room:
+                contacts.pair[first + n] = p
+                contacts.point[first + n] = k
             n += 1
-    contacts.world_count[w] = n
-    wp.atomic_add(contacts.total, 0, n)
+    kept = wp.min(n, room)
+    contacts.world_count[w] = kept
+    wp.atomic_add(contacts.total, 0, kept)
+    overflow.contacts_needed[w] = n
+    if n > room:
+        wp.atomic_max(overflow.worst, 1, n)
+    missed = overflow.pairs_needed[w] - (pairs.world_start[w + 1] - pairs.world_start[w])
+    if missed > 0:
+        wp.atomic_max(overflow.worst, 0, overflow.pairs_needed[w])
 
 
 @wp.func
@@ -58,20 +196,57 @@ def to_body(shape: ShapeView, s: int, body_q: wp.array(dtype=wp.transform)) -> w
 
 @wp.func
 def rounding(shape: ShapeView, s: int) -> float:
-    """Radius by which the surface lies off the feature in contact: a sphere's centre, a capsule's end."""
+    """Radius by which the surface lies off the feature in contact: a sphere's centre, a capsule's axis."""
     r = float(0.0)
-    if shape.geo.type[s] == GEO_SPHERE or shape.geo.type[s] == GEO_CAPSULE:
+    if shape.kind[s] == GEO_SPHERE or shape.kind[s] == GEO_CAPSULE:
         r = shape.geo.scale[s][0]
     return r
 
 
+@wp.func
+def same_contact(
+    shape: ShapeView,
+    shape_world: wp.array(dtype=int),
+    manifolds: ManifoldView,
+    contacts: ContactView,
+    history: HistoryView,
+    c: int,
+) -> int:
+    """Place of contact c in the last pass: the same feature, or else the nearest point left over; -1 if new."""
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    h = holder(shape, shape_world, s0, s1)
+    q = history.head[h]
+    while q >= 0 and history.other[q] != s0 + s1 - h:
+        q = history.next[q]
+    found = int(-1)
+    if q >= 0:
+        tolerance = SAME_POINT * wp.min(shape.radius[s0], shape.radius[s1])
+        nearest = tolerance * tolerance
+        p = contacts.pair[c]
+        for i in range(history.first[q], history.first[q] + history.count[q]):
+            if history.feature[i] == contacts.feature[c]:
+                return i
+            d = wp.length_sq(history.point0[i] - contacts.point0[c])
+            if d < nearest:
+                taken = int(0)
+                for k in range(manifolds.count[p]):
+                    if manifolds.feature[p, k] == history.feature[i]:
+                        taken = 1
+                if taken == 0:
+                    nearest = d
+                    found = i
+    return found
+
+
 @wp.kernel
 def write_contacts(
-    pairs: wp.array(dtype=wp.vec2i),
+    pairs: PairView,
     shape: ShapeView,
+    shape_world: wp.array(dtype=int),
     body_q: wp.array(dtype=wp.transform),
-    slots: SlotView,
-    feature: wp.array(dtype=int),
+    manifolds: ManifoldView,
+    history: HistoryView,
     contacts: ContactView,
 ):
     """One thread per place: the contact's description in the frames of its bodies."""
@@ -81,19 +256,20 @@ def write_contacts(
         contacts.shape0[c] = -1
         contacts.shape1[c] = -1
         return
-    pair = feature[c]
-    slot = contacts.point_id[c]
-    s0 = pairs[pair][0]
-    s1 = pairs[pair][1]
-    n = slots.normal[pair]
-    p = slots.point[slot]
+    pair = contacts.pair[c]
+    k = contacts.point[c]
+    s0 = pairs.shape0[pair]
+    s1 = pairs.shape1[pair]
+    n = manifolds.normal[pair, k]
+    p = manifolds.point[pair, k]
+    distance = manifolds.distance[pair, k]
     round0 = rounding(shape, s0)
     round1 = rounding(shape, s1)
     thickness0 = shape.geo.thickness[s0]
     thickness1 = shape.geo.thickness[s1]
     to0 = to_body(shape, s0, body_q)
     to1 = to_body(shape, s1, body_q)
-    other = p - (slots.distance[slot] + thickness0 + thickness1) * n
+    other = p - (distance + thickness0 + thickness1) * n
     contacts.shape0[c] = s0
     contacts.shape1[c] = s1
     contacts.point0[c] = wp.transform_point(to0, p + round0 * n)
@@ -102,4 +278,6 @@ def write_contacts(
     contacts.offset1[c] = wp.transform_vector(to1, (round1 + thickness1) * n)
     contacts.normal[c] = n
     contacts.thickness[c] = round0 + thickness0 + round1 + thickness1
-    contacts.distance[c] = slots.distance[slot]
+    contacts.distance[c] = distance
+    contacts.feature[c] = manifolds.feature[pair, k]
+    contacts.match[c] = same_contact(shape, shape_world, manifolds, contacts, history, c)

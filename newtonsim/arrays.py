@@ -186,6 +186,13 @@ _SHAPE = [
     ArraySpec("shape_mu_torsion", "shape", wp.float32, "m", "Torsional friction coefficients", grad=True),
     ArraySpec("shape_mu_rolling", "shape", wp.float32, "m", "Rolling friction coefficients", grad=True),
     ArraySpec("shape_world", "shape", wp.int32, "", "World of each shape, -1 for the global one"),
+    ArraySpec(
+        "shape_convex",
+        "shape",
+        wp.int32,
+        "",
+        "1 if a mesh collides as its convex hull, 0 if as a surface, -1 as a hull if its body can move",
+    ),
     ArraySpec("shape_key", "shape", None, "", "Names"),
     ArraySpec("shape_color", "shape", None, "", "RGBA in 0..1, or None"),
     ArraySpec("shape_texture", "shape", None, "", "Texture file, or None"),

@@ -2,97 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
-import numpy as np
 import warp as wp
 
 from newtonsim.contacts import Contacts
-from newtonsim.enums import GeoType
-from newtonsim.kernels import collide_plane
+from newtonsim.kernels import (
+    broad_phase,
+    collide_plane,
+    manifolds,
+)
 from newtonsim.kernels import contacts as contact_kernels
 
 if TYPE_CHECKING:
     from newtonsim.model import Model
     from newtonsim.state import State
 
-# most points at which a shape can touch a plane
-_PLANE_POINTS = {
-    GeoType.SPHERE: 1,
-    GeoType.BOX: 8,
-    GeoType.CAPSULE: 2,
-    GeoType.CYLINDER: 8,
-    GeoType.CONE: 5,
-    GeoType.MESH: 8,
-    GeoType.ELLIPSOID: 1,
+_NARROW_PHASES = {
+    int(manifolds.FAMILY_PLANE): collide_plane.collide_plane,
 }
-
-
-class CollisionPlan:
-    """What a model's shapes need from the collision pass, worked out once per model.
-
-    Attributes:
-        pairs: (shape, plane) pairs sorted by world, shape (pair_count,).
-        pair_start: First pair of each world, shape (world_count + 1,).
-        slot_start: First slot of each pair, shape (pair_count + 1,).
-        contact_start: First contact place of each world (host), shape (world_count + 1,).
-        ground_shape: Index of the ground plane, or -1.
-        unsupported: Number of candidate pairs per pair of geometry names that no narrow phase handles yet.
-    """
-
-    def __init__(self, model: Model):
-        self.pair_count = 0
-        geo_type = model.shape_geo.type.numpy() if model.shape_count else np.zeros(0, dtype=int)
-        pairs = _all_candidate_pairs(model)
-        plane_side = geo_type[pairs] == GeoType.PLANE
-        # the plane comes second
-        pairs = np.where(plane_side[:, :1], pairs[:, ::-1], pairs)
-        points = np.zeros(len(geo_type), dtype=np.int32)
-        for kind, count in _PLANE_POINTS.items():
-            points[geo_type == kind] = count
-        has_plane = geo_type[pairs[:, 1]] == GeoType.PLANE
-        handled = has_plane & (points[pairs[:, 0]] > 0)
-        self.unsupported = _count_kinds(geo_type[pairs[~handled]])
-        pairs = pairs[handled]
-        world = model.shape_world.numpy()[pairs].max(axis=1, initial=-1) if len(pairs) else np.zeros(0, int)
-        world = np.maximum(world, 0)
-        order = np.argsort(world, kind="stable")
-        pairs, world = pairs[order], world[order]
-        slot_start = np.concatenate(([0], np.cumsum(points[pairs[:, 0]]))).astype(np.int32)
-        pair_start = np.searchsorted(world, np.arange(model.world_count + 1))
-
-        self.ground_shape = model.ground_shape
-        self.pair_count = len(pairs)
-        self.slot_count = int(slot_start[-1])
-        self.contact_start = slot_start[pair_start]
-        self.pairs = wp.array(pairs.astype(np.int32), dtype=wp.vec2i, device=model.device)
-        self.pair_start = wp.array(pair_start, dtype=int, device=model.device)
-        self.slot_start = wp.array(slot_start, dtype=int, device=model.device)
-        self.shape = collide_plane.ShapeView()
-        self.shape.body = model.shape_body
-        self.shape.transform = model.shape_transform
-        self.shape.geo = model.shape_geo
-        self.shape.radius = model.shape_collision_radius
-        if self.unsupported:
-            listed = ", ".join(f"{n} of {kinds}" for kinds, n in sorted(self.unsupported.items()))
-            warnings.warn(f"shape pairs without contact generation: {listed}", stacklevel=2)
-
-
-def _count_kinds(kinds: np.ndarray) -> dict[str, int]:
-    """Number of rows (n, 2) per unordered pair of geometry types, by name."""
-    found, counts = np.unique(np.sort(kinds, axis=1), axis=0, return_counts=True)
-    names = (" and ".join(sorted(GeoType(kind).name.lower() for kind in pair)) for pair in found)
-    return dict(zip(names, counts.tolist()))
-
-
-def _all_candidate_pairs(model: Model) -> np.ndarray:
-    """Pairs of shapes that may touch, ground included even while it is off, shape (n, 2)."""
-    found = [np.zeros((0, 2), dtype=np.int32)]
-    for pairs in (model.shape_contact_pairs, model.shape_ground_contact_pairs):
-        if pairs is not None:
-            found.append(pairs.numpy().reshape(-1, 2))
-    return np.concatenate(found)
 
 
 def collide(model: Model, state: State, contacts: Contacts | None = None, dt: float = 0.0) -> Contacts:
@@ -105,47 +33,64 @@ def collide(model: Model, state: State, contacts: Contacts | None = None, dt: fl
         dt: Time [s] to look ahead: points that arrive within it are found even beyond the contact margin.
 
     Returns:
-        The contacts, with gaps up to `model.rigid_contact_margin` [m].
+        The contacts, with gaps up to `model.rigid_contact_margin` [m]. If a world has more than there is room
+        for, the rest is missing, `contacts.needed` tells how many, and a warning says so once.
     """
     contacts = model.contacts if contacts is None else contacts
     find_contacts(model, state.body_q, state.body_qd, contacts, dt)
+    contacts.warn_of_overflow()
     return contacts
 
 
 def find_contacts(model: Model, body_q: wp.array, body_qd: wp.array, contacts: Contacts, dt: float) -> None:
     """Launch the collision pass on bare pose and velocity arrays; can be captured."""
     plan = model.collision_plan
-    if plan.pair_count == 0:
+    if plan.contact_count == 0:
         return
     margin = float(model.rigid_contact_margin)
-    disabled_plane = -1 if model.ground else plan.ground_shape
+    device = model.device
+
+    def launch(kernel: wp.Kernel, dim: int, inputs: list) -> None:
+        wp.launch(kernel, dim=dim, inputs=inputs, device=device, record_tape=False)
+
+    _keep_history(model, contacts, launch)
+    inputs = [plan.shape, plan.hulls, body_q, body_qd, model.body_com, margin, dt, contacts.placement]
+    launch(broad_phase.place_shapes, model.shape_count, inputs)
+    _find_pairs(model, contacts, margin, dt, launch)
+    inputs = [plan.shape, plan.hulls, contacts.placement.X, contacts.manifolds]
+    for family in sorted(plan.families & _NARROW_PHASES.keys()):
+        launch(_NARROW_PHASES[family], plan.pair_count, [contacts.pairs, *inputs])
+    inputs = [contacts.pairs, plan.shape, body_q, body_qd, model.body_com, margin, dt, contacts.manifolds]
+    launch(contact_kernels.drop_distant_points, plan.pair_count, inputs)
     contacts.rigid_contact_count.zero_()
-    options = {"device": model.device, "record_tape": False}
-    wp.launch(
-        collide_plane.find_plane_contacts,
-        dim=plan.pair_count,
-        inputs=[
-            plan.pairs,
-            plan.shape,
-            body_q,
-            body_qd,
-            model.body_com,
-            margin,
-            dt,
-            disabled_plane,
-            contacts.slots,
-        ],
-        **options,
-    )
-    wp.launch(
-        contact_kernels.pack_contacts,
-        dim=model.world_count,
-        inputs=[plan.pair_start, contacts.slots, contacts.pair, contacts.view],
-        **options,
-    )
-    wp.launch(
-        contact_kernels.write_contacts,
-        dim=plan.slot_count,
-        inputs=[plan.pairs, plan.shape, body_q, contacts.slots, contacts.pair, contacts.view],
-        **options,
-    )
+    inputs = [contacts.pairs, contacts.manifolds, contacts.overflow, contacts.view]
+    launch(contact_kernels.pack_contacts, model.world_count, inputs)
+    inputs = [contacts.pairs, plan.shape, model.shape_world, body_q]
+    inputs += [contacts.manifolds, contacts.history, contacts.view]
+    launch(contact_kernels.write_contacts, plan.contact_count, inputs)
+
+
+def _keep_history(model: Model, contacts: Contacts, launch) -> None:
+    """Remember the contacts of the last pass, which the new ones are matched with."""
+    plan, history = model.collision_plan, contacts.history
+    history.head.fill_(-1)
+    launch(contact_kernels.remember_points, plan.contact_count, [contacts.view, history])
+    inputs = [plan.shape, model.shape_world, contacts.pairs, contacts.view, history]
+    launch(contact_kernels.remember_pairs, model.world_count, inputs)
+
+
+def _find_pairs(model: Model, contacts: Contacts, margin: float, dt: float, launch) -> None:
+    """Fill the pairs whose bounds overlap, and clear their manifolds."""
+    plan, pairs, needed = model.collision_plan, contacts.pairs, contacts.overflow.pairs_needed
+    disabled_plane = plan.ground_shape if plan.ground_shape >= 0 and not model.ground else -2
+    if plan.listed is not None:
+        inputs = [plan.listed, plan.listed_start, disabled_plane, plan.shape, contacts.placement]
+        launch(broad_phase.select_pairs, model.world_count, [*inputs, margin, dt, pairs, needed])
+    else:
+        sweep, entries = contacts.sweep, len(plan.sweep_entries)
+        launch(broad_phase.sort_along_axis, model.world_count, [contacts.placement, sweep])
+        inputs = [contacts.sweep_world, disabled_plane, plan.shape, contacts.placement, sweep]
+        launch(broad_phase.count_overlaps, entries, [*inputs, pairs])
+        launch(broad_phase.place_overlaps, model.world_count, [sweep, pairs, needed])
+        launch(broad_phase.write_overlaps, entries, [*inputs, margin, dt, pairs])
+    launch(broad_phase.clear_unused_pairs, plan.pair_count, [pairs, contacts.manifolds.count])

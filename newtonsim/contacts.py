@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
 
-from newtonsim.kernels.collide_plane import SlotView
-from newtonsim.kernels.contacts import ContactView
+from newtonsim.kernels.broad_phase import PlacementView
+from newtonsim.kernels.contacts import ContactView, HistoryView, OverflowView
+from newtonsim.kernels.manifolds import MANIFOLD_SIZE, ManifoldView, PairView
 
 if TYPE_CHECKING:
-    from newtonsim.collide import CollisionPlan
+    from newtonsim.collision_plan import CollisionPlan
     from newtonsim.model import Model
 
 _POINT_ARRAYS = {
@@ -24,7 +26,8 @@ _POINT_ARRAYS = {
     "rigid_contact_distance": ("distance", float),
     "rigid_contact_shape0": ("shape0", int),
     "rigid_contact_shape1": ("shape1", int),
-    "rigid_contact_point_id": ("point_id", int),
+    "rigid_contact_point_id": ("feature", int),
+    "rigid_contact_match": ("match", int),
 }
 
 
@@ -33,7 +36,8 @@ class Contacts:
 
     World w owns the places `world_start[w] .. world_start[w + 1]`; the first `world_count[w]` of them are in
     use, the others have shape indices -1. In a model with one world the contacts are the first
-    `rigid_contact_count[0]` entries. Capacity follows from the model, so nothing is ever lost.
+    `rigid_contact_count[0]` entries. Room is chosen from the model's shapes, or by
+    `Model.rigid_contact_max_per_world`; what does not fit is counted and reported once.
 
     Attributes:
         rigid_contact_max: Capacity, summed over all worlds.
@@ -51,20 +55,26 @@ class Contacts:
         rigid_contact_normal: World direction from shape 1 to shape 0.
         rigid_contact_thickness: Length of both offsets together [m].
         rigid_contact_distance: Gap along the normal [m], negative in penetration.
-        rigid_contact_point_id: Number of the contact feature, the same as long as the feature touches.
+        rigid_contact_point_id: Number of the contact feature within its pair of shapes, the same as long as
+            the feature touches.
+        rigid_contact_match: Place of the same contact in the last pass, or -1 for new ones.
+        pairs_needed: Pairs of shapes near each other that the last pass found, shape (world_count,).
+        contacts_needed: Contacts that the last pass found, whether there was room or not, shape
+            (world_count,).
     """
 
     def __init__(self, model: Model):
         plan: CollisionPlan = model.collision_plan
-        device = model.device
-        self.rigid_contact_max = plan.slot_count
+        device = self.device = model.device
+        self.rigid_contact_max = plan.contact_count
         self.rigid_contact_count = wp.zeros(1, dtype=int, device=device)
         self.world_start = wp.array(plan.contact_start, dtype=int, device=device)
         self.world_count = wp.zeros(model.world_count, dtype=int, device=device)
-        self.pair = wp.zeros(plan.slot_count, dtype=int, device=device)
+        self.pairs_needed = wp.zeros(model.world_count, dtype=int, device=device)
+        self.contacts_needed = wp.zeros(model.world_count, dtype=int, device=device)
         view = ContactView()
         for name, (field, dtype) in _POINT_ARRAYS.items():
-            array = wp.zeros(plan.slot_count, dtype=dtype, device=device)
+            array = wp.zeros(plan.contact_count, dtype=dtype, device=device)
             setattr(self, name, array)
             setattr(view, field, array)
         self.rigid_contact_shape0.fill_(-1)
@@ -72,10 +82,29 @@ class Contacts:
         view.world_start = self.world_start
         view.world_count = self.world_count
         view.total = self.rigid_contact_count
-        owner = np.repeat(np.arange(model.world_count), np.diff(plan.contact_start))
-        view.world = wp.array(owner, dtype=int, device=device)
+        view.world = _owners(plan.contact_start, device)
+        view.pair = wp.zeros(plan.contact_count, dtype=int, device=device)
+        view.point = wp.zeros(plan.contact_count, dtype=int, device=device)
         self.view = view
-        self.slots = _allocate_slots(plan, device)
+        self._allocate_passes(model, plan)
+        self._warned = False
+
+    def _allocate_passes(self, model: Model, plan: CollisionPlan) -> None:
+        """Make room for what the passes hand to each other."""
+        device = self.device
+        self.placement = _placement(model.shape_count, device)
+        self.pairs = _pairs(plan, device)
+        self.manifolds = _manifolds(plan.pair_count, device)
+        self.history = _history(model.shape_count, plan, device)
+        self.overflow = OverflowView()
+        self.overflow.pairs_needed = self.pairs_needed
+        self.overflow.contacts_needed = self.contacts_needed
+        self.overflow.worst = wp.zeros(2, dtype=int, device=device)
+        # on the CPU the array is read without a copy, which is cheap enough for every step
+        self._worst = self.overflow.worst.numpy() if device.is_cpu else None
+        if plan.sweep_entries is not None:
+            self.sweep = plan.sweep_view()
+            self.sweep_world = _owners(plan.sweep_start, device)
 
     def clear(self) -> None:
         """Forget all contacts."""
@@ -84,16 +113,76 @@ class Contacts:
         self.rigid_contact_shape0.fill_(-1)
         self.rigid_contact_shape1.fill_(-1)
 
+    def warn_of_overflow(self) -> None:
+        """Warn once if a pass found more than there was room for, with the room that is needed.
+
+        Reads from the device, which waits for it.
+        """
+        if self._warned:
+            return
+        pairs, contacts = self.overflow.worst.numpy() if self._worst is None else self._worst
+        if pairs == 0 and contacts == 0:
+            return
+        self._warned = True
+        lost = []
+        if pairs:
+            lost.append(f"{pairs} pairs of shapes (set Model.rigid_pair_max_per_world)")
+        if contacts:
+            lost.append(f"{contacts} contacts (set Model.rigid_contact_max_per_world)")
+        needed = self.contacts_needed.numpy() if contacts else self.pairs_needed.numpy()
+        warnings.warn(
+            f"contact buffers are too small, contacts are missing: a world needs room for "
+            f"{' and '.join(lost)}; now most in world {int(np.argmax(needed))}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
 
 Contact = Contacts
 
 
-def _allocate_slots(plan: CollisionPlan, device: wp.Device) -> SlotView:
-    slots = SlotView()
-    slots.start = plan.slot_start
-    slots.count = wp.zeros(plan.pair_count, dtype=int, device=device)
-    slots.index = wp.zeros(plan.slot_count, dtype=int, device=device)
-    slots.point = wp.zeros(plan.slot_count, dtype=wp.vec3, device=device)
-    slots.distance = wp.zeros(plan.slot_count, dtype=float, device=device)
-    slots.normal = wp.zeros(plan.pair_count, dtype=wp.vec3, device=device)
-    return slots
+def _owners(start: np.ndarray, device: wp.Device) -> wp.array:
+    return wp.array(np.repeat(np.arange(len(start) - 1), np.diff(start)), dtype=int, device=device)
+
+
+def _placement(shapes: int, device: wp.Device) -> PlacementView:
+    place = PlacementView()
+    place.X = wp.zeros(shapes, dtype=wp.transform, device=device)
+    for name in ("lower", "upper", "velocity"):
+        setattr(place, name, wp.zeros(shapes, dtype=wp.vec3, device=device))
+    place.spin = wp.zeros(shapes, dtype=float, device=device)
+    place.grow = wp.zeros(shapes, dtype=float, device=device)
+    place.awake = wp.full(shapes, 1, dtype=int, device=device)
+    return place
+
+
+def _pairs(plan: CollisionPlan, device: wp.Device) -> PairView:
+    pairs = PairView()
+    pairs.world_start = wp.array(plan.pair_start, dtype=int, device=device)
+    pairs.world_count = wp.zeros(len(plan.pair_start) - 1, dtype=int, device=device)
+    pairs.world = _owners(plan.pair_start, device)
+    for name in ("shape0", "shape1", "family"):
+        setattr(pairs, name, wp.zeros(plan.pair_count, dtype=int, device=device))
+    pairs.reach = wp.zeros(plan.pair_count, dtype=float, device=device)
+    return pairs
+
+
+def _manifolds(pairs: int, device: wp.Device) -> ManifoldView:
+    manifolds = ManifoldView()
+    size = (pairs, int(MANIFOLD_SIZE))
+    manifolds.count = wp.zeros(pairs, dtype=int, device=device)
+    manifolds.point = wp.zeros(size, dtype=wp.vec3, device=device)
+    manifolds.normal = wp.zeros(size, dtype=wp.vec3, device=device)
+    manifolds.distance = wp.zeros(size, dtype=float, device=device)
+    manifolds.feature = wp.zeros(size, dtype=int, device=device)
+    return manifolds
+
+
+def _history(shapes: int, plan: CollisionPlan, device: wp.Device) -> HistoryView:
+    history = HistoryView()
+    history.head = wp.full(shapes, -1, dtype=int, device=device)
+    for name in ("next", "other", "count", "first"):
+        setattr(history, name, wp.zeros(plan.pair_count, dtype=int, device=device))
+    history.feature = wp.zeros(plan.contact_count, dtype=int, device=device)
+    history.point0 = wp.zeros(plan.contact_count, dtype=wp.vec3, device=device)
+    return history

@@ -1,5 +1,6 @@
 """The part of a simulation that does not change with time."""
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +19,26 @@ from newtonsim.arrays import (
 from newtonsim.control import Control
 from newtonsim.errors import ModelError
 from newtonsim.state import State
+
+
+@dataclass(frozen=True)
+class ContactRules:
+    """What decides whether two shapes may collide.
+
+    Attributes:
+        rigid: Shapes with the same number cannot move relative to each other, -1 for those that stand still,
+            shape (shape_count,).
+        group: Collision groups, -1 collides with all, shape (shape_count,).
+        collides: Shapes that meet other shapes, bool, shape (shape_count,).
+        meets_ground: Shapes that meet the ground plane, bool, shape (shape_count,).
+        filter_keys: Pairs a < b that pass through each other, as a * shape_count + b, sorted, shape (n,).
+    """
+
+    rigid: np.ndarray
+    group: np.ndarray
+    collides: np.ndarray
+    meets_ground: np.ndarray
+    filter_keys: np.ndarray
 
 
 class _RigidContactArray:
@@ -66,7 +87,8 @@ class Model:
         shape_collision_group_map: Shapes of each collision group.
         shape_collision_filter_pairs: Pairs of shapes that pass through each other.
         shape_contact_pairs: Pairs of shapes that may collide, the ground left out, shape [n, 2], ordered by
-            world.
+            world; None where a world is too crowded to list them, and the collision pass sweeps for them.
+        contact_rules: What decides whether two shapes may collide, see `ContactRules`.
         shape_ground_contact_pairs: Pairs (shape, ground plane) that may collide, shape [n, 2].
         ground_shape: Index of the ground plane, the last shape; -1 if the builder set none.
         ground_plane: (nx, ny, nz, d) with n·x + d = 0, shape [4].
@@ -76,6 +98,9 @@ class Model:
         rigid_contact_margin: Gap below which contacts are made [m].
         rigid_contact_torsional_friction: Torsional friction coefficient of XPBD.
         rigid_contact_rolling_friction: Rolling friction coefficient of XPBD.
+        rigid_pair_max_per_world: Room for pairs of shapes near each other in each world, 0 to choose it from
+            the shapes; set it before contacts are first asked for.
+        rigid_contact_max_per_world: Room for contacts in each world, likewise.
         rigid_contact_*, soft_contact_*: Contact buffers, None until allocated.
         sites: Dicts with "name", "body", "xform".
         keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act".
@@ -145,6 +170,7 @@ class Model:
         self.shape_contact_pair_count = 0
         self.shape_ground_contact_pairs = None
         self.shape_ground_contact_pair_count = 0
+        self.contact_rules: ContactRules | None = None
         self.ground_shape = -1
         self.ground = False
         self.ground_plane = None
@@ -163,6 +189,8 @@ class Model:
         self.rigid_contact_torsional_friction = 0.5
         self.rigid_contact_rolling_friction = 0.001
         self.rigid_mesh_contact_max = 0
+        self.rigid_pair_max_per_world = 0
+        self.rigid_contact_max_per_world = 0
 
     @property
     def gravity(self) -> np.ndarray:
@@ -210,10 +238,15 @@ class Model:
 
     @cached_property
     def collision_plan(self):
-        """What the collision pass needs to know about the shapes, see `newtonsim.collide`."""
-        from newtonsim.collide import CollisionPlan
+        """What the collision pass needs to know about the shapes, see `newtonsim.collision_plan`."""
+        from newtonsim.collision_plan import CollisionPlan
 
         return CollisionPlan(self)
+
+    def forget_collision_plan(self) -> None:
+        """Drop the plan and the default contact buffer; both are made anew at the next use."""
+        self.__dict__.pop("collision_plan", None)
+        self.__dict__.pop("contacts", None)
 
     @cached_property
     def contacts(self):
@@ -351,7 +384,7 @@ class Model:
             The number without and with the limit `rigid_mesh_contact_max`; both are equal, since the
             capacity of each pair is bounded by its geometry.
         """
-        count = self.collision_plan.slot_count
+        count = self.collision_plan.contact_count
         return count, count
 
     def allocate_rigid_contacts(

@@ -244,7 +244,7 @@ def _scalar_rows(model: Model) -> ScalarRowView:
 
 
 def _contact_rows(model: Model) -> ContactRowView:
-    count = model.collision_plan.slot_count
+    count = model.collision_plan.contact_count
     device = model.device
     rows = ContactRowView()
     rows.leaf = wp.zeros(count, dtype=wp.vec2i, device=device)

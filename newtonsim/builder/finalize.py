@@ -13,7 +13,7 @@ from newtonsim.builder.validate import check_structure, check_tree, check_values
 from newtonsim.enums import GeoType, JointType
 from newtonsim.errors import ModelError
 from newtonsim.kernels.structs import ModelShapeGeometry, ModelShapeMaterials
-from newtonsim.model import Model
+from newtonsim.model import ContactRules, Model
 
 _GEOMETRY = {"type": "shape_geo_type", "is_solid": "shape_geo_is_solid"}
 _GEOMETRY |= {"thickness": "shape_geo_thickness", "scale": "shape_geo_scale"}
@@ -269,13 +269,19 @@ def _world_starts(world: np.ndarray, worlds: int) -> np.ndarray:
 
 
 def _set_pairs(model: Model, finder: PairFinder, ground: int) -> None:
-    pairs = finder.shape_pairs(exclude=ground)
+    model.contact_rules = ContactRules(
+        finder.rigid, finder.group, finder.collides, finder.meets_ground, finder.filter_keys
+    )
     ground_pairs = finder.ground_pairs(ground) if ground >= 0 else np.zeros((0, 2), np.int32)
-    model.shape_contact_pairs = wp.array(pairs, dtype=wp.int32, device=model.device)
-    model.shape_contact_pair_count = len(pairs)
     model.shape_ground_contact_pairs = wp.array(ground_pairs, dtype=wp.int32, device=model.device)
     model.shape_ground_contact_pair_count = len(ground_pairs)
     model.shape_collision_filter_pairs = finder.filter_pairs()
+    model.shape_contact_pairs, model.shape_contact_pair_count = None, 0
+    if not finder.crowded(ground):
+        pairs = finder.shape_pairs(exclude=ground)
+        model.shape_contact_pairs = wp.array(pairs, dtype=wp.int32, device=model.device)
+        model.shape_contact_pair_count = len(pairs)
+    model.forget_collision_plan()
 
 
 def _collision_radii(kind: np.ndarray, scale: np.ndarray, sources: list) -> np.ndarray:

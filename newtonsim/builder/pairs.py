@@ -4,10 +4,9 @@ import numpy as np
 
 from newtonsim.builder.validate import rigid_groups
 from newtonsim.enums import GeoType, ShapeFlags
-from newtonsim.errors import ModelError
 
-_MOST_CANDIDATES = 50_000_000
-"""Candidate pairs beyond which a scene is refused: listing them would take minutes and gigabytes."""
+_MOST_LISTED = 2000
+"""Candidate pairs in one world beyond which pairs are not listed: the collision pass sweeps for them instead."""
 
 _CHUNK = 1 << 22
 """Candidate pairs looked at at a time, to bound memory."""
@@ -67,19 +66,37 @@ class PairFinder:
             keep &= self.filter_keys[place] != keys
         return keep
 
+    def _world_sizes(self, local: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """First entry, number of shapes and number of shapes that move of each world in `local`."""
+        worlds, starts, sizes = np.unique(self.world[local], return_index=True, return_counts=True)
+        moves = self.rigid[local] >= 0
+        moving = np.bincount(np.searchsorted(worlds, self.world[local]), moves, len(worlds)).astype(np.int64)
+        return starts, sizes, moving
+
+    def _candidates(self, exclude: int) -> tuple[np.ndarray, np.ndarray]:
+        """Colliding shapes of worlds, those that move first in each, and those of the global world."""
+        candidates = np.flatnonzero(self.collides)
+        candidates = candidates[candidates != exclude]
+        world = self.world[candidates]
+        local = candidates[world >= 0]
+        # what moves comes first in each world: two shapes that stand still never pair
+        local = local[np.lexsort((self.rigid[local] < 0, self.world[local]))]
+        return local, candidates[world < 0]
+
+    def crowded(self, exclude: int = -1) -> bool:
+        """Return whether a world has more candidate pairs than are worth listing."""
+        local, fixed = self._candidates(exclude)
+        _, sizes, moving = self._world_sizes(local)
+        candidates = moving * (2 * sizes - moving - 1) // 2 + moving * len(fixed)
+        return int(candidates.max(initial=0)) > _MOST_LISTED
+
     def shape_pairs(self, exclude: int = -1) -> np.ndarray:
         """Return the pairs (n, 2), low index first, ordered by world.
 
         Args:
             exclude: A shape to leave out (the ground).
         """
-        candidates = np.flatnonzero(self.collides)
-        candidates = candidates[candidates != exclude]
-        world = self.world[candidates]
-        fixed = candidates[world < 0]
-        local = candidates[world >= 0]
-        # what moves comes first in each world: two shapes that stand still never pair
-        local = local[np.lexsort((self.rigid[local] < 0, self.world[local]))]
+        local, fixed = self._candidates(exclude)
         found = [self._within_worlds(local), self._between(local, fixed)]
         pairs = np.concatenate(found)
         pairs = np.sort(pairs, axis=1)
@@ -88,17 +105,7 @@ class PairFinder:
 
     def _within_worlds(self, local: np.ndarray) -> np.ndarray:
         """Pairs inside each world; worlds of one size are treated together."""
-        worlds, starts, sizes = np.unique(self.world[local], return_index=True, return_counts=True)
-        moving = np.bincount(
-            np.searchsorted(worlds, self.world[local]), self.rigid[local] >= 0, len(worlds)
-        ).astype(np.int64)
-        candidates = int((moving * (2 * sizes - moving - 1)).sum()) // 2
-        if candidates > _MOST_CANDIDATES:
-            raise ModelError(
-                f"the scene has {candidates:,} pairs of shapes that may collide, "
-                f"more than {_MOST_CANDIDATES:,}: split it into worlds, "
-                "or switch has_shape_collision off where it is not needed"
-            )
+        starts, sizes, moving = self._world_sizes(local)
         found = [np.zeros((0, 2), np.int64)]
         for size, movers in np.unique(np.stack([sizes, moving], axis=1), axis=0):
             begin = starts[(sizes == size) & (moving == movers)]

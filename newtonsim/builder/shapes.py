@@ -89,6 +89,8 @@ class ShapeMethods:
             getattr(self, f"shape_material_{name}").append(float(value))
         self.shape_mu_torsion.append(0.0)
         self.shape_mu_rolling.append(0.0)
+        convex = options.get("convex")
+        self.shape_convex.append(-1 if convex is None else int(convex))
         self.shape_collision_group.append(options["collision_group"])
         self.shape_world.append(-1)
         self.shape_key.append(key)
@@ -387,6 +389,7 @@ class ShapeMethods:
         collision_group: int = -1,
         is_visible: bool = True,
         key: str | None = None,
+        convex: bool | None = None,
     ) -> int:
         """Add a triangle mesh.
 
@@ -394,6 +397,7 @@ class ShapeMethods:
 
         - mesh: The mesh.
         - scale: Stretch along the mesh axes, None for 1.
+        - convex: Whether the mesh collides as its convex hull, None for meshes on bodies that can move.
         """
         if mesh is None:
             raise ModelError(f"shape '{key}': add_shape_mesh needs a mesh")
