@@ -159,13 +159,7 @@ def shape_box(shape: ShapeView, hulls: HullView, s: int, X: wp.transform) -> Bou
     elif kind == KIND_HULL:
         box = hull_bounds(hulls, shape.hull[s], X)
     elif kind == GEO_MESH or kind == GEO_HFIELD or kind == GEO_SDF:
-        if shape.local_lower.shape[0] > 0:
-            box = turned_bounds(shape.local_lower[s], shape.local_upper[s], X)
-        else:
-            reach = wp.vec3(shape.radius[s], shape.radius[s], shape.radius[s])
-            box = turned_bounds(
-                -reach, reach, wp.transform(wp.transform_get_translation(X), wp.quat_identity())
-            )
+        box = turned_bounds(shape.local_lower[s], shape.local_upper[s], X)
     elif kind != GEO_NONE:
         p = wp.transform_get_translation(X)
         q = wp.transform_get_rotation(X)

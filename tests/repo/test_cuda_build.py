@@ -9,7 +9,7 @@ import warp as wp
 import newtonsim.kernels
 
 MODULES = [info.name for info in pkgutil.iter_modules(newtonsim.kernels.__path__)]
-FUNCTIONS_ONLY = {"spatial", "views", "structs", "body_points"}
+FUNCTIONS_ONLY = {"body_points", "ray_solids", "ray_surfaces", "spatial", "structs", "views"}
 
 
 @pytest.mark.slow
