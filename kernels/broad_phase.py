@@ -120,7 +120,15 @@ def may_touch(place: PlacementView, family: int, s0: int, s1: int) -> bool:
 
 @wp.func
 def put_pair(
-    pairs: PairView, place: PlacementView, shape: ShapeView, p: int, s0: int, s1: int, family: int, margin: float, dt: float
+    pairs: PairView,
+    place: PlacementView,
+    shape: ShapeView,
+    p: int,
+    s0: int,
+    s1: int,
+    family: int,
+    margin: float,
+    dt: float,
 ):
     """Write a pair to its place, with the gap up to which its points matter in this step."""
     closing = wp.length(place.velocity[s0] - place.velocity[s1]) + place.spin[s0] + place.spin[s1]
@@ -234,7 +242,11 @@ def sweep_from(
                 s0 = b
                 s1 = a
             family = sweep.family[ka, kb]
-            if family != FAMILY_NONE and may_touch(place, family, s0, s1) and may_pair(sweep, a, b, disabled_plane):
+            if (
+                family != FAMILY_NONE
+                and may_touch(place, family, s0, s1)
+                and may_pair(sweep, a, b, disabled_plane)
+            ):
                 if n < room:
                     put_pair(pairs, place, shape, first + n, s0, s1, family, margin, dt)
                 n += 1

@@ -123,7 +123,9 @@ def overlapping(device: str, balls: int, **room: int):
 
 def test_full_contact_buffer_is_counted_and_reported_once(device: str):
     model = overlapping(device, 5, rigid_contact_max_per_world=4)
-    with pytest.warns(RuntimeWarning, match=r"10 contacts \(set Model.rigid_contact_max_per_world\).*world 1"):
+    with pytest.warns(
+        RuntimeWarning, match=r"10 contacts \(set Model.rigid_contact_max_per_world\).*world 1"
+    ):
         contacts = collide(model, model.state())
     assert contacts.contacts_needed.numpy().tolist() == [1, 10]
     assert contacts.world_count.numpy().tolist() == [1, 4]
