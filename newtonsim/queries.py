@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,8 +27,8 @@ class SceneQuery:
 
     Call `update` after the bodies have moved, then ask. Things meet inside a world and with the global world
     -1; worlds never see each other. Distances are those of the bare geometry, without contact thickness.
-    Whatever gets Warp arrays and a buffer `out` allocates nothing and can be captured into a graph; kernels
-    can ask by `newtonsim.kernels.rays.cast_ray` and `newtonsim.kernels.queries.closest_on_shapes` with `view`.
+    Whatever gets Warp arrays and a buffer `out` allocates nothing and can be captured into a graph. Kernels
+    can ask by `newtonsim.kernels.rays.cast_ray` with `view`.
 
     Example:
         >>> import newtonsim
@@ -95,7 +96,7 @@ class SceneQuery:
         order = shapes[np.argsort(world[shapes], kind="stable")]
         edges = np.searchsorted(world[order], np.arange(-1, model.world_count + 1))
         everywhere = order[: edges[1]]
-        own = [order[a:b] for a, b in zip(edges[1:-1], edges[2:])]
+        own = [order[a:b] for a, b in pairwise(edges[1:])]
         return [*(np.sort(np.concatenate([shapes, everywhere])) for shapes in own), everywhere]
 
     def update(self, state: State) -> SceneQuery:
