@@ -9,7 +9,18 @@ import warp as wp
 import newtonsim.kernels
 
 MODULES = [info.name for info in pkgutil.iter_modules(newtonsim.kernels.__path__)]
-FUNCTIONS_ONLY = {"body_points", "ray_solids", "ray_surfaces", "spatial", "structs", "views"}
+FUNCTIONS_ONLY = {
+    "body_points",
+    "convex",
+    "epa",
+    "gjk",
+    "minkowski",
+    "ray_solids",
+    "ray_surfaces",
+    "spatial",
+    "structs",
+    "views",
+}
 
 
 @pytest.mark.slow

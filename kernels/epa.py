@@ -1,0 +1,313 @@
+"""Depth of penetration of two convex cores by the expanding polytope algorithm.
+
+G. van den Bergen, "Proximity Queries and Penetration Depth Computation on 3D Game Objects", Game
+Developers Conference 2001. A polytope inside the Minkowski difference grows where it is nearest to the
+origin. Its nearest face bounds the depth from below, the plane of support of any direction from above.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.minkowski import Difference, farthest_vertex, triangle_weights
+from newtonsim.kernels.shapes import HullView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+EPA_VERTICES = wp.constant(48)
+# a polytope with V vertices has at most 2 V - 4 faces
+EPA_FACES = wp.constant(92)
+EPA_EDGES = wp.constant(96)
+# squared sine below which a face has no normal
+FLAT_FACE = wp.constant(1.0e-11)
+
+
+@wp.struct
+class Depth:
+    """Deepest points of two overlapping cores, in the frame of A."""
+
+    gap: float  # [m] along the normal, zero or negative
+    normal: wp.vec3  # unit, from B to A
+    point_a: wp.vec3  # [m]
+    point_b: wp.vec3
+
+
+@wp.func
+def put_face(
+    w: wp.array(dtype=wp.vec3),
+    normal: wp.array(dtype=wp.vec3),
+    offset: wp.array(dtype=float),
+    corners: wp.array(dtype=int),
+    face: int,
+    i: int,
+    j: int,
+    k: int,
+):
+    """Write the face with corners i, j, k, counter-clockwise seen from outside."""
+    p = w[i]
+    e = w[j] - p
+    f = w[k] - p
+    n = wp.cross(e, f)
+    nn = wp.dot(n, n)
+    corners[face] = i | (j << 8) | (k << 16)
+    if nn > FLAT_FACE * wp.dot(e, e) * wp.dot(f, f):
+        n = n / wp.sqrt(nn)
+        normal[face] = n
+        offset[face] = wp.dot(n, p)
+    else:
+        # nothing is outside of such a face, and it is never the nearest
+        normal[face] = wp.vec3(0.0, 0.0, 0.0)
+        offset[face] = wp.inf
+
+
+@wp.func
+def toggle_edge(edges: wp.array(dtype=int), count: int, i: int, j: int) -> int:
+    """Add the edge from i to j, or remove it if it is there from j to i; return the number of edges."""
+    reverse = j | (i << 8)
+    for k in range(count):
+        if edges[k] == reverse:
+            edges[k] = edges[count - 1]
+            return count - 1
+    if count < EPA_EDGES:
+        edges[count] = i | (j << 8)
+        return count + 1
+    return count
+
+
+@wp.func
+def expand_polytope(
+    w: wp.array(dtype=wp.vec3),
+    normal: wp.array(dtype=wp.vec3),
+    offset: wp.array(dtype=float),
+    corners: wp.array(dtype=int),
+    edges: wp.array(dtype=int),
+    faces: int,
+    nearest: int,
+    vertex: int,
+    tolerance: float,
+) -> int:
+    """Replace the faces that see the vertex, `nearest` among them, by faces with it; return their number."""
+    p = w[vertex]
+    edge_count = int(0)
+    kept = int(0)
+    for f in range(faces):
+        packed = corners[f]
+        if f == nearest or wp.dot(normal[f], p) > offset[f] + tolerance:
+            i = packed & 255
+            j = (packed >> 8) & 255
+            k = (packed >> 16) & 255
+            edge_count = toggle_edge(edges, edge_count, i, j)
+            edge_count = toggle_edge(edges, edge_count, j, k)
+            edge_count = toggle_edge(edges, edge_count, k, i)
+        else:
+            corners[kept] = packed
+            normal[kept] = normal[f]
+            offset[kept] = offset[f]
+            kept += 1
+    for e in range(edge_count):
+        if kept < EPA_FACES:
+            put_face(w, normal, offset, corners, kept, edges[e] & 255, (edges[e] >> 8) & 255, vertex)
+            kept += 1
+    return kept
+
+
+@wp.func
+def any_perpendicular(d: wp.vec3) -> wp.vec3:
+    """A unit vector perpendicular to d."""
+    axis = wp.vec3(1.0, 0.0, 0.0)
+    if wp.abs(d[0]) > wp.abs(d[1]) or wp.abs(d[0]) > wp.abs(d[2]):
+        axis = wp.vec3(0.0, 1.0, 0.0)
+        if wp.abs(d[1]) > wp.abs(d[2]):
+            axis = wp.vec3(0.0, 0.0, 1.0)
+    return wp.normalize(wp.cross(d, axis))
+
+
+@wp.func
+def grow_simplex(
+    m: Difference,
+    hulls: HullView,
+    w: wp.array(dtype=wp.vec3),
+    a: wp.array(dtype=wp.vec3),
+    count: int,
+    tolerance: float,
+) -> int:
+    """Add vertices of the difference to a point or segment until it is a triangle; return their number.
+
+    Fewer are left if the difference itself is a segment or a point.
+    """
+    n = int(count)
+    if n == 1:
+        for k in range(6):
+            if n == 1:
+                d = wp.vec3(0.0, 0.0, 0.0)
+                d[k / 2] = float(1 - 2 * (k & 1))
+                v = farthest_vertex(m, hulls, d, 0, 0)
+                if wp.length(v.w - w[0]) > tolerance:
+                    w[1] = v.w
+                    a[1] = v.a
+                    n = 2
+    if n == 2:
+        e = wp.normalize(w[1] - w[0])
+        u = any_perpendicular(e)
+        for _k in range(4):
+            if n == 2:
+                v = farthest_vertex(m, hulls, u, 0, 0)
+                if wp.length(wp.cross(v.w - w[0], e)) > tolerance:
+                    w[2] = v.w
+                    a[2] = v.a
+                    n = 3
+                u = wp.cross(e, u)
+    return n
+
+
+@wp.func
+def flat_depth(
+    m: Difference,
+    w: wp.array(dtype=wp.vec3),
+    a: wp.array(dtype=wp.vec3),
+    count: int,
+    toward_a: wp.vec3,
+) -> Depth:
+    """Depth zero of a difference without volume that contains the origin, along its normal."""
+    n = wp.vec3(0.0, 1.0, 0.0)
+    point = a[0]
+    if count == 2:
+        e = w[1] - w[0]
+        t = wp.clamp(-wp.dot(w[0], e) / wp.dot(e, e), 0.0, 1.0)
+        point = (1.0 - t) * a[0] + t * a[1]
+        n = any_perpendicular(e)
+        across = wp.cross(e, wp.cross(toward_a, e))
+        if wp.length_sq(across) > 1.0e-6 * wp.length_sq(e) * wp.length_sq(e) * wp.length_sq(toward_a):
+            n = wp.normalize(across)
+    elif count == 3:
+        k = triangle_weights(w[0], w[1], w[2])
+        point = k[0] * a[0] + k[1] * a[1] + k[2] * a[2]
+        n = wp.normalize(wp.cross(w[1] - w[0], w[2] - w[0]))
+    elif wp.length_sq(toward_a) > 0.0:
+        n = wp.normalize(toward_a)
+    if wp.dot(n, toward_a) < 0.0:
+        n = -n
+    depth = Depth()
+    depth.gap = 0.0
+    depth.normal = n
+    depth.point_a = point
+    depth.point_b = point
+    return depth
+
+
+@wp.func
+def penetration_depth(
+    m: Difference,
+    hulls: HullView,
+    simplex_w: wp.array(dtype=wp.vec3),
+    simplex_a: wp.array(dtype=wp.vec3),
+    simplex_count: int,
+    toward_a: wp.vec3,
+    tolerance: float,
+) -> Depth:
+    """Depth of overlapping cores.
+
+    Args:
+        m: The difference; the origin is inside of it, or on its boundary.
+        hulls: Vertices of hulls.
+        simplex_w: One to four vertices of the difference whose hull contains the origin.
+        simplex_a: The points of A that belong to them.
+        simplex_count: Their number.
+        toward_a: Direction of the normal if several are equally good.
+        tolerance: Error [m] of the depth.
+    """
+    w = wp.zeros(shape=EPA_VERTICES, dtype=wp.vec3)
+    a = wp.zeros(shape=EPA_VERTICES, dtype=wp.vec3)
+    normal = wp.zeros(shape=EPA_FACES, dtype=wp.vec3)
+    offset = wp.zeros(shape=EPA_FACES, dtype=float)
+    corners = wp.zeros(shape=EPA_FACES, dtype=int)
+    edges = wp.zeros(shape=EPA_EDGES, dtype=int)
+
+    count = int(simplex_count)
+    for i in range(simplex_count):
+        w[i] = simplex_w[i]
+        a[i] = simplex_a[i]
+    if count < 3:
+        count = grow_simplex(m, hulls, w, a, count, tolerance)
+        if count < 3:
+            return flat_depth(m, w, a, count, toward_a)
+    faces = int(0)
+    if count == 3:
+        n = wp.normalize(wp.cross(w[1] - w[0], w[2] - w[0]))
+        above = farthest_vertex(m, hulls, n, 0, 0)
+        below = farthest_vertex(m, hulls, -n, 0, 0)
+        up = wp.dot(n, above.w - w[0])
+        down = wp.dot(n, w[0] - below.w)
+        if wp.max(up, down) <= tolerance:
+            return flat_depth(m, w, a, 3, toward_a)
+        if up > down:
+            n = -n
+            # the new vertex has to be below the first face
+            swap = w[1]
+            w[1] = w[2]
+            w[2] = swap
+            swap = a[1]
+            a[1] = a[2]
+            a[2] = swap
+            swap_vertex = above
+            above = below
+            below = swap_vertex
+        w[3] = below.w
+        a[3] = below.a
+        count = 4
+        if wp.min(up, down) > tolerance:
+            w[4] = above.w
+            a[4] = above.a
+            count = 5
+    elif wp.dot(wp.cross(w[1] - w[0], w[2] - w[0]), w[3] - w[0]) > 0.0:
+        swap = w[1]
+        w[1] = w[2]
+        w[2] = swap
+        swap = a[1]
+        a[1] = a[2]
+        a[2] = swap
+    put_face(w, normal, offset, corners, 0, 0, 1, 2)
+    put_face(w, normal, offset, corners, 1, 0, 2, 3)
+    put_face(w, normal, offset, corners, 2, 0, 3, 1)
+    put_face(w, normal, offset, corners, 3, 1, 3, 2)
+    faces = 4
+    if count == 5:
+        faces = expand_polytope(w, normal, offset, corners, edges, faces, 0, 4, tolerance)
+
+    best_height = float(wp.inf)
+    best_normal = wp.vec3(0.0, 1.0, 0.0)
+    best_corners = int(0)
+    hull_a = int(0)
+    hull_b = int(0)
+    searching = int(1)
+    while searching == 1:
+        nearest = int(0)
+        for f in range(1, faces):
+            if offset[f] < offset[nearest]:
+                nearest = f
+        n = normal[nearest]
+        inner = offset[nearest]
+        v = farthest_vertex(m, hulls, n, hull_a, hull_b)
+        hull_a = v.hull_a
+        hull_b = v.hull_b
+        height = wp.dot(n, v.w)
+        if height < best_height + 0.5 * tolerance:
+            best_corners = corners[nearest]
+            best_normal = n
+            best_height = height
+        if best_height - inner <= tolerance or count == EPA_VERTICES or faces + 4 > EPA_FACES:
+            searching = 0
+        else:
+            w[count] = v.w
+            a[count] = v.a
+            faces = expand_polytope(w, normal, offset, corners, edges, faces, nearest, count, 0.1 * tolerance)
+            count += 1
+
+    i = best_corners & 255
+    j = (best_corners >> 8) & 255
+    k = (best_corners >> 16) & 255
+    weight = triangle_weights(w[i], w[j], w[k])
+    depth = Depth()
+    depth.gap = -best_height
+    depth.normal = -best_normal
+    depth.point_a = weight[0] * a[i] + weight[1] * a[j] + weight[2] * a[k]
+    depth.point_b = depth.point_a - (weight[0] * w[i] + weight[1] * w[j] + weight[2] * w[k])
+    return depth

@@ -1,0 +1,193 @@
+"""Closest points of two convex shapes, apart or overlapping.
+
+The distance between the cores is found with the algorithm of E. G. Gilbert, D. W. Johnson, S. S. Keerthi
+("A fast procedure for computing the distance between complex objects in three-dimensional space", IEEE
+Journal of Robotics and Automation 4(2), 1988), with the bounds of G. van den Bergen ("A Fast and Robust GJK
+Implementation for Collision Detection of Convex Objects", Journal of Graphics Tools 4(2), 1999): the point of
+the simplex nearest to the origin bounds the distance from above, the plane of support across it from below.
+The depth of overlapping cores is left to kernels/epa.py.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.convex import Closest, Convex, centre_of, extent_of, rounding
+from newtonsim.kernels.epa import penetration_depth
+from newtonsim.kernels.minkowski import (
+    Difference,
+    farthest_vertex,
+    reduce_simplex,
+    weighted_point,
+)
+from newtonsim.kernels.shapes import GEO_BOX, HullView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+GJK_ITERATIONS = wp.constant(64)
+# gap between the bounds of the distance at which to stop, over the size of the difference
+GJK_TOLERANCE = wp.constant(1.0e-6)
+# the same for the depth
+EPA_TOLERANCE = wp.constant(5.0e-6)
+# distance below which cores count as overlapping, over the size of the difference: the noise of 32-bit floats
+TOUCHING = wp.constant(4.0e-7)
+
+
+@wp.func
+def simplex_normal(w: wp.array(dtype=wp.vec3), count: int, nearest: wp.vec3) -> wp.vec3:
+    """Unit vector from the origin to the simplex; its edges tell it even where the simplex is very near."""
+    n = wp.normalize(nearest)
+    if count == 2:
+        e = w[1] - w[0]
+        n = wp.normalize(n - e * (wp.dot(n, e) / wp.dot(e, e)))
+    elif count == 3:
+        n = wp.normalize(wp.cross(w[1] - w[0], w[2] - w[0]))
+        if wp.dot(n, w[0]) < 0.0:
+            n = -n
+    return n
+
+
+@wp.func
+def first_direction(m: Difference, between: wp.vec3) -> wp.vec3:
+    """A guess of the direction from B to A: between centres, or from B's centre to the nearest of a box."""
+    d = between
+    if m.a.kind == GEO_BOX:
+        centre = m.offset
+        inside = wp.vec3(
+            wp.clamp(centre[0], -m.a.size[0], m.a.size[0]),
+            wp.clamp(centre[1], -m.a.size[1], m.a.size[1]),
+            wp.clamp(centre[2], -m.a.size[2], m.a.size[2]),
+        )
+        if wp.length_sq(inside - centre) > 0.0:
+            d = inside - centre
+    if wp.length_sq(d) == 0.0:
+        d = wp.vec3(0.0, 1.0, 0.0)
+    return d
+
+
+@wp.func
+def closest_in_frame(m: Difference, hulls: HullView, reach: float) -> Closest:
+    """Closest points of the cores with the radii on top, in the frame of A."""
+    radius_a = rounding(m.a)
+    radius_b = rounding(m.b)
+    core_reach = reach + radius_a + radius_b
+    between = centre_of(m.a, hulls) - (m.rotation * centre_of(m.b, hulls) + m.offset)
+
+    w = wp.zeros(shape=4, dtype=wp.vec3)
+    a = wp.zeros(shape=4, dtype=wp.vec3)
+    weight = wp.zeros(shape=4, dtype=float)
+    count = int(0)
+    n = wp.normalize(first_direction(m, between))
+    nearest = wp.vec3(0.0, 0.0, 0.0)
+    upper = float(wp.inf)
+    lower = float(-wp.inf)
+    best_n = n
+    size = float(0.0)
+    hull_a = int(0)
+    hull_b = int(0)
+    overlap = int(0)
+    closest = Closest()
+    iteration = int(0)
+    while iteration < GJK_ITERATIONS:
+        iteration += 1
+        v = farthest_vertex(m, hulls, -n, hull_a, hull_b)
+        hull_a = v.hull_a
+        hull_b = v.hull_b
+        size = wp.max(size, wp.length(v.w))
+        gap = wp.dot(n, v.w)
+        if gap > lower:
+            lower = gap
+            best_n = n
+        if lower > core_reach:
+            return closest
+        seen = upper - lower <= GJK_TOLERANCE * size
+        for i in range(count):
+            if w[i] == v.w:
+                seen = True
+        if seen:
+            iteration = GJK_ITERATIONS
+        else:
+            w[count] = v.w
+            a[count] = v.a
+            count = reduce_simplex(w, a, weight, count + 1)
+            if count == 4:
+                overlap = 1
+                iteration = GJK_ITERATIONS
+            else:
+                nearest = weighted_point(w, weight, count)
+                distance = wp.length(nearest)
+                if distance <= TOUCHING * size:
+                    overlap = 1
+                    iteration = GJK_ITERATIONS
+                elif distance >= upper:
+                    iteration = GJK_ITERATIONS
+                else:
+                    upper = distance
+                    n = simplex_normal(w, count, nearest)
+
+    point_a = weighted_point(a, weight, count)
+    point_b = point_a - nearest
+    if overlap == 1:
+        depth = penetration_depth(m, hulls, w, a, count, between, EPA_TOLERANCE * size)
+        lower = depth.gap
+        best_n = depth.normal
+        point_a = depth.point_a
+        point_b = depth.point_b
+    middle = 0.5 * (point_a + point_b)
+    closest.found = 1
+    closest.normal = best_n
+    closest.distance = lower - radius_a - radius_b
+    closest.point_a = middle + (0.5 * lower - radius_a) * best_n
+    closest.point_b = middle - (0.5 * lower - radius_b) * best_n
+    return closest
+
+
+@wp.func
+def closest_points(
+    a: Convex, X_a: wp.transform, b: Convex, X_b: wp.transform, hulls: HullView, reach: float
+) -> Closest:
+    """Signed distance, normal and closest points of two convex shapes.
+
+    The work is done in the frame of the larger shape, where its large coordinates are exact.
+
+    Args:
+        a: Shape A.
+        X_a: Its pose in the world.
+        b: Shape B.
+        X_b: Its pose in the world.
+        hulls: Vertices of hulls.
+        reach: Nothing is found if the shapes are farther apart than this [m].
+    """
+    swapped = extent_of(b, hulls) > extent_of(a, hulls)
+    m = Difference()
+    X = X_a
+    X_other = X_b
+    m.a = a
+    m.b = b
+    if swapped:
+        X = X_b
+        X_other = X_a
+        m.a = b
+        m.b = a
+    inverse = wp.quat_inverse(wp.transform_get_rotation(X))
+    # positions are subtracted before they are turned: far from the origin little else would be left of them
+    m.offset = wp.quat_rotate(
+        inverse, wp.transform_get_translation(X_other) - wp.transform_get_translation(X)
+    )
+    m.rotation = wp.quat_to_matrix(inverse * wp.transform_get_rotation(X_other))
+    found = closest_in_frame(m, hulls, reach)
+    closest = Closest()
+    if found.found == 0:
+        return closest
+    closest.found = 1
+    closest.distance = found.distance
+    normal = wp.transform_vector(X, found.normal)
+    point_a = wp.transform_point(X, found.point_a)
+    point_b = wp.transform_point(X, found.point_b)
+    if swapped:
+        closest.normal = -normal
+        closest.point_a = point_b
+        closest.point_b = point_a
+    else:
+        closest.normal = normal
+        closest.point_a = point_a
+        closest.point_b = point_b
+    return closest
