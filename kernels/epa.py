@@ -19,6 +19,9 @@ EPA_EDGES = wp.constant(96)
 # squared sine below which a face has no normal
 FLAT_FACE = wp.constant(1.0e-11)
 
+# cosine between the normals of faces that may be parts of one
+SAME_PLANE = wp.constant(0.999)
+
 
 @wp.struct
 class Depth:
@@ -274,7 +277,6 @@ def penetration_depth(
 
     best_height = float(wp.inf)
     best_normal = wp.vec3(0.0, 1.0, 0.0)
-    best_corners = int(0)
     hull_a = int(0)
     hull_b = int(0)
     searching = int(1)
@@ -290,7 +292,6 @@ def penetration_depth(
         hull_b = v.hull_b
         height = wp.dot(n, v.w)
         if height < best_height + 0.5 * tolerance:
-            best_corners = corners[nearest]
             best_normal = n
             best_height = height
         if best_height - inner <= tolerance or count == EPA_VERTICES or faces + 4 > EPA_FACES:
@@ -301,13 +302,20 @@ def penetration_depth(
             faces = expand_polytope(w, normal, offset, corners, edges, faces, nearest, count, 0.1 * tolerance)
             count += 1
 
-    i = best_corners & 255
-    j = (best_corners >> 8) & 255
-    k = (best_corners >> 16) & 255
-    weight = triangle_weights(w[i], w[j], w[k])
+    # of the faces in that plane the one above the origin
+    nearest_sq = float(wp.inf)
     depth = Depth()
     depth.gap = -best_height
     depth.normal = -best_normal
-    depth.point_a = weight[0] * a[i] + weight[1] * a[j] + weight[2] * a[k]
-    depth.point_b = depth.point_a - (weight[0] * w[i] + weight[1] * w[j] + weight[2] * w[k])
+    for f in range(faces):
+        if offset[f] <= best_height + tolerance and wp.dot(normal[f], best_normal) > SAME_PLANE:
+            i = corners[f] & 255
+            j = (corners[f] >> 8) & 255
+            k = (corners[f] >> 16) & 255
+            weight = triangle_weights(w[i], w[j], w[k])
+            p = weight[0] * w[i] + weight[1] * w[j] + weight[2] * w[k]
+            if wp.dot(p, p) < nearest_sq:
+                nearest_sq = wp.dot(p, p)
+                depth.point_a = weight[0] * a[i] + weight[1] * a[j] + weight[2] * a[k]
+                depth.point_b = depth.point_a - p
     return depth
