@@ -42,6 +42,8 @@ class SceneView:
     lower: wp.array(dtype=wp.vec3)  # (S) [m] boxes in the world
     upper: wp.array(dtype=wp.vec3)  # (S) [m]
     mask: wp.array(dtype=wp.uint32)  # (S) bits; a query meets a shape that shares one with its own mask
+    world: wp.array(dtype=int)  # (S) -1 for global shapes
+    closed: wp.array(dtype=int)  # (S) 1 for meshes that bound a solid
     disabled: int  # shape that is not there, -1 for none: the ground plane while it is off
     world_count: int
     list_start: wp.array(dtype=int)  # (W + 2) first place of each world in `listed`; entry W: only the global

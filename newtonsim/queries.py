@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 import warp as wp
 
 from newtonsim.enums import GeoType, ShapeFlags
 from newtonsim.errors import ModelError
-from newtonsim.kernels import bounds, rays
+from newtonsim.kernels import bounds, queries, rays
 from newtonsim.queries_inputs import Integers, Vectors, batch_worlds, check_range, integers, vector_pair
-from newtonsim.queries_results import RayHits
+from newtonsim.queries_rays import RayRequest
+from newtonsim.queries_results import ClosestPoints, RayHits, ShapesInBoxes
+from newtonsim.queries_selection import Selection, is_closed, local_indices, pair_up, ragged
 
 if TYPE_CHECKING:
     from newtonsim.model import Model
@@ -28,7 +32,8 @@ class SceneQuery:
     Call `update` after the bodies have moved, then ask. Things meet inside a world and with the global world
     -1; worlds never see each other. Distances are those of the bare geometry, without contact thickness.
     Whatever gets Warp arrays and a buffer `out` allocates nothing and can be captured into a graph. Kernels
-    can ask by `newtonsim.kernels.rays.cast_ray` with `view`.
+    can ask by `cast_ray` of `newtonsim.kernels.rays` and `closest_on_shapes` of `newtonsim.kernels.queries`
+    with `view`.
 
     Example:
         >>> import newtonsim
@@ -72,15 +77,29 @@ class SceneQuery:
         self.body_lower = wp.zeros(model.body_count, dtype=wp.vec3, device=device)
         self.body_upper = wp.zeros(model.body_count, dtype=wp.vec3, device=device)
         per_body = [model.body_shapes[body] for body in range(model.body_count)]
-        self._body_start, self._body_shapes = _ragged(per_body, device)
+        self._body_start, self._body_shapes = ragged(per_body, device)
         self.view = rays.SceneView()
         self.view.shape, self.view.hulls = shape, plan.hulls
         self.view.pose = wp.zeros(count, dtype=wp.transform, device=device)
         self.view.lower, self.view.upper = self.shape_lower, self.shape_upper
         self.view.mask = self.shape_mask
+        self.view.world = model.shape_world
+        self.view.closed = wp.array(self._closed_meshes(), dtype=int, device=device)
         self.view.disabled = -1
         self.view.world_count = model.world_count
-        self.view.list_start, self.view.listed = _ragged(self._seen_shapes(visual), device)
+        seen = self._seen_shapes(visual)
+        self._seen = np.zeros(count, bool)
+        self._seen[np.concatenate(seen)] = True
+        self._worlds = seen
+        self.view.list_start, self.view.listed = ragged(seen, device)
+        self._pairs: WeakKeyDictionary[Selection, WeakKeyDictionary] = WeakKeyDictionary()
+
+    def _closed_meshes(self) -> np.ndarray:
+        known: dict[int, bool] = {}
+        for source in self.model.shape_geo_src:
+            if id(source) not in known:
+                known[id(source)] = is_closed(source)
+        return np.array([known[id(source)] for source in self.model.shape_geo_src], np.int32)
 
     def _seen_shapes(self, visual: bool) -> list[np.ndarray]:
         """Shapes of each world with the global ones, and last the global ones alone."""
@@ -177,7 +196,7 @@ class SceneQuery:
             lengths = np.linalg.norm(np.asarray(directions, np.float64), axis=-1)
             if np.any(lengths == 0.0):
                 raise ModelError(f"directions: entry {int(np.argmin(lengths))} has length zero")
-        request = _RayRequest(self, ("origins", "directions"), origins, directions, world)
+        request = RayRequest(self, ("origins", "directions"), origins, directions, world)
         request.view.max_distance = max_distance
         return request.cast(mask, ignored_body, backs, inside, hit_number, max_hits, out)
 
@@ -214,10 +233,200 @@ class SceneQuery:
         Returns:
             The hits.
         """
-        request = _RayRequest(self, ("starts", "ends"), starts, ends, world)
+        request = RayRequest(self, ("starts", "ends"), starts, ends, world)
         request.view.ends = 1
         request.view.max_distance = math.inf
         return request.cast(mask, ignored_body, backs, inside, hit_number, max_hits, out)
+
+    def shapes(self, indices: npt.ArrayLike, *, per_world: bool = True) -> Selection:
+        """Select shapes, each a set of its own.
+
+        Args:
+            indices: Shapes, a number or an array.
+            per_world: Whether they count from the first shape of each world, so that the selection holds the
+                same shapes of every world. If not, or if the model has one world, they count in the model,
+                where the ground is `model.ground_shape`.
+
+        Returns:
+            A selection of shape (worlds or 1, ...).
+
+        Raises:
+            ModelError: An index is out of range.
+        """
+        model = self.model
+        start = model.world_shape_start
+        found = self._places("shapes", indices, start[:-1], start[1:], model.shape_count, per_world)
+        return self._select([np.array([s]) for s in found.reshape(-1)], found.shape)
+
+    def bodies(self, indices: npt.ArrayLike, *, per_world: bool = True) -> Selection:
+        """Select bodies: the set of the shapes of each.
+
+        Args:
+            indices: Bodies, a number or an array.
+            per_world: As in `shapes`.
+
+        Returns:
+            A selection of shape (worlds or 1, ...).
+        """
+        model = self.model
+        start = model.world_body_start
+        found = self._places("bodies", indices, start[:-1], start[1:], model.body_count, per_world)
+        return self._select([model.body_shapes[b] for b in found.reshape(-1).tolist()], found.shape)
+
+    def articulations(self, indices: npt.ArrayLike, *, per_world: bool = True) -> Selection:
+        """Select articulations: the set of the shapes of all their bodies.
+
+        Args:
+            indices: Articulations, a number or an array.
+            per_world: As in `shapes`.
+
+        Returns:
+            A selection of shape (worlds or 1, ...).
+        """
+        model = self.model
+        joint_start = model.articulation_start.numpy()
+        edges = np.searchsorted(joint_start[:-1], model.world_joint_start)
+        total = model.articulation_count
+        found = self._places("articulations", indices, edges[:-1], edges[1:], total, per_world)
+        child = model.joint_child.numpy()
+        sets = []
+        for k in found.reshape(-1).tolist():
+            bodies = child[joint_start[k] : joint_start[k + 1]].tolist()
+            sets.append([s for body in bodies for s in model.body_shapes[body]])
+        return self._select(sets, found.shape)
+
+    def surroundings(self) -> Selection:
+        """Select all static shapes of each world and of the global one, as one set per world."""
+        body = self.model.shape_body.numpy() if self.model.shape_count else np.zeros(0, int)
+        return self._select([s[body[s] < 0] for s in self._worlds[:-1]], (self.model.world_count,))
+
+    def _places(self, name, indices, start, end, total, per_world) -> np.ndarray:
+        per_world = per_world and self.model.world_count > 1
+        return local_indices(name, indices, start, end, total, per_world)
+
+    def _select(self, sets: list, batch: tuple[int, ...]) -> Selection:
+        kept = [np.asarray(shapes, np.int32) for shapes in sets]
+        return Selection([shapes[self._seen[shapes]] for shapes in kept], batch, self.model.device)
+
+    def closest(
+        self, a: Selection, b: Selection, *, max_distance: float = math.inf, out: ClosestPoints | None = None
+    ) -> ClosestPoints:
+        """Find the signed distance and the closest points of sets of shapes.
+
+        Of two sets the pair of shapes with the least distance counts. Shapes of different worlds never meet,
+        a shape does not meet itself, and the order of equally near pairs is fixed. Overlapping convex shapes
+        have the depth of penetration; a mesh or height field that touches another shape the depth of the
+        deepest triangle, and what lies inside a closed mesh the way out through the nearest face. Infinite
+        planes are half-spaces.
+
+        Args:
+            a: Sets, see `shapes`, `bodies`, `articulations` and `surroundings`.
+            b: Sets to compare them with; both are broadcast to one shape.
+            max_distance: How far to look [m].
+            out: Where to write, of the shape of the batch; None for new arrays.
+
+        Returns:
+            The closest points, shape (worlds or 1, ...).
+
+        Raises:
+            ModelError: The shapes of the selections or of `out` do not go together.
+        """
+        if math.isnan(max_distance):
+            raise ModelError("max_distance is not a number")
+        batch, sets_a, sets_b = self._groups(a, b)
+        if out is None:
+            out = ClosestPoints(batch, self.model.device)
+        elif out.batch != batch:
+            raise ModelError(f"out: expected closest points {batch}, got {out.batch}")
+        wp.launch(
+            queries.find_closest,
+            dim=math.prod(batch),
+            inputs=[self._scene(), sets_a, sets_b, max_distance, out.view],
+            device=self.model.device,
+            record_tape=False,
+        )
+        return out
+
+    def _groups(self, a: Selection, b: Selection) -> tuple:
+        """Batch and kernel views of two selections; kept, so that asking again allocates nothing."""
+        known = self._pairs.setdefault(a, WeakKeyDictionary())
+        if b not in known:
+            batch, *indices = pair_up(a, b)
+            views = []
+            for selection, index in zip((a, b), indices):
+                view = queries.SetView()
+                view.start, view.shape = selection.start, selection.shape
+                view.index = wp.array(index, dtype=int, device=self.model.device)
+                views.append(view)
+            known[b] = (batch, *views)
+        return known[b]
+
+    def overlaps(
+        self, a: Selection, b: Selection, *, margin: float = 0.0, out: ClosestPoints | None = None
+    ) -> wp.array:
+        """Tell which sets of shapes overlap or are within a margin of each other.
+
+        Args:
+            a: Sets, as in `closest`.
+            b: Sets, likewise.
+            margin: Distance [m] up to which shapes count as overlapping.
+            out: Buffer for the closest points; None for new arrays.
+
+        Returns:
+            1 where they overlap, int, shape (worlds or 1, ...).
+        """
+        return self.closest(a, b, max_distance=margin, out=out).found
+
+    def shapes_in_boxes(
+        self,
+        lower: Vectors,
+        upper: Vectors,
+        *,
+        world: Integers | None = None,
+        mask: int = ALL_BITS,
+        max_shapes: int = 32,
+        out: ShapesInBoxes | None = None,
+    ) -> ShapesInBoxes:
+        """Find the shapes whose boxes meet given boxes.
+
+        Args:
+            lower: Lower corners [m], world, as `origins` of `rays`.
+            upper: Upper corners [m], likewise.
+            world: As in `rays`.
+            mask: Bits; shapes without any of these in `shape_mask` are not seen.
+            max_shapes: Shapes to return for each box.
+            out: Where to write, of the batch's shape; None for new arrays.
+
+        Returns:
+            The shapes of each box.
+
+        Raises:
+            ModelError: Shapes do not go together or a number is out of range.
+        """
+        model, device = self.model, self.model.device
+        low, high, batch = vector_pair(("lower", "upper"), lower, upper, device)
+        one, each, per_world = self._worlds_of(batch, world)
+        if out is None:
+            out = ShapesInBoxes(batch, max_shapes, device)
+        elif (out.batch, out.max_shapes) != (batch, max_shapes):
+            raise ModelError(f"out: expected {batch}, {max_shapes}, got {out.batch}, {out.max_shapes}")
+        bits = np.uint32(mask)
+        wp.launch(
+            queries.find_in_boxes,
+            dim=math.prod(batch),
+            inputs=[self._scene(), low, high, one, per_world, each, bits, out.view, out.count.flatten()],
+            device=model.device,
+            record_tape=False,
+        )
+        return out
+
+    def _worlds_of(self, batch: tuple[int, ...], world) -> tuple[int, wp.array | None, int]:
+        """World of a whole batch, of each entry, and entries per world if the first axis runs over them."""
+        worlds = self.model.world_count
+        if world is None:
+            return 0, None, batch_worlds(batch, worlds)
+        check_range("world", world, -1, worlds)
+        return *integers("world", world, batch, self.model.device), 0
 
     def _scene(self) -> rays.SceneView:
         """The view, without the ground plane while that is off."""
@@ -226,55 +435,9 @@ class SceneQuery:
         return self.view
 
 
-class _RayRequest:
-    """Rays on their way to the kernel."""
-
-    def __init__(self, query: SceneQuery, names: tuple[str, str], first: Vectors, second: Vectors, world):
-        self.query, self.device = query, query.model.device
-        worlds = query.model.world_count
-        origin, direction, self.batch = vector_pair(names, first, second, self.device)
-        self.view = rays.RayView()
-        self.view.origin, self.view.direction = origin, direction
-        if world is None:
-            self.view.rays_per_world = batch_worlds(self.batch, worlds)
-        else:
-            check_range("world", world, -1, worlds)
-            self.view.world, self.view.worlds = integers("world", world, self.batch, self.device)
-
-    def cast(self, mask, ignored_body, backs, inside, hit_number, max_hits, out) -> RayHits:
-        """Launch the kernel with what both kinds of rays share."""
-        view, batch, device = self.view, self.batch, self.device
-        if hit_number < 0:
-            raise ModelError(f"hit_number is {hit_number}, expected at least 0")
-        if out is None:
-            out = RayHits(batch, max_hits, device)
-        elif (out.batch, out.max_hits) != (batch, max_hits):
-            raise ModelError(f"out: expected hits {batch}, {max_hits}, got {out.batch}, {out.max_hits}")
-        view.mask, view.masks = integers("mask", mask, batch, device, wp.uint32)
-        check_range("ignored_body", ignored_body, -1, self.query.model.body_count)
-        view.ignored_body, view.ignored_bodies = integers("ignored_body", ignored_body, batch, device)
-        view.sight = int(rays.SEE_BACKS) * backs + int(rays.SEE_INSIDE) * inside
-        view.skip = hit_number
-        wp.launch(
-            rays.cast_rays,
-            dim=math.prod(batch),
-            inputs=[self.query._scene(), view, out.view],
-            device=device,
-            record_tape=False,
-        )
-        return out
-
-
 def _copy_view(view):
     """Return a struct view with the same arrays."""
     twin = type(view)()
     for name in view._cls.vars:
         setattr(twin, name, getattr(view, name))
     return twin
-
-
-def _ragged(rows: list, device: wp.Device) -> tuple[wp.array, wp.array]:
-    """Return the first entry of each row and the end, and all entries."""
-    start = np.concatenate(([0], np.cumsum([len(row) for row in rows]))).astype(np.int32)
-    entries = np.concatenate([np.asarray(row, np.int32) for row in rows] or [np.zeros(0, np.int32)])
-    return wp.array(start, dtype=int, device=device), wp.array(entries, dtype=int, device=device)

@@ -15,6 +15,7 @@ FUNCTIONS_ONLY = {
     "epa",
     "gjk",
     "minkowski",
+    "queries_surfaces",
     "ray_solids",
     "ray_surfaces",
     "spatial",
