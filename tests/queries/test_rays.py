@@ -193,7 +193,7 @@ def test_ten_thousand_rays_in_a_mixed_scene(device, mixed_scene):
     both = clear & np.isfinite(first)
     np.testing.assert_allclose(distance[both], first[both], atol=1e-4)
     gap = np.sort(expected, axis=1)
-    apart = both & (gap[:, 1] - gap[:, 0] > 1e-3)
+    apart = both & (gap[:, 1] > gap[:, 0] + 1e-3)
     np.testing.assert_array_equal(shape[apart], expected.argmin(axis=1)[apart])
     assert set(shape[both]) == set(range(len(parts) + 2))
     np.testing.assert_allclose(
@@ -483,7 +483,7 @@ def test_captured_rays_follow_the_bodies(device):
         np.testing.assert_allclose(out.distance.numpy(), expected, rtol=1e-6)
 
 
-@wp.kernel
+@wp.kernel(enable_backward=False)
 def measure_heights(scene: SceneView, places: wp.array(dtype=wp.vec3), height: wp.array(dtype=float)):
     """One thread per place: height above what lies below."""
     i = wp.tid()
