@@ -35,6 +35,13 @@ class Solver(Protocol):
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
         """Forget what earlier steps left in the solver."""
 
+    def report(self) -> None:
+        """Warn of what went wrong in earlier steps and has not been reported yet."""
+
+
+_REPORT_EVERY = 100
+"""Calls of `step` between two reports on a GPU, where a report waits for the device."""
+
 
 class Simulator:
     """Steps a model with a solver, replaying one captured graph per step.
@@ -68,6 +75,7 @@ class Simulator:
         self.dt = dt
         self.substeps = substeps
         self.time = 0.0
+        self._calls = 0
         self.state: State = model.state(requires_grad=False)
         self.control: Control = model.control(requires_grad=False)
         if model.joint_count:
@@ -95,6 +103,9 @@ class Simulator:
         for _ in range(n):
             wp.capture_launch(self._graph)
             self.time += self.dt
+        self._calls += 1
+        if self.model.device.is_cpu or self._calls % _REPORT_EVERY == 0:
+            self.solver.report()
 
     def recapture(self) -> None:
         """Drop the captured graph; the next step captures a new one."""

@@ -69,6 +69,12 @@ class SolverBase:
             world_mask: Worlds to forget, bool, shape (world_count,); None for all.
         """
 
+    def report(self) -> None:
+        """Warn of what went wrong in earlier steps and has not been reported yet, such as full buffers.
+
+        Reads from the device, which waits for it.
+        """
+
     def integrate_bodies(
         self, model: Model, state_in: State, state_out: State, dt: float, angular_damping: float = 0.0
     ) -> None:
