@@ -7,11 +7,11 @@ the boxes about the shapes rule out most of the others: the pair with the neares
 import warp as wp
 
 from newtonsim.kernels.convex import Closest, Convex, convex_shape
-from newtonsim.kernels.gjk import closest_points
 from newtonsim.kernels.queries_surfaces import (
     Surface,
     above_half_space,
     box_gap,
+    closest_of_convex,
     closest_of_surfaces,
     closest_on_surface,
     flipped,
@@ -97,14 +97,14 @@ def as_surface(scene: SceneView, s: int) -> Surface:
     return surface
 
 
-@wp.func
+@wp.func(inline=False)
 def closest_in_order(scene: SceneView, a: int, b: int, class_a: int, class_b: int, reach: float) -> Closest:
     """Shapes a and b, the class of a at most that of b."""
     c = none_found()
     X_a = scene.pose[a]
     X_b = scene.pose[b]
     if class_b == CLASS_CONVEX:
-        c = closest_points(as_convex(scene, a), X_a, as_convex(scene, b), X_b, scene.hulls, reach)
+        c = closest_of_convex(as_convex(scene, a), X_a, as_convex(scene, b), X_b, scene.hulls, reach)
     elif class_b == CLASS_SURFACE and class_a == CLASS_CONVEX:
         c = closest_on_surface(as_convex(scene, a), X_a, as_surface(scene, b), scene.hulls, reach)
     elif class_b == CLASS_SURFACE:

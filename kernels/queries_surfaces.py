@@ -60,7 +60,7 @@ def moved(X: wp.transform, c: Closest) -> Closest:
     return m
 
 
-@wp.func
+@wp.func(inline=False)
 def reach_along(a: Convex, hulls: HullView, X: wp.transform, d: wp.vec3) -> wp.vec3:
     """Farthest point of a convex shape at pose X along a unit direction."""
     local = wp.quat_rotate_inv(wp.transform_get_rotation(X), d)
@@ -81,6 +81,14 @@ def convex_bounds(a: Convex, hulls: HullView, X: wp.transform) -> Bounds:
     box.lower = lower
     box.upper = upper
     return box
+
+
+@wp.func(inline=False)
+def closest_of_convex(
+    a: Convex, X_a: wp.transform, b: Convex, X_b: wp.transform, hulls: HullView, reach: float
+) -> Closest:
+    """`closest_points`, compiled once: it is large, and called at several places."""
+    return closest_points(a, X_a, b, X_b, hulls, reach)
 
 
 @wp.func
@@ -110,7 +118,7 @@ def nearest_triangle(surface: Surface, p: wp.vec3) -> int:
     return triangle
 
 
-@wp.func
+@wp.func(inline=False)
 def is_inside(surface: Surface, p: wp.vec3) -> bool:
     """True if a point of the shape's frame lies in the solid that a closed mesh bounds."""
     inside = bool(False)
@@ -135,7 +143,7 @@ def deeper_of(best: Closest, c: Closest) -> Closest:
     return lesser
 
 
-@wp.func
+@wp.func(inline=False)
 def search_surface(
     a: Convex, X: wp.transform, surface: Surface, hulls: HullView, reach: float, first: int
 ) -> Closest:
@@ -143,7 +151,7 @@ def search_surface(
     identity = wp.transform_identity()
     box = convex_bounds(a, hulls, X)
     tri = convex_triangle(corner(surface, first, 0), corner(surface, first, 1), corner(surface, first, 2))
-    best = closest_points(a, X, tri, identity, hulls, reach)
+    best = closest_of_convex(a, X, tri, identity, hulls, reach)
     limit = reach
     if best.found == 1:
         limit = wp.clamp(best.distance, 0.0, reach)
@@ -158,7 +166,7 @@ def search_surface(
         r = corner(surface, triangle, 2)
         gap = box_gap(box.lower, box.upper, wp.min(wp.min(p, q), r), wp.max(wp.max(p, q), r))
         if triangle != first and gap <= limit:
-            c = closest_points(a, X, convex_triangle(p, q, r), identity, hulls, limit)
+            c = closest_of_convex(a, X, convex_triangle(p, q, r), identity, hulls, limit)
             best = deeper_of(best, c)
             if best.found == 1:
                 limit = wp.clamp(best.distance, 0.0, limit)
@@ -171,7 +179,7 @@ def is_flat(scale: wp.vec3) -> bool:
     return scale[0] * scale[1] * scale[2] == 0.0
 
 
-@wp.func
+@wp.func(inline=False)
 def closest_on_surface(
     a: Convex, X_a: wp.transform, surface: Surface, hulls: HullView, reach: float
 ) -> Closest:
@@ -212,7 +220,7 @@ def lowest_vertex(surface: Surface, n: wp.vec3) -> wp.vec3:
     return lowest
 
 
-@wp.func
+@wp.func(inline=False)
 def closest_of_surfaces(a: Surface, b: Surface, hulls: HullView, reach: float) -> Closest:
     """Two triangle meshes or height fields: each triangle of A is searched for in B."""
     best = none_found()
