@@ -9,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.enums import GeoType
+from newtonsim.geometry.hull import ConvexHull, pack_hulls
 from newtonsim.kernels import manifolds
 from newtonsim.kernels.broad_phase import SweepView
 from newtonsim.kernels.manifolds import MANIFOLD_SIZE
@@ -93,17 +94,15 @@ class CollisionPlan:
         """Room for contacts in all worlds."""
         return int(self.contact_start[-1])
 
-    def _shape_views(self) -> tuple[ShapeView, object]:
+    def _shape_views(self) -> tuple[ShapeView, HullView]:
         model, device = self.model, self.model.device
         index = np.full(model.shape_count, -1, np.int32)
-        hulls: dict[tuple, tuple[int, object]] = {}
+        hulls: dict[tuple, tuple[int, ConvexHull]] = {}
         scale = model.shape_geo.scale.numpy() if model.shape_count else np.zeros((0, 3))
         for s in np.flatnonzero(self.kind == _HULL).tolist():
             source = model.shape_geo_src[s]
             key = (id(source), *scale[s].tolist())
             if key not in hulls:
-                from newtonsim.geometry.hull import ConvexHull
-
                 hulls[key] = (len(hulls), ConvexHull(source.vertices * scale[s]))
             index[s] = hulls[key][0]
         shape = ShapeView()
@@ -116,7 +115,7 @@ class CollisionPlan:
         lower, upper = _local_bounds(model.shape_geo_src, scale)
         shape.local_lower = wp.array(lower, dtype=wp.vec3, device=device)
         shape.local_upper = wp.array(upper, dtype=wp.vec3, device=device)
-        return shape, HullView()
+        return shape, pack_hulls([hull for _, hull in hulls.values()], device)
 
     def _list_pairs(self, world: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Store the listed pairs; return the numbers of pairs and of possible contacts of each world."""
