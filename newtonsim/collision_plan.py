@@ -10,7 +10,6 @@ import warp as wp
 
 from newtonsim.enums import GeoType
 from newtonsim.geometry.hull import ConvexHull, pack_hulls
-from newtonsim.geometry.hull import ConvexHull, pack_hulls
 from newtonsim.kernels import manifolds
 from newtonsim.kernels.broad_phase import SweepView
 from newtonsim.kernels.manifolds import MANIFOLD_SIZE
