@@ -11,10 +11,14 @@ import newtonsim.kernels
 MODULES = [info.name for info in pkgutil.iter_modules(newtonsim.kernels.__path__)]
 FUNCTIONS_ONLY = {
     "body_points",
+    "clip",
     "convex",
     "epa",
+    "facets",
     "gjk",
+    "manifold_points",
     "minkowski",
+    "queries_fields",
     "queries_surfaces",
     "ray_solids",
     "ray_surfaces",
