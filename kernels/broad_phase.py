@@ -1,8 +1,9 @@
 """Pairs of shapes whose bounds overlap.
 
-Worlds with few shapes test a list of pairs; crowded worlds sort their shapes along one axis and sweep (Baraff,
-"Dynamic Simulation of Non-Penetrating Rigid Bodies", 1992; insertion sort, because the order hardly changes from
-step to step). Bounds grow by what a shape can travel within the step, so that fast bodies are found in time.
+Worlds with few shapes test a list of pairs; crowded worlds sort their shapes along one axis and sweep
+(Baraff, "Dynamic Simulation of Non-Penetrating Rigid Bodies", 1992; insertion sort, because the order hardly
+changes from step to step). Bounds grow by what a shape can travel within the step, so that fast bodies are
+found in time.
 """
 
 import warp as wp
@@ -222,7 +223,7 @@ def sweep_from(
     dt: float,
     pairs: PairView,
 ) -> int:
-    """Number of pairs of entry i with later ones; they are written to the places from `first` as far as there is room."""
+    """Number of pairs of entry i with later ones, written to the places from `first` while there is room."""
     a = sweep.shape[i]
     top = place.upper[a][sweep.axis]
     n = int(0)

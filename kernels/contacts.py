@@ -63,7 +63,7 @@ class OverflowView:
 
 @wp.func
 def holder(shape: ShapeView, shape_world: wp.array(dtype=int), a: int, b: int) -> int:
-    """The shape of a pair on which the pair's list hangs: one of the world itself, and with few neighbours."""
+    """The shape on which a pair's list hangs: one of the world itself, and with few neighbours."""
     h = a
     if shape_world[a] < 0:
         h = b
@@ -136,7 +136,7 @@ def drop_distant_points(
     dt: float,
     manifolds: ManifoldView,
 ):
-    """One thread per pair place: account for thickness, and keep the points that may touch within the step."""
+    """One thread per pair: account for thickness, and keep the points that may touch within the step."""
     p = wp.tid()
     count = manifolds.count[p]
     if count == 0:
@@ -212,7 +212,7 @@ def same_contact(
     history: HistoryView,
     c: int,
 ) -> int:
-    """Place of contact c in the last pass: the same feature, or else the nearest point left over; -1 if new."""
+    """Place of contact c in the last pass: the same feature, or else the nearest point left; -1 if new."""
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
     h = holder(shape, shape_world, s0, s1)

@@ -1,7 +1,7 @@
 """Islands of trees that rest together, and their sleep.
 
-Trees that touch or are coupled form an island (Baraff, "Dynamic Simulation of Non-Penetrating Rigid Bodies",
-1992, section 3.5 on partitioning). An island whose trees have all been slow for long enough falls asleep: its
+Trees that touch or are coupled form an island (Mirtich, "Impulse-based Dynamic Simulation of Rigid Body
+Systems", 1996, on contact groups). An island whose trees have all been slow for long enough falls asleep: its
 trees stand still, and pairs of shapes that cannot move are left out of the collision pass. It wakes as a whole
 when something that moves comes near, or when its inputs or coordinates change.
 """
@@ -137,7 +137,7 @@ def join_bodies(tree: TreeView, sleep: SleepView, a: int, b: int):
 def moves(
     tree: TreeView, sleep: SleepView, b: int, slow_too: bool, body_qd: wp.array(dtype=wp.spatial_vector)
 ) -> bool:
-    """True for bodies on trees that are awake, slow ones if asked, and for kinematic bodies with a velocity."""
+    """True for bodies on awake trees, slow ones if asked, and for kinematic bodies with a velocity."""
     moving = False
     if b >= 0:
         t = tree.body_tree[b]

@@ -228,7 +228,7 @@ def _collision_kinds(model: Model, rules: ContactRules) -> np.ndarray:
 
 
 def _local_bounds(sources: list, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes about meshes and fields in the frames of their shapes, zero for other shapes, (shape_count, 3)."""
+    """Boxes about meshes and fields in the frames of their shapes, else zero, (shape_count, 3)."""
     lower, upper = np.zeros((2, len(sources), 3), np.float32)
     known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for s, source in enumerate(sources):
