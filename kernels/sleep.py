@@ -1,8 +1,8 @@
 """Islands of trees that rest together, and their sleep.
 
 Trees that touch or are coupled form an island (Mirtich, "Impulse-based Dynamic Simulation of Rigid Body
-Systems", 1996, on contact groups). An island whose trees have all been slow for long enough falls asleep: its
-trees stand still, and pairs of shapes that cannot move are left out of the collision pass. It wakes as a whole
+Systems", 1996, on contact groups). An island whose trees have all been slow for long enough falls asleep:
+its trees stand still, and pairs of shapes that cannot move are left out of the collision pass. It wakes as a whole
 when something that moves comes near, or when its inputs or coordinates change.
 """
 

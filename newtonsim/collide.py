@@ -9,7 +9,10 @@ import warp as wp
 from newtonsim.contacts import Contacts
 from newtonsim.kernels import (
     broad_phase,
+    collide_box,
+    collide_convex,
     collide_plane,
+    collide_round,
     manifolds,
 )
 from newtonsim.kernels import contacts as contact_kernels
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
 
 _NARROW_PHASES = {
     int(manifolds.FAMILY_PLANE): collide_plane.collide_plane,
+    int(manifolds.FAMILY_ROUND): collide_round.collide_round,
+    int(manifolds.FAMILY_BOX): collide_box.collide_box,
+    int(manifolds.FAMILY_CONVEX): collide_convex.collide_convex,
 }
 
 
