@@ -7,6 +7,7 @@ the boxes about the shapes rule out most of the others: the pair with the neares
 import warp as wp
 
 from newtonsim.kernels.convex import Closest, Convex, convex_shape
+from newtonsim.kernels.queries_fields import Field, closest_on_field, lowest_of_field, surface_on_field
 from newtonsim.kernels.queries_surfaces import (
     Surface,
     above_half_space,
@@ -21,7 +22,7 @@ from newtonsim.kernels.queries_surfaces import (
 )
 from newtonsim.kernels.ray_solids import is_solid
 from newtonsim.kernels.rays import SceneView, scene_row
-from newtonsim.kernels.shapes import GEO_BOX, GEO_HFIELD, GEO_MESH, GEO_PLANE
+from newtonsim.kernels.shapes import GEO_BOX, GEO_HFIELD, GEO_MESH, GEO_PLANE, GEO_SDF
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -29,7 +30,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 CLASS_NONE = wp.constant(0)
 CLASS_CONVEX = wp.constant(1)
 CLASS_SURFACE = wp.constant(2)
-CLASS_HALF_SPACE = wp.constant(3)
+CLASS_FIELD = wp.constant(3)
+CLASS_HALF_SPACE = wp.constant(4)
 
 # half extent [m] that stands for an endless side of a plane that is finite along the other
 ENDLESS = wp.constant(1.0e4)
@@ -67,6 +69,8 @@ def class_of(scene: SceneView, s: int) -> int:
         found = CLASS_CONVEX
     elif kind == GEO_MESH or kind == GEO_HFIELD:
         found = CLASS_SURFACE
+    elif kind == GEO_SDF:
+        found = CLASS_FIELD
     elif kind == GEO_PLANE:
         found = CLASS_CONVEX
         if size[0] <= 0.0 and size[1] <= 0.0:
@@ -97,6 +101,18 @@ def as_surface(scene: SceneView, s: int) -> Surface:
     return surface
 
 
+@wp.func
+def as_field(scene: SceneView, s: int) -> Field:
+    """A signed distance field."""
+    field = Field()
+    field.volume = scene.shape.geo.source[s]
+    field.scale = scene.shape.geo.scale[s][0]
+    field.lower = scene.shape.local_lower[s]
+    field.upper = scene.shape.local_upper[s]
+    field.X = scene.pose[s]
+    return field
+
+
 @wp.func(inline=False)
 def closest_in_order(scene: SceneView, a: int, b: int, class_a: int, class_b: int, reach: float) -> Closest:
     """Shapes a and b, the class of a at most that of b."""
@@ -109,11 +125,17 @@ def closest_in_order(scene: SceneView, a: int, b: int, class_a: int, class_b: in
         c = closest_on_surface(as_convex(scene, a), X_a, as_surface(scene, b), scene.hulls, reach)
     elif class_b == CLASS_SURFACE:
         c = closest_of_surfaces(as_surface(scene, a), as_surface(scene, b), scene.hulls, reach)
+    elif class_b == CLASS_FIELD and class_a == CLASS_CONVEX:
+        c = closest_on_field(as_convex(scene, a), X_a, as_field(scene, b), scene.hulls, reach)
+    elif class_b == CLASS_FIELD and class_a == CLASS_SURFACE:
+        c = surface_on_field(as_surface(scene, a), as_field(scene, b), scene.hulls, reach)
     elif class_b == CLASS_HALF_SPACE and class_a != CLASS_HALF_SPACE:
         n = wp.transform_vector(X_b, wp.vec3(0.0, 1.0, 0.0))
         lowest = wp.vec3()
         if class_a == CLASS_CONVEX:
             lowest = reach_along(as_convex(scene, a), scene.hulls, X_a, -n)
+        elif class_a == CLASS_FIELD:
+            lowest = lowest_of_field(as_field(scene, a), n, scene.hulls)
         else:
             local = wp.quat_rotate_inv(wp.transform_get_rotation(X_a), n)
             lowest = wp.transform_point(X_a, lowest_vertex(as_surface(scene, a), local))

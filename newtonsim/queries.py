@@ -316,8 +316,8 @@ class SceneQuery:
         Of two sets the pair of shapes with the least distance counts. Shapes of different worlds never meet,
         a shape does not meet itself, and the order of equally near pairs is fixed. Overlapping convex shapes
         have the depth of penetration; a mesh or height field that touches another shape the depth of the
-        deepest triangle, and what lies inside a closed mesh the way out through the nearest face. Infinite
-        planes are half-spaces.
+        deepest triangle, and what lies inside a closed mesh the way out through the nearest face; a distance
+        field has the depth of the deepest point of the other shape. Infinite planes are half-spaces.
 
         Args:
             a: Sets, see `shapes`, `bodies`, `articulations` and `surroundings`.
@@ -329,7 +329,8 @@ class SceneQuery:
             The closest points, shape (worlds or 1, ...).
 
         Raises:
-            ModelError: The shapes of the selections or of `out` do not go together.
+            ModelError: The shapes of the selections or of `out` do not go together, or two signed distance
+                fields are compared.
         """
         if math.isnan(max_distance):
             raise ModelError("max_distance is not a number")
@@ -352,6 +353,7 @@ class SceneQuery:
         known = self._pairs.setdefault(a, WeakKeyDictionary())
         if b not in known:
             batch, *indices = pair_up(a, b)
+            self._check_fields(a, b, *indices)
             views = []
             for selection, index in zip((a, b), indices):
                 view = queries.SetView()
@@ -360,6 +362,16 @@ class SceneQuery:
                 views.append(view)
             known[b] = (batch, *views)
         return known[b]
+
+    def _check_fields(self, a: Selection, b: Selection, index_a: np.ndarray, index_b: np.ndarray) -> None:
+        """Check that no group has a signed distance field on both sides."""
+        if not self.model.shape_count:
+            return
+        field = self.model.shape_geo.type.numpy() == GeoType.SDF
+        if field.any():
+            has_a, has_b = (np.array([field[shapes].any() for shapes in s.sets], bool) for s in (a, b))
+            if np.any(has_a[index_a] & has_b[index_b]):
+                raise ModelError("there are no closest points of two signed distance fields")
 
     def overlaps(
         self, a: Selection, b: Selection, *, margin: float = 0.0, out: ClosestPoints | None = None
