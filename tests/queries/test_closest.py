@@ -414,3 +414,38 @@ def test_degenerate_meshes(device):
     found = query.closest(query.shapes([1, 1, 2]), query.shapes([0, 2, 0]))
     np.testing.assert_allclose(found.distance.numpy(), [[1.5, np.inf, np.inf]], atol=1e-5)
     assert np.all(np.isfinite(found.normal.numpy()))
+
+
+def test_overlap_means_contact(device):
+    """The collision pass finds points below zero distance for the pairs that overlap, and for no others."""
+    rng = np.random.default_rng(9)
+    world = newtonsim.ModelBuilder()
+    world.default_shape_thickness = 0.0
+    for kind in SOLIDS * 4:
+        body = world.add_body(origin=wp.transform(*np.split(random_pose(rng, 1.0), [3])))
+        add_solid(
+            world, kind, rng.uniform(0.2, 0.6, 3).tolist(), (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0), body=body
+        )
+    builder = newtonsim.ModelBuilder()
+    builder.replicate(world, 2)
+    builder.set_ground_plane(offset=-1.0)
+    model = builder.finalize(device=device)
+    state = model.state()
+    contacts = newtonsim.collide(model, state)
+    ranges = zip(contacts.world_start.numpy(), contacts.world_count.numpy())
+    used = np.concatenate([np.arange(first, first + count) for first, count in ranges])
+    used = used[contacts.rigid_contact_distance.numpy()[used] < -1e-4]
+    shapes = [getattr(contacts, f"rigid_contact_shape{k}").numpy()[used] for k in range(2)]
+    touching = {tuple(sorted(pair)) for pair in zip(*(s.tolist() for s in shapes))}
+
+    query = newtonsim.SceneQuery(model).update(state)
+    every = np.arange(model.shape_count)
+    a, b = (query.shapes(s, per_world=False) for s in (every[:, None], every))
+    distance = query.closest(a, b).distance.numpy()[0]
+    overlap = query.overlaps(a, b).numpy()[0]
+    np.testing.assert_array_equal(overlap == 1, distance <= 0.0)
+    for i in every:
+        for j in range(i + 1, len(every)):
+            if abs(distance[i, j] + 1e-4) > 1e-3:
+                assert ((i, j) in touching) == (overlap[i, j] == 1), (i, j, distance[i, j])
+    assert len(touching) > 50
