@@ -1,5 +1,9 @@
 """Triangle meshes."""
 
+from __future__ import annotations
+
+import functools
+
 import numpy as np
 import numpy.typing as npt
 import warp as wp
@@ -7,9 +11,16 @@ import warp as wp
 from newtonsim.errors import ModelError
 from newtonsim.geometry.inertia import mesh_inertia
 
+_EMPTY = 1.0e-9
+"""Volume of a closed mesh, over its extent cubed, up to which it counts as a sheet."""
+
 
 class Mesh:
     """A triangle mesh with its mass properties at density 1.
+
+    Triangles without area, duplicate vertices and vertices that no triangle uses are allowed: they do not
+    collide and have no mass. A mesh is a solid for collisions if each of its edges joins two triangles and
+    their normals look outwards; otherwise it is a sheet that is touched from both sides.
 
     Attributes:
         vertices: Points, shape [n, 3], float32 [m].
@@ -19,7 +30,8 @@ class Mesh:
         mass: Mass at density 1 [kg].
         com: Centre of mass (3,) [m].
         I: Inertia about the centre of mass at density 1 (3, 3) [kg m^2].
-        mesh: The `wp.Mesh` of the last `finalize`, or None.
+        name: What to call the mesh in messages, or None.
+        mesh: The `wp.Mesh` of the last `finalize`, or None. Its points are the vertices that triangles use.
     """
 
     def __init__(
@@ -28,15 +40,16 @@ class Mesh:
         indices: npt.ArrayLike,
         compute_inertia: bool = True,
         is_solid: bool = True,
+        name: str | None = None,
     ):
-        self.vertices = np.array(vertices, dtype=np.float32).reshape(-1, 3)
-        self.indices = np.array(indices, dtype=np.int32).reshape(-1)
-        if len(self.indices) % 3:
-            raise ModelError(f"mesh: {len(self.indices)} indices are no whole number of triangles")
+        self.name = name
+        self.vertices = self._numbers(vertices, np.float32, "vertices").reshape(-1, 3)
+        self.indices = self._numbers(indices, np.int32, "indices").reshape(-1)
         if len(self.indices) and (self.indices.min() < 0 or self.indices.max() >= len(self.vertices)):
-            raise ModelError(f"mesh: an index is outside 0..{len(self.vertices) - 1}")
+            raise ModelError(f"{self.label}: an index is outside 0..{len(self.vertices) - 1}")
         if not np.all(np.isfinite(self.vertices)):
-            raise ModelError("mesh: a vertex is not finite")
+            first = int(np.flatnonzero(~np.isfinite(self.vertices).all(axis=1))[0])
+            raise ModelError(f"{self.label}: vertex {first} is not finite")
         self.is_solid = is_solid
         self.has_inertia = compute_inertia
         self.mass, self.com, self.I = 1.0, np.zeros(3), np.eye(3)
@@ -44,22 +57,92 @@ class Mesh:
         if compute_inertia:
             self.mass, self.com, self.I = mesh_inertia(1.0, self.vertices, self.indices, is_solid)
 
+    def _numbers(self, values: npt.ArrayLike, dtype: type, what: str) -> np.ndarray:
+        """Read a multiple of three numbers."""
+        try:
+            with np.errstate(over="ignore"):  # what is too large is reported as not finite
+                array = np.array(values, dtype=dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ModelError(f"{self.label}: the {what} are no numbers: {error}") from error
+        if array.size % 3:
+            raise ModelError(f"{self.label}: {array.size} numbers are no whole number of triples of {what}")
+        return array
+
+    @property
+    def label(self) -> str:
+        """What messages call the mesh."""
+        return "mesh" if self.name is None else f"mesh '{self.name}'"
+
+    @functools.cached_property
+    def surface(self) -> tuple[np.ndarray, np.ndarray]:
+        """The vertices that triangles use (n, 3) and the triangles (m, 3), numbered as in `indices`."""
+        triangles = self.indices.reshape(-1, 3)
+        used = np.zeros(len(self.vertices), bool)
+        used[triangles] = True
+        if used.all() or not used.any():
+            return self.vertices, triangles
+        place = np.cumsum(used, dtype=np.int32) - 1
+        return self.vertices[used], place[triangles]
+
+    @functools.cached_property
+    def is_closed(self) -> bool:
+        """Whether the mesh bounds a solid: edges join triangles of the same winding, normals look outwards."""
+        vertices, triangles = self.surface
+        corners = weld(vertices)[triangles].astype(np.int64)
+        corners = corners[(corners != np.roll(corners, 1, axis=1)).all(axis=1)]
+        if not len(corners):
+            return False
+        start, end = corners.reshape(-1), np.roll(corners, -1, axis=1).reshape(-1)
+        count = len(vertices)
+        if not np.array_equal(np.sort(start * count + end), np.sort(end * count + start)):
+            return False
+        middle = vertices.mean(axis=0, dtype=np.float64)
+        a, b, c = (vertices[triangles[:, k]] - middle for k in range(3))
+        volume = np.einsum("ij,ij->", a, np.cross(b, c)) / 6.0
+        return bool(volume > _EMPTY * np.max(np.ptp(vertices, axis=0)).astype(np.float64) ** 3)
+
     def finalize(self, device: wp.DeviceLike = None, requires_grad: bool = False) -> int:
         """Create the `wp.Mesh` on a device; `self.mesh` keeps it alive.
 
         Returns:
             The id that kernels take (uint64).
+
+        Raises:
+            ModelError: If there are no triangles.
         """
-        points = wp.array(self.vertices, dtype=wp.vec3, device=device, requires_grad=requires_grad)
-        indices = wp.array(self.indices, dtype=wp.int32, device=device)
+        vertices, triangles = self.surface
+        if not len(triangles):
+            raise ModelError(f"{self.label}: has no triangles")
+        points = wp.array(vertices, dtype=wp.vec3, device=device, requires_grad=requires_grad)
+        indices = wp.array(triangles.reshape(-1), dtype=wp.int32, device=device)
         self.mesh = wp.Mesh(points=points, indices=indices)
         return self.mesh.id
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and upper corner of the box about the vertices [m], zeros without any."""
-        if not len(self.vertices):
+        """Return the lower and upper corner of the box about the surface [m], zeros without any."""
+        vertices, _ = self.surface
+        if not len(vertices):
             return np.zeros(3), np.zeros(3)
-        return self.vertices.min(axis=0), self.vertices.max(axis=0)
+        return vertices.min(axis=0), vertices.max(axis=0)
+
+    def convex_decomposition(self, max_parts: int = 32, concavity: float = 0.05, seed: int = 0) -> list[Mesh]:
+        """Split the solid into nearly convex parts, see `newtonsim.geometry.decompose`.
+
+        Args:
+            max_parts: Greatest number of parts.
+            concavity: Greatest distance of a part's surface from its hull, over the extent of the mesh.
+            seed: Seed of the search.
+        """
+        from newtonsim.geometry.decompose import convex_decomposition
+
+        return convex_decomposition(self, max_parts, concavity, seed)
 
     def __repr__(self) -> str:
         return f"Mesh({len(self.vertices)} vertices, {len(self.indices) // 3} triangles)"
+
+
+def weld(vertices: np.ndarray) -> np.ndarray:
+    """Return for each vertex (n, 3) a number (n,) that vertices at the same place share."""
+    # -0.0 and 0.0 are the same place
+    _, same = np.unique(vertices + np.float32(0.0), axis=0, return_inverse=True)
+    return same.reshape(-1)

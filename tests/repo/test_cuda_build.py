@@ -24,6 +24,7 @@ FUNCTIONS_ONLY = {
     "ray_surfaces",
     "spatial",
     "structs",
+    "triangle_surface",
     "views",
 }
 

@@ -1,0 +1,119 @@
+"""What contacts with meshes, height fields and distance fields need beyond the triangles, put on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import warp as wp
+
+from newtonsim.geometry.heightfield import Heightfield
+from newtonsim.geometry.mesh import Mesh, weld
+from newtonsim.geometry.sdf import SDF
+from newtonsim.kernels.triangle_surface import ROLE_SHEET, ROLE_SOLID, ROLE_TERRAIN, SurfaceView
+
+
+def pack_surfaces(
+    sources: Sequence[Mesh | Heightfield | SDF | None], device: wp.DeviceLike = None
+) -> SurfaceView:
+    """Put edges of meshes and samples of distance fields into arrays for kernels.
+
+    Args:
+        sources: Source of each shape; None for shapes that have none, or whose source does not matter.
+        device: Where the arrays live.
+    """
+    count = len(sources)
+    role, triangle_start = np.zeros(count, np.int32), np.full(count, -1, np.int32)
+    lower, upper = np.zeros((2, count, 3), np.float32)
+    sample_start, sample_count = np.zeros((2, count), np.int32)
+    opposite, owned, samples = [np.zeros((0, 3), np.int32)], [np.zeros(0, np.int32)], [np.zeros((0, 3))]
+    triangles_before, samples_before = 0, 0
+    known: dict[int, int] = {}
+    for s, source in enumerate(sources):
+        if source is None:
+            continue
+        first = known.setdefault(id(source), s)
+        if first < s:
+            for array in (role, triangle_start, lower, upper, sample_start, sample_count):
+                array[s] = array[first]
+        elif isinstance(source, SDF):
+            lower[s], upper[s] = source.sampled_box()
+            samples.append(source.surface_points)
+            sample_start[s], sample_count[s] = samples_before, len(samples[-1])
+            samples_before += len(samples[-1])
+        else:
+            terrain = isinstance(source, Heightfield)
+            vertices, triangles = (source.to_mesh() if terrain else source).surface
+            role[s] = ROLE_TERRAIN if terrain else ROLE_SOLID if source.is_closed else ROLE_SHEET
+            triangle_start[s] = triangles_before
+            across, own = edge_table(vertices, triangles)
+            opposite.append(across)
+            owned.append(own)
+            triangles_before += len(triangles)
+
+    def put(values: np.ndarray, dtype: type) -> wp.array:
+        return wp.array(values, dtype=dtype, device=device)
+
+    view = SurfaceView()
+    view.role, view.triangle_start = put(role, int), put(triangle_start, int)
+    view.opposite = put(np.concatenate(opposite).reshape(-1), int)
+    view.owned = put(np.concatenate(owned), int)
+    view.field_lower, view.field_upper = put(lower, wp.vec3), put(upper, wp.vec3)
+    view.sample_start, view.sample_count = put(sample_start, int), put(sample_count, int)
+    view.sample = put(np.concatenate(samples).astype(np.float32), wp.vec3)
+    return view
+
+
+def edge_table(vertices: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Find the neighbours of triangles, and who counts shared corners and edges.
+
+    Vertices at the same place are one. Where more than two triangles share an edge, the neighbour is the one
+    that continues most nearly flat.
+
+    Args:
+        vertices: Points (n, 3).
+        triangles: Corners (m, 3).
+
+    Returns:
+        For edge k of each triangle, from corner k to the next, the vertex of the neighbour that is not on the
+        edge, or -1 at a border (m, 3); and bits 0..2 for the corners, bits 3..5 for the edges that no earlier
+        triangle has (m,).
+    """
+    same = weld(vertices)[triangles].astype(np.int64)
+    proper = (same != np.roll(same, 1, axis=1)).all(axis=1)
+    ends = np.stack([same, np.roll(same, -1, axis=1)], axis=-1)
+    key = ends.min(axis=-1) * len(vertices) + ends.max(axis=-1)
+    # edges of triangles without area join nothing
+    key = np.where(proper[:, None], key, -1 - np.arange(key.size).reshape(key.shape)).reshape(-1)
+    order = np.argsort(key, kind="stable")
+    first = np.flatnonzero(np.diff(key[order], prepend=key[order][:1] - 1)) if len(key) else order
+    size = np.diff(np.append(first, len(key)))
+    across = np.roll(triangles, -2, axis=1).reshape(-1)
+    opposite = np.full(len(key), -1, np.int32)
+    two = first[size == 2]
+    opposite[order[two]], opposite[order[two + 1]] = across[order[two + 1]], across[order[two]]
+    for begin, length in zip(first[size > 2].tolist(), size[size > 2].tolist()):
+        edges = order[begin : begin + length]
+        for edge in edges.tolist():
+            opposite[edge] = _flattest(vertices, triangles, edge, across[edges[edges != edge]])
+    edge_owner = np.zeros(len(key), bool)
+    edge_owner[order[first]] = True
+    edge_owner &= np.repeat(proper, 3)
+    corner_owner = np.zeros(len(key), bool)
+    corner_owner[np.unique(same.reshape(-1), return_index=True)[1]] = True
+    bits = np.concatenate([corner_owner.reshape(-1, 3), edge_owner.reshape(-1, 3)], axis=1)
+    return opposite.reshape(-1, 3), (bits @ (1 << np.arange(6))).astype(np.int32)
+
+
+def _flattest(vertices: np.ndarray, triangles: np.ndarray, edge: int, choice: np.ndarray) -> int:
+    """Return the vertex whose triangle with the edge continues the edge's own triangle most nearly flat."""
+    k = edge % 3
+    p, q, r = vertices[np.roll(triangles[edge // 3], -k)].astype(np.float64)
+    along = (q - p) / np.linalg.norm(q - p)
+
+    def across(points: np.ndarray) -> np.ndarray:
+        offset = points - p
+        offset -= np.outer(offset @ along, along)
+        return offset / np.maximum(np.linalg.norm(offset, axis=1, keepdims=True), 1e-300)
+
+    return int(choice[np.argmin(across(vertices[choice]) @ across(r[None])[0])])
