@@ -87,7 +87,8 @@ def test_crowd_of_20_000_balls_is_swept(device: str):
     ball.add_shape_sphere(ball.add_body(), radius=0.1)
     line = ModelBuilder()
     for i in range(20_000):
-        line.add_builder(ball, xform=wp.transform((0.0, 0.0, 0.19 * i), wp.quat_identity()))
+        pose = wp.transform((0.0, 0.0, 0.19 * i), wp.quat_identity())
+        line.add_builder(ball, xform=pose, separate_collision_group=False)
     line.num_envs = 1
     model = line.finalize(device)
     contacts = collide(model, model.state())
