@@ -21,7 +21,7 @@ CODE_B = wp.constant(1 << 20)
 CODE_CROSSING = wp.constant(2 << 20)
 CODE_CLOSEST = wp.constant(3 << 20)
 # share of the curvature radii by which nearly parallel lines may lie beside each other at their ends
-BESIDE = wp.constant(0.1)
+BESIDE = wp.constant(0.03)
 
 
 @wp.func
@@ -194,12 +194,14 @@ def clip_lines(
         code[0] = CODE_B + label_b[first]
     if high < length:
         code[1] = CODE_B + label_b[1 - first]
-    radius = a.radius + b.radius
     for k in range(2):
         s = low
         if k == 1:
             s = high
-        beside = cross2(u, b0 + (b1 - b0) * ((s - s0) / (s1 - s0)))
+        t_b = (s - s0) / (s1 - s0)
+        beside = cross2(u, b0 + t_b * (b1 - b0))
+        radius = a.radius[0] + s / length * (a.radius[1] - a.radius[0])
+        radius += b.radius[0] + t_b * (b.radius[1] - b.radius[0])
         if wp.abs(beside) > BESIDE * radius + tolerance:
             return 0
         x[k] = corner_a[0] + (corner_a[1] - corner_a[0]) * (s / length)

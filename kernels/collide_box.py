@@ -18,9 +18,8 @@ from newtonsim.kernels.shapes import HullView, ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# by how much an axis must be better than a preferred one: over the size, and over the separation itself
+# by how much an axis must be better than a preferred one, over the size of the smaller box
 BETTER = wp.constant(2.0e-5)
-BETTER_RATIO = wp.constant(5.0e-4)
 # squared sine of the angle between two edges below which they count as parallel
 PARALLEL = wp.constant(1.0e-6)
 
@@ -136,9 +135,8 @@ def best_axis(m: Boxes, reach: float) -> Axis:
     axis = face_axis(m, slack)
     if axis.separation > reach:
         return axis
-    least = axis.separation + slack + BETTER_RATIO * wp.abs(axis.separation)
-    edge = edge_axis(m, least)
-    if edge.separation > least:
+    edge = edge_axis(m, axis.separation + slack)
+    if edge.kind == EDGES:
         return edge
     return axis
 
@@ -248,7 +246,7 @@ def collide_box(
     code = wp.zeros(shape=CLIP_ROOM, dtype=int)
     closest = to_world(points_along(m, axis), X_a)
     found = facing(a, X_a, b, X_b, hulls, closest, x, code)
-    slack = BETTER * found.size + BETTER_RATIO * wp.abs(axis.separation)
+    slack = 2.0 * BETTER * found.size
     if axis.separation > slack and smallest_gap(found, x) > axis.separation + slack:
         # no points face each other at this distance: a corner is nearest to an edge or a corner
         closest = to_world(nearest_corner(m), X_a)

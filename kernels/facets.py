@@ -3,8 +3,8 @@
 Two shapes touch along a common normal; each takes part with what lies farthest along it (D. Gregorius,
 "Robust Contact Creation for Physics Simulations", Game Developers Conference, 2015). A facet is described in
 the contact frame, whose third axis is the normal, by its corners and by its height as a linear function of
-the other two coordinates. The tangents are those of T. Duff et al., "Building an Orthonormal Basis, Revisited",
-Journal of Computer Graphics Techniques 6(1), 2017.
+the other two coordinates. The tangents are those of T. Duff et al., "Building an Orthonormal Basis,
+Revisited", Journal of Computer Graphics Techniques 6(1), 2017.
 """
 
 import warp as wp
@@ -59,7 +59,7 @@ class Facet:
     count: int  # corners: 1 point, 2 line, 3 and more face
     height: float  # [m] over the origin
     slope: wp.vec2  # of the height
-    radius: float  # [m] of curvature across a line, 0 for an edge
+    radius: wp.vec2  # [m] of curvature across both ends of a line, 0 for an edge
     turn: float  # of a face: 1 if its corners run counter-clockwise in the tangent plane, -1 if clockwise
 
 
@@ -305,7 +305,7 @@ def support_facet(
     # of curved shapes the height of a cap follows from the axis
     normal = wp.vec3(0.0, 1.0, 0.0)
     count = int(0)
-    radius = float(0.0)
+    radius = wp.vec2(0.0, 0.0)
     if c.kind == GEO_BOX:
         k = box_face(c.size, d, corner, label)
         count = 4
@@ -320,15 +320,15 @@ def support_facet(
         normal = wp.normalize(wp.cross(c.b - c.a, c.c - c.a))
     elif c.kind == GEO_CYLINDER:
         count = cylinder_facet(c.size, d, corner, label)
-        radius = c.size[0]
+        radius = wp.vec2(c.size[0], c.size[0])
     elif c.kind == GEO_CONE:
         count = cone_facet(c.size, d, corner, label)
-        radius = 0.5 * c.size[0]
+        radius = wp.vec2(0.0, c.size[0])
     elif c.kind == GEO_CAPSULE:
         count = 2
-        radius = c.size[0]
+        radius = wp.vec2(c.size[0], c.size[0])
         for k in range(2):
-            corner[k] = wp.vec3(0.0, c.size[1] * float(2 * k - 1), 0.0) + radius * d
+            corner[k] = wp.vec3(0.0, c.size[1] * float(2 * k - 1), 0.0) + c.size[0] * d
             label[k] = k
     for k in range(count):
         corner[k] = rotation * corner[k] + offset
@@ -343,7 +343,7 @@ def support_facet(
             return facet
         best_edge(count, side, corner, label)
         count = 2
-        radius = 0.0
+        radius = wp.vec2(0.0, 0.0)
     if count == 2:
         facet = line_facet(corner)
         facet.radius = radius
