@@ -11,6 +11,7 @@ from newtonsim.kernels import (
     broad_phase,
     collide_box,
     collide_convex,
+    collide_mesh,
     collide_plane,
     collide_round,
     manifolds,
@@ -26,6 +27,9 @@ _NARROW_PHASES = {
     int(manifolds.FAMILY_ROUND): collide_round.collide_round,
     int(manifolds.FAMILY_BOX): collide_box.collide_box,
     int(manifolds.FAMILY_CONVEX): collide_convex.collide_convex,
+}
+_SURFACE_PHASES = {
+    int(manifolds.FAMILY_MESH): collide_mesh.collide_mesh,
 }
 
 
@@ -64,8 +68,11 @@ def find_contacts(model: Model, body_q: wp.array, body_qd: wp.array, contacts: C
     launch(broad_phase.place_shapes, model.shape_count, inputs)
     _find_pairs(model, contacts, margin, dt, launch)
     inputs = [plan.shape, plan.hulls, contacts.placement.X, contacts.manifolds]
-    for family in sorted(plan.families & _NARROW_PHASES.keys()):
-        launch(_NARROW_PHASES[family], plan.pair_count, [contacts.pairs, *inputs])
+    for family in sorted(plan.families):
+        if family in _NARROW_PHASES:
+            launch(_NARROW_PHASES[family], plan.pair_count, [contacts.pairs, *inputs])
+        elif family in _SURFACE_PHASES:
+            launch(_SURFACE_PHASES[family], plan.pair_count, [contacts.pairs, *inputs, plan.surfaces])
     inputs = [contacts.pairs, plan.shape, body_q, body_qd, model.body_com, margin, dt, contacts.manifolds]
     launch(contact_kernels.drop_distant_points, plan.pair_count, inputs)
     contacts.rigid_contact_count.zero_()

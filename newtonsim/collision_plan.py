@@ -10,6 +10,7 @@ import warp as wp
 
 from newtonsim.enums import GeoType
 from newtonsim.geometry.hull import ConvexHull, pack_hulls
+from newtonsim.geometry.surfaces import pack_surfaces
 from newtonsim.kernels import manifolds
 from newtonsim.kernels.broad_phase import SweepView
 from newtonsim.kernels.manifolds import MANIFOLD_SIZE
@@ -45,6 +46,7 @@ class CollisionPlan:
     Attributes:
         shape: Placement and geometry of the shapes.
         hulls: Hulls of the meshes that collide as convex.
+        surfaces: Edges and samples of the meshes and fields that do not.
         listed: Pairs (shape 0, shape 1, family) sorted by world, shape (n,), vec3i; None if worlds are swept.
         listed_start: First listed pair of each world, shape (world_count + 1,).
         sweep_entries: Shapes of each world and the global ones, in the order of the worlds; None if listed.
@@ -62,6 +64,9 @@ class CollisionPlan:
         self.ground_shape = model.ground_shape
         self.kind = _collision_kinds(model, rules)
         self.shape, self.hulls = self._shape_views()
+        colliding = np.isin(self.kind, (*_SURFACES, GeoType.SDF))
+        sources = [source if used else None for source, used in zip(model.shape_geo_src, colliding)]
+        self.surfaces = pack_surfaces(sources, model.device)
         self.unsupported: dict[str, int] = {}
         self.listed, self.listed_start = None, None
         self.sweep_entries, self.sweep_start = None, None
