@@ -422,11 +422,11 @@ class SceneQuery:
             out = ShapesInBoxes(batch, max_shapes, device)
         elif (out.batch, out.max_shapes) != (batch, max_shapes):
             raise ModelError(f"out: expected {batch}, {max_shapes}, got {out.batch}, {out.max_shapes}")
-        bits = np.uint32(mask)
+        check_range("mask", mask, 0, 1 << 32)
         wp.launch(
             queries.find_in_boxes,
             dim=math.prod(batch),
-            inputs=[self._scene(), low, high, one, per_world, each, bits, out.view, out.count.flatten()],
+            inputs=[self._scene(), low, high, one, per_world, each, mask, out.view, out.count.flatten()],
             device=model.device,
             record_tape=False,
         )

@@ -36,6 +36,9 @@ class RayRequest:
             out = RayHits(batch, max_hits, device)
         elif (out.batch, out.max_hits) != (batch, max_hits):
             raise ModelError(f"out: expected hits {batch}, {max_hits}, got {out.batch}, {out.max_hits}")
+        if not view.max_distance >= 0.0:
+            raise ModelError(f"max_distance is {view.max_distance}, expected at least 0")
+        check_range("mask", mask, 0, 1 << 32)
         view.mask, view.masks = integers("mask", mask, batch, device, wp.uint32)
         check_range("ignored_body", ignored_body, -1, self.query.model.body_count)
         view.ignored_body, view.ignored_bodies = integers("ignored_body", ignored_body, batch, device)
