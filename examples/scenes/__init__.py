@@ -15,6 +15,7 @@ from newtonsim.examples.scenes.containers import bolt_in_box as bolt_in_box
 from newtonsim.examples.scenes.containers import humanoid_on_terrain as humanoid_on_terrain
 from newtonsim.examples.scenes.impacts import domino_row as domino_row
 from newtonsim.examples.scenes.impacts import newtons_cradle as newtons_cradle
+from newtonsim.examples.scenes.mechanisms import GRASPED as GRASPED
 from newtonsim.examples.scenes.mechanisms import GripperScript as GripperScript
 from newtonsim.examples.scenes.mechanisms import gripper as gripper
 from newtonsim.examples.scenes.piles import arch as arch

@@ -98,7 +98,7 @@ def card_house(lean: float = math.radians(15.0)) -> ModelBuilder:
 def arch(stones: int = 7, radius: float = 0.5, thickness: float = 0.15) -> ModelBuilder:
     """Semicircular arch of wedge-shaped stones that stand on the ground and hold by friction 0.5.
 
-    Each stone collides as the convex hull of its mesh. With seven stones and a thickness of 0.3 radii the arch
+    Each stone collides as the convex hull of its mesh. With seven stones and a thickness of 0.3 radii it
     stands if the friction exceeds 0.30, by limit analysis (J. Heyman, The Stone Skeleton, 1995).
 
     Args:
