@@ -33,6 +33,7 @@ from newtonsim.enums import JOINT_REVOLUTE as JOINT_REVOLUTE
 from newtonsim.enums import JOINT_UNIVERSAL as JOINT_UNIVERSAL
 from newtonsim.enums import PARTICLE_FLAG_ACTIVE as PARTICLE_FLAG_ACTIVE
 from newtonsim.enums import ColoringAlgorithm as ColoringAlgorithm
+from newtonsim.enums import ConstraintType as ConstraintType
 from newtonsim.enums import GeoType as GeoType
 from newtonsim.enums import JointMode as JointMode
 from newtonsim.enums import JointType as JointType
@@ -77,6 +78,7 @@ __all__ = [
     "PARTICLE_FLAG_ACTIVE",
     "SDF",
     "ColoringAlgorithm",
+    "ConstraintType",
     "Contact",
     "Contacts",
     "Control",

@@ -4,7 +4,8 @@ One row says what an array holds, how long it is and whether gradients flow thro
 worlds, checks its lists and allocates the model by reading this table, so a new array is one new row.
 
 `per` names what there is one entry of: "body", "joint", "axis" (one per joint axis), "coord" (`joint_q`),
-"dof" (`joint_qd`), "shape", "particle", "spring", "tri", "edge", "tet", "muscle", "muscle_point".
+"dof" (`joint_qd`), "constraint", "constraint_axis" (one per free axis of a loop joint), "shape", "particle",
+"spring", "tri", "edge", "tet", "muscle", "muscle_point".
 """
 
 from dataclasses import dataclass
@@ -137,6 +138,15 @@ _JOINT = [
         "joint_twist_upper", "joint", wp.float32, "rad", "Upper twist limits", grad=True, allow_inf=True
     ),
     ArraySpec(
+        "joint_swing_limit",
+        "joint",
+        wp.float32,
+        "rad",
+        "Largest angle of BALL joints between the x axes of both joint frames",
+        grad=True,
+        allow_inf=True,
+    ),
+    ArraySpec(
         "joint_distance_lower",
         "joint",
         wp.float32,
@@ -177,6 +187,88 @@ _JOINT = [
     ),
     ArraySpec("joint_effort_limit", "axis", wp.float32, "N m or N", "Largest drive effort", allow_inf=True),
     ArraySpec("joint_velocity_limit", "axis", wp.float32, "rad/s or m/s", "Largest velocity", allow_inf=True),
+]
+
+_CONSTRAINT = [
+    ArraySpec("constraint_type", "constraint", wp.int32, "", "ConstraintType"),
+    ArraySpec("constraint_parent", "constraint", wp.int32, "", "Bodies, -1 for the world", index_of="body"),
+    ArraySpec(
+        "constraint_child", "constraint", wp.int32, "", "Other bodies, -1 for the world", index_of="body"
+    ),
+    ArraySpec("constraint_X_p", "constraint", wp.transform, "m", "Anchor frames in the parent body frames"),
+    ArraySpec("constraint_X_c", "constraint", wp.transform, "m", "Anchor frames in the child body frames"),
+    ArraySpec(
+        "constraint_axis_start",
+        "constraint",
+        wp.int32,
+        "",
+        "First axis of each constraint",
+        index_of="constraint_axis",
+    ),
+    ArraySpec(
+        "constraint_axis_dim", "constraint", wp.int32, "", "Free linear and angular axes", columns=2
+    ),
+    ArraySpec(
+        "constraint_coupled_axes",
+        "constraint",
+        wp.int32,
+        "",
+        "Joint axes (a, b) of a coupling, -1 for none",
+        columns=2,
+        index_of="axis",
+    ),
+    ArraySpec(
+        "constraint_coefficients",
+        "constraint",
+        wp.float32,
+        "",
+        "Coupling q_a = c0 + c1 q_b + c2 q_b^2 + c3 q_b^3 + c4 q_b^4",
+        columns=5,
+    ),
+    ArraySpec(
+        "constraint_distance_lower",
+        "constraint",
+        wp.float32,
+        "m",
+        "Least distance of the anchors, none if negative",
+    ),
+    ArraySpec(
+        "constraint_distance_upper",
+        "constraint",
+        wp.float32,
+        "m",
+        "Largest distance, none if negative",
+        allow_inf=True,
+    ),
+    ArraySpec("constraint_enabled", "constraint", wp.int32, "", "Whether it acts; may change between steps"),
+    ArraySpec(
+        "constraint_max_force",
+        "constraint",
+        wp.float32,
+        "N or N m",
+        "Largest force along each direction held",
+        allow_inf=True,
+    ),
+    ArraySpec(
+        "constraint_recovery_time",
+        "constraint",
+        wp.float32,
+        "s",
+        "Time constant of removing errors, 0 for the solver's",
+    ),
+    ArraySpec("constraint_linear_compliance", "constraint", wp.float32, "m/N", "Linear compliance"),
+    ArraySpec("constraint_angular_compliance", "constraint", wp.float32, "rad/(N m)", "Angular compliance"),
+    ArraySpec("constraint_key", "constraint", None, "", "Names"),
+    ArraySpec(
+        "constraint_collision_filter", "constraint", None, "", "No contacts between its bodies", host=True
+    ),
+    ArraySpec("constraint_axis", "constraint_axis", wp.vec3, "", "Free unit axes in the anchor frames"),
+    ArraySpec(
+        "constraint_limit_lower", "constraint_axis", wp.float32, "rad or m", "Lower limits", allow_inf=True
+    ),
+    ArraySpec(
+        "constraint_limit_upper", "constraint_axis", wp.float32, "rad or m", "Upper limits", allow_inf=True
+    ),
 ]
 
 _SHAPE = [
@@ -228,7 +320,7 @@ _MUSCLE = [
     ArraySpec("muscle_points", "muscle_point", wp.vec3, "m", "Waypoints in the body frames", grad=True),
 ]
 
-MODEL_ARRAYS: tuple[ArraySpec, ...] = (*_PARTICLE, *_BODY, *_JOINT, *_SHAPE, *_MUSCLE)
+MODEL_ARRAYS: tuple[ArraySpec, ...] = (*_PARTICLE, *_BODY, *_JOINT, *_CONSTRAINT, *_SHAPE, *_MUSCLE)
 """Every list of the builder that has one entry per element."""
 
 STATE_ARRAYS: tuple[ArraySpec, ...] = (
@@ -304,6 +396,8 @@ COUNTS: dict[str, str] = {
     "axis": "joint_axis_count",
     "coord": "joint_coord_count",
     "dof": "joint_dof_count",
+    "constraint": "constraint_count",
+    "constraint_axis": "constraint_axis_count",
     "shape": "shape_count",
     "muscle": "muscle_count",
     "muscle_point": "muscle_point_count",
@@ -321,6 +415,8 @@ COUNT_LISTS: dict[str, str] = {
     "axis": "joint_axis_mode",
     "coord": "joint_q",
     "dof": "joint_qd",
+    "constraint": "constraint_type",
+    "constraint_axis": "constraint_axis",
     "shape": "shape_geo_type",
     "muscle": "muscle_params",
     "muscle_point": "muscle_bodies",

@@ -20,6 +20,14 @@ class JointType(IntEnum):
     D6 = 8
 
 
+class ConstraintType(IntEnum):
+    """Kind of constraint between bodies or joint axes, beside the joints of the kinematic trees."""
+
+    LOOP = 0
+    DISTANCE = 1
+    COUPLING = 2
+
+
 class JointMode(IntEnum):
     """Meaning of `Control.joint_act` for one joint axis."""
 

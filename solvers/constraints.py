@@ -2,104 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import warp as wp
 
 from newtonsim.contacts import Contacts
-from newtonsim.kernels import constraint_rows, gauss_seidel
-from newtonsim.kernels.constraint_rows import ConstraintSettings, ContactRowView, ScalarRowView
+from newtonsim.kernels import constraint_rows, contact_rows, gauss_seidel, pair_rows
+from newtonsim.kernels.constraint_rows import ConstraintSettings
 from newtonsim.model import Model
+from newtonsim.solvers import constraint_layout
+from newtonsim.solvers.constraint_options import ConstraintOptions
 from newtonsim.solvers.smooth import SmoothStage
 from newtonsim.state import State
 from newtonsim.workspace import Launcher
 
 
-@dataclass
-class ConstraintOptions:
-    """Stiffness, damping and accuracy of the constraint solve.
-
-    Attributes:
-        iterations: Most Gauss-Seidel sweeps in a step.
-        tolerance: The solve ends when no row's velocity changes by more [m/s or rad/s].
-        cone: "elliptic" or "pyramidal" friction cone.
-        contact_erp: Share of a penetration that one step removes.
-        contact_cfm: Softness of contacts, added to the Delassus diagonal [1/kg].
-        contact_slop: Penetration that is left alone [m].
-        max_push_speed: Fastest removal of penetration [m/s].
-        recovery_time: Shortest time constant of removing penetrations and violated limits [s]; where the ERP
-            asks for more, as at small steps, the removal would kick bodies apart.
-        restitution_speed: Slowest approach that bounces [m/s].
-        limit_erp: Share of a joint limit's violation that one step removes.
-        limit_cfm: Softness of joint limits.
-        max_limit_speed: Fastest removal of a joint limit's violation [rad/s or m/s].
-        limit_margin: Distance to a joint limit at which its row exists [rad or m].
-        warm_start: Share of the last step's impulses to start from.
-    """
-
-    iterations: int = 16
-    tolerance: float = 1.0e-5
-    cone: str = "elliptic"
-    contact_erp: float = 0.2
-    contact_cfm: float = 0.0
-    contact_slop: float = 1.0e-4
-    max_push_speed: float = 1.0
-    recovery_time: float = 0.02
-    restitution_speed: float = 0.1
-    limit_erp: float = 0.2
-    limit_cfm: float = 0.0
-    max_limit_speed: float = 5.0
-    limit_margin: float = 0.05
-    warm_start: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.cone not in ("elliptic", "pyramidal"):
-            raise ValueError(f"cone: expected 'elliptic' or 'pyramidal', got {self.cone!r}")
-        if self.iterations < 1:
-            raise ValueError(f"iterations: expected at least 1, got {self.iterations}")
-        for name in ("contact_erp", "limit_erp", "warm_start"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
-        for name in (
-            "contact_cfm",
-            "limit_cfm",
-            "contact_slop",
-            "max_push_speed",
-            "tolerance",
-            "limit_margin",
-        ):
-            if not getattr(self, name) >= 0.0:
-                raise ValueError(f"{name}: expected a number not below 0, got {getattr(self, name)}")
-
-    def settings(self, dt: float) -> ConstraintSettings:
-        """Return the device struct for one time step [s]."""
-        s = ConstraintSettings()
-        s.dt = dt
-        fastest = 1.0 / max(self.recovery_time, dt)
-        s.contact_rate = min(self.contact_erp / dt, fastest)
-        s.limit_rate = min(self.limit_erp / dt, fastest)
-        for name in (
-            "contact_cfm",
-            "contact_slop",
-            "max_push_speed",
-            "restitution_speed",
-            "limit_cfm",
-            "max_limit_speed",
-            "limit_margin",
-            "warm_start",
-        ):
-            setattr(s, name, getattr(self, name))
-        return s
-
-
 class ConstraintStage:
-    """Rows of contacts, joint limits, bounded drives and dry friction, and their solve.
+    """Rows of contacts, loops, couplings, joint limits, bounded drives and dry friction, and their solve.
 
     Attributes:
         impulse_acted: 1 for worlds in which a constraint acted in the last step, shape (world_count,).
         iterations: Gauss-Seidel sweeps of the last step per world, shape (world_count,).
         residual: Last velocity change of the solve per world [m/s or rad/s], shape (world_count,).
+        rows: All rows, see `gauss_seidel.RowsView`.
     """
 
     def __init__(self, model: Model, options: ConstraintOptions):
@@ -111,8 +35,14 @@ class ConstraintStage:
         self.iterations = wp.zeros(worlds, dtype=int, device=device)
         self.residual = wp.zeros(worlds, dtype=float, device=device)
         self.z = wp.zeros(model.joint_dof_count, dtype=float, device=device)
-        self.scalar = _scalar_rows(model)
-        self.contact = _contact_rows(model)
+        self.rows = gauss_seidel.RowsView()
+        self.rows.dof = constraint_layout.dof_rows(model)
+        self.rows.pair = constraint_layout.pair_rows_of(model)
+        self.rows.contact = constraint_layout.contact_rows_of(model)
+        self.rows.spin = constraint_layout.spin_rows_of(model)
+        self.rows.spins = int(len(self.rows.spin.impulse) > 0)
+        self.dof_count = len(self.rows.dof.source)
+        self.pair_count = len(self.rows.pair.kind)
         owner = np.repeat(np.arange(worlds), np.diff(model.collision_plan.contact_start))
         self.memory_world = wp.array(owner, dtype=int, device=device)
 
@@ -138,16 +68,17 @@ class ConstraintStage:
             state_out: Receives the result.
         """
         L, v_free = smooth.L, smooth.v_free
-        model, v, rows = self.model, launch.views, self.scalar
+        model, v, rows = self.model, launch.views, self.rows
         settings = self.options.settings(dt)
         launch(gauss_seidel.to_energy_coordinates, model.joint_dof_count, [v.tree, L, v_free, self.z])
-        if self.scalar_count:
-            inputs = [v.drive, v.tree, model.joint_limit_lower, model.joint_limit_upper, model.joint_friction]
-            inputs += [smooth.implicit, joint_q, v_free, joint_act, settings, rows]
-            launch(constraint_rows.select_scalar_rows, model.world_count, inputs)
-            launch(constraint_rows.build_scalar_rows, self.scalar_count, [v.tree, L, settings, rows])
+        if self.dof_count:
+            inputs = [v.drive, v.tree, _limits(model), smooth.implicit, joint_q, v_free, joint_act]
+            launch(constraint_rows.select_dof_rows, model.world_count, [*inputs, settings, rows.dof])
+            launch(constraint_rows.build_dof_rows, self.dof_count, [v.tree, L, settings, rows.dof])
+        if self.pair_count:
+            self._build_pairs(launch, smooth, joint_q, settings)
         self._build_contacts(launch, smooth, contacts, settings)
-        inputs = [v.tree, rows, contacts.view, self.contact, model.topology.max_depth, settings]
+        inputs = [v.tree, rows, contacts.view, model.topology.max_depth]
         inputs += [self.options.cone == "pyramidal", self.options.iterations, self.options.tolerance]
         launch(
             gauss_seidel.solve_rows,
@@ -158,10 +89,13 @@ class ConstraintStage:
         launch(gauss_seidel.accept_velocity, launch.tree_count, inputs)
         self._remember(launch, contacts)
 
-    @property
-    def scalar_count(self) -> int:
-        """Number of places for scalar rows."""
-        return len(self.scalar.source)
+    def _build_pairs(
+        self, launch: Launcher, smooth: SmoothStage, joint_q: wp.array, settings: ConstraintSettings
+    ) -> None:
+        model, v, mid = self.model, launch.views, smooth.mid
+        inputs = [v.tree, v.joint, mid.kin, mid.body_A, model.gravity_vec, smooth.bodies(model), smooth.L]
+        inputs += [joint_q, smooth.v_mid, _loops(model), model.topology.max_depth, settings, self.rows.pair]
+        launch(pair_rows.build_pair_rows, self.pair_count, inputs)
 
     def _build_contacts(
         self,
@@ -172,86 +106,75 @@ class ConstraintStage:
     ) -> None:
         if contacts.rigid_contact_max == 0:
             return
-        model, v = self.model, launch.views
-        inputs = [v.tree, smooth.motion.kin, model.collision_plan.shape, model.shape_materials]
-        inputs += [
-            smooth.body_q,
-            smooth.body_qd,
-            model.body_com,
-            smooth.L,
-            self.z,
-            contacts.view,
-            model.topology.max_depth,
-            settings,
-            self.contact,
-        ]
-        launch(constraint_rows.build_contact_rows, contacts.rigid_contact_max, inputs)
+        model, v, rows, kin = self.model, launch.views, self.rows, smooth.motion.kin
+        count, depth, shape = contacts.rigid_contact_max, model.topology.max_depth, model.collision_plan.shape
+        inputs = [v.tree, kin, shape, model.shape_materials, smooth.body_q, smooth.body_qd, model.body_com]
+        inputs += [smooth.L, self.z, contacts.view, depth, settings, rows.contact]
+        launch(contact_rows.build_contact_rows, count, inputs)
+        if rows.spins:
+            inputs = [v.tree, kin, shape, model.shape_mu_torsion, model.shape_mu_rolling, smooth.body_qd]
+            inputs += [smooth.L, contacts.view, depth, settings, rows.contact, rows.spin]
+            launch(contact_rows.build_spin_rows, count, inputs)
 
     def _remember(self, launch: Launcher, contacts: Contacts) -> None:
-        if self.scalar_count:
-            launch(constraint_rows.remember_scalar_impulses, self.scalar_count, [self.scalar])
-        if contacts.rigid_contact_max:
-            self.contact.memory.zero_()
-            inputs = [contacts.view, self.contact]
-            launch(constraint_rows.remember_contact_impulses, contacts.rigid_contact_max, inputs)
+        """Keep impulses for the next step; rows between bodies have fixed places and keep theirs."""
+        if self.dof_count:
+            launch(constraint_rows.remember_dof_impulses, self.dof_count, [self.rows.dof])
+        for rows in self._contact_families():
+            if contacts.rigid_contact_max:
+                rows.memory.zero_()
+                inputs = [contacts.view, rows.impulse, rows.memory]
+                launch(contact_rows.remember_contact_impulses, contacts.rigid_contact_max, inputs)
+
+    def _contact_families(self) -> list:
+        return [self.rows.contact, self.rows.spin] if self.rows.spins else [self.rows.contact]
 
     def forget(self, world_mask: wp.array | None) -> None:
         """Drop the warm start of the masked worlds, or of all."""
+        rows = self.rows
+        scalars = ((rows.dof.world, rows.dof.memory), (rows.pair.world, rows.pair.impulse))
+        vectors = [(self.memory_world, family.memory) for family in self._contact_families()]
         if world_mask is None:
-            self.scalar.memory.zero_()
-            self.contact.memory.zero_()
+            for _, memory in (*scalars, *vectors):
+                memory.zero_()
             return
         options = {"device": self.model.device, "record_tape": False}
-        memory = self.scalar.memory
-        wp.launch(
-            constraint_rows.forget_worlds, len(memory), [world_mask, self.scalar.world, memory], **options
-        )
-        memory = self.contact.memory
-        inputs = [world_mask, self.memory_world, memory]
-        wp.launch(constraint_rows.forget_contact_worlds, len(memory), inputs, **options)
+        for kernel, memories in (
+            (constraint_rows.forget_worlds, scalars),
+            (constraint_rows.forget_contact_worlds, vectors),
+        ):
+            for world, memory in memories:
+                wp.launch(kernel, len(memory), [world_mask, world, memory], **options)
 
 
-def _scalar_rows(model: Model) -> ScalarRowView:
-    """Find every dof that can have a scalar row, grouped by world."""
-    view = model.topology.view
-    # every axis is a candidate whatever its limits are now: their values may change between steps
-    with_axis = np.flatnonzero(view.dof_axis.numpy() >= 0)
-    candidates = {
-        constraint_rows.ROW_LOWER: with_axis,
-        constraint_rows.ROW_UPPER: with_axis,
-        constraint_rows.ROW_DRIVE: with_axis,
-        constraint_rows.ROW_FRICTION: np.arange(model.joint_dof_count),
-    }
-    dof = np.concatenate(list(candidates.values()))
-    kind = np.repeat(list(candidates), [len(dofs) for dofs in candidates.values()])
-    world = view.dof_world.numpy()[dof]
-    order = np.lexsort((kind, world))
-    count = len(dof)
-
-    rows = ScalarRowView()
-    device = model.device
-    rows.source_kind = wp.array(kind[order], dtype=int, device=device)
-    rows.source_dof = wp.array(dof[order], dtype=int, device=device)
-    rows.world = wp.array(world[order], dtype=int, device=device)
-    start = np.searchsorted(world[order], np.arange(model.world_count + 1))
-    rows.world_start = wp.array(start, dtype=int, device=device)
-    rows.world_count = wp.zeros(model.world_count, dtype=int, device=device)
-    rows.source = wp.zeros(count, dtype=int, device=device)
-    for name in ("lower", "upper", "target", "softness", "delassus", "impulse", "memory"):
-        setattr(rows, name, wp.zeros(count, dtype=float, device=device))
-    rows.B = wp.zeros((count, model.topology.max_depth), dtype=float, device=device)
-    return rows
+def _limits(model: Model) -> constraint_rows.LimitView:
+    """Arrays of the model that bound dofs, taken anew for each step so that replaced ones are seen."""
+    view = constraint_rows.LimitView()
+    view.lower, view.upper = model.joint_limit_lower, model.joint_limit_upper
+    view.velocity, view.friction = model.joint_velocity_limit, model.joint_friction
+    return view
 
 
-def _contact_rows(model: Model) -> ContactRowView:
-    count = model.collision_plan.contact_count
-    device = model.device
-    rows = ContactRowView()
-    rows.leaf = wp.zeros(count, dtype=wp.vec2i, device=device)
-    rows.friction = wp.zeros(count, dtype=float, device=device)
-    rows.target = wp.zeros(count, dtype=wp.vec3, device=device)
-    rows.delassus = wp.zeros(count, dtype=wp.vec2, device=device)
-    rows.impulse = wp.zeros(count, dtype=wp.vec3, device=device)
-    rows.memory = wp.zeros(count, dtype=wp.vec3, device=device)
-    rows.B = wp.zeros((count, 3, 2 * model.topology.max_depth), dtype=float, device=device)
-    return rows
+def _loops(model: Model) -> pair_rows.LoopView:
+    """Arrays of the model's constraints, likewise."""
+    view = pair_rows.LoopView()
+    for name in (
+        "parent",
+        "child",
+        "X_p",
+        "X_c",
+        "enabled",
+        "max_force",
+        "recovery_time",
+        "linear_compliance",
+        "angular_compliance",
+        "distance_lower",
+        "distance_upper",
+        "coefficients",
+        "limit_lower",
+        "limit_upper",
+    ):
+        setattr(view, name, getattr(model, f"constraint_{name}"))
+    for name in ("twist_lower", "twist_upper", "swing_limit", "distance_lower", "distance_upper"):
+        setattr(view, f"joint_{name}", getattr(model, f"joint_{name}"))
+    return view

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
-
-import numpy as np
 import warp as wp
 
 from newtonsim.collide import find_contacts
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
-from newtonsim.enums import JointType
 from newtonsim.errors import ModelError
 from newtonsim.kernels import gauss_seidel, joint_forces
 from newtonsim.model import Model
 from newtonsim.solvers.base import SolverBase
-from newtonsim.solvers.constraints import ConstraintOptions, ConstraintStage
+from newtonsim.solvers.constraint_options import ConstraintOptions
+from newtonsim.solvers.constraints import ConstraintStage
 from newtonsim.solvers.featherstone_gradient import RecordedStep, StepAdjoint
 from newtonsim.solvers.smooth import SmoothStage, move_kinematic_bodies
 from newtonsim.state import State
@@ -33,9 +30,11 @@ class FeatherstoneSolver(SolverBase):
     1/240 s. Velocity-dependent forces are centred in the step, which keeps the energy of swinging bodies;
     single bodies keep theirs at any spin.
 
-    Constraints act at velocity level: contacts with a friction cone and restitution, joint limits, drives at
-    their effort limit, and dry joint friction are solved by projected Gauss-Seidel from the last step's
-    impulses. A finite plane touches only what is in front of it.
+    Constraints act at velocity level: contacts with a friction cone and restitution, limits of joints and of
+    their velocities, drives at their effort limit, dry joint friction, and the model's constraints (loop
+    joints, distances, couplings) are solved by projected Gauss-Seidel from the last step's impulses. Contacts
+    have torsional and rolling friction if a shape had a coefficient above zero when the solver was made.
+    A finite plane touches only what is in front of it.
 
     Gradients flow through a step by the adjoint of the implicit equation: the backward pass recomputes what
     it needs from the states, so a rollout stores nothing but its states. They are defined as long as no
@@ -55,8 +54,7 @@ class FeatherstoneSolver(SolverBase):
         contacts: Contacts of the last step that was not given any.
         constraints: The constraint stage with its iterations and residual per world.
 
-    Not supported: contact of particles, and particles with springs, triangles or tetrahedra; the distance
-    limits of distance joints, which move like free ones; mimic joints; `joint_velocity_limit`;
+    Not supported: contact of particles, and particles with springs, triangles or tetrahedra;
     `joint_limit_ke`, `joint_limit_kd` and joint compliances; `joint_enabled`.
 
     Sources: Featherstone, "Rigid Body Dynamics Algorithms", 2008; Stewart and Trinkle, "An implicit
@@ -74,7 +72,6 @@ class FeatherstoneSolver(SolverBase):
         for name in ("spring", "tri", "edge", "tet", "muscle"):
             if getattr(model, f"{name}_count"):
                 raise ModelError(f"FeatherstoneSolver moves bodies and free particles; the model has {name}s")
-        _warn_of_unmodelled(model)
         self.options = ConstraintOptions(**options)
         self.compliant = contact_mode == "compliant"
         self.smooth = SmoothStage(model)
@@ -194,18 +191,3 @@ class FeatherstoneSolver(SolverBase):
 def _requires_grad(control: Control) -> bool:
     arrays = (control.joint_act, control.joint_f)
     return any(array is not None and array.requires_grad for array in arrays)
-
-
-def _warn_of_unmodelled(model: Model) -> None:
-    """Name the joints whose definition says more than the solver does."""
-    limited = (model.joint_type.numpy() == JointType.DISTANCE) & (
-        (model.joint_distance_lower.numpy() >= 0.0) | (model.joint_distance_upper.numpy() >= 0.0)
-    )
-    unmodelled = {
-        "mimic joints": sorted({mimic[0] for mimic in model.joint_mimic}),
-        "limits of distance joints": np.flatnonzero(limited).tolist(),
-    }
-    for what, joints in unmodelled.items():
-        if joints:
-            names = ", ".join(dict.fromkeys(model.joint_key[j] for j in joints[:64]))
-            warnings.warn(f"FeatherstoneSolver does not enforce {what} yet: {names}", stacklevel=3)

@@ -7,6 +7,7 @@ import warp as wp
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.kernels import contact_penalty, crba, integrate, joint_forces, middle_velocity
+from newtonsim.kernels.pair_rows import BodyStateView
 from newtonsim.model import Model
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion
@@ -47,6 +48,12 @@ class SmoothStage:
         self.v_predicted = wp.zeros(dofs, dtype=float, device=device)
         self.v_mid = wp.zeros(dofs, dtype=float, device=device)
         self.v_free = wp.zeros(dofs, dtype=float, device=device)
+
+    def bodies(self, model: Model) -> BodyStateView:
+        """Poses and velocities at the start of the step as a view for kernels."""
+        view = BodyStateView()
+        view.q, view.qd, view.com = self.body_q, self.body_qd, model.body_com
+        return view
 
     def place(self, launch: Launcher, state: State) -> None:
         """Poses and velocities at the start of the step, of kinematic bodies too."""

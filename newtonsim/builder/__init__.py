@@ -9,6 +9,7 @@ from newtonsim.builder.axis import JointAxis as JointAxis
 from newtonsim.builder.bodies import BodyMethods
 from newtonsim.builder.collapse import CollapseMethods
 from newtonsim.builder.complete import CompletionMethods
+from newtonsim.builder.constraints import ConstraintMethods
 from newtonsim.builder.finalize import FinalizeMethods
 from newtonsim.builder.grids import GridMethods
 from newtonsim.builder.joints import JointMethods
@@ -22,6 +23,7 @@ from newtonsim.builder.worlds import WorldMethods
 class ModelBuilder(
     BodyMethods,
     JointMethods,
+    ConstraintMethods,
     ShapeMethods,
     ParticleMethods,
     GridMethods,
@@ -53,7 +55,8 @@ class ModelBuilder(
         articulation_start: First joint of each declared articulation.
         articulation_key: Names of the articulations.
         shape_collision_filter_pairs: Set of pairs of shapes that pass through each other.
-        joint_mimic: Tuples (joint, other joint, factor, offset): q = factor * q_other + offset.
+        joint_mimic: Tuples (joint, other joint, factor, offset): q = factor * q_other + offset. The model has
+            a coupling for each, after all other constraints.
         sites: Dicts with "name", "body", "xform".
         keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act".
         solver_hint: Settings that a file asks for, such as "timestep".

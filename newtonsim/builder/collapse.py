@@ -15,9 +15,9 @@ class CollapseMethods:
     def collapse_fixed_joints(self, verbose: bool | None = None) -> dict:
         """Remove the fixed joints and merge the bodies they connect.
 
-        The body above a fixed joint takes the mass, inertia, shapes, joints, muscle points and sites of the
-        body below. What hangs on the world by a fixed joint becomes part of the world: its shapes turn
-        static.
+        The body above a fixed joint takes the mass, inertia, shapes, joints, constraints, muscle points and
+        sites of the body below. What hangs on the world by a fixed joint becomes part of the world: its
+        shapes turn static.
 
         Args:
             verbose: Whether to print what was merged; None follows `wp.config.verbose`.
@@ -98,6 +98,14 @@ class CollapseMethods:
             if body in target and self.joint_type[joint] != JointType.FIXED:
                 self.joint_parent[joint] = target[body]
                 self.joint_X_p[joint] = wp.transform(*transform_multiply(place[body], self.joint_X_p[joint]))
+        for bodies, frames in (
+            (self.constraint_parent, self.constraint_X_p),
+            (self.constraint_child, self.constraint_X_c),
+        ):
+            for constraint, body in enumerate(bodies):
+                if body in target:
+                    bodies[constraint] = target[body]
+                    frames[constraint] = wp.transform(*transform_multiply(place[body], frames[constraint]))
         for point, body in enumerate(self.muscle_bodies):
             if body in target:
                 self.muscle_bodies[point] = target[body]
@@ -121,7 +129,14 @@ class CollapseMethods:
             if spec.per in chosen:
                 values = getattr(self, spec.name)
                 values[:] = [values[i] for i in chosen[spec.per]]
-        for name in ("joint_parent", "joint_child", "shape_body", "muscle_bodies"):
+        for name in (
+            "joint_parent",
+            "joint_child",
+            "constraint_parent",
+            "constraint_child",
+            "shape_body",
+            "muscle_bodies",
+        ):
             values = getattr(self, name)
             values[:] = [body_remap.get(body, body) for body in values]
         self.sites = [{**site, "body": body_remap.get(site["body"], site["body"])} for site in self.sites]

@@ -9,7 +9,7 @@ from newtonsim.arrays import COUNTS, MODEL_ARRAYS, SPECS
 from newtonsim.builder.bodies import inverse_inertia
 from newtonsim.builder.lists import to_array
 from newtonsim.builder.pairs import PairFinder
-from newtonsim.builder.validate import check_structure, check_tree, check_values
+from newtonsim.builder.validate import check_constraints, check_structure, check_tree, check_values
 from newtonsim.enums import GeoType, JointType
 from newtonsim.errors import ModelError
 from newtonsim.kernels.structs import ModelShapeGeometry, ModelShapeMaterials
@@ -43,7 +43,7 @@ class FinalizeMethods:
             ModelError: The description is inconsistent; the message names the element.
         """
         check_structure(self)
-        source = self._completed()
+        source = self._completed()._with_mimics()
         ground = None
         if self.ground_settings is not None:
             source = source._shallow_copy()
@@ -53,6 +53,7 @@ class FinalizeMethods:
         }
         check_values(source, arrays)
         check_tree(source, arrays)
+        check_constraints(source, arrays)
         _normalize(arrays)
         if self.num_envs <= 1:
             for name in _WORLD_STARTS.values():
@@ -102,8 +103,8 @@ def _normalize(arrays: dict[str, np.ndarray]) -> None:
             if (norm < 1e-6).any():
                 raise ModelError(f"{spec.name}: the quaternion of entry {int(np.argmin(norm))} is zero")
             np.divide(q, norm, out=q, where=np.abs(norm - 1.0) > 1e-7)
-    axes = arrays["joint_axis"]
-    axes /= np.linalg.norm(axes, axis=1, keepdims=True)
+    for name in ("joint_axis", "constraint_axis"):
+        arrays[name] /= np.linalg.norm(arrays[name], axis=1, keepdims=True)
     kind = arrays["joint_type"]
     start = np.where(kind == JointType.BALL, 0, 3) + arrays["joint_q_start"]
     start = start[np.isin(kind, (JointType.BALL, JointType.FREE, JointType.DISTANCE))]

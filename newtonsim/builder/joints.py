@@ -15,7 +15,7 @@ from newtonsim.geometry.transforms import as_transform, transform_inverse, trans
 
 Xform = Sequence | wp.transform | None
 
-_AXES_OF_TYPE = {
+AXES_OF_TYPE = {
     JointType.PRISMATIC: (1, 0),
     JointType.REVOLUTE: (0, 1),
     JointType.BALL: (0, 0),
@@ -29,12 +29,12 @@ _COORDS_DOFS = {JointType.BALL: (4, 3), JointType.FREE: (7, 6), JointType.DISTAN
 
 
 @contextlib.contextmanager
-def _names_joint(key: str) -> Iterator[None]:
-    """Put the key of a joint in front of errors about its axes, which do not know it."""
+def names_element(name: str) -> Iterator[None]:
+    """Put the name of an element in front of errors about its parts, which do not know it."""
     try:
         yield
     except ModelError as error:
-        raise ModelError(f"joint '{key}': {error}") from error
+        raise ModelError(f"{name}: {error}") from error
 
 
 class JointMethods:
@@ -91,14 +91,14 @@ class JointMethods:
             joint_type = JointType(joint_type)
         except ValueError as error:
             raise ModelError(f"joint '{key}': type {joint_type!r} is no JointType") from error
-        with _names_joint(key):
+        with names_element(f"joint '{key}'"):
             linear = [JointAxis(a) for a in linear_axes or ()]
             angular = [JointAxis(a) for a in angular_axes or ()]
         dim = (len(linear), len(angular))
-        if dim != _AXES_OF_TYPE.get(joint_type, dim):
+        if dim != AXES_OF_TYPE.get(joint_type, dim):
             raise ModelError(
                 f"joint '{key}': {joint_type.name} takes (linear, angular) axes"
-                f" {_AXES_OF_TYPE[joint_type]}, got {dim}"
+                f" {AXES_OF_TYPE[joint_type]}, got {dim}"
             )
         if max(dim) > 3:
             raise ModelError(f"joint '{key}': at most 3 linear and 3 angular axes, got {dim}")
@@ -115,6 +115,7 @@ class JointMethods:
         self.joint_enabled.append(int(enabled))
         self.joint_twist_lower.append(-math.inf)
         self.joint_twist_upper.append(math.inf)
+        self.joint_swing_limit.append(math.inf)
         self.joint_distance_lower.append(-1.0)
         self.joint_distance_upper.append(-1.0)
         self.joint_collision_filter_parent.append(bool(collision_filter_parent))
@@ -244,7 +245,7 @@ class JointMethods:
         Returns:
             The index of the joint.
         """
-        with _names_joint(self._joint_key(key)):
+        with names_element(f"joint '{self._joint_key(key)}'"):
             joint_axis = self._single_axis(
                 axis, target, target_ke, target_kd, mode, limit_lower, limit_upper, limit_ke, limit_kd
             )
@@ -290,7 +291,7 @@ class JointMethods:
         Returns:
             The index of the joint.
         """
-        with _names_joint(self._joint_key(key)):
+        with names_element(f"joint '{self._joint_key(key)}'"):
             joint_axis = self._single_axis(
                 axis, target, target_ke, target_kd, mode, limit_lower, limit_upper, limit_ke, limit_kd
             )
@@ -321,13 +322,34 @@ class JointMethods:
         key: str | None = None,
         collision_filter_parent: bool = True,
         enabled: bool = True,
+        swing_limit: float = math.inf,
+        twist_lower: float = -math.inf,
+        twist_upper: float = math.inf,
     ) -> int:
         """Add a ball joint: a quaternion of position, an angular velocity in the parent joint frame.
+
+        Its rotation splits into a swing, which tilts the x axis of the joint frame, and a twist about that
+        axis; both can be limited.
+
+        Args:
+            parent: Parent body, -1 for the world.
+            child: Child body.
+            parent_xform: Joint frame in the parent body frame.
+            child_xform: Joint frame in the child body frame.
+            linear_compliance: Linear compliance [m/N].
+            angular_compliance: Angular compliance [rad/(N m)].
+            armature: Rotor inertia [kg m^2].
+            key: Name.
+            collision_filter_parent: Whether shapes of parent and child pass through each other.
+            enabled: Whether the joint is simulated.
+            swing_limit: Largest swing [rad], the half angle of the cone in which the x axis stays.
+            twist_lower: Lower limit of the twist [rad].
+            twist_upper: Upper limit of the twist [rad].
 
         Returns:
             The index of the joint.
         """
-        return self.add_joint(
+        index = self.add_joint(
             JointType.BALL,
             parent,
             child,
@@ -342,6 +364,10 @@ class JointMethods:
             collision_filter_parent,
             enabled,
         )
+        self.joint_swing_limit[index] = swing_limit
+        self.joint_twist_lower[index] = twist_lower
+        self.joint_twist_upper[index] = twist_upper
+        return index
 
     def add_joint_fixed(
         self,

@@ -124,6 +124,11 @@ class BuilderLists:
         return self._count("dof")
 
     @property
+    def constraint_count(self) -> int:
+        """Number of constraints, without those that `finalize` adds for mimic joints."""
+        return self._count("constraint")
+
+    @property
     def particle_count(self) -> int:
         """Number of particles."""
         return self._count("particle")

@@ -39,8 +39,12 @@ class PairFinder:
         self.group = np.array(builder.shape_collision_group, np.int64)
         self.world = arrays["shape_world"].astype(np.int64)
         pairs = np.array(list(builder.shape_collision_filter_pairs), np.int64).reshape(-1, 2)
-        filtered = joint_filter_pairs(body, child, parent, builder.joint_collision_filter_parent)
-        self.filter_keys = np.unique(self._key(np.concatenate([pairs, filtered])))
+        jointed = joint_filter_pairs(body, child, parent, builder.joint_collision_filter_parent)
+        ends = (
+            np.array(bodies, np.int64) for bodies in (builder.constraint_child, builder.constraint_parent)
+        )
+        closed = joint_filter_pairs(body, *ends, builder.constraint_collision_filter)
+        self.filter_keys = np.unique(self._key(np.concatenate([pairs, jointed, closed])))
 
     def _key(self, pairs: np.ndarray) -> np.ndarray:
         return pairs.min(axis=-1) * self.count + pairs.max(axis=-1)
@@ -136,7 +140,7 @@ class PairFinder:
 def joint_filter_pairs(
     body: np.ndarray, child: np.ndarray, parent: np.ndarray, filtered: list[bool]
 ) -> np.ndarray:
-    """Return the pairs (n, 2) of shapes on bodies that a joint connects and keeps from colliding.
+    """Return the pairs (n, 2) of shapes on bodies that a joint or constraint keeps from colliding.
 
     Args:
         body: Body of each shape.
@@ -144,7 +148,7 @@ def joint_filter_pairs(
         parent: Parent of each joint.
         filtered: Whether each joint excludes contacts between the two.
     """
-    use = np.array(filtered, bool) & (parent >= 0) if len(filtered) else np.zeros(0, bool)
+    use = np.array(filtered, bool) & (parent >= 0) & (child >= 0) if len(filtered) else np.zeros(0, bool)
     child, parent = child[use], parent[use]
     if not len(child) or not len(body):
         return np.zeros((0, 2), np.int64)

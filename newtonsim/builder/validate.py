@@ -4,11 +4,25 @@ import numpy as np
 
 from newtonsim.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
 from newtonsim.builder.lists import to_array
-from newtonsim.enums import JointMode, JointType
+from newtonsim.enums import ConstraintType, JointMode, JointType
 from newtonsim.errors import ModelError
 
-_KEY_LISTS = {"body": "body_key", "joint": "joint_key", "shape": "shape_key"}
-_MAY_BE_NONE = {"joint_parent": True, "shape_body": True, "muscle_bodies": True}
+_KEY_LISTS = {
+    "body": "body_key",
+    "joint": "joint_key",
+    "constraint": "constraint_key",
+    "shape": "shape_key",
+}
+_MAY_BE_NONE = (
+    "joint_parent",
+    "constraint_parent",
+    "constraint_child",
+    "constraint_coupled_axes",
+    "shape_body",
+    "muscle_bodies",
+)
+_STARTS = ("axis", "coord", "dof", "constraint_axis", "muscle_point")
+"""What ranges are made of; the start of an empty range may be at the end."""
 
 
 def element_name(builder, per: str, index: int) -> str:
@@ -20,6 +34,7 @@ def element_name(builder, per: str, index: int) -> str:
         joint = int(np.searchsorted(getattr(builder, starts[per]), index, side="right")) - 1
         return f"joint '{builder.joint_key[joint]}'" if joint >= 0 else f"{per} {index}"
     names = {"tri": "triangle", "tet": "tetrahedron", "muscle_point": "muscle point"}
+    names["constraint_axis"] = "constraint axis"
     return f"{names.get(per, per)} {index}"
 
 
@@ -56,12 +71,7 @@ def _check_indices(builder, spec: ArraySpec, values: list, counts: dict[str, int
     lowest = np.full(block.shape[1], -1 if spec.name in _MAY_BE_NONE else 0)
     if spec.name == "edge_indices":
         lowest[:2] = -1  # a border has a triangle on one side only
-    inclusive = spec.index_of in (
-        "axis",
-        "coord",
-        "dof",
-        "muscle_point",
-    )  # starts of empty ranges may be at the end
+    inclusive = spec.index_of in _STARTS and spec.name != "constraint_coupled_axes"
     bad = (block < lowest) | (block >= limit + inclusive)
     if bad.any():
         row, column = np.argwhere(bad)[0]
@@ -151,6 +161,10 @@ def _check_limits(builder, arrays: dict[str, np.ndarray]) -> None:
             at = int(np.argmax(reversed_))
             name = element_name(builder, per, at)
             raise ModelError(f"{name}: lower limit {lower[at]:g} is above upper limit {upper[at]:g}")
+    swing = arrays["joint_swing_limit"]
+    if (swing < 0.0).any():
+        at = int(np.argmax(swing < 0.0))
+        raise ModelError(f"{element_name(builder, 'joint', at)}: swing limit {swing[at]:g} is negative")
     lower, upper = arrays["joint_distance_lower"], arrays["joint_distance_upper"]
     reversed_ = (lower > upper) & (upper >= 0.0)
     if reversed_.any():
@@ -235,6 +249,46 @@ def check_tree(builder, arrays: dict[str, np.ndarray]) -> None:
                 f"body '{key}' has mass but belongs to no world: add it to the builder "
                 "that add_builder or replicate copies"
             )
+
+
+def check_constraints(builder, arrays: dict[str, np.ndarray]) -> None:
+    """Check kinds, limits, axes and worlds of constraints.
+
+    Raises:
+        ModelError: Something is wrong with a constraint, which the message names.
+    """
+
+    def complain(wrong: np.ndarray, what: str) -> None:
+        if wrong.any():
+            raise ModelError(f"{element_name(builder, 'constraint', int(np.argmax(wrong)))}: {what}")
+
+    kind = arrays["constraint_type"]
+    complain(~np.isin(kind, [int(one) for one in ConstraintType]), "its type is no ConstraintType")
+    ends = [np.array(arrays[f"constraint_{end}"], np.int64) for end in ("parent", "child")]
+    axes = arrays["constraint_coupled_axes"].astype(np.int64).reshape(-1, 2)
+    coupling = kind == ConstraintType.COUPLING
+    complain(coupling & (axes[:, 0] < 0), "it couples no joint axis")
+    dim = arrays["constraint_axis_dim"].astype(np.int64).reshape(-1, 2).sum(axis=1)
+    starts = np.cumsum(dim) - dim
+    complain(arrays["constraint_axis_start"] != starts, "its axes do not follow those of the one before")
+    complain((kind != ConstraintType.LOOP) & (dim > 0), "only loop joints have axes")
+    lower, upper = arrays["constraint_distance_lower"], arrays["constraint_distance_upper"]
+    complain((lower > upper) & (upper >= 0.0), "least distance is above largest distance")
+    owner = np.repeat(np.arange(len(dim)), dim)
+    reversed_ = np.zeros(len(dim), bool)
+    reversed_[owner[arrays["constraint_limit_lower"] > arrays["constraint_limit_upper"]]] = True
+    complain(reversed_, "lower limit is above upper limit")
+    flat = np.zeros(len(dim), bool)
+    flat[owner[np.linalg.norm(arrays["constraint_axis"], axis=1) < 1e-6]] = True
+    complain(flat, "its axis has no direction")
+    world = np.append(arrays["body_world"], -1)
+    axis_joint = (
+        np.searchsorted(arrays["joint_axis_start"], np.arange(len(arrays["joint_axis"])), "right") - 1
+    )
+    axis_world = np.append(arrays["joint_world"][axis_joint], -1)
+    first = np.where(coupling, axis_world[axes[:, 0]], world[ends[0]])
+    second = np.where(coupling, axis_world[axes[:, 1]], world[ends[1]])
+    complain((first >= 0) & (second >= 0) & (first != second), "it connects two worlds")
 
 
 def _check_cycles(builder, child: np.ndarray, parent: np.ndarray) -> None:

@@ -27,7 +27,18 @@ from newtonsim.geometry.transforms import (
 
 _IMMUTABLE_TYPES = (wp.float32, None)
 _MOVED = frozenset(
-    ("body_q", "body_qd", "joint_X_p", "joint_q", "joint_qd", "shape_transform", "particle_q", "particle_qd")
+    (
+        "body_q",
+        "body_qd",
+        "joint_X_p",
+        "joint_q",
+        "joint_qd",
+        "constraint_X_p",
+        "constraint_X_c",
+        "shape_transform",
+        "particle_q",
+        "particle_qd",
+    )
 )
 
 
@@ -207,7 +218,7 @@ class WorldMethods:
                 self.particle_color_groups.append(block)
 
 
-_KINDS = ("particle", "body", "joint", "axis", "coord", "dof", "muscle_point")
+_KINDS = ("particle", "body", "joint", "axis", "coord", "dof", "constraint_axis", "muscle_point")
 
 
 class _Mover:
@@ -259,9 +270,19 @@ class _Mover:
             if part.size:
                 block[:, part] = self._rotate(block[:, part])
 
-    def _shape_transform(self, block: np.ndarray) -> None:
-        static = np.flatnonzero(np.array(self.source.shape_body, np.int64) < 0)
+    def _move_static(self, block: np.ndarray, bodies: list[int]) -> None:
+        """Move what is attached to the world, as `bodies` says."""
+        static = np.flatnonzero(np.array(bodies, np.int64) < 0)
         block[:, static] = transform_multiply(self.xforms[:, None], block[:, static])
+
+    def _constraint_X_p(self, block: np.ndarray) -> None:
+        self._move_static(block, self.source.constraint_parent)
+
+    def _constraint_X_c(self, block: np.ndarray) -> None:
+        self._move_static(block, self.source.constraint_child)
+
+    def _shape_transform(self, block: np.ndarray) -> None:
+        self._move_static(block, self.source.shape_body)
 
     def _particle_q(self, block: np.ndarray) -> None:
         block[:] = transform_point(self.xforms[:, None], block)

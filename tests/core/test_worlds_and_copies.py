@@ -30,7 +30,12 @@ def rich_builder() -> ModelBuilder:
     builder.add_spring(0, 1, 10.0, 0.1, 0.0)
     builder.add_muscle([0, 3], [(0, 0, 0), (0, 0.1, 0)], 1.0, 1.0, 1.0, 1.0, 0.0)
     builder.sites.append({"name": "tip", "body": 3, "xform": wp.transform_identity()})
-    builder.joint_mimic.append((2, 1, 0.5, 0.1))
+    builder.add_loop_joint(newtonsim.JointType.PRISMATIC, -1, 2, linear_axes=[(0.0, 1.0, 0.0)])
+    builder.add_loop_joint(newtonsim.JointType.REVOLUTE, 3, 0, angular_axes=[(0.0, 0.0, 1.0)])
+    builder.add_constraint_distance(1, -1, max_distance=2.0)
+    hinges = [j for j, kind in enumerate(builder.joint_type) if kind == newtonsim.JointType.REVOLUTE]
+    builder.add_constraint_coupling(hinges[0], hinges[1], (0.1, -2.0, 0.5))
+    builder.joint_mimic.append((hinges[1], hinges[0], 0.5, 0.1))
     builder.keyframes.append(
         {"name": "home", "joint_q": list(builder.joint_q), "joint_qd": None, "joint_act": None}
     )

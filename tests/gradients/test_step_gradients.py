@@ -1,6 +1,7 @@
 """The tape's gradient of a rollout against central differences."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -64,6 +65,7 @@ def arm() -> newtonsim.ModelBuilder:
         damping=20.0,
         ignore_inertial_definitions=False,
     )
+    builder.joint_velocity_limit[:] = [math.inf] * 7  # an acting limit has no gradient
     builder.joint_q[:] = [0.3, 0.4, -0.2, -1.2, 0.3, 0.9, 0.2]
     builder.joint_qd[:] = [0.2, -0.3, 0.5, 0.1, -0.6, 0.4, 0.3]
     builder.joint_act[:] = [0.35, 0.45, -0.25, -1.15, 0.25, 0.95, 0.25]

@@ -288,15 +288,3 @@ def test_kinematic_bodies_alone_move_with_their_velocity(device):
     np.testing.assert_allclose(
         sim.state.body_q.numpy()[0], [1.0, 0.0, 0.0, 0.0, 0.0, np.sin(0.25), np.cos(0.25)], atol=1e-5
     )
-
-
-def test_what_is_not_enforced_is_named(device):
-    builder = newtonsim.ModelBuilder()
-    bodies = [builder.add_body(mass=1.0, I_m=wp.mat33(np.eye(3))) for _ in range(3)]
-    leader = builder.add_joint_revolute(-1, bodies[0], key="leader")
-    follower = builder.add_joint_revolute(-1, bodies[1], key="follower")
-    builder.joint_mimic.append((follower, leader, 1.0, 0.0))
-    builder.add_joint_distance(-1, bodies[2], max_distance=0.5)
-    with pytest.warns(UserWarning, match="mimic joints yet: follower") as caught:
-        newtonsim.FeatherstoneSolver(builder.finalize(device))
-    assert any("limits of distance joints" in str(warning.message) for warning in caught)

@@ -11,6 +11,7 @@ import newtonsim.kernels
 MODULES = [info.name for info in pkgutil.iter_modules(newtonsim.kernels.__path__)]
 FUNCTIONS_ONLY = {
     "body_points",
+    "chains",
     "clip",
     "convex",
     "epa",

@@ -1,0 +1,147 @@
+"""Rows of constraint Jacobians along the chains of dofs that move one or two bodies, in energy coordinates.
+
+With H = Lᵀ D L, a row J of a constraint Jacobian becomes B = D^(-1/2) L^(-T) Jᵀ, so that J v = Bᵀ z for
+z = D^(1/2) L v and the Delassus matrix is BᵀB. B is non-zero only on the dofs between the world and the
+touched body: a row costs the depth of its body, not the size of the robot (sparsity: Featherstone, RBDA,
+2008, section 6.5). If both bodies of a constraint hang on the same tree, their common ancestors are a common
+prefix of both chains, and the second chain's share is added to the first.
+
+`B[c, direction]` holds the chains of both sides one after the other, the second from entry `depth` on; `leaf`
+names the last dof of each side, or -1.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.views import KinematicsView, TreeView
+
+
+@wp.func
+def leaf_of(tree: TreeView, b: int) -> int:
+    """Last dof that moves body b, or -1."""
+    leaf = int(-1)
+    if b >= 0:
+        leaf = tree.body_leaf[b]
+    return leaf
+
+
+@wp.func
+def fill_chain(
+    tree: TreeView,
+    kin: KinematicsView,
+    c: int,
+    direction: int,
+    leaf: int,
+    offset: int,
+    wrench: wp.spatial_vector,
+    B: wp.array3d(dtype=float),
+):
+    """Jacobian entries of one side: power of a unit impulse in each dof of the chain."""
+    row = tree.dof_row[leaf]
+    for k in range(tree.dof_depth[leaf] + 1):
+        B[c, direction, offset + k] = wp.dot(kin.S[tree.row_dof[row + k]], wrench)
+
+
+@wp.func
+def whiten_chain(
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    c: int,
+    directions: int,
+    leaf: int,
+    offset: int,
+    shared: int,
+    B: wp.array3d(dtype=float),
+):
+    """Half solve D^(-1/2) L^(-T) of all rows of one side, down to the `shared` first dofs."""
+    row = tree.dof_row[leaf]
+    depth = tree.dof_depth[leaf]
+    for n in range(depth + 1 - shared):
+        k = depth - n
+        i = tree.dof_row[tree.row_dof[row + k]]
+        inv = 1.0 / wp.sqrt(L[i + k])
+        for direction in range(directions):
+            y = B[c, direction, offset + k]
+            for m in range(k):
+                B[c, direction, offset + m] = B[c, direction, offset + m] - L[i + m] * y
+            B[c, direction, offset + k] = y * inv
+
+
+@wp.func
+def shared_prefix(tree: TreeView, leaf0: int, leaf1: int) -> int:
+    """Number of dofs that move both sides."""
+    n = int(0)
+    if leaf0 >= 0 and leaf1 >= 0:
+        row0 = tree.dof_row[leaf0]
+        row1 = tree.dof_row[leaf1]
+        for k in range(wp.min(tree.dof_depth[leaf0], tree.dof_depth[leaf1]) + 1):
+            if tree.row_dof[row0 + k] == tree.row_dof[row1 + k]:
+                n = k + 1
+    return n
+
+
+@wp.func
+def merge_prefix(c: int, directions: int, shared: int, depth: int, B: wp.array3d(dtype=float)):
+    """Move what the second side contributes to common ancestors into the first side's chain."""
+    for direction in range(directions):
+        for k in range(shared):
+            B[c, direction, k] = B[c, direction, k] + B[c, direction, depth + k]
+            B[c, direction, depth + k] = 0.0
+
+
+@wp.func
+def whiten_sides(
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    c: int,
+    directions: int,
+    leaf: wp.vec2i,
+    depth: int,
+    B: wp.array3d(dtype=float),
+):
+    """Bring the Jacobians of both sides into energy coordinates."""
+    shared = shared_prefix(tree, leaf[0], leaf[1])
+    if leaf[1] >= 0:
+        whiten_chain(tree, L, c, directions, leaf[1], depth, shared, B)
+        merge_prefix(c, directions, shared, depth, B)
+    if leaf[0] >= 0:
+        whiten_chain(tree, L, c, directions, leaf[0], 0, 0, B)
+
+
+@wp.func
+def sides_velocity(
+    tree: TreeView,
+    leaf: wp.vec2i,
+    c: int,
+    direction: int,
+    depth: int,
+    B: wp.array3d(dtype=float),
+    z: wp.array(dtype=float),
+) -> float:
+    """J v of one row."""
+    v = float(0.0)
+    for side in range(2):
+        if leaf[side] >= 0:
+            row = tree.dof_row[leaf[side]]
+            for k in range(tree.dof_depth[leaf[side]] + 1):
+                v += B[c, direction, side * depth + k] * z[tree.row_dof[row + k]]
+    return v
+
+
+@wp.func
+def push_sides(
+    tree: TreeView,
+    leaf: wp.vec2i,
+    c: int,
+    direction: int,
+    depth: int,
+    impulse: float,
+    B: wp.array3d(dtype=float),
+    z: wp.array(dtype=float),
+):
+    """z += B impulse."""
+    for side in range(2):
+        if leaf[side] >= 0:
+            row = tree.dof_row[leaf[side]]
+            for k in range(tree.dof_depth[leaf[side]] + 1):
+                i = tree.row_dof[row + k]
+                z[i] = z[i] + B[c, direction, side * depth + k] * impulse

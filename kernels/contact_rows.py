@@ -1,0 +1,314 @@
+"""Constraint rows of contacts: normal, two tangents, and torsion and rolling where the scene has them.
+
+Both sides of a contact act at one point of the world, in the middle of the gap or overlap: forces at two
+points would not conserve angular momentum.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.body_points import point_in_world, point_velocity
+from newtonsim.kernels.chains import fill_chain, leaf_of, sides_velocity, whiten_sides
+from newtonsim.kernels.constraint_rows import ConstraintSettings
+from newtonsim.kernels.contacts import ContactView
+from newtonsim.kernels.shapes import ShapeView
+from newtonsim.kernels.structs import ModelShapeMaterials
+from newtonsim.kernels.views import KinematicsView, TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+RIGID_DIRECTION = wp.constant(1.0e-8)
+# keeps materials without stiffness and damping from dividing by zero [N s/m]
+MIN_DAMPING = wp.constant(1.0e-9)
+
+
+@wp.struct
+class ContactRowView:
+    """Three rows (normal, two tangents) per contact place; see `chains` for B and leaf."""
+
+    leaf: wp.array(dtype=wp.vec2i)  # (C) last dof of each side, or -1
+    friction: wp.array(dtype=float)  # (C)
+    softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
+    target: wp.array(dtype=wp.vec3)  # (C) wanted velocity along normal, tangent 1, tangent 2 [m/s]
+    delassus: wp.array(dtype=wp.vec2)  # (C) normal, largest tangential
+    impulse: wp.array(dtype=wp.vec3)  # (C) [N s] along normal, tangent 1, tangent 2
+    memory: wp.array(dtype=wp.vec3)  # (C) last impulse of each contact feature
+    B: wp.array3d(dtype=float)  # (C, 3, 2 * depth)
+
+
+@wp.struct
+class SpinRowView:
+    """Angular rows (about normal, tangent 1, tangent 2) per contact place; empty without such friction."""
+
+    torsion: wp.array(dtype=float)  # (C) [m] torque about the normal over normal force
+    rolling: wp.array(dtype=float)  # (C) [m] torque about the tangents over normal force
+    target: wp.array(dtype=wp.vec3)  # (C) wanted angular velocity [rad/s]
+    delassus: wp.array(dtype=wp.vec2)  # (C) about the normal, largest about a tangent
+    impulse: wp.array(dtype=wp.vec3)  # (C) [N m s]
+    memory: wp.array(dtype=wp.vec3)  # (C)
+    B: wp.array3d(dtype=float)  # (C, 3, 2 * depth)
+
+
+@wp.func
+def rebound_speed(gap: float, approach: float, pull: float, restitution: float, dt: float) -> float:
+    """Normal velocity after an impact within the step, such that the apex comes out right [m/s].
+
+    The body hits with v_i² = v² + 2 g gap, rebounds with e v_i and rises by e² v_i² / 2g; the step, however,
+    leaves it gap + v' dt above the surface, from where it rises by v'² / 2g - v' dt / 2. Equating both gives
+    v'. Velocities of a leapfrog step belong to the middle of the intervals, hence v = |approach| + g dt / 2.
+
+    Args:
+        gap: Distance at the start of the step [m].
+        approach: Normal velocity at the start of the step, negative [m/s].
+        pull: Normal acceleration g towards the surface without the contact [m/s²].
+        restitution: Coefficient e of Newton's impact law.
+        dt: Time step [s].
+    """
+    half = 0.5 * pull * dt
+    v = -approach + half
+    rest = half * half + restitution * restitution * (v * v + 2.0 * pull * gap) - 2.0 * pull * gap
+    speed = -gap / dt
+    if rest > 0.0:
+        speed = wp.max(speed, wp.sqrt(rest) - half)
+    return speed
+
+
+@wp.func
+def contact_target(
+    distance: float,
+    approach: float,
+    approach_free: float,
+    restitution: float,
+    rate: float,
+    s: ConstraintSettings,
+) -> float:
+    """Smallest allowed normal velocity at the end of the step [m/s].
+
+    A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
+    and down to the slop; an impact that this step would bring about bounces at once.
+    """
+    target = -distance / s.dt
+    if distance < 0.0:
+        target = -rate * distance
+        if s.soft_contacts == 0:
+            target = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
+    bounces = restitution > 0.0 and approach < -s.restitution_speed
+    if bounces and distance + s.dt * approach_free <= 0.0:
+        pull = wp.max(0.0, (approach - approach_free) / s.dt)
+        rebound = rebound_speed(wp.max(0.0, distance), approach, pull, restitution, s.dt)
+        target = wp.max(target, rebound)
+    return target
+
+
+@wp.func
+def tangent_of(n: wp.vec3) -> wp.vec3:
+    """A unit vector normal to n that depends on n alone."""
+    t = wp.vec3(1.0, 0.0, 0.0)
+    if wp.abs(n[0]) > 0.7:
+        t = wp.vec3(0.0, 1.0, 0.0)
+    return wp.normalize(t - wp.dot(t, n) * n)
+
+
+@wp.func
+def fill_side(
+    tree: TreeView,
+    kin: KinematicsView,
+    c: int,
+    b: int,
+    leaf: int,
+    x: wp.vec3,
+    side: int,
+    depth: int,
+    n: wp.vec3,
+    B: wp.array3d(dtype=float),
+):
+    """Fill the Jacobian of one side of a contact at the world point x."""
+    r = x - kin.origin[tree.body_tree[b]]
+    sign = 1.0 - 2.0 * float(side)
+    t1 = tangent_of(n)
+    t2 = wp.cross(n, t1)
+    offset = side * depth
+    fill_chain(tree, kin, c, 0, leaf, offset, sign * wp.spatial_vector(wp.cross(r, n), n), B)
+    fill_chain(tree, kin, c, 1, leaf, offset, sign * wp.spatial_vector(wp.cross(r, t1), t1), B)
+    fill_chain(tree, kin, c, 2, leaf, offset, sign * wp.spatial_vector(wp.cross(r, t2), t2), B)
+
+
+@wp.func
+def fill_spin(
+    tree: TreeView,
+    kin: KinematicsView,
+    c: int,
+    leaf: int,
+    side: int,
+    depth: int,
+    n: wp.vec3,
+    B: wp.array3d(dtype=float),
+):
+    """Fill the Jacobian of one side's angular velocity about normal and tangents."""
+    sign = 1.0 - 2.0 * float(side)
+    t1 = tangent_of(n)
+    zero = wp.vec3(0.0, 0.0, 0.0)
+    fill_chain(tree, kin, c, 0, leaf, side * depth, sign * wp.spatial_vector(n, zero), B)
+    fill_chain(tree, kin, c, 1, leaf, side * depth, sign * wp.spatial_vector(t1, zero), B)
+    fill_chain(tree, kin, c, 2, leaf, side * depth, sign * wp.spatial_vector(wp.cross(n, t1), zero), B)
+
+
+@wp.func
+def pair_delassus(tree: TreeView, c: int, leaf: wp.vec2i, depth: int, B: wp.array3d(dtype=float)) -> wp.vec2:
+    """Diagonal of BᵀB of row 0, and the largest eigenvalue of the block of rows 1 and 2; zero where rigid."""
+    normal = float(0.0)
+    a11 = float(0.0)
+    a22 = float(0.0)
+    a12 = float(0.0)
+    for side in range(2):
+        if leaf[side] >= 0:
+            for k in range(side * depth, side * depth + tree.dof_depth[leaf[side]] + 1):
+                normal += B[c, 0, k] * B[c, 0, k]
+                a11 += B[c, 1, k] * B[c, 1, k]
+                a22 += B[c, 2, k] * B[c, 2, k]
+                a12 += B[c, 1, k] * B[c, 2, k]
+    half = 0.5 * (a11 - a22)
+    tangential = 0.5 * (a11 + a22) + wp.sqrt(half * half + a12 * a12)
+    # what is left of a direction in which nothing can move is rounding; dividing by it would explode
+    noise = RIGID_DIRECTION * (normal + tangential)
+    if normal <= noise:
+        normal = 0.0
+    if tangential <= noise:
+        tangential = 0.0
+    return wp.vec2(normal, tangential)
+
+
+@wp.func
+def contact_point(
+    contacts: ContactView, c: int, b0: int, b1: int, body_q: wp.array(dtype=wp.transform)
+) -> wp.vec3:
+    """World point at which both sides of contact c act: the middle between both surfaces."""
+    x0 = point_in_world(b0, contacts.point0[c] + contacts.offset0[c], body_q)
+    x1 = point_in_world(b1, contacts.point1[c] + contacts.offset1[c], body_q)
+    return 0.5 * (x0 + x1)
+
+
+@wp.func
+def along_frame(n: wp.vec3, v: wp.vec3) -> wp.vec3:
+    """Components of v along the normal and both tangents."""
+    t1 = tangent_of(n)
+    return wp.vec3(wp.dot(n, v), wp.dot(t1, v), wp.dot(wp.cross(n, t1), v))
+
+
+@wp.kernel
+def build_contact_rows(
+    tree: TreeView,
+    kin: KinematicsView,
+    shape: ShapeView,
+    material: ModelShapeMaterials,
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    body_com: wp.array(dtype=wp.vec3),
+    L: wp.array(dtype=float),
+    z: wp.array(dtype=float),
+    contacts: ContactView,
+    depth: int,
+    s: ConstraintSettings,
+    rows: ContactRowView,
+):
+    """One thread per contact place: normal and tangential rows, targets, warm start."""
+    c = wp.tid()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] >= contacts.world_count[w]:
+        return
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    b0 = shape.body[s0]
+    b1 = shape.body[s1]
+    n = contacts.normal[c]
+    x = contact_point(contacts, c, b0, b1, body_q)
+    leaf = wp.vec2i(leaf_of(tree, b0), leaf_of(tree, b1))
+    if leaf[0] >= 0:
+        fill_side(tree, kin, c, b0, leaf[0], x, 0, depth, n, rows.B)
+    if leaf[1] >= 0:
+        fill_side(tree, kin, c, b1, leaf[1], x, 1, depth, n, rows.B)
+    whiten_sides(tree, L, c, 3, leaf, depth, rows.B)
+    rows.delassus[c] = pair_delassus(tree, c, leaf, depth, rows.B)
+    rows.leaf[c] = leaf
+    rows.friction[c] = 0.5 * (material.mu[s0] + material.mu[s1])
+    restitution = 0.5 * (material.restitution[s0] + material.restitution[s1])
+    rate = s.contact_rate
+    softness = s.contact_cfm
+    if s.soft_contacts == 1:
+        ke = 0.5 * (material.ke[s0] + material.ke[s1])
+        damping = s.dt * ke + 0.5 * (material.kd[s0] + material.kd[s1])
+        # the force of spring and damper at the end of the step, as ERP and CFM
+        rate = ke / wp.max(damping, MIN_DAMPING)
+        softness = 1.0 / (s.dt * wp.max(damping, MIN_DAMPING))
+    rows.softness[c] = softness
+
+    v0 = point_velocity(b0, x, body_q, body_com, body_qd)
+    v1 = point_velocity(b1, x, body_q, body_com, body_qd)
+    # the rows do not see sides that no dof moves: their velocity goes into the targets
+    prescribed = wp.vec3(0.0, 0.0, 0.0)
+    if leaf[0] < 0:
+        prescribed += v0
+    if leaf[1] < 0:
+        prescribed -= v1
+    free = sides_velocity(tree, leaf, c, 0, depth, rows.B, z) + wp.dot(n, prescribed)
+    speed = contact_target(contacts.distance[c], wp.dot(n, v0 - v1), free, restitution, rate, s)
+    rows.target[c] = wp.vec3(speed, 0.0, 0.0) - along_frame(n, prescribed)
+    rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
+    if contacts.match[c] >= 0:
+        rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]
+
+
+@wp.kernel
+def build_spin_rows(
+    tree: TreeView,
+    kin: KinematicsView,
+    shape: ShapeView,
+    mu_torsion: wp.array(dtype=float),
+    mu_rolling: wp.array(dtype=float),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    L: wp.array(dtype=float),
+    contacts: ContactView,
+    depth: int,
+    s: ConstraintSettings,
+    contact: ContactRowView,
+    rows: SpinRowView,
+):
+    """One thread per contact place: angular rows, targets, warm start; needs the contact rows."""
+    c = wp.tid()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] >= contacts.world_count[w]:
+        return
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    rows.torsion[c] = 0.5 * (mu_torsion[s0] + mu_torsion[s1])
+    rows.rolling[c] = 0.5 * (mu_rolling[s0] + mu_rolling[s1])
+    rows.delassus[c] = wp.vec2(0.0, 0.0)
+    rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
+    if rows.torsion[c] <= 0.0 and rows.rolling[c] <= 0.0:
+        return
+    n = contacts.normal[c]
+    leaf = contact.leaf[c]
+    prescribed = wp.vec3(0.0, 0.0, 0.0)
+    for side in range(2):
+        b = shape.body[s0]
+        if side == 1:
+            b = shape.body[s1]
+        if leaf[side] >= 0:
+            fill_spin(tree, kin, c, leaf[side], side, depth, n, rows.B)
+        elif b >= 0:
+            prescribed += (1.0 - 2.0 * float(side)) * wp.spatial_top(body_qd[b])
+    whiten_sides(tree, L, c, 3, leaf, depth, rows.B)
+    rows.delassus[c] = pair_delassus(tree, c, leaf, depth, rows.B)
+    rows.target[c] = -along_frame(n, prescribed)
+    if contacts.match[c] >= 0:
+        rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]
+
+
+@wp.kernel
+def remember_contact_impulses(
+    contacts: ContactView, impulse: wp.array(dtype=wp.vec3), memory: wp.array(dtype=wp.vec3)
+):
+    """One thread per place: keep the impulse under the contact's place. `memory` is zero on entry."""
+    c = wp.tid()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] < contacts.world_count[w]:
+        memory[c] = impulse[c]

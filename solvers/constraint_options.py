@@ -1,0 +1,91 @@
+"""What a user can choose about the constraint solve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from newtonsim.kernels.constraint_rows import ConstraintSettings
+
+_CHOICES = {"cone": ("elliptic", "pyramidal"), "contact_softness": ("rigid", "material")}
+_SHARES = ("contact_erp", "limit_erp", "loop_erp", "warm_start")
+_COPIED = (
+    "contact_cfm",
+    "contact_slop",
+    "max_push_speed",
+    "restitution_speed",
+    "limit_cfm",
+    "max_limit_speed",
+    "limit_margin",
+    "warm_start",
+)
+
+
+@dataclass
+class ConstraintOptions:
+    """Stiffness, damping and accuracy of the constraint solve.
+
+    Attributes:
+        iterations: Most Gauss-Seidel sweeps in a step.
+        tolerance: The solve ends when no row's velocity changes by more [m/s or rad/s].
+        cone: "elliptic" or "pyramidal" friction cone.
+        contact_softness: "rigid" for contacts with the four numbers that follow; "material" for springs and
+            dampers with the mean ke and kd of both materials, which act at the end of the step and are stable
+            at any value. With n contacts, a body of weight G sinks in by G / (n ke).
+        contact_erp: Share of a penetration that one step removes.
+        contact_cfm: Softness of contacts, added to the Delassus diagonal [1/kg].
+        contact_slop: Penetration that is left alone [m].
+        max_push_speed: Fastest removal of penetration [m/s].
+        recovery_time: Shortest time constant of removing penetrations, violated limits and errors of loops
+            [s]; where the ERP asks for more, as at small steps, the removal would kick bodies apart.
+        restitution_speed: Slowest approach that bounces [m/s].
+        limit_erp: Share of a joint limit's violation that one step removes.
+        limit_cfm: Softness of joint limits.
+        max_limit_speed: Fastest removal of a joint limit's violation or a loop's error [rad/s or m/s].
+        limit_margin: Distance to a joint limit at which its row exists [rad or m].
+        loop_erp: Share of the error of loop joints and couplings that one step removes.
+        warm_start: Share of the last step's impulses to start from.
+    """
+
+    iterations: int = 16
+    tolerance: float = 1.0e-5
+    cone: str = "elliptic"
+    contact_softness: str = "rigid"
+    contact_erp: float = 0.2
+    contact_cfm: float = 0.0
+    contact_slop: float = 1.0e-4
+    max_push_speed: float = 1.0
+    recovery_time: float = 0.02
+    restitution_speed: float = 0.1
+    limit_erp: float = 0.2
+    limit_cfm: float = 0.0
+    max_limit_speed: float = 5.0
+    limit_margin: float = 0.05
+    loop_erp: float = 0.2
+    warm_start: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, words in _CHOICES.items():
+            if getattr(self, name) not in words:
+                given = getattr(self, name)
+                raise ValueError(f"{name}: expected {' or '.join(map(repr, words))}, got {given!r}")
+        if self.iterations < 1:
+            raise ValueError(f"iterations: expected at least 1, got {self.iterations}")
+        for name in _SHARES:
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
+        for name in (*_COPIED, "tolerance", "recovery_time"):
+            if not getattr(self, name) >= 0.0:
+                raise ValueError(f"{name}: expected a number not below 0, got {getattr(self, name)}")
+
+    def settings(self, dt: float) -> ConstraintSettings:
+        """Return the device struct for one time step [s]."""
+        s = ConstraintSettings()
+        s.dt = dt
+        fastest = 1.0 / max(self.recovery_time, dt)
+        s.contact_rate = min(self.contact_erp / dt, fastest)
+        s.limit_rate = min(self.limit_erp / dt, fastest)
+        s.loop_rate = min(self.loop_erp / dt, fastest)
+        s.soft_contacts = int(self.contact_softness == "material")
+        for name in _COPIED:
+            setattr(s, name, getattr(self, name))
+        return s
