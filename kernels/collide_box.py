@@ -11,10 +11,10 @@ corner and any point of the other box: these are found from the corners themselv
 import warp as wp
 
 from newtonsim.kernels.clip import CLIP_ROOM
-from newtonsim.kernels.convex import Closest, convex_shape, sign_of
-from newtonsim.kernels.manifold_points import facing, smallest_gap, write_overlap
+from newtonsim.kernels.convex import Closest, Convex, sign_of
+from newtonsim.kernels.manifold_points import Overlap, facing, smallest_gap, write_overlap
 from newtonsim.kernels.manifolds import FAMILY_BOX, ManifoldView, PairView
-from newtonsim.kernels.shapes import HullView, ShapeView
+from newtonsim.kernels.shapes import GEO_BOX, HullView, ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -67,6 +67,16 @@ def best_face(own: wp.vec3, offset: wp.vec3, others: wp.vec3) -> wp.vec2:
     if gap[2] > best[0]:
         best = wp.vec2(gap[2], 2.0)
     return best
+
+
+@wp.func
+def box_of(size: wp.vec3) -> Convex:
+    """Box with the given half extents [m]; its kind is a constant, for the sake of the compiler."""
+    c = Convex()
+    c.kind = GEO_BOX
+    c.size = size
+    c.hull = -1
+    return c
 
 
 @wp.func
@@ -226,8 +236,8 @@ def collide_box(
     pair = wp.tid()
     if pairs.family[pair] != FAMILY_BOX:
         return
-    a = convex_shape(shape, pairs.shape0[pair])
-    b = convex_shape(shape, pairs.shape1[pair])
+    a = box_of(shape.geo.scale[pairs.shape0[pair]])
+    b = box_of(shape.geo.scale[pairs.shape1[pair]])
     X_a = shape_X[pairs.shape0[pair]]
     X_b = shape_X[pairs.shape1[pair]]
     reach = pairs.reach[pair]
@@ -245,12 +255,17 @@ def collide_box(
     x = wp.zeros(shape=CLIP_ROOM, dtype=wp.vec3)
     code = wp.zeros(shape=CLIP_ROOM, dtype=int)
     closest = to_world(points_along(m, axis), X_a)
-    found = facing(a, X_a, b, X_b, hulls, closest, x, code)
-    slack = 2.0 * BETTER * found.size
-    if axis.separation > slack and smallest_gap(found, x) > axis.separation + slack:
-        # no points face each other at this distance: a corner is nearest to an edge or a corner
-        closest = to_world(nearest_corner(m), X_a)
-        if closest.distance > reach:
-            return
+    found = Overlap()
+    settled = int(0)
+    while settled == 0:
         found = facing(a, X_a, b, X_b, hulls, closest, x, code)
+        slack = 2.0 * BETTER * found.size
+        settled = 1
+        if closest.distance == axis.separation and axis.separation > slack:
+            if smallest_gap(found, x) > axis.separation + slack:
+                # no points face each other at this distance: a corner is nearest to an edge or a corner
+                closest = to_world(nearest_corner(m), X_a)
+                if closest.distance > reach:
+                    return
+                settled = 0
     write_overlap(found, x, code, closest, reach, 0, manifolds, pair)
