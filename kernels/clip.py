@@ -12,14 +12,14 @@ from newtonsim.kernels.facets import FACET_SIZE, Facet
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# most corners of an overlap, and room for two of them: one is read while the next is written
-CLIP_SIZE = wp.constant(32)
-CLIP_ROOM = wp.constant(64)
+# room for the corners of an overlap and the closest points
+CLIP_ROOM = wp.constant(33)
 # kinds of points, in the upper bits of their codes: corner of A or B, crossing of edges, closest point
 CODE_BITS = wp.constant(10)
 CODE_B = wp.constant(1 << 20)
 CODE_CROSSING = wp.constant(2 << 20)
 CODE_CLOSEST = wp.constant(3 << 20)
+OWNER_BITS = wp.constant(24)
 # share of the curvature radii by which nearly parallel lines may lie beside each other at their ends
 BESIDE = wp.constant(0.03)
 
@@ -72,45 +72,52 @@ def clip_faces(
     tolerance: float,
     x: wp.array(dtype=wp.vec3),
     code: wp.array(dtype=int),
-    owner: wp.array(dtype=int),
-) -> wp.vec2i:
+) -> int:
     """Cut the first count_a entries of x, the corners of face A, by the edges of face B.
 
     Corners of A that lie outside by no more than the tolerance are kept: the corners of equal faces on each
-    other do not come and go. Returns the first entry of the overlap in x and its number of corners.
+    other do not come and go. The upper bits of a code tell on which edge of A or B the next edge of the
+    overlap lies. The overlap, whose number of corners is returned, takes the place of A.
     """
     count = int(count_a)
-    begin = int(0)
     for j in range(b.count):
         across = inward(corner_b, b.count, j, b.turn)
         base = flat(corner_b[j])
-        target = CLIP_SIZE - begin
+        first = x[0]
+        first_code = code[0]
+        here = first
+        here_code = first_code
+        before = wp.dot(across, flat(here) - base)
         kept = int(0)
-        before = float(0.0)
-        if count > 0:
-            before = wp.dot(across, flat(x[begin]) - base)
+        left = bool(False)
         for i in range(count):
-            here = begin + i
-            there = begin + (i + 1) % count
-            after = wp.dot(across, flat(x[there]) - base)
+            # an edge leaves a convex face once: what is written is at most one place ahead of what is read
+            there = first
+            there_code = first_code
+            if i + 1 < count:
+                there = x[i + 1]
+                there_code = code[i + 1]
+            after = wp.dot(across, flat(there) - base)
             inside = before >= -tolerance
-            if inside and kept < CLIP_SIZE:
-                x[target + kept] = x[here]
-                code[target + kept] = code[here]
-                owner[target + kept] = owner[here]
+            if inside and kept < CLIP_ROOM - 1:
+                x[kept] = here
+                code[kept] = here_code
                 kept += 1
-            if inside != (after >= -tolerance) and kept < CLIP_SIZE:
-                t = wp.clamp(before / (before - after), 0.0, 1.0)
-                x[target + kept] = x[here] + t * (x[there] - x[here])
-                code[target + kept] = cut_code(owner[here], j, b.count, label_a, label_b)
-                owner[target + kept] = owner[here]
+            if inside != (after >= -tolerance) and not (inside and left) and kept < CLIP_ROOM - 1:
+                owner = here_code >> OWNER_BITS
+                x[kept] = here + wp.clamp(before / (before - after), 0.0, 1.0) * (there - here)
+                code[kept] = cut_code(owner, j, b.count, label_a, label_b) + (owner << OWNER_BITS)
                 if inside:
-                    owner[target + kept] = FACET_SIZE + j
+                    left = True
+                    code[kept] += (FACET_SIZE + j - owner) << OWNER_BITS
                 kept += 1
+            here = there
+            here_code = there_code
             before = after
-        begin = target
         count = kept
-    return wp.vec2i(begin, count)
+    for k in range(count):
+        code[k] = code[k] & ((1 << OWNER_BITS) - 1)
+    return count
 
 
 @wp.func
@@ -214,9 +221,9 @@ def clip_lines(
 
 
 @wp.func
-def set_gaps(a: Facet, b: Facet, begin: int, count: int, x: wp.array(dtype=wp.vec3)):
+def set_gaps(a: Facet, b: Facet, count: int, x: wp.array(dtype=wp.vec3)):
     """Replace the third coordinate of points by the gap between two facets at their places."""
-    for k in range(begin, begin + count):
+    for k in range(count):
         place = flat(x[k])
         gap = a.height - b.height + wp.dot(a.slope - b.slope, place)
         x[k] = wp.vec3(place[0], place[1], gap)
@@ -233,7 +240,7 @@ def overlap(
     tolerance: float,
     x: wp.array(dtype=wp.vec3),
     code: wp.array(dtype=int),
-) -> wp.vec2i:
+) -> int:
     """Corners of the overlap of two facets, as places in the tangent plane and gaps.
 
     Args:
@@ -248,24 +255,21 @@ def overlap(
         code: What each corner is, see CODE_*; room for CLIP_ROOM.
 
     Returns:
-        The first entry of the overlap in x, and its number of corners.
+        The number of corners.
     """
     if a.count < 2 or b.count < 2:
-        return wp.vec2i(0, 0)
+        return 0
     if a.count == 2 and b.count == 2:
-        lines = clip_lines(a, corner_a, label_a, b, corner_b, label_b, tolerance, x, code)
-        return wp.vec2i(0, lines)
-    found = wp.vec2i(0, 0)
+        return clip_lines(a, corner_a, label_a, b, corner_b, label_b, tolerance, x, code)
+    found = int(0)
     if a.count == 2:
-        found[1] = clip_line(corner_a, label_a, True, b, corner_b, label_b, tolerance, x, code)
+        found = clip_line(corner_a, label_a, True, b, corner_b, label_b, tolerance, x, code)
     elif b.count == 2:
-        found[1] = clip_line(corner_b, label_b, False, a, corner_a, label_a, tolerance, x, code)
+        found = clip_line(corner_b, label_b, False, a, corner_a, label_a, tolerance, x, code)
     else:
-        owner = wp.zeros(shape=CLIP_ROOM, dtype=int)
         for k in range(a.count):
             x[k] = corner_a[k]
-            code[k] = label_a[k]
-            owner[k] = k
-        found = clip_faces(a.count, label_a, b, corner_b, label_b, tolerance, x, code, owner)
-    set_gaps(a, b, found[0], found[1], x)
+            code[k] = label_a[k] + (k << OWNER_BITS)
+        found = clip_faces(a.count, label_a, b, corner_b, label_b, tolerance, x, code)
+    set_gaps(a, b, found, x)
     return found

@@ -235,7 +235,7 @@ def touch_triangle(m: Meeting, hulls: HullView, surfaces: SurfaceView, t: int, m
     code = wp.zeros(shape=CLIP_ROOM, dtype=int)
     found = facing(m.a, m.X_a, triangle, wp.transform_identity(), hulls, c, x, code)
     least = float(wp.inf)
-    for k in range(found.begin, found.begin + found.count):
+    for k in range(found.count):
         gap = x[k][2]
         least = wp.min(least, gap)
         if gap <= m.reach and not inside_flat_part(f, code[k]):

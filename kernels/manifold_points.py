@@ -38,7 +38,6 @@ class Overlap:
 
     frame: ContactFrame
     a: Facet  # of shape A
-    begin: int  # first corner in the arrays
     count: int
     size: float  # [m] of the smaller shape
 
@@ -81,9 +80,7 @@ def facing(
     if found.a.count > 1:
         facet_b = support_facet(b, X_b, hulls, found.frame, 1.0, corner_b, label_b)
         tolerance = OUTSIDE * found.size
-        place = overlap(found.a, corner_a, label_a, facet_b, corner_b, label_b, tolerance, x, code)
-        found.begin = place[0]
-        found.count = place[1]
+        found.count = overlap(found.a, corner_a, label_a, facet_b, corner_b, label_b, tolerance, x, code)
     return found
 
 
@@ -91,7 +88,7 @@ def facing(
 def smallest_gap(found: Overlap, x: wp.array(dtype=wp.vec3)) -> float:
     """Smallest gap [m] among the corners of an overlap; infinite if there are none."""
     gap = float(wp.inf)
-    for k in range(found.begin, found.begin + found.count):
+    for k in range(found.count):
         gap = wp.min(gap, x[k][2])
     return gap
 
@@ -103,12 +100,10 @@ def hashed(base: int, code: int) -> int:
 
 
 @wp.func
-def within_reach(
-    begin: int, count: int, reach: float, x: wp.array(dtype=wp.vec3), code: wp.array(dtype=int)
-) -> int:
+def within_reach(count: int, reach: float, x: wp.array(dtype=wp.vec3), code: wp.array(dtype=int)) -> int:
     """Move the points with gaps up to `reach` to the front of both arrays; returns their number."""
     kept = int(0)
-    for k in range(begin, begin + count):
+    for k in range(count):
         if x[k][2] <= reach:
             x[kept] = x[k]
             code[kept] = code[k]
@@ -236,7 +231,7 @@ def write_overlap(
 ):
     """Write at most four points of an overlap, the closest points among them if they are deeper than it."""
     noise = GAP_NOISE * found.size
-    count = within_reach(found.begin, found.count, reach, x, code)
+    count = within_reach(found.count, reach, x, code)
     least = float(wp.inf)
     for k in range(count):
         least = wp.min(least, x[k][2])
