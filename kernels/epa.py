@@ -16,11 +16,17 @@ EPA_VERTICES = wp.constant(48)
 # a polytope with V vertices has at most 2 V - 4 faces
 EPA_FACES = wp.constant(92)
 EPA_EDGES = wp.constant(96)
+# excess of the depth over its lower bound at which to stop, over the size of the difference
+EPA_TOLERANCE = wp.constant(1.0e-6)
+# rounding of heights over faces, over the same size
+NOISE = wp.constant(2.0e-7)
+# thickness over length below which the difference counts as flat
+NO_EXTENT = wp.constant(1.0e-6)
 # squared sine below which a face has no normal
 FLAT_FACE = wp.constant(1.0e-11)
 
-# cosine between the normals of faces that may be parts of one
-SAME_PLANE = wp.constant(0.999)
+# cosine between the normal and those of faces that may carry the points
+SIMILAR = wp.constant(0.7)
 
 
 @wp.struct
@@ -76,40 +82,112 @@ def toggle_edge(edges: wp.array(dtype=int), count: int, i: int, j: int) -> int:
 
 
 @wp.func
+def has_edge(edges: wp.array(dtype=int), count: int, i: int, j: int) -> bool:
+    """Whether the edge from i to j is in the list."""
+    edge = i | (j << 8)
+    for k in range(count):
+        if edges[k] == edge:
+            return True
+    return False
+
+
+@wp.func
+def move_face(
+    normal: wp.array(dtype=wp.vec3),
+    offset: wp.array(dtype=float),
+    corners: wp.array(dtype=int),
+    source: int,
+    target: int,
+):
+    """Overwrite the face at target with the one at source."""
+    corners[target] = corners[source]
+    normal[target] = normal[source]
+    offset[target] = offset[source]
+
+
+@wp.func
+def gather_visible(
+    normal: wp.array(dtype=wp.vec3),
+    offset: wp.array(dtype=float),
+    corners: wp.array(dtype=int),
+    faces: int,
+    p: wp.vec3,
+    tolerance: float,
+) -> int:
+    """Move the faces that see the point p to the end; return the number of the others."""
+    hidden = int(faces)
+    f = int(0)
+    while f < hidden:
+        if wp.dot(normal[f], p) > offset[f] + tolerance:
+            hidden -= 1
+            n = wp.vec3(normal[f])
+            height = float(offset[f])
+            packed = int(corners[f])
+            move_face(normal, offset, corners, hidden, f)
+            normal[hidden] = n
+            offset[hidden] = height
+            corners[hidden] = packed
+        else:
+            f += 1
+    return hidden
+
+
+@wp.func
 def expand_polytope(
     w: wp.array(dtype=wp.vec3),
     normal: wp.array(dtype=wp.vec3),
     offset: wp.array(dtype=float),
     corners: wp.array(dtype=int),
     edges: wp.array(dtype=int),
-    faces: int,
+    face_count: int,
     nearest: int,
     vertex: int,
     tolerance: float,
 ) -> int:
-    """Replace the faces that see the vertex, `nearest` among them, by faces with it; return their number."""
+    """Replace the face `nearest` and those that see the vertex around it by faces with the vertex.
+
+    The region grows over shared edges: of faces in one plane, rounding may let distant ones see the vertex.
+
+    Returns:
+        The number of faces.
+    """
     p = w[vertex]
-    edge_count = int(0)
-    kept = int(0)
-    for f in range(faces):
-        packed = corners[f]
-        if f == nearest or wp.dot(normal[f], p) > offset[f] + tolerance:
-            i = packed & 255
-            j = (packed >> 8) & 255
-            k = (packed >> 16) & 255
-            edge_count = toggle_edge(edges, edge_count, i, j)
-            edge_count = toggle_edge(edges, edge_count, j, k)
-            edge_count = toggle_edge(edges, edge_count, k, i)
-        else:
-            corners[kept] = packed
-            normal[kept] = normal[f]
-            offset[kept] = offset[f]
-            kept += 1
+    i = corners[nearest] & 255
+    j = (corners[nearest] >> 8) & 255
+    k = (corners[nearest] >> 16) & 255
+    edges[0] = i | (j << 8)
+    edges[1] = j | (k << 8)
+    edges[2] = k | (i << 8)
+    edge_count = int(3)
+    faces = int(face_count - 1)
+    move_face(normal, offset, corners, faces, nearest)
+    hidden = gather_visible(normal, offset, corners, faces, p, tolerance)
+    growing = int(1)
+    while growing == 1:
+        growing = int(0)
+        f = int(hidden)
+        while f < faces:
+            i = corners[f] & 255
+            j = (corners[f] >> 8) & 255
+            k = (corners[f] >> 16) & 255
+            if (
+                has_edge(edges, edge_count, j, i)
+                or has_edge(edges, edge_count, k, j)
+                or has_edge(edges, edge_count, i, k)
+            ):
+                edge_count = toggle_edge(edges, edge_count, i, j)
+                edge_count = toggle_edge(edges, edge_count, j, k)
+                edge_count = toggle_edge(edges, edge_count, k, i)
+                faces -= 1
+                move_face(normal, offset, corners, faces, f)
+                growing = int(1)
+            else:
+                f += 1
     for e in range(edge_count):
-        if kept < EPA_FACES:
-            put_face(w, normal, offset, corners, kept, edges[e] & 255, (edges[e] >> 8) & 255, vertex)
-            kept += 1
-    return kept
+        if faces < EPA_FACES:
+            put_face(w, normal, offset, corners, faces, edges[e] & 255, (edges[e] >> 8) & 255, vertex)
+            faces += 1
+    return faces
 
 
 @wp.func
@@ -125,45 +203,45 @@ def any_perpendicular(d: wp.vec3) -> wp.vec3:
 
 @wp.func
 def grow_simplex(
-    m: Difference,
-    hulls: HullView,
-    w: wp.array(dtype=wp.vec3),
-    a: wp.array(dtype=wp.vec3),
-    count: int,
-    tolerance: float,
+    m: Difference, hulls: HullView, w: wp.array(dtype=wp.vec3), a: wp.array(dtype=wp.vec3), count: int
 ) -> int:
-    """Add vertices of the difference to a point or segment until it is a triangle; return their number.
+    """Add far vertices of the difference to a point or segment until it is a triangle; return their number.
 
     Fewer are left if the difference itself is a segment or a point.
     """
     n = int(count)
     if n == 1:
+        farthest = float(0.0)
         for k in range(6):
-            if n == 1:
-                d = wp.vec3(0.0, 0.0, 0.0)
-                d[k / 2] = float(1 - 2 * (k & 1))
-                v = farthest_vertex(m, hulls, d, 0, 0)
-                if wp.length(v.w - w[0]) > tolerance:
-                    w[1] = v.w
-                    a[1] = v.a
-                    n = 2
+            d = wp.vec3(0.0, 0.0, 0.0)
+            d[k / 2] = float(1 - 2 * (k & 1))
+            v = farthest_vertex(m, hulls, d, 0, 0)
+            away = wp.length(v.w - w[0])
+            if away > farthest:
+                farthest = away
+                w[1] = v.w
+                a[1] = v.a
+                n = 2
     if n == 2:
-        e = wp.normalize(w[1] - w[0])
+        e = w[1] - w[0]
+        length = wp.length(e)
+        e = e / length
         u = any_perpendicular(e)
+        farthest = float(NO_EXTENT * length)
         for _k in range(4):
-            if n == 2:
-                v = farthest_vertex(m, hulls, u, 0, 0)
-                if wp.length(wp.cross(v.w - w[0], e)) > tolerance:
-                    w[2] = v.w
-                    a[2] = v.a
-                    n = 3
-                u = wp.cross(e, u)
+            v = farthest_vertex(m, hulls, u, 0, 0)
+            away = wp.length(wp.cross(v.w - w[0], e))
+            if away > farthest:
+                farthest = away
+                w[2] = v.w
+                a[2] = v.a
+                n = 3
+            u = wp.cross(e, u)
     return n
 
 
 @wp.func
 def flat_depth(
-    m: Difference,
     w: wp.array(dtype=wp.vec3),
     a: wp.array(dtype=wp.vec3),
     count: int,
@@ -197,6 +275,47 @@ def flat_depth(
 
 
 @wp.func
+def first_polytope(
+    m: Difference,
+    hulls: HullView,
+    w: wp.array(dtype=wp.vec3),
+    a: wp.array(dtype=wp.vec3),
+    normal: wp.array(dtype=wp.vec3),
+    offset: wp.array(dtype=float),
+    corners: wp.array(dtype=int),
+    count: int,
+) -> int:
+    """Write the faces of a tetrahedron; a triangle is given a fourth corner, whichever is farther from it.
+
+    Returns:
+        The number of faces, or 0 if the difference is flat.
+    """
+    d = wp.normalize(wp.cross(w[1] - w[0], w[2] - w[0]))
+    if count == 3:
+        above = farthest_vertex(m, hulls, d, 0, 0)
+        below = farthest_vertex(m, hulls, -d, 0, 0)
+        up = wp.dot(d, above.w - w[0])
+        down = wp.dot(d, w[0] - below.w)
+        if wp.max(up, down) <= NO_EXTENT * wp.length(w[1] - w[0]):
+            return 0
+        w[3] = above.w
+        a[3] = above.a
+        if down > up:
+            w[3] = below.w
+            a[3] = below.a
+    j = int(1)
+    k = int(2)
+    if wp.dot(d, w[3] - w[0]) > 0.0:
+        j = 2
+        k = 1
+    put_face(w, normal, offset, corners, 0, 0, j, k)
+    put_face(w, normal, offset, corners, 1, 0, k, 3)
+    put_face(w, normal, offset, corners, 2, 0, 3, j)
+    put_face(w, normal, offset, corners, 3, j, 3, k)
+    return 4
+
+
+@wp.func
 def penetration_depth(
     m: Difference,
     hulls: HullView,
@@ -204,7 +323,7 @@ def penetration_depth(
     simplex_a: wp.array(dtype=wp.vec3),
     simplex_count: int,
     toward_a: wp.vec3,
-    tolerance: float,
+    least_size: float,
 ) -> Depth:
     """Depth of overlapping cores.
 
@@ -214,8 +333,8 @@ def penetration_depth(
         simplex_w: One to four vertices of the difference whose hull contains the origin.
         simplex_a: The points of A that belong to them.
         simplex_count: Their number.
-        toward_a: Direction of the normal if several are equally good.
-        tolerance: Error [m] of the depth.
+        toward_a: Direction of the normal if the difference is flat.
+        least_size: Distance [m] of some point of the difference from the origin.
     """
     w = wp.zeros(shape=EPA_VERTICES, dtype=wp.vec3)
     a = wp.zeros(shape=EPA_VERTICES, dtype=wp.vec3)
@@ -229,51 +348,16 @@ def penetration_depth(
         w[i] = simplex_w[i]
         a[i] = simplex_a[i]
     if count < 3:
-        count = grow_simplex(m, hulls, w, a, count, tolerance)
+        count = grow_simplex(m, hulls, w, a, count)
         if count < 3:
-            return flat_depth(m, w, a, count, toward_a)
-    faces = int(0)
-    if count == 3:
-        n = wp.normalize(wp.cross(w[1] - w[0], w[2] - w[0]))
-        above = farthest_vertex(m, hulls, n, 0, 0)
-        below = farthest_vertex(m, hulls, -n, 0, 0)
-        up = wp.dot(n, above.w - w[0])
-        down = wp.dot(n, w[0] - below.w)
-        if wp.max(up, down) <= tolerance:
-            return flat_depth(m, w, a, 3, toward_a)
-        if up > down:
-            n = -n
-            # the new vertex has to be below the first face
-            swap = w[1]
-            w[1] = w[2]
-            w[2] = swap
-            swap = a[1]
-            a[1] = a[2]
-            a[2] = swap
-            swap_vertex = above
-            above = below
-            below = swap_vertex
-        w[3] = below.w
-        a[3] = below.a
-        count = 4
-        if wp.min(up, down) > tolerance:
-            w[4] = above.w
-            a[4] = above.a
-            count = 5
-    elif wp.dot(wp.cross(w[1] - w[0], w[2] - w[0]), w[3] - w[0]) > 0.0:
-        swap = w[1]
-        w[1] = w[2]
-        w[2] = swap
-        swap = a[1]
-        a[1] = a[2]
-        a[2] = swap
-    put_face(w, normal, offset, corners, 0, 0, 1, 2)
-    put_face(w, normal, offset, corners, 1, 0, 2, 3)
-    put_face(w, normal, offset, corners, 2, 0, 3, 1)
-    put_face(w, normal, offset, corners, 3, 1, 3, 2)
-    faces = 4
-    if count == 5:
-        faces = expand_polytope(w, normal, offset, corners, edges, faces, 0, 4, tolerance)
+            return flat_depth(w, a, count, toward_a)
+    faces = first_polytope(m, hulls, w, a, normal, offset, corners, count)
+    if faces == 0:
+        return flat_depth(w, a, 3, toward_a)
+    count = int(4)
+    size = float(least_size)
+    for i in range(4):
+        size = wp.max(size, wp.length(w[i]))
 
     best_height = float(wp.inf)
     best_normal = wp.vec3(0.0, 1.0, 0.0)
@@ -286,36 +370,37 @@ def penetration_depth(
             if offset[f] < offset[nearest]:
                 nearest = f
         n = normal[nearest]
-        inner = offset[nearest]
         v = farthest_vertex(m, hulls, n, hull_a, hull_b)
         hull_a = v.hull_a
         hull_b = v.hull_b
         height = wp.dot(n, v.w)
-        if height < best_height + 0.5 * tolerance:
+        size = wp.max(size, wp.length(v.w))
+        if height < best_height + NOISE * size:
             best_normal = n
             best_height = height
-        if best_height - inner <= tolerance or count == EPA_VERTICES or faces + 4 > EPA_FACES:
+        if height - offset[nearest] <= EPA_TOLERANCE * size or count == EPA_VERTICES or faces + 4 > EPA_FACES:
             searching = 0
         else:
             w[count] = v.w
             a[count] = v.a
-            faces = expand_polytope(w, normal, offset, corners, edges, faces, nearest, count, 0.1 * tolerance)
+            faces = expand_polytope(w, normal, offset, corners, edges, faces, nearest, count, NOISE * size)
             count += 1
 
-    # of the faces in that plane the one above the origin
-    nearest_sq = float(wp.inf)
     depth = Depth()
     depth.gap = -best_height
     depth.normal = -best_normal
+    # the points are carried by the face that comes nearest to the foot of the origin on the supporting plane
+    foot = best_height * best_normal
+    nearest_sq = float(wp.inf)
     for f in range(faces):
-        if offset[f] <= best_height + tolerance and wp.dot(normal[f], best_normal) > SAME_PLANE:
+        if offset[f] <= best_height + 2.0 * EPA_TOLERANCE * size and wp.dot(normal[f], best_normal) > SIMILAR:
             i = corners[f] & 255
             j = (corners[f] >> 8) & 255
             k = (corners[f] >> 16) & 255
-            weight = triangle_weights(w[i], w[j], w[k])
+            weight = triangle_weights(w[i] - foot, w[j] - foot, w[k] - foot)
             p = weight[0] * w[i] + weight[1] * w[j] + weight[2] * w[k]
-            if wp.dot(p, p) < nearest_sq:
-                nearest_sq = wp.dot(p, p)
+            if wp.length_sq(p - foot) < nearest_sq:
+                nearest_sq = wp.length_sq(p - foot)
                 depth.point_a = weight[0] * a[i] + weight[1] * a[j] + weight[2] * a[k]
                 depth.point_b = depth.point_a - p
     return depth

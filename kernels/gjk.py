@@ -23,10 +23,10 @@ from newtonsim.kernels.shapes import GEO_BOX, HullView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 GJK_ITERATIONS = wp.constant(64)
+# steps without progress, made by rounding, at which to stop
+GJK_STALLS = wp.constant(4)
 # gap between the bounds of the distance at which to stop, over the size of the difference
 GJK_TOLERANCE = wp.constant(1.0e-6)
-# the same for the depth
-EPA_TOLERANCE = wp.constant(5.0e-6)
 # distance below which cores count as overlapping, over the size of the difference: the noise of 32-bit floats
 TOUCHING = wp.constant(4.0e-7)
 
@@ -84,6 +84,7 @@ def closest_in_frame(m: Difference, hulls: HullView, reach: float) -> Closest:
     hull_a = int(0)
     hull_b = int(0)
     overlap = int(0)
+    stalled = int(0)
     closest = Closest()
     iteration = int(0)
     while iteration < GJK_ITERATIONS:
@@ -117,16 +118,18 @@ def closest_in_frame(m: Difference, hulls: HullView, reach: float) -> Closest:
                 if distance <= TOUCHING * size:
                     overlap = 1
                     iteration = GJK_ITERATIONS
-                elif distance >= upper:
-                    iteration = GJK_ITERATIONS
                 else:
-                    upper = distance
+                    if distance >= upper:
+                        stalled += 1
+                    upper = wp.min(upper, distance)
                     n = simplex_normal(w, count, nearest)
+                    if stalled == GJK_STALLS:
+                        iteration = GJK_ITERATIONS
 
     point_a = weighted_point(a, weight, count)
     point_b = point_a - nearest
     if overlap == 1:
-        depth = penetration_depth(m, hulls, w, a, count, between, EPA_TOLERANCE * size)
+        depth = penetration_depth(m, hulls, w, a, count, between, size)
         lower = depth.gap
         best_n = depth.normal
         point_a = depth.point_a
