@@ -18,6 +18,7 @@ from newtonsim.kernels.manifold_points import GAP_NOISE, OUTSIDE, facing, hashed
 from newtonsim.kernels.manifolds import FAMILY_MESH, ManifoldView, PairView
 from newtonsim.kernels.shapes import GEO_SPHERE, HullView, ShapeView
 from newtonsim.kernels.triangle_surface import (
+    ALLOWED,
     ROLE_SHEET,
     ROLE_SOLID,
     ROLE_TERRAIN,
@@ -35,8 +36,6 @@ from newtonsim.kernels.triangle_surface import (
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# cosine to the allowed normal above which a normal found is allowed as it is
-ALLOWED = wp.constant(0.9999)
 # part of a shape's width behind a triangle from which the shape is taken to be on its other side
 BEHIND = wp.constant(0.75)
 # cosine to the way out of a solid that a triangle needs in order to push a shape that is deep inside

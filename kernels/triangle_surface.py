@@ -22,6 +22,8 @@ ROLE_TERRAIN = wp.constant(2)  # a height field: pushes upwards
 FLAT_EDGE = wp.constant(2.0e-4)
 # sine below which a normal does not lean over an edge, and slack of its cosine
 LEANING = wp.constant(1.0e-4)
+# cosine to the allowed normal above which a normal found is allowed as it is
+ALLOWED = wp.constant(0.9999)
 # twice the area over the longest edge squared below which a triangle is a segment
 SLIVER = wp.constant(1.0e-6)
 
@@ -37,8 +39,6 @@ class SurfaceView:
     triangle_start: wp.array(dtype=int)  # (S) first triangle of the shape's mesh in the arrays below, or -1
     opposite: wp.array(dtype=int)  # (3 T) corner, across edge k, of the neighbour; -1 at a border
     owned: wp.array(dtype=int)  # (T) bits 0..2: corners, bits 3..5: edges that no earlier triangle has
-    field_lower: wp.array(dtype=wp.vec3)  # (S) [m] box of the samples of a distance field, before scale
-    field_upper: wp.array(dtype=wp.vec3)  # (S) [m]
     sample_start: wp.array(dtype=int)  # (S) first point on the surface of a distance field
     sample_count: wp.array(dtype=int)  # (S)
     sample: wp.array(dtype=wp.vec3)  # (N) [m] before scale
@@ -100,7 +100,7 @@ def corner_of(c: Convex, k: int) -> wp.vec3:
 
 @wp.func
 def bare_triangle(triangle: Convex, winding: float) -> Facing:
-    """A triangle with its normal, not yet its edges; `winding` is -1 if it runs clockwise seen from outside."""
+    """A triangle with its normal, not yet its edges; `winding` is -1 if it runs clockwise from outside."""
     f = Facing()
     f.triangle = triangle
     e0 = triangle.b - triangle.a

@@ -86,7 +86,7 @@ class Mesh:
 
     @functools.cached_property
     def is_closed(self) -> bool:
-        """Whether the mesh bounds a solid: edges join triangles of the same winding, normals look outwards."""
+        """Whether the mesh bounds a solid: each edge joins two triangles, and normals look outwards."""
         vertices, triangles = self.surface
         corners = weld(vertices)[triangles].astype(np.int64)
         corners = corners[(corners != np.roll(corners, 1, axis=1)).all(axis=1)]

@@ -24,7 +24,6 @@ def pack_surfaces(
     """
     count = len(sources)
     role, triangle_start = np.zeros(count, np.int32), np.full(count, -1, np.int32)
-    lower, upper = np.zeros((2, count, 3), np.float32)
     sample_start, sample_count = np.zeros((2, count), np.int32)
     opposite, owned, samples = [np.zeros((0, 3), np.int32)], [np.zeros(0, np.int32)], [np.zeros((0, 3))]
     triangles_before, samples_before = 0, 0
@@ -34,10 +33,9 @@ def pack_surfaces(
             continue
         first = known.setdefault(id(source), s)
         if first < s:
-            for array in (role, triangle_start, lower, upper, sample_start, sample_count):
+            for array in (role, triangle_start, sample_start, sample_count):
                 array[s] = array[first]
         elif isinstance(source, SDF):
-            lower[s], upper[s] = source.sampled_box()
             samples.append(source.surface_points)
             sample_start[s], sample_count[s] = samples_before, len(samples[-1])
             samples_before += len(samples[-1])
@@ -58,7 +56,6 @@ def pack_surfaces(
     view.role, view.triangle_start = put(role, int), put(triangle_start, int)
     view.opposite = put(np.concatenate(opposite).reshape(-1), int)
     view.owned = put(np.concatenate(owned), int)
-    view.field_lower, view.field_upper = put(lower, wp.vec3), put(upper, wp.vec3)
     view.sample_start, view.sample_count = put(sample_start, int), put(sample_count, int)
     view.sample = put(np.concatenate(samples).astype(np.float32), wp.vec3)
     return view

@@ -25,6 +25,7 @@ FUNCTIONS_ONLY = {
     "ray_surfaces",
     "spatial",
     "structs",
+    "triangle_distance",
     "triangle_surface",
     "views",
 }
