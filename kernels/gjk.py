@@ -26,7 +26,9 @@ GJK_ITERATIONS = wp.constant(64)
 # steps without progress, made by rounding, at which to stop
 GJK_STALLS = wp.constant(4)
 # gap between the bounds of the distance at which to stop, over the size of the difference
-GJK_TOLERANCE = wp.constant(1.0e-6)
+GJK_TOLERANCE = wp.constant(3.0e-7)
+# squared angle [rad^2] between directions that need not be told apart
+SAME_DIRECTION = wp.constant(1.0e-11)
 # distance below which cores count as overlapping, over the size of the difference: the noise of 32-bit floats
 TOUCHING = wp.constant(4.0e-7)
 
@@ -128,7 +130,16 @@ def closest_in_frame(m: Difference, hulls: HullView, reach: float) -> Closest:
 
     point_a = weighted_point(a, weight, count)
     point_b = point_a - nearest
-    if overlap == 1:
+    if overlap == 0:
+        # of directions as good as the best, the one from point to point
+        n = simplex_normal(w, count, nearest)
+        if wp.length_sq(n - best_n) > SAME_DIRECTION:
+            v = farthest_vertex(m, hulls, -n, hull_a, hull_b)
+            gap = wp.dot(n, v.w)
+            if gap >= lower - GJK_TOLERANCE * size:
+                lower = gap
+                best_n = n
+    else:
         depth = penetration_depth(m, hulls, w, a, count, between, size)
         lower = depth.gap
         best_n = depth.normal
