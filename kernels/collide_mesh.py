@@ -125,7 +125,7 @@ def feature_number(m: Meeting, t: int, code: int, n: wp.vec3) -> int:
     return hashed(0, 8 * code + axis_number(n))
 
 
-@wp.func
+@wp.func(inline=False)
 def offer(m: Meeting, t: int, code: int, p: wp.vec3, n: wp.vec3, gap: float, manifolds: ManifoldView):
     """Offer a point on the convex shape to the manifold of the pair."""
     point = wp.transform_point(m.X_world, p)

@@ -120,7 +120,7 @@ def try_vertices(e: Encounter, surfaces: SurfaceView, manifolds: ManifoldView):
                     offer_level(e, p, level, feature, manifolds)
 
 
-@wp.func
+@wp.func(inline=False)
 def facing_triangle(r: Surface, t: int, origin: wp.vec3, viewer: wp.vec3, surfaces: SurfaceView) -> Facing:
     """Triangle t with its edges, relative to a point of the shape's frame; `valid` is 0 for slivers."""
     triangle = surface_triangle(r.mesh, r.scale, origin, t)
@@ -161,7 +161,7 @@ def edge_name(r: Surface, t: int, k: int) -> int:
     return hashed(wp.min(i, j), wp.max(i, j))
 
 
-@wp.func
+@wp.func(inline=False)
 def cross_edges(
     e: Encounter, a: Facing, t_a: int, b: Facing, t_b: int, hulls: HullView, manifolds: ManifoldView
 ):

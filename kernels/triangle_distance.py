@@ -78,7 +78,7 @@ def least_scale(scale: wp.vec3) -> float:
     return wp.min(wp.min(wp.abs(scale[0]), wp.abs(scale[1])), wp.abs(scale[2]))
 
 
-@wp.func
+@wp.func(inline=False)
 def refine_nearest(r: Surface, p: wp.vec3, guess: int) -> wp.vec4:
     """Nearest point of a surface whose scale differs by axis, and its triangle in the fourth place.
 
@@ -115,7 +115,7 @@ def near_box(r: Surface, p: wp.vec3, reach: float) -> bool:
     return inside
 
 
-@wp.func
+@wp.func(inline=False)
 def level_of_surface(r: Surface, p: wp.vec3, viewer: wp.vec3, smaller: float, reach: float) -> Level:
     """Signed distance of a point.
 

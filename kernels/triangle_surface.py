@@ -115,7 +115,7 @@ def bare_triangle(triangle: Convex, winding: float) -> Facing:
     return f
 
 
-@wp.func
+@wp.func(inline=False)
 def with_edges(
     bare: Facing, mesh: wp.uint64, scale: wp.vec3, origin: wp.vec3, opposite: wp.array(dtype=int), first: int
 ) -> Facing:
@@ -146,7 +146,7 @@ def with_edges(
     return f
 
 
-@wp.func
+@wp.func(inline=False)
 def allowed_normal(f: Facing, normal: wp.vec3) -> wp.vec3:
     """The direction nearest to a unit normal, edge by edge, in which the surface pushes at the triangle."""
     n = normal
@@ -161,7 +161,7 @@ def allowed_normal(f: Facing, normal: wp.vec3) -> wp.vec3:
     return wp.normalize(n)
 
 
-@wp.func
+@wp.func(inline=False)
 def nearest_on_triangle(t: Convex, p: wp.vec3) -> wp.vec3:
     """Point of a triangle nearest to p (C. Ericson, Real-Time Collision Detection, 2005, section 5.1.5)."""
     ab = t.b - t.a

@@ -32,7 +32,7 @@ class SurfaceLab:
         solid = a if isinstance(a, Solid) else None
         sources = [None if solid else a, b]
         scales = [solid.size if solid else np.broadcast_to(scale_a, 3), np.broadcast_to(scale_b, 3)]
-unique = {id(source): source.finalize(device) for source in {id(s): s for s in sources if s}.values()}
+        unique = {id(source): source.finalize(device) for source in {id(s): s for s in sources if s}.values()}
         ids = [unique.get(id(source), 0) for source in sources]
         corners = [
             np.zeros((2, 3)) if s is None else np.array(s.bounds()) * c for s, c in zip(sources, scales)
