@@ -1,0 +1,503 @@
+"""One scene in three engines: newtonsim, MuJoCo and PyBullet, translated from one newtonsim model.
+
+Translated are free bodies, trees of prismatic joints on the world with position drives and couplings, all
+convex shapes, planes and hulls. Geometry, masses, inertias, friction and time step are equal in all engines;
+solvers keep the settings that each engine has by default. PyBullet has no cones and ellipsoids and MuJoCo no
+cones: these become hulls of `CORNERS` points around.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+import newtonsim
+from newtonsim.enums import GeoType, JointType
+from newtonsim.geometry.transforms import (
+    quat_between,
+    quat_matrix,
+    quat_multiply,
+    quat_rotate,
+    transform_inverse,
+    transform_multiply,
+    transform_point,
+)
+from newtonsim.solvers import FeatherstoneSolver
+
+CORNERS = 32
+# local y of our capsules, cylinders and cones is the z axis of other engines
+Z_TO_Y = quat_between((0.0, 0.0, 1.0), (0.0, 1.0, 0.0))
+CONJUGATE = np.array([-1.0, -1.0, -1.0, 1.0])
+IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+
+
+@dataclass
+class Shape:
+    """A shape in the frame of its body; `axis_z` says that its axis is local z."""
+
+    kind: GeoType
+    size: np.ndarray
+    pose: np.ndarray
+    friction: float
+    restitution: float
+    vertices: np.ndarray | None
+
+
+@dataclass
+class Link:
+    """A body with its joint to a parent; poses xyzw."""
+
+    parent: int
+    joint: JointType
+    pose: np.ndarray  # (7,) in the parent frame, or the world, at zero coordinates; of free bodies, now
+    axis: np.ndarray  # (3,) in the body frame
+    limits: tuple[float, float]
+    coordinate: float
+    drive: tuple[float, float, float] | None  # stiffness, damping, effort limit
+    damping: float
+    armature: float
+    mass: float
+    com: np.ndarray
+    inertia: np.ndarray
+    shapes: list[Shape]
+
+
+@dataclass
+class Description:
+    """A scene in plain numbers; link i is body i of the model."""
+
+    links: list[Link]
+    static: list[Shape]
+    mimic: list[tuple[int, int, float, float]]  # link, other link, factor, offset
+    velocities: np.ndarray  # (bodies, 6) angular and linear
+    gravity: np.ndarray
+
+
+_READ = (
+    *("joint_type", "joint_parent", "joint_child", "joint_q_start", "joint_qd_start", "joint_axis_start"),
+    *("joint_X_p", "joint_X_c", "joint_q", "shape_body", "shape_transform"),
+    *("body_q", "body_qd", "body_mass", "body_com", "body_inertia"),
+)
+
+
+def describe(model: newtonsim.Model) -> Description:
+    """Read a model with one world."""
+    arrays = {name: getattr(model, name).numpy() for name in _READ}
+    shapes = [_shape(model, s, arrays["shape_transform"][s]) for s in range(model.shape_count)]
+    owner = arrays["shape_body"]
+    joint_of = {int(child): j for j, child in enumerate(arrays["joint_child"])}
+    links = []
+    for body in range(model.body_count):
+        mine = [shape for s, shape in enumerate(shapes) if owner[s] == body]
+        links.append(_link(model, arrays, body, joint_of.get(body), mine))
+    child = arrays["joint_child"]
+    mimic = [(int(child[a]), int(child[b]), factor, offset) for a, b, factor, offset in model.joint_mimic]
+    static = [shape for s, shape in enumerate(shapes) if owner[s] < 0]
+    return Description(links, static, mimic, arrays["body_qd"], np.asarray(model.gravity, float))
+
+
+def _shape(model: newtonsim.Model, s: int, pose: np.ndarray) -> Shape:
+    kind = GeoType(int(model.shape_geo.type.numpy()[s]))
+    size = model.shape_geo.scale.numpy()[s].astype(float)
+    vertices = None
+    if kind == GeoType.MESH:
+        vertices = model.shape_geo_src[s].vertices * size
+    elif kind == GeoType.CONE:
+        vertices = np.concatenate([_ring(size[0], -size[1]), [[0.0, size[1], 0.0]]])
+    materials = model.shape_materials
+    return Shape(
+        kind,
+        size,
+        pose.astype(float),
+        float(materials.mu.numpy()[s]),
+        float(materials.restitution.numpy()[s]),
+        vertices,
+    )
+
+
+def _ring(radius: float, height: float) -> np.ndarray:
+    angle = np.arange(CORNERS) * (math.tau / CORNERS)
+    return np.column_stack([radius * np.cos(angle), np.full(CORNERS, height), radius * np.sin(angle)])
+
+
+def _link(model, arrays: dict, body: int, joint: int | None, shapes: list[Shape]) -> Link:
+    properties = (
+        float(arrays["body_mass"][body]),
+        arrays["body_com"][body].astype(float),
+        arrays["body_inertia"][body].astype(float),
+        shapes,
+    )
+    kind = JointType.FIXED if joint is None else JointType(int(arrays["joint_type"][joint]))
+    here = arrays["body_q"][body].astype(float)
+    if joint is None or kind == JointType.FREE:
+        return Link(-1, kind, here, np.zeros(3), (0.0, 0.0), 0.0, None, 0.0, 0.0, *properties)
+    X_p, X_c = arrays["joint_X_p"][joint].astype(float), arrays["joint_X_c"][joint].astype(float)
+    pose = transform_multiply(X_p, transform_inverse(X_c))
+    parent = int(arrays["joint_parent"][joint])
+    if kind == JointType.FIXED:
+        return Link(parent, kind, pose, np.zeros(3), (0.0, 0.0), 0.0, None, 0.0, 0.0, *properties)
+    if kind != JointType.PRISMATIC:
+        raise ValueError(f"joint {model.joint_key[joint]}: {kind.name} is not translated")
+    a, dof = int(arrays["joint_axis_start"][joint]), int(arrays["joint_qd_start"][joint])
+    drive = None
+    if int(model.joint_axis_mode.numpy()[a]) == newtonsim.JOINT_MODE_TARGET_POSITION:
+        drive = tuple(
+            float(getattr(model, name).numpy()[a])
+            for name in ("joint_target_ke", "joint_target_kd", "joint_effort_limit")
+        )
+    return Link(
+        parent,
+        kind,
+        pose,
+        quat_rotate(X_c[3:], model.joint_axis.numpy()[a].astype(float)),
+        (float(model.joint_limit_lower.numpy()[a]), float(model.joint_limit_upper.numpy()[a])),
+        float(arrays["joint_q"][arrays["joint_q_start"][joint]]),
+        drive,
+        float(model.joint_damping.numpy()[dof]),
+        float(model.joint_armature.numpy()[dof]),
+        *properties,
+    )
+
+
+class Engine(Protocol):
+    """A scene in an engine; bodies are those of the model, in its order."""
+
+    name: str
+
+    def step(self, count: int) -> None:
+        """Advance by some steps of the time step."""
+
+    def aim(self, targets: np.ndarray) -> None:
+        """Set the targets of the drives, one entry a link with a moving joint, in their order."""
+
+    def positions(self) -> np.ndarray:
+        """Positions of the bodies' centres of mass (bodies, 3) [m]."""
+
+    def contacts(self) -> int:
+        """Number of contact points."""
+
+
+class NewtonsimEngine:
+    """newtonsim with its default solver, each step replayed from a captured graph."""
+
+    name = "newtonsim"
+
+    def __init__(self, model: newtonsim.Model, dt: float):
+        self.model = model
+        self.solver = FeatherstoneSolver(model)
+        self.simulator = newtonsim.Simulator(model, self.solver, dt)
+
+    def step(self, count: int) -> None:
+        self.simulator.step(count)
+
+    def aim(self, targets: np.ndarray) -> None:
+        self.simulator.control.joint_act.assign(targets)
+
+    def positions(self) -> np.ndarray:
+        poses = self.simulator.state.body_q.numpy().astype(float)
+        return np.array([transform_point(q, c) for q, c in zip(poses, self.model.body_com.numpy())])
+
+    def contacts(self) -> int:
+        return int(self.solver.contacts.world_count.numpy().sum())
+
+
+class MujocoEngine:
+    """MuJoCo, from an MJCF document."""
+
+    name = "MuJoCo"
+
+    def __init__(self, scene: Description, dt: float):
+        import mujoco
+
+        self.mujoco = mujoco
+        self.model = mujoco.MjModel.from_xml_string(mjcf(scene, dt))
+        self.data = mujoco.MjData(self.model)
+        self.ids = [self.model.body(f"b{i}").id for i in range(len(scene.links))]
+        for i, link in enumerate(scene.links):
+            if link.joint == JointType.FREE:
+                start = self.model.joint(f"j{i}").dofadr[0]
+                angular, linear = scene.velocities[i, :3], scene.velocities[i, 3:]
+                # MuJoCo's free joint: velocity of the body's origin, and angular velocity in body axes
+                arm = quat_rotate(link.pose[3:], link.com)
+                self.data.qvel[start : start + 3] = linear - np.cross(angular, arm)
+                self.data.qvel[start + 3 : start + 6] = quat_rotate(link.pose[3:] * CONJUGATE, angular)
+            elif link.joint != JointType.FIXED:
+                self.data.qpos[self.model.joint(f"j{i}").qposadr[0]] = link.coordinate
+        moving = [i for i, link in enumerate(scene.links) if link.joint not in _WITHOUT_AXIS]
+        self.driven = [k for k, i in enumerate(moving) if scene.links[i].drive is not None]
+        mujoco.mj_forward(self.model, self.data)
+
+    def step(self, count: int) -> None:
+        self.mujoco.mj_step(self.model, self.data, count)
+
+    def aim(self, targets: np.ndarray) -> None:
+        self.data.ctrl[:] = targets[self.driven]
+
+    def positions(self) -> np.ndarray:
+        return self.data.xipos[self.ids].copy()
+
+    def contacts(self) -> int:
+        return int(self.data.ncon)
+
+
+_WITHOUT_AXIS = (JointType.FREE, JointType.FIXED)
+
+
+def mjcf(scene: Description, dt: float) -> str:
+    """Return a scene as an MJCF document."""
+    import xml.etree.ElementTree as ET
+
+    root = ET.Element("mujoco")
+    ET.SubElement(root, "option", timestep=repr(dt), gravity=_text(scene.gravity), integrator="implicitfast")
+    ET.SubElement(root, "size", memory="1G")
+    assets = ET.SubElement(root, "asset")
+    world = ET.SubElement(root, "worldbody")
+    for shape in scene.static:
+        _add_geom(world, assets, shape)
+    nodes, actuators, equality = {-1: world}, ET.SubElement(root, "actuator"), ET.SubElement(root, "equality")
+    for i, link in enumerate(scene.links):
+        node = nodes[i] = ET.SubElement(
+            nodes[link.parent], "body", name=f"b{i}", pos=_text(link.pose[:3]), quat=_wxyz(link.pose[3:])
+        )
+        if link.joint == JointType.FREE:
+            ET.SubElement(node, "freejoint", name=f"j{i}")
+        elif link.joint != JointType.FIXED:
+            attributes = {
+                "name": f"j{i}",
+                "type": "slide",
+                "axis": _text(link.axis),
+                "damping": repr(link.damping),
+                "armature": repr(link.armature),
+            }
+            if all(math.isfinite(x) and abs(x) < 1.0e5 for x in link.limits):
+                attributes |= {"limited": "true", "range": _text(link.limits)}
+            ET.SubElement(node, "joint", attributes)
+        if link.drive is not None:
+            stiffness, damping, effort = link.drive
+            attributes = {"joint": f"j{i}", "kp": repr(stiffness), "kv": repr(damping)}
+            if math.isfinite(effort):
+                attributes |= {"forcelimited": "true", "forcerange": _text((-effort, effort))}
+            ET.SubElement(actuators, "position", attributes)
+        I = link.inertia
+        full = (I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2])
+        ET.SubElement(node, "inertial", pos=_text(link.com), mass=repr(link.mass), fullinertia=_text(full))
+        for shape in link.shapes:
+            _add_geom(node, assets, shape)
+    for a, b, factor, offset in scene.mimic:
+        poly = _text((offset, factor, 0.0, 0.0, 0.0))
+        ET.SubElement(equality, "joint", joint1=f"j{a}", joint2=f"j{b}", polycoef=poly)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _add_geom(node, assets, shape: Shape) -> None:
+    """Append one geom; its mass does not count, as bodies have <inertial>."""
+    import xml.etree.ElementTree as ET
+
+    kind, size = shape.kind, shape.size
+    rotation = shape.pose[3:]
+    attributes = {}
+    if kind in (GeoType.CAPSULE, GeoType.CYLINDER, GeoType.PLANE):
+        rotation = quat_multiply(rotation, Z_TO_Y)
+    if kind == GeoType.PLANE:
+        attributes = {"type": "plane", "size": "0 0 1"}
+    elif shape.vertices is not None:
+        name = f"mesh{len(assets)}"
+        ET.SubElement(assets, "mesh", name=name, vertex=_text(shape.vertices.ravel()))
+        attributes = {"type": "mesh", "mesh": name}
+    else:
+        names = {GeoType.SPHERE: 1, GeoType.BOX: 3, GeoType.CAPSULE: 2, GeoType.CYLINDER: 2}
+        count = names.get(kind, 3)
+        attributes = {"type": kind.name.lower(), "size": _text(size[:count])}
+    attributes |= {"pos": _text(shape.pose[:3]), "quat": _wxyz(rotation)}
+    ET.SubElement(node, "geom", attributes, friction=f"{shape.friction!r} 0 0", condim="3")
+
+
+def _text(values) -> str:
+    return " ".join(repr(float(x)) for x in values)
+
+
+def _wxyz(q: np.ndarray) -> str:
+    return _text((q[3], q[0], q[1], q[2]))
+
+
+def inertial_frame(link: Link) -> np.ndarray:
+    """Return centre of mass and principal axes (7,) of a link in its own frame."""
+    from scipy.spatial.transform import Rotation
+
+    if link.mass <= 0.0 or not np.any(link.inertia - np.diag(np.diag(link.inertia))):
+        return np.concatenate([link.com, IDENTITY[3:]])
+    _, axes = np.linalg.eigh(link.inertia)
+    axes[:, 2] *= np.sign(np.linalg.det(axes))
+    return np.concatenate([link.com, Rotation.from_matrix(axes).as_quat()])
+
+
+def _ball_points() -> np.ndarray:
+    """Return points (n, 3) spread over the unit sphere along a spiral."""
+    n = 4 * CORNERS
+    height = 1.0 - (2.0 * np.arange(n) + 1.0) / n
+    angle = np.arange(n) * math.pi * (3.0 - math.sqrt(5.0))
+    radius = np.sqrt(1.0 - height**2)
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle), height])
+
+
+class PybulletEngine:
+    """PyBullet without graphics."""
+
+    name = "PyBullet"
+
+    def __init__(self, scene: Description, dt: float):
+        import pybullet
+
+        self.pb = pybullet
+        self.client = pybullet.connect(pybullet.DIRECT)
+        self.options = {"physicsClientId": self.client}
+        pybullet.setTimeStep(dt, **self.options)
+        pybullet.setGravity(*scene.gravity, **self.options)
+        self.where: dict[int, tuple[int, int]] = {}
+        for shape in scene.static:
+            self._add_static(shape)
+        for root in (i for i, link in enumerate(scene.links) if link.parent < 0):
+            self._add_tree(scene, root)
+        self._couple(scene)
+        self.links = scene.links
+
+    def _collision_shape(self, shape: Shape, frame: np.ndarray = IDENTITY) -> int:
+        """Create a shape on a body whose inertial frame (7,) in the body frame is given."""
+        pb, size = self.pb, shape.size
+        place = transform_multiply(transform_inverse(frame), shape.pose)
+        if shape.kind in (GeoType.CAPSULE, GeoType.CYLINDER, GeoType.PLANE):
+            place[3:] = quat_multiply(place[3:], Z_TO_Y)
+        if shape.kind == GeoType.SPHERE:
+            arguments = {"shapeType": pb.GEOM_SPHERE, "radius": size[0]}
+        elif shape.kind == GeoType.BOX:
+            arguments = {"shapeType": pb.GEOM_BOX, "halfExtents": size.tolist()}
+        elif shape.kind in (GeoType.CAPSULE, GeoType.CYLINDER):
+            kind = pb.GEOM_CAPSULE if shape.kind == GeoType.CAPSULE else pb.GEOM_CYLINDER
+            arguments = {"shapeType": kind, "radius": size[0], "height": 2.0 * size[1]}
+        elif shape.kind == GeoType.PLANE:
+            arguments = {"shapeType": pb.GEOM_PLANE, "planeNormal": [0.0, 0.0, 1.0]}
+        else:
+            vertices = _ball_points() * size if shape.kind == GeoType.ELLIPSOID else shape.vertices
+            arguments = {"shapeType": pb.GEOM_MESH, "vertices": vertices.tolist()}
+        arguments |= {"collisionFramePosition": place[:3], "collisionFrameOrientation": place[3:]}
+        return pb.createCollisionShape(**arguments, **self.options)
+
+    def _add_static(self, shape: Shape) -> None:
+        body = self.pb.createMultiBody(0.0, self._collision_shape(shape), **self.options)
+        self._set_surface(body, -1, shape)
+
+    def _set_surface(self, body: int, link: int, shape: Shape) -> None:
+        # PyBullet multiplies the coefficients of both shapes, newtonsim takes their mean
+        self.pb.changeDynamics(
+            body,
+            link,
+            lateralFriction=math.sqrt(shape.friction),
+            restitution=shape.restitution,
+            rollingFriction=0.0,
+            spinningFriction=0.0,
+            **self.options,
+        )
+
+    def _add_tree(self, scene: Description, root: int) -> None:
+        """Create a kinematic tree, whose bodies have one shape or none; link frames are inertial frames."""
+        pb = self.pb
+        order = [root]
+        for i in order:
+            order += [k for k, link in enumerate(scene.links) if link.parent == i]
+        place = {i: n for n, i in enumerate(order)}
+        frames = {i: inertial_frame(scene.links[i]) for i in order}
+        shapes = [
+            self._collision_shape(scene.links[i].shapes[0], frames[i]) if scene.links[i].shapes else -1
+            for i in order
+        ]
+        base, links = scene.links[root], [scene.links[i] for i in order[1:]]
+        pose = transform_multiply(base.pose, frames[root])
+        relative = [
+            transform_multiply(
+                transform_inverse(frames[scene.links[i].parent]),
+                transform_multiply(scene.links[i].pose, frames[i]),
+            )
+            for i in order[1:]
+        ]
+        axes = [quat_rotate(frames[i][3:] * CONJUGATE, scene.links[i].axis) for i in order[1:]]
+        body = pb.createMultiBody(
+            baseMass=0.0 if base.joint == JointType.FIXED else base.mass,
+            baseCollisionShapeIndex=shapes[0],
+            basePosition=pose[:3],
+            baseOrientation=pose[3:],
+            linkMasses=[link.mass for link in links],
+            linkCollisionShapeIndices=shapes[1:],
+            linkVisualShapeIndices=[-1] * len(links),
+            linkPositions=[x[:3].tolist() for x in relative],
+            linkOrientations=[x[3:].tolist() for x in relative],
+            linkInertialFramePositions=[[0.0, 0.0, 0.0]] * len(links),
+            linkInertialFrameOrientations=[[0.0, 0.0, 0.0, 1.0]] * len(links),
+            linkParentIndices=[place[link.parent] for link in links],
+            linkJointTypes=[pb.JOINT_PRISMATIC] * len(links),
+            linkJointAxis=[axis.tolist() for axis in axes],
+            **self.options,
+        )
+        for i in order:
+            self.where[i] = (body, place[i] - 1)
+            self._set_dynamics(scene.links[i], frames[i], *self.where[i])
+        if base.joint == JointType.FREE:
+            angular, linear = scene.velocities[root, :3], scene.velocities[root, 3:]
+            pb.resetBaseVelocity(body, linear.tolist(), angular.tolist(), **self.options)
+
+    def _set_dynamics(self, link: Link, frame: np.ndarray, body: int, index: int) -> None:
+        rotation = quat_matrix(frame[3:])
+        diagonal = np.diag(rotation.T @ link.inertia @ rotation)
+        dynamics = {"linearDamping": 0.0, "angularDamping": 0.0, "jointDamping": link.damping}
+        if link.mass > 0.0 and link.joint != JointType.FIXED:
+            dynamics["localInertiaDiagonal"] = diagonal.tolist()
+        self.pb.changeDynamics(body, index, **dynamics, **self.options)
+        for shape in link.shapes:
+            self._set_surface(body, index, shape)
+        if index < 0 or link.joint == JointType.FIXED:
+            return
+        self.pb.resetJointState(body, index, link.coordinate, **self.options)
+        self.pb.changeDynamics(
+            body, index, jointLowerLimit=link.limits[0], jointUpperLimit=link.limits[1], **self.options
+        )
+        self.pb.setJointMotorControl2(body, index, self.pb.VELOCITY_CONTROL, force=0.0, **self.options)
+
+    def _couple(self, scene: Description) -> None:
+        for a, b, factor, _ in scene.mimic:
+            (body, first), (_, second) = self.where[a], self.where[b]
+            axis = scene.links[a].axis.tolist()
+            gear = self.pb.createConstraint(
+                body, first, body, second, self.pb.JOINT_GEAR, axis, [0, 0, 0], [0, 0, 0], **self.options
+            )
+            self.pb.changeConstraint(gear, gearRatio=-factor, maxForce=1.0e4, erp=0.2, **self.options)
+
+    def step(self, count: int) -> None:
+        for _ in range(count):
+            self.pb.stepSimulation(**self.options)
+
+    def aim(self, targets: np.ndarray) -> None:
+        moving = [i for i, link in enumerate(self.links) if link.joint not in _WITHOUT_AXIS]
+        for i, target in zip(moving, targets, strict=True):
+            if self.links[i].drive is None:
+                continue
+            # PyBullet's own position motor, a constraint with a bounded force
+            self.pb.setJointMotorControl2(
+                *self.where[i],
+                self.pb.POSITION_CONTROL,
+                targetPosition=float(target),
+                force=min(self.links[i].drive[2], 1.0e6),
+                **self.options,
+            )
+
+    def positions(self) -> np.ndarray:
+        found = []
+        for i in range(len(self.links)):
+            body, index = self.where[i]
+            if index < 0:
+                found.append(self.pb.getBasePositionAndOrientation(body, **self.options)[0])
+            else:
+                found.append(self.pb.getLinkState(body, index, **self.options)[0])
+        return np.array(found)
+
+    def contacts(self) -> int:
+        return len(self.pb.getContactPoints(**self.options))
