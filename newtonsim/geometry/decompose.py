@@ -1,0 +1,57 @@
+"""Convex decomposition of meshes, by the library CoACD.
+
+X. Wei, M. Liu, Z. Ling, H. Su, "Approximate convex decomposition for 3D meshes with collision-aware concavity
+and tree search", ACM Transactions on Graphics 41(4), 2022.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newtonsim.errors import ModelError
+from newtonsim.geometry.mesh import Mesh
+
+
+def convex_decomposition(
+    mesh: Mesh, max_parts: int = 32, concavity: float = 0.05, seed: int = 0
+) -> list[Mesh]:
+    """Split the solid that a mesh bounds into nearly convex parts.
+
+    Put each part on the body as a shape of its own: meshes on bodies that move collide as their hull.
+
+    Args:
+        mesh: The mesh. One with borders is closed first, which rounds its edges.
+        max_parts: Greatest number of parts.
+        concavity: Greatest distance of a part's surface from its hull, over the extent of the mesh; 0.01 to 1.
+        seed: Seed of the search.
+
+    Returns:
+        The hulls of the parts as closed meshes.
+
+    Raises:
+        ModelError: If CoACD is not installed (extra `decompose`), or the mesh has no triangles.
+    """
+    try:
+        import coacd
+    except ImportError as error:
+        raise ModelError(
+            "convex decomposition needs the package coacd: pip install 'newtonsim[decompose]'"
+        ) from error
+    if max_parts < 1 or not 0.01 <= concavity <= 1.0:
+        raise ModelError(
+            f"{mesh.label}: max_parts {max_parts} must be 1 or more and concavity {concavity:g} in 0.01..1"
+        )
+    vertices, triangles = mesh.surface
+    if not len(triangles):
+        raise ModelError(f"{mesh.label}: has no triangles to decompose")
+    coacd.set_log_level("error")
+    parts = coacd.run_coacd(
+        coacd.Mesh(vertices.astype(np.float64), triangles),
+        threshold=concavity,
+        max_convex_hull=max_parts,
+        max_ch_vertex=64,
+        decimate=True,
+        seed=seed,
+    )
+    base = mesh.name or "mesh"
+    return [Mesh(points, faces, name=f"{base}, part {k}") for k, (points, faces) in enumerate(parts)]
