@@ -190,20 +190,24 @@ def _merge_facets(points: np.ndarray, tolerance: float) -> list[tuple[np.ndarray
     area_vector = np.cross(edge_a, edge_b)
     inward = np.sum(area_vector * normals, axis=1) < 0
     triangles[inward] = triangles[inward][:, ::-1]
-    face_of = np.full(len(triangles), -1)
+    # two facets of one polygon are both aligned with its normal
+    similar = np.einsum("fi,fki->fk", normals, normals[hull.neighbors]) > 2.0 * _ALIGNED**2 - 1.0
+    linked = [ids[row].tolist() for ids, row in zip(hull.neighbors, similar, strict=True)]
+    taken = np.zeros(len(triangles), dtype=bool)
     polygons = []
     # large facets first: their normals are the most exact
-    for seed in np.argsort(-np.linalg.norm(area_vector, axis=1)):
-        if face_of[seed] >= 0:
+    for seed in np.argsort(-np.linalg.norm(area_vector, axis=1)).tolist():
+        if taken[seed]:
             continue
-        face_of[seed] = len(polygons)
+        taken[seed] = True
         group, waiting = [seed], [seed]
         while waiting:
-            for other in hull.neighbors[waiting.pop()]:
+            for other in linked[waiting.pop()]:
+                if taken[other]:
+                    continue
                 heights = (points[triangles[other]] - points[triangles[seed, 0]]) @ normals[seed]
-                flat = np.max(np.abs(heights)) <= tolerance and normals[other] @ normals[seed] > _ALIGNED
-                if face_of[other] < 0 and flat:
-                    face_of[other] = len(polygons)
+                if np.max(np.abs(heights)) <= tolerance and normals[other] @ normals[seed] > _ALIGNED:
+                    taken[other] = True
                     group.append(other)
                     waiting.append(other)
         polygons.append((_outline(triangles[group]), normals[seed]))

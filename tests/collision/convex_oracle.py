@@ -1,9 +1,9 @@
 """Signed distance of convex shapes in float64, by nothing but support functions and membership.
 
-For a unit direction n the gap g(n) between the supporting planes of A and B across n never exceeds the signed
-distance, and the signed distance is the largest gap over all n. So a distance d with normal n and points p, q is
-proved right if g(n) = d and, for shapes apart, if p is in A, q in B and |p - q| = d; for overlapping shapes a
-search over the whole sphere must find no larger gap.
+For a unit direction n the gap g(n) between the supporting planes of A and B across n never exceeds the
+signed distance, and the signed distance is the largest gap over all n. So a distance d with normal n and
+points p, q is proved right if g(n) = d and, for shapes apart, if p is in A, q in B and |p - q| = d; for
+overlapping shapes a search over the whole sphere must find no larger gap, and for polyhedra it is known exactly.
 """
 
 import dataclasses
@@ -63,6 +63,14 @@ class Shapes:
         parts = (self.size, self.corners, self.planes, self.rotation, self.position)
         return Shapes(self.kind, *(None if part is None else part[rows] for part in parts))
 
+    def world_corners(self) -> np.ndarray:
+        """Corners of boxes, hulls or triangles in the world, shape (n, k, 3) [m]."""
+        corners = self.corners
+        if corners is None:
+            signs = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
+            corners = self.size[:, None] * signs
+        return np.einsum("nij,nkj->nki", self.rotation, corners) + self.position[:, None]
+
     def support(self, d: np.ndarray) -> np.ndarray:
         """Farthest points along world directions (n, k, 3), in the world."""
         local = self.support_local(np.einsum("nji,nkj->nki", self.rotation, d))
@@ -93,7 +101,7 @@ class Shapes:
         return size * unit(size * d)
 
     def height_over(self, points: np.ndarray) -> np.ndarray:
-        """How far (n,) [m] world points (n, 3) are outside of the surface, negative inside, to first order."""
+        """How far (n,) [m] world points (n, 3) are outside of the surface, negative inside; first order."""
         p = np.einsum("nji,nj->ni", self.rotation, points - self.position)
         s = self.size
         y, across = p[:, 1], np.hypot(p[:, 0], p[:, 2])
@@ -122,7 +130,7 @@ def unit(d: np.ndarray) -> np.ndarray:
 
 
 def triangle_distance(p: np.ndarray, corners: np.ndarray) -> np.ndarray:
-    """Distance of points (n, 3) from the planes of triangles (n, 3, 3) or from their edges, whichever is more."""
+    """Distance of points (n, 3) from the planes of triangles (n, 3, 3) or beyond their edges, the larger."""
     normal = unit(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]))
     height = np.abs(np.sum(normal * (p - corners[:, 0]), axis=1))
     for k in range(3):
@@ -140,8 +148,7 @@ def matrices(q: np.ndarray) -> np.ndarray:
 
 
 def gaps(a: Shapes, b: Shapes, n: np.ndarray) -> np.ndarray:
-    """Gap [m] between the supporting planes across unit world directions n (m, k, 3) from B to A, shape (m, k)."""
-    # relative to B: far from the origin even float64 would lose digits
+    """Gaps (m, k) [m] between the supporting planes across unit directions n (m, k, 3) from B to A."""
     return np.sum(n * (a.support(-n) - b.support(n)), axis=-1)
 
 
@@ -153,11 +160,25 @@ def sphere_directions(count: int) -> np.ndarray:
     return np.stack([r * np.cos(angle), y, r * np.sin(angle)], axis=1)
 
 
-def largest_gap(a: Shapes, b: Shapes, starts: int = 600, climbers: int = 6, rounds: int = 45) -> np.ndarray:
+def polyhedron_depth(a: Shapes, b: Shapes) -> np.ndarray:
+    """Signed distances (m,) [m] of overlapping boxes, hulls and triangles; positive where they are apart.
+
+    The facets of the hull of all differences of corners are those of the Minkowski difference.
+    """
+    from scipy.spatial import ConvexHull
+
+    depths = []
+    for p, q in zip(a.world_corners(), b.world_corners(), strict=True):
+        hull = ConvexHull((p[:, None] - q[None]).reshape(-1, 3))
+        depths.append(np.max(hull.equations[:, 3]))
+    return np.array(depths)
+
+
+def largest_gap(a: Shapes, b: Shapes, starts: int = 300, climbers: int = 4, rounds: int = 32) -> np.ndarray:
     """Largest gap (m,) [m] over all directions, by climbing from the best of evenly spread ones.
 
     Returns:
-        A lower bound of the signed distance that for these shapes and settings lies within 1e-5 of their size.
+        A lower bound of the signed distance.
     """
     count = len(a.size)
     start = np.broadcast_to(sphere_directions(starts), (count, starts, 3))

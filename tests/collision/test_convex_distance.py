@@ -1,5 +1,7 @@
 """Distance, normal and points of all pairs of convex shapes, apart, touching and overlapping."""
 
+import copy
+import functools
 import itertools
 
 import numpy as np
@@ -19,6 +21,7 @@ from collision.convex_oracle import (
     gaps,
     largest_gap,
     matrices,
+    polyhedron_depth,
     unit,
 )
 from scipy.spatial import ConvexHull as Qhull
@@ -83,6 +86,18 @@ def closest(a: Shapes, b: Shapes, poses_a, poses_b, device: str, hulls=(), reach
     return found.numpy()
 
 
+@functools.cache
+def unit_hulls() -> list[tuple[ConvexHull, np.ndarray]]:
+    """Hulls of 4 to 63 vertices, not about their origin, and their facets as normals and offsets."""
+    rng = np.random.default_rng(5)
+    hulls = []
+    for n in (4, 5, 6, 8, 10, 12, 16, 20, 24, 25, 26, 30, 40, 50, 63) * 3:
+        size = rng.uniform(0.25, 1.0, 3)
+        hull = ConvexHull(size * unit(rng.normal(size=(n, 3))) + 0.3 * size.mean())
+        hulls.append((hull, Qhull(hull.vertices.astype(float)).equations))
+    return hulls
+
+
 def random_shapes(kind: int, scale: np.ndarray, rng: np.random.Generator) -> tuple[Shapes, list[ConvexHull]]:
     """Shapes of a kind with extents around `scale` (n,), and the hulls among them."""
     count = len(scale)
@@ -96,15 +111,15 @@ def random_shapes(kind: int, scale: np.ndarray, rng: np.random.Generator) -> tup
         elif kind != BOX and kind != ELLIPSOID:
             size[:, 2] = 0.0
         return Shapes(kind, size), []
-    hulls = [
-        ConvexHull(s * unit(rng.normal(size=(n, 3))) + 0.3 * s.mean())
-        for s, n in zip(size, rng.integers(4, 64, count))
-    ]
-    corners = np.stack([np.resize(h.vertices.astype(float), (64, 3)) for h in hulls])
-    for row, hull in zip(corners, hulls):
-        row[len(hull.vertices) :] = hull.vertices[0]
-    equations = [Qhull(hull.vertices.astype(float)).equations for hull in hulls]
-    planes = np.stack([np.resize(e, (130, 4)) for e in equations])
+    pool = unit_hulls()
+    hulls, corners, planes = [], np.zeros((count, 64, 3)), np.zeros((count, 130, 4))
+    for row, k in enumerate(rng.integers(0, len(pool), count)):
+        hull = copy.copy(pool[k][0])
+        hull.vertices = hull.vertices * np.float32(scale[row])
+        hulls.append(hull)
+        corners[row] = hull.vertices[0]
+        corners[row, : len(hull.vertices)] = hull.vertices
+        planes[row] = np.resize(pool[k][1], (130, 4)) * [1.0, 1.0, 1.0, scale[row]]
     return Shapes(kind, 0.0 * size, corners, planes), hulls
 
 
@@ -116,10 +131,10 @@ def random_rotations(count: int, rng: np.random.Generator) -> Rotation:
 
 
 def random_pairs(kind_a: int, kind_b: int, rng: np.random.Generator):
-    """Two sets of shapes with poses, their hulls, and the size of each pair.
+    """Two sets of shapes with poses, their hulls, the size of each pair, and its gap [m] in some direction.
 
-    A plane between the shapes, or in the overlap, is chosen first: a third of the pairs are apart, a third touch
-    in one point of that plane, a third overlap by up to 20 % of the size along its normal.
+    That direction is chosen first: along it a third of the pairs are apart, a third touch in a point, and a
+    third overlap by up to 20 % of the size.
     """
     overall = 10.0 ** rng.uniform(-3.0, 3.0, POSES)
     a, hulls_a = random_shapes(kind_a, overall, rng)
@@ -145,13 +160,13 @@ def random_pairs(kind_a: int, kind_b: int, rng: np.random.Generator):
         pose = np.hstack([shapes.position + moved, r.as_quat()]).astype(np.float32)
         shapes.position, shapes.rotation = pose[:, :3].astype(np.float64), matrices(pose[:, 3:].astype(float))
         poses.append(pose)
-    return a, b, *poses, hulls_a + hulls_b, size
+    return a, b, *poses, hulls_a + hulls_b, size, gap * size
 
 
 @pytest.mark.parametrize(("kind_a", "kind_b"), PAIRS, ids=[f"{NAMES[a]}-{NAMES[b]}" for a, b in PAIRS])
 def test_pairs_in_random_poses(kind_a: int, kind_b: int, device: str):
     rng = np.random.default_rng(100 * kind_a + kind_b)
-    a, b, poses_a, poses_b, hulls, size = random_pairs(kind_a, kind_b, rng)
+    a, b, poses_a, poses_b, hulls, size, gap = random_pairs(kind_a, kind_b, rng)
     found = closest(a, b, poses_a, poses_b, device, hulls)
     assert np.all(found["found"] == 1)
     distance = found["distance"].astype(np.float64)
@@ -160,14 +175,36 @@ def test_pairs_in_random_poses(kind_a: int, kind_b: int, device: str):
     assert np.allclose(np.linalg.norm(normal, axis=1), 1.0, atol=1e-5)
 
     # points on both surfaces, one opposite to the other
-    assert np.quantile(np.abs(a.height_over(p)) / size, 0.999) < 1e-4
-    assert np.quantile(np.abs(b.height_over(q)) / size, 0.999) < 1e-4
+    smooth = {CAPSULE, CYLINDER, CONE, ELLIPSOID} & {kind_a, kind_b}
+    surface = 1e-3 if smooth else 1e-5
+    assert np.quantile(np.abs(a.height_over(p)) / size, 0.999) < surface
+    assert np.quantile(np.abs(b.height_over(q)) / size, 0.999) < surface
     assert np.max(np.linalg.norm(p - q - distance[:, None] * normal, axis=1) / size) < 3e-5
     # the normal is right if the planes across it have this gap ...
     certificate = np.abs(gaps(a, b, unit(normal)[:, None])[:, 0] - distance) / size
-    assert np.max(certificate) < 1e-4
+    assert np.max(certificate) < 1e-5
     # ... and no others have a larger one: points apart prove it, else a search
-    overlap = distance < 1e-3 * size
-    best = largest_gap(a.select(overlap), b.select(overlap))
-    error = (best - distance[overlap]) / size[overlap]
-    assert np.quantile(error, 0.999) < 1e-4
+    apart = (distance > 0.0) & (np.maximum(a.height_over(p), b.height_over(q)) < 1e-5 * size)
+    best = np.full(POSES, -np.inf)
+    best[~apart] = largest_gap(a.select(~apart), b.select(~apart))
+    assert np.quantile((best - distance) / size, 0.999) < 1e-4
+    # as it was made, a pair is as far apart as its planes, or farther, and touches if they touch
+    assert np.min((distance - gap)[gap > 0.0]) > -1e-4 * np.max(size)
+    touching = gap == 0.0
+    assert np.max(np.abs(distance[touching]) / size[touching]) < 1e-4
+
+
+POLYHEDRA = [pair for pair in PAIRS if not {*pair} - {BOX, HULL, TRIANGLE}]
+
+
+@pytest.mark.parametrize(
+    ("kind_a", "kind_b"), POLYHEDRA, ids=[f"{NAMES[a]}-{NAMES[b]}" for a, b in POLYHEDRA]
+)
+def test_depth_of_polyhedra(kind_a: int, kind_b: int, device: str):
+    rng = np.random.default_rng(7 + 100 * kind_a + kind_b)
+    a, b, poses_a, poses_b, hulls, size, _ = random_pairs(kind_a, kind_b, rng)
+    distance = closest(a, b, poses_a, poses_b, device, hulls)["distance"].astype(np.float64)
+    rows = np.flatnonzero(distance < -1e-3 * size)[:80]
+    assert len(rows) > 20
+    expected = polyhedron_depth(a.select(rows), b.select(rows))
+    assert np.max(np.abs(distance[rows] - expected) / size[rows]) < 1e-5
