@@ -256,16 +256,17 @@ def collide_box(
     code = wp.zeros(shape=CLIP_ROOM, dtype=int)
     closest = to_world(points_along(m, axis), X_a)
     found = Overlap()
-    settled = int(0)
-    while settled == 0:
+    attempts = int(2)
+    while attempts > 0:
         found = facing(a, X_a, b, X_b, hulls, closest, x, code)
+        attempts -= 1
         slack = 2.0 * BETTER * found.size
-        settled = 1
-        if closest.distance == axis.separation and axis.separation > slack:
-            if smallest_gap(found, x) > axis.separation + slack:
-                # no points face each other at this distance: a corner is nearest to an edge or a corner
-                closest = to_world(nearest_corner(m), X_a)
-                if closest.distance > reach:
-                    return
-                settled = 0
+        apart = axis.separation > slack and smallest_gap(found, x) > axis.separation + slack
+        if attempts == 1 and apart:
+            # no points face each other at this distance: a corner is nearest to an edge or a corner
+            closest = to_world(nearest_corner(m), X_a)
+            if closest.distance > reach:
+                return
+        else:
+            attempts = 0
     write_overlap(found, x, code, closest, reach, 0, manifolds, pair)

@@ -80,6 +80,12 @@ def contact_frame(origin: wp.vec3, n: wp.vec3) -> ContactFrame:
 
 
 @wp.func
+def point_to_frame(X: wp.transform, p: wp.vec3) -> wp.vec3:
+    """Point p [m] of the world in the frame with pose X."""
+    return wp.quat_rotate_inv(wp.transform_get_rotation(X), p - wp.transform_get_translation(X))
+
+
+@wp.func
 def box_face(size: wp.vec3, d: wp.vec3, corner: wp.array(dtype=wp.vec3), label: wp.array(dtype=int)) -> int:
     """Corners of the face of a box that looks along d; the return value is the number of its axis."""
     k = int(0)
@@ -330,6 +336,8 @@ def support_facet(
         for k in range(2):
             corner[k] = wp.vec3(0.0, c.size[1] * float(2 * k - 1), 0.0) + c.size[0] * d
             label[k] = k
+    # in the shape's frame, where the numbers of a vast face are exact
+    height = wp.dot(normal, corner[0] - point_to_frame(X, frame.origin))
     for k in range(count):
         corner[k] = rotation * corner[k] + offset
     facet = Facet()
@@ -339,7 +347,7 @@ def support_facet(
         if wp.abs(m[2]) > EDGE_ON and facet.turn != 0.0:
             facet.count = count
             facet.slope = wp.vec2(-m[0] / m[2], -m[1] / m[2])
-            facet.height = corner[0][2] - wp.dot(facet.slope, wp.vec2(corner[0][0], corner[0][1]))
+            facet.height = height / m[2]
             return facet
         best_edge(count, side, corner, label)
         count = 2
