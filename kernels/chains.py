@@ -6,9 +6,11 @@ touched body: a row costs the depth of its body, not the size of the robot (spar
 2008, section 6.5). If both bodies of a constraint hang on the same tree, their common ancestors are a common
 prefix of both chains, and the second chain's share is added to the first.
 
-`B[c, direction]` holds the chains of both sides one after the other, the second from entry `depth` on; `leaf`
-names the last dof of each side, or -1.
+`B[c]` holds the chains of both sides one after the other, the second from entry `depth` on; `leaf` names the
+last dof of each side, or -1. An entry is a number, or a vector for three rows that share their chains.
 """
+
+from typing import Any
 
 import warp as wp
 
@@ -29,16 +31,49 @@ def fill_chain(
     tree: TreeView,
     kin: KinematicsView,
     c: int,
-    direction: int,
     leaf: int,
     offset: int,
     wrench: wp.spatial_vector,
-    B: wp.array3d(dtype=float),
+    B: wp.array2d(dtype=float),
 ):
     """Jacobian entries of one side: power of a unit impulse in each dof of the chain."""
     row = tree.dof_row[leaf]
     for k in range(tree.dof_depth[leaf] + 1):
-        B[c, direction, offset + k] = wp.dot(kin.S[tree.row_dof[row + k]], wrench)
+        B[c, offset + k] = wp.dot(kin.S[tree.row_dof[row + k]], wrench)
+
+
+@wp.func
+def fill_velocity(
+    tree: TreeView,
+    kin: KinematicsView,
+    c: int,
+    leaf: int,
+    offset: int,
+    frame: wp.mat33,
+    arm: wp.vec3,
+    B: wp.array2d(dtype=wp.vec3),
+):
+    """Entries of one side: velocity of the point `arm` from the tree's origin along the frame's rows."""
+    row = tree.dof_row[leaf]
+    for k in range(tree.dof_depth[leaf] + 1):
+        S = kin.S[tree.row_dof[row + k]]
+        B[c, offset + k] = frame * (wp.spatial_bottom(S) + wp.cross(wp.spatial_top(S), arm))
+
+
+@wp.func
+def fill_turning(
+    tree: TreeView,
+    kin: KinematicsView,
+    c: int,
+    leaf: int,
+    offset: int,
+    frame: wp.mat33,
+    B: wp.array2d(dtype=wp.vec3),
+):
+    """Entries of one side for the angular velocity along the frame's rows."""
+    row = tree.dof_row[leaf]
+    for k in range(tree.dof_depth[leaf] + 1):
+        B[c, offset + k] = frame * wp.spatial_top(kin.S[tree.row_dof[row + k]])
 
 
 @wp.func
@@ -46,24 +81,21 @@ def whiten_chain(
     tree: TreeView,
     L: wp.array(dtype=float),
     c: int,
-    directions: int,
     leaf: int,
     offset: int,
     shared: int,
-    B: wp.array3d(dtype=float),
+    B: wp.array2d(dtype=Any),
 ):
-    """Half solve D^(-1/2) L^(-T) of all rows of one side, down to the `shared` first dofs."""
+    """Half solve D^(-1/2) L^(-T) of one side, down to the `shared` first dofs."""
     row = tree.dof_row[leaf]
     depth = tree.dof_depth[leaf]
     for n in range(depth + 1 - shared):
         k = depth - n
         i = tree.dof_row[tree.row_dof[row + k]]
-        inv = 1.0 / wp.sqrt(L[i + k])
-        for direction in range(directions):
-            y = B[c, direction, offset + k]
-            for m in range(k):
-                B[c, direction, offset + m] = B[c, direction, offset + m] - L[i + m] * y
-            B[c, direction, offset + k] = y * inv
+        y = B[c, offset + k]
+        for m in range(k):
+            B[c, offset + m] = B[c, offset + m] - L[i + m] * y
+        B[c, offset + k] = y * (1.0 / wp.sqrt(L[i + k]))
 
 
 @wp.func
@@ -73,49 +105,37 @@ def shared_prefix(tree: TreeView, leaf0: int, leaf1: int) -> int:
     if leaf0 >= 0 and leaf1 >= 0:
         row0 = tree.dof_row[leaf0]
         row1 = tree.dof_row[leaf1]
-        for k in range(wp.min(tree.dof_depth[leaf0], tree.dof_depth[leaf1]) + 1):
-            if tree.row_dof[row0 + k] == tree.row_dof[row1 + k]:
-                n = k + 1
+        if tree.row_dof[row0] == tree.row_dof[row1]:
+            for k in range(wp.min(tree.dof_depth[leaf0], tree.dof_depth[leaf1]) + 1):
+                if tree.row_dof[row0 + k] == tree.row_dof[row1 + k]:
+                    n = k + 1
     return n
 
 
 @wp.func
-def merge_prefix(c: int, directions: int, shared: int, depth: int, B: wp.array3d(dtype=float)):
+def merge_prefix(c: int, shared: int, depth: int, B: wp.array2d(dtype=Any)):
     """Move what the second side contributes to common ancestors into the first side's chain."""
-    for direction in range(directions):
-        for k in range(shared):
-            B[c, direction, k] = B[c, direction, k] + B[c, direction, depth + k]
-            B[c, direction, depth + k] = 0.0
+    for k in range(shared):
+        B[c, k] = B[c, k] + B[c, depth + k]
+        B[c, depth + k] = 0.0 * B[c, depth + k]
 
 
 @wp.func
 def whiten_sides(
-    tree: TreeView,
-    L: wp.array(dtype=float),
-    c: int,
-    directions: int,
-    leaf: wp.vec2i,
-    depth: int,
-    B: wp.array3d(dtype=float),
+    tree: TreeView, L: wp.array(dtype=float), c: int, leaf: wp.vec2i, depth: int, B: wp.array2d(dtype=Any)
 ):
     """Bring the Jacobians of both sides into energy coordinates."""
     shared = shared_prefix(tree, leaf[0], leaf[1])
     if leaf[1] >= 0:
-        whiten_chain(tree, L, c, directions, leaf[1], depth, shared, B)
-        merge_prefix(c, directions, shared, depth, B)
+        whiten_chain(tree, L, c, leaf[1], depth, shared, B)
+        merge_prefix(c, shared, depth, B)
     if leaf[0] >= 0:
-        whiten_chain(tree, L, c, directions, leaf[0], 0, 0, B)
+        whiten_chain(tree, L, c, leaf[0], 0, 0, B)
 
 
 @wp.func
-def sides_velocity(
-    tree: TreeView,
-    leaf: wp.vec2i,
-    c: int,
-    direction: int,
-    depth: int,
-    B: wp.array3d(dtype=float),
-    z: wp.array(dtype=float),
+def row_velocity(
+    tree: TreeView, leaf: wp.vec2i, c: int, depth: int, B: wp.array2d(dtype=float), z: wp.array(dtype=float)
 ) -> float:
     """J v of one row."""
     v = float(0.0)
@@ -123,19 +143,32 @@ def sides_velocity(
         if leaf[side] >= 0:
             row = tree.dof_row[leaf[side]]
             for k in range(tree.dof_depth[leaf[side]] + 1):
-                v += B[c, direction, side * depth + k] * z[tree.row_dof[row + k]]
+                v += B[c, side * depth + k] * z[tree.row_dof[row + k]]
     return v
 
 
 @wp.func
-def push_sides(
+def triple_velocity(
+    tree: TreeView, leaf: wp.vec2i, c: int, depth: int, B: wp.array2d(dtype=wp.vec3), z: wp.array(dtype=float)
+) -> wp.vec3:
+    """J v of three rows."""
+    v = wp.vec3(0.0, 0.0, 0.0)
+    for side in range(2):
+        if leaf[side] >= 0:
+            row = tree.dof_row[leaf[side]]
+            for k in range(tree.dof_depth[leaf[side]] + 1):
+                v += B[c, side * depth + k] * z[tree.row_dof[row + k]]
+    return v
+
+
+@wp.func
+def push_row(
     tree: TreeView,
     leaf: wp.vec2i,
     c: int,
-    direction: int,
     depth: int,
     impulse: float,
-    B: wp.array3d(dtype=float),
+    B: wp.array2d(dtype=float),
     z: wp.array(dtype=float),
 ):
     """z += B impulse."""
@@ -144,4 +177,23 @@ def push_sides(
             row = tree.dof_row[leaf[side]]
             for k in range(tree.dof_depth[leaf[side]] + 1):
                 i = tree.row_dof[row + k]
-                z[i] = z[i] + B[c, direction, side * depth + k] * impulse
+                z[i] = z[i] + B[c, side * depth + k] * impulse
+
+
+@wp.func
+def push_triple(
+    tree: TreeView,
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    impulse: wp.vec3,
+    B: wp.array2d(dtype=wp.vec3),
+    z: wp.array(dtype=float),
+):
+    """z += B impulse, of three rows."""
+    for side in range(2):
+        if leaf[side] >= 0:
+            row = tree.dof_row[leaf[side]]
+            for k in range(tree.dof_depth[leaf[side]] + 1):
+                i = tree.row_dof[row + k]
+                z[i] = z[i] + wp.dot(B[c, side * depth + k], impulse)

@@ -7,7 +7,7 @@ points would not conserve angular momentum.
 import warp as wp
 
 from newtonsim.kernels.body_points import point_in_world, point_velocity
-from newtonsim.kernels.chains import fill_chain, leaf_of, sides_velocity, whiten_sides
+from newtonsim.kernels.chains import fill_turning, fill_velocity, leaf_of, triple_velocity, whiten_sides
 from newtonsim.kernels.constraint_rows import ConstraintSettings
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.shapes import ShapeView
@@ -32,7 +32,8 @@ class ContactRowView:
     delassus: wp.array(dtype=wp.vec2)  # (C) normal, largest tangential
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] along normal, tangent 1, tangent 2
     memory: wp.array(dtype=wp.vec3)  # (C) last impulse of each contact feature
-    B: wp.array3d(dtype=float)  # (C, 3, 2 * depth)
+    coupling: wp.array(dtype=wp.vec2)  # (C) Delassus entries of the first row with the two others
+    B: wp.array2d(dtype=wp.vec3)  # (C, 2 * depth)
 
 
 @wp.struct
@@ -45,7 +46,8 @@ class SpinRowView:
     delassus: wp.array(dtype=wp.vec2)  # (C) about the normal, largest about a tangent
     impulse: wp.array(dtype=wp.vec3)  # (C) [N m s]
     memory: wp.array(dtype=wp.vec3)  # (C)
-    B: wp.array3d(dtype=float)  # (C, 3, 2 * depth)
+    coupling: wp.array(dtype=wp.vec2)  # (C) Delassus entries of the first row with the two others
+    B: wp.array2d(dtype=wp.vec3)  # (C, 2 * depth)
 
 
 @wp.func
@@ -109,72 +111,46 @@ def tangent_of(n: wp.vec3) -> wp.vec3:
 
 
 @wp.func
-def fill_side(
-    tree: TreeView,
-    kin: KinematicsView,
-    c: int,
-    b: int,
-    leaf: int,
-    x: wp.vec3,
-    side: int,
-    depth: int,
-    n: wp.vec3,
-    B: wp.array3d(dtype=float),
-):
-    """Fill the Jacobian of one side of a contact at the world point x."""
-    r = x - kin.origin[tree.body_tree[b]]
-    sign = 1.0 - 2.0 * float(side)
+def contact_frame(n: wp.vec3) -> wp.mat33:
+    """Normal and both tangents as rows."""
     t1 = tangent_of(n)
-    t2 = wp.cross(n, t1)
-    offset = side * depth
-    fill_chain(tree, kin, c, 0, leaf, offset, sign * wp.spatial_vector(wp.cross(r, n), n), B)
-    fill_chain(tree, kin, c, 1, leaf, offset, sign * wp.spatial_vector(wp.cross(r, t1), t1), B)
-    fill_chain(tree, kin, c, 2, leaf, offset, sign * wp.spatial_vector(wp.cross(r, t2), t2), B)
+    return wp.matrix_from_rows(n, t1, wp.cross(n, t1))
+
+
+@wp.struct
+class TripleDelassus:
+    """What a sweep needs of the 3x3 block of BᵀB; zero where rigid."""
+
+    diagonal: wp.vec2  # of row 0, and the largest eigenvalue of the block of rows 1 and 2
+    coupling: wp.vec2  # of row 0 with the others
 
 
 @wp.func
-def fill_spin(
-    tree: TreeView,
-    kin: KinematicsView,
-    c: int,
-    leaf: int,
-    side: int,
-    depth: int,
-    n: wp.vec3,
-    B: wp.array3d(dtype=float),
-):
-    """Fill the Jacobian of one side's angular velocity about normal and tangents."""
-    sign = 1.0 - 2.0 * float(side)
-    t1 = tangent_of(n)
-    zero = wp.vec3(0.0, 0.0, 0.0)
-    fill_chain(tree, kin, c, 0, leaf, side * depth, sign * wp.spatial_vector(n, zero), B)
-    fill_chain(tree, kin, c, 1, leaf, side * depth, sign * wp.spatial_vector(t1, zero), B)
-    fill_chain(tree, kin, c, 2, leaf, side * depth, sign * wp.spatial_vector(wp.cross(n, t1), zero), B)
-
-
-@wp.func
-def pair_delassus(tree: TreeView, c: int, leaf: wp.vec2i, depth: int, B: wp.array3d(dtype=float)) -> wp.vec2:
-    """Diagonal of BᵀB of row 0, and the largest eigenvalue of the block of rows 1 and 2; zero where rigid."""
-    normal = float(0.0)
-    a11 = float(0.0)
-    a22 = float(0.0)
-    a12 = float(0.0)
+def triple_delassus(
+    tree: TreeView, c: int, leaf: wp.vec2i, depth: int, B: wp.array2d(dtype=wp.vec3)
+) -> TripleDelassus:
+    """Delassus numbers of three rows."""
+    square = wp.vec3(0.0, 0.0, 0.0)
+    mixed = wp.vec3(0.0, 0.0, 0.0)
     for side in range(2):
         if leaf[side] >= 0:
             for k in range(side * depth, side * depth + tree.dof_depth[leaf[side]] + 1):
-                normal += B[c, 0, k] * B[c, 0, k]
-                a11 += B[c, 1, k] * B[c, 1, k]
-                a22 += B[c, 2, k] * B[c, 2, k]
-                a12 += B[c, 1, k] * B[c, 2, k]
-    half = 0.5 * (a11 - a22)
-    tangential = 0.5 * (a11 + a22) + wp.sqrt(half * half + a12 * a12)
+                b = B[c, k]
+                square += wp.cw_mul(b, b)
+                mixed += wp.vec3(b[0] * b[1], b[0] * b[2], b[1] * b[2])
+    normal = square[0]
+    half = 0.5 * (square[1] - square[2])
+    tangential = 0.5 * (square[1] + square[2]) + wp.sqrt(half * half + mixed[2] * mixed[2])
     # what is left of a direction in which nothing can move is rounding; dividing by it would explode
     noise = RIGID_DIRECTION * (normal + tangential)
     if normal <= noise:
         normal = 0.0
     if tangential <= noise:
         tangential = 0.0
-    return wp.vec2(normal, tangential)
+    result = TripleDelassus()
+    result.diagonal = wp.vec2(normal, tangential)
+    result.coupling = wp.vec2(mixed[0], mixed[1])
+    return result
 
 
 @wp.func
@@ -185,13 +161,6 @@ def contact_point(
     x0 = point_in_world(b0, contacts.point0[c] + contacts.offset0[c], body_q)
     x1 = point_in_world(b1, contacts.point1[c] + contacts.offset1[c], body_q)
     return 0.5 * (x0 + x1)
-
-
-@wp.func
-def along_frame(n: wp.vec3, v: wp.vec3) -> wp.vec3:
-    """Components of v along the normal and both tangents."""
-    t1 = tangent_of(n)
-    return wp.vec3(wp.dot(n, v), wp.dot(t1, v), wp.dot(wp.cross(n, t1), v))
 
 
 @wp.kernel
@@ -222,12 +191,15 @@ def build_contact_rows(
     n = contacts.normal[c]
     x = contact_point(contacts, c, b0, b1, body_q)
     leaf = wp.vec2i(leaf_of(tree, b0), leaf_of(tree, b1))
+    frame = contact_frame(n)
     if leaf[0] >= 0:
-        fill_side(tree, kin, c, b0, leaf[0], x, 0, depth, n, rows.B)
+        fill_velocity(tree, kin, c, leaf[0], 0, frame, x - kin.origin[tree.body_tree[b0]], rows.B)
     if leaf[1] >= 0:
-        fill_side(tree, kin, c, b1, leaf[1], x, 1, depth, n, rows.B)
-    whiten_sides(tree, L, c, 3, leaf, depth, rows.B)
-    rows.delassus[c] = pair_delassus(tree, c, leaf, depth, rows.B)
+        fill_velocity(tree, kin, c, leaf[1], depth, -frame, x - kin.origin[tree.body_tree[b1]], rows.B)
+    whiten_sides(tree, L, c, leaf, depth, rows.B)
+    delassus = triple_delassus(tree, c, leaf, depth, rows.B)
+    rows.delassus[c] = delassus.diagonal
+    rows.coupling[c] = delassus.coupling
     rows.leaf[c] = leaf
     rows.friction[c] = 0.5 * (material.mu[s0] + material.mu[s1])
     restitution = 0.5 * (material.restitution[s0] + material.restitution[s1])
@@ -249,9 +221,9 @@ def build_contact_rows(
         prescribed += v0
     if leaf[1] < 0:
         prescribed -= v1
-    free = sides_velocity(tree, leaf, c, 0, depth, rows.B, z) + wp.dot(n, prescribed)
+    free = triple_velocity(tree, leaf, c, depth, rows.B, z)[0] + wp.dot(n, prescribed)
     speed = contact_target(contacts.distance[c], wp.dot(n, v0 - v1), free, restitution, rate, s)
-    rows.target[c] = wp.vec3(speed, 0.0, 0.0) - along_frame(n, prescribed)
+    rows.target[c] = wp.vec3(speed, 0.0, 0.0) - frame * prescribed
     rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
     if contacts.match[c] >= 0:
         rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]
@@ -285,20 +257,23 @@ def build_spin_rows(
     rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
     if rows.torsion[c] <= 0.0 and rows.rolling[c] <= 0.0:
         return
-    n = contacts.normal[c]
+    frame = contact_frame(contacts.normal[c])
     leaf = contact.leaf[c]
     prescribed = wp.vec3(0.0, 0.0, 0.0)
     for side in range(2):
         b = shape.body[s0]
         if side == 1:
             b = shape.body[s1]
+        sign = 1.0 - 2.0 * float(side)
         if leaf[side] >= 0:
-            fill_spin(tree, kin, c, leaf[side], side, depth, n, rows.B)
+            fill_turning(tree, kin, c, leaf[side], side * depth, sign * frame, rows.B)
         elif b >= 0:
-            prescribed += (1.0 - 2.0 * float(side)) * wp.spatial_top(body_qd[b])
-    whiten_sides(tree, L, c, 3, leaf, depth, rows.B)
-    rows.delassus[c] = pair_delassus(tree, c, leaf, depth, rows.B)
-    rows.target[c] = -along_frame(n, prescribed)
+            prescribed += sign * wp.spatial_top(body_qd[b])
+    whiten_sides(tree, L, c, leaf, depth, rows.B)
+    delassus = triple_delassus(tree, c, leaf, depth, rows.B)
+    rows.delassus[c] = delassus.diagonal
+    rows.coupling[c] = delassus.coupling
+    rows.target[c] = -(frame * prescribed)
     if contacts.match[c] >= 0:
         rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]
 

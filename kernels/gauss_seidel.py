@@ -3,19 +3,28 @@
 Cottle, Pang, Stone, "The Linear Complementarity Problem", 1992, chapter 5, with a Coulomb cone as in
 Jourdan, Alart, Jean, "A Gauss-Seidel like algorithm to solve frictional contact problems", 1998. A step of
 the tangential pair divides by the largest eigenvalue of its 2x2 block: a fixed point then has friction
-exactly opposite to sliding.
+exactly opposite to sliding. Between sweeps, the impulses that act are solved for directly, see `active_set`.
 """
 
 import warp as wp
 
-from newtonsim.kernels.chains import push_sides, sides_velocity
+from newtonsim.kernels.active_set import minimize_active_set
+from newtonsim.kernels.chains import push_row, push_triple, row_velocity, triple_velocity
 from newtonsim.kernels.constraint_rows import DofRowView
 from newtonsim.kernels.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.contacts import ContactView
+from newtonsim.kernels.envelope import EnvelopeView
 from newtonsim.kernels.pair_rows import PairRowView
+from newtonsim.kernels.rows import RowsView
 from newtonsim.kernels.views import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# sweeps between direct solves, and the remainder of the sweep after which they come
+DIRECT_EVERY = wp.constant(3)
+DIRECT_FIRST = wp.constant(2)
+# how much larger a direct solve may be in worlds in which no contact is new
+RESTING = wp.constant(10.0)
 
 
 @wp.kernel
@@ -93,10 +102,10 @@ def relax_pair(tree: TreeView, rows: PairRowView, r: int, depth: int, z: wp.arra
     old = rows.impulse[r]
     target = wp.vec2(rows.target_lower[r], rows.target_upper[r])
     bounds = wp.vec2(rows.lower[r], rows.upper[r])
-    v = sides_velocity(tree, rows.leaf[r], r, 0, depth, rows.B, z)
+    v = row_velocity(tree, rows.leaf[r], r, depth, rows.B, z)
     new = wanted_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
     rows.impulse[r] = new
-    push_sides(tree, rows.leaf[r], r, 0, depth, new - old, rows.B, z)
+    push_row(tree, rows.leaf[r], r, depth, new - old, rows.B, z)
     return wp.abs(new - old) * rows.delassus[r]
 
 
@@ -121,26 +130,22 @@ def relax_contact(
     delassus = rows.delassus[c]
     if delassus[0] <= 0.0:
         return 0.0
-    target = rows.target[c]
-    leaf = rows.leaf[c]
     softness = rows.softness[c]
-    error = target[0] - sides_velocity(tree, leaf, c, 0, depth, rows.B, z) - softness * old[0]
-    normal = wp.max(0.0, old[0] + error / (delassus[0] + softness))
-    push_sides(tree, leaf, c, 0, depth, normal - old[0], rows.B, z)
-    change = wp.abs(normal - old[0]) * delassus[0]
+    error = rows.target[c] - triple_velocity(tree, rows.leaf[c], c, depth, rows.B, z)
+    normal = wp.max(0.0, old[0] + (error[0] - softness * old[0]) / (delassus[0] + softness))
+    change = normal - old[0]
     bound = rows.friction[c] * normal
     t = wp.vec2(old[1], old[2])
     if delassus[1] > 0.0 and (bound > 0.0 or wp.length_sq(t) > 0.0):
-        slip = wp.vec2(
-            sides_velocity(tree, leaf, c, 1, depth, rows.B, z) - target[1],
-            sides_velocity(tree, leaf, c, 2, depth, rows.B, z) - target[2],
-        )
+        slip = rows.coupling[c] * change - wp.vec2(error[1], error[2])
         t = limit_friction(t - slip / delassus[1], bound, pyramidal)
-        push_sides(tree, leaf, c, 1, depth, t[0] - old[1], rows.B, z)
-        push_sides(tree, leaf, c, 2, depth, t[1] - old[2], rows.B, z)
-        change = wp.max(change, wp.max(wp.abs(t[0] - old[1]), wp.abs(t[1] - old[2])) * delassus[1])
-    rows.impulse[c] = wp.vec3(normal, t[0], t[1])
-    return change
+    new = wp.vec3(normal, t[0], t[1])
+    step = new - old
+    if step[0] != 0.0 or step[1] != 0.0 or step[2] != 0.0:
+        rows.impulse[c] = new
+        push_triple(tree, rows.leaf[c], c, depth, step, rows.B, z)
+    tangential = wp.max(wp.abs(step[1]), wp.abs(step[2])) * delassus[1]
+    return wp.max(wp.abs(change) * delassus[0], tangential)
 
 
 @wp.func
@@ -156,41 +161,25 @@ def relax_spin(
     """Update the torsional row, then both rolling rows of a contact; returns the velocity change [rad/s]."""
     old = rows.impulse[c]
     delassus = rows.delassus[c]
-    target = rows.target[c]
-    leaf = contact.leaf[c]
     normal = contact.impulse[c][0]
-    change = float(0.0)
+    if normal <= 0.0 and wp.length_sq(old) == 0.0:
+        return 0.0
+    error = rows.target[c] - triple_velocity(tree, contact.leaf[c], c, depth, rows.B, z)
     torsion = old[0]
-    bound = rows.torsion[c] * normal
-    if delassus[0] > 0.0 and (bound > 0.0 or old[0] != 0.0):
-        v = sides_velocity(tree, leaf, c, 0, depth, rows.B, z)
-        torsion = wp.clamp(old[0] + (target[0] - v) / delassus[0], -bound, bound)
-        push_sides(tree, leaf, c, 0, depth, torsion - old[0], rows.B, z)
-        change = wp.abs(torsion - old[0]) * delassus[0]
+    if delassus[0] > 0.0:
+        bound = rows.torsion[c] * normal
+        torsion = wp.clamp(old[0] + error[0] / delassus[0], -bound, bound)
+    change = torsion - old[0]
     t = wp.vec2(old[1], old[2])
-    bound = rows.rolling[c] * normal
-    if delassus[1] > 0.0 and (bound > 0.0 or wp.length_sq(t) > 0.0):
-        turn = wp.vec2(
-            sides_velocity(tree, leaf, c, 1, depth, rows.B, z) - target[1],
-            sides_velocity(tree, leaf, c, 2, depth, rows.B, z) - target[2],
-        )
-        t = limit_friction(t - turn / delassus[1], bound, pyramidal)
-        push_sides(tree, leaf, c, 1, depth, t[0] - old[1], rows.B, z)
-        push_sides(tree, leaf, c, 2, depth, t[1] - old[2], rows.B, z)
-        change = wp.max(change, wp.max(wp.abs(t[0] - old[1]), wp.abs(t[1] - old[2])) * delassus[1])
-    rows.impulse[c] = wp.vec3(torsion, t[0], t[1])
-    return change
-
-
-@wp.struct
-class RowsView:
-    """All rows of a step."""
-
-    dof: DofRowView
-    pair: PairRowView
-    contact: ContactRowView
-    spin: SpinRowView
-    spins: int  # 1 if contacts have torsional and rolling friction
+    if delassus[1] > 0.0:
+        turn = rows.coupling[c] * change - wp.vec2(error[1], error[2])
+        t = limit_friction(t - turn / delassus[1], rows.rolling[c] * normal, pyramidal)
+    new = wp.vec3(torsion, t[0], t[1])
+    step = new - old
+    rows.impulse[c] = new
+    push_triple(tree, contact.leaf[c], c, depth, step, rows.B, z)
+    tangential = wp.max(wp.abs(step[1]), wp.abs(step[2])) * delassus[1]
+    return wp.max(wp.abs(change) * delassus[0], tangential)
 
 
 @wp.func
@@ -206,20 +195,14 @@ def start_rows(
     c1 = c0 + contacts.world_count[w]
     for p in range(p0, p1):
         if rows.pair.delassus[p] > 0.0:
-            push_sides(tree, rows.pair.leaf[p], p, 0, depth, rows.pair.impulse[p], rows.pair.B, z)
+            push_row(tree, rows.pair.leaf[p], p, depth, rows.pair.impulse[p], rows.pair.B, z)
     for r in range(r0, r1):
         push_dof(tree, rows.dof, r, rows.dof.impulse[r], z)
     for c in range(c0, c1):
-        warm = rows.contact.impulse[c]
-        for direction in range(3):
-            push_sides(tree, rows.contact.leaf[c], c, direction, depth, warm[direction], rows.contact.B, z)
+        push_triple(tree, rows.contact.leaf[c], c, depth, rows.contact.impulse[c], rows.contact.B, z)
         if rows.spins == 1:
             if wp.length_sq(rows.spin.impulse[c]) > 0.0:
-                warm = rows.spin.impulse[c]
-                for direction in range(3):
-                    push_sides(
-                        tree, rows.contact.leaf[c], c, direction, depth, warm[direction], rows.spin.B, z
-                    )
+                push_triple(tree, rows.contact.leaf[c], c, depth, rows.spin.impulse[c], rows.spin.B, z)
     return r1 - r0 + p1 - p0 + c1 - c0
 
 
@@ -241,6 +224,42 @@ def any_impulse(rows: RowsView, contacts: ContactView, w: int) -> int:
     return acted
 
 
+@wp.func
+def sweep_rows(
+    tree: TreeView,
+    rows: RowsView,
+    contacts: ContactView,
+    w: int,
+    depth: int,
+    pyramidal: bool,
+    z: wp.array(dtype=float),
+) -> float:
+    """Update every row of a world once; returns the largest velocity change."""
+    change = float(0.0)
+    for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
+        change = wp.max(change, relax_pair(tree, rows.pair, p, depth, z))
+    r0 = rows.dof.world_start[w]
+    for r in range(r0, r0 + rows.dof.world_count[w]):
+        change = wp.max(change, relax_dof(tree, rows.dof, r, z))
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        change = wp.max(change, relax_contact(tree, rows.contact, c, depth, pyramidal, z))
+        if rows.spins == 1:
+            change = wp.max(change, relax_spin(tree, rows.contact, rows.spin, c, depth, pyramidal, z))
+    return change
+
+
+@wp.func
+def all_persist(contacts: ContactView, w: int) -> bool:
+    """True if every contact of the world continues one of the last step."""
+    persist = bool(True)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if contacts.match[c] < 0:
+            persist = False
+    return persist
+
+
 @wp.kernel
 def solve_rows(
     tree: TreeView,
@@ -250,6 +269,8 @@ def solve_rows(
     pyramidal: bool,
     max_iterations: int,
     tolerance: float,
+    direct_cost: float,
+    envelope: EnvelopeView,
     z: wp.array(dtype=float),
     impulse_acted: wp.array(dtype=int),
     iterations: wp.array(dtype=int),
@@ -258,28 +279,60 @@ def solve_rows(
     """One thread per world: impulses of all its rows, and z after them."""
     w = wp.tid()
     running = wp.min(start_rows(tree, rows, contacts, w, depth, z), 1)
-    r0 = rows.dof.world_start[w]
-    r1 = r0 + rows.dof.world_count[w]
-    c0 = contacts.world_start[w]
-    c1 = c0 + contacts.world_count[w]
     used = int(0)
     change = float(0.0)
+    # change of the sweep before the last direct solve
+    before = float(1.0e30)
+    direct = int(direct_cost > 0.0)
+    # the solution will serve many steps where nothing new touches
+    most = float(direct_cost)
+    if direct == 1 and all_persist(contacts, w):
+        most = RESTING * direct_cost
     while running == 1:
-        change = float(0.0)
-        for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
-            change = wp.max(change, relax_pair(tree, rows.pair, p, depth, z))
-        for r in range(r0, r1):
-            change = wp.max(change, relax_dof(tree, rows.dof, r, z))
-        for c in range(c0, c1):
-            change = wp.max(change, relax_contact(tree, rows.contact, c, depth, pyramidal, z))
-            if rows.spins == 1:
-                change = wp.max(change, relax_spin(tree, rows.contact, rows.spin, c, depth, pyramidal, z))
+        change = sweep_rows(tree, rows, contacts, w, depth, pyramidal, z)
         used += 1
         if used >= max_iterations or change <= tolerance:
             running = 0
+        elif direct == 1 and used % DIRECT_EVERY == DIRECT_FIRST:
+            # where the set of active rows does not settle, plain sweeps are safer
+            direct = 0
+            if change < before:
+                before = change
+                solved = minimize_active_set(tree, rows, contacts, w, depth, pyramidal, most, envelope, z)
+                direct = int(solved)
     impulse_acted[w] = any_impulse(rows, contacts, w)
     iterations[w] = used
     residual[w] = change
+
+
+@wp.kernel
+def solve_pairs(
+    tree: TreeView,
+    rows: PairRowView,
+    depth: int,
+    max_iterations: int,
+    tolerance: float,
+    z: wp.array(dtype=float),
+    acted: wp.array(dtype=int),
+):
+    """One thread per world: impulses of the rows between bodies or dofs alone, and z after them."""
+    w = wp.tid()
+    first = rows.world_start[w]
+    end = rows.world_start[w + 1]
+    for p in range(first, end):
+        if rows.delassus[p] > 0.0:
+            push_row(tree, rows.leaf[p], p, depth, rows.impulse[p], rows.B, z)
+    used = int(0)
+    change = tolerance + 1.0
+    while used < max_iterations and change > tolerance:
+        change = float(0.0)
+        for p in range(first, end):
+            change = wp.max(change, relax_pair(tree, rows, p, depth, z))
+        used += 1
+    acted[w] = 0
+    for p in range(first, end):
+        if rows.impulse[p] != 0.0:
+            acted[w] = 1
 
 
 @wp.kernel

@@ -84,7 +84,7 @@ class PairRowView:
     force: wp.array(dtype=wp.vec3)  # (R) force on body 1 per unit of the row, at `point`
     torque: wp.array(dtype=wp.vec3)  # (R)
     point: wp.array(dtype=wp.vec3)  # (R) [m] world
-    B: wp.array3d(dtype=float)  # (R, 1, 2 * depth)
+    B: wp.array2d(dtype=float)  # (R, 2 * depth)
 
 
 @wp.struct
@@ -380,10 +380,10 @@ def fill_wrench(
     tree: TreeView,
     kin: KinematicsView,
     L: wp.array(dtype=float),
-    B: wp.array3d(dtype=float),
+    B: wp.array2d(dtype=float),
 ) -> float:
     """Jacobian of one side; returns the mobility that it would have if no product of vectors cancelled."""
-    fill_chain(tree, kin, r, 0, leaf, offset, wrench, B)
+    fill_chain(tree, kin, r, leaf, offset, wrench, B)
     total = float(0.0)
     row = tree.dof_row[leaf]
     for k in range(tree.dof_depth[leaf] + 1):
@@ -453,11 +453,11 @@ def place_body_row(
 
 
 @wp.func
-def fill_unit(tree: TreeView, r: int, d: int, offset: int, factor: float, B: wp.array3d(dtype=float)):
+def fill_unit(tree: TreeView, r: int, d: int, offset: int, factor: float, B: wp.array2d(dtype=float)):
     """Jacobian of one dof times a factor."""
     for k in range(tree.dof_depth[d]):
-        B[r, 0, offset + k] = 0.0
-    B[r, 0, offset + tree.dof_depth[d]] = factor
+        B[r, offset + k] = 0.0
+    B[r, offset + tree.dof_depth[d]] = factor
 
 
 @wp.func
@@ -527,12 +527,12 @@ def build_pair_rows(
         if mobility <= 0.0:
             return
     leaf = rows.leaf[r]
-    whiten_sides(tree, L, r, 1, leaf, depth, rows.B)
+    whiten_sides(tree, L, r, leaf, depth, rows.B)
     total = float(0.0)
     for side in range(2):
         if leaf[side] >= 0:
             for k in range(side * depth, side * depth + tree.dof_depth[leaf[side]] + 1):
-                total += rows.B[r, 0, k] * rows.B[r, 0, k]
+                total += rows.B[r, k] * rows.B[r, k]
     if total > RIGID_ROW * mobility:
         rows.delassus[r] = total
         rows.impulse[r] = wp.clamp(s.warm_start * start, rows.lower[r], rows.upper[r])

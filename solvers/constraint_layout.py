@@ -9,6 +9,8 @@ from newtonsim.enums import ConstraintType, JointType
 from newtonsim.kernels import constraint_rows, pair_rows
 from newtonsim.kernels.constraint_rows import DofRowView
 from newtonsim.kernels.contact_rows import ContactRowView, SpinRowView
+from newtonsim.kernels.envelope import EnvelopeView
+from newtonsim.kernels.gauss_seidel import RESTING
 from newtonsim.kernels.pair_rows import PairRowView
 from newtonsim.model import Model
 
@@ -110,7 +112,7 @@ def pair_rows_of(model: Model) -> PairRowView:
     numbers = ("lower", "upper", "target_lower", "target_upper", "softness", "delassus", "impulse")
     vectors = dict.fromkeys(("force", "torque", "point"), wp.vec3)
     _zeros(rows, count, device, leaf=wp.vec2i, **dict.fromkeys(numbers, float), **vectors)
-    rows.B = wp.zeros((count, 1, 2 * model.topology.max_depth), dtype=float, device=device)
+    rows.B = wp.zeros((count, 2 * model.topology.max_depth), dtype=float, device=device)
     return rows
 
 
@@ -184,9 +186,10 @@ def contact_rows_of(model: Model) -> ContactRowView:
     """Make room for the rows of all contacts."""
     count, device = model.collision_plan.contact_count, model.device
     rows = ContactRowView()
-    numbers = {"leaf": wp.vec2i, "friction": float, "softness": float, "delassus": wp.vec2}
-    _zeros(rows, count, device, **numbers, target=wp.vec3, impulse=wp.vec3, memory=wp.vec3)
-    rows.B = wp.zeros((count, 3, 2 * model.topology.max_depth), dtype=float, device=device)
+    numbers = {"leaf": wp.vec2i, "friction": float, "softness": float}
+    vectors = dict.fromkeys(("target", "impulse", "memory"), wp.vec3)
+    _zeros(rows, count, device, **numbers, **vectors, delassus=wp.vec2, coupling=wp.vec2)
+    rows.B = wp.zeros((count, 2 * model.topology.max_depth), dtype=wp.vec3, device=device)
     return rows
 
 
@@ -197,6 +200,36 @@ def spin_rows_of(model: Model) -> SpinRowView:
     count = model.collision_plan.contact_count if spins else 0
     rows = SpinRowView()
     vectors = dict.fromkeys(("target", "impulse", "memory"), wp.vec3)
-    _zeros(rows, count, model.device, torsion=float, rolling=float, delassus=wp.vec2, **vectors)
-    rows.B = wp.zeros((count, 3, 2 * model.topology.max_depth), dtype=float, device=model.device)
+    _zeros(
+        rows, count, model.device, torsion=float, rolling=float, **vectors, delassus=wp.vec2, coupling=wp.vec2
+    )
+    rows.B = wp.zeros((count, 2 * model.topology.max_depth), dtype=wp.vec3, device=model.device)
     return rows
+
+
+def envelope_of(model: Model, most: float) -> EnvelopeView:
+    """Make room for the direct solve.
+
+    Args:
+        model: The model.
+        most: Largest sum of squared row lengths of a world's matrix.
+    """
+    device = model.device
+    world = model.topology.view.dof_world.numpy()
+    order = np.argsort(world, kind="stable")
+    start = np.searchsorted(world[order], np.arange(model.world_count + 1))
+    size = np.diff(start).astype(np.int64)
+    # of all rows with that sum of squares, equal ones are the longest in total
+    most *= float(RESTING)
+    room = np.minimum(size * (size + 1) // 2, np.sqrt(size * most).astype(np.int64) + 1) * (most > 0.0)
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order)) - np.repeat(start[:-1], size)
+    env = EnvelopeView()
+    env.world_start = wp.array(start, dtype=int, device=device)
+    env.dof = wp.array(order, dtype=int, device=device)
+    env.place = wp.array(place, dtype=int, device=device)
+    env.entry_start = wp.array(np.concatenate(([0], np.cumsum(room))), dtype=int, device=device)
+    env.L = wp.zeros(int(room.sum()), dtype=wp.float64, device=device)
+    env.x = wp.zeros(len(order), dtype=wp.float64, device=device)
+    _zeros(env, len(order), device, first=int, row=int, z=float)
+    return env

@@ -6,14 +6,15 @@ import numpy as np
 import warp as wp
 
 from newtonsim.contacts import Contacts
-from newtonsim.kernels import constraint_rows, contact_rows, gauss_seidel, pair_rows
+from newtonsim.kernels import constraint_rows, contact_rows, gauss_seidel, pair_rows, pair_solve
 from newtonsim.kernels.constraint_rows import ConstraintSettings
+from newtonsim.kernels.rows import RowsView
 from newtonsim.model import Model
 from newtonsim.solvers import constraint_layout
 from newtonsim.solvers.constraint_options import ConstraintOptions
 from newtonsim.solvers.smooth import SmoothStage
 from newtonsim.state import State
-from newtonsim.workspace import Launcher
+from newtonsim.workspace import Launcher, Motion
 
 
 class ConstraintStage:
@@ -23,7 +24,9 @@ class ConstraintStage:
         impulse_acted: 1 for worlds in which a constraint acted in the last step, shape (world_count,).
         iterations: Gauss-Seidel sweeps of the last step per world, shape (world_count,).
         residual: Last velocity change of the solve per world [m/s or rad/s], shape (world_count,).
-        rows: All rows, see `gauss_seidel.RowsView`.
+        rows: All rows, see `kernels.rows.RowsView`.
+        last_contacts: Contacts of the last step, None before the first.
+        last_dt: Duration of the last step [s].
     """
 
     def __init__(self, model: Model, options: ConstraintOptions):
@@ -35,16 +38,20 @@ class ConstraintStage:
         self.iterations = wp.zeros(worlds, dtype=int, device=device)
         self.residual = wp.zeros(worlds, dtype=float, device=device)
         self.z = wp.zeros(model.joint_dof_count, dtype=float, device=device)
-        self.rows = gauss_seidel.RowsView()
+        self.rows = RowsView()
         self.rows.dof = constraint_layout.dof_rows(model)
         self.rows.pair = constraint_layout.pair_rows_of(model)
         self.rows.contact = constraint_layout.contact_rows_of(model)
         self.rows.spin = constraint_layout.spin_rows_of(model)
         self.rows.spins = int(len(self.rows.spin.impulse) > 0)
+        self.envelope = constraint_layout.envelope_of(model, options.direct_cost)
         self.dof_count = len(self.rows.dof.source)
         self.pair_count = len(self.rows.pair.kind)
+        self.predicts = self.pair_count > 0 and model.constraint_count > 0
         owner = np.repeat(np.arange(worlds), np.diff(model.collision_plan.contact_start))
         self.memory_world = wp.array(owner, dtype=int, device=device)
+        self.last_contacts: Contacts | None = None
+        self.last_dt = 0.0
 
     def solve(
         self,
@@ -67,6 +74,7 @@ class ConstraintStage:
             dt: Time step [s].
             state_out: Receives the result.
         """
+        self.last_contacts, self.last_dt = contacts, dt
         L, v_free = smooth.L, smooth.v_free
         model, v, rows = self.model, launch.views, self.rows
         settings = self.options.settings(dt)
@@ -76,10 +84,11 @@ class ConstraintStage:
             launch(constraint_rows.select_dof_rows, model.world_count, [*inputs, settings, rows.dof])
             launch(constraint_rows.build_dof_rows, self.dof_count, [v.tree, L, settings, rows.dof])
         if self.pair_count:
-            self._build_pairs(launch, smooth, joint_q, settings)
+            self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt)
         self._build_contacts(launch, smooth, contacts, settings)
         inputs = [v.tree, rows, contacts.view, model.topology.max_depth]
         inputs += [self.options.cone == "pyramidal", self.options.iterations, self.options.tolerance]
+        inputs += [self.options.direct_cost, self.envelope]
         launch(
             gauss_seidel.solve_rows,
             model.world_count,
@@ -89,12 +98,37 @@ class ConstraintStage:
         launch(gauss_seidel.accept_velocity, launch.tree_count, inputs)
         self._remember(launch, contacts)
 
+    def predict(self, launch: Launcher, smooth: SmoothStage, state_in: State, dt: float) -> None:
+        """Let loops and couplings hold in the predicted velocity.
+
+        The velocity in the middle of the step, at which Coriolis forces are taken, would otherwise lack the
+        acceleration by constraint forces, and linkages would lose a share of their energy in every turn.
+        """
+        model, v = self.model, launch.views
+        inputs = [v.tree, smooth.L, smooth.v_predicted, self.z]
+        launch(gauss_seidel.to_energy_coordinates, model.joint_dof_count, inputs)
+        self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, state_in.joint_qd, dt)
+        inputs = [v.tree, self.rows.pair, model.topology.max_depth]
+        inputs += [self.options.iterations, self.options.tolerance, self.z, self.impulse_acted]
+        launch(pair_solve.solve_pairs, model.world_count, inputs)
+        v_predicted = smooth.v_predicted
+        inputs = [v.tree, smooth.L, self.z, v_predicted, self.impulse_acted, v_predicted]
+        launch(gauss_seidel.accept_velocity, launch.tree_count, inputs)
+
     def _build_pairs(
-        self, launch: Launcher, smooth: SmoothStage, joint_q: wp.array, settings: ConstraintSettings
+        self,
+        launch: Launcher,
+        smooth: SmoothStage,
+        motion: Motion,
+        joint_q: wp.array,
+        joint_qd: wp.array,
+        dt: float,
     ) -> None:
-        model, v, mid = self.model, launch.views, smooth.mid
-        inputs = [v.tree, v.joint, mid.kin, mid.body_A, model.gravity_vec, smooth.bodies(model), smooth.L]
-        inputs += [joint_q, smooth.v_mid, _loops(model), model.topology.max_depth, settings, self.rows.pair]
+        """Build rows between bodies or dofs, with velocities and bias accelerations of one evaluation."""
+        model, v = self.model, launch.views
+        inputs = [v.tree, v.joint, motion.kin, motion.body_A, model.gravity_vec, smooth.bodies(model)]
+        inputs += [smooth.L, joint_q, joint_qd, loop_view(model), model.topology.max_depth]
+        inputs += [self.options.settings(dt), self.rows.pair]
         launch(pair_rows.build_pair_rows, self.pair_count, inputs)
 
     def _build_contacts(
@@ -155,8 +189,8 @@ def _limits(model: Model) -> constraint_rows.LimitView:
     return view
 
 
-def _loops(model: Model) -> pair_rows.LoopView:
-    """Arrays of the model's constraints, likewise."""
+def loop_view(model: Model) -> pair_rows.LoopView:
+    """Return the arrays of the model's constraints, likewise."""
     view = pair_rows.LoopView()
     for name in (
         "parent",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import warp as wp
 
 from newtonsim.collide import find_contacts
@@ -14,6 +16,7 @@ from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.constraint_options import ConstraintOptions
 from newtonsim.solvers.constraints import ConstraintStage
 from newtonsim.solvers.featherstone_gradient import RecordedStep, StepAdjoint
+from newtonsim.solvers.reactions import Reactions
 from newtonsim.solvers.smooth import SmoothStage, move_kinematic_bodies
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion, active_tape
@@ -76,6 +79,7 @@ class FeatherstoneSolver(SolverBase):
         self.compliant = contact_mode == "compliant"
         self.smooth = SmoothStage(model)
         self.constraints = ConstraintStage(model, self.options)
+        self.reactions = Reactions(model, self.smooth, self.constraints)
         self.contacts = Contacts(model)
         self.no_contacts = Contacts(model) if self.compliant else None
         self.end_motion = Motion(model)
@@ -132,7 +136,10 @@ class FeatherstoneSolver(SolverBase):
             contacts = self.contacts
             find_contacts(model, smooth.body_q, smooth.body_qd, contacts, dt)
         smooth.sum_forces(launch, state_in, contacts if self.compliant else None)
-        smooth.run(launch, state_in, control, dt)
+        correct = None
+        if self.constraints.predicts:
+            correct = partial(self.constraints.predict, launch, smooth, state_in, dt)
+        smooth.run(launch, state_in, control, dt, correct)
         rigid_contacts = self.no_contacts if self.compliant else contacts
         self.constraints.solve(
             launch, smooth, state_in.joint_q, control.joint_act, rigid_contacts, dt, state_out
@@ -148,6 +155,65 @@ class FeatherstoneSolver(SolverBase):
         launch.velocities(self.end_motion, state_out.joint_qd)
         launch.write_bodies(self.end_motion, state_out.body_q, state_out.body_qd)
         move_kinematic_bodies(launch, state_in, dt, state_out.body_q, state_out.body_qd)
+
+    def contact_forces(self, out: wp.array | None = None) -> wp.array:
+        """Return the force at every contact place, averaged over the last step.
+
+        Args:
+            out: Receives the result, vec3, shape (rigid_contact_max,); None for a new array.
+
+        Returns:
+            Force [N] on shape 0 in world axes, normal and friction together, zero where no contact is; the
+            order is that of the contacts of the last step (`contacts` if the step was not given any). It acts
+            in the middle between both surfaces.
+
+        Raises:
+            RuntimeError: No step was made, or contacts are compliant.
+        """
+        self._check_rigid("contact_forces")
+        return self.reactions.contact_forces(out, torques=False)
+
+    def contact_torques(self, out: wp.array | None = None) -> wp.array:
+        """Return torsional and rolling friction at every contact place, as `contact_forces` does [N m]."""
+        self._check_rigid("contact_torques")
+        return self.reactions.contact_forces(out, torques=True)
+
+    def constraint_forces(self, out: wp.array | None = None) -> wp.array:
+        """Return the wrench of every constraint of the model, averaged over the last step.
+
+        Args:
+            out: Receives the result, spatial_vector, shape (constraint_count,); None for a new array.
+
+        Returns:
+            (τ, f) on the child about its anchor, world axes [N m, N]; the opposite acts on the parent at the
+            same point. For a coupling the first component is the effort on its first axis [N m or N].
+
+        Raises:
+            RuntimeError: No step was made.
+        """
+        return self.reactions.constraint_forces(out)
+
+    def joint_reactions(self, state: State, out: wp.array | None = None) -> wp.array:
+        """Return the wrench that every joint transmits, averaged over the last step.
+
+        Args:
+            state: The state that the last step wrote, unchanged since.
+            out: Receives the result, spatial_vector, shape (joint_count,); None for a new array. Pass one
+                inside a captured graph, and call once before.
+
+        Returns:
+            (τ, f) that the parent exerts on the child, about the origin of the child's joint frame at the
+            start of the step, world axes [N m, N]: drives, limits, friction, springs and damping of the joint
+            included. Zero for free joints.
+
+        Raises:
+            RuntimeError: No step was made.
+        """
+        return self.reactions.joint_reactions(state, out)
+
+    def _check_rigid(self, name: str) -> None:
+        if self.compliant:
+            raise RuntimeError(f"{name}: compliant contacts are no constraints; the solver keeps no forces")
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
         """Forget warm starts and non-finite marks of the masked worlds, or of all; see `SolverBase.reset`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import warp as wp
 
 from newtonsim.contacts import Contacts
@@ -68,10 +70,27 @@ class SmoothStage:
         if contacts is not None:
             apply_penalty(launch, contacts, self.body_q, self.body_qd, self.body_f)
 
-    def run(self, launch: Launcher, state: State, control: Control, dt: float) -> None:
-        """Compute v_free and all that the constraint stage needs; needs `place` and `sum_forces`."""
+    def run(
+        self,
+        launch: Launcher,
+        state: State,
+        control: Control,
+        dt: float,
+        correct: Callable[[], None] | None = None,
+    ) -> None:
+        """Compute v_free and all that the constraint stage needs; needs `place` and `sum_forces`.
+
+        Args:
+            launch: Launcher of the model.
+            state: State at the start of the step.
+            control: Inputs of the step.
+            dt: Time step [s].
+            correct: Called to make the predicted velocity satisfy what it can know of the constraints.
+        """
         self._factorize(launch, state, control, dt)
         self._advance(launch, self.motion, state.joint_qd, state, control, dt, self.v_predicted)
+        if correct is not None:
+            correct()
         # leapfrog: the velocities are those between the positions, so velocity-dependent forces belong
         # to the middle between the old and the new one; without this, spinning bodies gain energy
         inputs = [launch.views.tree, launch.views.joint, launch.views.body, self.motion.kin]
