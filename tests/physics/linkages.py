@@ -1,0 +1,121 @@
+"""A four-bar linkage: as a model whose loop a constraint closes, and as one equation of motion."""
+
+import numpy as np
+import warp as wp
+from physics.scenes import GRAVITY, diagonal_inertia, z_up
+
+import newtonsim
+from newtonsim import JointType
+
+CRANK, COUPLER, ROCKER, GROUND = 0.2, 0.5, 0.4, 0.5
+MASSES = (1.0, 2.0, 1.5)
+# turns the x axis towards z
+AXIS = (0.0, -1.0, 0.0)
+
+
+def configuration(crank):
+    """Angles of crank, coupler and rocker to the x axis for crank angles [rad], by intersecting circles."""
+    crank = np.asarray(crank, dtype=np.float64)
+    px, pz = CRANK * np.cos(crank), CRANK * np.sin(crank)
+    dx, dz = GROUND - px, -pz
+    distance = np.hypot(dx, dz)
+    inner = np.arccos((COUPLER**2 + distance**2 - ROCKER**2) / (2.0 * COUPLER * distance))
+    coupler = np.arctan2(dz, dx) + inner
+    ex, ez = px + COUPLER * np.cos(coupler), pz + COUPLER * np.sin(coupler)
+    return crank, coupler, np.arctan2(ez, ex - GROUND)
+
+
+def rates(crank):
+    """Derivatives of the three angles with respect to the crank's."""
+    t1, t2, t3 = configuration(crank)
+    matrix = np.array(
+        [[-COUPLER * np.sin(t2), ROCKER * np.sin(t3)], [COUPLER * np.cos(t2), -ROCKER * np.cos(t3)]]
+    )
+    r2, r3 = np.linalg.solve(matrix, [CRANK * np.sin(t1), -CRANK * np.cos(t1)])
+    return 1.0, r2, r3
+
+
+def inertia_and_potential(crank: float, gravity: float) -> tuple[float, float]:
+    """Inertia that the crank feels [kg m^2] and potential energy [J]."""
+    t1, t2, t3 = configuration(crank)
+    _, r2, r3 = rates(crank)
+    m1, m2, m3 = MASSES
+    inertia = m1 * CRANK**2 / 3.0 + m3 * ROCKER**2 / 3.0 * r3**2 + m2 * COUPLER**2 / 12.0 * r2**2
+    vx = -CRANK * np.sin(t1) - 0.5 * COUPLER * np.sin(t2) * r2
+    vz = CRANK * np.cos(t1) + 0.5 * COUPLER * np.cos(t2) * r2
+    inertia += m2 * (vx**2 + vz**2)
+    height = m1 * 0.5 * CRANK * np.sin(t1) + m3 * 0.5 * ROCKER * np.sin(t3)
+    height += m2 * (CRANK * np.sin(t1) + 0.5 * COUPLER * np.sin(t2))
+    return inertia, gravity * height
+
+
+def acceleration(angle: float, rate: float, gravity: float) -> float:
+    """Angular acceleration of the crank [rad/s^2] by Lagrange's equation, with central differences."""
+    h = 1.0e-5
+    inertia, _ = inertia_and_potential(angle, gravity)
+    (i1, v1), (i0, v0) = (inertia_and_potential(angle + s * h, gravity) for s in (1.0, -1.0))
+    return -(0.5 * (i1 - i0) * rate**2 + (v1 - v0)) / (2.0 * h * inertia)
+
+
+def crank_motion(start: float, speed: float, gravity: float, times: np.ndarray) -> np.ndarray:
+    """Crank angles at `times`, integrated to 1e-10."""
+    from scipy.integrate import solve_ivp
+
+    solution = solve_ivp(
+        lambda _, y: (y[1], acceleration(*y, gravity)),
+        (0.0, times[-1]),
+        (start, speed),
+        t_eval=times,
+        rtol=1.0e-10,
+        atol=1.0e-10,
+    )
+    return solution.y[0]
+
+
+def four_bar(
+    joint_type: JointType = JointType.REVOLUTE,
+    *,
+    start: float = 1.0,
+    speed: float = 0.0,
+    gravity: float = GRAVITY,
+    dt: float = 0.0,
+) -> newtonsim.ModelBuilder:
+    """Crank and coupler as one chain, the rocker as another, closed where coupler and rocker meet.
+
+    Velocities are those of half a step `dt` before the start, as a solver with staggered steps has them.
+    """
+    builder = z_up(-gravity)
+    bodies = [
+        builder.add_body(
+            mass=mass,
+            com=wp.vec3(0.5 * length, 0.0, 0.0),
+            I_m=diagonal_inertia(1.0e-4, mass * length**2 / 12.0, mass * length**2 / 12.0),
+        )
+        for length, mass in zip((CRANK, COUPLER, ROCKER), MASSES)
+    ]
+    hinge = {"axis": newtonsim.JointAxis(AXIS), "armature": 0.0}
+    builder.add_joint_revolute(-1, bodies[0], **hinge)
+    builder.add_joint_revolute(bodies[0], bodies[1], parent_xform=along_x(CRANK), **hinge)
+    builder.add_joint_revolute(-1, bodies[2], parent_xform=along_x(GROUND), **hinge)
+    axes = {JointType.REVOLUTE: [AXIS], JointType.UNIVERSAL: [AXIS, (1.0, 0.0, 0.0)]}.get(joint_type)
+    builder.add_loop_joint(
+        joint_type, bodies[1], bodies[2], along_x(COUPLER), along_x(ROCKER), angular_axes=axes
+    )
+    speed -= 0.5 * dt * acceleration(start, speed, gravity)
+    angles, factors = configuration(start), rates(start - 0.5 * dt * speed)
+    builder.joint_q[:] = [angles[0], angles[1] - angles[0], angles[2]]
+    builder.joint_qd[:] = [speed, speed * (factors[1] - 1.0), speed * factors[2]]
+    return builder
+
+
+def along_x(distance: float) -> wp.transform:
+    """A frame on the x axis."""
+    return wp.transform((distance, 0.0, 0.0), wp.quat_identity())
+
+
+def gap(joint_q: np.ndarray) -> np.ndarray:
+    """Distance [m] of the coupler's end from the rocker's, for joint coordinates (..., 3)."""
+    t1, t2, t3 = joint_q[..., 0], joint_q[..., 0] + joint_q[..., 1], joint_q[..., 2]
+    x = CRANK * np.cos(t1) + COUPLER * np.cos(t2) - GROUND - ROCKER * np.cos(t3)
+    z = CRANK * np.sin(t1) + COUPLER * np.sin(t2) - ROCKER * np.sin(t3)
+    return np.hypot(x, z)
