@@ -24,16 +24,16 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # most corners of a facet; faces with more are represented by a choice
 FACET_SIZE = wp.constant(16)
-# corners of a rim that are fixed in the shape; one more follows the lowest point
+# corners of a rim, which are fixed in the shape but for the one nearest to the lowest point
 RIM_SIZE = wp.constant(8)
 # numbers of the rim points that follow the lowest point, and of a cone's tip
 RIM_TOP = wp.constant(16)
 RIM_BOTTOM = wp.constant(17)
 CONE_TIP = wp.constant(18)
-# squared tilt of a disc below which no rim point counts as the lowest
-UPRIGHT = wp.constant(1.0e-8)
-# cosine of the angle below which two directions of the rim are one
-SAME_DIRECTION = wp.constant(0.9999995)
+# squared tilt of a disc below which no rim point counts as the lowest: they differ by less than GAP_NOISE
+UPRIGHT = wp.constant(6.0e-8)
+# cosine of half the angle between two fixed corners, or a little less
+SECTOR = wp.constant(0.9238)
 # cosine between a face and the normal below which only an edge of the face lies against the other shape
 EDGE_ON = wp.constant(0.1)
 # squared sine between a line and the normal below which only an end of the line does
@@ -115,7 +115,7 @@ def rim_corners(
     corner: wp.array(dtype=wp.vec3),
     label: wp.array(dtype=int),
 ) -> int:
-    """Corners of a disc about local y at height y: some fixed in the shape, and the one farthest along d.
+    """Corners of a disc about local y at height y: fixed in the shape, but for the one farthest along d.
 
     Args:
         radius: Radius of the disc [m].
@@ -130,23 +130,18 @@ def rim_corners(
     low = wp.vec2(0.0, 0.0)
     if tilt > UPRIGHT:
         low = wp.vec2(d[0], d[2]) / wp.sqrt(tilt)
-    count = int(0)
+    moved = bool(False)
     u = wp.vec2(1.0, 0.0)
     for k in range(RIM_SIZE):
-        v = wp.vec2(u[0] - u[1], u[0] + u[1]) * 0.70710678
-        here = wp.dot(u, low) > SAME_DIRECTION
-        if not here:
-            corner[count] = wp.vec3(radius * u[0], y, radius * u[1])
-            label[count] = first + k
-            count += 1
-        after = u[0] * low[1] - u[1] * low[0]
-        before = low[0] * v[1] - low[1] * v[0]
-        if here or (after > 0.0 and before > 0.0 and wp.dot(v, low) <= SAME_DIRECTION):
-            corner[count] = wp.vec3(radius * low[0], y, radius * low[1])
-            label[count] = lowest
-            count += 1
-        u = v
-    return count
+        corner[k] = wp.vec3(radius * u[0], y, radius * u[1])
+        label[k] = first + k
+        if wp.dot(u, low) > SECTOR and not moved:
+            corner[k] = wp.vec3(radius * low[0], y, radius * low[1])
+            label[k] = lowest
+            moved = True
+        # turned by 45 degrees
+        u = wp.vec2(u[0] - u[1], u[0] + u[1]) * 0.70710678
+    return RIM_SIZE
 
 
 @wp.func

@@ -1,8 +1,9 @@
 """From closest points and a normal to the few contact points that represent where two convex shapes touch.
 
-Of many points the deepest is kept, the one farthest from it, and those that span the largest triangles with
-these two to either side (D. Gregorius, "Robust Contact Creation for Physics Simulations", Game Developers
-Conference, 2015). Where values are nearly equal, the first point wins: the choice stays from step to step.
+Of many points one is kept, the one farthest from it, and those that span the largest triangles with these two
+to either side (D. Gregorius, "Robust Contact Creation for Physics Simulations", Game Developers Conference,
+2015). We begin with the first point and exchange one for the deepest at the end, and where values are nearly
+equal, the first point wins: the choice stays from step to step, whichever corner is the deepest.
 """
 
 import warp as wp
@@ -21,9 +22,10 @@ from newtonsim.kernels.shapes import HullView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# lengths over the size of the smaller shape: what is noise in a gap, how far corners may lie outside of a
-# face, and how near to each other points are one
+# lengths over the size of the smaller shape: what is noise in a gap, by how much a point must be deeper than
+# those that spread most to be chosen, how far corners may lie outside of a face, how near points are one
 GAP_NOISE = wp.constant(2.0e-5)
+DEEPER = wp.constant(5.0e-5)
 OUTSIDE = wp.constant(1.0e-4)
 SAME_PLACE = wp.constant(1.0e-3)
 # by how much a point must be farther off, or a triangle larger, than one before it in order to be chosen
@@ -100,39 +102,38 @@ def hashed(base: int, code: int) -> int:
 
 
 @wp.func
-def within_reach(count: int, reach: float, x: wp.array(dtype=wp.vec3), code: wp.array(dtype=int)) -> int:
-    """Move the points with gaps up to `reach` to the front of both arrays; returns their number."""
+def within_reach(
+    count: int, least: float, reach: float, x: wp.array(dtype=wp.vec3), code: wp.array(dtype=int)
+) -> int:
+    """Move the points with gaps up to `reach` to the front of both arrays; returns their number.
+
+    No gap is smaller than `least`, that of the closest points.
+    """
     kept = int(0)
     for k in range(count):
         if x[k][2] <= reach:
-            x[kept] = x[k]
+            x[kept] = wp.vec3(x[k][0], x[k][1], wp.max(x[k][2], least))
             code[kept] = code[k]
             kept += 1
     return kept
 
 
 @wp.func
-def choose_four(count: int, noise: float, x: wp.array(dtype=wp.vec3)) -> wp.vec4i:
-    """Four of more points that spread most, the deepest among them; -1 where there is no good fourth one."""
-    deepest = int(0)
-    for k in range(1, count):
-        if x[k][2] < x[deepest][2] - noise:
-            deepest = k
-    p = flat(x[deepest])
-    second = int(-1)
+def spread_four(count: int, x: wp.array(dtype=wp.vec3)) -> wp.vec4i:
+    """Four points that spread most: the first, the one farthest from it, one to either side or -1."""
+    p = flat(x[0])
+    second = int(0)
     farthest = float(0.0)
-    for k in range(count):
-        e = flat(x[k]) - p
-        if k != deepest and wp.dot(e, e) > FARTHER * farthest:
-            farthest = wp.dot(e, e)
+    for k in range(1, count):
+        distance_sq = wp.length_sq(flat(x[k]) - p)
+        if distance_sq > FARTHER * farthest:
+            farthest = distance_sq
             second = k
-    chosen = wp.vec4i(deepest, second, -1, -1)
-    if second < 0:
-        return chosen
+    chosen = wp.vec4i(0, second, -1, -1)
     u = flat(x[second]) - p
     left = float(0.0)
     right = float(0.0)
-    for k in range(count):
+    for k in range(1, count):
         area = cross2(u, flat(x[k]) - p)
         if area > FARTHER * left:
             left = area
@@ -140,6 +141,30 @@ def choose_four(count: int, noise: float, x: wp.array(dtype=wp.vec3)) -> wp.vec4
         if -area > FARTHER * right:
             right = -area
             chosen[3] = k
+    return chosen
+
+
+@wp.func
+def choose_four(count: int, noise: float, x: wp.array(dtype=wp.vec3)) -> wp.vec4i:
+    """Four of more points that spread most, the deepest among them; -1 in place of one that is not needed."""
+    chosen = spread_four(count, x)
+    deepest = int(0)
+    for k in range(1, count):
+        if x[k][2] < x[deepest][2] - noise:
+            deepest = k
+    nearest = float(wp.inf)
+    goes = int(0)
+    for i in range(4):
+        k = chosen[i]
+        distance_sq = float(0.0)
+        if k >= 0:
+            if x[k][2] <= x[deepest][2] + noise:
+                return chosen
+            distance_sq = wp.length_sq(flat(x[k]) - flat(x[deepest]))
+        if distance_sq < nearest:
+            nearest = distance_sq
+            goes = i
+    chosen[goes] = deepest
     return chosen
 
 
@@ -230,19 +255,18 @@ def write_overlap(
     pair: int,
 ):
     """Write at most four points of an overlap, the closest points among them if they are deeper than it."""
-    noise = GAP_NOISE * found.size
-    count = within_reach(found.count, reach, x, code)
+    count = within_reach(found.count, closest.distance, reach, x, code)
     least = float(wp.inf)
     for k in range(count):
         least = wp.min(least, x[k][2])
-    if closest.distance < least - noise and closest.distance <= reach:
+    if closest.distance < least - GAP_NOISE * found.size and closest.distance <= reach:
         # the closest points lie over the origin of the contact frame
         x[count] = wp.vec3(0.0, 0.0, closest.distance)
         code[count] = CODE_CLOSEST
         count += 1
     chosen = wp.vec4i(0, 1, 2, 3)
     if count > 4:
-        chosen = choose_four(count, noise, x)
+        chosen = choose_four(count, DEEPER * found.size, x)
     for i in range(4):
         k = chosen[i]
         if k >= 0 and k < count:

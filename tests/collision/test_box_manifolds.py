@@ -140,14 +140,14 @@ def test_random_boxes_against_coal(collide, seed):
     X_a, X_b = random_poses(rng, 500, 0.6), random_poses(rng, 500, 0.1)
     A, B = box(*a), box(*b)
     truth = coal_distances(A, X_a, B, X_b)
-    assert np.sum(truth < 0.0) > 100
-    assert np.sum(truth > 0.02) > 100
-    for m, D, X, Y in zip(collide(a, b, X_a, X_b, reach), truth, X_a, X_b):
+    assert np.sum(truth < 0.0) > 50
+    assert np.sum(truth > 0.02) > 50
+    for m, d, X, Y in zip(collide(a, b, X_a, X_b, reach), truth, X_a, X_b):
         if len(m) == 0:
-            assert D > reach - 1e-5
+            assert d > reach - 1e-5
             continue
-        assert np.min(m.distance) == pytest.approx(D, abs=1e-4 * extent)
-        assert gap_along(A, X, B, Y, m.normal[0]) == pytest.approx(D, abs=1e-4 * extent)
+        assert np.min(m.distance) == pytest.approx(d, abs=1e-4 * extent)
+        assert gap_along(A, X, B, Y, m.normal[0]) == pytest.approx(d, abs=1e-4 * extent)
         assert np.max(m.distance) <= reach
         assert len(set(m.feature)) == len(m) <= 4
         np.testing.assert_allclose(off_surface(A, to_local(X, m.point)), 0.0, atol=2e-4 * extent)
