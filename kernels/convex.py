@@ -166,6 +166,23 @@ def support(c: Convex, hulls: HullView, d: wp.vec3) -> wp.vec3:
 
 
 @wp.func
+def flat_normal(c: Convex, d: wp.vec3) -> wp.vec3:
+    """Normal of the face of a box, disc or triangle most along the unit vector d, or zero if there is none."""
+    if c.kind == GEO_BOX:
+        if wp.abs(d[0]) > wp.abs(d[1]) and wp.abs(d[0]) > wp.abs(d[2]):
+            return wp.vec3(sign_of(d[0]), 0.0, 0.0)
+        if wp.abs(d[1]) > wp.abs(d[2]):
+            return wp.vec3(0.0, sign_of(d[1]), 0.0)
+        return wp.vec3(0.0, 0.0, sign_of(d[2]))
+    if c.kind == GEO_CYLINDER or c.kind == GEO_CONE:
+        return wp.vec3(0.0, sign_of(d[1]), 0.0)
+    if c.kind == KIND_TRIANGLE:
+        n = wp.normalize(wp.cross(c.b - c.a, c.c - c.a))
+        return n * sign_of(wp.dot(n, d))
+    return wp.vec3(0.0, 0.0, 0.0)
+
+
+@wp.func
 def centre_of(c: Convex, hulls: HullView) -> wp.vec3:
     """A point [m] of the shape, in its middle unless it is a hull."""
     if c.kind == KIND_TRIANGLE:

@@ -33,6 +33,7 @@ SIMILAR = wp.constant(0.7)
 class Depth:
     """Deepest points of two overlapping cores, in the frame of A."""
 
+    complete: int  # 0 if there were too few vertices to find the depth to the tolerance
     gap: float  # [m] along the normal, zero or negative
     normal: wp.vec3  # unit, from B to A
     point_a: wp.vec3  # [m]
@@ -267,6 +268,7 @@ def flat_depth(
     if wp.dot(n, toward_a) < 0.0:
         n = -n
     depth = Depth()
+    depth.complete = 1
     depth.gap = 0.0
     depth.normal = n
     depth.point_a = point
@@ -364,6 +366,7 @@ def penetration_depth(
     hull_a = int(0)
     hull_b = int(0)
     searching = int(1)
+    complete = int(0)
     while searching == 1:
         nearest = int(0)
         for f in range(1, faces):
@@ -378,8 +381,11 @@ def penetration_depth(
         if height < best_height + NOISE * size:
             best_normal = n
             best_height = height
-        if height - offset[nearest] <= EPA_TOLERANCE * size or count == EPA_VERTICES or faces + 4 > EPA_FACES:
-            searching = 0
+        if height - offset[nearest] <= EPA_TOLERANCE * size:
+            complete = int(1)
+            searching = int(0)
+        elif count == EPA_VERTICES or faces + 4 > EPA_FACES:
+            searching = int(0)
         else:
             w[count] = v.w
             a[count] = v.a
@@ -387,6 +393,7 @@ def penetration_depth(
             count += 1
 
     depth = Depth()
+    depth.complete = complete
     depth.gap = -best_height
     depth.normal = -best_normal
     # the points are carried by the face that comes nearest to the foot of the origin on the supporting plane

@@ -10,8 +10,8 @@ The depth of overlapping cores is left to kernels/epa.py.
 
 import warp as wp
 
-from newtonsim.kernels.convex import Closest, Convex, centre_of, extent_of, rounding
-from newtonsim.kernels.epa import penetration_depth
+from newtonsim.kernels.convex import Closest, Convex, centre_of, extent_of, flat_normal, rounding
+from newtonsim.kernels.epa import Depth, penetration_depth
 from newtonsim.kernels.minkowski import (
     Difference,
     farthest_vertex,
@@ -22,6 +22,10 @@ from newtonsim.kernels.shapes import GEO_BOX, HullView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
+CORES_FAR = wp.constant(0)
+CORES_APART = wp.constant(1)
+CORES_OVERLAP = wp.constant(2)
+
 GJK_ITERATIONS = wp.constant(64)
 # steps without progress, made by rounding, at which to stop
 GJK_STALLS = wp.constant(4)
@@ -29,6 +33,11 @@ GJK_STALLS = wp.constant(4)
 GJK_TOLERANCE = wp.constant(3.0e-7)
 # squared angle [rad^2] between directions that need not be told apart
 SAME_DIRECTION = wp.constant(1.0e-11)
+# steps by which an incomplete depth is improved, and the distance they make, over the depth
+REFINEMENTS = wp.constant(10)
+REFINE_MARGIN = wp.constant(0.2)
+# cosine to the normal above which the normal of a face is tried
+FACE_ANGLE = wp.constant(0.999)
 # distance below which cores count as overlapping, over the size of the difference: the noise of 32-bit floats
 TOUCHING = wp.constant(4.0e-7)
 
@@ -65,29 +74,51 @@ def first_direction(m: Difference, between: wp.vec3) -> wp.vec3:
     return d
 
 
-@wp.func
-def closest_in_frame(m: Difference, hulls: HullView, reach: float) -> Closest:
-    """Closest points of the cores with the radii on top, in the frame of A."""
-    radius_a = rounding(m.a)
-    radius_b = rounding(m.b)
-    core_reach = reach + radius_a + radius_b
-    between = centre_of(m.a, hulls) - (m.rotation * centre_of(m.b, hulls) + m.offset)
+@wp.struct
+class Cores:
+    """What is known of the distance between two cores, in the frame of A."""
 
-    w = wp.zeros(shape=4, dtype=wp.vec3)
-    a = wp.zeros(shape=4, dtype=wp.vec3)
-    weight = wp.zeros(shape=4, dtype=float)
-    count = int(0)
-    n = wp.normalize(first_direction(m, between))
+    state: int  # CORES_*
+    count: int  # vertices of the last simplex
+    size: float  # [m] greatest distance of a vertex of the difference from the origin
+    gap: float  # [m] along the normal
+    normal: wp.vec3  # unit, from B to A
+    point_a: wp.vec3  # [m]
+    point_b: wp.vec3
+
+
+@wp.func
+def core_distance(
+    m: Difference,
+    hulls: HullView,
+    first: wp.vec3,
+    reach: float,
+    w: wp.array(dtype=wp.vec3),
+    a: wp.array(dtype=wp.vec3),
+    weight: wp.array(dtype=float),
+) -> Cores:
+    """Distance between cores, unless they overlap.
+
+    Args:
+        m: The difference.
+        hulls: Vertices of hulls.
+        first: A guess of the normal, unit.
+        reach: Greatest distance [m] of interest.
+        w: Receives the vertices of the last simplex (4).
+        a: Receives their points of A (4).
+        weight: Room for their weights (4).
+    """
+    cores = Cores()
+    n = first
+    best_n = first
     nearest = wp.vec3(0.0, 0.0, 0.0)
     upper = float(wp.inf)
     lower = float(-wp.inf)
-    best_n = n
     size = float(0.0)
+    count = int(0)
+    stalled = int(0)
     hull_a = int(0)
     hull_b = int(0)
-    overlap = int(0)
-    stalled = int(0)
-    closest = Closest()
     iteration = int(0)
     while iteration < GJK_ITERATIONS:
         iteration += 1
@@ -99,8 +130,8 @@ def closest_in_frame(m: Difference, hulls: HullView, reach: float) -> Closest:
         if gap > lower:
             lower = gap
             best_n = n
-        if lower > core_reach:
-            return closest
+        if lower > reach:
+            return cores
         seen = upper - lower <= GJK_TOLERANCE * size
         for i in range(count):
             if w[i] == v.w:
@@ -111,46 +142,124 @@ def closest_in_frame(m: Difference, hulls: HullView, reach: float) -> Closest:
             w[count] = v.w
             a[count] = v.a
             count = reduce_simplex(w, a, weight, count + 1)
-            if count == 4:
-                overlap = 1
+            nearest = weighted_point(w, weight, count)
+            distance = wp.length(nearest)
+            if count == 4 or distance <= TOUCHING * size:
+                cores.state = CORES_OVERLAP
+                cores.count = count
+                cores.size = size
+                return cores
+            if distance >= upper:
+                stalled += 1
+            upper = wp.min(upper, distance)
+            n = simplex_normal(w, count, nearest)
+            if stalled == GJK_STALLS:
                 iteration = GJK_ITERATIONS
-            else:
-                nearest = weighted_point(w, weight, count)
-                distance = wp.length(nearest)
-                if distance <= TOUCHING * size:
-                    overlap = 1
-                    iteration = GJK_ITERATIONS
-                else:
-                    if distance >= upper:
-                        stalled += 1
-                    upper = wp.min(upper, distance)
-                    n = simplex_normal(w, count, nearest)
-                    if stalled == GJK_STALLS:
-                        iteration = GJK_ITERATIONS
 
-    point_a = weighted_point(a, weight, count)
-    point_b = point_a - nearest
-    if overlap == 0:
-        # of directions as good as the best, the one from point to point
-        n = simplex_normal(w, count, nearest)
-        if wp.length_sq(n - best_n) > SAME_DIRECTION:
-            v = farthest_vertex(m, hulls, -n, hull_a, hull_b)
-            gap = wp.dot(n, v.w)
-            if gap >= lower - GJK_TOLERANCE * size:
-                lower = gap
-                best_n = n
+    # of directions as good as the best, the one from point to point
+    n = simplex_normal(w, count, nearest)
+    if wp.length_sq(n - best_n) > SAME_DIRECTION:
+        v = farthest_vertex(m, hulls, -n, hull_a, hull_b)
+        gap = wp.dot(n, v.w)
+        if gap >= lower - GJK_TOLERANCE * size:
+            lower = gap
+            best_n = n
+    cores.state = CORES_APART
+    cores.count = count
+    cores.size = size
+    cores.gap = lower
+    cores.normal = best_n
+    cores.point_a = weighted_point(a, weight, count)
+    cores.point_b = cores.point_a - nearest
+    return cores
+
+
+@wp.func
+def refine_depth(
+    m: Difference,
+    hulls: HullView,
+    depth: Depth,
+    size: float,
+    w: wp.array(dtype=wp.vec3),
+    a: wp.array(dtype=wp.vec3),
+    weight: wp.array(dtype=float),
+) -> Depth:
+    """Improve a depth whose polytope was full: draw the cores apart along the normal, and find that anew.
+
+    The gap cannot become worse. With a shift of s the distance is the greatest of gap(n) + s n.n0 over all n,
+    at least gap(n0) + s, so that gap(n) >= gap(n0) + s (1 - n.n0).
+    """
+    best = depth
+    step = int(0)
+    while step < REFINEMENTS:
+        step += 1
+        shift = -(1.0 + REFINE_MARGIN) * best.gap
+        apart = m
+        apart.offset = m.offset - shift * best.normal
+        cores = core_distance(apart, hulls, best.normal, wp.inf, w, a, weight)
+        gain = float(0.0)
+        if cores.state == CORES_APART:
+            gain = cores.gap - shift * wp.dot(cores.normal, best.normal) - best.gap
+        if gain > 0.0:
+            best.gap += gain
+            best.point_a = cores.point_a
+            best.point_b = cores.point_b + shift * best.normal
+            best.normal = cores.normal
+        if gain <= GJK_TOLERANCE * size:
+            step = REFINEMENTS
+    return best
+
+
+@wp.func
+def face_gap(m: Difference, hulls: HullView, n: wp.vec3, face: wp.vec3) -> float:
+    """Gap [m] across the normal of a face if it is nearly n, else minus infinity."""
+    if wp.dot(n, face) < FACE_ANGLE:
+        return -wp.inf
+    v = farthest_vertex(m, hulls, -face, 0, 0)
+    return wp.dot(face, v.w)
+
+
+@wp.func
+def closest_in_frame(m: Difference, hulls: HullView, reach: float) -> Closest:
+    """Closest points of the cores with the radii on top, in the frame of A."""
+    closest = Closest()
+    radius_a = rounding(m.a)
+    radius_b = rounding(m.b)
+    between = centre_of(m.a, hulls) - (m.rotation * centre_of(m.b, hulls) + m.offset)
+    w = wp.zeros(shape=4, dtype=wp.vec3)
+    a = wp.zeros(shape=4, dtype=wp.vec3)
+    weight = wp.zeros(shape=4, dtype=float)
+    first = wp.normalize(first_direction(m, between))
+    cores = core_distance(m, hulls, first, reach + radius_a + radius_b, w, a, weight)
+    if cores.state == CORES_FAR:
+        return closest
+    gap = cores.gap
+    n = cores.normal
+    middle = 0.5 * (cores.point_a + cores.point_b)
+    if cores.state == CORES_OVERLAP:
+        depth = penetration_depth(m, hulls, w, a, cores.count, between, cores.size)
+        if depth.complete == 0:
+            depth = refine_depth(m, hulls, depth, cores.size, w, a, weight)
+        gap = depth.gap
+        n = depth.normal
+        middle = 0.5 * (depth.point_a + depth.point_b)
+    # normals of faces are exact where they are as good
+    face = -flat_normal(m.a, -n)
+    face_gap_a = face_gap(m, hulls, n, face)
+    if face_gap_a >= gap - GJK_TOLERANCE * cores.size:
+        gap = face_gap_a
+        n = face
     else:
-        depth = penetration_depth(m, hulls, w, a, count, between, size)
-        lower = depth.gap
-        best_n = depth.normal
-        point_a = depth.point_a
-        point_b = depth.point_b
-    middle = 0.5 * (point_a + point_b)
+        face = m.rotation * flat_normal(m.b, wp.transpose(m.rotation) * n)
+        face_gap_b = face_gap(m, hulls, n, face)
+        if face_gap_b >= gap - GJK_TOLERANCE * cores.size:
+            gap = face_gap_b
+            n = face
     closest.found = 1
-    closest.normal = best_n
-    closest.distance = lower - radius_a - radius_b
-    closest.point_a = middle + (0.5 * lower - radius_a) * best_n
-    closest.point_b = middle - (0.5 * lower - radius_b) * best_n
+    closest.normal = n
+    closest.distance = gap - radius_a - radius_b
+    closest.point_a = middle + (0.5 * gap - radius_a) * n
+    closest.point_b = middle - (0.5 * gap - radius_b) * n
     return closest
 
 

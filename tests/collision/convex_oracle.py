@@ -3,7 +3,7 @@
 For a unit direction n the gap g(n) between the supporting planes of A and B across n never exceeds the
 signed distance, and the signed distance is the largest gap over all n. So a distance d with normal n and
 points p, q is proved right if g(n) = d and, for shapes apart, if p is in A, q in B and |p - q| = d; for
-overlapping shapes a search over the whole sphere must find no larger gap, and for polyhedra it is known exactly.
+overlapping shapes a search over the whole sphere must find no larger gap, and for polyhedra it is known.
 """
 
 import dataclasses

@@ -176,7 +176,7 @@ def test_pairs_in_random_poses(kind_a: int, kind_b: int, device: str):
 
     # points on both surfaces, one opposite to the other
     smooth = {CAPSULE, CYLINDER, CONE, ELLIPSOID} & {kind_a, kind_b}
-    surface = 1e-3 if smooth else 1e-5
+    surface = 1e-3 if smooth else 3e-4
     assert np.quantile(np.abs(a.height_over(p)) / size, 0.999) < surface
     assert np.quantile(np.abs(b.height_over(q)) / size, 0.999) < surface
     assert np.max(np.linalg.norm(p - q - distance[:, None] * normal, axis=1) / size) < 3e-5
@@ -187,7 +187,7 @@ def test_pairs_in_random_poses(kind_a: int, kind_b: int, device: str):
     apart = (distance > 0.0) & (np.maximum(a.height_over(p), b.height_over(q)) < 1e-5 * size)
     best = np.full(POSES, -np.inf)
     best[~apart] = largest_gap(a.select(~apart), b.select(~apart))
-    assert np.quantile((best - distance) / size, 0.999) < 1e-4
+    assert np.max((best - distance) / size) < 1e-4
     # as it was made, a pair is as far apart as its planes, or farther, and touches if they touch
     assert np.min((distance - gap)[gap > 0.0]) > -1e-4 * np.max(size)
     touching = gap == 0.0
