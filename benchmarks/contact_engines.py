@@ -207,11 +207,11 @@ class MujocoEngine:
 
     name = "MuJoCo"
 
-    def __init__(self, scene: Description, dt: float):
+    def __init__(self, scene: Description, dt: float, solver: str = "Newton"):
         import mujoco
 
         self.mujoco = mujoco
-        self.model = mujoco.MjModel.from_xml_string(mjcf(scene, dt))
+        self.model = mujoco.MjModel.from_xml_string(mjcf(scene, dt, solver))
         self.data = mujoco.MjData(self.model)
         self.ids = [self.model.body(f"b{i}").id for i in range(len(scene.links))]
         for i, link in enumerate(scene.links):
@@ -244,12 +244,13 @@ class MujocoEngine:
 _WITHOUT_AXIS = (JointType.FREE, JointType.FIXED)
 
 
-def mjcf(scene: Description, dt: float) -> str:
-    """Return a scene as an MJCF document."""
+def mjcf(scene: Description, dt: float, solver: str) -> str:
+    """Return a scene as an MJCF document for one of MuJoCo's solvers."""
     import xml.etree.ElementTree as ET
 
     root = ET.Element("mujoco")
-    ET.SubElement(root, "option", timestep=repr(dt), gravity=_text(scene.gravity), integrator="implicitfast")
+    options = {"gravity": _text(scene.gravity), "integrator": "implicitfast", "solver": solver}
+    ET.SubElement(root, "option", options, timestep=repr(dt))
     ET.SubElement(root, "size", memory="1G")
     assets = ET.SubElement(root, "asset")
     world = ET.SubElement(root, "worldbody")

@@ -12,11 +12,14 @@ solver at 1/240 s. See them by finalizing one and stepping it with `newtonsim.Si
 from newtonsim.examples.scenes.containers import BALL_PIT_WIDTH as BALL_PIT_WIDTH
 from newtonsim.examples.scenes.containers import ball_pit as ball_pit
 from newtonsim.examples.scenes.containers import bolt_in_box as bolt_in_box
+from newtonsim.examples.scenes.containers import hills as hills
 from newtonsim.examples.scenes.containers import humanoid_on_terrain as humanoid_on_terrain
 from newtonsim.examples.scenes.impacts import domino_row as domino_row
 from newtonsim.examples.scenes.impacts import newtons_cradle as newtons_cradle
+from newtonsim.examples.scenes.mechanisms import FOUR_BAR as FOUR_BAR
 from newtonsim.examples.scenes.mechanisms import GRASPED as GRASPED
 from newtonsim.examples.scenes.mechanisms import GripperScript as GripperScript
+from newtonsim.examples.scenes.mechanisms import four_bar as four_bar
 from newtonsim.examples.scenes.mechanisms import gripper as gripper
 from newtonsim.examples.scenes.piles import arch as arch
 from newtonsim.examples.scenes.piles import box_pyramid as box_pyramid

@@ -58,4 +58,19 @@ def newtons_cradle(count: int = 5, raised: int = 1, angle: float = 0.5, gap: flo
             key=f"rod_{i}",
         )
         builder.joint_q[-1] = angle if i < raised else 0.0
+        _add_rod(builder, ball)
     return builder
+
+
+def _add_rod(builder: ModelBuilder, ball: int) -> None:
+    """Add what shows the rod of a ball; it has no mass and touches nothing."""
+    builder.add_shape_capsule(
+        ball,
+        pos=(0.0, 0.0, 0.5 * CRADLE_LENGTH),
+        radius=0.002,
+        half_height=0.5 * CRADLE_LENGTH,
+        up_axis=2,
+        density=0.0,
+        has_shape_collision=False,
+        has_ground_collision=False,
+    )

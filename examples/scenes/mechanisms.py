@@ -1,12 +1,65 @@
-"""Mechanisms: a gripper that lifts things."""
+"""Mechanisms: a four-bar linkage, and a gripper that lifts things."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from newtonsim import JointMode, ModelBuilder
+from newtonsim import JointMode, JointType, ModelBuilder
 from newtonsim.examples import asset_path
 from newtonsim.examples.scenes.parts import new_scene, prism, regular_polygon
+
+FOUR_BAR = (0.2, 0.5, 0.4, 0.5)
+"""Lengths [m] of crank, coupler, rocker and ground of the linkage; the crank can turn all the way round."""
+
+
+def four_bar(speed: float | None = 2.0 * math.pi) -> ModelBuilder:
+    """Crank, coupler and rocker in the x-z plane, of which a loop joint connects the last two.
+
+    The pivots on the ground are at x = 0 and x = `FOUR_BAR[3]`, 0.6 m above z = 0. The crank starts upright.
+    Joint angles are those of the links with the x axis; only the coupler's is relative to the crank.
+
+    Args:
+        speed: Angular velocity [rad/s] at which a drive turns the crank; None for none, so that the linkage
+            swings.
+    """
+    builder = new_scene(friction=0.5)
+    builder.set_ground_plane()
+    crank, coupler, rocker, ground = FOUR_BAR
+    height, hinge = 0.6, {"axis": (0.0, -1.0, 0.0), "armature": 0.0}
+    # the coupler's end is where circles about its start, atop the crank, and about the rocker's pivot meet
+    across = math.hypot(ground, crank)
+    along = (coupler**2 - rocker**2 + across**2) / (2.0 * across)
+    tilt = math.atan2(-crank, ground)
+    coupler_angle = tilt + math.acos(along / coupler)
+    end = np.array([0.0, crank]) + coupler * np.array([math.cos(coupler_angle), math.sin(coupler_angle)])
+    rocker_angle = math.atan2(end[1], end[0] - ground)
+    links = [_add_bar(builder, length, 0.02 * i) for i, length in enumerate((crank, coupler, rocker))]
+    drive = {} if speed is None else {"target": speed, "target_ke": 50.0, "mode": JointMode.TARGET_VELOCITY}
+    builder.add_joint_revolute(-1, links[0], parent_xform=_at(0.0, height), **hinge, **drive, **_UNLIMITED)
+    builder.add_joint_revolute(links[0], links[1], parent_xform=_at(crank), **hinge, **_UNLIMITED)
+    builder.add_joint_revolute(-1, links[2], parent_xform=_at(ground, height), **hinge, **_UNLIMITED)
+    builder.joint_q[:] = [0.5 * math.pi, coupler_angle - 0.5 * math.pi, rocker_angle]
+    builder.add_loop_joint(
+        JointType.REVOLUTE, links[1], links[2], _at(coupler), _at(rocker), angular_axes=[hinge["axis"]]
+    )
+    return builder
+
+
+_UNLIMITED = {"limit_lower": -math.inf, "limit_upper": math.inf}
+
+
+def _at(x: float, z: float = 0.0) -> tuple[float, ...]:
+    """Return the pose without rotation at a point of the plane."""
+    return (x, 0.0, z, 0.0, 0.0, 0.0, 1.0)
+
+
+def _add_bar(builder: ModelBuilder, length: float, aside: float) -> int:
+    """Add a bar along its x axis from its origin, moved along y to pass by its neighbours."""
+    bar = builder.add_body()
+    builder.add_shape_box(bar, pos=(0.5 * length, aside, 0.0), hx=0.5 * length + 0.015, hy=0.008, hz=0.015)
+    return bar
+
 
 GRASPED = ("cube", "cylinder", "mesh")
 """What the gripper can be given to lift."""

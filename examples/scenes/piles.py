@@ -69,17 +69,18 @@ CARD = (0.15, 0.1, 0.003)
 """Half extents [m] of a card: length, width and thickness."""
 
 
-def card_house(lean: float = math.radians(15.0)) -> ModelBuilder:
+def card_house(lean: float = math.radians(15.0), friction: float = 0.5) -> ModelBuilder:
     """House of six cards: two pairs that lean against each other, and two cards flat on top of both.
 
-    The cards are boards of 300 x 200 x 6 mm and 0.18 kg with friction 0.5. A pair that leans by an angle a,
+    The cards are boards of 300 x 200 x 6 mm and 0.18 kg. A pair that leans by an angle a,
     where each card weighs W and bears P, stands if the friction exceeds tan(a) (W / 2 + P) / (W + P): here
     about 0.18.
 
     Args:
         lean: Angle [rad] of the leaning cards with the vertical.
+        friction: Coefficient of friction.
     """
-    builder = new_scene(friction=0.5)
+    builder = new_scene(friction)
     builder.set_ground_plane()
     length, _, thick = CARD
     mass = 500.0 * 8.0 * math.prod(CARD)
@@ -95,8 +96,10 @@ def card_house(lean: float = math.radians(15.0)) -> ModelBuilder:
     return builder
 
 
-def arch(stones: int = 7, radius: float = 0.5, thickness: float = 0.15) -> ModelBuilder:
-    """Semicircular arch of wedge-shaped stones that stand on the ground and hold by friction 0.5.
+def arch(
+    stones: int = 7, radius: float = 0.5, thickness: float = 0.15, friction: float = 0.5
+) -> ModelBuilder:
+    """Semicircular arch of wedge-shaped stones that stand on the ground and hold by friction alone.
 
     Each stone collides as the convex hull of its mesh. With seven stones and a thickness of 0.3 radii it
     stands if the friction exceeds 0.30, by limit analysis (J. Heyman, The Stone Skeleton, 1995).
@@ -105,8 +108,9 @@ def arch(stones: int = 7, radius: float = 0.5, thickness: float = 0.15) -> Model
         stones: Number of stones.
         radius: Radius of the arch's middle line [m].
         thickness: Depth of the ring [m].
+        friction: Coefficient of friction.
     """
-    builder = new_scene(friction=0.5)
+    builder = new_scene(friction)
     builder.set_ground_plane()
     builder.default_shape_density = 2000.0
     width = 0.1
