@@ -241,14 +241,15 @@ def touch_triangle(m: Meeting, hulls: HullView, surfaces: SurfaceView, t: int, m
             height = found.a.height + wp.dot(found.a.slope, flat(x[k]))
             p = found.frame.origin + wp.transpose(found.frame.axes) * wp.vec3(x[k][0], x[k][1], height)
             offer(m, t, code[k], p, n, gap, manifolds)
-    if exact:
-        if c.distance < least - GAP_NOISE * found.size:
-            offer(m, t, CODE_CLOSEST, c.point_a, n, c.distance, manifolds)
-    elif found.a.count < 2:
+    noise = GAP_NOISE * found.size
+    p = c.point_a
+    gap = c.distance
+    if not exact:
+        # the lowest point of the shape need not be on the face that is best aligned
         p = farthest(m, hulls, -n)
         gap = height_along(f, p, n, OUTSIDE * m.size)
-        if gap <= m.reach:
-            offer(m, t, CODE_CLOSEST, p, n, gap, manifolds)
+    if gap < least - noise and gap <= m.reach:
+        offer(m, t, CODE_CLOSEST, p, n, gap, manifolds)
 
 
 @wp.func
