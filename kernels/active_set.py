@@ -35,6 +35,8 @@ from newtonsim.kernels.views import TreeView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 SOFTENING = wp.constant(1.0e-5)
+# factorizations in one solve, each after contacts that would pull were opened
+ATTEMPTS = wp.constant(3)
 # share of a bound below which an impulse counts as free
 WITHIN = wp.constant(0.999)
 
@@ -163,6 +165,42 @@ def spin_equation(
 
 
 @wp.func
+def keep_impulses(rows: RowsView, contacts: ContactView, w: int, env: EnvelopeView, z: wp.array(dtype=float)):
+    """Keep velocities and impulses of a world."""
+    for i in range(env.world_start[w], env.world_start[w + 1]):
+        env.kept_z[env.dof[i]] = z[env.dof[i]]
+    r0 = rows.dof.world_start[w]
+    for r in range(r0, r0 + rows.dof.world_count[w]):
+        env.kept_dof[r] = rows.dof.impulse[r]
+    for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
+        env.kept_pair[p] = rows.pair.impulse[p]
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        env.kept_contact[c] = rows.contact.impulse[c]
+        if rows.spins == 1:
+            env.kept_spin[c] = rows.spin.impulse[c]
+
+
+@wp.func
+def restore_impulses(
+    rows: RowsView, contacts: ContactView, w: int, env: EnvelopeView, z: wp.array(dtype=float)
+):
+    """Return to the velocities and impulses that were kept."""
+    for i in range(env.world_start[w], env.world_start[w + 1]):
+        z[env.dof[i]] = env.kept_z[env.dof[i]]
+    r0 = rows.dof.world_start[w]
+    for r in range(r0, r0 + rows.dof.world_count[w]):
+        rows.dof.impulse[r] = env.kept_dof[r]
+    for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
+        rows.pair.impulse[p] = env.kept_pair[p]
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        rows.contact.impulse[c] = env.kept_contact[c]
+        if rows.spins == 1:
+            rows.spin.impulse[c] = env.kept_spin[c]
+
+
+@wp.func
 def find_envelope(
     tree: TreeView,
     rows: RowsView,
@@ -171,13 +209,11 @@ def find_envelope(
     depth: int,
     most: float,
     env: EnvelopeView,
-    z: wp.array(dtype=float),
-) -> bool:
-    """Lay out the matrix for all rows that may be active; false if it would be too large."""
+) -> float:
+    """Lay out the matrix for all rows that may be active; Σ length² of its rows, or 0 if that is too large."""
     base = env.world_start[w]
     for i in range(base, env.world_start[w + 1]):
         env.first[i] = i - base
-        env.z[env.dof[i]] = z[env.dof[i]]
     r0 = rows.dof.world_start[w]
     for r in range(r0, r0 + rows.dof.world_count[w]):
         widen_envelope(tree, env, base, wp.vec2i(rows.dof.source_dof[rows.dof.source[r]], -1), depth)
@@ -270,6 +306,37 @@ def change_impulses(
 
 
 @wp.func
+def drop_pulling(
+    tree: TreeView,
+    rows: RowsView,
+    contacts: ContactView,
+    w: int,
+    depth: int,
+    pyramidal: bool,
+    env: EnvelopeView,
+    z: wp.array(dtype=float),
+) -> int:
+    """Open the contacts that the solution would have pull; returns their number."""
+    base = env.world_start[w]
+    dropped = int(0)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        impulse = rows.contact.impulse[c]
+        if impulse[0] > 0.0:
+            leaf = rows.contact.leaf[c]
+            e = contact_equation(tree, rows.contact, c, depth, pyramidal, env.z)
+            change = triple_change(tree, env, base, leaf, depth, c, e.weight, e.residual, rows.contact.B)
+            if impulse[0] + change[0] < 0.0:
+                dropped += 1
+                push_triple(tree, leaf, c, depth, -impulse, rows.contact.B, z)
+                rows.contact.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
+                if rows.spins == 1:
+                    push_triple(tree, leaf, c, depth, -rows.spin.impulse[c], rows.spin.B, z)
+                    rows.spin.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
+    return dropped
+
+
+@wp.func
 def minimize_active_set(
     tree: TreeView,
     rows: RowsView,
@@ -280,12 +347,33 @@ def minimize_active_set(
     most: float,
     env: EnvelopeView,
     z: wp.array(dtype=float),
-) -> bool:
-    """Solve the active rows of a world exactly; false, with nothing changed, if that would cost too much."""
-    if not find_envelope(tree, rows, contacts, w, depth, most, env, z):
-        return False
-    assemble_equations(tree, rows, contacts, w, depth, pyramidal, env)
-    factorize_envelope(env, w)
-    solve_envelope(env, w)
-    change_impulses(tree, rows, contacts, w, depth, pyramidal, env, z)
-    return True
+) -> float:
+    """Solve the active rows of a world exactly, unless the envelope costs more than `most`.
+
+    The velocities and impulses before are in `kept_*` of the workspace, for `restore_impulses`.
+
+    Returns:
+        Σ length² of the envelopes that were factorized; 0 if none was, and nothing has changed.
+    """
+    keep_impulses(rows, contacts, w, env, z)
+    used = float(0.0)
+    attempts = int(0)
+    while attempts < ATTEMPTS:
+        cost = find_envelope(tree, rows, contacts, w, depth, most - used, env)
+        if cost == 0.0:
+            attempts = ATTEMPTS
+        else:
+            used += cost
+            attempts += 1
+            for i in range(env.world_start[w], env.world_start[w + 1]):
+                env.z[env.dof[i]] = z[env.dof[i]]
+            assemble_equations(tree, rows, contacts, w, depth, pyramidal, env)
+            factorize_envelope(env, w)
+            solve_envelope(env, w)
+            dropped = int(0)
+            if attempts < ATTEMPTS and used + cost <= most:
+                dropped = drop_pulling(tree, rows, contacts, w, depth, pyramidal, env, z)
+            if dropped == 0:
+                change_impulses(tree, rows, contacts, w, depth, pyramidal, env, z)
+                attempts = ATTEMPTS
+    return used

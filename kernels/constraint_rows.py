@@ -28,6 +28,7 @@ class ConstraintSettings:
     contact_rate: float  # rate at which penetration is removed [1/s]
     contact_cfm: float  # softness added to the Delassus diagonal [1/kg]
     contact_slop: float  # penetration left alone [m]
+    contact_skin: float  # gap below which a contact counts as closed [m]
     soft_contacts: int  # 1: stiffness and damping of contacts are those of the materials
     max_push_speed: float  # fastest removal of penetration [m/s]
     restitution_speed: float  # slowest approach that bounces [m/s]

@@ -86,13 +86,15 @@ def contact_target(
     """Smallest allowed normal velocity at the end of the step [m/s].
 
     A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
-    and down to the slop; an impact that this step would bring about bounces at once.
+    and down to the slop; an impact that this step would bring about bounces at once. Contacts in the skin count
+    as closed: the points of a face at rest then all want the same, zero, and can have it together.
     """
     target = -distance / s.dt
-    if distance < 0.0:
-        target = -rate * distance
-        if s.soft_contacts == 0:
-            target = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
+    if s.soft_contacts == 1:
+        if distance < 0.0:
+            target = -rate * distance
+    elif distance < s.contact_skin:
+        target = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
     bounces = restitution > 0.0 and approach < -s.restitution_speed
     if bounces and distance + s.dt * approach_free <= 0.0:
         pull = wp.max(0.0, (approach - approach_free) / s.dt)

@@ -23,9 +23,15 @@ class EnvelopeView:
     first: wp.array(dtype=int)  # (D) by entry of `dof`: place of the first non-zero of the row
     row: wp.array(dtype=int)  # (D) by entry of `dof`: where the row begins in `L`
     entry_start: wp.array(dtype=int)  # (W + 1) room of each world in `L`
+    pause: wp.array(dtype=int)  # (W) steps without direct solves that are left
     L: wp.array(dtype=wp.float64)  # (N)
     x: wp.array(dtype=wp.float64)  # (D) by entry of `dof`: right-hand side and solution
-    z: wp.array(dtype=float)  # (D) by dof: velocities before the solve
+    z: wp.array(dtype=float)  # (D) by dof: velocities from which the solve starts
+    kept_z: wp.array(dtype=float)  # (D) velocities and impulses to return to
+    kept_dof: wp.array(dtype=float)  # (R)
+    kept_pair: wp.array(dtype=float)  # (P)
+    kept_contact: wp.array(dtype=wp.vec3)  # (C)
+    kept_spin: wp.array(dtype=wp.vec3)  # (C)
 
 
 @wp.func
@@ -64,8 +70,8 @@ def widen_envelope(tree: TreeView, env: EnvelopeView, base: int, leaf: wp.vec2i,
 
 
 @wp.func
-def lay_out_envelope(env: EnvelopeView, w: int, most: float) -> bool:
-    """Place the rows one after the other; false if there is no room, or if Σ length² exceeds `most`."""
+def lay_out_envelope(env: EnvelopeView, w: int, most: float) -> float:
+    """Place the rows one after the other; Σ length², or 0 if that exceeds `most` or there is no room."""
     base = env.world_start[w]
     next = env.entry_start[w]
     cost = float(0.0)
@@ -74,14 +80,14 @@ def lay_out_envelope(env: EnvelopeView, w: int, most: float) -> bool:
         env.row[i] = next
         next += length
         cost += float(length) * float(length)
-    fits = next <= env.entry_start[w + 1] and cost <= most
-    if fits:
-        for k in range(env.entry_start[w], next):
-            env.L[k] = wp.float64(0.0)
-        for i in range(base, env.world_start[w + 1]):
-            env.L[env.row[i] + i - base - env.first[i]] = wp.float64(1.0)
-            env.x[i] = wp.float64(0.0)
-    return fits
+    if next > env.entry_start[w + 1] or cost > most:
+        return 0.0
+    for k in range(env.entry_start[w], next):
+        env.L[k] = wp.float64(0.0)
+    for i in range(base, env.world_start[w + 1]):
+        env.L[env.row[i] + i - base - env.first[i]] = wp.float64(1.0)
+        env.x[i] = wp.float64(0.0)
+    return cost
 
 
 @wp.func

@@ -8,7 +8,7 @@ exactly opposite to sliding. Between sweeps, the impulses that act are solved fo
 
 import warp as wp
 
-from newtonsim.kernels.active_set import minimize_active_set
+from newtonsim.kernels.active_set import minimize_active_set, restore_impulses
 from newtonsim.kernels.chains import push_row, push_triple, row_velocity, triple_velocity
 from newtonsim.kernels.constraint_rows import DofRowView
 from newtonsim.kernels.contact_rows import ContactRowView, SpinRowView
@@ -23,8 +23,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # sweeps between direct solves, and the remainder of the sweep after which they come
 DIRECT_EVERY = wp.constant(3)
 DIRECT_FIRST = wp.constant(2)
-# how much larger a direct solve may be in worlds in which no contact is new
-RESTING = wp.constant(10.0)
+# steps without direct solves after one that failed
+PAUSE = wp.constant(8)
 
 
 @wp.kernel
@@ -249,17 +249,6 @@ def sweep_rows(
     return change
 
 
-@wp.func
-def all_persist(contacts: ContactView, w: int) -> bool:
-    """True if every contact of the world continues one of the last step."""
-    persist = bool(True)
-    c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
-        if contacts.match[c] < 0:
-            persist = False
-    return persist
-
-
 @wp.kernel
 def solve_rows(
     tree: TreeView,
@@ -282,24 +271,32 @@ def solve_rows(
     used = int(0)
     change = float(0.0)
     # change of the sweep before the last direct solve
-    before = float(1.0e30)
-    direct = int(direct_cost > 0.0)
-    # the solution will serve many steps where nothing new touches
-    most = float(direct_cost)
-    if direct == 1 and all_persist(contacts, w):
-        most = RESTING * direct_cost
+    before = float(0.0)
+    budget = float(direct_cost)
+    solved = bool(False)
+    if envelope.pause[w] > 0:
+        envelope.pause[w] = envelope.pause[w] - 1
+        budget = 0.0
     while running == 1:
         change = sweep_rows(tree, rows, contacts, w, depth, pyramidal, z)
         used += 1
         if used >= max_iterations or change <= tolerance:
             running = 0
-        elif direct == 1 and used % DIRECT_EVERY == DIRECT_FIRST:
-            # where the set of active rows does not settle, plain sweeps are safer
-            direct = 0
-            if change < before:
+        if running == 0 or used % DIRECT_EVERY == DIRECT_FIRST:
+            if solved and change > before:
+                # sweeps did not mend the set of active rows since: without the direct solve they do better
+                restore_impulses(rows, contacts, w, envelope, z)
+                change = before
+                budget = 0.0
+                envelope.pause[w] = PAUSE
+            solved = bool(False)
+            if running == 1 and budget > 0.0:
                 before = change
-                solved = minimize_active_set(tree, rows, contacts, w, depth, pyramidal, most, envelope, z)
-                direct = int(solved)
+                cost = minimize_active_set(tree, rows, contacts, w, depth, pyramidal, budget, envelope, z)
+                solved = cost > 0.0
+                budget -= cost
+                if not solved:
+                    budget = 0.0
     impulse_acted[w] = any_impulse(rows, contacts, w)
     iterations[w] = used
     residual[w] = change

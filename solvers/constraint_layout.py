@@ -10,8 +10,8 @@ from newtonsim.kernels import constraint_rows, pair_rows
 from newtonsim.kernels.constraint_rows import DofRowView
 from newtonsim.kernels.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.envelope import EnvelopeView
-from newtonsim.kernels.gauss_seidel import RESTING
 from newtonsim.kernels.pair_rows import PairRowView
+from newtonsim.kernels.rows import RowsView
 from newtonsim.model import Model
 
 _ZERO = (0.0, 0.0, 0.0)
@@ -207,11 +207,12 @@ def spin_rows_of(model: Model) -> SpinRowView:
     return rows
 
 
-def envelope_of(model: Model, most: float) -> EnvelopeView:
+def envelope_of(model: Model, rows: RowsView, most: float) -> EnvelopeView:
     """Make room for the direct solve.
 
     Args:
         model: The model.
+        rows: All rows.
         most: Largest sum of squared row lengths of a world's matrix.
     """
     device = model.device
@@ -220,7 +221,6 @@ def envelope_of(model: Model, most: float) -> EnvelopeView:
     start = np.searchsorted(world[order], np.arange(model.world_count + 1))
     size = np.diff(start).astype(np.int64)
     # of all rows with that sum of squares, equal ones are the longest in total
-    most *= float(RESTING)
     room = np.minimum(size * (size + 1) // 2, np.sqrt(size * most).astype(np.int64) + 1) * (most > 0.0)
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order)) - np.repeat(start[:-1], size)
@@ -231,5 +231,10 @@ def envelope_of(model: Model, most: float) -> EnvelopeView:
     env.entry_start = wp.array(np.concatenate(([0], np.cumsum(room))), dtype=int, device=device)
     env.L = wp.zeros(int(room.sum()), dtype=wp.float64, device=device)
     env.x = wp.zeros(len(order), dtype=wp.float64, device=device)
-    _zeros(env, len(order), device, first=int, row=int, z=float)
+    _zeros(env, len(order), device, first=int, row=int, z=float, kept_z=float)
+    env.pause = wp.zeros(model.world_count, dtype=int, device=device)
+    env.kept_dof = wp.zeros_like(rows.dof.impulse)
+    env.kept_pair = wp.zeros_like(rows.pair.impulse)
+    env.kept_contact = wp.zeros_like(rows.contact.impulse)
+    env.kept_spin = wp.zeros_like(rows.spin.impulse)
     return env

@@ -11,6 +11,7 @@ _SHARES = ("contact_erp", "limit_erp", "loop_erp", "warm_start")
 _COPIED = (
     "contact_cfm",
     "contact_slop",
+    "contact_skin",
     "max_push_speed",
     "restitution_speed",
     "limit_cfm",
@@ -27,9 +28,9 @@ class ConstraintOptions:
     Attributes:
         iterations: Most Gauss-Seidel sweeps in a step.
         tolerance: The solve ends when no row's velocity changes by more [m/s or rad/s].
-        direct_cost: Largest direct solve of the active rows that may come between the sweeps, as the sum of
-            the squared row lengths of its matrix, at about a nanosecond each, ten times as much in worlds in
-            which no contact is new; 0 for sweeps alone.
+        direct_cost: Most work that direct solves of the active rows between the sweeps may do in a step, as
+            the sum of the squared row lengths of their matrices, at about a nanosecond each; 0 for sweeps
+            alone. Small scenes need a fraction of it; larger ones than it allows are left to the sweeps.
         cone: "elliptic" or "pyramidal" friction cone.
         contact_softness: "rigid" for contacts with the four numbers that follow; "material" for springs and
             dampers with the mean ke and kd of both materials, which act at the end of the step and are stable
@@ -37,6 +38,7 @@ class ConstraintOptions:
         contact_erp: Share of a penetration that one step removes.
         contact_cfm: Softness of contacts, added to the Delassus diagonal [1/kg].
         contact_slop: Penetration that is left alone [m].
+        contact_skin: Gap below which a contact counts as closed [m].
         max_push_speed: Fastest removal of penetration [m/s].
         recovery_time: Shortest time constant of removing penetrations and violated limits [s]; where the ERP
             asks for more, as at small steps, the removal would kick bodies apart.
@@ -51,12 +53,13 @@ class ConstraintOptions:
 
     iterations: int = 16
     tolerance: float = 1.0e-5
-    direct_cost: float = 5.0e5
+    direct_cost: float = 4.0e6
     cone: str = "elliptic"
     contact_softness: str = "rigid"
     contact_erp: float = 0.2
     contact_cfm: float = 0.0
     contact_slop: float = 1.0e-4
+    contact_skin: float = 5.0e-5
     max_push_speed: float = 1.0
     recovery_time: float = 0.02
     restitution_speed: float = 0.1

@@ -44,7 +44,7 @@ class ConstraintStage:
         self.rows.contact = constraint_layout.contact_rows_of(model)
         self.rows.spin = constraint_layout.spin_rows_of(model)
         self.rows.spins = int(len(self.rows.spin.impulse) > 0)
-        self.envelope = constraint_layout.envelope_of(model, options.direct_cost)
+        self.envelope = constraint_layout.envelope_of(model, self.rows, options.direct_cost)
         self.dof_count = len(self.rows.dof.source)
         self.pair_count = len(self.rows.pair.kind)
         self.predicts = self.pair_count > 0 and model.constraint_count > 0
