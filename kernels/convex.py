@@ -167,7 +167,7 @@ def support(c: Convex, hulls: HullView, d: wp.vec3) -> wp.vec3:
 
 @wp.func
 def flat_normal(c: Convex, d: wp.vec3) -> wp.vec3:
-    """Normal of the face of a box, disc or triangle most along the unit vector d, or zero if there is none."""
+    """Normal of the face of a box, disc or triangle most along the unit vector d; zero if it has none."""
     if c.kind == GEO_BOX:
         if wp.abs(d[0]) > wp.abs(d[1]) and wp.abs(d[0]) > wp.abs(d[2]):
             return wp.vec3(sign_of(d[0]), 0.0, 0.0)

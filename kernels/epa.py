@@ -318,6 +318,39 @@ def first_polytope(
 
 
 @wp.func
+def face_points(
+    w: wp.array(dtype=wp.vec3),
+    a: wp.array(dtype=wp.vec3),
+    normal: wp.array(dtype=wp.vec3),
+    offset: wp.array(dtype=float),
+    corners: wp.array(dtype=int),
+    faces: int,
+    n: wp.vec3,
+    height: float,
+    tolerance: float,
+) -> Depth:
+    """Deepest points for the supporting plane with outward normal n at this height [m] over the origin."""
+    depth = Depth()
+    depth.gap = -height
+    depth.normal = -n
+    # the points are carried by the face that comes nearest to the foot of the origin on the supporting plane
+    foot = height * n
+    nearest_sq = float(wp.inf)
+    for f in range(faces):
+        if offset[f] <= height + 2.0 * tolerance and wp.dot(normal[f], n) > SIMILAR:
+            i = corners[f] & 255
+            j = (corners[f] >> 8) & 255
+            k = (corners[f] >> 16) & 255
+            weight = triangle_weights(w[i] - foot, w[j] - foot, w[k] - foot)
+            p = weight[0] * w[i] + weight[1] * w[j] + weight[2] * w[k]
+            if wp.length_sq(p - foot) < nearest_sq:
+                nearest_sq = wp.length_sq(p - foot)
+                depth.point_a = weight[0] * a[i] + weight[1] * a[j] + weight[2] * a[k]
+                depth.point_b = depth.point_a - p
+    return depth
+
+
+@wp.func
 def penetration_depth(
     m: Difference,
     hulls: HullView,
@@ -392,22 +425,6 @@ def penetration_depth(
             faces = expand_polytope(w, normal, offset, corners, edges, faces, nearest, count, NOISE * size)
             count += 1
 
-    depth = Depth()
+    depth = face_points(w, a, normal, offset, corners, faces, best_normal, best_height, EPA_TOLERANCE * size)
     depth.complete = complete
-    depth.gap = -best_height
-    depth.normal = -best_normal
-    # the points are carried by the face that comes nearest to the foot of the origin on the supporting plane
-    foot = best_height * best_normal
-    nearest_sq = float(wp.inf)
-    for f in range(faces):
-        if offset[f] <= best_height + 2.0 * EPA_TOLERANCE * size and wp.dot(normal[f], best_normal) > SIMILAR:
-            i = corners[f] & 255
-            j = (corners[f] >> 8) & 255
-            k = (corners[f] >> 16) & 255
-            weight = triangle_weights(w[i] - foot, w[j] - foot, w[k] - foot)
-            p = weight[0] * w[i] + weight[1] * w[j] + weight[2] * w[k]
-            if wp.length_sq(p - foot) < nearest_sq:
-                nearest_sq = wp.length_sq(p - foot)
-                depth.point_a = weight[0] * a[i] + weight[1] * a[j] + weight[2] * a[k]
-                depth.point_b = depth.point_a - p
     return depth
