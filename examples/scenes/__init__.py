@@ -14,6 +14,7 @@ from newtonsim.examples.scenes.containers import ball_pit as ball_pit
 from newtonsim.examples.scenes.containers import bolt_in_box as bolt_in_box
 from newtonsim.examples.scenes.containers import hills as hills
 from newtonsim.examples.scenes.containers import humanoid_on_terrain as humanoid_on_terrain
+from newtonsim.examples.scenes.impacts import DOMINO as DOMINO
 from newtonsim.examples.scenes.impacts import domino_row as domino_row
 from newtonsim.examples.scenes.impacts import newtons_cradle as newtons_cradle
 from newtonsim.examples.scenes.mechanisms import FOUR_BAR as FOUR_BAR

@@ -1,0 +1,104 @@
+"""What ought to rest does, for ten seconds at 1/240 s, to a millimetre."""
+
+import functools
+
+import numpy as np
+import pytest
+from scenes.running import SceneRun
+
+from newtonsim.examples import scenes
+
+HELD = 1.0e-3  # [m]
+DEEPEST = 2.0e-4  # [m]
+
+FROM_THE_START = {
+    "pyramid": scenes.box_pyramid,
+    "wall": scenes.box_wall,
+    "stack": scenes.box_stack,
+    "stack, heavy on light": functools.partial(scenes.box_stack, ratio=0.01),
+    "card house": scenes.card_house,
+    "arch": scenes.arch,
+}
+
+
+@pytest.mark.parametrize("name", FROM_THE_START)
+def test_rests_where_it_was_put(name: str, device: str):
+    run = SceneRun(FROM_THE_START[name](), device)
+    assert run.drift(10.0) < HELD
+    assert run.deepest() < DEEPEST
+    assert np.abs(run.velocities).max() < 1.0e-2
+
+
+@pytest.mark.parametrize("convex", [True, False])
+def test_bolt_comes_to_rest_in_the_box(convex: bool, device: str):
+    run = SceneRun(scenes.bolt_in_box(convex), device).step(3 * 240)
+    assert run.drift(10.0) < HELD
+    assert run.deepest() < DEEPEST
+    x, y, z = run.poses[0, :3]
+    # the shaft has a radius of 15 mm and the head one of 26 mm to its flats
+    assert max(abs(x), abs(y)) < 0.12
+    assert 0.01 < z < 0.03
+
+
+def test_humanoid_comes_to_rest_on_the_hills(device: str):
+    run = SceneRun(scenes.humanoid_on_terrain(), device).step(8 * 240)
+    assert run.drift(10.0) < HELD
+    assert run.deepest() < DEEPEST
+    hills = scenes.hills()
+    rows = np.interp(-run.poses[:, 1], np.linspace(-2.0, 2.0, hills.heights.shape[0]), np.arange(61))
+    columns = np.interp(run.poses[:, 0], np.linspace(-2.0, 2.0, hills.heights.shape[1]), np.arange(61))
+    ground = hills.heights[np.rint(rows).astype(int), np.rint(columns).astype(int)]
+    height = run.poses[:, 2] - ground
+    assert height.min() > 0.0
+    assert height.max() < 0.35
+
+
+@pytest.mark.parametrize(("friction", "stands"), [(0.26, False), (0.34, True)])
+def test_arch_stands_from_the_friction_that_limit_analysis_asks_for(
+    friction: float, stands: bool, device: str
+):
+    assert arch_can_stand(friction) == stands
+    run = SceneRun(scenes.arch(friction=friction), device)
+    crown = run.poses[3, 2]
+    run.step(3 * 240)
+    assert (run.poses[3, 2] > crown - HELD) == stands
+
+
+def arch_can_stand(friction: float, stones: int = 7, radius: float = 0.5, thickness: float = 0.15) -> bool:
+    """Whether forces within the friction cones at both ends of every joint can balance all weights.
+
+    Source: R. K. Livesley, Limit analysis of structures formed from rigid blocks, 1978.
+    """
+    from scipy.optimize import linprog
+
+    angle = np.linspace(np.pi, 0.0, stones + 1)
+    ray = np.column_stack([np.cos(angle), np.sin(angle)])
+    onward = np.column_stack([np.sin(angle), -np.cos(angle)])  # across each joint, towards the next stone
+    ends = [radius - 0.5 * thickness, radius + 0.5 * thickness]
+    balance, weights = np.zeros((3 * stones, 4 * (stones + 1))), np.zeros(3 * stones)
+    for k in range(stones):
+        middle = np.mean([r * ray[j] for r in ends for j in (k, k + 1)], axis=0)
+        weights[3 * k + 1] = 1.0
+        for joint, sign in ((k, 1.0), (k + 1, -1.0)):
+            for i, r in enumerate(ends):
+                arm = r * ray[joint] - middle
+                for column, along in ((i, onward[joint]), (2 + i, ray[joint])):
+                    moment = arm[0] * along[1] - arm[1] * along[0]
+                    balance[3 * k : 3 * k + 3, 4 * joint + column] += sign * np.array([*along, moment])
+    cones = np.zeros((4 * (stones + 1), 4 * (stones + 1)))
+    for n, (joint, i, sign) in enumerate(np.ndindex(stones + 1, 2, 2)):
+        cones[n, 4 * joint + i] = -friction
+        cones[n, 4 * joint + 2 + i] = 1.0 - 2.0 * sign
+    bounds = [(0.0, None), (0.0, None), (None, None), (None, None)] * (stones + 1)
+    found = linprog(np.zeros(len(bounds)), cones, np.zeros(len(cones)), balance, weights, bounds)
+    return found.status == 0
+
+
+@pytest.mark.parametrize(("friction", "stands"), [(0.15, False), (0.22, True)])
+def test_card_house_stands_from_the_friction_that_statics_asks_for(
+    friction: float, stands: bool, device: str
+):
+    run = SceneRun(scenes.card_house(friction=friction), device)
+    roof = run.poses[-1, 2]
+    run.step(3 * 240)
+    assert (run.poses[-1, 2] > roof - HELD) == stands
