@@ -20,7 +20,6 @@ from newtonsim.kernels.shapes import GEO_SPHERE, HullView, ShapeView
 from newtonsim.kernels.triangle_surface import (
     ALLOWED,
     ROLE_SHEET,
-    ROLE_SOLID,
     ROLE_TERRAIN,
     Facing,
     SurfaceView,
@@ -82,7 +81,7 @@ def meeting_bounds(m: Meeting, hulls: HullView) -> Bounds:
         axis[i] = 1.0
         lower[i] = farthest(m, hulls, -axis)[i] + m.origin[i] - m.reach
         upper[i] = farthest(m, hulls, axis)[i] + m.origin[i] + m.reach
-    if m.role == ROLE_TERRAIN:
+    if m.role == ROLE_TERRAIN and m.deep == 1:
         # what is below the surface is to come up again
         upper[1] = wp.inf
     lower = wp.cw_div(lower, m.scale)
@@ -178,7 +177,6 @@ def pushing(m: Meeting, f: Facing, hulls: HullView, low: float, high: float) -> 
     """
     none = Closest()
     outward = m.deep == 1 and wp.dot(f.normal, m.way_out) > OUTWARD
-    lenient = outward or m.role == ROLE_TERRAIN
     c = Closest()
     c.found = 2
     c.normal = f.normal
@@ -199,7 +197,7 @@ def pushing(m: Meeting, f: Facing, hulls: HullView, low: float, high: float) -> 
                 return none
             c.found = 2
             c.normal = n
-    if c.found == 2 and not lenient and -low > BEHIND * (high - low):
+    if c.found == 2 and not outward and -low > BEHIND * (high - low):
         return none
     if m.role == ROLE_TERRAIN and c.normal[1] < 0.0:
         return none
@@ -222,7 +220,7 @@ def touch_triangle(m: Meeting, hulls: HullView, surfaces: SurfaceView, t: int, m
     if low > m.reach:
         return
     high = wp.dot(f.normal, farthest(m, hulls, f.normal) - triangle.a)
-    if high <= 0.0 and m.role == ROLE_SOLID and m.deep == 0:
+    if high <= 0.0 and m.role != ROLE_SHEET and m.deep == 0:
         return
     f = with_edges(f, m.mesh, m.scale, m.origin, surfaces.opposite, 3 * (m.first + t))
     c = pushing(m, f, hulls, low, high)
@@ -254,9 +252,20 @@ def touch_triangle(m: Meeting, hulls: HullView, surfaces: SurfaceView, t: int, m
 
 @wp.func
 def find_way_out(m: Meeting) -> Meeting:
-    """Note whether the shape's centre is inside of the solid, and the way to the nearest face."""
+    """Note whether the shape's centre is inside of the solid, and the way to the nearest face.
+
+    A terrain is solid below its surface, and the way out is up.
+    """
     noted = m
     place = m.centre + m.origin
+    if m.role == ROLE_TERRAIN:
+        up = wp.cw_div(wp.vec3(0.0, 1.0, 0.0), m.scale)
+        ray = wp.mesh_query_ray(m.mesh, wp.cw_div(place, m.scale), up, FAR)
+        if ray.result:
+            noted.deep = 1
+            noted.way_out = wp.vec3(0.0, 1.0, 0.0)
+            noted.surface = m.centre + wp.vec3(0.0, ray.t, 0.0)
+        return noted
     query = wp.mesh_query_point(m.mesh, wp.cw_div(place, m.scale), FAR)
     if query.result:
         if query.sign < 0.0:
@@ -330,7 +339,7 @@ def collide_mesh(
     if surfaces.triangle_start[s1] < 0 or not is_full(shape.geo.scale[s1]):
         return
     m = meet(pairs, shape, hulls, surfaces, shape_X, pair)
-    if m.role == ROLE_SOLID:
+    if m.role != ROLE_SHEET:
         m = find_way_out(m)
     box = meeting_bounds(m, hulls)
     query = wp.mesh_query_aabb(m.mesh, box.lower, box.upper)

@@ -17,7 +17,6 @@ from newtonsim.kernels.manifolds import FAMILY_MESH_MESH, ManifoldView, PairView
 from newtonsim.kernels.shapes import HullView, ShapeView
 from newtonsim.kernels.triangle_distance import Level, Surface, level_of_surface, surface_of
 from newtonsim.kernels.triangle_surface import (
-    ALLOWED,
     ROLE_SHEET,
     ROLE_TERRAIN,
     Facing,
@@ -33,6 +32,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # greatest gap between crossing edges, over the size of the smaller surface
 EDGE_REACH = wp.constant(0.25)
+# cosine to the normals that both surfaces allow above which the normal of crossing edges is taken
+NEARLY_ALLOWED = wp.constant(0.998)
 # numbers that tell features apart
 OF_VERTEX = wp.constant(1)
 OF_EDGES = wp.constant(3)
@@ -176,7 +177,7 @@ def cross_edges(
     n = c.normal
     if wp.dot(n, b.normal) < 0.0 or wp.dot(n, a.normal) > 0.0:
         return
-    if wp.dot(allowed_normal(b, n), n) < ALLOWED or wp.dot(allowed_normal(a, -n), -n) < ALLOWED:
+    if wp.dot(allowed_normal(b, n), n) < NEARLY_ALLOWED or wp.dot(allowed_normal(a, -n), -n) < NEARLY_ALLOWED:
         return
     x = wp.zeros(shape=CLIP_ROOM, dtype=wp.vec3)
     code = wp.zeros(shape=CLIP_ROOM, dtype=int)

@@ -31,10 +31,8 @@ from newtonsim.kernels.shapes import (
 from newtonsim.kernels.triangle_distance import Surface, level_of_surface, surface_of
 from newtonsim.kernels.triangle_surface import (
     SurfaceView,
-    bare_triangle,
     corner_of,
     surface_triangle,
-    with_edges,
 )
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -331,15 +329,14 @@ def try_mesh(m: Approach, r: Surface, surfaces: SurfaceView, manifolds: Manifold
     query = wp.mesh_query_aabb(r.mesh, wp.min(low, high), wp.max(low, high))
     t = int(0)
     while wp.mesh_query_aabb_next(query, t):
-        f = bare_triangle(surface_triangle(r.mesh, r.scale, wp.vec3(), t), r.winding)
-        f = with_edges(f, r.mesh, r.scale, wp.vec3(), surfaces.opposite, 3 * (r.first + t))
+        triangle = surface_triangle(r.mesh, r.scale, wp.vec3(), t)
         owned = surfaces.owned[r.first + t]
         for k in range(3):
-            p = wp.transform_point(X, corner_of(f.triangle, k))
+            p = wp.transform_point(X, corner_of(triangle, k))
             if (owned >> k) & 1 == 1:
                 offer_level(m, p, 0.0, level_at(m.field, p), hashed(3 * t + k, OF_VERTEX), manifolds)
-            if f.valid == 1 and (owned >> (k + 3)) & 1 == 1 and (f.flat >> k) & 1 == 0:
-                q = wp.transform_point(X, corner_of(f.triangle, (k + 1) % 3))
+            if (owned >> (k + 3)) & 1 == 1:
+                q = wp.transform_point(X, corner_of(triangle, (k + 1) % 3))
                 try_edge(m, p, q, hashed(3 * t + k, OF_EDGE), manifolds)
 
 

@@ -127,12 +127,14 @@ def level_of_surface(r: Surface, p: wp.vec3, viewer: wp.vec3, smaller: float, re
         reach: Nothing is found beyond this distance [m].
     """
     level = Level()
-    if not near_box(r, p, reach):
-        return level
     # how far inside a point may be: a solid pushes from anywhere
     far = r.size
+    near = reach
     if r.role == ROLE_SHEET:
         far = wp.max(reach, THROUGH * smaller)
+        near = far
+    if not near_box(r, p, near):
+        return level
     place = wp.cw_div(p, r.scale)
     query = wp.mesh_query_point_sign_normal(r.mesh, place, (far + reach) / least_scale(r.scale))
     if not query.result:

@@ -38,7 +38,7 @@ class SurfaceView:
     role: wp.array(dtype=int)  # (S) ROLE_* of meshes and height fields
     triangle_start: wp.array(dtype=int)  # (S) first triangle of the shape's mesh in the arrays below, or -1
     opposite: wp.array(dtype=int)  # (3 T) corner, across edge k, of the neighbour; -1 at a border
-    owned: wp.array(dtype=int)  # (T) bits 0..2: corners, bits 3..5: edges that no earlier triangle has
+    owned: wp.array(dtype=int)  # (T) bits 0..2: corners, bits 3..5: edges, see edge_table
     sample_start: wp.array(dtype=int)  # (S) first point on the surface of a distance field
     sample_count: wp.array(dtype=int)  # (S)
     sample: wp.array(dtype=wp.vec3)  # (N) [m] before scale

@@ -22,7 +22,7 @@ def convex_decomposition(
     Args:
         mesh: The mesh. One with borders is closed first, which rounds its edges.
         max_parts: Greatest number of parts.
-        concavity: Greatest distance of a part's surface from its hull, over the extent of the mesh; 0.01 to 1.
+        concavity: Greatest distance of a part from its hull, over the extent of the mesh; 0.01 to 1.
         seed: Seed of the search.
 
     Returns:

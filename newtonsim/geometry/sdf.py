@@ -17,9 +17,6 @@ _MOST_VALUES = 2**28
 _MOST_POINTS = 4096
 """Most points on the surface that are tried against other fields and meshes."""
 
-_FLAT = np.cos(np.radians(1.0))
-"""Cosine between the normals of triangles above which the edge between them is no feature."""
-
 
 class SDF:
     """A signed distance field stored in a `wp.Volume`, with mass properties at density 1.
@@ -194,18 +191,14 @@ def _read(volume: wp.Volume, points: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _feature_points(mesh: Mesh, spacing: float) -> np.ndarray:
-    """Points at most `spacing` [m] apart on the edges where a mesh is not flat (n, 3)."""
+    """Points at most `spacing` [m] apart on the edges where a mesh bends away (n, 3)."""
     from newtonsim.geometry.surfaces import edge_table
 
     vertices, triangles = mesh.surface
-    vertices = vertices.astype(np.float64)
-    opposite, owned = edge_table(mesh.surface[0], triangles)
-    start, end = vertices[triangles], vertices[np.roll(triangles, -1, axis=1)]
-    third, across = vertices[np.roll(triangles, -2, axis=1)], vertices[opposite]
-    here, there = np.cross(end - start, third - start), np.cross(across - start, end - start)
-    size = np.linalg.norm(here, axis=-1) * np.linalg.norm(there, axis=-1)
-    bent = (opposite < 0) | (np.sum(here * there, axis=-1) < _FLAT * size)
-    bent &= ((owned[:, None] >> np.array([3, 4, 5])) & 1).astype(bool)
+    _, owned = edge_table(vertices, triangles, both_sides=False)
+    bent = ((owned[:, None] >> np.array([3, 4, 5])) & 1).astype(bool)
+    start = vertices[triangles].astype(np.float64)
+    end = np.roll(start, -1, axis=1)
     start, end = start[bent], end[bent]
     # long edges may have many points, all edges together not too many
     spacing = max(spacing, float(np.linalg.norm(end - start, axis=1).sum()) / _MOST_POINTS)

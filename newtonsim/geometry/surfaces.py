@@ -10,7 +10,7 @@ import warp as wp
 from newtonsim.geometry.heightfield import Heightfield
 from newtonsim.geometry.mesh import Mesh, weld
 from newtonsim.geometry.sdf import SDF
-from newtonsim.kernels.triangle_surface import ROLE_SHEET, ROLE_SOLID, ROLE_TERRAIN, SurfaceView
+from newtonsim.kernels.triangle_surface import FLAT_EDGE, ROLE_SHEET, ROLE_SOLID, ROLE_TERRAIN, SurfaceView
 
 
 def pack_surfaces(
@@ -42,9 +42,10 @@ def pack_surfaces(
         else:
             terrain = isinstance(source, Heightfield)
             vertices, triangles = (source.to_mesh() if terrain else source).surface
-            role[s] = ROLE_TERRAIN if terrain else ROLE_SOLID if source.is_closed else ROLE_SHEET
+            sheet = not terrain and not source.is_closed
+            role[s] = ROLE_TERRAIN if terrain else ROLE_SHEET if sheet else ROLE_SOLID
             triangle_start[s] = triangles_before
-            across, own = edge_table(vertices, triangles)
+            across, own = edge_table(vertices, triangles, sheet)
             opposite.append(across)
             owned.append(own)
             triangles_before += len(triangles)
@@ -61,26 +62,29 @@ def pack_surfaces(
     return view
 
 
-def edge_table(vertices: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Find the neighbours of triangles, and who counts shared corners and edges.
+def edge_table(
+    vertices: np.ndarray, triangles: np.ndarray, both_sides: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find the neighbours of triangles, and which edges and corners can touch another surface first.
 
     Vertices at the same place are one. Where more than two triangles share an edge, the neighbour is the one
-    that continues most nearly flat.
+    that continues most nearly flat. Inside of flat faces, and in valleys, nothing can touch first.
 
     Args:
         vertices: Points (n, 3).
         triangles: Corners (m, 3).
+        both_sides: Whether the surface is touched from behind as well, where valleys are ridges.
 
     Returns:
         For edge k of each triangle, from corner k to the next, the vertex of the neighbour that is not on the
-        edge, or -1 at a border (m, 3); and bits 0..2 for the corners, bits 3..5 for the edges that no earlier
-        triangle has (m,).
+        edge, or -1 at a border (m, 3); and bits 0..2 for the corners, bits 3..5 for the edges that can touch
+        first and that no earlier triangle has (m,).
     """
     same = weld(vertices)[triangles].astype(np.int64)
-    proper = (same != np.roll(same, 1, axis=1)).all(axis=1)
     ends = np.stack([same, np.roll(same, -1, axis=1)], axis=-1)
     key = ends.min(axis=-1) * len(vertices) + ends.max(axis=-1)
     # edges of triangles without area join nothing
+    proper = (same != np.roll(same, 1, axis=1)).all(axis=1)
     key = np.where(proper[:, None], key, -1 - np.arange(key.size).reshape(key.shape)).reshape(-1)
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(np.diff(key[order], prepend=key[order][:1] - 1)) if len(key) else order
@@ -93,13 +97,34 @@ def edge_table(vertices: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray,
         edges = order[begin : begin + length]
         for edge in edges.tolist():
             opposite[edge] = _flattest(vertices, triangles, edge, across[edges[edges != edge]])
+    opposite = opposite.reshape(-1, 3)
+    ridge = _ridges(vertices.astype(np.float64), triangles, opposite, both_sides) & proper[:, None]
     edge_owner = np.zeros(len(key), bool)
     edge_owner[order[first]] = True
-    edge_owner &= np.repeat(proper, 3)
+    at_ridge = np.zeros(len(vertices), bool)
+    at_ridge[ends[ridge]] = True
     corner_owner = np.zeros(len(key), bool)
     corner_owner[np.unique(same.reshape(-1), return_index=True)[1]] = True
-    bits = np.concatenate([corner_owner.reshape(-1, 3), edge_owner.reshape(-1, 3)], axis=1)
-    return opposite.reshape(-1, 3), (bits @ (1 << np.arange(6))).astype(np.int32)
+    corner_owner &= at_ridge[same.reshape(-1)]
+    bits = np.concatenate([corner_owner.reshape(-1, 3), edge_owner.reshape(-1, 3) & ridge], axis=1)
+    return opposite, (bits @ (1 << np.arange(6))).astype(np.int32)
+
+
+def _ridges(
+    vertices: np.ndarray, triangles: np.ndarray, opposite: np.ndarray, both_sides: bool
+) -> np.ndarray:
+    """Whether a surface bends away, outwards or to either side, at the edges of its triangles (m, 3)."""
+    start = vertices[triangles]
+    along = np.roll(start, -1, axis=1) - start
+    normal = np.cross(along[:, 0], -along[:, 2])
+    offset = vertices[opposite] - start
+    # the part of the offset across the edge has this height, and this length, times the same factor
+    height = np.einsum("mk,mek->me", normal, offset) * np.linalg.norm(along, axis=-1)
+    length = np.linalg.norm(np.cross(along, offset), axis=-1) * np.linalg.norm(normal, axis=-1)[:, None]
+    turned = np.einsum("mek,mk->me", np.cross(along, offset), normal) > 0.0
+    bends = np.abs(height) if both_sides else -height
+    slack = float(FLAT_EDGE) * length
+    return (opposite < 0) | (bends > slack) | (turned & (np.abs(height) <= slack))
 
 
 def _flattest(vertices: np.ndarray, triangles: np.ndarray, edge: int, choice: np.ndarray) -> int:
