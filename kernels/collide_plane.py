@@ -11,11 +11,13 @@ from newtonsim.kernels.shapes import (
     GEO_ELLIPSOID,
     GEO_HFIELD,
     GEO_MESH,
+    GEO_SDF,
     GEO_SPHERE,
     KIND_HULL,
     HullView,
     ShapeView,
 )
+from newtonsim.kernels.triangle_surface import SurfaceView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -78,23 +80,27 @@ def on_plane(p: wp.vec3, plane_X: wp.transform, size: wp.vec3) -> bool:
 
 
 @wp.func
-def vertex_count(shape: ShapeView, hulls: HullView, s: int) -> int:
-    """Number of vertices of a hull or mesh."""
+def vertex_count(shape: ShapeView, hulls: HullView, surfaces: SurfaceView, s: int) -> int:
+    """Number of vertices of a hull or mesh, or of samples on the surface of a distance field."""
     n = int(0)
     if shape.kind[s] == KIND_HULL:
         h = shape.hull[s]
         n = hulls.vertex_start[h + 1] - hulls.vertex_start[h]
+    elif shape.kind[s] == GEO_SDF:
+        n = surfaces.sample_count[s]
     else:
         n = wp.mesh_get(shape.geo.source[s]).points.shape[0]
     return n
 
 
 @wp.func
-def vertex_point(shape: ShapeView, hulls: HullView, s: int, i: int) -> wp.vec3:
-    """Vertex i of a hull or mesh in the shape's frame."""
+def vertex_point(shape: ShapeView, hulls: HullView, surfaces: SurfaceView, s: int, i: int) -> wp.vec3:
+    """Vertex or sample i in the shape's frame."""
     p = wp.vec3(0.0, 0.0, 0.0)
     if shape.kind[s] == KIND_HULL:
         p = hulls.vertex[hulls.vertex_start[shape.hull[s]] + i]
+    elif shape.kind[s] == GEO_SDF:
+        p = wp.cw_mul(surfaces.sample[surfaces.sample_start[s] + i], shape.geo.scale[s])
     else:
         p = wp.cw_mul(wp.mesh_get(shape.geo.source[s]).points[i], shape.geo.scale[s])
     return p
@@ -102,13 +108,19 @@ def vertex_point(shape: ShapeView, hulls: HullView, s: int, i: int) -> wp.vec3:
 
 @wp.func
 def farthest_vertex(
-    shape: ShapeView, hulls: HullView, s: int, n: wp.vec3, along: wp.vec3, limit: float
+    shape: ShapeView,
+    hulls: HullView,
+    surfaces: SurfaceView,
+    s: int,
+    n: wp.vec3,
+    along: wp.vec3,
+    limit: float,
 ) -> int:
     """Vertex farthest in direction `along` among those not higher than `limit` along n; -1 if none."""
     best = int(-1)
     reach = float(-1.0e30)
-    for i in range(vertex_count(shape, hulls, s)):
-        p = vertex_point(shape, hulls, s, i)
+    for i in range(vertex_count(shape, hulls, surfaces, s)):
+        p = vertex_point(shape, hulls, surfaces, s, i)
         if wp.dot(p, n) <= limit:
             x = wp.dot(p, along)
             if x > reach:
@@ -121,6 +133,7 @@ def farthest_vertex(
 def put_vertices(
     shape: ShapeView,
     hulls: HullView,
+    surfaces: SurfaceView,
     s: int,
     shape_X: wp.transform,
     plane_X: wp.transform,
@@ -143,10 +156,10 @@ def put_vertices(
             angle = 2.0 * wp.pi * float(k - 1) / float(SPREAD_DIRECTIONS)
             spread = wp.cos(angle) * t + wp.sin(angle) * u
             along = wp.quat_rotate_inv(wp.transform_get_rotation(shape_X), spread)
-        vertex = farthest_vertex(shape, hulls, s, n_local, along, limit)
+        vertex = farthest_vertex(shape, hulls, surfaces, s, n_local, along, limit)
         if vertex < 0:
             return
-        p = wp.transform_point(shape_X, vertex_point(shape, hulls, s, vertex))
+        p = wp.transform_point(shape_X, vertex_point(shape, hulls, surfaces, s, vertex))
         fresh = int(1)
         for i in range(manifolds.count[pair]):
             if wp.length_sq(manifolds.point[pair, i] - p) < 1.0e-12:
@@ -175,6 +188,7 @@ def collide_plane(
     hulls: HullView,
     shape_X: wp.array(dtype=wp.transform),
     manifolds: ManifoldView,
+    surfaces: SurfaceView,
 ):
     """One thread per pair place: points of a shape within reach of a plane."""
     pair = wp.tid()
@@ -192,8 +206,8 @@ def collide_plane(
         # a finite plane is a sheet: what is behind it must not be pulled through
         return
     kind = shape.kind[s]
-    if kind == KIND_HULL or kind == GEO_MESH or kind == GEO_HFIELD:
-        put_vertices(shape, hulls, s, X, plane_X, size, n, pairs.reach[pair], manifolds, pair)
+    if kind == KIND_HULL or kind == GEO_MESH or kind == GEO_HFIELD or kind == GEO_SDF:
+        put_vertices(shape, hulls, surfaces, s, X, plane_X, size, n, pairs.reach[pair], manifolds, pair)
         return
     n_local = wp.quat_rotate_inv(wp.transform_get_rotation(X), n)
     for k in range(candidate_count(kind)):

@@ -12,8 +12,10 @@ from newtonsim.kernels import (
     collide_box,
     collide_convex,
     collide_mesh,
+    collide_mesh_mesh,
     collide_plane,
     collide_round,
+    collide_sdf,
     manifolds,
 )
 from newtonsim.kernels import contacts as contact_kernels
@@ -23,13 +25,15 @@ if TYPE_CHECKING:
     from newtonsim.state import State
 
 _NARROW_PHASES = {
-    int(manifolds.FAMILY_PLANE): collide_plane.collide_plane,
     int(manifolds.FAMILY_ROUND): collide_round.collide_round,
     int(manifolds.FAMILY_BOX): collide_box.collide_box,
     int(manifolds.FAMILY_CONVEX): collide_convex.collide_convex,
 }
 _SURFACE_PHASES = {
+    int(manifolds.FAMILY_PLANE): collide_plane.collide_plane,
     int(manifolds.FAMILY_MESH): collide_mesh.collide_mesh,
+    int(manifolds.FAMILY_MESH_MESH): collide_mesh_mesh.collide_mesh_mesh,
+    int(manifolds.FAMILY_SDF): collide_sdf.collide_sdf,
 }
 
 
@@ -71,7 +75,7 @@ def find_contacts(model: Model, body_q: wp.array, body_qd: wp.array, contacts: C
     for family in sorted(plan.families):
         if family in _NARROW_PHASES:
             launch(_NARROW_PHASES[family], plan.pair_count, [contacts.pairs, *inputs])
-        elif family in _SURFACE_PHASES:
+        else:
             launch(_SURFACE_PHASES[family], plan.pair_count, [contacts.pairs, *inputs, plan.surfaces])
     inputs = [contacts.pairs, plan.shape, body_q, body_qd, model.body_com, margin, dt, contacts.manifolds]
     launch(contact_kernels.drop_distant_points, plan.pair_count, inputs)

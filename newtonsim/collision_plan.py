@@ -217,7 +217,7 @@ def family_tables() -> tuple[np.ndarray, np.ndarray]:
     assign(_CONVEX, _SURFACES, manifolds.FAMILY_MESH)
     assign(_SURFACES, _SURFACES, manifolds.FAMILY_MESH_MESH)
     assign((*_CONVEX, *_SURFACES, GeoType.SDF), (GeoType.SDF,), manifolds.FAMILY_SDF)
-    assign((*_CONVEX, *_SURFACES), (GeoType.PLANE,), manifolds.FAMILY_PLANE)
+    assign((*_CONVEX, *_SURFACES, GeoType.SDF), (GeoType.PLANE,), manifolds.FAMILY_PLANE)
     return family, swap
 
 
