@@ -1,8 +1,8 @@
-"""Simulate the scenes of contact and constraints, and draw them by casting rays into docs/pictures.
+"""Simulate the scenes of contact and constraints, and draw them by casting rays.
 
     python docs/make_pictures.py [NAME ...] [--folder FOLDER]
 
-What is drawn is what collides: every pixel is a ray of `newtonsim.SceneQuery`, and every shadow another.
+Every sample of a pixel is a ray of `newtonsim.SceneQuery`, and its shadow another.
 """
 
 import argparse
@@ -55,27 +55,28 @@ class Picture:
 
 PICTURES = {
     "pyramid": Picture(scenes.box_pyramid, 10.0, (2.2, -3.4, 1.7), (0.0, 0.0, 0.35)),
-    "wall": Picture(scenes.box_wall, 10.0, (1.6, -5.6, 1.9), (0.0, 0.0, 1.2)),
+    "wall": Picture(scenes.box_wall, 10.0, (1.8, -6.0, 1.9), (0.0, 0.0, 1.2)),
     "stack": Picture(scenes.box_stack, 10.0, (2.6, -3.8, 1.9), (0.0, 0.0, 0.98)),
     "stack_heavy_on_light": Picture(
         functools.partial(scenes.box_stack, ratio=0.01), 10.0, (2.6, -3.8, 1.9), (0.0, 0.0, 0.98)
     ),
     "card_house": Picture(scenes.card_house, 10.0, (0.55, -1.05, 0.5), (0.0, 0.0, 0.14)),
     "arch": Picture(scenes.arch, 10.0, (0.9, -2.1, 0.9), (0.0, 0.0, 0.28)),
-    "dominoes": Picture(scenes.domino_row, 1.5, (0.2, -2.6, 1.5), (2.2, 0.0, 0.0), 42.0),
-    "cradle": Picture(scenes.newtons_cradle, 1.1, (0.35, -1.3, 0.45), (0.1, 0.0, 0.2)),
-    "ball_pit": Picture(scenes.ball_pit, 5.0, (1.4, -2.2, 2.6), (0.0, 0.0, 0.25), hidden=(2, 4)),
+    "dominoes": Picture(scenes.domino_row, 1.9, (-0.7, -1.5, 0.9), (1.6, 0.0, 0.0), 34.0),
+    "cradle": Picture(scenes.newtons_cradle, 0.7, (0.45, -1.9, 0.55), (0.1, 0.0, 0.3)),
+    "four_bar": Picture(scenes.four_bar, 5.1, (0.7, -2.2, 1.2), (0.25, 0.0, 0.6), 26.0),
+    "ball_pit": Picture(scenes.ball_pit, 5.0, (1.6, -2.3, 2.3), (0.0, 0.0, 0.3), hidden=(2, 3)),
     "bolt_hull": Picture(scenes.bolt_in_box, 5.0, (0.25, -0.42, 0.42), (0.0, 0.0, 0.03)),
     "bolt_concave": Picture(
         functools.partial(scenes.bolt_in_box, convex=False), 5.0, (0.25, -0.42, 0.42), (0.0, 0.0, 0.03)
     ),
-    "humanoid": Picture(scenes.humanoid_on_terrain, 8.0, (1.6, -3.0, 1.8), (0.1, 0.0, 0.0)),
+    "humanoid": Picture(scenes.humanoid_on_terrain, 8.0, (0.9, -3.0, 1.6), (-0.4, 0.0, 0.0), 24.0),
     **{
         f"gripper_{grasped}": Picture(
             functools.partial(scenes.gripper, grasped),
             5.0,
-            (0.5, -0.9, 0.55),
-            (0.0, 0.0, 0.22),
+            (0.35, -0.7, 0.42),
+            (0.0, 0.0, 0.24),
             script=scenes.GripperScript(),
         )
         for grasped in scenes.GRASPED
@@ -111,7 +112,7 @@ def camera_rays(picture: Picture) -> np.ndarray:
 def draw(simulator: newtonsim.Simulator, picture: Picture) -> np.ndarray:
     """Return the picture (rows, columns, 3) with values from 0 to 1."""
     model = simulator.model
-    query = newtonsim.SceneQuery(model, surfaces=True).update(simulator.state)
+    query = newtonsim.SceneQuery(model, visual=True, surfaces=True).update(simulator.state)
     mask = query.shape_mask.numpy().copy()
     mask[list(picture.hidden)] = 0
     query.shape_mask.assign(mask)
