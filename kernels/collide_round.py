@@ -165,15 +165,9 @@ def collide_axes(w: Writer, a: Axis, b: Axis, origin: wp.vec3, manifolds: Manifo
         extent = wp.abs(uv) / uu
         low = wp.clamp(middle - extent, -1.0, 1.0)
         high = wp.clamp(middle + extent, -1.0, 1.0)
-        gap_low = axis_gap(a, b, low)
-        gap_high = axis_gap(a, b, high)
-        even = axis_gap(a, b, t) + EVEN * (a.radius + b.radius)
+        least = wp.min(axis_gap(a, b, low), axis_gap(a, b, high))
         # where the axes cross, their ends lie apart on both sides
-        if high - low > SHORT and (gap_low <= even or gap_high <= even):
-            if gap_low > even:
-                high = t
-            if gap_high > even:
-                low = t
+        if high - low > SHORT and least <= axis_gap(a, b, t) + EVEN * (a.radius + b.radius):
             write_axis_point(w, a, b, origin, low, 0, manifolds)
             write_axis_point(w, a, b, origin, high, 1, manifolds)
             return

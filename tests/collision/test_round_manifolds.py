@@ -96,6 +96,9 @@ def test_tilted_capsule_touches_at_its_lower_end_first(collide):
     np.testing.assert_allclose(np.sort(m.distance), expected, atol=1e-6)
     (m,) = collide(capsule(0.1, 0.3), capsule(0.1, 0.5), X_a, X_b, 0.01)
     np.testing.assert_allclose(m.distance, expected[:1], atol=1e-6)
+    (m,) = collide(capsule(0.1, 0.5), capsule(0.1, 0.3), X_b, X_a, 0.01)
+    np.testing.assert_allclose(m.distance, expected[:1], atol=1e-6)
+    np.testing.assert_allclose(m.normal, [[0.0, -1.0, 0.0]], atol=1e-5)
 
 
 def test_crossed_capsules_touch_in_one_point(collide):
