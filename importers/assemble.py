@@ -91,10 +91,12 @@ def merge(builder: ModelBuilder, scratch: ModelBuilder, report: ImportReport, co
         report.bodies = {name: bodies.get(index, index) for name, index in report.bodies.items()}
         report.joints = {name: joints[index] for name, index in report.joints.items() if index in joints}
     body, joint, shape = builder.body_count, builder.joint_count, builder.shape_count
+    constraint = builder.constraint_count
     coord, dof, axis = builder.joint_coord_count, builder.joint_dof_count, builder.joint_axis_count
     builder.add_builder(scratch, update_num_env_count=False, separate_collision_group=False)
     report.bodies = {name: index + body if index >= 0 else -1 for name, index in report.bodies.items()}
     report.joints = {name: index + joint for name, index in report.joints.items()}
+    report.constraints = {name: index + constraint for name, index in report.constraints.items()}
     report.joint_coords = {name: index + coord for name, index in report.joint_coords.items()}
     report.joint_dofs = {name: index + dof for name, index in report.joint_dofs.items()}
     report.shapes = {name: [index + shape for index in indices] for name, indices in report.shapes.items()}

@@ -47,6 +47,7 @@ class ImportReport:
         joint_coords: First entry in `joint_q` by joint name, for joints with degrees of freedom.
         joint_refs: MJCF `ref` by joint name [rad or m] where it is not zero: file's coordinate = ours + ref.
         actuators: One dict per MJCF actuator, see `newtonsim.importers.mjcf.actuators`.
+        constraints: Index of the constraint by name of the MJCF equality, or by kind and number.
         shapes: Shape indices by name of body, in the order of the file.
         entries: Remarks, in the order of the file.
     """
@@ -60,6 +61,7 @@ class ImportReport:
     joint_coords: dict[str, int] = field(default_factory=dict)
     joint_refs: dict[str, float] = field(default_factory=dict)
     actuators: list[dict] = field(default_factory=list)
+    constraints: dict[str, int] = field(default_factory=dict)
     shapes: dict[str, list[int]] = field(default_factory=dict)
     entries: list[ReportEntry] = field(default_factory=list)
 

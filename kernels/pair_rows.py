@@ -30,6 +30,8 @@ PAIR_COUPLING = wp.constant(7)  # q_a = polynomial of q_b
 # rows below this share of the mobility that they would have without cancellation are rounding
 RIGID_ROW = wp.constant(1.0e-10)
 TINY = wp.constant(1.0e-9)
+# rows below this share of the same mobility yield (damped least squares)
+SINGULAR_SHARE = wp.constant(2.0e-4)
 
 
 @wp.struct
@@ -535,4 +537,8 @@ def build_pair_rows(
                 total += rows.B[r, k] * rows.B[r, k]
     if total > RIGID_ROW * mobility:
         rows.delassus[r] = total
+        # what hardly moves along the row, such as a stretched linkage, is not to be thrown about
+        if rows.kind[r] <= PAIR_ROTATION:
+            least = SINGULAR_SHARE * mobility
+            rows.softness[r] = rows.softness[r] + least * least / (total + least)
         rows.impulse[r] = wp.clamp(s.warm_start * start, rows.lower[r], rows.upper[r])

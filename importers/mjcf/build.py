@@ -11,6 +11,7 @@ from newtonsim.importers.filters import TouchRules
 from newtonsim.importers.massprops import MassProps, ball_of
 from newtonsim.importers.mjcf.actuators import Drive, combine
 from newtonsim.importers.mjcf.document import Document
+from newtonsim.importers.mjcf.equality import add_equalities
 from newtonsim.importers.mjcf.inertia import compile_masses
 from newtonsim.importers.mjcf.keyframes import add_keyframes
 from newtonsim.importers.mjcf.layout import Segment, segments
@@ -49,7 +50,7 @@ class SceneBuilder:
         self.free_roots = self._free_roots()
 
     def build(self) -> None:
-        """Add bodies, joints, shapes, filters, sites and keyframes."""
+        """Add bodies, joints, shapes, filters, sites, constraints and keyframes."""
         scene, options = self.scene, self.options
         colliders = {key for key, role in self.roles.items() if role == "collider"}
         masses = compile_masses(
@@ -67,6 +68,7 @@ class SceneBuilder:
             self._add_shapes(number, body)
             self._add_sites(number, body)
         self._add_filters()
+        add_equalities(scene, self.state, options, self.builder, self.report)
         self._report_actuators()
         add_keyframes(scene, self.state, options, self.builder, self.report)
 
@@ -155,6 +157,9 @@ class SceneBuilder:
         )
         if segment.ball is not None:
             self._passive(segment.ball, dof)
+            if segment.ball.upper is not None:
+                builder.joint_swing_limit[index] = builder.joint_twist_upper[index] = segment.ball.upper
+                builder.joint_twist_lower[index] = -segment.ball.upper
             self._register(number, segment.ball, index, coord, dof, None)
         for place, joint in enumerate(segment.slides + segment.hinges):
             self._register(number, joint, index, coord + place, dof + place, axis + place)

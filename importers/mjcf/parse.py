@@ -11,6 +11,7 @@ from newtonsim.importers.massprops import MassProps
 from newtonsim.importers.mjcf.actuators import parse_actuators
 from newtonsim.importers.mjcf.assets import Assets
 from newtonsim.importers.mjcf.document import Document
+from newtonsim.importers.mjcf.equality import parse_equalities
 from newtonsim.importers.mjcf.geoms import differs, parse_geom
 from newtonsim.importers.mjcf.records import Body, Joint, Keyframe, Scene, Site
 from newtonsim.importers.pose import Pose
@@ -27,6 +28,7 @@ _KNOWN_SECTIONS = (
     "worldbody",
     "option",
     "contact",
+    "equality",
     "actuator",
     "keyframe",
     "tendon",
@@ -34,7 +36,6 @@ _KNOWN_SECTIONS = (
 _OPTION_FORCES = ("wind", "magnetic", "density", "viscosity")
 _OPTION_FLAGS = (
     "constraint",
-    "equality",
     "frictionloss",
     "limit",
     "passive",
@@ -66,14 +67,12 @@ def parse_scene(document: Document, report: ImportReport, ignore: Ignore, parse_
     _BodyReader(document, scene, assets, report, ignore, parse_meshes).read()
     parse_actuators(document, scene, report)
     _parse_contacts(document, scene, report)
+    parse_equalities(document, scene, report)
     _parse_keyframes(document, scene)
     _parse_tendons(document, report)
     for node in document.root.children:
         if node.tag in _SILENT_SECTIONS:
             report.ignored(node)
-        elif node.tag == "equality":
-            for constraint in node.children:
-                report.unsupported(constraint, "equality constraints")
         elif node.tag not in _KNOWN_SECTIONS:
             report.unsupported(node)
     return scene
@@ -103,6 +102,8 @@ def _parse_flags(node: Node, scene: Scene, report: ImportReport) -> None:
         scene.gravity = np.zeros(3)
     if not node.bool("contact", True, words):
         scene.contacts_enabled = False
+    if not node.bool("equality", True, words):
+        scene.equalities_enabled = False
     for name in _OPTION_FLAGS:
         if name != "gravity" and not node.bool(name, True, words):
             report.unsupported(node, f"{name}='disable'")
@@ -274,7 +275,10 @@ def _read_range(node: Node, joint: Joint, document: Document, report: ImportRepo
         if lower > upper or "range" not in node.attrib:
             raise node.error(f"the joint is limited, but its range is {node.text_of('range', 'missing')!r}")
         if joint.kind == "ball":
-            report.unsupported(node, "limits of ball joints")
+            if lower != 0.0:
+                raise node.error(f"the range of a ball joint begins at 0, got {lower:g}")
+            joint.upper = document.compiler.angle(upper)
+            report.approximated(node, "the limit of the angle bounds swing and twist, each by itself")
         else:
             convert = document.compiler.angle if joint.kind == "hinge" else float
             joint.lower, joint.upper = convert(lower) - joint.ref, convert(upper) - joint.ref

@@ -120,6 +120,34 @@ class Actuator:
 
 
 @dataclass(slots=True, eq=False)
+class Equality:
+    """An equality constraint.
+
+    Attributes:
+        node: The element, defaults filled in.
+        kind: "connect", "weld" or "joint".
+        ends_are: What `ends` names: "body", "site" or "joint".
+        ends: Two names; the second may be None, for the world or for no joint.
+        active: Whether it holds at first.
+        anchor: Point in the frame of the first body (connect) or the second one (weld) (3,).
+        relative: Where the first body holds the weld's anchor, in its own frame, and the rotation of the
+            second body there; None for where it is at the start.
+        coefficients: Polynomial of a joint constraint (5,).
+        recovery_time: Time constant of errors [s], 0 for the solver's.
+    """
+
+    node: Node
+    kind: str
+    ends_are: str
+    ends: tuple[str, str | None]
+    active: bool = True
+    anchor: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    relative: Pose | None = None
+    coefficients: np.ndarray = field(default_factory=lambda: np.zeros(5))
+    recovery_time: float = 0.0
+
+
+@dataclass(slots=True, eq=False)
 class Keyframe:
     """Values as in the file: lengths are those of MuJoCo's qpos, qvel, ctrl; None where not given."""
 
@@ -141,6 +169,8 @@ class Scene:
     has_actuators: bool = False
     pairs: list[tuple[Node, str, str]] = field(default_factory=list)
     excludes: list[tuple[Node, str, str]] = field(default_factory=list)
+    equalities: list[Equality] = field(default_factory=list)
+    equalities_enabled: bool = True
     keyframes: list[Keyframe] = field(default_factory=list)
     timestep: float | None = None
     gravity: np.ndarray | None = None
@@ -170,6 +200,10 @@ def scale_scene(scene: Scene, scale: float) -> None:
         for geom in body.geoms:
             geom.pose, geom.size = geom.pose.scaled(scale), geom.size * scale
             assets.update({id(asset): asset for asset in (geom.mesh, geom.heights) if asset is not None})
+    for equality in scene.equalities:
+        equality.anchor = equality.anchor * scale
+        if equality.relative is not None:
+            equality.relative = equality.relative.scaled(scale)
     for asset in assets.values():
         if isinstance(asset, MeshAsset):
             asset.vertices = asset.vertices * scale

@@ -306,7 +306,7 @@ def test_keyframes_survive_replication(z_up):
 
 def test_one_warning_names_file_elements_and_lines(tmp_path, z_up):
     tail = """
-    <equality><connect body1="leg" body2="tail" anchor="0 0 0"/><joint joint1="hinge"/></equality>
+    <equality><connect body1="leg" body2="tail" anchor="0 0 0"/><tendon tendon1="t"/></equality>
     <tendon><fixed stiffness="3"><joint joint="hinge" coef="1"/></fixed></tendon>
     <sensor><gyro site="s"/></sensor><custom><numeric name="n" data="1"/></custom>
     <visual/><statistic/><size/>"""
@@ -317,9 +317,9 @@ def test_one_warning_names_file_elements_and_lines(tmp_path, z_up):
     assert len(caught) == 1
     message = str(caught[0].message)
     assert message.startswith(str(path))
-    for word in ("<connect>", "<joint>", "<fixed>", "wind", "line 1"):
+    for word in ("<tendon>", "<fixed>", "wind", "line 1"):
         assert word in message
-    for word in ("gyro", "sensor", "custom", "visual"):
+    for word in ("connect", "gyro", "sensor", "custom", "visual"):
         assert word not in message
     assert caught[0].filename == __file__
     assert {entry.element for entry in report.of_kind("ignored")} >= {"sensor", "custom", "visual"}

@@ -244,3 +244,17 @@ def test_collapsed_bodies_keep_their_loops(device: str):
     builder.collapse_fixed_joints(verbose=False)
     runs = [Run(b.finalize(device), 1.0 / 240.0).run_for(1.0) for b in (plain, builder)]
     np.testing.assert_allclose(runs[1].joint_q, runs[0].joint_q, rtol=0.0, atol=1.0e-4)
+
+
+def test_loop_that_cannot_close_stays_calm(device: str):
+    """A pendulum of 0.5 m is tied to a point 0.8 m away: it stretches out towards it and rests."""
+    builder = z_up()
+    body = builder.add_body(mass=1.0, com=(0.25, 0.0, 0.0), I_m=diagonal_inertia(0.01, 0.02, 0.02))
+    builder.add_joint_revolute(-1, body, axis=(0.0, 1.0, 0.0), armature=0.0)
+    builder.add_constraint_connect(-1, body, (0.0, 0.0, 0.8), (0.5, 0.0, 0.0))
+    run = Run(builder.finalize(device), 1.0 / 240.0)
+    rates = run.record(720, "joint_qd")[0]
+    assert np.abs(rates).max() < 50.0
+    assert np.abs(rates[-100:]).max() < 1.0
+    tip = rotation_matrices(run.body_q[0, 3:]) @ [0.5, 0.0, 0.0]
+    np.testing.assert_allclose(tip, [0.0, 0.0, 0.5], rtol=0.0, atol=0.02)
