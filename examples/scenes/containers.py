@@ -14,6 +14,7 @@ from newtonsim.examples.scenes.parts import (
     regular_polygon,
     turned_rings,
 )
+from newtonsim.geometry.transforms import quat_multiply
 
 BALL_PIT_WIDTH = 1.2
 """Inner width [m] of the container of the ball pit, along x and y."""
@@ -115,9 +116,9 @@ def bolt_in_box(convex: bool = True, height: float = 0.06) -> ModelBuilder:
     """
     builder = new_scene(friction=0.5)
     builder.add_shape_mesh(-1, mesh=open_box_mesh(), key="box", convex=False)
-    bolt = builder.add_body(
-        origin=(-0.03, 0.02, height, *about((0.0, 1.0, 0.0), math.radians(75.0))), key="bolt"
-    )
+    # turned about its axis as well, or it would balance on a corner of its head until rounding tips it over
+    rotation = quat_multiply(about((0.0, 1.0, 0.0), math.radians(75.0)), about((0.0, 0.0, 1.0), 0.35))
+    bolt = builder.add_body(origin=(-0.03, 0.02, height, *rotation), key="bolt")
     builder.add_shape_mesh(
         bolt, pos=(0.0, 0.0, -0.05), mesh=bolt_mesh(), density=7800.0, convex=convex, key="bolt"
     )
