@@ -56,6 +56,7 @@ def test_field_of_a_box_and_a_ball(device):
     np.testing.assert_allclose(read(sdf, p, device), box_distance(p, half), atol=0.01)
     over_one_face = np.diff(np.sort(np.abs(p) - half, axis=1), axis=1)[:, 1] > 0.05
     over_one_face &= np.sort(np.abs(p) - half, axis=1)[:, 1] < -0.03
+    over_one_face &= box_distance(p, half) > -0.15
     assert over_one_face.sum() > 1000
     np.testing.assert_allclose(
         read(sdf, p, device)[over_one_face], box_distance(p, half)[over_one_face], atol=1e-5
@@ -74,7 +75,7 @@ def test_mass_is_that_of_the_mesh(device):
     builder.add_shape_sdf(body, sdf=sdf, density=1000.0)
     assert builder.body_mass[body] == pytest.approx(240.0, rel=1e-5)
     np.testing.assert_allclose(
-        sdf.I, np.diag([0.24 * (0.04 + 0.09), 0.24 * 0.34, 0.24 * 0.29]) / 3.0, rtol=1e-5
+        sdf.I, np.diag([0.24 * (0.04 + 0.09), 0.24 * 0.34, 0.24 * 0.29]) / 3.0, atol=1e-7
     )
 
 
