@@ -19,7 +19,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 COINCIDENT = wp.constant(1.0e-6)
 # the same for an axis and a box, below which the axis counts as inside of it
 TOUCHING = wp.constant(1.0e-5)
-# share of the radii by which the ends of a contact line may be farther apart than its closest points
+# share of the radii by which the nearer end of a contact line may be farther off than the closest points
 EVEN = wp.constant(2.0e-4)
 # squared cosine of the angle between two axes above which they may run beside each other
 BESIDE = wp.constant(0.8)
