@@ -2,8 +2,8 @@
 
 Trees that touch or are coupled form an island (Mirtich, "Impulse-based Dynamic Simulation of Rigid Body
 Systems", 1996, on contact groups). An island whose trees have all been slow for long enough falls asleep:
-its trees stand still, and pairs of shapes that cannot move are left out of the collision pass. It wakes as a whole
-when something that moves comes near, or when its inputs or coordinates change.
+its trees stand still, and pairs of shapes that cannot move are left out of the collision pass. It wakes as a
+whole when something that moves comes near, or when its inputs or coordinates change.
 """
 
 import warp as wp
@@ -23,7 +23,6 @@ class SleepView:
 
     world_start: wp.array(dtype=int)  # (W + 1) first entry of each world in `tree`
     tree: wp.array(dtype=int)  # (T) trees in the order of their worlds
-    body_world: wp.array(dtype=int)  # (B)
     asleep: wp.array(dtype=int)  # (T)
     island: wp.array(dtype=int)  # (T) lowest tree of the island
     rest_time: wp.array(dtype=float)  # (T) [s] since the tree was last fast
@@ -50,7 +49,8 @@ def notice_inputs(
     """One thread per dof: wake sleeping trees whose velocity, inputs or gravity have changed."""
     d = wp.tid()
     a = tree.dof_axis[d]
-    changed = joint_qd[d] != 0.0 or joint_f[d] != sleep.seen_f[d] or gravity[0] != sleep.seen_gravity[0]
+    changed = joint_qd[d] != 0.0 or joint_f[d] != sleep.seen_f[d]
+    changed = changed or wp.length_sq(gravity[0] - sleep.seen_gravity[0]) > 0.0
     if a >= 0:
         changed = changed or joint_act[a] != sleep.seen_act[a]
         sleep.seen_act[a] = joint_act[a]
@@ -95,6 +95,44 @@ def wake_islands(gravity: wp.array(dtype=wp.vec3), sleep: SleepView):
         sleep.wake[sleep.tree[i]] = 0
     if w == 0:
         sleep.seen_gravity[0] = gravity[0]
+
+
+@wp.kernel
+def wake_worlds(mask: wp.array(dtype=bool), tree: TreeView, sleep: SleepView):
+    """One thread per tree: wake those of the masked worlds."""
+    t = wp.tid()
+    if mask[tree.world[t]]:
+        sleep.asleep[t] = 0
+        sleep.rest_time[t] = 0.0
+
+
+@wp.kernel
+def hold_bodies(tree: TreeView, sleep: SleepView, body_leaf: wp.array(dtype=int)):
+    """One thread per body: no dof moves the bodies of sleeping trees."""
+    b = wp.tid()
+    leaf = tree.body_leaf[b]
+    if leaf >= 0:
+        if sleep.asleep[tree.body_tree[b]] == 1:
+            leaf = -1
+    body_leaf[b] = leaf
+
+
+@wp.kernel
+def hold_dofs(dof_tree: wp.array(dtype=int), sleep: SleepView, qd: wp.array(dtype=float)):
+    """One thread per dof: sleeping trees stand still."""
+    d = wp.tid()
+    if sleep.asleep[dof_tree[d]] == 1:
+        qd[d] = 0.0
+
+
+@wp.kernel
+def still_bodies(tree: TreeView, sleep: SleepView, body_qd: wp.array(dtype=wp.spatial_vector)):
+    """One thread per body: those of sleeping trees stand still."""
+    b = wp.tid()
+    t = tree.body_tree[b]
+    if t >= 0:
+        if sleep.asleep[t] == 1:
+            body_qd[b] = wp.spatial_vector()
 
 
 @wp.kernel

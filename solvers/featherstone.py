@@ -17,6 +17,7 @@ from newtonsim.solvers.constraint_options import ConstraintOptions
 from newtonsim.solvers.constraints import ConstraintStage
 from newtonsim.solvers.featherstone_gradient import RecordedStep, StepAdjoint
 from newtonsim.solvers.reactions import Reactions
+from newtonsim.solvers.sleep import SleepOptions, SleepStage
 from newtonsim.solvers.smooth import SmoothStage, move_kinematic_bodies
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion, active_tape
@@ -50,12 +51,20 @@ class FeatherstoneSolver(SolverBase):
             smooth forces by the materials' ke, kd, kf and mu, which have gradients through contact. These
             forces are explicit: the step must stay well below √(m/ke) and m/kd of the lightest body in
             contact (for 1 kg and the default material 1e-3 s), or the motion explodes.
+        sleep: Whether islands of trees that rest together fall asleep: they stand still, and cost neither
+            collision tests among themselves nor constraint rows. They wake when something that moves comes
+            near, when their inputs, coordinates or gravity change, or by `wake`; other changes of the model
+            need that call. Not with gradients or compliant contacts.
+        sleep_speed: Fastest centre of mass of a body at rest [m/s].
+        sleep_spin: Fastest turning of a body at rest [rad/s].
+        sleep_time: How long all bodies of an island have to be slower than that [s].
         options: Further fields of `ConstraintOptions`, such as iterations, tolerance, cone, contact_erp.
 
     Attributes:
         world_nonfinite: Worlds whose velocities became NaN or infinite, bool, shape (world_count,).
         contacts: Contacts of the last step that was not given any.
         constraints: The constraint stage with its iterations and residual per world.
+        sleep: The sleep stage with `asleep` per tree, None without sleep.
 
     Not supported: contact of particles, and particles with springs, triangles or tetrahedra;
     `joint_limit_ke`, `joint_limit_kd` and joint compliances; `joint_enabled`.
@@ -68,7 +77,16 @@ class FeatherstoneSolver(SolverBase):
         ValueError: An option is out of range.
     """
 
-    def __init__(self, model: Model, contact_mode: str = "hard", **options: object):
+    def __init__(
+        self,
+        model: Model,
+        contact_mode: str = "hard",
+        sleep: bool = False,
+        sleep_speed: float = 0.01,
+        sleep_spin: float = 0.05,
+        sleep_time: float = 0.5,
+        **options: object,
+    ):
         super().__init__(model)
         if contact_mode not in ("hard", "compliant"):
             raise ValueError(f"contact_mode: expected 'hard' or 'compliant', got {contact_mode!r}")
@@ -83,6 +101,7 @@ class FeatherstoneSolver(SolverBase):
         self.contacts = Contacts(model)
         self.no_contacts = Contacts(model) if self.compliant else None
         self.end_motion = Motion(model)
+        self.sleep = self._sleep_stage(sleep, SleepOptions(sleep_speed, sleep_spin, sleep_time))
         self.world_nonfinite = wp.zeros(model.world_count, dtype=bool, device=model.device)
         self.default_control = model.control(clone_variables=False)
         self.adjoint = StepAdjoint(model) if model.requires_grad else None
@@ -118,6 +137,8 @@ class FeatherstoneSolver(SolverBase):
             self.integrate_particles(model, state_in, state_out, dt)
         if model.body_count:
             self._step_bodies(model, state_in, state_out, control, contacts, dt)
+            if model.device.is_cpu:
+                self.report()
 
     def _step_bodies(
         self,
@@ -132,18 +153,26 @@ class FeatherstoneSolver(SolverBase):
         launch = Launcher(model, record_tape=False)
         smooth, v = self.smooth, launch.views
         smooth.place(launch, state_in)
-        if contacts is None:
-            contacts = self.contacts
+        contacts_given = contacts is not None
+        contacts = contacts if contacts_given else self.contacts
+        if self.sleep is not None:
+            self.sleep.begin(launch, state_in, control, contacts)
+            launch.views.tree = self.sleep.tree
+        if not contacts_given:
             find_contacts(model, smooth.body_q, smooth.body_qd, contacts, dt)
         smooth.sum_forces(launch, state_in, contacts if self.compliant else None)
         correct = None
         if self.constraints.predicts:
             correct = partial(self.constraints.predict, launch, smooth, state_in, dt)
         smooth.run(launch, state_in, control, dt, correct)
+        if self.sleep is not None:
+            self.sleep.hold(launch, smooth.v_free)
         rigid_contacts = self.no_contacts if self.compliant else contacts
         self.constraints.solve(
             launch, smooth, state_in.joint_q, control.joint_act, rigid_contacts, dt, state_out
         )
+        if self.sleep is not None:
+            self.sleep.hold(launch, state_out.joint_qd)
         launch(
             gauss_seidel.flag_nonfinite,
             model.joint_dof_count,
@@ -155,6 +184,28 @@ class FeatherstoneSolver(SolverBase):
         launch.velocities(self.end_motion, state_out.joint_qd)
         launch.write_bodies(self.end_motion, state_out.body_q, state_out.body_qd)
         move_kinematic_bodies(launch, state_in, dt, state_out.body_q, state_out.body_qd)
+        if self.sleep is not None:
+            self.sleep.end(launch, state_out, contacts, dt)
+
+    def _sleep_stage(self, wanted: bool, options: SleepOptions) -> SleepStage | None:
+        if not wanted:
+            return None
+        if self.model.requires_grad or self.compliant:
+            raise ValueError("sleep: only for models without gradients and hard contacts")
+        return SleepStage(self.model, options) if self.model.joint_count else None
+
+    def report(self) -> None:
+        """Warn once if there was no room for all contacts of a step; see `SolverBase.report`."""
+        self.contacts.warn_of_overflow()
+
+    def wake(self, world_mask: wp.array | None = None) -> None:
+        """Wake what sleeps, as is needed after changes of the model that move bodies at rest.
+
+        Args:
+            world_mask: Worlds to wake, bool, shape (world_count,); None for all.
+        """
+        if self.sleep is not None:
+            self.sleep.wake(world_mask)
 
     def contact_forces(self, out: wp.array | None = None) -> wp.array:
         """Return the force at every contact place, averaged over the last step.
@@ -216,8 +267,12 @@ class FeatherstoneSolver(SolverBase):
             raise RuntimeError(f"{name}: compliant contacts are no constraints; the solver keeps no forces")
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
-        """Forget warm starts and non-finite marks of the masked worlds, or of all; see `SolverBase.reset`."""
+        """Forget warm starts, sleep and non-finite marks of the masked worlds, or of all.
+
+        See `SolverBase.reset`.
+        """
         self.constraints.forget(world_mask)
+        self.wake(world_mask)
         if world_mask is None:
             self.world_nonfinite.zero_()
         else:
