@@ -176,6 +176,21 @@ def test_mimic_joints_follow_from_the_start():
     np.testing.assert_allclose(state.body_q.numpy(), model.body_q.numpy(), atol=1e-5)
 
 
+def test_mimic_joints_are_coupled_in_motion():
+    """Gravity pulls at all three links; the chain of followers keeps its relations."""
+    builder, report = load(MIMIC, stiffness=0.0, damping=0.0)
+    builder.gravity = np.array([3.0, -2.0, -9.81])
+    model = builder.finalize("cpu")
+    simulator = newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), 1.0 / 240.0)
+    start = model.joint_q.numpy().copy()
+    simulator.step(120)
+    values = simulator.state.joint_q.numpy()
+    q = {name: values[at] for name, at in report.joint_coords.items()}
+    assert np.abs(values - start).max() > 0.1
+    assert q["f2"] == pytest.approx(-2.0 * q["f1"] + 0.25, abs=1e-4)
+    assert q["f3"] == pytest.approx(q["f2"], abs=1e-4)
+
+
 def test_mimic_with_scaled_lengths():
     _, report = load(MIMIC, scale=2.0)
     builder, _ = load(MIMIC, scale=2.0)
