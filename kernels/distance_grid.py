@@ -1,4 +1,9 @@
-"""Signed distances of a closed mesh on a grid, and fields read at points, for making distance fields."""
+"""Signed distances of a closed mesh on a grid, and fields read at points, for making distance fields.
+
+Inside is told by the generalized winding number (A. Jacobson, L. Kavan, O. Sorkine-Hornung, "Robust
+inside-outside segmentation using generalized winding numbers", ACM Transactions on Graphics 32(4), 2013),
+which is right for solids that touch or overlap each other as well.
+"""
 
 import warp as wp
 
@@ -15,7 +20,7 @@ def measure_distances(
     i = wp.tid()
     place = wp.vec3(float(i // (ny * nz)), float(i // nz % ny), float(i % nz))
     p = lower + voxel * place
-    query = wp.mesh_query_point(mesh, p, FAR)
+    query = wp.mesh_query_point_sign_winding_number(mesh, p, FAR)
     if query.result:
         q = wp.mesh_eval_position(mesh, query.face, query.u, query.v)
         distance[i] = query.sign * wp.length(p - q)

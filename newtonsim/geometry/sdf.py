@@ -164,6 +164,7 @@ def _distances(
     surface = wp.Mesh(
         wp.array(vertices, dtype=wp.vec3, device=device),
         wp.array(triangles.reshape(-1), dtype=wp.int32, device=device),
+        support_winding_number=True,
     )
     distance = wp.zeros(int(np.prod(shape)), dtype=float, device=device)
     inputs = [surface.id, wp.vec3(*lower), voxel, int(shape[1]), int(shape[2]), distance]
