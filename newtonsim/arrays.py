@@ -205,9 +205,7 @@ _CONSTRAINT = [
         "First axis of each constraint",
         index_of="constraint_axis",
     ),
-    ArraySpec(
-        "constraint_axis_dim", "constraint", wp.int32, "", "Free linear and angular axes", columns=2
-    ),
+    ArraySpec("constraint_axis_dim", "constraint", wp.int32, "", "Free linear and angular axes", columns=2),
     ArraySpec(
         "constraint_coupled_axes",
         "constraint",
