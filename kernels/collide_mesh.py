@@ -27,6 +27,7 @@ from newtonsim.kernels.triangle_surface import (
     bare_triangle,
     height_along,
     is_full,
+    is_hidden,
     mirrored,
     nearest_on_triangle,
     surface_triangle,
@@ -222,6 +223,11 @@ def touch_triangle(m: Meeting, hulls: HullView, surfaces: SurfaceView, t: int, m
     high = wp.dot(f.normal, farthest(m, hulls, f.normal) - triangle.a)
     if high <= 0.0 and m.role != ROLE_SHEET and m.deep == 0:
         return
+    if m.role == ROLE_SHEET and low < 0.0:
+        # folds of a sheet are touched from the side that is seen from the shape
+        seen = nearest_on_triangle(triangle, m.centre)
+        if is_hidden(m.mesh, m.scale, m.centre + m.origin, seen + m.origin, t):
+            return
     f = with_edges(f, m.mesh, m.scale, m.origin, surfaces.opposite, 3 * (m.first + t))
     c = pushing(m, f, hulls, low, high)
     if c.found == 0:

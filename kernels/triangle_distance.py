@@ -8,6 +8,7 @@ from newtonsim.kernels.triangle_surface import (
     ROLE_TERRAIN,
     SurfaceView,
     bare_triangle,
+    is_hidden,
     mirrored,
     nearest_on_triangle,
     surface_triangle,
@@ -21,7 +22,7 @@ SAME_SCALE = wp.constant(1.0e-5)
 TOUCHING = wp.constant(1.0e-5)
 ALONG = wp.constant(0.9999)
 # part of the size of the smaller shape up to which a point behind a sheet is taken to have come through it
-THROUGH = wp.constant(0.25)
+THROUGH = wp.constant(0.1)
 
 
 @wp.struct
@@ -151,7 +152,7 @@ def level_of_surface(r: Surface, p: wp.vec3, viewer: wp.vec3, smaller: float, re
     if r.role == ROLE_SHEET:
         if wp.dot(n, viewer - q) < 0.0:
             n = -n
-        outside = wp.dot(n, p - q) >= 0.0
+        outside = wp.dot(n, p - q) >= 0.0 or not is_hidden(r.mesh, r.scale, viewer, p, -1)
     elif r.role == ROLE_TERRAIN:
         if n[1] < 0.0:
             n = -n

@@ -24,6 +24,8 @@ FLAT_EDGE = wp.constant(2.0e-4)
 LEANING = wp.constant(1.0e-4)
 # cosine to the allowed normal above which a normal found is allowed as it is
 ALLOWED = wp.constant(0.9999)
+# part of the way to a point up to which something else may hide it
+BEFORE = wp.constant(0.999)
 # twice the area over the longest edge squared below which a triangle is a segment
 SLIVER = wp.constant(1.0e-6)
 
@@ -192,6 +194,18 @@ def nearest_on_triangle(t: Convex, p: wp.vec3) -> wp.vec3:
         return t.b + ((d4 - d3) / ((d4 - d3) + (d5 - d6))) * (t.c - t.b)
     scale = 1.0 / (va + vb + vc)
     return t.a + (vb * scale) * ab + (vc * scale) * ac
+
+
+@wp.func
+def is_hidden(mesh: wp.uint64, scale: wp.vec3, viewer: wp.vec3, p: wp.vec3, t: int) -> bool:
+    """Whether a surface gets between two points of the shape's frame [m], other than with triangle t at p."""
+    start = wp.cw_div(viewer, scale)
+    way = wp.cw_div(p, scale) - start
+    ray = wp.mesh_query_ray(mesh, start, way, BEFORE)
+    hidden = bool(False)
+    if ray.result:
+        hidden = ray.face != t
+    return hidden
 
 
 @wp.func
