@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import warp as wp
 from collision.surfaces_lab import box_mesh, concatenated, floor_mesh
+from collision.test_mesh_contacts import bumpy_ball
 from physics.scenes import Run
 
 import newtonsim
@@ -150,3 +151,68 @@ def test_thin_plate_does_not_fall_through_one_sheet(device):
     runner = Run(builder.finalize(device), 1.0 / 60.0).run_for(2.0)
     assert runner.body_q[0, 1] == pytest.approx(0.002, abs=5e-4)
     assert np.max(np.abs(runner.body_qd)) < 1e-2
+
+
+def rough_field() -> Heightfield:
+    return Heightfield(np.random.default_rng(1).uniform(0.0, 0.25, (41, 41)), (4.0, 4.0))
+
+
+def on_rough_field(builder):
+    builder.add_shape_heightfield(-1, heightfield=rough_field())
+
+
+def on_rough_sheet(builder):
+    field = rough_field().to_mesh()
+    builder.add_shape_mesh(-1, mesh=Mesh(field.vertices, field.indices, compute_inertia=False))
+
+
+def add_heap(builder, count: int) -> None:
+    """Bodies of seven kinds, turned at random, over a square of 1.6 m."""
+    ball = bumpy_ball(1)
+    options = {"density": 1000.0}
+    rng = np.random.default_rng(0)
+    for k in range(count):
+        place = ((k % 6 - 2.5) * 0.28, 0.9 + 0.28 * (k // 6), (k // 3 % 4 - 1.5) * 0.35)
+        body = builder.add_body(origin=wp.transform(place, wp.normalize(wp.quat(*rng.normal(size=4)))))
+        match k % 7:
+            case 0:
+                builder.add_shape_box(body, hx=0.1, hy=0.05, hz=0.15, **options)
+            case 1:
+                builder.add_shape_capsule(body, radius=0.05, half_height=0.1, **options)
+            case 2:
+                builder.add_shape_cylinder(body, radius=0.1, half_height=0.04, **options)
+            case 3:
+                builder.add_shape_cone(body, radius=0.1, half_height=0.1, **options)
+            case 4:
+                builder.add_shape_sphere(body, radius=0.08, **options)
+            case _:
+                scale = (0.3, 0.2, 0.4)
+                builder.add_shape_mesh(body, mesh=ball, scale=scale, convex=k % 7 == 5, **options)
+
+
+@pytest.mark.parametrize("ground", [on_rough_field, on_rough_sheet], ids=["field", "sheet"])
+def test_heap_on_rough_ground(ground, device):
+    """Shapes of all kinds dropped on ground as rough as they are large: none is flung, none falls through."""
+    builder = newtonsim.ModelBuilder()
+    add_heap(builder, 28)
+    ground(builder)
+    runner = Run(builder.finalize(device), 1.0 / 60.0)
+    (speeds,) = runner.record(240, "body_qd", every=4)
+    # the fall from the highest start
+    assert np.max(np.linalg.norm(speeds[..., 3:], axis=-1)) < np.sqrt(2.0 * 9.81 * 2.1)
+    assert runner.body_q[:, 1].min() > 0.0
+    assert np.quantile(np.linalg.norm(speeds[-1, :, 3:], axis=-1), 0.8) < 0.02
+
+
+@pytest.mark.parametrize("speed", [10.0, 60.0])
+def test_fast_ball_does_not_pass_a_sheet(speed, device):
+    """A ball that moves by many of its radii a step stops at two triangles."""
+    runner = run(
+        ball_of,
+        lambda b: b.add_shape_mesh(-1, mesh=floor_mesh(1, 4.0)),
+        device,
+        (0.0, -speed, 0.0),
+        (0.1, 2.0, 0.2),
+    )
+    runner.run_for(0.5)
+    assert runner.body_q[0, 1] > 0.095
