@@ -8,7 +8,7 @@ from newtonsim import ModelBuilder
 from newtonsim.examples.scenes.parts import about, add_box, new_scene, prism
 
 
-def box_pyramid(gap: float = 0.01) -> ModelBuilder:
+def box_pyramid(gap: float = 0.02) -> ModelBuilder:
     """Pyramid of 100 cubes in five layers of 8 x 5, 7 x 4, 6 x 3, 5 x 2 and 4 x 1, each cube on four others.
 
     Cubes of 0.2 m and 8 kg lie face on face, with friction 0.5.
@@ -27,7 +27,7 @@ def box_pyramid(gap: float = 0.01) -> ModelBuilder:
     return builder
 
 
-def box_wall(rows: int = 13, gap: float = 0.01) -> ModelBuilder:
+def box_wall(rows: int = 13, gap: float = 0.02) -> ModelBuilder:
     """Wall of cubes of which each row has one less than the one below, down to a single cube.
 
     The heaviest load in it is borne by far fewer cubes than in a pyramid. Cubes as in `box_pyramid`.
