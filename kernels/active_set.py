@@ -7,8 +7,8 @@ loops and light parts that hold heavy ones. With the active rows B taken as equa
 
 in energy coordinates, one factorization makes up for thousands of sweeps; the next sweeps then correct the
 set (Silcowitz, Niebe, Erleben, "Projected Gauss-Seidel subspace minimization method for interactive rigid
-body dynamics", 2010). C is the rows' own softness; ε D, a small share of the Delassus diagonal, makes redundant
-rows solvable. Sliding contacts keep the friction that the last sweep gave them.
+body dynamics", 2010). C is the rows' own softness; ε D, a small share of the Delassus diagonal, makes
+redundant rows solvable. Sliding contacts keep the friction that the last sweep gave them.
 """
 
 import warp as wp
@@ -210,7 +210,7 @@ def find_envelope(
     most: float,
     env: EnvelopeView,
 ) -> float:
-    """Lay out the matrix for all rows that may be active; Σ length² of its rows, or 0 if that is too large."""
+    """Lay out the matrix for all rows that may be active; Σ length² of its rows, 0 if that is too large."""
     base = env.world_start[w]
     for i in range(base, env.world_start[w + 1]):
         env.first[i] = i - base

@@ -29,6 +29,7 @@ class ContactRowView:
     friction: wp.array(dtype=float)  # (C)
     softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
     target: wp.array(dtype=wp.vec3)  # (C) wanted velocity along normal, tangent 1, tangent 2 [m/s]
+    impact: wp.array(dtype=wp.vec3)  # (C) restitution, wanted normal velocity without and with it [m/s]
     delassus: wp.array(dtype=wp.vec2)  # (C) normal, largest tangential
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] along normal, tangent 1, tangent 2
     memory: wp.array(dtype=wp.vec3)  # (C) last impulse of each contact feature
@@ -82,12 +83,12 @@ def contact_target(
     restitution: float,
     rate: float,
     s: ConstraintSettings,
-) -> float:
-    """Smallest allowed normal velocity at the end of the step [m/s].
+) -> wp.vec2:
+    """Smallest allowed normal velocity at the end of the step [m/s], without and with restitution.
 
     A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
-    and down to the slop; an impact that this step would bring about bounces at once. Contacts in the skin count
-    as closed: the points of a face at rest then all want the same, zero, and can have it together.
+    and down to the slop; an impact that this step would bring about bounces at once. Contacts in the skin
+    count as closed: the points of a face at rest then all want the same, zero, and can have it together.
     """
     target = -distance / s.dt
     if s.soft_contacts == 1:
@@ -95,12 +96,12 @@ def contact_target(
             target = -rate * distance
     elif distance < s.contact_skin:
         target = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
+    rebound = target
     bounces = restitution > 0.0 and approach < -s.restitution_speed
     if bounces and distance + s.dt * approach_free <= 0.0:
         pull = wp.max(0.0, (approach - approach_free) / s.dt)
-        rebound = rebound_speed(wp.max(0.0, distance), approach, pull, restitution, s.dt)
-        target = wp.max(target, rebound)
-    return target
+        rebound = wp.max(target, rebound_speed(wp.max(0.0, distance), approach, pull, restitution, s.dt))
+    return wp.vec2(target, rebound)
 
 
 @wp.func
@@ -225,7 +226,8 @@ def build_contact_rows(
         prescribed -= v1
     free = triple_velocity(tree, leaf, c, depth, rows.B, z)[0] + wp.dot(n, prescribed)
     speed = contact_target(contacts.distance[c], wp.dot(n, v0 - v1), free, restitution, rate, s)
-    rows.target[c] = wp.vec3(speed, 0.0, 0.0) - frame * prescribed
+    rows.target[c] = wp.vec3(speed[1], 0.0, 0.0) - frame * prescribed
+    rows.impact[c] = wp.vec3(restitution, speed[0], speed[1])
     rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
     if contacts.match[c] >= 0:
         rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]

@@ -14,6 +14,7 @@ from newtonsim.kernels.constraint_rows import DofRowView
 from newtonsim.kernels.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.envelope import EnvelopeView
+from newtonsim.kernels.impacts import any_rebound, pass_on_impacts
 from newtonsim.kernels.pair_rows import PairRowView
 from newtonsim.kernels.rows import RowsView
 from newtonsim.kernels.views import TreeView
@@ -21,8 +22,8 @@ from newtonsim.kernels.views import TreeView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # sweeps between direct solves, and the remainder of the sweep after which they come
-DIRECT_EVERY = wp.constant(3)
-DIRECT_FIRST = wp.constant(2)
+DIRECT_EVERY = wp.constant(8)
+DIRECT_FIRST = wp.constant(6)
 # steps without direct solves after one that failed
 PAUSE = wp.constant(8)
 
@@ -256,6 +257,7 @@ def solve_rows(
     contacts: ContactView,
     depth: int,
     pyramidal: bool,
+    dt: float,
     max_iterations: int,
     tolerance: float,
     direct_cost: float,
@@ -267,6 +269,8 @@ def solve_rows(
 ):
     """One thread per world: impulses of all its rows, and z after them."""
     w = wp.tid()
+    if any_rebound(rows.contact, contacts, w):
+        pass_on_impacts(tree, rows.contact, contacts, w, depth, dt, envelope, z)
     running = wp.min(start_rows(tree, rows, contacts, w, depth, z), 1)
     used = int(0)
     change = float(0.0)

@@ -43,9 +43,7 @@ class ManifoldView:
 
 
 @wp.func
-def put_point(
-    manifolds: ManifoldView, pair: int, p: wp.vec3, n: wp.vec3, distance: float, feature: int
-):
+def put_point(manifolds: ManifoldView, pair: int, p: wp.vec3, n: wp.vec3, distance: float, feature: int):
     """Append a contact point; nothing happens if the manifold is full."""
     k = manifolds.count[pair]
     if k < MANIFOLD_SIZE:

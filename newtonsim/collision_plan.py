@@ -108,7 +108,7 @@ class CollisionPlan:
             source = model.shape_geo_src[s]
             key = (id(source), *scale[s].tolist())
             if key not in hulls:
-                hulls[key] = (len(hulls), ConvexHull(source.vertices * scale[s]))
+                hulls[key] = (len(hulls), ConvexHull(source.surface[0] * scale[s]))
             index[s] = hulls[key][0]
         shape = ShapeView()
         shape.body = model.shape_body

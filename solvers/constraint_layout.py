@@ -187,7 +187,7 @@ def contact_rows_of(model: Model) -> ContactRowView:
     count, device = model.collision_plan.contact_count, model.device
     rows = ContactRowView()
     numbers = {"leaf": wp.vec2i, "friction": float, "softness": float}
-    vectors = dict.fromkeys(("target", "impulse", "memory"), wp.vec3)
+    vectors = dict.fromkeys(("target", "impact", "impulse", "memory"), wp.vec3)
     _zeros(rows, count, device, **numbers, **vectors, delassus=wp.vec2, coupling=wp.vec2)
     rows.B = wp.zeros((count, 2 * model.topology.max_depth), dtype=wp.vec3, device=device)
     return rows

@@ -87,7 +87,7 @@ class ConstraintStage:
             self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt)
         self._build_contacts(launch, smooth, contacts, settings)
         inputs = [v.tree, rows, contacts.view, model.topology.max_depth]
-        inputs += [self.options.cone == "pyramidal", self.options.iterations, self.options.tolerance]
+        inputs += [self.options.cone == "pyramidal", dt, self.options.iterations, self.options.tolerance]
         inputs += [self.options.direct_cost, self.envelope]
         launch(
             gauss_seidel.solve_rows,

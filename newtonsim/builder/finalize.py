@@ -12,6 +12,7 @@ from newtonsim.builder.pairs import PairFinder
 from newtonsim.builder.validate import check_constraints, check_structure, check_tree, check_values
 from newtonsim.enums import GeoType, JointType
 from newtonsim.errors import ModelError
+from newtonsim.geometry.sdf import SDF
 from newtonsim.kernels.structs import ModelShapeGeometry, ModelShapeMaterials
 from newtonsim.model import ContactRules, Model
 
@@ -296,7 +297,7 @@ def _collision_radii(kind: np.ndarray, scale: np.ndarray, sources: list) -> np.n
     bounded = (x > 0.0) & (y > 0.0)
     radii = np.where(kind == GeoType.PLANE, np.where(bounded, 0.5 * np.hypot(x, y), 1.0e6), radii)
     known: dict = {}
-    for shape in np.flatnonzero(np.isin(kind, (GeoType.MESH, GeoType.HFIELD))).tolist():
+    for shape in np.flatnonzero(np.isin(kind, (GeoType.MESH, GeoType.HFIELD, GeoType.SDF))).tolist():
         key = (id(sources[shape]), *scale[shape].tolist())
         if key not in known:
             known[key] = _mesh_radius(sources[shape], scale[shape])
@@ -305,5 +306,8 @@ def _collision_radii(kind: np.ndarray, scale: np.ndarray, sources: list) -> np.n
 
 
 def _mesh_radius(source, scale: np.ndarray) -> float:
+    if isinstance(source, SDF):
+        corners = np.array(source.bounds()) * scale
+        return float(np.linalg.norm(np.abs(corners).max(axis=0)))
     mesh = source if hasattr(source, "vertices") else source.to_mesh()
     return float(np.linalg.norm(mesh.vertices * scale, axis=1).max(initial=0.0))

@@ -6,7 +6,7 @@ from newtonsim.builder.validate import rigid_groups
 from newtonsim.enums import GeoType, ShapeFlags
 
 _MOST_LISTED = 2000
-"""Candidate pairs in one world beyond which pairs are not listed: the collision pass sweeps for them instead."""
+"""Candidate pairs in one world beyond which pairs are not listed, but swept for in the collision pass."""
 
 _CHUNK = 1 << 22
 """Candidate pairs looked at at a time, to bound memory."""

@@ -16,6 +16,7 @@ EXPECTED = {
     "arm7.urdf": (7, 0, 16.5),  # MuJoCo merges the 4 kg base into the world
     "cartpole.urdf": (2, 0, 1.1),
     "double_pendulum.xml": (2, 2, 2.0),
+    "gripper.urdf": (3, 0, 1.4),
     "half_cheetah.xml": (9, 6, 14.0),
     "hopper.xml": (6, 3, 15.82),
     "humanoid.xml": (23, 17, 42.12),

@@ -18,7 +18,11 @@ def test_robot_comes_to_rest(device: str, name: str, rate: int):
     builder = many(load_robot(name), WORLDS)
     builder.set_ground_plane()
     model = builder.finalize(device)
-    run = Run(model, 1.0 / rate).start(*varied_starts(model, WORLDS, seed=8, height=1.5))
+    joint_q, joint_qd = varied_starts(model, WORLDS, seed=8, height=1.5)
+    # upright and symmetric, the ant balances on its toes, and leaves that unstable pose some time in the minute
+    for values, other in zip((joint_q, joint_qd), varied_starts(model, WORLDS, seed=9, height=1.5)):
+        values[0] = other[1]
+    run = Run(model, 1.0 / rate).start(joint_q, joint_qd)
     run.run_for(SECONDS - 1)
     speeds, poses = run.record(rate, "joint_qd", "body_q")
     per_world = np.abs(speeds).reshape(len(speeds), WORLDS, -1).max(axis=(0, 2))

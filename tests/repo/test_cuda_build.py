@@ -10,6 +10,9 @@ import newtonsim.kernels
 
 MODULES = [info.name for info in pkgutil.iter_modules(newtonsim.kernels.__path__)]
 FUNCTIONS_ONLY = {
+    "impacts",
+    "shapes",
+    "manifolds",
     "rows",
     "envelope",
     "active_set",
