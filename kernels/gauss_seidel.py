@@ -250,37 +250,28 @@ def sweep_rows(
     return change
 
 
-@wp.kernel
-def solve_rows(
+@wp.func
+def iterate(
     tree: TreeView,
     rows: RowsView,
     contacts: ContactView,
+    w: int,
     depth: int,
     pyramidal: bool,
-    dt: float,
     max_iterations: int,
     tolerance: float,
     direct_cost: float,
     envelope: EnvelopeView,
     z: wp.array(dtype=float),
-    impulse_acted: wp.array(dtype=int),
-    iterations: wp.array(dtype=int),
-    residual: wp.array(dtype=float),
-):
-    """One thread per world: impulses of all its rows, and z after them."""
-    w = wp.tid()
-    if any_rebound(rows.contact, contacts, w):
-        pass_on_impacts(tree, rows.contact, contacts, w, depth, dt, envelope, z)
-    running = wp.min(start_rows(tree, rows, contacts, w, depth, z), 1)
+) -> wp.vec2:
+    """Sweep, with direct solves between; returns the number of sweeps and the change of the last one."""
     used = int(0)
     change = float(0.0)
     # change of the sweep before the last direct solve
     before = float(0.0)
     budget = float(direct_cost)
     solved = bool(False)
-    if envelope.pause[w] > 0:
-        envelope.pause[w] = envelope.pause[w] - 1
-        budget = 0.0
+    running = int(1)
     while running == 1:
         change = sweep_rows(tree, rows, contacts, w, depth, pyramidal, z)
         used += 1
@@ -301,39 +292,84 @@ def solve_rows(
                 budget -= cost
                 if not solved:
                     budget = 0.0
-    impulse_acted[w] = any_impulse(rows, contacts, w)
-    iterations[w] = used
-    residual[w] = change
+    return wp.vec2(float(used), change)
+
+
+@wp.func
+def is_single(tree: TreeView, d: int) -> bool:
+    """True if dof d moves a body that hangs on nothing and that nothing hangs on."""
+    t = tree.body_tree[tree.dof_body[d]]
+    return tree.joint_start[t + 1] - tree.joint_start[t] == 1
+
+
+@wp.func
+def stop_pushing(tree: TreeView, rows: RowsView, contacts: ContactView, w: int) -> bool:
+    """Let penetrating contacts of single bodies want no more than to stay; true if one wanted more."""
+    pushed = bool(False)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        impact = rows.contact.impact[c]
+        pushes = impact[1] > 0.0 and impact[1] == impact[2] and rows.contact.impulse[c][0] > 0.0
+        for side in range(2):
+            leaf = rows.contact.leaf[c][side]
+            if leaf >= 0:
+                pushes = pushes and is_single(tree, leaf)
+        if pushes:
+            target = rows.contact.target[c]
+            rows.contact.target[c] = wp.vec3(target[0] - impact[1], target[1], target[2])
+            pushed = True
+    return pushed
 
 
 @wp.kernel
-def solve_pairs(
+def solve_rows(
     tree: TreeView,
-    rows: PairRowView,
+    rows: RowsView,
+    contacts: ContactView,
     depth: int,
+    pyramidal: bool,
+    soft: bool,
+    dt: float,
     max_iterations: int,
     tolerance: float,
+    direct_cost: float,
+    envelope: EnvelopeView,
     z: wp.array(dtype=float),
-    acted: wp.array(dtype=int),
+    z_moving: wp.array(dtype=float),
+    impulse_acted: wp.array(dtype=int),
+    iterations: wp.array(dtype=int),
+    residual: wp.array(dtype=float),
 ):
-    """One thread per world: impulses of the rows between bodies or dofs alone, and z after them."""
+    """One thread per world: impulses of all its rows, z after them, and the z that moves the positions.
+
+    Both differ where penetration is removed: what pushes single bodies apart moves them, but leaves them no
+    velocity (as in Catto, "Solver2D", 2024, and the split impulses of Bullet). Else penetrations would become
+    energy. Soft contacts keep it: it is the force of their springs. So do articulated bodies, whose momentum
+    depends on the pose: coordinates that move at another rate than their velocities would change it.
+    """
     w = wp.tid()
-    first = rows.world_start[w]
-    end = rows.world_start[w + 1]
-    for p in range(first, end):
-        if rows.delassus[p] > 0.0:
-            push_row(tree, rows.leaf[p], p, depth, rows.impulse[p], rows.B, z)
-    used = int(0)
-    change = tolerance + 1.0
-    while used < max_iterations and change > tolerance:
-        change = float(0.0)
-        for p in range(first, end):
-            change = wp.max(change, relax_pair(tree, rows, p, depth, z))
-        used += 1
-    acted[w] = 0
-    for p in range(first, end):
-        if rows.impulse[p] != 0.0:
-            acted[w] = 1
+    if any_rebound(rows.contact, contacts, w):
+        pass_on_impacts(tree, rows.contact, contacts, w, depth, dt, envelope, z)
+    used = wp.vec2(0.0, 0.0)
+    budget = float(direct_cost)
+    if envelope.pause[w] > 0:
+        envelope.pause[w] = envelope.pause[w] - 1
+        budget = 0.0
+    if start_rows(tree, rows, contacts, w, depth, z) > 0:
+        used = iterate(
+            tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, budget, envelope, z
+        )
+    for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
+        z_moving[envelope.dof[i]] = z[envelope.dof[i]]
+    impulse_acted[w] = any_impulse(rows, contacts, w)
+    if not soft:
+        if stop_pushing(tree, rows, contacts, w):
+            iterate(tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, 0.0, envelope, z)
+            for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
+                if not is_single(tree, envelope.dof[i]):
+                    z_moving[envelope.dof[i]] = z[envelope.dof[i]]
+    iterations[w] = int(used[0])
+    residual[w] = used[1]
 
 
 @wp.kernel

@@ -134,7 +134,9 @@ def want_outcome(
             if hit and before < 0.0:
                 wanted = impact[2] * wanted / (-impact[0] * before)
             target = rows.target[c]
-            rows.target[c] = wp.vec3(target[0] - impact[2] + wp.max(impact[1], wanted), target[1], target[2])
+            wanted = wp.max(impact[1], wanted)
+            rows.target[c] = wp.vec3(target[0] - impact[2] + wanted, target[1], target[2])
+            rows.impact[c] = wp.vec3(impact[0], impact[1], wanted)
 
 
 @wp.func

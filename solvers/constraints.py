@@ -24,6 +24,7 @@ class ConstraintStage:
         impulse_acted: 1 for worlds in which a constraint acted in the last step, shape (world_count,).
         iterations: Gauss-Seidel sweeps of the last step per world, shape (world_count,).
         residual: Last velocity change of the solve per world [m/s or rad/s], shape (world_count,).
+        moving_qd: Velocity that the coordinates move with: `joint_qd` and what removes penetrations.
         rows: All rows, see `kernels.rows.RowsView`.
         last_contacts: Contacts of the last step, None before the first.
         last_dt: Duration of the last step [s].
@@ -38,6 +39,8 @@ class ConstraintStage:
         self.iterations = wp.zeros(worlds, dtype=int, device=device)
         self.residual = wp.zeros(worlds, dtype=float, device=device)
         self.z = wp.zeros(model.joint_dof_count, dtype=float, device=device)
+        self.z_moving = wp.zeros_like(self.z)
+        self.moving_qd = wp.zeros_like(self.z)
         self.rows = RowsView()
         self.rows.dof = constraint_layout.dof_rows(model)
         self.rows.pair = constraint_layout.pair_rows_of(model)
@@ -87,15 +90,22 @@ class ConstraintStage:
             self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt)
         self._build_contacts(launch, smooth, contacts, settings)
         inputs = [v.tree, rows, contacts.view, model.topology.max_depth]
-        inputs += [self.options.cone == "pyramidal", dt, self.options.iterations, self.options.tolerance]
+        inputs += [
+            self.options.cone == "pyramidal",
+            settings.soft_contacts == 1,
+            dt,
+            self.options.iterations,
+            self.options.tolerance,
+        ]
         inputs += [self.options.direct_cost, self.envelope]
         launch(
             gauss_seidel.solve_rows,
             model.world_count,
-            [*inputs, self.z, self.impulse_acted, self.iterations, self.residual],
+            [*inputs, self.z, self.z_moving, self.impulse_acted, self.iterations, self.residual],
         )
-        inputs = [v.tree, L, self.z, v_free, self.impulse_acted, state_out.joint_qd]
-        launch(gauss_seidel.accept_velocity, launch.tree_count, inputs)
+        for z, qd in ((self.z, state_out.joint_qd), (self.z_moving, self.moving_qd)):
+            inputs = [v.tree, L, z, v_free, self.impulse_acted, qd]
+            launch(gauss_seidel.accept_velocity, launch.tree_count, inputs)
         self._remember(launch, contacts)
 
     def predict(self, launch: Launcher, smooth: SmoothStage, state_in: State, dt: float) -> None:

@@ -173,12 +173,13 @@ class FeatherstoneSolver(SolverBase):
         )
         if self.sleep is not None:
             self.sleep.hold(launch, state_out.joint_qd)
+            self.sleep.hold(launch, self.constraints.moving_qd)
         launch(
             gauss_seidel.flag_nonfinite,
             model.joint_dof_count,
             [v.tree, state_out.joint_qd, self.world_nonfinite],
         )
-        inputs = [v.joint, model.body_com, state_in.joint_q, state_out.joint_qd, dt]
+        inputs = [v.joint, model.body_com, state_in.joint_q, self.constraints.moving_qd, dt]
         launch(joint_forces.integrate_joints, model.joint_count, inputs, [state_out.joint_q])
         launch.poses(self.end_motion, state_out.joint_q)
         launch.velocities(self.end_motion, state_out.joint_qd)
