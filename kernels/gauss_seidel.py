@@ -8,7 +8,7 @@ exactly opposite to sliding. Between sweeps, the impulses that act are solved fo
 
 import warp as wp
 
-from newtonsim.kernels.active_set import minimize_active_set, restore_impulses
+from newtonsim.kernels.active_set import keep_impulses, minimize_active_set, restore_impulses, return_impulses
 from newtonsim.kernels.chains import push_row, push_triple, row_velocity, triple_velocity
 from newtonsim.kernels.constraint_rows import DofRowView
 from newtonsim.kernels.contact_rows import ContactRowView, SpinRowView
@@ -364,10 +364,12 @@ def solve_rows(
     impulse_acted[w] = any_impulse(rows, contacts, w)
     if not soft:
         if stop_pushing(tree, rows, contacts, w):
+            keep_impulses(rows, contacts, w, envelope, z)
             iterate(tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, 0.0, envelope, z)
             for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
                 if not is_single(tree, envelope.dof[i]):
                     z_moving[envelope.dof[i]] = z[envelope.dof[i]]
+            return_impulses(rows, contacts, w, envelope)
     iterations[w] = int(used[0])
     residual[w] = used[1]
 
