@@ -182,8 +182,12 @@ def keep_impulses(rows: RowsView, contacts: ContactView, w: int, env: EnvelopeVi
 
 
 @wp.func
-def return_impulses(rows: RowsView, contacts: ContactView, w: int, env: EnvelopeView):
-    """Return to the impulses that were kept."""
+def restore_impulses(
+    rows: RowsView, contacts: ContactView, w: int, env: EnvelopeView, z: wp.array(dtype=float)
+):
+    """Return to the velocities and impulses that were kept."""
+    for i in range(env.world_start[w], env.world_start[w + 1]):
+        z[env.dof[i]] = env.kept_z[env.dof[i]]
     r0 = rows.dof.world_start[w]
     for r in range(r0, r0 + rows.dof.world_count[w]):
         rows.dof.impulse[r] = env.kept_dof[r]
@@ -194,16 +198,6 @@ def return_impulses(rows: RowsView, contacts: ContactView, w: int, env: Envelope
         rows.contact.impulse[c] = env.kept_contact[c]
         if rows.spins == 1:
             rows.spin.impulse[c] = env.kept_spin[c]
-
-
-@wp.func
-def restore_impulses(
-    rows: RowsView, contacts: ContactView, w: int, env: EnvelopeView, z: wp.array(dtype=float)
-):
-    """Return to the velocities and impulses that were kept."""
-    for i in range(env.world_start[w], env.world_start[w + 1]):
-        z[env.dof[i]] = env.kept_z[env.dof[i]]
-    return_impulses(rows, contacts, w, env)
 
 
 @wp.func

@@ -8,7 +8,7 @@ exactly opposite to sliding. Between sweeps, the impulses that act are solved fo
 
 import warp as wp
 
-from newtonsim.kernels.active_set import keep_impulses, minimize_active_set, restore_impulses, return_impulses
+from newtonsim.kernels.active_set import keep_impulses, minimize_active_set, restore_impulses
 from newtonsim.kernels.chains import push_row, push_triple, row_velocity, triple_velocity
 from newtonsim.kernels.constraint_rows import DofRowView
 from newtonsim.kernels.contact_rows import ContactRowView, SpinRowView
@@ -26,6 +26,10 @@ DIRECT_EVERY = wp.constant(8)
 DIRECT_FIRST = wp.constant(6)
 # steps without direct solves after one that failed
 PAUSE = wp.constant(8)
+# kinetic energy beyond which impulses are wrong, over that without them, and over that which their rows want;
+# a row may have to move more than its own bodies
+TOO_MUCH = wp.constant(2.0)
+WANTED = wp.constant(50.0)
 
 
 @wp.kernel
@@ -296,6 +300,63 @@ def iterate(
 
 
 @wp.func
+def copy_velocities(
+    envelope: EnvelopeView, w: int, source: wp.array(dtype=float), target: wp.array(dtype=float)
+):
+    """Copy the entries of a world."""
+    for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
+        target[envelope.dof[i]] = source[envelope.dof[i]]
+
+
+@wp.func
+def kinetic_energy(envelope: EnvelopeView, w: int, z: wp.array(dtype=float)) -> float:
+    """Kinetic energy of a world [J]."""
+    total = float(0.0)
+    for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
+        total += z[envelope.dof[i]] * z[envelope.dof[i]]
+    return 0.5 * total
+
+
+@wp.func
+def wanted_energy(rows: RowsView, contacts: ContactView, w: int) -> float:
+    """Kinetic energy that it takes to give every row the velocity that it wants, one by one [J]."""
+    total = float(0.0)
+    r0 = rows.dof.world_start[w]
+    for r in range(r0, r0 + rows.dof.world_count[w]):
+        if rows.dof.impulse[r] != 0.0:
+            v = wp.min(wp.abs(rows.dof.target_lower[r]), wp.abs(rows.dof.target_upper[r]))
+            total += 0.5 * v * v / rows.dof.delassus[r]
+    for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
+        if rows.pair.impulse[p] != 0.0:
+            u = wp.min(wp.abs(rows.pair.target_lower[p]), wp.abs(rows.pair.target_upper[p]))
+            total += 0.5 * u * u / rows.pair.delassus[p]
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if rows.contact.impulse[c][0] > 0.0:
+            push = wp.max(0.0, rows.contact.target[c][0])
+            total += 0.5 * push * push / rows.contact.delassus[c][0]
+            if rows.contact.delassus[c][1] > 0.0:
+                along = wp.vec2(rows.contact.target[c][1], rows.contact.target[c][2])
+                total += 0.5 * wp.length_sq(along) / rows.contact.delassus[c][1]
+    return total
+
+
+@wp.func
+def drop_impulses(rows: RowsView, contacts: ContactView, w: int):
+    """Set the impulses of all rows of a world to zero."""
+    r0 = rows.dof.world_start[w]
+    for r in range(r0, r0 + rows.dof.world_count[w]):
+        rows.dof.impulse[r] = 0.0
+    for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
+        rows.pair.impulse[p] = 0.0
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        rows.contact.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
+        if rows.spins == 1:
+            rows.spin.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
+
+
+@wp.func
 def is_single(tree: TreeView, d: int) -> bool:
     """True if dof d moves a body that hangs on nothing and that nothing hangs on."""
     t = tree.body_tree[tree.dof_body[d]]
@@ -355,21 +416,31 @@ def solve_rows(
     if envelope.pause[w] > 0:
         envelope.pause[w] = envelope.pause[w] - 1
         budget = 0.0
+    copy_velocities(envelope, w, z, z_moving)
+    free = kinetic_energy(envelope, w, z)
     if start_rows(tree, rows, contacts, w, depth, z) > 0:
         used = iterate(
             tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, budget, envelope, z
         )
-    for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
-        z_moving[envelope.dof[i]] = z[envelope.dof[i]]
+        most = TOO_MUCH * free + WANTED * wanted_energy(rows, contacts, w)
+        if kinetic_energy(envelope, w, z) > most:
+            # impulses do no work but towards what their rows want: what was reached has gone astray
+            envelope.pause[w] = PAUSE
+            copy_velocities(envelope, w, z_moving, z)
+            drop_impulses(rows, contacts, w)
+            used = iterate(
+                tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, 0.0, envelope, z
+            )
+    copy_velocities(envelope, w, z, z_moving)
     impulse_acted[w] = any_impulse(rows, contacts, w)
+    # the next step starts from the impulses that remove penetrations
+    keep_impulses(rows, contacts, w, envelope, z)
     if not soft:
         if stop_pushing(tree, rows, contacts, w):
-            keep_impulses(rows, contacts, w, envelope, z)
             iterate(tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, 0.0, envelope, z)
             for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
                 if not is_single(tree, envelope.dof[i]):
                     z_moving[envelope.dof[i]] = z[envelope.dof[i]]
-            return_impulses(rows, contacts, w, envelope)
     iterations[w] = int(used[0])
     residual[w] = used[1]
 

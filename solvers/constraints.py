@@ -164,10 +164,11 @@ class ConstraintStage:
         """Keep impulses for the next step; rows between bodies have fixed places and keep theirs."""
         if self.dof_count:
             launch(constraint_rows.remember_dof_impulses, self.dof_count, [self.rows.dof])
-        for rows in self._contact_families():
+        kept = (self.envelope.kept_contact, self.envelope.kept_spin)
+        for rows, impulse in zip(self._contact_families(), kept):
             if contacts.rigid_contact_max:
                 rows.memory.zero_()
-                inputs = [contacts.view, rows.impulse, rows.memory]
+                inputs = [contacts.view, impulse, rows.memory]
                 launch(contact_rows.remember_contact_impulses, contacts.rigid_contact_max, inputs)
 
     def _contact_families(self) -> list:
