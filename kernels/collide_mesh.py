@@ -42,6 +42,10 @@ BEHIND = wp.constant(0.75)
 OUTWARD = wp.constant(0.5)
 FAR = wp.constant(1.0e30)
 
+# longest way out of a triangle in a direction other than the shortest: over the shortest, and over the size
+LONGER = wp.constant(4.0)
+SHORT = wp.constant(0.02)
+
 
 @wp.struct
 class Meeting:
@@ -234,6 +238,11 @@ def touch_triangle(m: Meeting, hulls: HullView, surfaces: SurfaceView, t: int, m
         return
     n = c.normal
     exact = c.found == 1
+    # where another direction than the shortest way out is pushed along, a way that is much longer is none: a
+    # rod that lies across a solid is not pushed out lengthwise by the faces at its sides
+    deepest = float(wp.inf)
+    if not exact and f.open == 1:
+        deepest = LONGER * wp.max(-c.distance, 0.0) + SHORT * m.size
     x = wp.zeros(shape=CLIP_ROOM, dtype=wp.vec3)
     code = wp.zeros(shape=CLIP_ROOM, dtype=int)
     found = facing(m.a, m.X_a, triangle, wp.transform_identity(), hulls, c, x, code)
@@ -241,7 +250,7 @@ def touch_triangle(m: Meeting, hulls: HullView, surfaces: SurfaceView, t: int, m
     for k in range(found.count):
         gap = x[k][2]
         least = wp.min(least, gap)
-        if gap <= m.reach and not inside_flat_part(f, code[k]):
+        if gap <= m.reach and -gap <= deepest and not inside_flat_part(f, code[k]):
             height = found.a.height + wp.dot(found.a.slope, flat(x[k]))
             p = found.frame.origin + wp.transpose(found.frame.axes) * wp.vec3(x[k][0], x[k][1], height)
             offer(m, t, code[k], p, n, gap, manifolds)
@@ -252,7 +261,7 @@ def touch_triangle(m: Meeting, hulls: HullView, surfaces: SurfaceView, t: int, m
         # the lowest point of the shape need not be on the face that is best aligned
         p = farthest(m, hulls, -n)
         gap = height_along(f, p, n, OUTSIDE * m.size)
-    if gap < least - noise and gap <= m.reach:
+    if gap < least - noise and gap <= m.reach and -gap <= deepest:
         offer(m, t, CODE_CLOSEST, p, n, gap, manifolds)
 
 

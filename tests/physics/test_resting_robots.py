@@ -19,7 +19,7 @@ def test_robot_comes_to_rest(device: str, name: str, rate: int):
     builder.set_ground_plane()
     model = builder.finalize(device)
     joint_q, joint_qd = varied_starts(model, WORLDS, seed=8, height=1.5)
-    # upright and symmetric, the ant balances on its toes, and leaves that unstable pose some time in the minute
+    # upright and symmetric, the ant balances on its toes, and leaves that unstable pose within the minute
     for values, other in zip((joint_q, joint_qd), varied_starts(model, WORLDS, seed=9, height=1.5)):
         values[0] = other[1]
     run = Run(model, 1.0 / rate).start(joint_q, joint_qd)
