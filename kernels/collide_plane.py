@@ -24,6 +24,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # below this tilt [rad] the rim points of a standing cylinder or cone are fixed in the shape
 UPRIGHT_TILT = wp.constant(0.01)
 SPREAD_DIRECTIONS = wp.constant(7)
+TILT = wp.constant(0.02)
 
 
 @wp.func
@@ -143,7 +144,7 @@ def put_vertices(
     manifolds: ManifoldView,
     pair: int,
 ):
-    """Deepest vertex, and the vertices within reach that lie farthest in evenly spread directions."""
+    """Deepest vertex, and the vertices within reach that touch first on tilts in evenly spread directions."""
     n_local = wp.quat_rotate_inv(wp.transform_get_rotation(shape_X), n)
     plane_p = wp.transform_get_translation(plane_X)
     # height of the shape's frame above the plane, taken off the reach so that vertices compare directly
@@ -154,7 +155,8 @@ def put_vertices(
         along = -n_local
         if k > 0:
             angle = 2.0 * wp.pi * float(k - 1) / float(SPREAD_DIRECTIONS)
-            spread = wp.cos(angle) * t + wp.sin(angle) * u
+            # what would touch first if the shape tilted a little
+            spread = TILT * (wp.cos(angle) * t + wp.sin(angle) * u) - n
             along = wp.quat_rotate_inv(wp.transform_get_rotation(shape_X), spread)
         vertex = farthest_vertex(shape, hulls, surfaces, s, n_local, along, limit)
         if vertex < 0:

@@ -27,6 +27,8 @@ class SleepView:
     island: wp.array(dtype=int)  # (T) lowest tree of the island
     rest_time: wp.array(dtype=float)  # (T) [s] since the tree was last fast
     wake: wp.array(dtype=int)  # (T) 1 if the tree's island has to wake before the next step
+    wake_world: wp.array(dtype=int)  # (W) 1 if all islands of the world have to
+    seen_body_q: wp.array(dtype=wp.transform)  # (B) poses that the last step left
     link_a: wp.array(dtype=int)  # (K) bodies that permanent constraints couple, -1 for the world
     link_b: wp.array(dtype=int)  # (K)
     link_start: wp.array(dtype=int)  # (W + 1) first coupling of each world
@@ -77,6 +79,32 @@ def notice_wrenches(tree: TreeView, body_f: wp.array(dtype=wp.spatial_vector), s
 
 
 @wp.kernel
+def notice_moved_bodies(
+    tree: TreeView,
+    body_q: wp.array(dtype=wp.transform),
+    body_world: wp.array(dtype=int),
+    sleep: SleepView,
+):
+    """One thread per body: wake the world of a body without joints that was moved from outside.
+
+    Bodies of the global world wake all worlds.
+    """
+    b = wp.tid()
+    if tree.body_tree[b] >= 0:
+        return
+    now = body_q[b]
+    seen = sleep.seen_body_q[b]
+    moved = wp.length_sq(wp.transform_get_translation(now) - wp.transform_get_translation(seen)) > 0.0
+    turn = wp.transform_get_rotation(now) - wp.transform_get_rotation(seen)
+    if moved or wp.dot(turn, turn) > 0.0:
+        if body_world[b] >= 0:
+            sleep.wake_world[body_world[b]] = 1
+        else:
+            for w in range(sleep.wake_world.shape[0]):
+                sleep.wake_world[w] = 1
+
+
+@wp.kernel
 def wake_islands(gravity: wp.array(dtype=wp.vec3), sleep: SleepView):
     """One thread per world: wake every tree whose island has a mark, and clear the marks."""
     w = wp.tid()
@@ -84,7 +112,7 @@ def wake_islands(gravity: wp.array(dtype=wp.vec3), sleep: SleepView):
     end = sleep.world_start[w + 1]
     for i in range(start, end):
         t = sleep.tree[i]
-        if sleep.wake[t] == 1 and sleep.asleep[t] == 1:
+        if (sleep.wake[t] == 1 or sleep.wake_world[w] == 1) and sleep.asleep[t] == 1:
             label = sleep.island[t]
             for k in range(start, end):
                 other = sleep.tree[k]
@@ -93,6 +121,7 @@ def wake_islands(gravity: wp.array(dtype=wp.vec3), sleep: SleepView):
                     sleep.rest_time[other] = 0.0
     for i in range(start, end):
         sleep.wake[sleep.tree[i]] = 0
+    sleep.wake_world[w] = 0
     if w == 0:
         sleep.seen_gravity[0] = gravity[0]
 

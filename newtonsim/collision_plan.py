@@ -9,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.enums import GeoType
+from newtonsim.errors import ModelError
 from newtonsim.geometry.hull import ConvexHull, pack_hulls
 from newtonsim.geometry.surfaces import pack_surfaces
 from newtonsim.kernels import manifolds
@@ -82,10 +83,12 @@ class CollisionPlan:
             contacts = np.minimum(contacts, listed_contacts)
         else:
             self._sweep_worlds(world, rules)
-        if model.rigid_pair_max_per_world:
-            pairs[:] = model.rigid_pair_max_per_world
-        if model.rigid_contact_max_per_world:
-            contacts[:] = model.rigid_contact_max_per_world
+        for name, room in (("rigid_pair_max_per_world", pairs), ("rigid_contact_max_per_world", contacts)):
+            wanted = getattr(model, name)
+            if wanted < 0:
+                raise ModelError(f"{name}: expected a number not below 0, got {wanted}")
+            if wanted:
+                room[:] = wanted
         self.pair_start = np.concatenate(([0], np.cumsum(pairs))).astype(np.int32)
         self.contact_start = np.concatenate(([0], np.cumsum(contacts))).astype(np.int32)
 
@@ -253,7 +256,7 @@ def _points(kind: np.ndarray, table: dict, default: int) -> np.ndarray:
 
 def _pair_points(kinds: np.ndarray, families: np.ndarray) -> np.ndarray:
     """Most contact points of each pair (n, 2) of kinds."""
-    convex = _points(kinds, _POINTS, 4).min(axis=1, initial=8)
+    convex = np.where(np.isin(kinds, [GeoType.SPHERE]).any(axis=1), 1, 4)
     points = np.where(families == int(manifolds.FAMILY_PLANE), _points(kinds[:, 0], _PLANE_POINTS, 8), convex)
     surface = np.isin(families, [manifolds.FAMILY_MESH, manifolds.FAMILY_MESH_MESH, manifolds.FAMILY_SDF])
     return np.where(surface, int(MANIFOLD_SIZE), points)

@@ -56,6 +56,8 @@ class SleepStage:
         self.view.world_start = self._starts(tree_world[order])
         for name in ("asleep", "island", "wake"):
             setattr(self.view, name, wp.zeros(trees, dtype=int, device=device))
+        self.view.wake_world = wp.zeros(model.world_count, dtype=int, device=device)
+        self.view.seen_body_q = wp.zeros(model.body_count, dtype=wp.transform, device=device)
         self.view.rest_time = wp.zeros(trees, dtype=float, device=device)
         link_world, links = _links(model)
         self.view.link_start = self._starts(link_world)
@@ -87,6 +89,8 @@ class SleepStage:
         inputs = [state.joint_q, self.coord_tree, view]
         launch(sleep_kernels.notice_poses, model.joint_coord_count, inputs)
         launch(sleep_kernels.notice_wrenches, model.body_count, [topology.view, state.body_f, view])
+        inputs = [topology.view, state.body_q, model.body_world, view]
+        launch(sleep_kernels.notice_moved_bodies, model.body_count, inputs)
         launch(sleep_kernels.wake_islands, model.world_count, [model.gravity_vec, view])
         inputs = [topology.view, view, self.tree.body_leaf]
         launch(sleep_kernels.hold_bodies, model.body_count, inputs)
@@ -109,6 +113,7 @@ class SleepStage:
         self.hold(launch, state.joint_qd)
         launch(sleep_kernels.still_bodies, model.body_count, [self.tree, view, state.body_qd])
         wp.copy(view.seen_q, state.joint_q)
+        wp.copy(view.seen_body_q, state.body_q)
 
     def wake(self, world_mask: wp.array | None) -> None:
         """Wake the masked worlds, or all."""

@@ -1,6 +1,7 @@
 """Collision shapes."""
 
 import math
+import warnings
 
 import numpy.typing as npt
 import warp as wp
@@ -76,6 +77,8 @@ class ShapeMethods:
             raise ModelError(f"shape '{key}': density {density} is negative")
         if body >= 0 and density > 0.0:
             properties = shape_inertia(geo_type, density, size, source, options["is_solid"], thickness)
+            if properties[0] == 0.0 and geo_type != GeoType.PLANE:
+                warnings.warn(f"{name} has no volume and gives its body no mass", stacklevel=3)
             self._add_body_mass(body, *properties, xform)
         self.shape_transform.append(wp.transform(*xform))
         self.shape_body.append(body)

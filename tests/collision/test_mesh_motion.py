@@ -216,3 +216,20 @@ def test_fast_ball_does_not_pass_a_sheet(speed, device):
     )
     runner.run_for(0.5)
     assert runner.body_q[0, 1] > 0.095
+
+
+def test_a_rod_across_a_solid_is_not_pushed_out_lengthwise(device):
+    """It lies 0.1 mm deep on the top face; the faces at the sides, which it crosses as well, do not push."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    corners = np.array([[x, y, z] for x in (-0.1, 0.1) for y in (-0.08, 0.08) for z in (-0.06, 0.06)])
+    faces = [[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1]]
+    faces += [[2, 3, 7], [2, 7, 6], [0, 2, 6], [0, 6, 4], [1, 5, 7], [1, 7, 3]]
+    builder.add_shape_mesh(-1, mesh=newtonsim.Mesh(corners, faces))
+    rod = builder.add_body(origin=wp.transform((0.0, 0.05, 0.0899), wp.quat_identity()))
+    builder.add_shape_box(rod, hx=0.4, hy=0.03, hz=0.03)
+    model = builder.finalize(device)
+    contacts = newtonsim.collide(model, model.state())
+    count = int(contacts.rigid_contact_count.numpy()[0])
+    assert count == 4
+    np.testing.assert_allclose(contacts.rigid_contact_distance.numpy()[:count], -1e-4, atol=3e-5)
+    np.testing.assert_allclose(contacts.rigid_contact_normal.numpy()[:count], [[0, 0, 1]] * count, atol=1e-4)

@@ -156,3 +156,24 @@ def test_weight_does_not_matter_at_rest(device: str, mass: float):
     run = Run(builder.finalize(device), 1.0 / 120.0).run_for(2.0)
     assert run.body_q[0, 2] == pytest.approx(HALF, abs=1.0e-3)
     assert np.abs(run.body_qd).max() < 1.0e-4
+
+
+def test_all_touching_vertices_of_a_hull_count(device: str):
+    """A prism of 64 sides lies on two edges' ends: the vertices that touch are found, not those far out."""
+    angle = np.arange(64) * 2.0 * np.pi / 64
+    ring = np.stack([0.1 * np.sin(angle), 0.0 * angle, -0.1 * np.cos(angle)], axis=1)
+    points = np.concatenate([ring + np.array((0.0, -0.2, 0.0)), ring + np.array((0.0, 0.2, 0.0))])
+    faces = [[i, (i + 1) % 64, 64 + i] for i in range(64)]
+    faces += [[(i + 1) % 64, 64 + (i + 1) % 64, 64 + i] for i in range(64)]
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    body = builder.add_body(
+        mass=1.0, I_m=np.eye(3), origin=wp.transform((0.0, 0.0, 0.0999), wp.quat_identity())
+    )
+    builder.add_shape_mesh(body, mesh=newtonsim.Mesh(points, faces, compute_inertia=False), density=0.0)
+    builder.set_ground_plane()
+    model = builder.finalize(device)
+    contacts = newtonsim.collide(model, model.state())
+    count = int(contacts.rigid_contact_count.numpy()[0])
+    lowest = contacts.rigid_contact_distance.numpy()[:count] < -5e-5
+    ends = contacts.rigid_contact_point0.numpy()[:count][lowest]
+    np.testing.assert_allclose(np.sort(ends[:, 1]), [-0.2, 0.2], atol=1e-6)

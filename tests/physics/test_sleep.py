@@ -128,6 +128,22 @@ def test_a_body_that_a_kinematic_one_pushes_wakes(device: str):
     assert run.body_q[0, 0] == pytest.approx(0.2, abs=0.01)
 
 
+def test_a_body_wakes_when_its_support_is_taken_away(device: str):
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    builder.add_shape_box(builder.add_body(origin=at(0.0, 0.0, 0.7)), hx=0.1, hy=0.1, hz=0.1)
+    support = builder.add_body(origin=at(0.0, 0.0, 0.3), mass=0.0)
+    builder.add_shape_box(support, hx=0.3, hy=0.3, hz=0.3, density=0.0)
+    builder.set_ground_plane()
+    run = Run(builder.finalize(device), DT, sleep=True)
+    run.run_for(0.8)
+    assert asleep(run) == [1]
+    poses = run.state.body_q.numpy()
+    poses[support, 0] += 5.0
+    run.state.body_q.assign(poses)
+    run.run_for(1.0)
+    assert run.body_q[0, 2] == pytest.approx(0.1, abs=1e-3)
+
+
 def test_sleep_refuses_gradients(device: str):
     builder = ModelBuilder()
     builder.add_shape_sphere(builder.add_body())
