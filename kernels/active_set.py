@@ -35,6 +35,8 @@ from newtonsim.kernels.views import TreeView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 SOFTENING = wp.constant(1.0e-5)
+# the same for contacts that remove a penetration, which is impossible for what is wedged in
+PUSHING = wp.constant(1.0e-2)
 # factorizations in one solve, each after contacts that would pull were opened
 ATTEMPTS = wp.constant(3)
 # share of a bound below which an impulse counts as free
@@ -128,7 +130,10 @@ def contact_equation(
         soft = rows.softness[c]
         e.residual = rows.target[c] - triple_velocity(tree, rows.leaf[c], c, depth, rows.B, z)
         e.residual[0] = e.residual[0] - soft * impulse[0]
-        e.weight[0] = 1.0 / (SOFTENING * delassus[0] + soft)
+        softening = SOFTENING
+        if rows.impact[c][1] > 0.0:
+            softening = PUSHING
+        e.weight[0] = 1.0 / (softening * delassus[0] + soft)
         if delassus[1] > 0.0:
             free = inside_cone(wp.vec2(impulse[1], impulse[2]), rows.friction[c] * impulse[0], pyramidal)
             e.weight[1] = float(free[0]) / (SOFTENING * delassus[1])

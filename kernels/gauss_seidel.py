@@ -364,13 +364,43 @@ def is_single(tree: TreeView, d: int) -> bool:
 
 
 @wp.func
+def pushes_apart(rows: RowsView, c: int) -> bool:
+    """True if contact c removes a penetration."""
+    return rows.contact.impact[c][1] > 0.0 and rows.contact.impulse[c][0] > 0.0
+
+
+@wp.func
+def ease_wedged(
+    tree: TreeView,
+    rows: RowsView,
+    contacts: ContactView,
+    w: int,
+    depth: int,
+    env: EnvelopeView,
+    z: wp.array(dtype=float),
+):
+    """Start the next step from less if a penetration does not yield: such impulses would grow for ever."""
+    wedged = bool(False)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if pushes_apart(rows, c):
+            v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, z)
+            if v[0] - rows.contact.target[c][0] < -0.5 * rows.contact.impact[c][1]:
+                wedged = True
+    if wedged:
+        for c in range(c0, c0 + contacts.world_count[w]):
+            if pushes_apart(rows, c):
+                env.kept_contact[c] = 0.5 * env.kept_contact[c]
+
+
+@wp.func
 def stop_pushing(tree: TreeView, rows: RowsView, contacts: ContactView, w: int) -> bool:
     """Let penetrating contacts of single bodies want no more than to stay; true if one wanted more."""
     pushed = bool(False)
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
         impact = rows.contact.impact[c]
-        pushes = impact[1] > 0.0 and impact[1] == impact[2] and rows.contact.impulse[c][0] > 0.0
+        pushes = pushes_apart(rows, c) and impact[1] == impact[2]
         for side in range(2):
             leaf = rows.contact.leaf[c][side]
             if leaf >= 0:
@@ -436,6 +466,7 @@ def solve_rows(
     # the next step starts from the impulses that remove penetrations
     keep_impulses(rows, contacts, w, envelope, z)
     if not soft:
+        ease_wedged(tree, rows, contacts, w, depth, envelope, z)
         if stop_pushing(tree, rows, contacts, w):
             iterate(tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, 0.0, envelope, z)
             for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
