@@ -56,8 +56,24 @@ def collide(model: Model, state: State, contacts: Contacts | None = None, dt: fl
     return contacts
 
 
-def find_contacts(model: Model, body_q: wp.array, body_qd: wp.array, contacts: Contacts, dt: float) -> None:
-    """Launch the collision pass on bare pose and velocity arrays; can be captured."""
+def find_contacts(
+    model: Model,
+    body_q: wp.array,
+    body_qd: wp.array,
+    contacts: Contacts,
+    dt: float,
+    pairs_ahead: float | None = None,
+) -> None:
+    """Launch the collision pass on bare pose and velocity arrays; can be captured.
+
+    Args:
+        model: The model.
+        body_q: World poses, shape (body_count,).
+        body_qd: World velocities, shape (body_count,).
+        contacts: Where to write.
+        dt: Time [s] within which points have to arrive.
+        pairs_ahead: Time [s] within which bounds of pairs have to overlap, None for dt.
+    """
     plan = model.collision_plan
     if plan.contact_count == 0:
         return
@@ -68,7 +84,8 @@ def find_contacts(model: Model, body_q: wp.array, body_qd: wp.array, contacts: C
         wp.launch(kernel, dim=dim, inputs=inputs, device=device, record_tape=False)
 
     _keep_history(model, contacts, launch)
-    inputs = [plan.shape, plan.hulls, body_q, body_qd, model.body_com, margin, dt, contacts.placement]
+    ahead = dt if pairs_ahead is None else pairs_ahead
+    inputs = [plan.shape, plan.hulls, body_q, body_qd, model.body_com, margin, ahead, contacts.placement]
     launch(broad_phase.place_shapes, model.shape_count, inputs)
     _find_pairs(model, contacts, margin, dt, launch)
     inputs = [plan.shape, plan.hulls, contacts.placement.X, contacts.manifolds]

@@ -159,7 +159,9 @@ class FeatherstoneSolver(SolverBase):
             self.sleep.begin(launch, state_in, control, contacts)
             launch.views.tree = self.sleep.tree
         if not contacts_given:
-            find_contacts(model, smooth.body_q, smooth.body_qd, contacts, dt)
+            # what will be hit in the next step has to wake before it
+            ahead = dt if self.sleep is None else 2.0 * dt
+            find_contacts(model, smooth.body_q, smooth.body_qd, contacts, dt, ahead)
         smooth.sum_forces(launch, state_in, contacts if self.compliant else None)
         correct = None
         if self.constraints.predicts:

@@ -60,6 +60,21 @@ def test_falling_ball_wakes_the_pile_it_hits_and_no_other(device: str):
     np.testing.assert_allclose(run.body_q[:, :3], free.body_q[:, :3], atol=2e-3)
 
 
+@pytest.mark.parametrize("offset", [0.0, 0.05, 0.1, 0.15])
+def test_a_fast_ball_gives_a_sleeping_box_its_momentum(device: str, offset: float):
+    """The box wakes before the step of the impact: if it slept through it, it would be like a wall."""
+    builder = ModelBuilder(gravity=0.0)
+    for x in (0.0, -60.0 - offset):
+        builder.add_shape_sphere(builder.add_body(origin=at(x, 0.0, 0.0)), radius=0.1, density=1000.0)
+    qd = np.zeros((2, 6))
+    qd[1, 3] = 50.0
+    run = Run(builder.finalize(device), DT, sleep=True).start(joint_qd=qd)
+    run.run_for(1.0)
+    assert asleep(run) == [1, 0]
+    run.run_for(0.5)
+    np.testing.assert_allclose(run.body_qd[:, 3], 25.0, rtol=1e-4)
+
+
 def test_a_tower_sleeps_as_a_whole_and_wakes_as_a_whole(device: str):
     run = two_piles(device)
     run.run_for(0.8)
