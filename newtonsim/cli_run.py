@@ -151,7 +151,7 @@ def _load_kernels(device: str) -> float:
 
     start = time.perf_counter()
     cached = any(name.startswith("wp_newtonsim.kernels") for name in os.listdir(wp.config.kernel_cache_dir))
-    text = "loading kernels" if cached else "compiling kernels (first run only, about 15 s)"
+    text = "loading kernels" if cached else "compiling kernels (first run only, about half a minute)"
     print(f"{text} for {device} ...", file=sys.stderr, flush=True)
     wp.load_module("newtonsim.kernels", device=device, recursive=True, max_workers=os.cpu_count())
     return time.perf_counter() - start
