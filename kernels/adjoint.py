@@ -7,29 +7,33 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.kernel
 def find_constrained_worlds(
+    first: int,
     dof_world: wp.array(dtype=int),
     v_free: wp.array(dtype=float),
     v_end: wp.array(dtype=float),
     constrained: wp.array(dtype=int),
 ):
     """One thread per dof: mark worlds whose velocity is not the unconstrained one, to the last bit."""
-    d = wp.tid()
+    d = first + wp.tid()
     if v_free[d] != v_end[d]:
         constrained[dof_world[d]] = 1
 
 
 @wp.kernel
 def poison_constrained_worlds(
-    dof_world: wp.array(dtype=int), constrained: wp.array(dtype=int), gradient: wp.array(dtype=float)
+    first: int,
+    dof_world: wp.array(dtype=int),
+    constrained: wp.array(dtype=int),
+    gradient: wp.array(dtype=float),
 ):
     """One thread per dof: no number at all is better than a wrong one."""
-    d = wp.tid()
+    d = first + wp.tid()
     if constrained[dof_world[d]] != 0:
         gradient[d] = wp.nan
 
 
 @wp.kernel
-def negate(a: wp.array(dtype=float), b: wp.array(dtype=float)):
+def negate(first: int, a: wp.array(dtype=float), b: wp.array(dtype=float)):
     """One thread per entry: b = -a."""
-    i = wp.tid()
+    i = first + wp.tid()
     b[i] = -a[i]

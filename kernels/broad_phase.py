@@ -50,6 +50,7 @@ class SweepView:
 
 @wp.kernel
 def place_shapes(
+    first: int,
     shape: ShapeView,
     hulls: HullView,
     body_q: wp.array(dtype=wp.transform),
@@ -60,7 +61,7 @@ def place_shapes(
     place: PlacementView,
 ):
     """One thread per shape: world pose, velocity, and bounds over the next dt seconds."""
-    s = wp.tid()
+    s = first + wp.tid()
     X = shape_pose(shape, s, body_q)
     place.X[s] = X
     v = wp.vec3(0.0, 0.0, 0.0)
@@ -141,6 +142,7 @@ def put_pair(
 
 @wp.kernel
 def select_pairs(
+    first: int,
     listed: wp.array(dtype=wp.vec3i),
     listed_start: wp.array(dtype=int),
     disabled_plane: int,
@@ -152,24 +154,24 @@ def select_pairs(
     needed: wp.array(dtype=int),
 ):
     """One thread per world: the pairs of its list, (shape 0, shape 1, family), whose bounds overlap."""
-    w = wp.tid()
-    first = pairs.world_start[w]
-    room = pairs.world_start[w + 1] - first
+    w = first + wp.tid()
+    begin = pairs.world_start[w]
+    room = pairs.world_start[w + 1] - begin
     n = int(0)
     for i in range(listed_start[w], listed_start[w + 1]):
         entry = listed[i]
         if entry[1] != disabled_plane and may_touch(place, entry[2], entry[0], entry[1]):
             if n < room:
-                put_pair(pairs, place, shape, first + n, entry[0], entry[1], entry[2], margin, dt)
+                put_pair(pairs, place, shape, begin + n, entry[0], entry[1], entry[2], margin, dt)
             n += 1
     pairs.world_count[w] = wp.min(n, room)
     needed[w] = n
 
 
 @wp.kernel
-def sort_along_axis(place: PlacementView, sweep: SweepView):
+def sort_along_axis(first: int, place: PlacementView, sweep: SweepView):
     """One thread per world: insertion sort by lower bounds, ties by index."""
-    w = wp.tid()
+    w = first + wp.tid()
     for i in range(sweep.start[w] + 1, sweep.start[w + 1]):
         s = sweep.shape[i]
         key = place.lower[s][sweep.axis]
@@ -256,6 +258,7 @@ def sweep_from(
 
 @wp.kernel
 def count_overlaps(
+    first: int,
     entry_world: wp.array(dtype=int),
     disabled_plane: int,
     shape: ShapeView,
@@ -264,15 +267,15 @@ def count_overlaps(
     pairs: PairView,
 ):
     """One thread per sorted entry: number of its overlaps with later entries."""
-    i = wp.tid()
+    i = first + wp.tid()
     end = sweep.start[entry_world[i] + 1]
     sweep.count[i] = sweep_from(i, end, 0, 0, disabled_plane, shape, place, sweep, 0.0, 0.0, pairs)
 
 
 @wp.kernel
-def place_overlaps(sweep: SweepView, pairs: PairView, needed: wp.array(dtype=int)):
+def place_overlaps(first: int, sweep: SweepView, pairs: PairView, needed: wp.array(dtype=int)):
     """One thread per world: where the pairs of each entry go."""
-    w = wp.tid()
+    w = first + wp.tid()
     n = int(0)
     for i in range(sweep.start[w], sweep.start[w + 1]):
         sweep.first[i] = pairs.world_start[w] + n
@@ -283,6 +286,7 @@ def place_overlaps(sweep: SweepView, pairs: PairView, needed: wp.array(dtype=int
 
 @wp.kernel
 def write_overlaps(
+    first: int,
     entry_world: wp.array(dtype=int),
     disabled_plane: int,
     shape: ShapeView,
@@ -293,19 +297,19 @@ def write_overlaps(
     pairs: PairView,
 ):
     """One thread per sorted entry: write its pairs."""
-    i = wp.tid()
+    i = first + wp.tid()
     w = entry_world[i]
     if sweep.count[i] == 0:
         return
-    first = sweep.first[i]
-    room = pairs.world_start[w + 1] - first
-    sweep_from(i, sweep.start[w + 1], first, room, disabled_plane, shape, place, sweep, margin, dt, pairs)
+    begin = sweep.first[i]
+    room = pairs.world_start[w + 1] - begin
+    sweep_from(i, sweep.start[w + 1], begin, room, disabled_plane, shape, place, sweep, margin, dt, pairs)
 
 
 @wp.kernel
-def clear_unused_pairs(pairs: PairView, count: wp.array(dtype=int)):
+def clear_unused_pairs(first: int, pairs: PairView, count: wp.array(dtype=int)):
     """One thread per place: no points yet, and no narrow phase for places that are not in use."""
-    p = wp.tid()
+    p = first + wp.tid()
     w = pairs.world[p]
     count[p] = 0
     if p - pairs.world_start[w] >= pairs.world_count[w]:

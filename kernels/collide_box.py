@@ -226,6 +226,7 @@ def to_world(closest: Closest, X: wp.transform) -> Closest:
 
 @wp.kernel
 def collide_box(
+    first: int,
     pairs: PairView,
     shape: ShapeView,
     hulls: HullView,
@@ -233,7 +234,7 @@ def collide_box(
     manifolds: ManifoldView,
 ):
     """One thread per pair place: points of two boxes within reach of each other."""
-    pair = wp.tid()
+    pair = first + wp.tid()
     if pairs.family[pair] != FAMILY_BOX:
         return
     a = box_of(shape.geo.scale[pairs.shape0[pair]])

@@ -13,6 +13,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.kernel
 def collide_convex(
+    first: int,
     pairs: PairView,
     shape: ShapeView,
     hulls: HullView,
@@ -20,7 +21,7 @@ def collide_convex(
     manifolds: ManifoldView,
 ):
     """One thread per pair place: points of two convex shapes within reach of each other."""
-    pair = wp.tid()
+    pair = first + wp.tid()
     if pairs.family[pair] != FAMILY_CONVEX:
         return
     s0 = pairs.shape0[pair]

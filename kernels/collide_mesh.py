@@ -339,6 +339,7 @@ def meet(
 
 @wp.kernel
 def collide_mesh(
+    first: int,
     pairs: PairView,
     shape: ShapeView,
     hulls: HullView,
@@ -347,7 +348,7 @@ def collide_mesh(
     surfaces: SurfaceView,
 ):
     """One thread per pair place: points of a convex shape within reach of a mesh or height field."""
-    pair = wp.tid()
+    pair = first + wp.tid()
     if pairs.family[pair] != FAMILY_MESH:
         return
     s1 = pairs.shape1[pair]

@@ -227,6 +227,7 @@ def try_edges(e: Encounter, surfaces: SurfaceView, hulls: HullView, manifolds: M
 
 @wp.kernel
 def collide_mesh_mesh(
+    first: int,
     pairs: PairView,
     shape: ShapeView,
     hulls: HullView,
@@ -235,7 +236,7 @@ def collide_mesh_mesh(
     surfaces: SurfaceView,
 ):
     """One thread per pair place: points of two meshes or height fields within reach of each other."""
-    pair = wp.tid()
+    pair = first + wp.tid()
     if pairs.family[pair] != FAMILY_MESH_MESH:
         return
     s0 = pairs.shape0[pair]

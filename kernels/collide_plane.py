@@ -185,6 +185,7 @@ def candidate_count(kind: int) -> int:
 
 @wp.kernel
 def collide_plane(
+    first: int,
     pairs: PairView,
     shape: ShapeView,
     hulls: HullView,
@@ -193,7 +194,7 @@ def collide_plane(
     surfaces: SurfaceView,
 ):
     """One thread per pair place: points of a shape within reach of a plane."""
-    pair = wp.tid()
+    pair = first + wp.tid()
     if pairs.family[pair] != FAMILY_PLANE:
         return
     s = pairs.shape0[pair]

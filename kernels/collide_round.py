@@ -353,6 +353,7 @@ def collide_with_box(w: Writer, a: Axis, X: wp.transform, size: wp.vec3, manifol
 
 @wp.kernel
 def collide_round(
+    first: int,
     pairs: PairView,
     shape: ShapeView,
     hulls: HullView,
@@ -360,7 +361,7 @@ def collide_round(
     manifolds: ManifoldView,
 ):
     """One thread per pair place: points of a sphere or capsule and a sphere, capsule or box."""
-    pair = wp.tid()
+    pair = first + wp.tid()
     if pairs.family[pair] != FAMILY_ROUND:
         return
     s0 = pairs.shape0[pair]

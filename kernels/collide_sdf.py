@@ -385,6 +385,7 @@ def field_of(shape: ShapeView, s: int, X: wp.transform) -> Field:
 
 @wp.kernel
 def collide_sdf(
+    first: int,
     pairs: PairView,
     shape: ShapeView,
     hulls: HullView,
@@ -393,7 +394,7 @@ def collide_sdf(
     surfaces: SurfaceView,
 ):
     """One thread per pair place: points of a shape within reach of a signed distance field."""
-    pair = wp.tid()
+    pair = first + wp.tid()
     if pairs.family[pair] != FAMILY_SDF:
         return
     s0 = pairs.shape0[pair]

@@ -82,6 +82,7 @@ def limit_speed(gap: float, s: ConstraintSettings) -> float:
 
 @wp.kernel
 def select_dof_rows(
+    first: int,
     drive: DriveView,
     tree: TreeView,
     limit: LimitView,
@@ -93,10 +94,10 @@ def select_dof_rows(
     rows: DofRowView,
 ):
     """One thread per world: list the joint limits in reach, the bounded drives and the dry frictions."""
-    w = wp.tid()
-    first = rows.world_start[w]
+    w = first + wp.tid()
+    begin = rows.world_start[w]
     n = int(0)
-    for source in range(first, rows.world_start[w + 1]):
+    for source in range(begin, rows.world_start[w + 1]):
         kind = rows.source_kind[source]
         d = rows.source_dof[source]
         a = tree.dof_axis[d]
@@ -131,7 +132,7 @@ def select_dof_rows(
             upper = limit.friction[d] * s.dt
             lower = -upper
         if upper > lower:
-            r = first + n
+            r = begin + n
             rows.source[r] = source
             rows.lower[r] = lower
             rows.upper[r] = upper
@@ -145,9 +146,11 @@ def select_dof_rows(
 
 
 @wp.kernel
-def build_dof_rows(tree: TreeView, L: wp.array(dtype=float), s: ConstraintSettings, rows: DofRowView):
+def build_dof_rows(
+    first: int, tree: TreeView, L: wp.array(dtype=float), s: ConstraintSettings, rows: DofRowView
+):
     """One thread per place: B of a unit generalised force, and the warm start."""
-    r = wp.tid()
+    r = first + wp.tid()
     w = rows.world[r]
     if r - rows.world_start[w] >= rows.world_count[w]:
         return
@@ -173,9 +176,9 @@ def build_dof_rows(tree: TreeView, L: wp.array(dtype=float), s: ConstraintSettin
 
 
 @wp.kernel
-def remember_dof_impulses(rows: DofRowView):
+def remember_dof_impulses(first: int, rows: DofRowView):
     """One thread per place: keep the impulse for the next step's warm start."""
-    r = wp.tid()
+    r = first + wp.tid()
     w = rows.world[r]
     if r - rows.world_start[w] < rows.world_count[w]:
         rows.memory[rows.source[r]] = rows.impulse[r]

@@ -51,6 +51,7 @@ def push_body(
 
 @wp.kernel
 def apply_contact_penalty(
+    first: int,
     contacts: ContactView,
     shape_body: wp.array(dtype=int),
     material: ModelShapeMaterials,
@@ -60,7 +61,7 @@ def apply_contact_penalty(
     body_f: wp.array(dtype=wp.spatial_vector),
 ):
     """One thread per contact place: add the contact's force to both bodies. Materials are averaged."""
-    c = wp.tid()
+    c = first + wp.tid()
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
     if s0 < 0:
@@ -83,9 +84,10 @@ def apply_contact_penalty(
 
 @wp.kernel
 def add_wrenches(
+    first: int,
     a: wp.array(dtype=wp.spatial_vector),
     total: wp.array(dtype=wp.spatial_vector),
 ):
     """One thread per body: total += a; atomic, because the adjoint of a read and a write would be wrong."""
-    b = wp.tid()
+    b = first + wp.tid()
     wp.atomic_add(total, b, a[b])

@@ -168,6 +168,7 @@ def contact_point(
 
 @wp.kernel
 def build_contact_rows(
+    first: int,
     tree: TreeView,
     kin: KinematicsView,
     shape: ShapeView,
@@ -183,7 +184,7 @@ def build_contact_rows(
     rows: ContactRowView,
 ):
     """One thread per contact place: normal and tangential rows, targets, warm start."""
-    c = wp.tid()
+    c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] >= contacts.world_count[w]:
         return
@@ -235,6 +236,7 @@ def build_contact_rows(
 
 @wp.kernel
 def build_spin_rows(
+    first: int,
     tree: TreeView,
     kin: KinematicsView,
     shape: ShapeView,
@@ -249,7 +251,7 @@ def build_spin_rows(
     rows: SpinRowView,
 ):
     """One thread per contact place: angular rows, targets, warm start; needs the contact rows."""
-    c = wp.tid()
+    c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] >= contacts.world_count[w]:
         return
@@ -284,10 +286,10 @@ def build_spin_rows(
 
 @wp.kernel
 def remember_contact_impulses(
-    contacts: ContactView, impulse: wp.array(dtype=wp.vec3), memory: wp.array(dtype=wp.vec3)
+    first: int, contacts: ContactView, impulse: wp.array(dtype=wp.vec3), memory: wp.array(dtype=wp.vec3)
 ):
     """One thread per place: keep the impulse under the contact's place. `memory` is zero on entry."""
-    c = wp.tid()
+    c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] < contacts.world_count[w]:
         memory[c] = impulse[c]

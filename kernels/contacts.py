@@ -23,7 +23,6 @@ class ContactView:
     world_start: wp.array(dtype=int)  # (W + 1)
     world_count: wp.array(dtype=int)  # (W)
     world: wp.array(dtype=int)  # (C) world that owns the place, in use or not
-    total: wp.array(dtype=int)  # (1)
     pair: wp.array(dtype=int)  # (C) place of the pair in PairView
     point: wp.array(dtype=int)  # (C) number of the point in the pair's manifold
     shape0: wp.array(dtype=int)  # (C) -1 where not in use
@@ -58,7 +57,9 @@ class OverflowView:
 
     pairs_needed: wp.array(dtype=int)  # (W) pairs that the last pass found
     contacts_needed: wp.array(dtype=int)  # (W) contacts that the last pass found
-    worst: wp.array(dtype=int)  # (2) most pairs and contacts needed in a world that had no room for them
+    most_pairs: wp.array(dtype=int)  # (W) most pairs that there was no room for, 0 if there always was
+    most_contacts: wp.array(dtype=int)  # (W) most contacts, likewise
+    any: wp.array(dtype=int)  # (1) 1 once something was missing; threads write nothing else there
 
 
 @wp.func
@@ -74,15 +75,16 @@ def holder(shape: ShapeView, shape_world: wp.array(dtype=int), a: int, b: int) -
 
 
 @wp.kernel
-def remember_points(contacts: ContactView, history: HistoryView):
+def remember_points(first: int, contacts: ContactView, history: HistoryView):
     """One thread per contact place: keep what identifies the contact."""
-    c = wp.tid()
+    c = first + wp.tid()
     history.feature[c] = contacts.feature[c]
     history.point0[c] = contacts.point0[c]
 
 
 @wp.kernel
 def remember_pairs(
+    first: int,
     shape: ShapeView,
     shape_world: wp.array(dtype=int),
     pairs: PairView,
@@ -90,20 +92,20 @@ def remember_pairs(
     history: HistoryView,
 ):
     """One thread per world: hang its pairs in contact on their shapes. `head` is -1 on entry."""
-    w = wp.tid()
+    w = first + wp.tid()
     c = contacts.world_start[w]
     end = c + contacts.world_count[w]
     while c < end:
         p = contacts.pair[c]
-        first = c
+        begin = c
         while c < end and contacts.pair[c] == p:
             c += 1
         s0 = pairs.shape0[p]
         s1 = pairs.shape1[p]
         h = holder(shape, shape_world, s0, s1)
         history.other[p] = s0 + s1 - h
-        history.first[p] = first
-        history.count[p] = c - first
+        history.first[p] = begin
+        history.count[p] = c - begin
         history.next[p] = history.head[h]
         history.head[h] = p
 
@@ -127,6 +129,7 @@ def approach_speed(
 
 @wp.kernel
 def drop_distant_points(
+    first: int,
     pairs: PairView,
     shape: ShapeView,
     body_q: wp.array(dtype=wp.transform),
@@ -137,7 +140,7 @@ def drop_distant_points(
     manifolds: ManifoldView,
 ):
     """One thread per pair: account for thickness, and keep the points that may touch within the step."""
-    p = wp.tid()
+    p = first + wp.tid()
     count = manifolds.count[p]
     if count == 0:
         return
@@ -162,27 +165,39 @@ def drop_distant_points(
 
 
 @wp.kernel
-def pack_contacts(pairs: PairView, manifolds: ManifoldView, overflow: OverflowView, contacts: ContactView):
+def pack_contacts(
+    first: int, pairs: PairView, manifolds: ManifoldView, overflow: OverflowView, contacts: ContactView
+):
     """One thread per world: number its contacts in the order of the pairs."""
-    w = wp.tid()
-    first = contacts.world_start[w]
-    room = contacts.world_start[w + 1] - first
+    w = first + wp.tid()
+    begin = contacts.world_start[w]
+    room = contacts.world_start[w + 1] - begin
     n = int(0)
     for p in range(pairs.world_start[w], pairs.world_start[w] + pairs.world_count[w]):
         for k in range(manifolds.count[p]):
             if n < room:
-                contacts.pair[first + n] = p
-                contacts.point[first + n] = k
+                contacts.pair[begin + n] = p
+                contacts.point[begin + n] = k
             n += 1
     kept = wp.min(n, room)
     contacts.world_count[w] = kept
-    wp.atomic_add(contacts.total, 0, kept)
     overflow.contacts_needed[w] = n
     if n > room:
-        wp.atomic_max(overflow.worst, 1, n)
+        overflow.most_contacts[w] = wp.max(overflow.most_contacts[w], n)
+        overflow.any[0] = 1
     missed = overflow.pairs_needed[w] - (pairs.world_start[w + 1] - pairs.world_start[w])
     if missed > 0:
-        wp.atomic_max(overflow.worst, 0, overflow.pairs_needed[w])
+        overflow.most_pairs[w] = wp.max(overflow.most_pairs[w], overflow.pairs_needed[w])
+        overflow.any[0] = 1
+
+
+@wp.kernel
+def sum_counts(world_count: wp.array(dtype=int), total: wp.array(dtype=int)):
+    """One thread: contacts of all worlds."""
+    n = int(0)
+    for w in range(world_count.shape[0]):
+        n += world_count[w]
+    total[0] = n
 
 
 @wp.func
@@ -241,6 +256,7 @@ def same_contact(
 
 @wp.kernel
 def write_contacts(
+    first: int,
     pairs: PairView,
     shape: ShapeView,
     shape_world: wp.array(dtype=int),
@@ -250,7 +266,7 @@ def write_contacts(
     contacts: ContactView,
 ):
     """One thread per place: the contact's description in the frames of its bodies."""
-    c = wp.tid()
+    c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] >= contacts.world_count[w]:
         contacts.shape0[c] = -1

@@ -62,10 +62,15 @@ def attach_composite(c: CompositeView, b: int, parent: int):
 
 @wp.kernel
 def composite_inertia(
-    tree: TreeView, joint: JointView, body: BodyView, kin: KinematicsView, composite: CompositeView
+    first: int,
+    tree: TreeView,
+    joint: JointView,
+    body: BodyView,
+    kin: KinematicsView,
+    composite: CompositeView,
 ):
     """One thread per tree: sum the inertias of each subtree, leaves first."""
-    t = wp.tid()
+    t = first + wp.tid()
     start = tree.joint_start[t]
     end = tree.joint_start[t + 1]
     for i in range(start, end):
@@ -82,6 +87,7 @@ def composite_inertia(
 
 @wp.kernel
 def joint_space_inertia(
+    first: int,
     tree: TreeView,
     kin: KinematicsView,
     composite: CompositeView,
@@ -93,7 +99,7 @@ def joint_space_inertia(
 
     `floor` receives the smallest pivot that the factorization may meet.
     """
-    d = wp.tid()
+    d = first + wp.tid()
     row = tree.dof_row[d]
     depth = tree.dof_depth[d]
     f = composite_momentum(composite, tree.dof_body[d], kin.S[d])
@@ -105,6 +111,7 @@ def joint_space_inertia(
 
 @wp.kernel
 def implicit_diagonal(
+    first: int,
     tree: TreeView,
     drive: DriveView,
     implicit: wp.array(dtype=int),
@@ -112,7 +119,7 @@ def implicit_diagonal(
     diagonal: wp.array(dtype=float),
 ):
     """One thread per dof: armature plus h kd + h² ke of drives, springs and damping."""
-    d = wp.tid()
+    d = first + wp.tid()
     a = tree.dof_axis[d]
     add = drive.armature[d] + dt * drive.damping[d]
     if a >= 0:
@@ -126,9 +133,9 @@ def implicit_diagonal(
 
 
 @wp.kernel
-def factorize(tree: TreeView, floor: wp.array(dtype=float), H: wp.array(dtype=float)):
+def factorize(first: int, tree: TreeView, floor: wp.array(dtype=float), H: wp.array(dtype=float)):
     """One thread per tree: H becomes L (below the diagonal) and D (on it), H = Lᵀ D L."""
-    t = wp.tid()
+    t = first + wp.tid()
     start = tree.dof_start[t]
     end = tree.dof_start[t + 1]
     for i in range(start, end):
@@ -148,6 +155,7 @@ def factorize(tree: TreeView, floor: wp.array(dtype=float), H: wp.array(dtype=fl
 
 @wp.kernel
 def solve(
+    first: int,
     tree: TreeView,
     L: wp.array(dtype=float),
     rhs: wp.array(dtype=float),
@@ -156,7 +164,7 @@ def solve(
     x: wp.array(dtype=float),
 ):
     """One thread per tree: x = base + scale H⁻¹ rhs."""
-    t = wp.tid()
+    t = first + wp.tid()
     start = tree.dof_start[t]
     end = tree.dof_start[t + 1]
     for i in range(start, end):

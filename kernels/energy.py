@@ -10,6 +10,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.kernel
 def sum_mass(
+    first: int,
     tree: TreeView,
     body: BodyView,
     kin: KinematicsView,
@@ -18,7 +19,7 @@ def sum_mass(
     moment: wp.array(dtype=wp.vec3),
 ):
     """One thread per body: add mass and mass times COM position [kg m] to its articulation."""
-    b = wp.tid()
+    b = first + wp.tid()
     t = tree.body_tree[b]
     if t < 0:
         return
@@ -28,14 +29,17 @@ def sum_mass(
 
 
 @wp.kernel
-def divide(moment: wp.array(dtype=wp.vec3), mass: wp.array(dtype=float), com: wp.array(dtype=wp.vec3)):
+def divide(
+    first: int, moment: wp.array(dtype=wp.vec3), mass: wp.array(dtype=float), com: wp.array(dtype=wp.vec3)
+):
     """One thread per articulation: moment / mass."""
-    a = wp.tid()
+    a = first + wp.tid()
     com[a] = moment[a] / mass[a]
 
 
 @wp.kernel
 def sum_kinetic_energy(
+    first: int,
     tree: TreeView,
     body: BodyView,
     kin: KinematicsView,
@@ -43,7 +47,7 @@ def sum_kinetic_energy(
     energy: wp.array(dtype=float),
 ):
     """One thread per body: add (m v² + ωᵀ I ω) / 2 to its articulation."""
-    b = wp.tid()
+    b = first + wp.tid()
     if tree.body_tree[b] < 0:
         return
     w = wp.spatial_top(kin.body_V[b])
@@ -55,6 +59,7 @@ def sum_kinetic_energy(
 
 @wp.kernel
 def sum_potential_energy(
+    first: int,
     tree: TreeView,
     body: BodyView,
     kin: KinematicsView,
@@ -63,7 +68,7 @@ def sum_potential_energy(
     energy: wp.array(dtype=float),
 ):
     """One thread per body: add -m g·x to its articulation."""
-    b = wp.tid()
+    b = first + wp.tid()
     t = tree.body_tree[b]
     if t < 0:
         return
@@ -73,6 +78,7 @@ def sum_potential_energy(
 
 @wp.kernel
 def expand_inertia(
+    first: int,
     tree: TreeView,
     dof_articulation: wp.array(dtype=int),
     dof_local: wp.array(dtype=int),
@@ -80,7 +86,7 @@ def expand_inertia(
     dense: wp.array3d(dtype=float),
 ):
     """One thread per dof: its row and column of the dense symmetric matrix."""
-    d = wp.tid()
+    d = first + wp.tid()
     a = dof_articulation[d]
     row = tree.dof_row[d]
     for k in range(tree.dof_depth[d] + 1):
@@ -91,6 +97,7 @@ def expand_inertia(
 
 @wp.kernel
 def fill_jacobian(
+    first: int,
     tree: TreeView,
     body: BodyView,
     kin: KinematicsView,
@@ -98,7 +105,7 @@ def fill_jacobian(
     jacobian: wp.array3d(dtype=float),
 ):
     """One thread per body: columns of the dofs that move it, rows (ω, v of the COM) in world axes."""
-    b = wp.tid()
+    b = first + wp.tid()
     leaf = tree.body_leaf[b]
     if leaf < 0:
         return
@@ -114,14 +121,14 @@ def fill_jacobian(
 
 
 @wp.kernel
-def subtract(a: wp.array(dtype=float), b: wp.array(dtype=float)):
+def subtract(first: int, a: wp.array(dtype=float), b: wp.array(dtype=float)):
     """One thread per entry: a -= b."""
-    i = wp.tid()
+    i = first + wp.tid()
     a[i] = a[i] - b[i]
 
 
 @wp.kernel(enable_backward=True)
-def add_product(a: wp.array(dtype=float), b: wp.array(dtype=float), total: wp.array(dtype=float)):
+def add_product(first: int, a: wp.array(dtype=float), b: wp.array(dtype=float), total: wp.array(dtype=float)):
     """One thread per entry: total += a b."""
-    i = wp.tid()
+    i = first + wp.tid()
     wp.atomic_add(total, i, a[i] * b[i])

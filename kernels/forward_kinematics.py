@@ -108,10 +108,10 @@ def anchor_frame(j: int, origin: wp.vec3, joint: JointView, kin: KinematicsView)
 
 @wp.kernel(enable_backward=False)
 def place_origins(
-    tree: TreeView, joint: JointView, q: wp.array(dtype=float), origin: wp.array(dtype=wp.vec3)
+    first: int, tree: TreeView, joint: JointView, q: wp.array(dtype=float), origin: wp.array(dtype=wp.vec3)
 ):
     """One thread per tree: reference point at the root joint, so that far-off worlds lose no digits."""
-    t = wp.tid()
+    t = first + wp.tid()
     j = tree.joint[tree.joint_start[t]]
     p = wp.transform_get_translation(joint.X_p[j])
     if is_floating(joint.type[j]):
@@ -121,6 +121,7 @@ def place_origins(
 
 @wp.kernel
 def compute_poses(
+    first: int,
     tree: TreeView,
     joint: JointView,
     body_com: wp.array(dtype=wp.vec3),
@@ -128,7 +129,7 @@ def compute_poses(
     kin: KinematicsView,
 ):
     """One thread per tree: body frames, dof frames and motion subspaces relative to the tree's origin."""
-    t = wp.tid()
+    t = first + wp.tid()
     for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
         j = tree.joint[i]
         joint_type = joint.type[j]
@@ -148,9 +149,11 @@ def compute_poses(
 
 
 @wp.kernel
-def compute_velocities(tree: TreeView, joint: JointView, qd: wp.array(dtype=float), kin: KinematicsView):
+def compute_velocities(
+    first: int, tree: TreeView, joint: JointView, qd: wp.array(dtype=float), kin: KinematicsView
+):
     """One thread per tree: spatial velocities of dof frames and bodies."""
-    t = wp.tid()
+    t = first + wp.tid()
     for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
         j = tree.joint[i]
         parent = joint.parent[j]
@@ -172,6 +175,7 @@ def compute_velocities(tree: TreeView, joint: JointView, qd: wp.array(dtype=floa
 
 @wp.kernel
 def write_body_state(
+    first: int,
     tree: TreeView,
     body: BodyView,
     kin: KinematicsView,
@@ -181,7 +185,7 @@ def write_body_state(
     body_qd: wp.array(dtype=wp.spatial_vector),
 ):
     """One thread per body: world pose and (ω, v of the centre of mass) in world axes."""
-    b = wp.tid()
+    b = first + wp.tid()
     t = tree.body_tree[b]
     if t < 0:
         return

@@ -34,10 +34,10 @@ WANTED = wp.constant(50.0)
 
 @wp.kernel
 def to_energy_coordinates(
-    tree: TreeView, L: wp.array(dtype=float), qd: wp.array(dtype=float), z: wp.array(dtype=float)
+    first: int, tree: TreeView, L: wp.array(dtype=float), qd: wp.array(dtype=float), z: wp.array(dtype=float)
 ):
     """One thread per dof: z = √D L qd, in which the kinetic energy is zᵀz / 2."""
-    d = wp.tid()
+    d = first + wp.tid()
     row = tree.dof_row[d]
     depth = tree.dof_depth[d]
     y = qd[d]
@@ -414,6 +414,7 @@ def stop_pushing(tree: TreeView, rows: RowsView, contacts: ContactView, w: int) 
 
 @wp.kernel
 def solve_rows(
+    first: int,
     tree: TreeView,
     rows: RowsView,
     contacts: ContactView,
@@ -438,7 +439,7 @@ def solve_rows(
     energy. Soft contacts keep it: it is the force of their springs. So do articulated bodies, whose momentum
     depends on the pose: coordinates that move at another rate than their velocities would change it.
     """
-    w = wp.tid()
+    w = first + wp.tid()
     if any_rebound(rows.contact, contacts, w):
         pass_on_impacts(tree, rows.contact, contacts, w, depth, dt, envelope, z)
     used = wp.vec2(0.0, 0.0)
@@ -478,6 +479,7 @@ def solve_rows(
 
 @wp.kernel
 def accept_velocity(
+    first: int,
     tree: TreeView,
     L: wp.array(dtype=float),
     z: wp.array(dtype=float),
@@ -486,7 +488,7 @@ def accept_velocity(
     qd: wp.array(dtype=float),
 ):
     """One thread per tree: back to joint velocities; worlds without impulse keep theirs to the last bit."""
-    t = wp.tid()
+    t = first + wp.tid()
     acted = impulse_acted[tree.world[t]]
     for n in range(tree.dof_start[t], tree.dof_start[t + 1]):
         d = tree.dof[n]
@@ -502,9 +504,11 @@ def accept_velocity(
 
 
 @wp.kernel
-def flag_nonfinite(tree: TreeView, qd: wp.array(dtype=float), world_nonfinite: wp.array(dtype=bool)):
+def flag_nonfinite(
+    first: int, tree: TreeView, qd: wp.array(dtype=float), world_nonfinite: wp.array(dtype=bool)
+):
     """One thread per dof: mark worlds whose velocities are not finite; marks stay until reset."""
-    d = wp.tid()
+    d = first + wp.tid()
     if not wp.isfinite(qd[d]):
         world_nonfinite[tree.dof_world[d]] = True
 

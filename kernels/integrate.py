@@ -9,6 +9,7 @@ PARTICLE_FLAG_ACTIVE = wp.constant(wp.uint32(1))
 
 @wp.kernel
 def integrate_particles(
+    first: int,
     x: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
     f: wp.array(dtype=wp.vec3),
@@ -21,7 +22,7 @@ def integrate_particles(
     v_out: wp.array(dtype=wp.vec3),
 ):
     """One thread per particle; particles without mass and inactive ones stay."""
-    i = wp.tid()
+    i = first + wp.tid()
     end_v = v[i]
     end_x = x[i]
     if inv_mass[i] > 0.0 and (flags[i] & PARTICLE_FLAG_ACTIVE) != wp.uint32(0):
@@ -36,6 +37,7 @@ def integrate_particles(
 
 @wp.kernel
 def integrate_bodies(
+    first: int,
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
     body_f: wp.array(dtype=wp.spatial_vector),
@@ -51,7 +53,7 @@ def integrate_bodies(
     body_qd_out: wp.array(dtype=wp.spatial_vector),
 ):
     """One thread per body: Newton-Euler equations about the COM; massless bodies keep their velocity."""
-    b = wp.tid()
+    b = first + wp.tid()
     r = wp.transform_get_rotation(body_q[b])
     w = wp.spatial_top(body_qd[b])
     v = wp.spatial_bottom(body_qd[b])
@@ -68,6 +70,7 @@ def integrate_bodies(
 
 @wp.kernel(enable_backward=False)
 def move_kinematic_bodies(
+    first: int,
     body_tree: wp.array(dtype=int),
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
@@ -77,7 +80,7 @@ def move_kinematic_bodies(
     body_qd_out: wp.array(dtype=wp.spatial_vector),
 ):
     """One thread per body: bodies on no tree move with the velocity that the user gave them."""
-    b = wp.tid()
+    b = first + wp.tid()
     if body_tree[b] >= 0:
         return
     r = wp.transform_get_rotation(body_q[b])

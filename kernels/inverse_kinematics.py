@@ -151,6 +151,7 @@ def read_axes(
 
 @wp.kernel
 def read_joints(
+    first: int,
     joint: JointView,
     body_com: wp.array(dtype=wp.vec3),
     body_q: wp.array(dtype=wp.transform),
@@ -159,7 +160,7 @@ def read_joints(
     qd: wp.array(dtype=float),
 ):
     """One thread per joint: its coordinates and velocities."""
-    j = wp.tid()
+    j = first + wp.tid()
     parent = joint.parent[j]
     child = joint.child[j]
     anchor = joint.X_p[j]

@@ -35,6 +35,7 @@ def drive_effort(drive: DriveView, a: int, act: float, q_end: float, v_end: floa
 
 @wp.kernel(enable_backward=False)
 def select_implicit_drives(
+    first: int,
     tree: TreeView,
     drive: DriveView,
     q: wp.array(dtype=float),
@@ -47,7 +48,7 @@ def select_implicit_drives(
 
     Such a drive becomes a bounded row of the constraint solve; all others stay in the joint-space inertia.
     """
-    d = wp.tid()
+    d = first + wp.tid()
     implicit[d] = 1
     a = tree.dof_axis[d]
     if a >= 0:
@@ -59,6 +60,7 @@ def select_implicit_drives(
 
 @wp.kernel
 def joint_force_residual(
+    first: int,
     tree: TreeView,
     drive: DriveView,
     implicit: wp.array(dtype=int),
@@ -72,7 +74,7 @@ def joint_force_residual(
     residual: wp.array(dtype=float),
 ):
     """One thread per dof: tau plus armature and passive forces minus drives, at the end of the step."""
-    d = wp.tid()
+    d = first + wp.tid()
     a = tree.dof_axis[d]
     r = tau[d] - joint_f[d] + drive.armature[d] * qdd[d] + drive.damping[d] * qd_end[d]
     if a >= 0:
@@ -120,6 +122,7 @@ def integrate_floating(
 
 @wp.kernel
 def integrate_joints(
+    first: int,
     joint: JointView,
     body_com: wp.array(dtype=wp.vec3),
     q: wp.array(dtype=float),
@@ -128,7 +131,7 @@ def integrate_joints(
     q_out: wp.array(dtype=float),
 ):
     """One thread per joint: q_out = q ⊕ dt qd, quaternions by the exponential map."""
-    j = wp.tid()
+    j = first + wp.tid()
     joint_type = joint.type[j]
     i = joint.q_start[j]
     d = joint.qd_start[j]
@@ -145,8 +148,12 @@ def integrate_joints(
 
 @wp.kernel
 def difference_quotient(
-    end: wp.array(dtype=float), start: wp.array(dtype=float), dt: float, rate: wp.array(dtype=float)
+    first: int,
+    end: wp.array(dtype=float),
+    start: wp.array(dtype=float),
+    dt: float,
+    rate: wp.array(dtype=float),
 ):
     """One thread per entry: (end - start) / dt."""
-    i = wp.tid()
+    i = first + wp.tid()
     rate[i] = (end[i] - start[i]) / dt

@@ -54,6 +54,7 @@ def pivot_inertia(j: int, joint: JointView, body: BodyView, kin: KinematicsView)
 
 @wp.kernel
 def find_middle_velocity(
+    first: int,
     tree: TreeView,
     joint: JointView,
     body: BodyView,
@@ -64,7 +65,7 @@ def find_middle_velocity(
     middle: wp.array(dtype=float),
 ):
     """One thread per tree: joint velocities in the middle of the step."""
-    t = wp.tid()
+    t = first + wp.tid()
     first = tree.joint_start[t]
     j = tree.joint[first]
     rotating = is_floating(joint.type[j]) or joint.type[j] == JOINT_BALL

@@ -499,6 +499,7 @@ def place_coupling(
 
 @wp.kernel
 def build_pair_rows(
+    first: int,
     tree: TreeView,
     joint: JointView,
     kin: KinematicsView,
@@ -514,7 +515,7 @@ def build_pair_rows(
     rows: PairRowView,
 ):
     """One thread per row: Jacobian, wanted velocity, bounds, and the warm start from the last impulse."""
-    r = wp.tid()
+    r = first + wp.tid()
     start = rows.impulse[r]
     rows.impulse[r] = 0.0
     rows.delassus[r] = 0.0

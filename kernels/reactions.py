@@ -26,10 +26,14 @@ def in_world(n: wp.vec3, components: wp.vec3) -> wp.vec3:
 
 @wp.kernel
 def write_contact_forces(
-    contacts: ContactView, impulse: wp.array(dtype=wp.vec3), rate: float, force: wp.array(dtype=wp.vec3)
+    first: int,
+    contacts: ContactView,
+    impulse: wp.array(dtype=wp.vec3),
+    rate: float,
+    force: wp.array(dtype=wp.vec3),
 ):
     """One thread per contact place: mean force over the step, zero where there is no contact."""
-    c = wp.tid()
+    c = first + wp.tid()
     w = contacts.world[c]
     force[c] = wp.vec3(0.0, 0.0, 0.0)
     if c - contacts.world_start[w] < contacts.world_count[w]:
@@ -37,9 +41,11 @@ def write_contact_forces(
 
 
 @wp.kernel
-def write_constraint_forces(rows: RowsView, rate: float, wrench: wp.array(dtype=wp.spatial_vector)):
+def write_constraint_forces(
+    first: int, rows: RowsView, rate: float, wrench: wp.array(dtype=wp.spatial_vector)
+):
     """One thread per world: add the forces of the rows of each constraint. `wrench` is zero on entry."""
-    w = wp.tid()
+    w = first + wp.tid()
     for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
         c = rows.pair.constraint[p]
         if c >= 0:
@@ -67,6 +73,7 @@ def add_at_point(
 
 @wp.kernel
 def add_external_impulses(
+    first: int,
     shape: ShapeView,
     contacts: ContactView,
     loop: LoopView,
@@ -76,10 +83,10 @@ def add_external_impulses(
     body_f: wp.array(dtype=wp.spatial_vector),
 ):
     """One thread per world: add contacts and constraints to the wrenches on its bodies."""
-    w = wp.tid()
+    w = first + wp.tid()
     zero = wp.vec3(0.0, 0.0, 0.0)
-    first = contacts.world_start[w]
-    for c in range(first, first + contacts.world_count[w]):
+    begin = contacts.world_start[w]
+    for c in range(begin, begin + contacts.world_count[w]):
         b0 = shape.body[contacts.shape0[c]]
         b1 = shape.body[contacts.shape1[c]]
         n = contacts.normal[c]
@@ -101,6 +108,7 @@ def add_external_impulses(
 
 @wp.kernel
 def recover_accelerations(
+    first: int,
     joint: JointView,
     kin: KinematicsView,
     qd: wp.array(dtype=float),
@@ -108,12 +116,12 @@ def recover_accelerations(
     qdd: wp.array(dtype=float),
 ):
     """One thread per joint: (qd - old velocity) / h, with the old velocity read off the bodies."""
-    j = wp.tid()
-    first = joint.qd_start[j]
+    j = first + wp.tid()
+    begin = joint.qd_start[j]
     parent = joint.parent[j]
-    for d in range(first, joint.qd_start[j + 1]):
+    for d in range(begin, joint.qd_start[j + 1]):
         before = wp.spatial_vector()
-        if d > first:
+        if d > begin:
             before = kin.dof_V[d - 1]
         elif parent >= 0:
             before = kin.body_V[parent]
@@ -123,6 +131,7 @@ def recover_accelerations(
 
 @wp.kernel
 def write_joint_wrenches(
+    first: int,
     tree: TreeView,
     joint: JointView,
     kin: KinematicsView,
@@ -130,7 +139,7 @@ def write_joint_wrenches(
     wrench: wp.array(dtype=wp.spatial_vector),
 ):
     """One thread per joint: wrench on the child about the child's joint frame, world axes."""
-    j = wp.tid()
+    j = first + wp.tid()
     b = joint.child[j]
     r = wp.transform_get_translation(kin.body_X[b] * joint.X_c[j])
     force = wp.spatial_bottom(body_F[b])

@@ -102,6 +102,7 @@ def accelerate_joint(
 
 @wp.kernel
 def inverse_dynamics(
+    first: int,
     tree: TreeView,
     joint: JointView,
     body: BodyView,
@@ -116,7 +117,7 @@ def inverse_dynamics(
     tau: wp.array(dtype=float),
 ):
     """One thread per tree: tau = M(q) qdd + c(q, qd) - Jᵀ body_f. body_F must be zero on entry."""
-    t = wp.tid()
+    t = first + wp.tid()
     start = tree.joint_start[t]
     end = tree.joint_start[t + 1]
     for i in range(start, end):

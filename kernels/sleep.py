@@ -35,11 +35,12 @@ class SleepView:
     seen_q: wp.array(dtype=float)  # (C) coordinates that the last step left
     seen_act: wp.array(dtype=float)  # (A) inputs of the last step
     seen_f: wp.array(dtype=float)  # (D)
-    seen_gravity: wp.array(dtype=wp.vec3)  # (1)
+    seen_gravity: wp.array(dtype=wp.vec3)  # (W) that the last step of each world was made with
 
 
 @wp.kernel
 def notice_inputs(
+    first: int,
     tree: TreeView,
     joint_qd: wp.array(dtype=float),
     joint_act: wp.array(dtype=float),
@@ -49,10 +50,10 @@ def notice_inputs(
     sleep: SleepView,
 ):
     """One thread per dof: wake sleeping trees whose velocity, inputs or gravity have changed."""
-    d = wp.tid()
+    d = first + wp.tid()
     a = tree.dof_axis[d]
     changed = joint_qd[d] != 0.0 or joint_f[d] != sleep.seen_f[d]
-    changed = changed or wp.length_sq(gravity[0] - sleep.seen_gravity[0]) > 0.0
+    changed = changed or wp.length_sq(gravity[0] - sleep.seen_gravity[tree.dof_world[d]]) > 0.0
     if a >= 0:
         changed = changed or joint_act[a] != sleep.seen_act[a]
         sleep.seen_act[a] = joint_act[a]
@@ -62,17 +63,19 @@ def notice_inputs(
 
 
 @wp.kernel
-def notice_poses(joint_q: wp.array(dtype=float), coord_tree: wp.array(dtype=int), sleep: SleepView):
+def notice_poses(
+    first: int, joint_q: wp.array(dtype=float), coord_tree: wp.array(dtype=int), sleep: SleepView
+):
     """One thread per coordinate: wake trees that were moved from outside."""
-    i = wp.tid()
+    i = first + wp.tid()
     if joint_q[i] != sleep.seen_q[i]:
         sleep.wake[coord_tree[i]] = 1
 
 
 @wp.kernel
-def notice_wrenches(tree: TreeView, body_f: wp.array(dtype=wp.spatial_vector), sleep: SleepView):
+def notice_wrenches(first: int, tree: TreeView, body_f: wp.array(dtype=wp.spatial_vector), sleep: SleepView):
     """One thread per body: wake trees on which an external wrench acts."""
-    b = wp.tid()
+    b = first + wp.tid()
     t = tree.body_tree[b]
     if t >= 0 and wp.length_sq(body_f[b]) > 0.0:
         sleep.wake[t] = 1
@@ -80,6 +83,7 @@ def notice_wrenches(tree: TreeView, body_f: wp.array(dtype=wp.spatial_vector), s
 
 @wp.kernel
 def notice_moved_bodies(
+    first: int,
     tree: TreeView,
     body_q: wp.array(dtype=wp.transform),
     body_world: wp.array(dtype=int),
@@ -89,7 +93,7 @@ def notice_moved_bodies(
 
     Bodies of the global world wake all worlds.
     """
-    b = wp.tid()
+    b = first + wp.tid()
     if tree.body_tree[b] >= 0:
         return
     now = body_q[b]
@@ -105,9 +109,9 @@ def notice_moved_bodies(
 
 
 @wp.kernel
-def wake_islands(gravity: wp.array(dtype=wp.vec3), sleep: SleepView):
+def wake_islands(first: int, gravity: wp.array(dtype=wp.vec3), sleep: SleepView):
     """One thread per world: wake every tree whose island has a mark, and clear the marks."""
-    w = wp.tid()
+    w = first + wp.tid()
     start = sleep.world_start[w]
     end = sleep.world_start[w + 1]
     for i in range(start, end):
@@ -122,8 +126,7 @@ def wake_islands(gravity: wp.array(dtype=wp.vec3), sleep: SleepView):
     for i in range(start, end):
         sleep.wake[sleep.tree[i]] = 0
     sleep.wake_world[w] = 0
-    if w == 0:
-        sleep.seen_gravity[0] = gravity[0]
+    sleep.seen_gravity[w] = gravity[0]
 
 
 @wp.kernel
@@ -136,9 +139,9 @@ def wake_worlds(mask: wp.array(dtype=bool), tree: TreeView, sleep: SleepView):
 
 
 @wp.kernel
-def hold_bodies(tree: TreeView, sleep: SleepView, body_leaf: wp.array(dtype=int)):
+def hold_bodies(first: int, tree: TreeView, sleep: SleepView, body_leaf: wp.array(dtype=int)):
     """One thread per body: no dof moves the bodies of sleeping trees."""
-    b = wp.tid()
+    b = first + wp.tid()
     leaf = tree.body_leaf[b]
     if leaf >= 0:
         if sleep.asleep[tree.body_tree[b]] == 1:
@@ -147,17 +150,17 @@ def hold_bodies(tree: TreeView, sleep: SleepView, body_leaf: wp.array(dtype=int)
 
 
 @wp.kernel
-def hold_dofs(dof_tree: wp.array(dtype=int), sleep: SleepView, qd: wp.array(dtype=float)):
+def hold_dofs(first: int, dof_tree: wp.array(dtype=int), sleep: SleepView, qd: wp.array(dtype=float)):
     """One thread per dof: sleeping trees stand still."""
-    d = wp.tid()
+    d = first + wp.tid()
     if sleep.asleep[dof_tree[d]] == 1:
         qd[d] = 0.0
 
 
 @wp.kernel
-def still_bodies(tree: TreeView, sleep: SleepView, body_qd: wp.array(dtype=wp.spatial_vector)):
+def still_bodies(first: int, tree: TreeView, sleep: SleepView, body_qd: wp.array(dtype=wp.spatial_vector)):
     """One thread per body: those of sleeping trees stand still."""
-    b = wp.tid()
+    b = first + wp.tid()
     t = tree.body_tree[b]
     if t >= 0:
         if sleep.asleep[t] == 1:
@@ -165,9 +168,9 @@ def still_bodies(tree: TreeView, sleep: SleepView, body_qd: wp.array(dtype=wp.sp
 
 
 @wp.kernel
-def mark_awake_shapes(shape: ShapeView, tree: TreeView, sleep: SleepView, place: PlacementView):
+def mark_awake_shapes(first: int, shape: ShapeView, tree: TreeView, sleep: SleepView, place: PlacementView):
     """One thread per shape: tell the broad phase which shapes can move."""
-    s = wp.tid()
+    s = first + wp.tid()
     awake = int(0)
     b = shape.body[s]
     if b >= 0:
@@ -234,6 +237,7 @@ def disturb(
 
 @wp.kernel
 def time_rest(
+    first: int,
     tree: TreeView,
     joint_child: wp.array(dtype=int),
     body_qd: wp.array(dtype=wp.spatial_vector),
@@ -243,7 +247,7 @@ def time_rest(
     sleep: SleepView,
 ):
     """One thread per tree: how long all of its bodies have been slow; each tree becomes its own island."""
-    t = wp.tid()
+    t = first + wp.tid()
     if sleep.asleep[t] == 1:
         return
     sleep.island[t] = t
@@ -260,6 +264,7 @@ def time_rest(
 
 @wp.kernel
 def settle_islands(
+    first: int,
     tree: TreeView,
     shape: ShapeView,
     body_qd: wp.array(dtype=wp.spatial_vector),
@@ -269,7 +274,7 @@ def settle_islands(
     sleep: SleepView,
 ):
     """One thread per world: join what touches, put islands at rest to sleep, mark sleepers to be woken."""
-    w = wp.tid()
+    w = first + wp.tid()
     for c in range(contacts.world_start[w], contacts.world_start[w] + contacts.world_count[w]):
         join_bodies(tree, sleep, shape.body[contacts.shape0[c]], shape.body[contacts.shape1[c]])
     for k in range(sleep.link_start[w], sleep.link_start[w + 1]):

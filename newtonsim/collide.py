@@ -19,6 +19,7 @@ from newtonsim.kernels import (
     manifolds,
 )
 from newtonsim.kernels import contacts as contact_kernels
+from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:
     from newtonsim.model import Model
@@ -51,13 +52,13 @@ def collide(model: Model, state: State, contacts: Contacts | None = None, dt: fl
         for, the rest is missing, `contacts.needed` tells how many, and a warning says so once.
     """
     contacts = model.contacts if contacts is None else contacts
-    find_contacts(model, state.body_q, state.body_qd, contacts, dt)
+    find_contacts(Launcher(model, record_tape=False), state.body_q, state.body_qd, contacts, dt)
     contacts.warn_of_overflow()
     return contacts
 
 
 def find_contacts(
-    model: Model,
+    launch: Launcher,
     body_q: wp.array,
     body_qd: wp.array,
     contacts: Contacts,
@@ -67,64 +68,59 @@ def find_contacts(
     """Launch the collision pass on bare pose and velocity arrays; can be captured.
 
     Args:
-        model: The model.
+        launch: Launcher of the model, or of a part of its worlds.
         body_q: World poses, shape (body_count,).
         body_qd: World velocities, shape (body_count,).
         contacts: Where to write.
         dt: Time [s] within which points have to arrive.
         pairs_ahead: Time [s] within which bounds of pairs have to overlap, None for dt.
     """
-    plan = model.collision_plan
+    model, plan = launch.model, launch.model.collision_plan
     if plan.contact_count == 0:
         return
     margin = float(model.rigid_contact_margin)
-    device = model.device
-
-    def launch(kernel: wp.Kernel, dim: int, inputs: list) -> None:
-        wp.launch(kernel, dim=dim, inputs=inputs, device=device, record_tape=False)
-
-    _keep_history(model, contacts, launch)
+    _keep_history(launch, contacts)
     ahead = dt if pairs_ahead is None else pairs_ahead
     inputs = [plan.shape, plan.hulls, body_q, body_qd, model.body_com, margin, ahead, contacts.placement]
-    launch(broad_phase.place_shapes, model.shape_count, inputs)
-    _find_pairs(model, contacts, margin, dt, launch)
+    launch(broad_phase.place_shapes, "shape", inputs)
+    _find_pairs(launch, contacts, margin, dt)
     inputs = [plan.shape, plan.hulls, contacts.placement.X, contacts.manifolds]
     for family in sorted(plan.families):
         if family in _NARROW_PHASES:
-            launch(_NARROW_PHASES[family], plan.pair_count, [contacts.pairs, *inputs])
+            launch(_NARROW_PHASES[family], "pair", [contacts.pairs, *inputs])
         else:
-            launch(_SURFACE_PHASES[family], plan.pair_count, [contacts.pairs, *inputs, plan.surfaces])
+            launch(_SURFACE_PHASES[family], "pair", [contacts.pairs, *inputs, plan.surfaces])
     inputs = [contacts.pairs, plan.shape, body_q, body_qd, model.body_com, margin, dt, contacts.manifolds]
-    launch(contact_kernels.drop_distant_points, plan.pair_count, inputs)
-    contacts.rigid_contact_count.zero_()
+    launch(contact_kernels.drop_distant_points, "pair", inputs)
     inputs = [contacts.pairs, contacts.manifolds, contacts.overflow, contacts.view]
-    launch(contact_kernels.pack_contacts, model.world_count, inputs)
+    launch(contact_kernels.pack_contacts, "world", inputs)
     inputs = [contacts.pairs, plan.shape, model.shape_world, body_q]
     inputs += [contacts.manifolds, contacts.history, contacts.view]
-    launch(contact_kernels.write_contacts, plan.contact_count, inputs)
+    launch(contact_kernels.write_contacts, "contact", inputs)
 
 
-def _keep_history(model: Model, contacts: Contacts, launch) -> None:
+def _keep_history(launch: Launcher, contacts: Contacts) -> None:
     """Remember the contacts of the last pass, which the new ones are matched with."""
-    plan, history = model.collision_plan, contacts.history
-    history.head.fill_(-1)
-    launch(contact_kernels.remember_points, plan.contact_count, [contacts.view, history])
-    inputs = [plan.shape, model.shape_world, contacts.pairs, contacts.view, history]
-    launch(contact_kernels.remember_pairs, model.world_count, inputs)
+    model, history = launch.model, contacts.history
+    launch.fill(history.head, "shape", -1)
+    launch(contact_kernels.remember_points, "contact", [contacts.view, history])
+    inputs = [model.collision_plan.shape, model.shape_world, contacts.pairs, contacts.view, history]
+    launch(contact_kernels.remember_pairs, "world", inputs)
 
 
-def _find_pairs(model: Model, contacts: Contacts, margin: float, dt: float, launch) -> None:
+def _find_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float) -> None:
     """Fill the pairs whose bounds overlap, and clear their manifolds."""
-    plan, pairs, needed = model.collision_plan, contacts.pairs, contacts.overflow.pairs_needed
+    model, pairs, needed = launch.model, contacts.pairs, contacts.overflow.pairs_needed
+    plan = model.collision_plan
     disabled_plane = plan.ground_shape if plan.ground_shape >= 0 and not model.ground else -2
     if plan.listed is not None:
         inputs = [plan.listed, plan.listed_start, disabled_plane, plan.shape, contacts.placement]
-        launch(broad_phase.select_pairs, model.world_count, [*inputs, margin, dt, pairs, needed])
+        launch(broad_phase.select_pairs, "world", [*inputs, margin, dt, pairs, needed])
     else:
-        sweep, entries = contacts.sweep, len(plan.sweep_entries)
-        launch(broad_phase.sort_along_axis, model.world_count, [contacts.placement, sweep])
+        sweep = contacts.sweep
+        launch(broad_phase.sort_along_axis, "world", [contacts.placement, sweep])
         inputs = [contacts.sweep_world, disabled_plane, plan.shape, contacts.placement, sweep]
-        launch(broad_phase.count_overlaps, entries, [*inputs, pairs])
-        launch(broad_phase.place_overlaps, model.world_count, [sweep, pairs, needed])
-        launch(broad_phase.write_overlaps, entries, [*inputs, margin, dt, pairs])
-    launch(broad_phase.clear_unused_pairs, plan.pair_count, [pairs, contacts.manifolds.count])
+        launch(broad_phase.count_overlaps, "sweep_entry", [*inputs, pairs])
+        launch(broad_phase.place_overlaps, "world", [sweep, pairs, needed])
+        launch(broad_phase.write_overlaps, "sweep_entry", [*inputs, margin, dt, pairs])
+    launch(broad_phase.clear_unused_pairs, "pair", [pairs, contacts.manifolds.count])

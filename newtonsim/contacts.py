@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim.kernels import contacts as contact_kernels
 from newtonsim.kernels.broad_phase import PlacementView
 from newtonsim.kernels.contacts import ContactView, HistoryView, OverflowView
 from newtonsim.kernels.manifolds import MANIFOLD_SIZE, ManifoldView, PairView
@@ -41,7 +42,6 @@ class Contacts:
 
     Attributes:
         rigid_contact_max: Capacity, summed over all worlds.
-        rigid_contact_count: Number of contacts in all worlds, shape (1,).
         world_start: First place of each world, shape (world_count + 1,).
         world_count: Contacts of each world, shape (world_count,).
         rigid_contact_shape0: Shape index, shape (rigid_contact_max,).
@@ -67,7 +67,7 @@ class Contacts:
         plan: CollisionPlan = model.collision_plan
         device = self.device = model.device
         self.rigid_contact_max = plan.contact_count
-        self.rigid_contact_count = wp.zeros(1, dtype=int, device=device)
+        self._total = wp.zeros(1, dtype=int, device=device)
         self.world_start = wp.array(plan.contact_start, dtype=int, device=device)
         self.world_count = wp.zeros(model.world_count, dtype=int, device=device)
         self.pairs_needed = wp.zeros(model.world_count, dtype=int, device=device)
@@ -81,7 +81,6 @@ class Contacts:
         self.rigid_contact_shape1.fill_(-1)
         view.world_start = self.world_start
         view.world_count = self.world_count
-        view.total = self.rigid_contact_count
         view.world = _owners(plan.contact_start, device)
         view.pair = wp.zeros(plan.contact_count, dtype=int, device=device)
         view.point = wp.zeros(plan.contact_count, dtype=int, device=device)
@@ -99,16 +98,24 @@ class Contacts:
         self.overflow = OverflowView()
         self.overflow.pairs_needed = self.pairs_needed
         self.overflow.contacts_needed = self.contacts_needed
-        self.overflow.worst = wp.zeros(2, dtype=int, device=device)
+        self.overflow.most_pairs = wp.zeros(model.world_count, dtype=int, device=device)
+        self.overflow.most_contacts = wp.zeros(model.world_count, dtype=int, device=device)
+        self.overflow.any = wp.zeros(1, dtype=int, device=device)
         # on the CPU the array is read without a copy, which is cheap enough for every step
-        self._worst = self.overflow.worst.numpy() if device.is_cpu else None
+        self._any = self.overflow.any.numpy() if device.is_cpu else None
         if plan.sweep_entries is not None:
             self.sweep = plan.sweep_view()
             self.sweep_world = _owners(plan.sweep_start, device)
 
+    @property
+    def rigid_contact_count(self) -> wp.array:
+        """Number of contacts in all worlds, shape (1,); summed up anew each time that it is asked for."""
+        inputs = [self.world_count, self._total]
+        wp.launch(contact_kernels.sum_counts, 1, inputs, device=self.device, record_tape=False)
+        return self._total
+
     def clear(self) -> None:
         """Forget all contacts."""
-        self.rigid_contact_count.zero_()
         self.world_count.zero_()
         self.rigid_contact_shape0.fill_(-1)
         self.rigid_contact_shape1.fill_(-1)
@@ -120,19 +127,21 @@ class Contacts:
         """
         if self._warned:
             return
-        pairs, contacts = self.overflow.worst.numpy() if self._worst is None else self._worst
-        if pairs == 0 and contacts == 0:
+        missing = self.overflow.any.numpy() if self._any is None else self._any
+        if missing[0] == 0:
             return
         self._warned = True
+        most_pairs, most_contacts = self.overflow.most_pairs.numpy(), self.overflow.most_contacts.numpy()
+        pairs, contacts = most_pairs.max(), most_contacts.max()
         lost = []
         if pairs:
             lost.append(f"{pairs} pairs of shapes (set Model.rigid_pair_max_per_world)")
         if contacts:
             lost.append(f"{contacts} contacts (set Model.rigid_contact_max_per_world)")
-        needed = self.contacts_needed.numpy() if contacts else self.pairs_needed.numpy()
+        needed = most_contacts if contacts else most_pairs
         warnings.warn(
             f"contact buffers are too small, contacts are missing: a world needs room for "
-            f"{' and '.join(lost)}; now most in world {int(np.argmax(needed))}",
+            f"{' and '.join(lost)}; most in world {int(np.argmax(needed))}",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -60,10 +60,8 @@ def _sparse_inertia(
     H = wp.zeros(model.topology.entry_count, dtype=float, device=model.device)
     floor = wp.zeros(model.joint_dof_count, dtype=float, device=model.device)
     v = launch.views
-    launch(crba.composite_inertia, launch.tree_count, [v.tree, v.joint, v.body, motion.kin, composite])
-    launch(
-        crba.joint_space_inertia, model.joint_dof_count, [v.tree, motion.kin, composite, diagonal, H, floor]
-    )
+    launch(crba.composite_inertia, "tree", [v.tree, v.joint, v.body, motion.kin, composite])
+    launch(crba.joint_space_inertia, "dof", [v.tree, motion.kin, composite, diagonal, H, floor])
     return H, floor
 
 
@@ -84,7 +82,7 @@ def mass_matrix(model: Model, state: State, *, armature: bool = True) -> wp.arra
     shape = (model.articulation_count, part.max_dofs, part.max_dofs)
     dense = wp.zeros(shape, dtype=float, device=model.device)
     inputs = [launch.views.tree, part.dof, part.dof_local, H, dense]
-    launch(energy.expand_inertia, model.joint_dof_count, inputs)
+    launch(energy.expand_inertia, "dof", inputs)
     return dense
 
 
@@ -112,7 +110,7 @@ def inverse_dynamics(model: Model, state: State, joint_qdd: wp.array, *, armatur
     launch.velocities(motion, state.joint_qd)
     launch.inverse_dynamics(motion, state.joint_qd, joint_qdd, state.body_f)
     if armature:
-        launch(energy.add_product, model.joint_dof_count, [model.joint_armature, joint_qdd], [motion.tau])
+        launch(energy.add_product, "dof", [model.joint_armature, joint_qdd], [motion.tau])
     return motion.tau
 
 
@@ -138,14 +136,14 @@ def forward_dynamics(model: Model, state: State, joint_f: wp.array | None = None
     check_length("joint_f", joint_f, dofs)
     launch, motion = _pose(model, state, velocities=True)
     H, floor = _sparse_inertia(model, launch, motion, armature=True)
-    launch(crba.factorize, launch.tree_count, [launch.views.tree, floor, H])
+    launch(crba.factorize, "tree", [launch.views.tree, floor, H])
     qdd = wp.zeros(dofs, dtype=float, device=model.device)
     # the second round is one step of iterative refinement with the residual of the equation of motion
     for _ in range(2):
         launch.inverse_dynamics(motion, state.joint_qd, qdd, state.body_f)
-        launch(energy.add_product, dofs, [model.joint_armature, qdd], [motion.tau])
-        launch(energy.subtract, dofs, [motion.tau, joint_f])
-        launch(crba.solve, launch.tree_count, [launch.views.tree, H, motion.tau, -1.0, wp.clone(qdd), qdd])
+        launch(energy.add_product, "dof", [model.joint_armature, qdd], [motion.tau])
+        launch(energy.subtract, "dof", [motion.tau, joint_f])
+        launch(crba.solve, "tree", [launch.views.tree, H, motion.tau, -1.0, wp.clone(qdd), qdd])
     return qdd
 
 
@@ -164,7 +162,7 @@ def jacobian(model: Model, state: State) -> wp.array:
     part = _Articulations(model)
     result = wp.zeros((model.body_count, 6, part.max_dofs), dtype=float, device=model.device)
     inputs = [launch.views.tree, launch.views.body, motion.kin, part.dof_local, result]
-    launch(energy.fill_jacobian, model.body_count, inputs)
+    launch(energy.fill_jacobian, "body", inputs)
     return result
 
 
@@ -177,8 +175,8 @@ def center_of_mass(model: Model, state: State) -> wp.array:
     moment = wp.zeros(count, dtype=wp.vec3, device=device)
     com = wp.zeros(count, dtype=wp.vec3, device=device)
     v = launch.views
-    launch(energy.sum_mass, model.body_count, [v.tree, v.body, motion.kin, part.body, mass, moment])
-    launch(energy.divide, count, [moment, mass, com])
+    launch(energy.sum_mass, "body", [v.tree, v.body, motion.kin, part.body, mass, moment])
+    launch(energy.divide, "articulation", [moment, mass, com])
     return com
 
 
@@ -188,7 +186,7 @@ def kinetic_energy(model: Model, state: State) -> wp.array:
     part = _Articulations(model)
     total = wp.zeros(model.articulation_count, dtype=float, device=model.device)
     v = launch.views
-    launch(energy.sum_kinetic_energy, model.body_count, [v.tree, v.body, motion.kin, part.body, total])
+    launch(energy.sum_kinetic_energy, "body", [v.tree, v.body, motion.kin, part.body, total])
     return total
 
 
@@ -199,5 +197,5 @@ def potential_energy(model: Model, state: State) -> wp.array:
     total = wp.zeros(model.articulation_count, dtype=float, device=model.device)
     v = launch.views
     inputs = [v.tree, v.body, motion.kin, model.gravity_vec, part.body, total]
-    launch(energy.sum_potential_energy, model.body_count, inputs)
+    launch(energy.sum_potential_energy, "body", inputs)
     return total

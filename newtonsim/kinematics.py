@@ -68,7 +68,7 @@ def eval_ik(model: Model, state: State, joint_q: wp.array, joint_qd: wp.array) -
     refuse_gradient(model, state, "eval_ik has no gradient")
     launch = Launcher(model, record_tape=False)
     inputs = [launch.views.joint, model.body_com, state.body_q, state.body_qd]
-    launch(inverse_kinematics.read_joints, model.joint_count, inputs, [joint_q, joint_qd])
+    launch(inverse_kinematics.read_joints, "joint", inputs, [joint_q, joint_qd])
 
 
 def refuse_gradient(model: Model, state: State, message: str) -> None:

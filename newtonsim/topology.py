@@ -27,6 +27,7 @@ class Topology:
         tree_count: Number of kinematic trees.
         max_depth: Largest number of degrees of freedom between a body and the world.
         entry_count: Non-zero entries of all joint-space inertias.
+        world_start: First tree of each world and the end, shape (world_count + 1,).
         joint_tree: Tree of each joint, shape (joint_count,).
         dof_depth: Number of ancestors of each dof, shape (joint_dof_count,).
         dof_row: Start of each dof's row, shape (joint_dof_count,).
@@ -40,6 +41,7 @@ class Topology:
     tree_count: int
     max_depth: int
     entry_count: int
+    world_start: np.ndarray
     joint_tree: np.ndarray
     dof_depth: np.ndarray
     dof_row: np.ndarray
@@ -123,6 +125,7 @@ def build_topology(model: Model) -> Topology:
         tree_count=len(roots),
         max_depth=int(dof_depth.max(initial=-1)) + 1,
         entry_count=len(row_dof),
+        world_start=np.searchsorted(joint_world[roots], np.arange(model.world_count + 1)),
         joint_tree=joint_tree,
         dof_depth=dof_depth,
         dof_row=dof_row,

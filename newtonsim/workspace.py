@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import warp as wp
 
 from newtonsim.kernels import forward_kinematics, rnea
 from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsView
+from newtonsim.shards import Shard
 
 if TYPE_CHECKING:
     from newtonsim.model import Model
@@ -98,61 +100,87 @@ class Motion:
 
 
 class Launcher:
-    """Launches kernels for one model, on the active tape or not.
+    """Launches kernels over the indices of a shard, on the active tape or not.
+
+    What it launches takes the first index of the range as its first argument: one thread handles that index
+    plus its own number.
 
     Args:
-        model: The model whose device is used.
+        model: The model.
         record_tape: Whether an active tape records the launches.
+        shard: The worlds to handle; None for the whole model.
     """
 
-    def __init__(self, model: Model, record_tape: bool):
+    def __init__(self, model: Model, record_tape: bool, shard: Shard | None = None):
         self.model = model
-        self.views = ModelViews(model)
+        self.shard = Shard(model) if shard is None else shard
         self.record_tape = record_tape
 
-    def __call__(self, kernel: wp.Kernel, dim: int, inputs: list, outputs: list | None = None) -> None:
-        """Launch one kernel."""
-        wp.launch(
-            kernel,
-            dim=dim,
-            inputs=inputs,
-            outputs=outputs or [],
-            device=self.model.device,
-            record_tape=self.record_tape,
-        )
+    @cached_property
+    def views(self) -> ModelViews:
+        """Struct views of the model's arrays, made at first use."""
+        return ModelViews(self.model)
 
-    @property
-    def tree_count(self) -> int:
-        """Number of kinematic trees."""
-        return self.model.topology.tree_count
+    def __call__(self, kernel: wp.Kernel, kind: str, inputs: list, outputs: list | None = None) -> None:
+        """Launch one kernel over one kind of index, see `Shard.ranges`.
+
+        Args:
+            kernel: Its first argument, the first index, is added here.
+            kind: What one thread handles.
+            inputs: The other arguments.
+            outputs: Arrays that the tape counts as written.
+        """
+        self._launch(kernel, kind, inputs, outputs or [], self.record_tape)
+
+    def _launch(self, kernel: wp.Kernel, kind: str, inputs: list, outputs: list, record_tape: bool) -> None:
+        for first, count in self.shard.ranges(kind):
+            wp.launch(
+                kernel,
+                dim=count,
+                inputs=[first, *inputs],
+                outputs=outputs,
+                device=self.model.device,
+                record_tape=record_tape,
+            )
+
+    def zero(self, array: wp.array, kind: str) -> None:
+        """Set the shard's entries of an array with one entry per index to zero."""
+        for first, count in self.shard.ranges(kind):
+            array[first : first + count].zero_()
+
+    def fill(self, array: wp.array, kind: str, value: float) -> None:
+        """Set the shard's entries of an array with one entry per index to a value."""
+        for first, count in self.shard.ranges(kind):
+            array[first : first + count].fill_(value)
+
+    def copy(self, dest: wp.array, src: wp.array, kind: str) -> None:
+        """Copy the shard's entries of an array with one entry per index."""
+        for first, count in self.shard.ranges(kind):
+            wp.copy(dest, src, dest_offset=first, src_offset=first, count=count)
 
     def poses(self, motion: Motion, joint_q: wp.array) -> None:
         """Body frames and motion subspaces at joint_q."""
         v = self.views
-        wp.launch(
-            forward_kinematics.place_origins,
-            dim=self.tree_count,
-            inputs=[v.tree, v.joint, joint_q, motion.kin.origin],
-            device=self.model.device,
-            record_tape=False,
-        )
+        inputs = [v.tree, v.joint, joint_q, motion.kin.origin]
+        # nothing depends on where the origins are, so no gradient goes through them
+        self._launch(forward_kinematics.place_origins, "tree", inputs, [], record_tape=False)
         inputs = [v.tree, v.joint, self.model.body_com, joint_q, motion.kin]
-        self(forward_kinematics.compute_poses, self.tree_count, inputs)
+        self(forward_kinematics.compute_poses, "tree", inputs)
 
     def velocities(self, motion: Motion, joint_qd: wp.array) -> None:
         """Spatial velocities at joint_qd; needs the poses."""
         v = self.views
-        self(forward_kinematics.compute_velocities, self.tree_count, [v.tree, v.joint, joint_qd, motion.kin])
+        self(forward_kinematics.compute_velocities, "tree", [v.tree, v.joint, joint_qd, motion.kin])
 
     def inverse_dynamics(
         self, motion: Motion, joint_qd: wp.array, joint_qdd: wp.array, body_f: wp.array
     ) -> None:
         """motion.tau = M qdd + c(q, qd) - Jᵀ body_f; needs poses and velocities."""
         v = self.views
-        motion.body_F.zero_()
+        self.zero(motion.body_F, "body")
         inputs = [v.tree, v.joint, v.body, self.model.gravity_vec, motion.kin, joint_qd, joint_qdd, body_f]
         outputs = [motion.dof_A, motion.body_A, motion.body_F, motion.tau]
-        self(rnea.inverse_dynamics, self.tree_count, inputs, outputs)
+        self(rnea.inverse_dynamics, "tree", inputs, outputs)
 
     def write_bodies(
         self, motion: Motion, body_q: wp.array, body_qd: wp.array, tree_mask: wp.array | None = None
@@ -160,7 +188,7 @@ class Launcher:
         """World poses and velocities of the bodies on trees, of the masked trees only if a mask is given."""
         v = self.views
         inputs = [v.tree, v.body, motion.kin, tree_mask, int(tree_mask is not None)]
-        self(forward_kinematics.write_body_state, self.model.body_count, inputs, [body_q, body_qd])
+        self(forward_kinematics.write_body_state, "body", inputs, [body_q, body_qd])
 
 
 def active_tape() -> wp.Tape | None:

@@ -8,7 +8,9 @@ from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.kernels import integrate
 from newtonsim.model import Model
+from newtonsim.shards import Shard
 from newtonsim.state import State
+from newtonsim.workspace import Launcher
 
 
 class SolverBase:
@@ -49,6 +51,36 @@ class SolverBase:
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement step")
 
+    divides_worlds = False
+    """Whether `step_worlds` handles a part of the worlds, so that threads can share them."""
+
+    def step_worlds(
+        self,
+        shard: Shard,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Advance some of the worlds by one step, and touch nothing of the others.
+
+        All worlds, shard by shard in any order or at once by several threads, come out bit for bit as by
+        `step`. Arguments are not checked and no gradient is recorded.
+
+        Args:
+            shard: The worlds.
+            state_in: State of all worlds at the start of the step.
+            state_out: Receives the state of these worlds at its end; may be `state_in`.
+            control: Inputs of the step.
+            contacts: Contacts at the start; None to collide inside the step.
+            dt: Time step [s].
+
+        Raises:
+            NotImplementedError: The solver handles all worlds together, see `divides_worlds`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} handles all worlds together")
+
     def simulate(
         self,
         model: Model,
@@ -87,27 +119,25 @@ class SolverBase:
             dt: Time step [s].
             angular_damping: Rate at which angular velocity decays [1/s].
         """
-        wp.launch(
-            integrate.integrate_bodies,
-            dim=model.body_count,
-            inputs=[
-                state_in.body_q,
-                state_in.body_qd,
-                state_in.body_f,
-                model.body_com,
-                model.body_mass,
-                model.body_inv_mass,
-                model.body_inertia,
-                model.body_inv_inertia,
-                model.gravity_vec,
-                angular_damping,
-                dt,
-            ],
-            outputs=[state_out.body_q, state_out.body_qd],
-            device=model.device,
-        )
+        inputs = [
+            state_in.body_q,
+            state_in.body_qd,
+            state_in.body_f,
+            model.body_com,
+            model.body_mass,
+            model.body_inv_mass,
+            model.body_inertia,
+            model.body_inv_inertia,
+            model.gravity_vec,
+            angular_damping,
+            dt,
+        ]
+        launch = Launcher(model, record_tape=True)
+        launch(integrate.integrate_bodies, "body", inputs, [state_out.body_q, state_out.body_qd])
 
-    def integrate_particles(self, model: Model, state_in: State, state_out: State, dt: float) -> None:
+    def integrate_particles(
+        self, model: Model, state_in: State, state_out: State, dt: float, shard: Shard | None = None
+    ) -> None:
         """Semi-implicit Euler step of all particles under gravity and `particle_f`.
 
         Args:
@@ -115,20 +145,19 @@ class SolverBase:
             state_in: `particle_q`, `particle_qd` and `particle_f` are read.
             state_out: `particle_q` and `particle_qd` are written.
             dt: Time step [s].
+            shard: The worlds to handle; None for all.
         """
-        wp.launch(
-            integrate.integrate_particles,
-            dim=model.particle_count,
-            inputs=[
-                state_in.particle_q,
-                state_in.particle_qd,
-                state_in.particle_f,
-                model.particle_inv_mass,
-                model.particle_flags,
-                model.gravity_vec,
-                float(model.particle_max_velocity),
-                dt,
-            ],
-            outputs=[state_out.particle_q, state_out.particle_qd],
-            device=model.device,
+        inputs = [
+            state_in.particle_q,
+            state_in.particle_qd,
+            state_in.particle_f,
+            model.particle_inv_mass,
+            model.particle_flags,
+            model.gravity_vec,
+            float(model.particle_max_velocity),
+            dt,
+        ]
+        launch = Launcher(model, record_tape=True, shard=shard)
+        launch(
+            integrate.integrate_particles, "particle", inputs, [state_out.particle_q, state_out.particle_qd]
         )

@@ -26,6 +26,7 @@ class ConstraintStage:
         residual: Last velocity change of the solve per world [m/s or rad/s], shape (world_count,).
         moving_qd: Velocity that the coordinates move with: `joint_qd` and what removes penetrations.
         rows: All rows, see `kernels.rows.RowsView`.
+        starts: First row of each world and the end of the last, of rows on dofs and between bodies (host).
         last_contacts: Contacts of the last step, None before the first.
         last_dt: Duration of the last step [s].
     """
@@ -50,6 +51,10 @@ class ConstraintStage:
         self.envelope = constraint_layout.envelope_of(model, self.rows, options.direct_cost)
         self.dof_count = len(self.rows.dof.source)
         self.pair_count = len(self.rows.pair.kind)
+        self.starts = {
+            "dof_row": self.rows.dof.world_start.numpy(),
+            "pair_row": self.rows.pair.world_start.numpy(),
+        }
         self.predicts = self.pair_count > 0 and model.constraint_count > 0
         owner = np.repeat(np.arange(worlds), np.diff(model.collision_plan.contact_start))
         self.memory_world = wp.array(owner, dtype=int, device=device)
@@ -81,11 +86,11 @@ class ConstraintStage:
         L, v_free = smooth.L, smooth.v_free
         model, v, rows = self.model, launch.views, self.rows
         settings = self.options.settings(dt)
-        launch(gauss_seidel.to_energy_coordinates, model.joint_dof_count, [v.tree, L, v_free, self.z])
+        launch(gauss_seidel.to_energy_coordinates, "dof", [v.tree, L, v_free, self.z])
         if self.dof_count:
             inputs = [v.drive, v.tree, _limits(model), smooth.implicit, joint_q, v_free, joint_act]
-            launch(constraint_rows.select_dof_rows, model.world_count, [*inputs, settings, rows.dof])
-            launch(constraint_rows.build_dof_rows, self.dof_count, [v.tree, L, settings, rows.dof])
+            launch(constraint_rows.select_dof_rows, "world", [*inputs, settings, rows.dof])
+            launch(constraint_rows.build_dof_rows, "dof_row", [v.tree, L, settings, rows.dof])
         if self.pair_count:
             self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt)
         self._build_contacts(launch, smooth, contacts, settings)
@@ -100,12 +105,12 @@ class ConstraintStage:
         inputs += [self.options.direct_cost, self.envelope]
         launch(
             gauss_seidel.solve_rows,
-            model.world_count,
+            "world",
             [*inputs, self.z, self.z_moving, self.impulse_acted, self.iterations, self.residual],
         )
         for z, qd in ((self.z, state_out.joint_qd), (self.z_moving, self.moving_qd)):
             inputs = [v.tree, L, z, v_free, self.impulse_acted, qd]
-            launch(gauss_seidel.accept_velocity, launch.tree_count, inputs)
+            launch(gauss_seidel.accept_velocity, "tree", inputs)
         self._remember(launch, contacts)
 
     def predict(self, launch: Launcher, smooth: SmoothStage, state_in: State, dt: float) -> None:
@@ -116,14 +121,14 @@ class ConstraintStage:
         """
         model, v = self.model, launch.views
         inputs = [v.tree, smooth.L, smooth.v_predicted, self.z]
-        launch(gauss_seidel.to_energy_coordinates, model.joint_dof_count, inputs)
+        launch(gauss_seidel.to_energy_coordinates, "dof", inputs)
         self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, state_in.joint_qd, dt)
         inputs = [v.tree, self.rows.pair, model.topology.max_depth]
         inputs += [self.options.iterations, self.options.tolerance, self.z, self.impulse_acted]
-        launch(pair_solve.solve_pairs, model.world_count, inputs)
+        launch(pair_solve.solve_pairs, "world", inputs)
         v_predicted = smooth.v_predicted
         inputs = [v.tree, smooth.L, self.z, v_predicted, self.impulse_acted, v_predicted]
-        launch(gauss_seidel.accept_velocity, launch.tree_count, inputs)
+        launch(gauss_seidel.accept_velocity, "tree", inputs)
 
     def _build_pairs(
         self,
@@ -139,7 +144,7 @@ class ConstraintStage:
         inputs = [v.tree, v.joint, motion.kin, motion.body_A, model.gravity_vec, smooth.bodies(model)]
         inputs += [smooth.L, joint_q, joint_qd, loop_view(model), model.topology.max_depth]
         inputs += [self.options.settings(dt), self.rows.pair]
-        launch(pair_rows.build_pair_rows, self.pair_count, inputs)
+        launch(pair_rows.build_pair_rows, "pair_row", inputs)
 
     def _build_contacts(
         self,
@@ -151,25 +156,25 @@ class ConstraintStage:
         if contacts.rigid_contact_max == 0:
             return
         model, v, rows, kin = self.model, launch.views, self.rows, smooth.motion.kin
-        count, depth, shape = contacts.rigid_contact_max, model.topology.max_depth, model.collision_plan.shape
+        depth, shape = model.topology.max_depth, model.collision_plan.shape
         inputs = [v.tree, kin, shape, model.shape_materials, smooth.body_q, smooth.body_qd, model.body_com]
         inputs += [smooth.L, self.z, contacts.view, depth, settings, rows.contact]
-        launch(contact_rows.build_contact_rows, count, inputs)
+        launch(contact_rows.build_contact_rows, "contact", inputs)
         if rows.spins:
             inputs = [v.tree, kin, shape, model.shape_mu_torsion, model.shape_mu_rolling, smooth.body_qd]
             inputs += [smooth.L, contacts.view, depth, settings, rows.contact, rows.spin]
-            launch(contact_rows.build_spin_rows, count, inputs)
+            launch(contact_rows.build_spin_rows, "contact", inputs)
 
     def _remember(self, launch: Launcher, contacts: Contacts) -> None:
         """Keep impulses for the next step; rows between bodies have fixed places and keep theirs."""
         if self.dof_count:
-            launch(constraint_rows.remember_dof_impulses, self.dof_count, [self.rows.dof])
+            launch(constraint_rows.remember_dof_impulses, "dof_row", [self.rows.dof])
         kept = (self.envelope.kept_contact, self.envelope.kept_spin)
         for rows, impulse in zip(self._contact_families(), kept):
             if contacts.rigid_contact_max:
-                rows.memory.zero_()
+                launch.zero(rows.memory, "contact")
                 inputs = [contacts.view, impulse, rows.memory]
-                launch(contact_rows.remember_contact_impulses, contacts.rigid_contact_max, inputs)
+                launch(contact_rows.remember_contact_impulses, "contact", inputs)
 
     def _contact_families(self) -> list:
         return [self.rows.contact, self.rows.spin] if self.rows.spins else [self.rows.contact]

@@ -12,6 +12,7 @@ from newtonsim.control import Control
 from newtonsim.errors import ModelError
 from newtonsim.kernels import gauss_seidel, joint_forces
 from newtonsim.model import Model
+from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.constraint_options import ConstraintOptions
 from newtonsim.solvers.constraints import ConstraintStage
@@ -77,6 +78,8 @@ class FeatherstoneSolver(SolverBase):
         ValueError: An option is out of range.
     """
 
+    divides_worlds = True
+
     def __init__(
         self,
         model: Model,
@@ -133,16 +136,30 @@ class FeatherstoneSolver(SolverBase):
         tape = active_tape()
         if tape is not None and (state_in.requires_grad or model.requires_grad or _requires_grad(control)):
             self._record(tape, state_in, state_out, control, contacts, dt)
+        self.step_worlds(Shard(model), state_in, state_out, control, contacts, dt)
+        if model.device.is_cpu:
+            self.report()
+
+    def step_worlds(
+        self,
+        shard: Shard,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Advance some worlds by one step; see `SolverBase.step_worlds`."""
+        model = self.model
         if model.particle_count:
-            self.integrate_particles(model, state_in, state_out, dt)
+            self.integrate_particles(model, state_in, state_out, dt, shard)
         if model.body_count:
-            self._step_bodies(model, state_in, state_out, control, contacts, dt)
-            if model.device.is_cpu:
-                self.report()
+            launch = Launcher(model, record_tape=False, shard=shard.with_starts(self.constraints.starts))
+            self._step_bodies(launch, state_in, state_out, control, contacts, dt)
 
     def _step_bodies(
         self,
-        model: Model,
+        launch: Launcher,
         state_in: State,
         state_out: State,
         control: Control,
@@ -150,8 +167,7 @@ class FeatherstoneSolver(SolverBase):
         dt: float,
     ) -> None:
         """Step everything but particles."""
-        launch = Launcher(model, record_tape=False)
-        smooth, v = self.smooth, launch.views
+        model, smooth, v = self.model, self.smooth, launch.views
         smooth.place(launch, state_in)
         contacts_given = contacts is not None
         contacts = contacts if contacts_given else self.contacts
@@ -161,7 +177,7 @@ class FeatherstoneSolver(SolverBase):
         if not contacts_given:
             # what will be hit in the next step has to wake before it
             ahead = dt if self.sleep is None else 2.0 * dt
-            find_contacts(model, smooth.body_q, smooth.body_qd, contacts, dt, ahead)
+            find_contacts(launch, smooth.body_q, smooth.body_qd, contacts, dt, ahead)
         smooth.sum_forces(launch, state_in, contacts if self.compliant else None)
         correct = None
         if self.constraints.predicts:
@@ -176,13 +192,9 @@ class FeatherstoneSolver(SolverBase):
         if self.sleep is not None:
             self.sleep.hold(launch, state_out.joint_qd)
             self.sleep.hold(launch, self.constraints.moving_qd)
-        launch(
-            gauss_seidel.flag_nonfinite,
-            model.joint_dof_count,
-            [v.tree, state_out.joint_qd, self.world_nonfinite],
-        )
+        launch(gauss_seidel.flag_nonfinite, "dof", [v.tree, state_out.joint_qd, self.world_nonfinite])
         inputs = [v.joint, model.body_com, state_in.joint_q, self.constraints.moving_qd, dt]
-        launch(joint_forces.integrate_joints, model.joint_count, inputs, [state_out.joint_q])
+        launch(joint_forces.integrate_joints, "joint", inputs, [state_out.joint_q])
         launch.poses(self.end_motion, state_out.joint_q)
         launch.velocities(self.end_motion, state_out.joint_qd)
         launch.write_bodies(self.end_motion, state_out.body_q, state_out.body_qd)

@@ -84,7 +84,7 @@ class StepAdjoint:
         self._reverse_positions(state_in, state_out, dt)
         launch = Launcher(self.model, record_tape=False)
         smooth.place(launch, state_in)
-        contacts = self._compliant_contacts(solver, step)
+        contacts = self._compliant_contacts(launch, solver, step)
         smooth.sum_forces(launch, state_in, contacts)
         smooth.run(launch, state_in, step.control, dt)
         self._check_constraints(launch, smooth, state_out)
@@ -110,19 +110,20 @@ class StepAdjoint:
             v = launch.views
             launch.poses(self.motion, state_in.joint_q)
             inputs = [v.tree, v.joint, v.body, self.motion.kin, state_in.joint_qd, self.v_end, dt]
-            launch(middle_velocity.find_middle_velocity, launch.tree_count, inputs, [self.v_bias])
+            launch(middle_velocity.find_middle_velocity, "tree", inputs, [self.v_bias])
         tape.backward()
 
-    def _compliant_contacts(self, solver: FeatherstoneSolver, step: RecordedStep) -> Contacts | None:
+    def _compliant_contacts(
+        self, launch: Launcher, solver: FeatherstoneSolver, step: RecordedStep
+    ) -> Contacts | None:
         """Contacts whose forces belong to the smooth part, found again as the step found them."""
         if not solver.compliant:
             return None
-        find_contacts(self.model, solver.smooth.body_q, solver.smooth.body_qd, solver.contacts, step.dt)
+        find_contacts(launch, solver.smooth.body_q, solver.smooth.body_qd, solver.contacts, step.dt)
         return solver.contacts
 
     def _reverse_forces(self, smooth: SmoothStage, state_in: State, contacts: Contacts | None) -> None:
         """From the wrenches back to the external ones, and through compliant contacts to the coordinates."""
-        bodies = self.model.body_count
         wp.copy(self.body_q, smooth.body_q)
         wp.copy(self.body_qd, smooth.body_qd)
         self.motion.zero_grad()
@@ -130,7 +131,7 @@ class StepAdjoint:
         self.body_qd.grad.zero_()
         with wp.Tape() as tape:
             launch = Launcher(self.model, record_tape=True)
-            launch(contact_penalty.add_wrenches, bodies, [state_in.body_f], [self.body_f])
+            launch(contact_penalty.add_wrenches, "body", [state_in.body_f], [self.body_f])
             if contacts is not None:
                 launch.poses(self.motion, state_in.joint_q)
                 launch.velocities(self.motion, state_in.joint_qd)
@@ -144,7 +145,7 @@ class StepAdjoint:
         with wp.Tape() as tape:
             launch = Launcher(self.model, record_tape=True)
             inputs = [launch.views.joint, self.model.body_com, state_in.joint_q, state_out.joint_qd, dt]
-            launch(joint_forces.integrate_joints, self.model.joint_count, inputs, [state_out.joint_q])
+            launch(joint_forces.integrate_joints, "joint", inputs, [state_out.joint_q])
             launch.poses(self.motion, state_out.joint_q)
             launch.velocities(self.motion, state_out.joint_qd)
             launch.write_bodies(self.motion, state_out.body_q, state_out.body_qd)
@@ -154,7 +155,7 @@ class StepAdjoint:
         """Find the worlds in which a constraint acted, and raise if their values can be read now."""
         self.constrained.zero_()
         inputs = [launch.views.tree.dof_world, smooth.v_free, state_out.joint_qd, self.constrained]
-        launch(adjoint.find_constrained_worlds, self.model.joint_dof_count, inputs)
+        launch(adjoint.find_constrained_worlds, "dof", inputs)
         if not self.model.device.is_capturing:
             worlds = self.constrained.numpy().nonzero()[0]
             if len(worlds):
@@ -166,9 +167,9 @@ class StepAdjoint:
     def _multiply(self, launch: Launcher, smooth: SmoothStage, gradient: wp.array, dt: float) -> None:
         """Solve H multiplier = h gradient; NaN where a constraint acted."""
         inputs = [launch.views.tree, smooth.L, gradient, dt, self.zero, self.multiplier]
-        launch(crba.solve, launch.tree_count, inputs)
+        launch(crba.solve, "tree", inputs)
         inputs = [launch.views.tree.dof_world, self.constrained, self.multiplier]
-        launch(adjoint.poison_constrained_worlds, self.model.joint_dof_count, inputs)
+        launch(adjoint.poison_constrained_worlds, "dof", inputs)
 
     def _reverse_residual(
         self, smooth: SmoothStage, state_in: State, control: Control, v_bias: wp.array, dt: float
@@ -177,22 +178,16 @@ class StepAdjoint:
         self.motion.zero_grad()
         for array in (self.qdd, self.residual, self.v_end, self.v_bias):
             array.grad.zero_()
-        dofs = self.model.joint_dof_count
         with wp.Tape() as tape:
             launch = Launcher(self.model, record_tape=True)
             v = launch.views
             launch.poses(self.motion, state_in.joint_q)
             launch.velocities(self.motion, v_bias)
-            launch(joint_forces.difference_quotient, dofs, [self.v_end, state_in.joint_qd, dt], [self.qdd])
+            launch(joint_forces.difference_quotient, "dof", [self.v_end, state_in.joint_qd, dt], [self.qdd])
             launch.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
             inputs = [v.tree, v.drive, smooth.implicit, state_in.joint_q, self.v_end, self.qdd]
             inputs += [control.joint_act, control.joint_f, self.motion.tau, dt]
-            launch(joint_forces.joint_force_residual, dofs, inputs, [self.residual])
-        wp.launch(
-            adjoint.negate,
-            dofs,
-            [self.multiplier, self.residual.grad],
-            device=self.model.device,
-            record_tape=False,
-        )
+            launch(joint_forces.joint_force_residual, "dof", inputs, [self.residual])
+        launch = Launcher(self.model, record_tape=False)
+        launch(adjoint.negate, "dof", [self.multiplier, self.residual.grad])
         tape.backward()

@@ -35,7 +35,7 @@ class Reactions:
             return out
         impulse = rows.spin.impulse if torques else rows.contact.impulse
         inputs = [contacts.view, impulse, rate]
-        self._launcher()(reactions.write_contact_forces, contacts.rigid_contact_max, inputs, [out])
+        self._launcher()(reactions.write_contact_forces, "contact", inputs, [out])
         return out
 
     def constraint_forces(self, out: wp.array | None) -> wp.array:
@@ -44,7 +44,7 @@ class Reactions:
         out = self._buffer(out, self.model.constraint_count, wp.spatial_vector, "constraint")
         out.zero_()
         inputs = [self.constraints.rows, rate]
-        self._launcher()(reactions.write_constraint_forces, self.model.world_count, inputs, [out])
+        self._launcher()(reactions.write_constraint_forces, "world", inputs, [out])
         return out
 
     def joint_reactions(self, state: State, out: wp.array | None) -> wp.array:
@@ -57,14 +57,14 @@ class Reactions:
             self.body_f = wp.zeros(model.body_count, dtype=wp.spatial_vector, device=model.device)
         v = launch.views
         inputs = [v.joint, smooth.motion.kin, state.joint_qd, rate]
-        launch(reactions.recover_accelerations, model.joint_count, inputs, [self.qdd])
-        wp.copy(self.body_f, smooth.body_f)
+        launch(reactions.recover_accelerations, "joint", inputs, [self.qdd])
+        launch.copy(self.body_f, smooth.body_f, "body")
         inputs = [model.collision_plan.shape, contacts.view, loop_view(model), smooth.bodies(model)]
         inputs += [self.constraints.rows, rate]
-        launch(reactions.add_external_impulses, model.world_count, inputs, [self.body_f])
+        launch(reactions.add_external_impulses, "world", inputs, [self.body_f])
         launch.inverse_dynamics(smooth.mid, smooth.v_mid, self.qdd, self.body_f)
         inputs = [v.tree, v.joint, smooth.mid.kin, smooth.mid.body_F]
-        launch(reactions.write_joint_wrenches, model.joint_count, inputs, [out])
+        launch(reactions.write_joint_wrenches, "joint", inputs, [out])
         return out
 
     def _last_step(self) -> tuple:

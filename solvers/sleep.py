@@ -66,7 +66,7 @@ class SleepStage:
         self.view.seen_q = wp.zeros(model.joint_coord_count, dtype=float, device=device)
         self.view.seen_act = wp.zeros(model.joint_axis_count, dtype=float, device=device)
         self.view.seen_f = wp.zeros(model.joint_dof_count, dtype=float, device=device)
-        self.view.seen_gravity = wp.zeros(1, dtype=wp.vec3, device=device)
+        self.view.seen_gravity = wp.zeros(model.world_count, dtype=wp.vec3, device=device)
         joint_tree = topology.joint_tree
         coords = np.diff(model.joint_q_start.numpy())
         self.dof_tree = wp.array(joint_tree[topology.dof_joint], dtype=int, device=device)
@@ -85,35 +85,35 @@ class SleepStage:
         """Wake islands whose inputs or coordinates have changed, or that something nears."""
         model, view, topology = self.model, self.view, self.model.topology
         inputs = [topology.view, state.joint_qd, control.joint_act, control.joint_f, model.gravity_vec]
-        launch(sleep_kernels.notice_inputs, model.joint_dof_count, [*inputs, self.dof_tree, view])
+        launch(sleep_kernels.notice_inputs, "dof", [*inputs, self.dof_tree, view])
         inputs = [state.joint_q, self.coord_tree, view]
-        launch(sleep_kernels.notice_poses, model.joint_coord_count, inputs)
-        launch(sleep_kernels.notice_wrenches, model.body_count, [topology.view, state.body_f, view])
+        launch(sleep_kernels.notice_poses, "coord", inputs)
+        launch(sleep_kernels.notice_wrenches, "body", [topology.view, state.body_f, view])
         inputs = [topology.view, state.body_q, model.body_world, view]
-        launch(sleep_kernels.notice_moved_bodies, model.body_count, inputs)
-        launch(sleep_kernels.wake_islands, model.world_count, [model.gravity_vec, view])
+        launch(sleep_kernels.notice_moved_bodies, "body", inputs)
+        launch(sleep_kernels.wake_islands, "world", [model.gravity_vec, view])
         inputs = [topology.view, view, self.tree.body_leaf]
-        launch(sleep_kernels.hold_bodies, model.body_count, inputs)
+        launch(sleep_kernels.hold_bodies, "body", inputs)
         if model.shape_count:
             inputs = [model.collision_plan.shape, topology.view, view, contacts.placement]
-            launch(sleep_kernels.mark_awake_shapes, model.shape_count, inputs)
+            launch(sleep_kernels.mark_awake_shapes, "shape", inputs)
 
     def hold(self, launch: Launcher, qd: wp.array) -> None:
         """Zero the velocities of sleeping trees."""
-        launch(sleep_kernels.hold_dofs, self.model.joint_dof_count, [self.dof_tree, self.view, qd])
+        launch(sleep_kernels.hold_dofs, "dof", [self.dof_tree, self.view, qd])
 
     def end(self, launch: Launcher, state: State, contacts: Contacts, dt: float) -> None:
         """Find islands, and put those at rest to sleep."""
         model, view, options = self.model, self.view, self.options
         inputs = [self.tree, model.joint_child, state.body_qd, options.speed, options.spin, dt, view]
-        launch(sleep_kernels.time_rest, launch.tree_count, inputs)
+        launch(sleep_kernels.time_rest, "tree", inputs)
         inputs = [self.tree, model.collision_plan.shape, state.body_qd, contacts.pairs, contacts.view]
-        launch(sleep_kernels.settle_islands, model.world_count, [*inputs, options.time, view])
+        launch(sleep_kernels.settle_islands, "world", [*inputs, options.time, view])
         # what fell asleep just now may still creep; a velocity would wake it
         self.hold(launch, state.joint_qd)
-        launch(sleep_kernels.still_bodies, model.body_count, [self.tree, view, state.body_qd])
-        wp.copy(view.seen_q, state.joint_q)
-        wp.copy(view.seen_body_q, state.body_q)
+        launch(sleep_kernels.still_bodies, "body", [self.tree, view, state.body_qd])
+        launch.copy(view.seen_q, state.joint_q, "coord")
+        launch.copy(view.seen_body_q, state.body_q, "body")
 
     def wake(self, world_mask: wp.array | None) -> None:
         """Wake the masked worlds, or all."""

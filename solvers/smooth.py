@@ -66,7 +66,7 @@ class SmoothStage:
 
     def sum_forces(self, launch: Launcher, state: State, contacts: Contacts | None) -> None:
         """body_f = external wrenches plus those of compliant contacts, if any; needs `place`."""
-        wp.copy(self.body_f, state.body_f)
+        launch.copy(self.body_f, state.body_f, "body")
         if contacts is not None:
             apply_penalty(launch, contacts, self.body_q, self.body_qd, self.body_f)
 
@@ -95,21 +95,21 @@ class SmoothStage:
         # to the middle between the old and the new one; without this, spinning bodies gain energy
         inputs = [launch.views.tree, launch.views.joint, launch.views.body, self.motion.kin]
         inputs += [state.joint_qd, self.v_predicted, dt]
-        launch(middle_velocity.find_middle_velocity, launch.tree_count, inputs, [self.v_mid])
+        launch(middle_velocity.find_middle_velocity, "tree", inputs, [self.v_mid])
         launch.velocities(self.mid, self.v_mid)
         self._advance(launch, self.mid, self.v_mid, state, control, dt, self.v_free)
 
     def _factorize(self, launch: Launcher, state: State, control: Control, dt: float) -> None:
         """Factorize the joint-space inertia, armature and implicit terms included."""
-        v, dofs = launch.views, launch.model.joint_dof_count
+        v = launch.views
         inputs = [v.tree, v.drive, state.joint_q, state.joint_qd, control.joint_act, dt, self.implicit]
-        launch(joint_forces.select_implicit_drives, dofs, inputs)
-        launch(crba.implicit_diagonal, dofs, [v.tree, v.drive, self.implicit, dt, self.diagonal])
+        launch(joint_forces.select_implicit_drives, "dof", inputs)
+        launch(crba.implicit_diagonal, "dof", [v.tree, v.drive, self.implicit, dt, self.diagonal])
         inputs = [v.tree, v.joint, v.body, self.motion.kin, self.composite]
-        launch(crba.composite_inertia, launch.tree_count, inputs)
+        launch(crba.composite_inertia, "tree", inputs)
         inputs = [v.tree, self.motion.kin, self.composite, self.diagonal, self.L, self.floor]
-        launch(crba.joint_space_inertia, dofs, inputs)
-        launch(crba.factorize, launch.tree_count, [v.tree, self.floor, self.L])
+        launch(crba.joint_space_inertia, "dof", inputs)
+        launch(crba.factorize, "tree", [v.tree, self.floor, self.L])
 
     def _advance(
         self,
@@ -126,9 +126,9 @@ class SmoothStage:
         launch.inverse_dynamics(motion, v_bias, self.zero, self.body_f)
         inputs = [v.tree, v.drive, self.implicit, state.joint_q, state.joint_qd, self.zero]
         inputs += [control.joint_act, control.joint_f, motion.tau, dt, self.residual]
-        launch(joint_forces.joint_force_residual, launch.model.joint_dof_count, inputs)
+        launch(joint_forces.joint_force_residual, "dof", inputs)
         inputs = [v.tree, self.L, self.residual, -dt, state.joint_qd, v_end]
-        launch(crba.solve, launch.tree_count, inputs)
+        launch(crba.solve, "tree", inputs)
 
 
 def apply_penalty(
@@ -139,7 +139,7 @@ def apply_penalty(
         return
     model = launch.model
     inputs = [contacts.view, model.shape_body, model.shape_materials, model.body_com, body_q, body_qd]
-    launch(contact_penalty.apply_contact_penalty, contacts.rigid_contact_max, inputs, [body_f])
+    launch(contact_penalty.apply_contact_penalty, "contact", inputs, [body_f])
 
 
 def move_kinematic_bodies(
@@ -147,4 +147,4 @@ def move_kinematic_bodies(
 ) -> None:
     """Move bodies without joints by the velocity that the user gave them."""
     inputs = [launch.views.tree.body_tree, state.body_q, state.body_qd, launch.model.body_com, dt]
-    launch(integrate.move_kinematic_bodies, launch.model.body_count, [*inputs, body_q, body_qd])
+    launch(integrate.move_kinematic_bodies, "body", [*inputs, body_q, body_qd])

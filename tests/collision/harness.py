@@ -123,7 +123,7 @@ class PairLab:
         self.pairs.reach = wp.array(wanted, dtype=float, device=self.device)
 
     def launch(self) -> None:
-        inputs = [self.pairs, self.shape, self.hulls, self.shape_X, self.manifolds]
+        inputs = [0, self.pairs, self.shape, self.hulls, self.shape_X, self.manifolds]
         self.manifolds.count.zero_()
         wp.launch(self.kernel, dim=self.count, inputs=inputs, device=self.device)
 

@@ -88,7 +88,7 @@ class SurfaceLab:
         manifolds.distance = wp.zeros(size, dtype=float, device=device)
         manifolds.feature = wp.zeros(size, dtype=int, device=device)
         shape_X = wp.array(poses, dtype=wp.transform, device=device)
-        inputs = [pairs, shape, self.hulls, shape_X, manifolds, surfaces]
+        inputs = [0, pairs, shape, self.hulls, shape_X, manifolds, surfaces]
         wp.launch(self.kernel, dim=count, inputs=inputs, device=device)
         return read_manifolds(manifolds)
 
