@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim.columns import distinct
 from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
 from newtonsim.geometry.hull import ConvexHull, pack_hulls
@@ -66,8 +67,7 @@ class CollisionPlan:
         self.kind = _collision_kinds(model, rules)
         self.shape, self.hulls = self._shape_views()
         colliding = np.isin(self.kind, (*_SURFACES, GeoType.SDF))
-        sources = [source if used else None for source, used in zip(model.shape_geo_src, colliding)]
-        self.surfaces = pack_surfaces(sources, model.device)
+        self.surfaces = pack_surfaces(model.shape_geo_src, model.device, used=colliding)
         self.unsupported: dict[str, int] = {}
         self.listed, self.listed_start = None, None
         self.sweep_entries, self.sweep_start = None, None
@@ -105,14 +105,11 @@ class CollisionPlan:
     def _shape_views(self) -> tuple[ShapeView, HullView]:
         model, device = self.model, self.model.device
         index = np.full(model.shape_count, -1, np.int32)
-        hulls: dict[tuple, tuple[int, ConvexHull]] = {}
         scale = model.shape_geo.scale.numpy() if model.shape_count else np.zeros((0, 3))
-        for s in np.flatnonzero(self.kind == _HULL).tolist():
-            source = model.shape_geo_src[s]
-            key = (id(source), *scale[s].tolist())
-            if key not in hulls:
-                hulls[key] = (len(hulls), ConvexHull(source.surface[0] * scale[s]))
-            index[s] = hulls[key][0]
+        objects, place = distinct(model.shape_geo_src)
+        shapes = np.flatnonzero(self.kind == _HULL)
+        first, index[shapes] = _same_geometry(place[shapes], scale[shapes])
+        hulls = [ConvexHull(objects[place[s]].surface[0] * scale[s]) for s in shapes[first].tolist()]
         shape = ShapeView()
         shape.body = model.shape_body
         shape.transform = model.shape_transform
@@ -120,10 +117,10 @@ class CollisionPlan:
         shape.kind = wp.array(self.kind, dtype=int, device=device)
         shape.hull = wp.array(index, dtype=int, device=device)
         shape.radius = model.shape_collision_radius
-        lower, upper = _local_bounds(model.shape_geo_src, scale)
+        lower, upper = _local_bounds(objects, place, scale)
         shape.local_lower = wp.array(lower, dtype=wp.vec3, device=device)
         shape.local_upper = wp.array(upper, dtype=wp.vec3, device=device)
-        return shape, pack_hulls([hull for _, hull in hulls.values()], device)
+        return shape, pack_hulls(hulls, device)
 
     def _list_pairs(self, world: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Store the listed pairs; return the numbers of pairs and of possible contacts of each world."""
@@ -231,21 +228,23 @@ def _collision_kinds(model: Model, rules: ContactRules) -> np.ndarray:
     kind = model.shape_geo.type.numpy().copy()
     convex = model.shape_convex.numpy()
     hull = (convex == 1) | ((convex < 0) & (rules.rigid >= 0))
+    hull &= rules.collides | rules.meets_ground  # a hull costs time to make, and others are only looked at
     kind[(kind == GeoType.MESH) & hull] = _HULL
     return kind
 
 
-def _local_bounds(sources: list, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _same_geometry(place: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return one shape of each geometry (source and scale), and the number of each shape's geometry."""
+    sized = np.column_stack([place, scale])
+    _, first, number = np.unique(sized, axis=0, return_index=True, return_inverse=True)
+    return first, number.reshape(-1)
+
+
+def _local_bounds(objects: list, place: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Boxes about meshes and fields in the frames of their shapes, else zero, (shape_count, 3)."""
-    lower, upper = np.zeros((2, len(sources), 3), np.float32)
-    known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    for s, source in enumerate(sources):
-        if source is not None:
-            if id(source) not in known:
-                known[id(source)] = source.bounds()
-            corners = np.array(known[id(source)]) * scale[s]
-            lower[s], upper[s] = corners.min(axis=0), corners.max(axis=0)
-    return lower, upper
+    corners = np.array([np.zeros((2, 3)) if source is None else source.bounds() for source in objects])
+    sized = corners.reshape(-1, 2, 3)[place] * scale[:, None]
+    return sized.min(axis=1).astype(np.float32), sized.max(axis=1).astype(np.float32)
 
 
 def _points(kind: np.ndarray, table: dict, default: int) -> np.ndarray:

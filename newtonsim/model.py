@@ -16,6 +16,7 @@ from newtonsim.arrays import (
     STATE_ARRAYS,
     ArraySpec,
 )
+from newtonsim.columns import Column
 from newtonsim.control import Control
 from newtonsim.errors import ModelError
 from newtonsim.state import State
@@ -74,7 +75,6 @@ class Model:
         particle_colors: Colour of each particle, shape [particle_count].
         body_inv_mass: Inverse masses [1/kg], shape [body_count]; 0 for kinematic bodies.
         body_inv_inertia: Inverse inertias, shape [body_count], mat33.
-        body_shapes: Shapes of each body, and under -1 the static ones.
         joint_q_start: First coordinate of each joint and the total, shape [joint_count + 1].
         joint_qd_start: First degree of freedom of each joint and the total, shape [joint_count + 1].
         joint_ancestor: Joint above the parent body of each joint, -1 if none, shape [joint_count].
@@ -84,8 +84,6 @@ class Model:
         shape_materials: Contact materials, ModelShapeMaterials.
         shape_geo: Geometry, ModelShapeGeometry.
         shape_collision_radius: Radius about the shape's origin that holds it [m], shape [shape_count].
-        shape_collision_group_map: Shapes of each collision group.
-        shape_collision_filter_pairs: Pairs of shapes that pass through each other.
         shape_contact_pairs: Pairs of shapes that may collide, the ground left out, shape [n, 2], ordered by
             world; None where a world is too crowded to list them, and the collision pass sweeps for them.
         contact_rules: What decides whether two shapes may collide, see `ContactRules`.
@@ -146,7 +144,6 @@ class Model:
     def _create_body_attributes(self) -> None:
         self.body_inv_mass = None
         self.body_inv_inertia = None
-        self.body_shapes: dict[int, list[int]] = {-1: []}
         self.joint_q_start = None
         self.joint_qd_start = None
         self.joint_ancestor = None
@@ -161,11 +158,9 @@ class Model:
     def _create_shape_attributes(self) -> None:
         self.shape_materials = None
         self.shape_geo = None
-        self.shape_geo_src: list = []
+        self.shape_geo_src: Column | list = []
         self.shape_collision_radius = None
-        self.shape_collision_group: list[int] = []
-        self.shape_collision_group_map: dict[int, list[int]] = {}
-        self.shape_collision_filter_pairs: set[tuple[int, int]] = set()
+        self.shape_collision_group: Column | list[int] = []
         self.shape_contact_pairs = None
         self.shape_contact_pair_count = 0
         self.shape_ground_contact_pairs = None
@@ -230,6 +225,27 @@ class Model:
         return wp.HashGrid(128, 128, 128, device=self.device) if self.particle_count else None
 
     @cached_property
+    def body_shapes(self) -> dict[int, list[int]]:
+        """Shapes of each body, and under -1 the static ones; made at first use."""
+        body = self.shape_body.numpy() if self.shape_count else np.zeros(0, np.int32)
+        return dict(zip(range(-1, self.body_count), _members(body, np.arange(-1, self.body_count))))
+
+    @cached_property
+    def shape_collision_group_map(self) -> dict[int, list[int]]:
+        """Shapes of each collision group; made at first use."""
+        group = np.array(self.shape_collision_group, np.int64)
+        groups = np.unique(group)
+        return dict(zip(groups.tolist(), _members(group, groups)))
+
+    @cached_property
+    def shape_collision_filter_pairs(self) -> set[tuple[int, int]]:
+        """Pairs of shapes that pass through each other, low index first; made at first use."""
+        if self.contact_rules is None or not self.shape_count:
+            return set()
+        pairs = np.divmod(self.contact_rules.filter_keys, self.shape_count)
+        return set(zip(*(ends.tolist() for ends in pairs)))
+
+    @cached_property
     def topology(self):
         """Trees of joints and their order of evaluation, see `newtonsim.topology`."""
         from newtonsim.topology import build_topology
@@ -244,9 +260,9 @@ class Model:
         return CollisionPlan(self)
 
     def forget_collision_plan(self) -> None:
-        """Drop the plan and the default contact buffer; both are made anew at the next use."""
-        self.__dict__.pop("collision_plan", None)
-        self.__dict__.pop("contacts", None)
+        """Drop the plan, the default contact buffer and the filter pairs; all are made anew."""
+        for name in ("collision_plan", "contacts", "shape_collision_filter_pairs"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def contacts(self):
@@ -419,3 +435,11 @@ class Model:
         if target is not None and target is not self:
             for name in RIGID_CONTACT_NAMES:
                 setattr(target, name, getattr(buffer, name, None))
+
+
+def _members(owner: np.ndarray, owners: np.ndarray) -> list[list[int]]:
+    """Return the places at which each of the sorted `owners` stands in `owner`."""
+    order = np.argsort(owner, kind="stable")
+    edges = np.searchsorted(owner[order], owners).tolist()
+    places = order.tolist()
+    return [places[start:end] for start, end in zip(edges, [*edges[1:], len(places)])]

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from newtonsim.arrays import MODEL_ARRAYS, SPECS
-from newtonsim.builder.lists import to_array
+from newtonsim.columns import to_array
 
 
 class CompletionMethods:

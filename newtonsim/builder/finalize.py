@@ -7,9 +7,9 @@ import warp as wp
 
 from newtonsim.arrays import COUNTS, MODEL_ARRAYS, SPECS
 from newtonsim.builder.bodies import inverse_inertia
-from newtonsim.builder.lists import to_array
 from newtonsim.builder.pairs import PairFinder
 from newtonsim.builder.validate import check_constraints, check_structure, check_tree, check_values
+from newtonsim.columns import Column, distinct, to_array
 from newtonsim.enums import GeoType, JointType
 from newtonsim.errors import ModelError
 from newtonsim.geometry.sdf import SDF
@@ -129,7 +129,7 @@ class _Allocation:
             if spec.host:
                 continue
             if spec.dtype is None:
-                setattr(self.model, spec.name, list(getattr(source, spec.name)))
+                setattr(self.model, spec.name, getattr(source, spec.name).copy())
             else:
                 setattr(self.model, spec.name, self._array(spec.name))
         self._worlds()
@@ -199,14 +199,6 @@ class _Allocation:
         model.body_inv_mass = self._put(inverse.astype(np.float32), wp.float32, True)
         inertia = self.arrays["body_inertia"].astype(np.float64)
         model.body_inv_inertia = self._put(inverse_inertia(mass, inertia).astype(np.float32), wp.mat33, True)
-        order = np.argsort(self.arrays["shape_body"], kind="stable")
-        edges = np.searchsorted(
-            self.arrays["shape_body"][order], np.arange(-1, model.body_count + 1)
-        ).tolist()
-        shapes = order.tolist()
-        model.body_shapes = {
-            body: shapes[edges[body + 1] : edges[body + 2]] for body in range(-1, model.body_count)
-        }
 
     def _joints(self) -> None:
         model, arrays = self.model, self.arrays
@@ -234,13 +226,6 @@ class _Allocation:
         model.shape_geo.source = self._put(self._source_ids(), wp.uint64)
         radii = _collision_radii(arrays["shape_geo_type"], arrays["shape_geo_scale"], model.shape_geo_src)
         model.shape_collision_radius = self._put(radii.astype(np.float32), wp.float32)
-        order = np.argsort(model.shape_collision_group, kind="stable")
-        groups, first = np.unique(np.array(model.shape_collision_group, np.int64)[order], return_index=True)
-        bounds = np.append(first, len(order)).tolist()
-        members = order.tolist()
-        model.shape_collision_group_map = {
-            group: members[bounds[i] : bounds[i + 1]] for i, group in enumerate(groups.tolist())
-        }
         model.ground_shape = -1 if ground is None else ground
         model.ground = ground is not None
         if ground is not None:
@@ -252,11 +237,13 @@ class _Allocation:
 
     def _source_ids(self) -> np.ndarray:
         """Put each mesh or field on the device once; return its id for every shape that uses it."""
-        ids = {id(None): 0}
-        for source in {id(s): s for s in self.model.shape_geo_src if s is not None}.values():
-            ids[id(source)] = source.finalize(self.device)
-            self.model.keep_alive(getattr(source, "mesh", source))
-        return np.array([ids[id(source)] for source in self.model.shape_geo_src], np.uint64)
+        sources, place = distinct(self.model.shape_geo_src)
+        ids = np.zeros(len(sources), np.uint64)
+        for number, source in enumerate(sources):
+            if source is not None:
+                ids[number] = source.finalize(self.device)
+                self.model.keep_alive(getattr(source, "mesh", source))
+        return ids[place]
 
     def _muscles(self) -> None:
         starts = np.append(self.arrays["muscle_start"], self.model.muscle_point_count)
@@ -277,7 +264,6 @@ def _set_pairs(model: Model, finder: PairFinder, ground: int) -> None:
     ground_pairs = finder.ground_pairs(ground) if ground >= 0 else np.zeros((0, 2), np.int32)
     model.shape_ground_contact_pairs = wp.array(ground_pairs, dtype=wp.int32, device=model.device)
     model.shape_ground_contact_pair_count = len(ground_pairs)
-    model.shape_collision_filter_pairs = finder.filter_pairs()
     model.shape_contact_pairs, model.shape_contact_pair_count = None, 0
     if not finder.crowded(ground):
         pairs = finder.shape_pairs(exclude=ground)
@@ -286,7 +272,7 @@ def _set_pairs(model: Model, finder: PairFinder, ground: int) -> None:
     model.forget_collision_plan()
 
 
-def _collision_radii(kind: np.ndarray, scale: np.ndarray, sources: list) -> np.ndarray:
+def _collision_radii(kind: np.ndarray, scale: np.ndarray, sources: Column) -> np.ndarray:
     """Return the radius [m] about the shape's origin that holds each shape; endless planes have 1e6."""
     x, y, z = np.abs(scale.astype(np.float64)).T if len(scale) else np.zeros((3, 0))
     radii = x.copy()
@@ -296,12 +282,12 @@ def _collision_radii(kind: np.ndarray, scale: np.ndarray, sources: list) -> np.n
     radii = np.where(kind == GeoType.ELLIPSOID, np.maximum(np.maximum(x, y), z), radii)
     bounded = (x > 0.0) & (y > 0.0)
     radii = np.where(kind == GeoType.PLANE, np.where(bounded, 0.5 * np.hypot(x, y), 1.0e6), radii)
-    known: dict = {}
-    for shape in np.flatnonzero(np.isin(kind, (GeoType.MESH, GeoType.HFIELD, GeoType.SDF))).tolist():
-        key = (id(sources[shape]), *scale[shape].tolist())
-        if key not in known:
-            known[key] = _mesh_radius(sources[shape], scale[shape])
-        radii[shape] = known[key]
+    objects, place = distinct(sources)
+    shapes = np.flatnonzero(np.isin(kind, (GeoType.MESH, GeoType.HFIELD, GeoType.SDF)))
+    sized = np.column_stack([place[shapes], scale[shapes]])
+    _, first, same = np.unique(sized, axis=0, return_index=True, return_inverse=True)
+    sizes = [_mesh_radius(objects[place[shape]], scale[shape]) for shape in shapes[first].tolist()]
+    radii[shapes] = np.array(sizes, np.float64)[same.reshape(-1)]
     return radii
 
 

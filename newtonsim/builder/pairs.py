@@ -1,5 +1,7 @@
 """Which pairs of shapes may collide, for all worlds at once."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from newtonsim.builder.validate import rigid_groups
@@ -38,25 +40,17 @@ class PairFinder:
         self.meets_ground &= ~np.isin(arrays["shape_geo_type"], (GeoType.PLANE, GeoType.NONE, GeoType.HFIELD))
         self.group = np.array(builder.shape_collision_group, np.int64)
         self.world = arrays["shape_world"].astype(np.int64)
-        pairs = np.array(list(builder.shape_collision_filter_pairs), np.int64).reshape(-1, 2)
+        pairs = builder.shape_collision_filter_pairs.array().astype(np.int64)
         jointed = joint_filter_pairs(body, child, parent, builder.joint_collision_filter_parent)
         ends = (
             np.array(bodies, np.int64) for bodies in (builder.constraint_child, builder.constraint_parent)
         )
         closed = joint_filter_pairs(body, *ends, builder.constraint_collision_filter)
-        self.filter_keys = np.unique(self._key(np.concatenate([pairs, jointed, closed])))
+        keys = np.sort(self._key(np.concatenate([pairs, jointed, closed])))
+        self.filter_keys = keys[np.diff(keys, prepend=-1) > 0]
 
     def _key(self, pairs: np.ndarray) -> np.ndarray:
         return pairs.min(axis=-1) * self.count + pairs.max(axis=-1)
-
-    def filter_pairs(self) -> set[tuple[int, int]]:
-        """Return all pairs that filters exclude, low index first."""
-        return set(
-            zip(
-                (self.filter_keys // max(self.count, 1)).tolist(),
-                (self.filter_keys % max(self.count, 1)).tolist(),
-            )
-        )
 
     def _allowed(self, pairs: np.ndarray) -> np.ndarray:
         """Return which of the pairs (n, 2) may collide, leaving worlds aside."""
@@ -138,7 +132,7 @@ class PairFinder:
 
 
 def joint_filter_pairs(
-    body: np.ndarray, child: np.ndarray, parent: np.ndarray, filtered: list[bool]
+    body: np.ndarray, child: np.ndarray, parent: np.ndarray, filtered: Sequence[bool]
 ) -> np.ndarray:
     """Return the pairs (n, 2) of shapes on bodies that a joint or constraint keeps from colliding.
 

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from newtonsim.arrays import SPECS
-from newtonsim.builder.lists import to_list
 from newtonsim.coloring import color_particles
+from newtonsim.columns import to_list
 from newtonsim.enums import PARTICLE_FLAG_ACTIVE, ColoringAlgorithm
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import as_vector

@@ -3,7 +3,7 @@
 import numpy as np
 
 from newtonsim.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
-from newtonsim.builder.lists import to_array
+from newtonsim.columns import Column, to_array
 from newtonsim.enums import ConstraintType, JointMode, JointType
 from newtonsim.errors import ModelError
 
@@ -52,12 +52,14 @@ def check_structure(builder) -> None:
                 f"{spec.name}: expected {expected} entries, one per {spec.per}, got {len(values)}"
             )
     for spec, values in builder._lists():
-        if spec.index_of and values:
+        if spec.index_of and len(values):
             _check_indices(builder, spec, values, counts)
     shapes = counts["shape"]
-    for pair in builder.shape_collision_filter_pairs:
-        if not (0 <= pair[0] < shapes and 0 <= pair[1] < shapes):
-            raise ModelError(f"shape_collision_filter_pairs: {pair} is outside 0..{shapes - 1}")
+    pairs = builder.shape_collision_filter_pairs.array()
+    outside = ((pairs < 0) | (pairs >= shapes)).any(axis=1)
+    if outside.any():
+        pair = tuple(pairs[np.argmax(outside)].tolist())
+        raise ModelError(f"shape_collision_filter_pairs: {pair} is outside 0..{shapes - 1}")
     joints = counts["joint"]
     for mimic in builder.joint_mimic:
         if not (0 <= mimic[0] < joints and 0 <= mimic[1] < joints):
@@ -65,7 +67,7 @@ def check_structure(builder) -> None:
     _check_joint_layout(builder)
 
 
-def _check_indices(builder, spec: ArraySpec, values: list, counts: dict[str, int]) -> None:
+def _check_indices(builder, spec: ArraySpec, values: Column, counts: dict[str, int]) -> None:
     limit = counts[spec.index_of]
     block = to_array(spec, values).reshape(counts[spec.per], -1)
     lowest = np.full(block.shape[1], -1 if spec.name in _MAY_BE_NONE else 0)

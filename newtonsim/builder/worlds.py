@@ -1,8 +1,10 @@
 """Copies of one builder inside another: environments.
 
-All copies are made at once, list by list: a list is repeated, or turned into an array of all copies, moved
-and turned back. Nothing loops over bodies, joints or shapes.
+All copies are made at once, list by list: what is the same in all is kept once, what differs becomes an
+array of all copies. Nothing loops over bodies, joints or shapes.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 
@@ -10,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.arrays import SPECS, ArraySpec
-from newtonsim.builder.lists import element_shape, to_list
+from newtonsim.arrays import ArraySpec
 from newtonsim.builder.validate import check_structure
+from newtonsim.columns import Column, Tiles, to_array
 from newtonsim.enums import JointType
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
@@ -26,20 +28,6 @@ from newtonsim.geometry.transforms import (
 )
 
 _IMMUTABLE_TYPES = (wp.float32, None)
-_MOVED = frozenset(
-    (
-        "body_q",
-        "body_qd",
-        "joint_X_p",
-        "joint_q",
-        "joint_qd",
-        "constraint_X_p",
-        "constraint_X_c",
-        "shape_transform",
-        "particle_q",
-        "particle_qd",
-    )
-)
 
 
 def grid_offsets(count: int, spacing: npt.ArrayLike) -> np.ndarray:
@@ -126,43 +114,35 @@ class WorldMethods:
         counts = {per: (source._count(per), self._count(per)) for per in _KINDS}
         start_axis = {per: self._count(per) for per in ("axis", "coord", "dof", "body")}
         moved = _Mover(source, xforms) if np.any(xforms != IDENTITY) else None
+        known = self._world_blocks(source, copies, new_worlds)
+        known["shape_collision_group"] = self._group_block(source, copies, separate_group)
+        self._copy_filter_pairs(source, copies)
         for spec, values in source._lists():
-            if values:
-                getattr(self, spec.name).extend(self._copied(spec, values, counts, copies, moved, new_worlds))
-        self._copy_groups(source, copies, separate_group)
+            if len(values):
+                block = (
+                    known[spec.name] if spec.name in known else _block(spec, values, counts, copies, moved)
+                )
+                getattr(self, spec.name).append_block(block)
         self._copy_named(source, counts, copies, start_axis)
         if new_worlds:
             self.num_envs += copies
 
-    def _copied(
-        self, spec: ArraySpec, values: list, counts: dict, copies: int, moved, new_worlds: bool
-    ) -> list:
-        """Return the list items of all copies."""
-        if spec.name.endswith("_world"):
-            first = self.num_envs if new_worlds else -1
-            worlds = np.arange(first, first + copies) if new_worlds else np.full(copies, -1)
-            return np.repeat(worlds, len(values)).tolist()
-        if spec.index_of:
-            size, offset = counts[spec.index_of]
-            block = np.array(values, np.int64)
-            shift = (offset + size * np.arange(copies)).reshape(-1, *[1] * block.ndim)
-            return to_list(spec, np.where(block < 0, block, block + shift).reshape(-1, *block.shape[1:]))
-        if moved is not None and spec.name in _MOVED:
-            return moved.apply(spec)
-        if spec.dtype in _IMMUTABLE_TYPES or spec.columns or isinstance(values[0], (int, float)):
-            return values * copies
-        return to_list(spec, np.tile(np.array(values, np.float64), (copies, *[1] * len(element_shape(spec)))))
+    def _world_blocks(self, source, copies: int, new_worlds: bool) -> dict[str, np.ndarray]:
+        """Return the worlds of what all copies hold, by the names of the lists."""
+        worlds = self.num_envs + np.arange(copies, dtype=np.int32)
+        if not new_worlds:
+            worlds[:] = -1
+        names = [spec.name for spec, _ in source._lists() if spec.name.endswith("_world")]
+        return {name: np.repeat(worlds, len(getattr(source, name))) for name in names}
 
-    def _copy_groups(self, source, copies: int, separate: bool) -> None:
-        """Give the shapes just appended their collision groups and filter pairs."""
-        count = source.shape_count
-        if not count:
-            return
-        start = self.shape_count - count * copies
+    def _group_block(self, source, copies: int, separate: bool) -> np.ndarray:
+        """Return the collision groups of the shapes of all copies, and count them as used."""
         first = max(self.last_collision_group, 0) + 1
         groups = np.array(source.shape_collision_group, np.int64)
+        if not len(groups):
+            return groups
         if separate:
-            result = np.repeat(first + np.arange(copies), count)
+            result = np.repeat(first + np.arange(copies), len(groups))
             used = copies
         else:
             distinct, place = np.unique(groups, return_inverse=True)
@@ -171,12 +151,17 @@ class WorldMethods:
             moved = first + rank[place] + width * np.arange(copies)[:, None]
             result = np.where(groups > -1, moved, groups).reshape(-1)
             used = width * copies
-        self.shape_collision_group[start:] = result.tolist()
         self.last_collision_group = max(self.last_collision_group, first + used - 1 if used else -1)
-        if source.shape_collision_filter_pairs:
-            pairs = np.array(sorted(source.shape_collision_filter_pairs), np.int64)
-            pairs = (pairs + (start + count * np.arange(copies))[:, None, None]).reshape(-1, 2)
-            self.shape_collision_filter_pairs.update(zip(*pairs.T.tolist()))
+        return result
+
+    def _copy_filter_pairs(self, source, copies: int) -> None:
+        """Add the filter pairs of all copies, whose shapes have not been appended yet."""
+        pairs = source.shape_collision_filter_pairs.array()
+        if len(pairs):
+            first = self.shape_count + source.shape_count * np.arange(copies)
+            self.shape_collision_filter_pairs.append_block(
+                (pairs + first[:, None, None]).reshape(-1, 2).astype(np.int32)
+            )
 
     def _copy_named(self, source, counts: dict, copies: int, start: dict) -> None:
         """Copy articulations, mimic joints, sites, keyframes, hints and colours."""
@@ -221,6 +206,30 @@ class WorldMethods:
 _KINDS = ("particle", "body", "joint", "axis", "coord", "dof", "constraint_axis", "muscle_point")
 
 
+def _block(
+    spec: ArraySpec, values: Column, counts: dict, copies: int, moved: _Mover | None
+) -> np.ndarray | Tiles:
+    """Return the items of all copies of one list.
+
+    Args:
+        spec: What the items are.
+        values: Those of the source.
+        counts: Number of elements of the source and of those before the copies, by kind.
+        copies: Number of copies.
+        moved: Moves what has a place, None if all copies stay where the source is.
+    """
+    if spec.index_of:
+        size, offset = counts[spec.index_of]
+        block = to_array(spec, values)
+        shift = (offset + size * np.arange(copies, dtype=np.int32)).reshape(-1, *[1] * block.ndim)
+        return np.where(block < 0, block, block + shift).reshape(-1, *block.shape[1:])
+    if moved is not None and moved.moves(spec.name):
+        return moved.apply(spec)
+    if spec.dtype in _IMMUTABLE_TYPES or spec.columns or isinstance(values[0], (int, float)):
+        return Tiles(values.items().copy(), copies)
+    return Tiles(np.array(values, np.float64), copies)
+
+
 class _Mover:
     """Moves the lists of a builder to several places at once."""
 
@@ -234,12 +243,35 @@ class _Mover:
         self.world_velocity = np.flatnonzero(
             (parent < 0) & np.isin(kind, (JointType.FREE, JointType.DISTANCE))
         )
+        turned = bool(np.any(xforms[:, 3:] != IDENTITY[3:]))
+        self._moving = {
+            "body_q": True,
+            "body_qd": turned,
+            "joint_X_p": len(self.anchored) > 0,
+            "joint_q": len(self.floating) > 0,
+            "joint_qd": turned and len(self.world_velocity) > 0,
+            "constraint_X_p": len(self._static(source.constraint_parent)) > 0,
+            "constraint_X_c": len(self._static(source.constraint_child)) > 0,
+            "shape_transform": len(self._static(source.shape_body)) > 0,
+            "particle_q": True,
+            "particle_qd": turned,
+        }
 
-    def apply(self, spec: ArraySpec) -> list:
+    def moves(self, name: str) -> bool:
+        """Return whether an item of a list changes with the place."""
+        return self._moving.get(name, False)
+
+    def apply(self, spec: ArraySpec) -> np.ndarray:
+        """Return the items of all copies of a list."""
         block = np.array(getattr(self.source, spec.name), np.float64)
         copies = np.tile(block, (len(self.xforms), *[1] * block.ndim))
         getattr(self, f"_{spec.name}")(copies)
-        return to_list(SPECS[spec.name], copies.reshape(-1, *block.shape[1:]))
+        return copies.reshape(-1, *block.shape[1:])
+
+    @staticmethod
+    def _static(bodies: Column) -> np.ndarray:
+        """Return which elements are attached to the world, as their bodies say."""
+        return np.flatnonzero(np.array(bodies, np.int64) < 0)
 
     def _rotate(self, vectors: np.ndarray) -> np.ndarray:
         return quat_rotate(self.xforms[:, None, 3:], vectors)
@@ -255,8 +287,6 @@ class _Mover:
 
     def _joint_q(self, block: np.ndarray) -> None:
         """Free joints keep their frame in the world and move their coordinates: X_p⁻¹ T X_p X_j."""
-        if not len(self.floating):
-            return
         places = np.array(self.source.joint_q_start)[self.floating][:, None] + np.arange(7)
         anchors = np.array([self.source.joint_X_p[j] for j in self.floating.tolist()], np.float64)
         motion = transform_multiply(
@@ -270,9 +300,8 @@ class _Mover:
             if part.size:
                 block[:, part] = self._rotate(block[:, part])
 
-    def _move_static(self, block: np.ndarray, bodies: list[int]) -> None:
-        """Move what is attached to the world, as `bodies` says."""
-        static = np.flatnonzero(np.array(bodies, np.int64) < 0)
+    def _move_static(self, block: np.ndarray, bodies: Column) -> None:
+        static = self._static(bodies)
         block[:, static] = transform_multiply(self.xforms[:, None], block[:, static])
 
     def _constraint_X_p(self, block: np.ndarray) -> None:

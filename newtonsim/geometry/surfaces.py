@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import warp as wp
 
+from newtonsim.columns import distinct
 from newtonsim.geometry.heightfield import Heightfield
 from newtonsim.geometry.mesh import Mesh, weld
 from newtonsim.geometry.sdf import SDF
@@ -14,41 +15,45 @@ from newtonsim.kernels.triangle_surface import FLAT_EDGE, ROLE_SHEET, ROLE_SOLID
 
 
 def pack_surfaces(
-    sources: Sequence[Mesh | Heightfield | SDF | None], device: wp.DeviceLike = None
+    sources: Sequence[Mesh | Heightfield | SDF | None],
+    device: wp.DeviceLike = None,
+    used: np.ndarray | None = None,
 ) -> SurfaceView:
     """Put edges of meshes and samples of distance fields into arrays for kernels.
 
     Args:
-        sources: Source of each shape; None for shapes that have none, or whose source does not matter.
+        sources: Source of each shape; None for shapes that have none.
         device: Where the arrays live.
+        used: Shapes whose source matters, bool, shape (len(sources),); None for all.
     """
-    count = len(sources)
-    role, triangle_start = np.zeros(count, np.int32), np.full(count, -1, np.int32)
-    sample_start, sample_count = np.zeros((2, count), np.int32)
+    objects, place = distinct(sources)
+    wanted = np.bincount(place if used is None else place[used], minlength=len(objects)) > 0
+    role_of, triangle_of = np.zeros(len(objects), np.int32), np.full(len(objects), -1, np.int32)
+    sample_of, samples_of = np.zeros((2, len(objects)), np.int32)
     opposite, owned, samples = [np.zeros((0, 3), np.int32)], [np.zeros(0, np.int32)], [np.zeros((0, 3))]
     triangles_before, samples_before = 0, 0
-    known: dict[int, int] = {}
-    for s, source in enumerate(sources):
-        if source is None:
+    for number, source in enumerate(objects):
+        if source is None or not wanted[number]:
             continue
-        first = known.setdefault(id(source), s)
-        if first < s:
-            for array in (role, triangle_start, sample_start, sample_count):
-                array[s] = array[first]
-        elif isinstance(source, SDF):
+        if isinstance(source, SDF):
             samples.append(source.surface_points)
-            sample_start[s], sample_count[s] = samples_before, len(samples[-1])
+            sample_of[number], samples_of[number] = samples_before, len(samples[-1])
             samples_before += len(samples[-1])
         else:
             terrain = isinstance(source, Heightfield)
             vertices, triangles = (source.to_mesh() if terrain else source).surface
             sheet = not terrain and not source.is_closed
-            role[s] = ROLE_TERRAIN if terrain else ROLE_SHEET if sheet else ROLE_SOLID
-            triangle_start[s] = triangles_before
+            role_of[number] = ROLE_TERRAIN if terrain else ROLE_SHEET if sheet else ROLE_SOLID
+            triangle_of[number] = triangles_before
             across, own = edge_table(vertices, triangles, sheet)
             opposite.append(across)
             owned.append(own)
             triangles_before += len(triangles)
+    role, triangle_start = role_of[place], triangle_of[place]
+    sample_start, sample_count = sample_of[place], samples_of[place]
+    if used is not None:
+        role[~used], triangle_start[~used] = 0, -1
+        sample_start[~used], sample_count[~used] = 0, 0
 
     def put(values: np.ndarray, dtype: type) -> wp.array:
         return wp.array(values, dtype=dtype, device=device)
