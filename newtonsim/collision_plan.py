@@ -46,7 +46,6 @@ class CollisionPlan:
     """Which pairs of shapes can meet, by which narrow phase, and how much room their contacts need.
 
     Attributes:
-        shape: Placement and geometry of the shapes.
         hulls: Hulls of the meshes that collide as convex.
         surfaces: Edges and samples of the meshes and fields that do not.
         listed: Pairs (shape 0, shape 1, family) sorted by world, shape (n,), vec3i; None if worlds are swept.
@@ -65,7 +64,7 @@ class CollisionPlan:
         rules: ContactRules = model.contact_rules
         self.ground_shape = model.ground_shape
         self.kind = _collision_kinds(model, rules)
-        self.shape, self.hulls = self._shape_views()
+        self._shape, self.hulls = self._shape_views()
         colliding = np.isin(self.kind, (*_SURFACES, GeoType.SDF))
         self.surfaces = pack_surfaces(model.shape_geo_src, model.device, used=colliding)
         self.unsupported: dict[str, int] = {}
@@ -102,6 +101,16 @@ class CollisionPlan:
         """Room for contacts in all worlds."""
         return int(self.contact_start[-1])
 
+    @property
+    def shape(self) -> ShapeView:
+        """Placement and geometry of the shapes, with the arrays that the model has now."""
+        model, shape = self.model, self._shape
+        shape.body = model.shape_body
+        shape.transform = model.shape_transform
+        shape.geo = model.shape_geo
+        shape.radius = model.shape_collision_radius
+        return shape
+
     def _shape_views(self) -> tuple[ShapeView, HullView]:
         model, device = self.model, self.model.device
         index = np.full(model.shape_count, -1, np.int32)
@@ -111,12 +120,8 @@ class CollisionPlan:
         first, index[shapes] = _same_geometry(place[shapes], scale[shapes])
         hulls = [ConvexHull(objects[place[s]].surface[0] * scale[s]) for s in shapes[first].tolist()]
         shape = ShapeView()
-        shape.body = model.shape_body
-        shape.transform = model.shape_transform
-        shape.geo = model.shape_geo
         shape.kind = wp.array(self.kind, dtype=int, device=device)
         shape.hull = wp.array(index, dtype=int, device=device)
-        shape.radius = model.shape_collision_radius
         lower, upper = _local_bounds(objects, place, scale)
         shape.local_lower = wp.array(lower, dtype=wp.vec3, device=device)
         shape.local_upper = wp.array(upper, dtype=wp.vec3, device=device)

@@ -3,9 +3,10 @@
 import warp as wp
 
 from newtonsim.arrays import CONTROL_ARRAYS
+from newtonsim.revisions import Revised
 
 
-class Control:
+class Control(Revised):
     """What drives joints, muscles and elastic elements. Make one with `Model.control`.
 
     Arrays of things that the model does not have are None.

@@ -19,6 +19,7 @@ from newtonsim.arrays import (
 from newtonsim.columns import Column
 from newtonsim.control import Control
 from newtonsim.errors import ModelError
+from newtonsim.revisions import Revised
 from newtonsim.state import State
 
 
@@ -55,7 +56,7 @@ class _RigidContactArray:
         return None if buffer is None else getattr(buffer, self.name, None)
 
 
-class Model:
+class Model(Revised):
     """A scene on a device: bodies, joints, shapes, particles and their properties, flat over all worlds.
 
     Make one with `ModelBuilder.finalize`. The arrays that come from the builder, with their types and units,

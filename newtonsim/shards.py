@@ -7,6 +7,7 @@ and a kernel that handles a range of worlds is launched over the range of its ow
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,10 @@ _KINDS: dict[str, tuple[Callable[[Model], Sequence[int]], Callable[[Model], int]
     "joint": (lambda m: m.world_joint_start, lambda m: m.joint_count),
     "coord": (lambda m: m.world_coord_start, lambda m: m.joint_coord_count),
     "dof": (lambda m: m.world_dof_start, lambda m: m.joint_dof_count),
+    "articulation": (
+        lambda m: np.searchsorted(m.articulation_start.numpy(), m.world_joint_start),
+        lambda m: m.articulation_count,
+    ),
     "body": (lambda m: m.world_body_start, lambda m: m.body_count),
     "shape": (lambda m: m.world_shape_start, lambda m: m.shape_count),
     "particle": (lambda m: m.world_particle_start, lambda m: m.particle_count),
@@ -61,8 +66,9 @@ class Shard:
         Shapes of the global world, which stand still, are part of every shard.
 
         Args:
-            kind: "world", "tree", "joint", "coord", "dof", "body", "shape", "particle", "pair" (place for a
-                pair of shapes), "contact" (place for a contact), "sweep_entry", or one of the shard's own.
+            kind: "world", "tree", "joint", "coord", "dof", "articulation", "body", "shape", "particle", "pair"
+                (place for a pair of shapes), "contact" (place for a contact), "sweep_entry", or one of the
+                shard's own.
 
         Raises:
             KeyError: There is no such kind.
@@ -98,3 +104,43 @@ def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
 def _outside(runs: list[tuple[int, int]], own: tuple[int, int]) -> list[tuple[int, int]]:
     """Ranges (first, count) of the runs that do not lie in `own`."""
     return [(first, end - first) for first, end in runs if end <= own[0] or first >= own[1]]
+
+
+def divide(model: Model, shards: int) -> list[Shard]:
+    """Cut a model into shards of consecutive worlds with about the same number of degrees of freedom.
+
+    Args:
+        model: The model.
+        shards: Most shards; there are fewer if there are fewer worlds.
+
+    Returns:
+        The shards in the order of their worlds. A single one, the whole model, if the global world holds
+        bodies, joints or particles, or if worlds are not stored one after the other.
+    """
+    shards = min(shards, model.world_count)
+    if shards <= 1 or not _divisible(model):
+        return [Shard(model)]
+    work = np.concatenate(([0], np.cumsum(work_of_worlds(model))))
+    wanted = work[-1] * np.arange(1, shards) / shards
+    cuts = np.searchsorted(work, wanted)
+    bounds = np.unique(np.concatenate(([0], cuts, [model.world_count]))).tolist()
+    return [Shard(model, range(first, end)) for first, end in itertools.pairwise(bounds)]
+
+
+def work_of_worlds(model: Model) -> np.ndarray:
+    """How much there is to do in each world: degrees of freedom and particles, at least 1, (world_count,)."""
+    return 1 + np.diff(model.world_dof_start) + np.diff(model.world_particle_start)
+
+
+def _divisible(model: Model) -> bool:
+    """Whether every element that a step changes belongs to a world, and worlds are stored in order."""
+    for kind, count in (
+        ("body", model.body_count),
+        ("joint", model.joint_count),
+        ("particle", model.particle_count),
+    ):
+        world = getattr(model, f"{kind}_world").numpy() if count else np.zeros(0, int)
+        if np.any(world < 0) or np.any(np.diff(world) < 0):
+            return False
+    shape_world = model.shape_world.numpy() if model.shape_count else np.zeros(0, int)
+    return bool(np.all(np.diff(shape_world[shape_world >= 0]) >= 0))

@@ -4,6 +4,7 @@ import warp as wp
 
 from newtonsim.arrays import STATE_ARRAYS
 from newtonsim.errors import ModelError
+from newtonsim.revisions import Revised
 
 
 def check_assignable(name: str, expected: wp.array | None, given: wp.array | None) -> None:
@@ -20,7 +21,7 @@ def check_assignable(name: str, expected: wp.array | None, given: wp.array | Non
         raise ModelError(f"{name}: expected {expected.dtype.__name__}, got {given.dtype.__name__}")
 
 
-class State:
+class State(Revised):
     """Positions, velocities and external forces. Make one with `Model.state`.
 
     Arrays of things that the model does not have are None.

@@ -8,12 +8,13 @@ from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.kernels import integrate
 from newtonsim.model import Model
+from newtonsim.revisions import Revised
 from newtonsim.shards import Shard
 from newtonsim.state import State
 from newtonsim.workspace import Launcher
 
 
-class SolverBase:
+class SolverBase(Revised):
     """Base class of solvers: advances a State by one time step.
 
     Args:
@@ -80,6 +81,10 @@ class SolverBase:
             NotImplementedError: The solver handles all worlds together, see `divides_worlds`.
         """
         raise NotImplementedError(f"{type(self).__name__} handles all worlds together")
+
+    def baked_revision(self) -> int:
+        """A number that grows whenever a number or an array that `step` bakes into a graph is replaced."""
+        return self.revision
 
     def simulate(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from newtonsim.kernels.constraint_rows import ConstraintSettings
+from newtonsim.revisions import Revised
 
 _CHOICES = {"cone": ("elliptic", "pyramidal"), "contact_softness": ("rigid", "material")}
 _SHARES = ("contact_erp", "limit_erp", "loop_erp", "warm_start")
@@ -22,7 +23,7 @@ _COPIED = (
 
 
 @dataclass
-class ConstraintOptions:
+class ConstraintOptions(Revised):
     """Stiffness, damping and accuracy of the constraint solve.
 
     Attributes:

@@ -213,6 +213,11 @@ class FeatherstoneSolver(SolverBase):
         """Warn once if there was no room for all contacts of a step; see `SolverBase.report`."""
         self.contacts.warn_of_overflow()
 
+    def baked_revision(self) -> int:
+        """See `SolverBase.baked_revision`; the options count, too."""
+        revision = self.revision + self.options.revision
+        return revision if self.sleep is None else revision + self.sleep.options.revision
+
     def wake(self, world_mask: wp.array | None = None) -> None:
         """Wake what sleeps, as is needed after changes of the model that move bodies at rest.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import warp as wp
@@ -13,12 +13,13 @@ from newtonsim.kernels import sleep as sleep_kernels
 from newtonsim.kernels.sleep import SleepView
 from newtonsim.kernels.views import TreeView
 from newtonsim.model import Model
+from newtonsim.revisions import Revised
 from newtonsim.state import State
 from newtonsim.workspace import Launcher
 
 
 @dataclass
-class SleepOptions:
+class SleepOptions(Revised):
     """When islands fall asleep.
 
     Attributes:
@@ -32,9 +33,10 @@ class SleepOptions:
     time: float = 0.5
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not value > 0.0:
-                raise ValueError(f"sleep_{name}: expected a positive number, got {value}")
+        for field in fields(self):
+            if not getattr(self, field.name) > 0.0:
+                given = getattr(self, field.name)
+                raise ValueError(f"sleep_{field.name}: expected a positive number, got {given}")
 
 
 class SleepStage:
