@@ -193,6 +193,14 @@ def forget_worlds(mask: wp.array(dtype=bool), world: wp.array(dtype=int), memory
 
 
 @wp.kernel
+def forget_pauses(mask: wp.array(dtype=bool), pause: wp.array(dtype=int)):
+    """One thread per world: let the masked ones try the direct solve at once."""
+    w = wp.tid()
+    if mask[w]:
+        pause[w] = 0
+
+
+@wp.kernel
 def forget_contact_worlds(
     mask: wp.array(dtype=bool), world: wp.array(dtype=int), memory: wp.array(dtype=wp.vec3)
 ):

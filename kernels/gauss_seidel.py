@@ -505,12 +505,17 @@ def accept_velocity(
 
 @wp.kernel
 def flag_nonfinite(
-    first: int, tree: TreeView, qd: wp.array(dtype=float), world_nonfinite: wp.array(dtype=bool)
+    first: int,
+    tree: TreeView,
+    qd: wp.array(dtype=float),
+    world_nonfinite: wp.array(dtype=bool),
+    any_nonfinite: wp.array(dtype=int),
 ):
-    """One thread per dof: mark worlds whose velocities are not finite; marks stay until reset."""
+    """One thread per dof: mark its world, and element 0 of `any_nonfinite`, if its velocity is no number."""
     d = first + wp.tid()
     if not wp.isfinite(qd[d]):
         world_nonfinite[tree.dof_world[d]] = True
+        any_nonfinite[0] = 1
 
 
 @wp.kernel

@@ -66,9 +66,9 @@ class Shard:
         Shapes of the global world, which stand still, are part of every shard.
 
         Args:
-            kind: "world", "tree", "joint", "coord", "dof", "articulation", "body", "shape", "particle", "pair"
-                (place for a pair of shapes), "contact" (place for a contact), "sweep_entry", or one of the
-                shard's own.
+            kind: "world", "tree", "joint", "coord", "dof", "articulation", "body", "shape", "particle",
+                "pair" (place for a pair of shapes), "contact" (place for a contact), "sweep_entry", or one of
+                the shard's own.
 
         Raises:
             KeyError: There is no such kind.

@@ -143,7 +143,8 @@ class Simulator:
         self._pool: ThreadPoolExecutor | None = None
         self._graphs: list[wp.Graph] = []
         self._captured: tuple | None = None
-        self._captured_of_shapes: tuple = ()
+        self._on_cpu = model.device.is_cpu
+        self._has_shapes = model.shape_count > 0
 
     def step(self, n: int = 1) -> None:
         """Advance by n times dt.
@@ -152,19 +153,23 @@ class Simulator:
             ValueError: n is negative, or dt or substeps have become wrong.
             ModelError: An array of the state or the control was replaced by one that does not fit.
         """
-        if n < 0:
-            raise ValueError(f"n: expected a number not below 0, got {n}")
-        if n == 0:
+        if n < 1:
+            if n < 0:
+                raise ValueError(f"n: expected a number not below 0, got {n}")
             return
-        if self._outdated():
+        replays = n
+        if self._captured != self._baked():
             self._capture()
-            self.time += self.dt
-            n -= 1
-        if n > 0:
-            self._replay(n)
-            self.time += n * self.dt
+            replays -= 1
+        if len(self._graphs) == 1:
+            graph = self._graphs[0]
+            for _ in range(replays):
+                wp.capture_launch(graph)
+        else:
+            self._replay_shards(replays)
+        self.time += n * self.dt
         self._calls += 1
-        if self.model.device.is_cpu or self._calls % _REPORT_EVERY == 0:
+        if self._on_cpu or self._calls % _REPORT_EVERY == 0:
             self.solver.report()
 
     def recapture(self) -> None:
@@ -217,31 +222,14 @@ class Simulator:
         return divide(model, threads * max(1, min(each, _SHARDS_PER_THREAD)))
 
     def _baked(self) -> tuple:
-        """All plain values in the graphs, and how often arrays were replaced."""
+        """What is baked into the graphs: counts of replaced arrays, arrays that are not counted, numbers."""
         model, state, control = self.model, self.state, self.control
-        return (
-            model.revision,
-            state.revision,
-            control.revision,
-            self.solver.baked_revision(),
-            id(state),
-            id(control),
-            self.dt,
-            self.substeps,
-        )
-
-    def _baked_of_shapes(self) -> tuple:
-        """Arrays in struct views, which count no assignments."""
-        model = self.model
-        if not model.shape_count:
-            return ()
-        return _materials_of(model.shape_materials) + _geometry_of(model.shape_geo)
-
-    def _outdated(self) -> bool:
-        """Whether something that is baked into the graphs has changed, or there are none."""
-        if self._captured != self._baked():
-            return True
-        return not all(map(operator.is_, self._captured_of_shapes, self._baked_of_shapes()))
+        revisions = (model.revision, state.revision, control.revision, self.solver.baked_revision())
+        numbers = (state, control, self.dt, self.substeps)
+        if not self._has_shapes:
+            return revisions + numbers
+        # struct views count no assignments
+        return revisions + numbers + _materials_of(model.shape_materials) + _geometry_of(model.shape_geo)
 
     def _capture(self) -> None:
         """Make one step eagerly, which compiles and loads kernels, and capture the following ones."""
@@ -253,7 +241,7 @@ class Simulator:
                 with wp.ScopedCapture(device=self.model.device) as capture:
                     self._advance(shard)
                 self._graphs.append(capture.graph)
-        self._captured, self._captured_of_shapes = self._baked(), self._baked_of_shapes()
+        self._captured = self._baked()
 
     def _advance(self, shard: Shard | None = None) -> None:
         """Make the solver steps of one step, of a shard or of all worlds."""
@@ -264,13 +252,8 @@ class Simulator:
             else:
                 self.solver.step_worlds(shard, self.state, self.state, self.control, None, dt)
 
-    def _replay(self, n: int) -> None:
-        """Replay the graphs of all shards n times."""
-        if len(self._graphs) == 1:
-            graph = self._graphs[0]
-            for _ in range(n):
-                wp.capture_launch(graph)
-            return
+    def _replay_shards(self, n: int) -> None:
+        """Replay the graphs of all shards n times, block by block."""
         for done in range(0, n, _BLOCK):
             self._replay_block(min(_BLOCK, n - done))
 

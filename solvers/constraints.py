@@ -187,8 +187,15 @@ class ConstraintStage:
         if world_mask is None:
             for _, memory in (*scalars, *vectors):
                 memory.zero_()
+            self.envelope.pause.zero_()
             return
         options = {"device": self.model.device, "record_tape": False}
+        wp.launch(
+            constraint_rows.forget_pauses,
+            self.model.world_count,
+            [world_mask, self.envelope.pause],
+            **options,
+        )
         for kernel, memories in (
             (constraint_rows.forget_worlds, scalars),
             (constraint_rows.forget_contact_worlds, vectors),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 
+import numpy as np
 import warp as wp
 
 from newtonsim.collide import find_contacts
@@ -106,6 +108,10 @@ class FeatherstoneSolver(SolverBase):
         self.end_motion = Motion(model)
         self.sleep = self._sleep_stage(sleep, SleepOptions(sleep_speed, sleep_spin, sleep_time))
         self.world_nonfinite = wp.zeros(model.world_count, dtype=bool, device=model.device)
+        self._any_nonfinite = wp.zeros(1, dtype=int, device=model.device)
+        # on the CPU the array is read without a copy, which is cheap enough for every step
+        self._any_view = self._any_nonfinite.numpy() if model.device.is_cpu else None
+        self._reported = np.zeros(model.world_count, dtype=bool)
         self.default_control = model.control(clone_variables=False)
         self.adjoint = StepAdjoint(model) if model.requires_grad else None
 
@@ -192,7 +198,8 @@ class FeatherstoneSolver(SolverBase):
         if self.sleep is not None:
             self.sleep.hold(launch, state_out.joint_qd)
             self.sleep.hold(launch, self.constraints.moving_qd)
-        launch(gauss_seidel.flag_nonfinite, "dof", [v.tree, state_out.joint_qd, self.world_nonfinite])
+        inputs = [v.tree, state_out.joint_qd, self.world_nonfinite, self._any_nonfinite]
+        launch(gauss_seidel.flag_nonfinite, "dof", inputs)
         inputs = [v.joint, model.body_com, state_in.joint_q, self.constraints.moving_qd, dt]
         launch(joint_forces.integrate_joints, "joint", inputs, [state_out.joint_q])
         launch.poses(self.end_motion, state_out.joint_q)
@@ -210,8 +217,33 @@ class FeatherstoneSolver(SolverBase):
         return SleepStage(self.model, options) if self.model.joint_count else None
 
     def report(self) -> None:
-        """Warn once if there was no room for all contacts of a step; see `SolverBase.report`."""
+        """Warn of contacts that there was no room for, and of worlds that became non-finite, once each.
+
+        See `SolverBase.report`.
+        """
         self.contacts.warn_of_overflow()
+        found = self._any_nonfinite.numpy() if self._any_view is None else self._any_view
+        if found[0]:
+            self._warn_of_nonfinite()
+
+    def _warn_of_nonfinite(self) -> None:
+        """Warn of the worlds that were finite at the last report."""
+        # an array operation would be recorded if a step is being captured
+        if self._any_view is None:
+            self._any_nonfinite.zero_()
+        else:
+            self._any_view[0] = 0
+        now = self.world_nonfinite.numpy().copy()
+        worlds = np.flatnonzero(now & ~self._reported)
+        self._reported = now
+        if len(worlds):
+            named = ", ".join(map(str, worlds[:8])) + (", ..." if len(worlds) > 8 else "")
+            warnings.warn(
+                f"{len(worlds)} of {len(now)} worlds have become non-finite (NaN or infinite): {named}; "
+                "shorten the step, check inputs, and reset these worlds",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def baked_revision(self) -> int:
         """See `SolverBase.baked_revision`; the options count, too."""
@@ -302,6 +334,8 @@ class FeatherstoneSolver(SolverBase):
                 [world_mask, self.world_nonfinite],
                 device=self.model.device,
             )
+        if self.model.device.is_cpu:
+            self._reported &= self.world_nonfinite.numpy()
 
     def _record(
         self,

@@ -193,11 +193,9 @@ def test_ground_can_be_switched_off_and_on(device):
     sim.step(100)
     resting = coordinates(sim)[:, 2].copy()
     model.ground = False
-    sim.recapture()
     sim.step(20)
     assert np.all(coordinates(sim)[:, 2] < resting - 0.02)
     model.ground = True
-    sim.recapture()
     sim.reset()
     sim.step(200)
     assert coordinates(sim)[:, 2].min() > 0.04
