@@ -19,8 +19,9 @@ class CompletionMethods:
         twin = self._shallow_copy()
         twin.articulation_end = self._articulation_ends().tolist()
         first_joint = twin._first_joint_of_trees()
-        for body in sorted(loose, key=lambda b: -first_joint.get(b, self.joint_count)):
-            twin._insert_free_joint(first_joint.get(body, twin.joint_count), body)
+        twin._append_free_joints([body for body in loose if body not in first_joint])
+        for body in sorted((b for b in loose if b in first_joint), key=lambda b: -first_joint[b]):
+            twin._insert_free_joint(first_joint[body], body)
         twin._declare_articulations()
         return twin
 
@@ -67,21 +68,45 @@ class CompletionMethods:
         roots, first = np.unique(self._tree_of_joints(), return_index=True)
         return dict(zip(roots.tolist(), first.tolist()))
 
+    def _append_free_joints(self, bodies: list[int]) -> None:
+        """Append free joints of bodies that no joint touches, as `add_joint_free` would one by one."""
+        if not bodies:
+            return
+        first_joint, coord, dof = self.joint_count, self.joint_coord_count, self.joint_dof_count
+        self.add_joint_free(bodies[0], key=self._free_joint_key(bodies[0]))
+        places = np.arange(1, len(bodies))
+        for spec in MODEL_ARRAYS:
+            first = {"joint": first_joint, "coord": coord, "dof": dof}.get(spec.per)
+            if first is not None:
+                values = getattr(self, spec.name)
+                values.extend(values[first:] * len(places))
+        worlds, pose, velocity = (self.body_world.items(), self.body_q.items(), self.body_qd.items())
+        self.joint_world[first_joint:] = [worlds[body] for body in bodies]
+        self.joint_child[first_joint:] = bodies
+        self.joint_key[first_joint:] = [self._free_joint_key(body) for body in bodies]
+        self.joint_q_start[first_joint + 1 :] = (coord + 7 * places).tolist()
+        self.joint_qd_start[first_joint + 1 :] = (dof + 6 * places).tolist()
+        self.joint_q[coord:] = np.array([pose[body] for body in bodies], np.float64).reshape(-1).tolist()
+        self.joint_qd[dof:] = np.array([velocity[body] for body in bodies], np.float64).reshape(-1).tolist()
+        self._widen_keyframes(coord, dof, len(bodies))
+
+    def _free_joint_key(self, body: int) -> str:
+        return f"{self.body_key[body]}_free"
+
     def _insert_free_joint(self, index: int, body: int) -> None:
         """Insert a free joint above a loose body before joint `index`; its tree stays in one piece."""
         coord = self.joint_q_start[index] if index < self.joint_count else self.joint_coord_count
         dof = self.joint_qd_start[index] if index < self.joint_count else self.joint_dof_count
         axis = self.joint_axis_start[index] if index < self.joint_count else self.joint_axis_count
         tail = self._cut_tail(index, coord, dof)
-        self.add_joint_free(body, key=f"{self.body_key[body]}_free")
+        self.add_joint_free(body, key=self._free_joint_key(body))
         self.joint_world[-1] = self.body_world[body]
         self.joint_axis_start[-1] = axis
         self._append_tail(tail)
         self.articulation_start = [s + (s > index) for s in self.articulation_start]
         self.articulation_end = [e + (e > index) for e in self.articulation_end]
         self.joint_mimic = [(a + (a >= index), b + (b >= index), m, c) for a, b, m, c in self.joint_mimic]
-        for place, frame in enumerate(self.keyframes):
-            self.keyframes[place] = self._keyframe_with_free_joint(frame, coord, dof)
+        self._widen_keyframes(coord, dof, 1)
 
     def _cut_tail(self, index: int, coord: int, dof: int) -> dict[str, list]:
         """Remove and return what belongs to joints from `index` on; their axes need not move."""
@@ -99,14 +124,15 @@ class CompletionMethods:
             grown = {"joint_q_start": 7, "joint_qd_start": 6}.get(name, 0)
             getattr(self, name).extend([v + grown for v in values] if grown else values)
 
-    def _keyframe_with_free_joint(self, frame: dict, coord: int, dof: int) -> dict:
-        """Widen a keyframe of this builder by the coordinates of the joint just inserted."""
-        frame = dict(frame)
-        for name, at, size in (("joint_q", coord, 7), ("joint_qd", dof, 6)):
-            if frame.get(name) is not None and len(frame[name]) >= at:
-                values = list(frame[name])
-                frame[name] = values[:at] + getattr(self, name)[at : at + size] + values[at:]
-        return frame
+    def _widen_keyframes(self, coord: int, dof: int, count: int) -> None:
+        """Give the keyframes the coordinates of the free joints just inserted, which begin there."""
+        for place, frame in enumerate(self.keyframes):
+            frame = dict(frame)
+            for name, at, size in (("joint_q", coord, 7 * count), ("joint_qd", dof, 6 * count)):
+                if frame.get(name) is not None and len(frame[name]) >= at:
+                    values = list(frame[name])
+                    frame[name] = values[:at] + getattr(self, name)[at : at + size] + values[at:]
+            self.keyframes[place] = frame
 
     def _declare_articulations(self) -> None:
         """Add one articulation per kinematic tree of joints outside declared ones.

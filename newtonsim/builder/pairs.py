@@ -50,7 +50,7 @@ class PairFinder:
         self.filter_keys = keys[np.diff(keys, prepend=-1) > 0]
 
     def _key(self, pairs: np.ndarray) -> np.ndarray:
-        return pairs.min(axis=-1) * self.count + pairs.max(axis=-1)
+        return np.minimum(pairs[:, 0], pairs[:, 1]) * self.count + np.maximum(pairs[:, 0], pairs[:, 1])
 
     def _allowed(self, pairs: np.ndarray) -> np.ndarray:
         """Return which of the pairs (n, 2) may collide, leaving worlds aside."""
