@@ -1,0 +1,187 @@
+"""What all benchmarks share: interleaved timing, tables, the machine, the command line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+DT = 1.0 / 240.0
+"""Time step of all tables [s]."""
+
+PACKAGES = ("newtonsim", "warp-lang", "numpy", "mujoco", "mujoco-warp", "newton", "pybullet", "gymnasium")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Times of one contestant.
+
+    Attributes:
+        seconds: Time of one unit of work in each block [s].
+        units: Units of work in a block.
+    """
+
+    seconds: list[float]
+    units: int
+
+    @property
+    def median(self) -> float:
+        """Median over the blocks [s]."""
+        return statistics.median(self.seconds)
+
+    @property
+    def spread(self) -> float:
+        """Half the distance between the quartiles over the median."""
+        if len(self.seconds) < 4:
+            return 0.0
+        low, _, high = statistics.quantiles(self.seconds, n=4)
+        return 0.5 * (high - low) / self.median
+
+
+def interleave(
+    contestants: Mapping[str, Callable[[int], None]],
+    block_seconds: float,
+    blocks: int,
+    longest: int = 10**9,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, Sample]:
+    """Time contestants in turn, so that a machine that slows down slows all of them.
+
+    Args:
+        contestants: Functions that do a number of units of work.
+        block_seconds: Wall-clock time of a block; each contestant gets as many units as fit.
+        blocks: Blocks of each contestant.
+        longest: Most units in a block.
+        clock: What tells the time: `time.perf_counter`, or `time.process_time` for contestants with one
+            thread on a machine that others load as well.
+    """
+    counts = {name: min(longest, block_size(work, block_seconds)) for name, work in contestants.items()}
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    names = list(contestants)
+    for block in range(blocks):
+        shift = block % len(names)
+        for name in names[shift:] + names[:shift]:
+            times[name].append(seconds_per_unit(contestants[name], counts[name], clock))
+    return {name: Sample(times[name], counts[name]) for name in names}
+
+
+def block_size(work: Callable[[int], None], block_seconds: float) -> int:
+    """Return how many units of work fit into a block, found with growing trials."""
+    count = 1
+    while True:
+        each = seconds_per_unit(work, count)
+        if each * count >= 0.1 * block_seconds:
+            return max(1, round(block_seconds / each))
+        count = max(2 * count, round(0.2 * block_seconds / max(each, 1.0e-7)))
+
+
+def seconds_per_unit(
+    work: Callable[[int], None], count: int, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Do a number of units of work, and return the time of one [s]."""
+    start = clock()
+    work(count)
+    return (clock() - start) / count
+
+
+def missing(module: str) -> str | None:
+    """Return a line that says how to get a module that is not installed, None if it is."""
+    if importlib.util.find_spec(module) is not None:
+        return None
+    return f"{module} is not installed: pip install newtonsim[bench]"
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def machine(device: str = "cpu") -> dict[str, object]:
+    """Describe where and with what the figures were measured."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = None
+    return {
+        "date": date.today().isoformat(),
+        "cpu": _cpu_name(),
+        "cores": cores(),
+        "device": device if device == "cpu" else _gpu_name(device),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _gpu_name(device: str) -> str:
+    import warp as wp
+
+    return f"{device} {wp.get_device(device).name}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Return rows under a header, the first column to the left and the others to the right."""
+    lines = [list(header)] + [[_cell(value) for value in row] for row in rows]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(header))]
+    text = []
+    for line in lines:
+        cells = [line[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True)]
+        text.append("  ".join(cells).rstrip())
+    return "\n".join(text)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def arguments(doc: str, *, device: bool = True, blocks: int = 9) -> argparse.ArgumentParser:
+    """Return a parser with the options of every benchmark.
+
+    Args:
+        doc: Docstring of the script; its first line describes it.
+        device: Whether it can run on a GPU.
+        blocks: Default number of blocks.
+    """
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("--short", action="store_true", help="a quick, coarse form")
+    parser.add_argument("--alone", action="store_true", help="newtonsim only, without its peers")
+    parser.add_argument("--blocks", type=int, default=blocks, help=f"timed blocks (default: {blocks})")
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="time of the processor instead of the clock, one thread only: for a machine that others load",
+    )
+    parser.add_argument("--json", metavar="OUT", help="write all figures")
+    if device:
+        parser.add_argument("--device", default="cpu", help="cpu, cuda:0, ... (default: cpu)")
+    return parser
+
+
+def write_json(path: str | None, results: object, device: str = "cpu") -> None:
+    """Write results and the machine, if a path is given."""
+    if path:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"machine": machine(device), "results": results}, file, indent=1)
+            file.write("\n")

@@ -1,0 +1,298 @@
+"""Copies of a robot in newtonsim, MuJoCo (`mujoco.rollout`) and PyBullet."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+from harness import DT
+from robot_task import HOLD, Task
+
+from newtonsim import Simulator, cli_scene
+from newtonsim.solvers import FeatherstoneSolver
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+PYBULLET_WORLDS = 64
+"""Worlds of PyBullet: it steps one after the other, so more would cost as much each."""
+
+
+class NewtonsimRobots:
+    """newtonsim with its default solver, as a user would call it."""
+
+    def __init__(self, task: Task, device: str = "cpu", threads: int | None = None):
+        self.task = task
+        self.worlds = task.worlds
+        self.device = wp.get_device(device)
+        self.model = cli_scene.build_scene(cli_scene.load_robot(task.path), task.worlds, device)
+        self.simulator = Simulator(self.model, FeatherstoneSolver(self.model), DT, threads=threads)
+        self.threads = self.simulator.threads if self.device.is_cpu else 0
+        self.name = "newtonsim"
+        start = self.simulator.state.clone()
+        start.joint_q.assign(task.poses.astype(np.float32).reshape(-1))
+        self.simulator.reset(state=start)
+
+    def run(self, steps: int, controls: np.ndarray | None) -> None:
+        if controls is None:
+            self.simulator.control.joint_act.zero_()
+            self.simulator.step(steps)
+        else:
+            for frame in self.task.torques(controls):
+                self.simulator.control.joint_act.assign(frame.reshape(-1))
+                self.simulator.step(HOLD)
+        wp.synchronize_device(self.device)
+
+    def motion(self) -> tuple[np.ndarray, np.ndarray]:
+        state = self.simulator.state
+        q, qd = (a.numpy().reshape(self.worlds, -1) for a in (state.joint_q, state.joint_qd))
+        return q[:, 2], np.abs(qd).max(axis=1)
+
+    def close(self) -> None:
+        pass
+
+
+class MujocoRobots:
+    """MuJoCo's C engine through `mujoco.rollout`, which steps all worlds on a pool of threads.
+
+    Args:
+        task: The work.
+        threads: Number of threads.
+        integrator: Name of MuJoCo's integrator, None for that of the file.
+        solver: Name of MuJoCo's constraint solver, None for that of the file.
+    """
+
+    def __init__(self, task: Task, threads: int, integrator: str | None = None, solver: str | None = None):
+        from mujoco import MjData, rollout
+
+        self.worlds, self.threads = task.worlds, threads
+        self.model = mujoco_model(task, integrator, solver)
+        self.name = f"MuJoCo {describe_options(self.model)}"
+        self.data = [MjData(self.model) for _ in range(threads)]
+        self.pool = rollout.Rollout(nthread=threads)
+        self.states = np.stack([_mujoco_state(self.model, self.data[0], pose) for pose in task.poses])
+
+    def run(self, steps: int, controls: np.ndarray | None) -> None:
+        if controls is not None:
+            controls = np.repeat(controls.astype(float).transpose(1, 0, 2), HOLD, axis=1)
+        # parts, because a rollout returns all the states on its way
+        for first in range(0, steps, 64):
+            count = min(64, steps - first)
+            part = None if controls is None else np.ascontiguousarray(controls[:, first : first + count])
+            states, _ = self.pool.rollout(self.model, self.data, self.states, part, nstep=count)
+            self.states = states[:, -1].copy()
+
+    def motion(self) -> tuple[np.ndarray, np.ndarray]:
+        nq, nv = self.model.nq, self.model.nv
+        return self.states[:, 3], np.abs(self.states[:, 1 + nq : 1 + nq + nv]).max(axis=1)
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+def mujoco_model(task: Task, integrator: str | None = None, solver: str | None = None):
+    """Load the robot into MuJoCo with our time step and, if given, another integrator and solver."""
+    import mujoco
+
+    model = mujoco.MjModel.from_xml_path(task.path)
+    model.opt.timestep = DT
+    if integrator is not None:
+        model.opt.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator}")
+    if solver is not None:
+        model.opt.solver = getattr(mujoco.mjtSolver, f"mjSOL_{solver}")
+    return model
+
+
+def describe_options(model) -> str:
+    """Name MuJoCo's integrator and constraint solver."""
+    import mujoco
+
+    integrator = mujoco.mjtIntegrator(model.opt.integrator).name.removeprefix("mjINT_")
+    return f"{integrator}, {mujoco.mjtSolver(model.opt.solver).name.removeprefix('mjSOL_')}"
+
+
+def mujoco_pose(pose: np.ndarray) -> np.ndarray:
+    """Return MuJoCo's qpos of a pose: its quaternions are wxyz."""
+    return np.concatenate([pose[:3], pose[6:7], pose[3:6], pose[7:]])
+
+
+def _mujoco_state(model, data, pose: np.ndarray) -> np.ndarray:
+    import mujoco
+
+    mujoco.mj_resetData(model, data)
+    data.qpos[:] = mujoco_pose(pose)
+    state = np.empty(mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS))
+    mujoco.mj_getState(model, data, state, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+    return state
+
+
+class PybulletRobots:
+    """PyBullet, a client for each world, the worlds divided over processes; one thread is this process."""
+
+    name = "PyBullet"
+
+    def __init__(self, task: Task, threads: int):
+        self.worlds, self.threads = min(task.worlds, PYBULLET_WORLDS), threads
+        parts = np.array_split(np.arange(self.worlds), threads)
+        self.mine = None if threads > 1 else PybulletPart(task, parts[0])
+        self.parts = [] if self.mine else [_Process(task, part) for part in parts]
+
+    def run(self, steps: int, controls: np.ndarray | None) -> None:
+        if self.mine:
+            self.mine.run(steps, controls)
+            return
+        for part in self.parts:
+            part.pipe.send(("run", steps, None if controls is None else controls[:, part.worlds]))
+        for part in self.parts:
+            part.pipe.recv()
+
+    def motion(self) -> tuple[np.ndarray, np.ndarray]:
+        if self.mine:
+            return self.mine.motion()
+        for part in self.parts:
+            part.pipe.send(("motion",))
+        heights, speeds = zip(*(part.pipe.recv() for part in self.parts))
+        return np.concatenate(heights), np.concatenate(speeds)
+
+    def close(self) -> None:
+        for part in self.parts:
+            part.pipe.send(("close",))
+            part.process.join()
+        if self.mine:
+            self.mine.close()
+
+
+class _Process:
+    """A process with some worlds of PyBullet."""
+
+    def __init__(self, task: Task, worlds: np.ndarray):
+        self.worlds = worlds
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, task, worlds), daemon=True)
+        self.process.start()
+
+
+def _serve(pipe: Connection, task: Task, worlds: np.ndarray) -> None:
+    """Answer the requests of a `PybulletRobots`."""
+    part = PybulletPart(task, worlds)
+    while True:
+        request, *values = pipe.recv()
+        if request == "close":
+            return
+        pipe.send(getattr(part, request)(*values))
+
+
+class PybulletPart:
+    """Some worlds of a task in PyBullet."""
+
+    def __init__(self, task: Task, worlds: np.ndarray):
+        self.task = task
+        with quiet():
+            self.worlds = [PybulletWorld(task, task.poses[w]) for w in worlds]
+
+    def run(self, steps: int, controls: np.ndarray | None) -> None:
+        for k, world in enumerate(self.worlds):
+            world.run(steps, None if controls is None else self.task.torques(controls[:, k]))
+
+    def motion(self) -> tuple[np.ndarray, np.ndarray]:
+        heights, speeds = zip(*(world.motion() for world in self.worlds))
+        return np.array(heights), np.array(speeds)
+
+    def close(self) -> None:
+        for world in self.worlds:
+            world.pb.disconnect(world.client)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Swallow what PyBullet's loader prints, below Python, about each element that it does not know."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(1), os.dup(2)]
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    try:
+        yield
+    finally:
+        for number, copy in enumerate(kept, start=1):
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(sink)
+
+
+class PybulletWorld:
+    """One robot in a client of PyBullet.
+
+    PyBullet reads the same file. It knows no armature, and ignores default densities: masses are scaled to
+    those of the file. Joint motors, which it switches on by itself, are switched off, and self-collision is
+    on where the file has it.
+    """
+
+    def __init__(self, task: Task, pose: np.ndarray):
+        import pybullet
+
+        self.pb, self.client = pybullet, pybullet.connect(pybullet.DIRECT)
+        pb, options = pybullet, {"physicsClientId": self.client}
+        self.options = options
+        flags = pb.URDF_USE_SELF_COLLISION | pb.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
+        bodies = pb.loadMJCF(task.path, flags=flags if task.name == "humanoid" else 0, **options)
+        self.body = max(bodies, key=lambda body: pb.getNumJoints(body, **options))
+        pb.setTimeStep(DT, **options)
+        pb.setGravity(0.0, 0.0, -9.81, **options)
+        joints = range(pb.getNumJoints(self.body, **options))
+        kinds = [pb.getJointInfo(self.body, j, **options)[2] for j in joints]
+        self.hinges = [j for j in joints if kinds[j] == pb.JOINT_REVOLUTE]
+        zeros = [0.0] * len(self.hinges)
+        velocity = pb.VELOCITY_CONTROL
+        pb.setJointMotorControlArray(self.body, self.hinges, velocity, forces=zeros, **options)
+        self._set_dynamics(task)
+        self._place(pose)
+
+    def _set_dynamics(self, task: Task) -> None:
+        """Give links the damping of the file, and scale their masses to that of the robot."""
+        pb, options = self.pb, self.options
+        links = range(-1, pb.getNumJoints(self.body, **options))
+        masses = [pb.getDynamicsInfo(self.body, link, **options)[0] for link in links]
+        for link, mass in zip(links, masses):
+            pb.changeDynamics(self.body, link, linearDamping=0.0, angularDamping=0.0, **options)
+            if mass > 0.0:
+                pb.changeDynamics(self.body, link, mass=mass * task.mass / sum(masses), **options)
+        for joint, damping in zip(self.hinges, task.damping, strict=True):
+            pb.changeDynamics(self.body, joint, jointDamping=float(damping), **options)
+
+    def _place(self, pose: np.ndarray) -> None:
+        pb = self.pb
+        local = pb.getDynamicsInfo(self.body, -1, **self.options)[3:5]
+        where = pb.multiplyTransforms(pose[:3].tolist(), pose[3:7].tolist(), *local)
+        pb.resetBasePositionAndOrientation(self.body, *where, **self.options)
+        for joint, angle in zip(self.hinges, pose[7:], strict=True):
+            pb.resetJointState(self.body, joint, float(angle), **self.options)
+
+    def run(self, steps: int, torques: np.ndarray | None) -> None:
+        step, client = self.pb.stepSimulation, self.client
+        if torques is None:
+            for _ in range(steps):
+                step(physicsClientId=client)
+            return
+        for frame in torques.tolist():
+            for _ in range(HOLD):
+                # torques last for one step
+                self.pb.setJointMotorControlArray(
+                    self.body, self.hinges, self.pb.TORQUE_CONTROL, forces=frame, **self.options
+                )
+                step(physicsClientId=client)
+
+    def motion(self) -> tuple[float, float]:
+        joints = self.pb.getJointStates(self.body, self.hinges, **self.options)
+        base = self.pb.getBasePositionAndOrientation(self.body, **self.options)[0]
+        linear, angular = self.pb.getBaseVelocity(self.body, **self.options)
+        speeds: Sequence[float] = [*linear, *angular, *(joint[1] for joint in joints)]
+        return base[2], float(np.abs(speeds).max())

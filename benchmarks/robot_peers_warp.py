@@ -1,0 +1,160 @@
+"""Copies of a robot in the other engines on Warp: Newton and mujoco_warp, each step replayed from a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+from harness import DT
+from robot_engines import mujoco_model, mujoco_pose
+from robot_task import HOLD, Task
+
+
+@dataclass(frozen=True)
+class NewtonChoice:
+    """A solver of Newton and how it is run.
+
+    Attributes:
+        solver: Class in `newton.solvers`.
+        substeps: Solver steps of each step.
+        options: Arguments of the solver.
+    """
+
+    solver: str
+    substeps: int = 1
+    options: tuple[tuple[str, object], ...] = ()
+
+    def __str__(self) -> str:
+        """Name the solver, and the substeps if there are several."""
+        name = self.solver.removeprefix("Solver")
+        return name + (f" x {self.substeps}" if self.substeps > 1 else "")
+
+
+NEWTON_CHOICES = (
+    *(NewtonChoice("SolverXPBD", n) for n in (1, 2, 4, 8)),
+    *(NewtonChoice("SolverSteel", n, (("enable_joint_limits", True),)) for n in (1, 2, 4)),
+    NewtonChoice("SolverMuJoCo"),
+    *(NewtonChoice("SolverSemiImplicit", n) for n in (4, 16)),
+    *(NewtonChoice("SolverFeatherstone", n) for n in (2, 4)),
+)
+"""What is tried to find Newton's fastest stable solver: cheap ones first, with more substeps until stable."""
+
+
+class NewtonRobots:
+    """Newton: collision pipeline and solver, captured into a graph of two steps, which swap the states."""
+
+    def __init__(self, task: Task, choice: NewtonChoice, device: str = "cpu"):
+        import newton
+
+        self.newton, self.task, self.worlds = newton, task, task.worlds
+        self.device = wp.get_device(device)
+        self.threads = 1 if self.device.is_cpu else 0
+        self.name = f"Newton {choice}"
+        self.model = newton_model(task, device, choice.solver)
+        self.solver = getattr(newton.solvers, choice.solver)(self.model, **dict(choice.options))
+        self.substeps = choice.substeps
+        self.states = [self.model.state(), self.model.state()]
+        self.control = self.model.control()
+        # contact reduction serves meshes; without it robots of primitives are faster
+        self.collisions = newton.CollisionPipeline(self.model, reduce_contacts=False)
+        self.contacts = self.collisions.contacts()
+        newton.eval_fk(self.model, self.model.joint_q, self.model.joint_qd, self.states[0])
+        self.states[1].assign(self.states[0])
+        self._two_steps()
+        with wp.ScopedCapture(device=self.device) as capture:
+            self._two_steps()
+        self.graph = capture.graph
+
+    def _two_steps(self) -> None:
+        for _ in range(2):
+            self.collisions.collide(self.states[0], self.contacts)
+            for _ in range(self.substeps):
+                self.states[0].clear_forces()
+                self.solver.step(*self.states, self.control, self.contacts, DT / self.substeps)
+                self.states.reverse()
+
+    def run(self, steps: int, controls: np.ndarray | None) -> None:
+        if controls is None:
+            self.control.joint_f.zero_()
+            self._replay(steps)
+        else:
+            for frame in self.task.torques(controls):
+                forces = np.concatenate([np.zeros((self.worlds, 6), np.float32), frame], axis=1)
+                self.control.joint_f.assign(forces.reshape(-1))
+                self._replay(HOLD)
+        wp.synchronize_device(self.device)
+
+    def _replay(self, steps: int) -> None:
+        for _ in range(steps // 2):
+            wp.capture_launch(self.graph)
+
+    def motion(self) -> tuple[np.ndarray, np.ndarray]:
+        state = self.states[0]
+        self.newton.eval_ik(self.model, state, state.joint_q, state.joint_qd)
+        q, qd = (a.numpy().reshape(self.worlds, -1) for a in (state.joint_q, state.joint_qd))
+        return q[:, 2], np.abs(qd).max(axis=1)
+
+    def close(self) -> None:
+        pass
+
+
+def newton_model(task: Task, device: str, solver: str = ""):
+    """Build Newton's model of all worlds in their start poses; a ground is in the file."""
+    import newton
+
+    robot = newton.ModelBuilder()
+    if solver == "SolverMuJoCo":
+        newton.solvers.SolverMuJoCo.register_custom_attributes(robot)
+    # its importer does not know every option of MuJoCo
+    robot.add_mjcf(task.path, parse_mujoco_options=False)
+    scene = newton.ModelBuilder()
+    scene.replicate(robot, task.worlds)
+    model = scene.finalize(device)
+    model.joint_q.assign(task.poses.astype(np.float32).reshape(-1))
+    return model
+
+
+class MujocoWarpRobots:
+    """mujoco_warp with one evaluation a step, captured into a graph; room for contacts as MuJoCo needs it."""
+
+    def __init__(self, task: Task, device: str = "cpu", contacts: int = 32, rows: int = 128):
+        import mujoco
+        import mujoco_warp
+
+        self.worlds = task.worlds
+        self.device = wp.get_device(device)
+        self.threads = 1 if self.device.is_cpu else 0
+        self.name = "mujoco_warp EULER, NEWTON"
+        # it has neither PGS nor a fast RK4
+        host = mujoco_model(task, "EULER", "NEWTON")
+        data = mujoco.MjData(host)
+        mujoco.mj_forward(host, data)
+        with wp.ScopedDevice(device):
+            self.model = mujoco_warp.put_model(host)
+            self.data = mujoco_warp.put_data(host, data, nworld=task.worlds, nconmax=contacts, njmax=rows)
+            self.data.qpos.assign(np.stack([mujoco_pose(pose) for pose in task.poses]).astype(np.float32))
+            mujoco_warp.step(self.model, self.data)
+            with wp.ScopedCapture(device=self.device) as capture:
+                mujoco_warp.step(self.model, self.data)
+        self.graph = capture.graph
+
+    def run(self, steps: int, controls: np.ndarray | None) -> None:
+        if controls is None:
+            self.data.ctrl.zero_()
+            self._replay(steps)
+        else:
+            for frame in controls:
+                self.data.ctrl.assign(frame)
+                self._replay(HOLD)
+        wp.synchronize_device(self.device)
+
+    def _replay(self, steps: int) -> None:
+        for _ in range(steps):
+            wp.capture_launch(self.graph)
+
+    def motion(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.data.qpos.numpy()[:, 2], np.abs(self.data.qvel.numpy()).max(axis=1)
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,151 @@
+"""The work of the robot tables: copies of a robot file above the ground, in varied poses, and its motors."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from harness import DT, missing
+
+from newtonsim import cli_scene
+from newtonsim.examples import asset_path
+
+HOLD = 4
+"""Steps for which a random control is held: 60 different ones a second."""
+
+SETTLING = 6.0  # [s] of simulated time before the first measurement
+FLAILING = 1.0  # [s] of random control before the second one
+
+
+@dataclass(frozen=True)
+class Task:
+    """Copies of a robot, one a world.
+
+    Attributes:
+        name: Name of the robot.
+        path: Its MJCF file with a ground plane.
+        poses: Start poses (worlds, 7 + hinges): position and quaternion xyzw of the root body, then the
+            angles of the hinges in the order of the file.
+        hinges: Which hinge each motor drives, shape (motors,).
+        gears: Torque of each motor at control 1 [N m], shape (motors,).
+        ranges: Least and greatest control of each motor, shape (motors, 2).
+        damping: Damping of each hinge [N m s/rad], shape (hinges,).
+        mass: Mass of the robot [kg].
+    """
+
+    name: str
+    path: str
+    poses: np.ndarray
+    hinges: np.ndarray
+    gears: np.ndarray
+    ranges: np.ndarray
+    damping: np.ndarray
+    mass: float
+
+    @property
+    def worlds(self) -> int:
+        """Number of worlds."""
+        return len(self.poses)
+
+    def first(self, worlds: int) -> Task:
+        """Return the task with the first worlds only."""
+        return replace(self, poses=self.poses[:worlds])
+
+    def controls(self, frames: int, worlds: int, seed: int) -> np.ndarray:
+        """Draw uniform random controls (frames, worlds, motors)."""
+        rng = np.random.default_rng(seed)
+        low, high = self.ranges[:, 0], self.ranges[:, 1]
+        return rng.uniform(low, high, (frames, worlds, len(self.gears))).astype(np.float32)
+
+    def torques(self, controls: np.ndarray) -> np.ndarray:
+        """Return torques of all hinges (..., hinges) [N m] for controls (..., motors)."""
+        torques = np.zeros((*controls.shape[:-1], self.poses.shape[1] - 7), np.float32)
+        torques[..., self.hinges] = controls * self.gears
+        return torques
+
+
+def load_task(name: str, worlds: int, seed: int = 0) -> Task:
+    """Read a robot of gymnasium ("ant", "humanoid") or ours ("quadruped") and vary its start pose.
+
+    Raises:
+        FileNotFoundError: gymnasium is not installed.
+    """
+    path = robot_path(name)
+    robot = cli_scene.load_robot(path)
+    model = cli_scene.build_scene(robot, worlds, "cpu")
+    state = model.state()
+    cli_scene.vary_start(model, state, seed)
+    motors = robot.report.actuators
+    return Task(
+        name,
+        str(path),
+        state.joint_q.numpy().reshape(worlds, -1).astype(float),
+        np.array([motor["axis"] for motor in motors]),
+        np.array([motor["scale"] for motor in motors]),
+        np.array([motor["ctrl_range"] or (-1.0, 1.0) for motor in motors]),
+        model.joint_damping.numpy()[6 : model.joint_dof_count // worlds],
+        float(sum(robot.builder.body_mass)),
+    )
+
+
+def robot_path(name: str) -> str:
+    """Return the file of a robot: gymnasium's, where it has one."""
+    if name == "quadruped":
+        return str(asset_path("quadruped.xml"))
+    absent = missing("gymnasium")
+    if absent:
+        raise FileNotFoundError(absent)
+    import gymnasium
+
+    return os.fspath(Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / f"{name}.xml")
+
+
+class RobotEngine(Protocol):
+    """Copies of a robot in an engine.
+
+    Attributes:
+        name: Engine and what is special of it.
+        threads: Threads or processes that it uses; 0 on a GPU.
+        worlds: Worlds that it steps; of those that step worlds one by one fewer than of the task.
+    """
+
+    name: str
+    threads: int
+    worlds: int
+
+    def run(self, steps: int, controls: np.ndarray | None) -> None:
+        """Take steps and wait for their end; controls (steps / HOLD, worlds, motors) are held for HOLD."""
+
+    def motion(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return heights of the root bodies [m], (worlds,), and fastest joint velocities, (worlds,)."""
+
+    def close(self) -> None:
+        """Free what the engine holds."""
+
+
+def stability(engine: RobotEngine, fastest: float) -> str:
+    """Return "" for an engine whose worlds are all finite and plausible, else what is wrong.
+
+    Args:
+        engine: The engine.
+        fastest: Joint velocity [rad/s or m/s] above which a world counts as unstable.
+    """
+    heights, speeds = engine.motion()
+    finite = np.isfinite(heights) & np.isfinite(speeds)
+    if not finite.all():
+        return f"{np.count_nonzero(~finite)} of {len(finite)} worlds not finite"
+    away = (heights < -0.1) | (heights > 3.0)
+    if away.any():
+        return f"{np.count_nonzero(away)} of {len(away)} worlds through the ground or up in the air"
+    fast = speeds > fastest
+    if fast.any():
+        return f"{np.count_nonzero(fast)} of {len(fast)} worlds faster than {fastest:g} rad/s"
+    return ""
+
+
+def settle(engine: RobotEngine, seconds: float = SETTLING) -> None:
+    """Step without control."""
+    engine.run(HOLD * round(seconds / DT / HOLD), None)

@@ -1,0 +1,228 @@
+"""Environment steps per second of many robots on the ground, settled and under random control, per engine.
+
+    python benchmarks/robots.py [--robots ant humanoid] [--worlds 1024] [--device cpu] [--short] [--json OUT]
+
+Robots are gymnasium's files, which bring a ground plane, at 1/240 s. Each world starts in a pose of its own;
+all engines start in the same ones. First all settle for six simulated seconds without control; then blocks
+of each engine follow one another in turn. For the second figure each motor gets a random control 60 times a
+second. A figure is the median over the blocks. An engine with a world that is not finite, leaves the scene or
+moves faster than it can is reported as unstable, and has no figure.
+
+MuJoCo runs as the files say, which is RK4 with four evaluations a step, and with one evaluation a step as the
+others. Newton runs with its fastest solver that is stable here, found by trial, with as many substeps as it
+needs. All engines on Warp replay a captured graph. Where an engine can use several cores there is a figure
+for one and for all. On a GPU newtonsim, Newton and mujoco_warp run there, and the others are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import warp as wp
+from harness import arguments, cores, interleave, missing, seconds_per_unit, table, write_json
+from robot_engines import MujocoRobots, NewtonsimRobots, PybulletRobots, describe_options, mujoco_model
+from robot_peers_warp import NEWTON_CHOICES, MujocoWarpRobots, NewtonChoice, NewtonRobots
+from robot_task import FLAILING, HOLD, SETTLING, RobotEngine, Task, load_task, settle, stability
+
+MOTIONS = {"settled": 1.0, "random control": 200.0}
+"""Kinds of motion, and the joint velocity [rad/s or m/s] above which a world counts as unstable in them."""
+
+TRIAL_WORLDS = 32
+
+
+def engines(task: Task, options: argparse.Namespace, notes: list[str]) -> list[RobotEngine]:
+    """Make all engines that are installed and run on the device."""
+    counts = [1] if options.cpu_time else sorted({1, cores()})
+    makers = ours(task, options.device, counts)
+    if not options.alone:
+        makers += peers(task, options.device, counts, notes)
+    made = []
+    for maker in makers:
+        start = time.perf_counter()
+        engine = maker()
+        settle(engine)
+        made.append(engine)
+        print(f"  {label(engine)} ready in {time.perf_counter() - start:.0f} s", flush=True)
+    return made
+
+
+def ours(task: Task, device: str, counts: list[int]) -> list[Callable[[], RobotEngine]]:
+    """Return makers of our engine, one for each number of threads."""
+    if device != "cpu":
+        return [lambda: NewtonsimRobots(task, device)]
+    return [lambda n=n: NewtonsimRobots(task, threads=n) for n in counts]
+
+
+def peers(task: Task, device: str, counts: list[int], notes: list[str]) -> list[Callable[[], RobotEngine]]:
+    """Return makers of the peers that are installed, and note those that are not."""
+    absent = {name: missing(name) for name in ("mujoco", "pybullet", "newton", "mujoco_warp")}
+    notes += [line for line in absent.values() if line]
+    makers: list[Callable[[], RobotEngine]] = []
+    if device == "cpu" and not absent["mujoco"]:
+        for options in mujoco_options(task):
+            makers += [lambda n=n, o=options: MujocoRobots(task, n, *o) for n in counts]
+    if device == "cpu" and not absent["pybullet"]:
+        makers += [lambda n=n: PybulletRobots(task, n) for n in counts]
+    if not absent["newton"]:
+        for choice in fastest_newton(task, device, notes):
+            makers.append(lambda c=choice: NewtonRobots(task, c, device))
+    if not absent["mujoco_warp"] and not absent["mujoco"]:
+        makers.append(lambda: MujocoWarpRobots(task, device))
+    return makers
+
+
+def mujoco_options(task: Task) -> list[tuple[str | None, str | None]]:
+    """Return integrator and solver: as the file says, Euler with its solver, Euler with the default one."""
+    variants = {}
+    for options in ((None, None), ("EULER", None), ("EULER", "NEWTON")):
+        variants.setdefault(describe_options(mujoco_model(task, *options)), options)
+    return list(variants.values())
+
+
+def fastest_newton(task: Task, device: str, notes: list[str]) -> list[NewtonChoice]:
+    """Return Newton's fastest choice that is stable at rest, and under control, in a trial with few worlds."""
+    few = task.first(TRIAL_WORLDS)
+    times: dict[str, dict[NewtonChoice, float]] = {motion: {} for motion in MOTIONS}
+    for choice in NEWTON_CHOICES:
+        slowest = max(min(stable.values(), default=np.inf) for stable in times.values())
+        for motion, microseconds, problem in try_newton(few, choice, device, 1.5 * slowest):
+            if not problem:
+                times[motion][choice] = microseconds
+            result = f"{microseconds:.1f} us" + (f", {problem}" if problem else "")
+            notes.append(f"trial of Newton {choice}, {task.name}, {motion}: {result}")
+    best = [min(stable, key=stable.__getitem__) for stable in times.values() if stable]
+    return list(dict.fromkeys(best))
+
+
+def try_newton(
+    task: Task, choice: NewtonChoice, device: str, slowest: float
+) -> Iterator[tuple[str, float, str]]:
+    """Yield motion, time of an environment step [us] and what is wrong with it, if anything."""
+    each = np.nan
+    try:
+        engine = NewtonRobots(task, choice, device)
+        for motion, fastest in MOTIONS.items():
+            work = block(engine, task, motion)
+            each = 1.0e6 * seconds_per_unit(work, 10) / (HOLD * task.worlds)
+            if each > slowest:
+                yield motion, each, "slower than others that are stable"
+                return
+            work(round(60.0 * (SETTLING if motion == "settled" else FLAILING)))
+            problem = stability(engine, fastest)
+            yield motion, each, problem
+            if problem:
+                return
+    except (RuntimeError, ValueError) as error:
+        yield "start", each, str(error).splitlines()[0]
+
+
+def flail(engine: RobotEngine, task: Task, seconds: float, seed: int = 1) -> None:
+    """Step under random control."""
+    frames = round(60.0 * seconds)
+    engine.run(frames * HOLD, task.controls(frames, engine.worlds, seed))
+
+
+def measure(
+    task: Task, engines: list[RobotEngine], options: argparse.Namespace, notes: list[str]
+) -> Iterator[dict[str, object]]:
+    """Yield a figure for each engine and kind of motion."""
+    for motion, fastest in MOTIONS.items():
+        if motion != "settled":
+            for engine in engines:
+                flail(engine, task, FLAILING)
+        stable = {}
+        for engine in engines:
+            problem = stability(engine, fastest)
+            if problem:
+                notes.append(f"{label(engine)}, {task.name}, {motion}: unstable, {problem}")
+            else:
+                stable[label(engine)] = engine
+        work = {name: block(engine, task, motion) for name, engine in stable.items()}
+        clock = time.process_time if options.cpu_time else time.perf_counter
+        blocks, seconds = (5, 0.1) if options.short else (options.blocks, 0.4)
+        samples = interleave(work, seconds, blocks, clock=clock)
+        for name, engine in stable.items():
+            yield {
+                "robot": task.name,
+                "motion": motion,
+                "engine": engine.name,
+                "threads": engine.threads,
+                "worlds": engine.worlds,
+                "microseconds": 1.0e6 * samples[name].median / (HOLD * engine.worlds),
+                "steps_per_second": HOLD * engine.worlds / samples[name].median,
+                "spread": samples[name].spread,
+            }
+
+
+def block(engine: RobotEngine, task: Task, motion: str) -> Callable[[int], None]:
+    """Return the function that does n times HOLD steps."""
+    if motion == "settled":
+        return lambda n: engine.run(n * HOLD, None)
+    controls = task.controls(64, engine.worlds, seed=2)
+
+    def run(n: int) -> None:
+        for first in range(0, n, len(controls)):
+            part = controls[: n - first]
+            engine.run(len(part) * HOLD, part)
+
+    return run
+
+
+def label(engine: RobotEngine) -> str:
+    """Name an engine with its threads."""
+    return (
+        f"{engine.name}, {engine.threads} thread{'s' * (engine.threads > 1)}"
+        if engine.threads
+        else engine.name
+    )
+
+
+def show(figures: list[dict[str, object]]) -> None:
+    """Print a table for each robot and kind of motion, with ratios to our figures."""
+    for key in dict.fromkeys((figure["robot"], figure["motion"]) for figure in figures):
+        rows = [figure for figure in figures if (figure["robot"], figure["motion"]) == key]
+        mine = {row["threads"]: row["steps_per_second"] for row in rows if row["engine"] == "newtonsim"}
+        best = max(mine.values(), default=np.nan)
+        header = ("engine", "threads", "worlds", "steps/s", "us/step", "spread", "same threads", "all")
+        lines = []
+        for row in rows:
+            rate = row["steps_per_second"]
+            same = mine.get(row["threads"], np.nan) / rate
+            lines.append(
+                (
+                    *(row["engine"], row["threads"], row["worlds"], rate, row["microseconds"]),
+                    *(f"{row['spread']:.0%}", f"{same:.2f}x", f"{best / rate:.2f}x"),
+                )
+            )
+        print(f"\n{', '.join(key)}; ratios: newtonsim's rate over that of the engine")
+        print(table(header, lines), flush=True)
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--robots", nargs="+", default=["ant", "humanoid"])
+    parser.add_argument("--worlds", nargs="+", type=int)
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_ERROR
+    worlds = options.worlds or ([128] if options.short else [1024])
+    figures: list[dict[str, object]] = []
+    notes: list[str] = []
+    for count in worlds:
+        for robot in options.robots:
+            print(f"{robot}, {count} worlds", flush=True)
+            task = load_task(robot, count)
+            contestants = engines(task, options, notes)
+            found = list(measure(task, contestants, options, notes))
+            for engine in contestants:
+                engine.close()
+            show(found)
+            figures += found
+    print("\n" + "\n".join(dict.fromkeys(notes)))
+    write_json(options.json, {"figures": figures, "notes": notes}, options.device)
+
+
+if __name__ == "__main__":
+    main()
