@@ -194,8 +194,7 @@ class PybulletPart:
 
     def __init__(self, task: Task, worlds: np.ndarray):
         self.task = task
-        with quiet():
-            self.worlds = [PybulletWorld(task, task.poses[w]) for w in worlds]
+        self.worlds = [PybulletWorld(task, task.poses[w]) for w in worlds]
 
     def run(self, steps: int, controls: np.ndarray | None) -> None:
         for k, world in enumerate(self.worlds):
@@ -243,7 +242,8 @@ class PybulletWorld:
         pb, options = pybullet, {"physicsClientId": self.client}
         self.options = options
         flags = pb.URDF_USE_SELF_COLLISION | pb.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
-        bodies = pb.loadMJCF(task.path, flags=flags if task.name == "humanoid" else 0, **options)
+        with quiet():
+            bodies = pb.loadMJCF(task.path, flags=flags if task.name == "humanoid" else 0, **options)
         self.body = max(bodies, key=lambda body: pb.getNumJoints(body, **options))
         pb.setTimeStep(DT, **options)
         pb.setGravity(0.0, 0.0, -9.81, **options)

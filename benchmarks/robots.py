@@ -83,7 +83,7 @@ def mujoco_options(task: Task) -> list[tuple[str | None, str | None]]:
 
 
 def fastest_newton(task: Task, device: str, notes: list[str]) -> list[NewtonChoice]:
-    """Return Newton's fastest choice that is stable at rest, and under control, in a trial with few worlds."""
+    """Return Newton's fastest stable choice at rest, and that under control, in a trial with few worlds."""
     few = task.first(TRIAL_WORLDS)
     times: dict[str, dict[NewtonChoice, float]] = {motion: {} for motion in MOTIONS}
     for choice in NEWTON_CHOICES:
