@@ -288,8 +288,10 @@ def build_spin_rows(
 def remember_contact_impulses(
     first: int, contacts: ContactView, impulse: wp.array(dtype=wp.vec3), memory: wp.array(dtype=wp.vec3)
 ):
-    """One thread per place: keep the impulse under the contact's place. `memory` is zero on entry."""
+    """One thread per place: keep the impulse under the contact's place, zero where no contact is."""
     c = first + wp.tid()
     w = contacts.world[c]
+    kept = wp.vec3(0.0, 0.0, 0.0)
     if c - contacts.world_start[w] < contacts.world_count[w]:
-        memory[c] = impulse[c]
+        kept = impulse[c]
+    memory[c] = kept

@@ -75,6 +75,13 @@ def holder(shape: ShapeView, shape_world: wp.array(dtype=int), a: int, b: int) -
 
 
 @wp.kernel
+def clear_history(first: int, history: HistoryView):
+    """One thread per shape: no pairs yet."""
+    s = first + wp.tid()
+    history.head[s] = -1
+
+
+@wp.kernel
 def remember_points(first: int, contacts: ContactView, history: HistoryView):
     """One thread per contact place: keep what identifies the contact."""
     c = first + wp.tid()

@@ -100,6 +100,15 @@ def accelerate_joint(
         body_A[joint.child[j]] = base_A
 
 
+@wp.kernel(enable_backward=False)
+def copy_wrenches(
+    first: int, source: wp.array(dtype=wp.spatial_vector), target: wp.array(dtype=wp.spatial_vector)
+):
+    """One thread per body: target = source."""
+    b = first + wp.tid()
+    target[b] = source[b]
+
+
 @wp.kernel
 def inverse_dynamics(
     first: int,
@@ -116,7 +125,7 @@ def inverse_dynamics(
     body_F: wp.array(dtype=wp.spatial_vector),
     tau: wp.array(dtype=float),
 ):
-    """One thread per tree: tau = M(q) qdd + c(q, qd) - Jᵀ body_f. body_F must be zero on entry."""
+    """One thread per tree: tau = M(q) qdd + c(q, qd) - Jᵀ body_f."""
     t = first + wp.tid()
     start = tree.joint_start[t]
     end = tree.joint_start[t + 1]
@@ -128,7 +137,7 @@ def inverse_dynamics(
         com = wp.transform_point(pose, body.com[b])
         inertia = rotate_inertia(wp.transform_get_rotation(pose), body.inertia[b])
         wrench = body_wrench(body.mass[b], com, inertia, kin.body_V[b], body_A[b], body_f[b])
-        wp.atomic_add(body_F, b, wrench)
+        body_F[b] = wrench
     for i in range(start, end):
         j = tree.joint[start + end - 1 - i]
         wrench = body_F[joint.child[j]]

@@ -63,13 +63,27 @@ def notice_inputs(
 
 
 @wp.kernel
-def notice_poses(
+def notice_coordinates(
     first: int, joint_q: wp.array(dtype=float), coord_tree: wp.array(dtype=int), sleep: SleepView
 ):
     """One thread per coordinate: wake trees that were moved from outside."""
     i = first + wp.tid()
     if joint_q[i] != sleep.seen_q[i]:
         sleep.wake[coord_tree[i]] = 1
+
+
+@wp.kernel
+def remember_coordinates(first: int, joint_q: wp.array(dtype=float), sleep: SleepView):
+    """One thread per coordinate: what `notice_coordinates` compares with in the next step."""
+    i = first + wp.tid()
+    sleep.seen_q[i] = joint_q[i]
+
+
+@wp.kernel
+def remember_poses(first: int, body_q: wp.array(dtype=wp.transform), sleep: SleepView):
+    """One thread per body: what `notice_moved_bodies` compares with in the next step."""
+    b = first + wp.tid()
+    sleep.seen_body_q[b] = body_q[b]
 
 
 @wp.kernel

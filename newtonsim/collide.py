@@ -102,7 +102,7 @@ def find_contacts(
 def _keep_history(launch: Launcher, contacts: Contacts) -> None:
     """Remember the contacts of the last pass, which the new ones are matched with."""
     model, history = launch.model, contacts.history
-    launch.fill(history.head, "shape", -1)
+    launch(contact_kernels.clear_history, "shape", [history])
     launch(contact_kernels.remember_points, "contact", [contacts.view, history])
     inputs = [model.collision_plan.shape, model.shape_world, contacts.pairs, contacts.view, history]
     launch(contact_kernels.remember_pairs, "world", inputs)

@@ -103,7 +103,8 @@ class Launcher:
     """Launches kernels over the indices of a shard, on the active tape or not.
 
     What it launches takes the first index of the range as its first argument: one thread handles that index
-    plus its own number.
+    plus its own number. A step consists of launches alone: a captured `zero_` or `wp.copy` would act on all
+    worlds, and on the CPU a graph keeps a copy of the whole array for it.
 
     Args:
         model: The model.
@@ -143,21 +144,6 @@ class Launcher:
                 record_tape=record_tape,
             )
 
-    def zero(self, array: wp.array, kind: str) -> None:
-        """Set the shard's entries of an array with one entry per index to zero."""
-        for first, count in self.shard.ranges(kind):
-            array[first : first + count].zero_()
-
-    def fill(self, array: wp.array, kind: str, value: float) -> None:
-        """Set the shard's entries of an array with one entry per index to a value."""
-        for first, count in self.shard.ranges(kind):
-            array[first : first + count].fill_(value)
-
-    def copy(self, dest: wp.array, src: wp.array, kind: str) -> None:
-        """Copy the shard's entries of an array with one entry per index."""
-        for first, count in self.shard.ranges(kind):
-            wp.copy(dest, src, dest_offset=first, src_offset=first, count=count)
-
     def poses(self, motion: Motion, joint_q: wp.array) -> None:
         """Body frames and motion subspaces at joint_q."""
         v = self.views
@@ -177,7 +163,6 @@ class Launcher:
     ) -> None:
         """motion.tau = M qdd + c(q, qd) - Jᵀ body_f; needs poses and velocities."""
         v = self.views
-        self.zero(motion.body_F, "body")
         inputs = [v.tree, v.joint, v.body, self.model.gravity_vec, motion.kin, joint_qd, joint_qdd, body_f]
         outputs = [motion.dof_A, motion.body_A, motion.body_F, motion.tau]
         self(rnea.inverse_dynamics, "tree", inputs, outputs)

@@ -172,7 +172,6 @@ class ConstraintStage:
         kept = (self.envelope.kept_contact, self.envelope.kept_spin)
         for rows, impulse in zip(self._contact_families(), kept):
             if contacts.rigid_contact_max:
-                launch.zero(rows.memory, "contact")
                 inputs = [contacts.view, impulse, rows.memory]
                 launch(contact_rows.remember_contact_impulses, "contact", inputs)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
-from newtonsim.kernels import reactions
+from newtonsim.kernels import reactions, rnea
 from newtonsim.model import Model
 from newtonsim.solvers.constraints import loop_view
 from newtonsim.state import State
@@ -58,7 +58,7 @@ class Reactions:
         v = launch.views
         inputs = [v.joint, smooth.motion.kin, state.joint_qd, rate]
         launch(reactions.recover_accelerations, "joint", inputs, [self.qdd])
-        launch.copy(self.body_f, smooth.body_f, "body")
+        launch(rnea.copy_wrenches, "body", [smooth.body_f, self.body_f])
         inputs = [model.collision_plan.shape, contacts.view, loop_view(model), smooth.bodies(model)]
         inputs += [self.constraints.rows, rate]
         launch(reactions.add_external_impulses, "world", inputs, [self.body_f])

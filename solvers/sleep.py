@@ -89,7 +89,7 @@ class SleepStage:
         inputs = [topology.view, state.joint_qd, control.joint_act, control.joint_f, model.gravity_vec]
         launch(sleep_kernels.notice_inputs, "dof", [*inputs, self.dof_tree, view])
         inputs = [state.joint_q, self.coord_tree, view]
-        launch(sleep_kernels.notice_poses, "coord", inputs)
+        launch(sleep_kernels.notice_coordinates, "coord", inputs)
         launch(sleep_kernels.notice_wrenches, "body", [topology.view, state.body_f, view])
         inputs = [topology.view, state.body_q, model.body_world, view]
         launch(sleep_kernels.notice_moved_bodies, "body", inputs)
@@ -114,8 +114,8 @@ class SleepStage:
         # what fell asleep just now may still creep; a velocity would wake it
         self.hold(launch, state.joint_qd)
         launch(sleep_kernels.still_bodies, "body", [self.tree, view, state.body_qd])
-        launch.copy(view.seen_q, state.joint_q, "coord")
-        launch.copy(view.seen_body_q, state.body_q, "body")
+        launch(sleep_kernels.remember_coordinates, "coord", [state.joint_q, view])
+        launch(sleep_kernels.remember_poses, "body", [state.body_q, view])
 
     def wake(self, world_mask: wp.array | None) -> None:
         """Wake the masked worlds, or all."""

@@ -8,7 +8,7 @@ import warp as wp
 
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
-from newtonsim.kernels import contact_penalty, crba, integrate, joint_forces, middle_velocity
+from newtonsim.kernels import contact_penalty, crba, integrate, joint_forces, middle_velocity, rnea
 from newtonsim.kernels.pair_rows import BodyStateView
 from newtonsim.model import Model
 from newtonsim.state import State
@@ -66,7 +66,7 @@ class SmoothStage:
 
     def sum_forces(self, launch: Launcher, state: State, contacts: Contacts | None) -> None:
         """body_f = external wrenches plus those of compliant contacts, if any; needs `place`."""
-        launch.copy(self.body_f, state.body_f, "body")
+        launch(rnea.copy_wrenches, "body", [state.body_f, self.body_f])
         if contacts is not None:
             apply_penalty(launch, contacts, self.body_q, self.body_qd, self.body_f)
 
