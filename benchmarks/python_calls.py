@@ -8,9 +8,9 @@ before it is measured. `step` is the time of a call that makes one step; `loop` 
 writes the targets or torques of all joints, makes one step and reads the angles of all joints. Ratios are
 times over those of newtonsim.
 
-What differs: PyBullet's position drives are velocity constraints with the effort limits of the file, those of
-newtonsim and MuJoCo springs and dampers (200 N m/rad, 10 N m s/rad). PyBullet knows no armature, and
-has masses scaled to those of the file, whose densities it ignores. MuJoCo steps with implicitfast. No engine lets
+What differs: PyBullet's position drives are velocity constraints with the effort limits of the file, those
+of newtonsim and MuJoCo springs and dampers (200 N m/rad, 10 N m s/rad). PyBullet knows no armature, and has
+masses scaled to those of the file, whose densities it ignores. MuJoCo steps with implicitfast. No engine lets
 parts of the arm, the quadruped and the ant touch each other; those of the humanoid do.
 """
 

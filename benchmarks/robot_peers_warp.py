@@ -31,10 +31,13 @@ class NewtonChoice:
         return name + (f" x {self.substeps}" if self.substeps > 1 else "")
 
 
+STEEL = (("enable_joint_limits", True), ("articulation_constraint_max", 128))
+"""What Newton's SolverSteel needs to keep the joint limits of a humanoid on the ground."""
+
 NEWTON_CHOICES = (
     *(NewtonChoice("SolverXPBD", n) for n in (1, 2, 4, 8)),
-    *(NewtonChoice("SolverSteel", n, (("enable_joint_limits", True),)) for n in (1, 2, 4)),
-    NewtonChoice("SolverMuJoCo"),
+    *(NewtonChoice("SolverSteel", n, STEEL) for n in (1, 2, 4)),
+    NewtonChoice("SolverMuJoCo", 1, (("nconmax", 96), ("njmax", 256))),
     *(NewtonChoice("SolverSemiImplicit", n) for n in (4, 16)),
     *(NewtonChoice("SolverFeatherstone", n) for n in (2, 4)),
 )

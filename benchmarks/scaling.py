@@ -1,0 +1,229 @@
+"""Environment steps per second over the number of worlds, and time of a step over the number of bodies.
+
+    python benchmarks/scaling.py [--tables worlds bodies] [--device cpu] [--plots FOLDER] [--short]
+
+Worlds: gymnasium's ant and humanoid at 1/240 s, each world in a pose of its own, settled on the ground; with
+one thread and with all cores; MuJoCo (Euler) through `mujoco.rollout` with all cores beside it. `per world`
+is the time of a step over that with 256 worlds, over the ratio of the numbers: 1 is linear growth.
+
+Bodies: one world with boxes or spheres, scattered on the ground, or in heaps into which they have fallen in
+layers; PyBullet and MuJoCo beside it. `n log n` is the time of a step over n log n, relative to the smallest
+scene of 100 bodies or more: no more than 1 is growth no worse than that. An engine that needs more than a second for a step is left
+out of larger scenes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import warp as wp
+from contact_engines import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine, describe
+from harness import DT, arguments, cores, interleave, missing, seconds_per_unit, table, write_json
+from robot_engines import MujocoRobots, NewtonsimRobots
+from robot_task import RobotEngine, load_task, settle, stability
+
+import newtonsim
+from newtonsim.examples.scenes.parts import add_box, new_scene
+
+WORLDS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536)
+BODIES = (10, 30, 100, 300, 1000, 2000)
+LINEAR_FROM = 256
+PATIENCE = 1.0  # [s] a step
+
+
+def main() -> None:
+    parser = arguments(__doc__, blocks=7)
+    parser.add_argument("--tables", nargs="+", choices=("worlds", "bodies"), default=["worlds", "bodies"])
+    parser.add_argument("--robots", nargs="+", default=["ant", "humanoid"])
+    parser.add_argument("--worlds", nargs="+", type=int)
+    parser.add_argument("--bodies", nargs="+", type=int)
+    parser.add_argument("--plots", metavar="FOLDER", help="write worlds.png and bodies.png")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_ERROR
+    results: dict[str, list[dict[str, object]]] = {}
+    notes: list[str] = []
+    if "worlds" in options.tables:
+        results["worlds"] = worlds_table(options, notes)
+    if "bodies" in options.tables:
+        results["bodies"] = bodies_table(options, notes)
+    print("\n".join(dict.fromkeys(notes)))
+    write_json(options.json, results | {"notes": notes}, options.device)
+    if options.plots:
+        from scaling_plots import plot
+
+        plot(results, Path(options.plots))
+
+
+def worlds_table(options: argparse.Namespace, notes: list[str]) -> list[dict[str, object]]:
+    """Measure robots with more and more worlds."""
+    counts = options.worlds or (WORLDS[:5] if options.short else WORLDS)
+    figures = []
+    for robot in options.robots:
+        for count in counts:
+            figures += worlds_figures(robot, count, options, notes)
+        mine = [f for f in figures if f["robot"] == robot]
+        header = ("engine", "threads", "worlds", "steps/s", "us/step", "per world")
+        rows = [
+            (
+                f["engine"],
+                f["threads"],
+                f["worlds"],
+                f["steps_per_second"],
+                f["microseconds"],
+                linearity(f, mine),
+            )
+            for f in mine
+        ]
+        print(f"\n{robot}\n{table(header, rows)}", flush=True)
+    return figures
+
+
+def worlds_figures(
+    robot: str, count: int, options: argparse.Namespace, notes: list[str]
+) -> list[dict[str, object]]:
+    """Measure all engines with one number of worlds."""
+    task = load_task(robot, count)
+    threads = [1] if options.cpu_time else sorted({1, cores()})
+    makers: list[Callable[[], RobotEngine]] = [lambda n=n: NewtonsimRobots(task, threads=n) for n in threads]
+    if options.device != "cpu":
+        makers = [lambda: NewtonsimRobots(task, options.device)]
+    elif not options.alone:
+        if missing("mujoco"):
+            notes.append(missing("mujoco"))
+        else:
+            makers.append(lambda: MujocoRobots(task, threads[-1], "EULER"))
+    work = {}
+    engines = [maker() for maker in makers]
+    for engine in engines:
+        # settled is settled: the largest numbers need not wait as long
+        settle(engine, 6.0 if count <= 4096 else 3.0)
+        problem = stability(engine, 1.0)
+        if problem:
+            notes.append(f"{robot}, {engine.name}, {count} worlds: {problem}")
+        work[engine.name, engine.threads] = lambda n, run=engine.run: run(n, None)
+    clock = time.process_time if options.cpu_time else time.perf_counter
+    blocks, seconds = (3, 0.05) if options.short else (options.blocks, 0.3)
+    samples = interleave(work, seconds, blocks, clock=clock)
+    for engine in engines:
+        engine.close()
+    return [
+        {
+            **{"robot": robot, "engine": name, "threads": n, "worlds": count},
+            **{"steps_per_second": count / sample.median, "microseconds": 1.0e6 * sample.median},
+        }
+        for (name, n), sample in samples.items()
+    ]
+
+
+def linearity(figure: dict[str, object], others: list[dict[str, object]]) -> float | None:
+    """Return the time of a world over that of a world among LINEAR_FROM."""
+    same = [f for f in others if (f["engine"], f["threads"]) == (figure["engine"], figure["threads"])]
+    base = [f for f in same if f["worlds"] == LINEAR_FROM]
+    if not base or figure["worlds"] < LINEAR_FROM:
+        return None
+    return base[0]["steps_per_second"] / figure["steps_per_second"]
+
+
+def bodies_table(options: argparse.Namespace, notes: list[str]) -> list[dict[str, object]]:
+    """Measure scenes with more and more bodies."""
+    counts = options.bodies or (BODIES[:4] if options.short else BODIES)
+    figures = []
+    for scene in ("scattered boxes", "heap of boxes", "scattered spheres", "heap of spheres"):
+        slow: set[str] = set()
+        mine = [f for count in counts for f in bodies_figures(scene, count, slow, options, notes)]
+        enough = [f for f in mine if f["bodies"] >= min(100, max(counts))]
+        first = {f["engine"]: f for f in reversed(enough)}
+        header = ("engine", "bodies", "contacts", "us/step", "us/body", "n log n")
+        rows = [
+            (
+                *(f["engine"], f["bodies"], f["contacts"], f["microseconds"]),
+                *(f["microseconds"] / f["bodies"], growth(f, first.get(f["engine"]))),
+            )
+            for f in sorted(mine, key=lambda f: (f["engine"] != "newtonsim", f["engine"]))
+        ]
+        print(f"\n{scene}\n{table(header, rows)}", flush=True)
+        figures += mine
+    return figures
+
+
+def bodies_figures(
+    scene: str, count: int, slow: set[str], options: argparse.Namespace, notes: list[str]
+) -> list[dict[str, object]]:
+    """Measure all engines that are not too slow with one scene."""
+    model = build_bodies(scene, count).finalize(options.device)
+    makers: dict[str, Callable[[], Engine]] = {"newtonsim": lambda: NewtonsimEngine(model, DT)}
+    if not options.alone and options.device == "cpu":
+        description = describe(model)
+        for name, module, maker in (
+            ("PyBullet", "pybullet", PybulletEngine),
+            ("MuJoCo", "mujoco", MujocoEngine),
+        ):
+            if missing(module):
+                notes.append(missing(module))
+            elif name not in slow:
+                makers[name] = lambda maker=maker: maker(description, DT)
+    engines = {name: maker() for name, maker in makers.items()}
+    for name, engine in list(engines.items()):
+        if not ready(engine, 1.0 if options.short else 3.0):
+            notes.append(f"{scene}, {count} bodies: {name} needs more than {PATIENCE:g} s for a step")
+            slow.add(name)
+            del engines[name]
+    clock = time.process_time if options.cpu_time else time.perf_counter
+    blocks, seconds = (3, 0.05) if options.short else (options.blocks, 0.2)
+    work = {name: engine.step for name, engine in engines.items()}
+    samples = interleave(work, seconds, blocks, longest=60, clock=clock)
+    return [
+        {
+            **{"scene": scene, "engine": name, "bodies": count, "contacts": engines[name].contacts()},
+            "microseconds": 1.0e6 * sample.median,
+        }
+        for name, sample in samples.items()
+    ]
+
+
+def ready(engine: Engine, seconds: float) -> bool:
+    """Let a scene fall and settle; tell whether the engine was quick enough."""
+    engine.step(1)
+    return all(seconds_per_unit(engine.step, 20) <= PATIENCE for _ in range(round(seconds / DT / 20)))
+
+
+def growth(figure: dict[str, object], first: dict[str, object] | None) -> float | None:
+    """Return the time over n log n, relative to that of the first scene that is large enough."""
+    if first is None or figure["bodies"] < first["bodies"]:
+        return None
+
+    def n_log_n(f: dict[str, object]) -> float:
+        return f["bodies"] * math.log(f["bodies"])
+
+    return (figure["microseconds"] / n_log_n(figure)) / (first["microseconds"] / n_log_n(first))
+
+
+def build_bodies(scene: str, count: int) -> newtonsim.ModelBuilder:
+    """Return boxes or spheres of 0.2 m that start just above the ground, scattered or ten high."""
+    builder = new_scene(friction=0.5)
+    builder.set_ground_plane()
+    rng = np.random.default_rng(0)
+    heap = scene.startswith("heap")
+    high = 10 if heap else 1
+    wide = math.ceil(math.sqrt(count / high))
+    pitch = 0.22 if heap else 0.4
+    for i in range(count):
+        layer, place = divmod(i, wide * wide)
+        row, column = divmod(place, wide)
+        jitter = rng.uniform(-0.02, 0.02, 2)
+        position = (pitch * column + jitter[0], pitch * row + jitter[1], 0.11 + 0.22 * layer)
+        if scene.endswith("boxes"):
+            add_box(builder, position, (0.1, 0.1, 0.1), mass=8.0)
+        else:
+            body = builder.add_body(origin=(*position, 0.0, 0.0, 0.0, 1.0))
+            builder.add_shape_sphere(body, radius=0.1, density=1000.0)
+    return builder
+
+
+if __name__ == "__main__":
+    main()
