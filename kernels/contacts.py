@@ -82,15 +82,7 @@ def clear_history(first: int, history: HistoryView):
 
 
 @wp.kernel
-def remember_points(first: int, contacts: ContactView, history: HistoryView):
-    """One thread per contact place: keep what identifies the contact."""
-    c = first + wp.tid()
-    history.feature[c] = contacts.feature[c]
-    history.point0[c] = contacts.point0[c]
-
-
-@wp.kernel
-def remember_pairs(
+def remember_contacts(
     first: int,
     shape: ShapeView,
     shape_world: wp.array(dtype=int),
@@ -98,7 +90,10 @@ def remember_pairs(
     contacts: ContactView,
     history: HistoryView,
 ):
-    """One thread per world: hang its pairs in contact on their shapes. `head` is -1 on entry."""
+    """One thread per world: keep what identifies its contacts, and hang their pairs on the shapes.
+
+    `head` is -1 on entry.
+    """
     w = first + wp.tid()
     c = contacts.world_start[w]
     end = c + contacts.world_count[w]
@@ -106,6 +101,8 @@ def remember_pairs(
         p = contacts.pair[c]
         begin = c
         while c < end and contacts.pair[c] == p:
+            history.feature[c] = contacts.feature[c]
+            history.point0[c] = contacts.point0[c]
             c += 1
         s0 = pairs.shape0[p]
         s1 = pairs.shape1[p]

@@ -103,9 +103,8 @@ def _keep_history(launch: Launcher, contacts: Contacts) -> None:
     """Remember the contacts of the last pass, which the new ones are matched with."""
     model, history = launch.model, contacts.history
     launch(contact_kernels.clear_history, "shape", [history])
-    launch(contact_kernels.remember_points, "contact", [contacts.view, history])
     inputs = [model.collision_plan.shape, model.shape_world, contacts.pairs, contacts.view, history]
-    launch(contact_kernels.remember_pairs, "world", inputs)
+    launch(contact_kernels.remember_contacts, "world", inputs)
 
 
 def _find_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float) -> None:
