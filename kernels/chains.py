@@ -14,6 +14,14 @@ from typing import Any
 
 import warp as wp
 
+from newtonsim.kernels.sparse_blas import (
+    point_velocities,
+    row_axpyi,
+    row_axpyi3,
+    row_doti,
+    row_doti3,
+    row_solve,
+)
 from newtonsim.kernels.views import KinematicsView, TreeView
 
 
@@ -55,9 +63,7 @@ def fill_velocity(
 ):
     """Entries of one side: velocity of the point `arm` from the tree's origin along the frame's rows."""
     row = tree.dof_row[leaf]
-    for k in range(tree.dof_depth[leaf] + 1):
-        S = kin.S[tree.row_dof[row + k]]
-        B[c, offset + k] = frame * (wp.spatial_bottom(S) + wp.cross(wp.spatial_top(S), arm))
+    point_velocities(tree.dof_depth[leaf] + 1, kin.S, tree.row_dof, row, frame, arm, B, c, offset)
 
 
 @wp.func
@@ -87,15 +93,8 @@ def whiten_chain(
     B: wp.array2d(dtype=Any),
 ):
     """Half solve D^(-1/2) L^(-T) of one side, down to the `shared` first dofs."""
-    row = tree.dof_row[leaf]
-    depth = tree.dof_depth[leaf]
-    for n in range(depth + 1 - shared):
-        k = depth - n
-        i = tree.dof_row[tree.row_dof[row + k]]
-        y = B[c, offset + k]
-        for m in range(k):
-            B[c, offset + m] = B[c, offset + m] - L[i + m] * y
-        B[c, offset + k] = y * (1.0 / wp.sqrt(L[i + k]))
+    n = tree.dof_depth[leaf] + 1
+    row_solve(n, shared, L, tree.dof_row, tree.row_dof, tree.dof_row[leaf], B, c, offset)
 
 
 @wp.func
@@ -139,11 +138,10 @@ def row_velocity(
 ) -> float:
     """J v of one row."""
     v = float(0.0)
-    for side in range(2):
-        if leaf[side] >= 0:
-            row = tree.dof_row[leaf[side]]
-            for k in range(tree.dof_depth[leaf[side]] + 1):
-                v += B[c, side * depth + k] * z[tree.row_dof[row + k]]
+    if leaf[0] >= 0:
+        v += row_doti(tree.dof_depth[leaf[0]] + 1, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
+    if leaf[1] >= 0:
+        v += row_doti(tree.dof_depth[leaf[1]] + 1, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
     return v
 
 
@@ -153,11 +151,10 @@ def triple_velocity(
 ) -> wp.vec3:
     """J v of three rows."""
     v = wp.vec3(0.0, 0.0, 0.0)
-    for side in range(2):
-        if leaf[side] >= 0:
-            row = tree.dof_row[leaf[side]]
-            for k in range(tree.dof_depth[leaf[side]] + 1):
-                v += B[c, side * depth + k] * z[tree.row_dof[row + k]]
+    if leaf[0] >= 0:
+        v += row_doti3(tree.dof_depth[leaf[0]] + 1, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
+    if leaf[1] >= 0:
+        v += row_doti3(tree.dof_depth[leaf[1]] + 1, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
     return v
 
 
@@ -172,12 +169,10 @@ def push_row(
     z: wp.array(dtype=float),
 ):
     """z += B impulse."""
-    for side in range(2):
-        if leaf[side] >= 0:
-            row = tree.dof_row[leaf[side]]
-            for k in range(tree.dof_depth[leaf[side]] + 1):
-                i = tree.row_dof[row + k]
-                z[i] = z[i] + B[c, side * depth + k] * impulse
+    if leaf[0] >= 0:
+        row_axpyi(tree.dof_depth[leaf[0]] + 1, impulse, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
+    if leaf[1] >= 0:
+        row_axpyi(tree.dof_depth[leaf[1]] + 1, impulse, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
 
 
 @wp.func
@@ -191,9 +186,7 @@ def push_triple(
     z: wp.array(dtype=float),
 ):
     """z += B impulse, of three rows."""
-    for side in range(2):
-        if leaf[side] >= 0:
-            row = tree.dof_row[leaf[side]]
-            for k in range(tree.dof_depth[leaf[side]] + 1):
-                i = tree.row_dof[row + k]
-                z[i] = z[i] + wp.dot(B[c, side * depth + k], impulse)
+    if leaf[0] >= 0:
+        row_axpyi3(tree.dof_depth[leaf[0]] + 1, impulse, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
+    if leaf[1] >= 0:
+        row_axpyi3(tree.dof_depth[leaf[1]] + 1, impulse, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)

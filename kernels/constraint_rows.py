@@ -8,6 +8,7 @@ because they are many, mostly out of reach and left out, and half as wide.
 
 import warp as wp
 
+from newtonsim.kernels.chains import whiten_chain
 from newtonsim.kernels.views import MODE_POSITION, DriveView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -160,17 +161,10 @@ def build_dof_rows(
     for k in range(depth):
         rows.B[r, k] = 0.0
     rows.B[r, depth] = 1.0
-    row = tree.dof_row[d]
+    whiten_chain(tree, L, r, d, 0, 0, rows.B)
     total = float(0.0)
-    for n in range(depth + 1):
-        k = depth - n
-        i = tree.dof_row[tree.row_dof[row + k]]
-        y = rows.B[r, k]
-        for m in range(k):
-            rows.B[r, m] = rows.B[r, m] - L[i + m] * y
-        y = y / wp.sqrt(L[i + k])
-        rows.B[r, k] = y
-        total += y * y
+    for k in range(depth + 1):
+        total += rows.B[r, k] * rows.B[r, k]
     rows.delassus[r] = total
     rows.impulse[r] = wp.clamp(s.warm_start * rows.memory[source], rows.lower[r], rows.upper[r])
 

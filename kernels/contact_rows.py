@@ -12,6 +12,7 @@ from newtonsim.kernels.constraint_rows import ConstraintSettings
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.shapes import ShapeView
 from newtonsim.kernels.structs import ModelShapeMaterials
+from newtonsim.kernels.sparse_blas import row_gram3
 from newtonsim.kernels.views import KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -133,17 +134,14 @@ def triple_delassus(
     tree: TreeView, c: int, leaf: wp.vec2i, depth: int, B: wp.array2d(dtype=wp.vec3)
 ) -> TripleDelassus:
     """Delassus numbers of three rows."""
-    square = wp.vec3(0.0, 0.0, 0.0)
-    mixed = wp.vec3(0.0, 0.0, 0.0)
-    for side in range(2):
-        if leaf[side] >= 0:
-            for k in range(side * depth, side * depth + tree.dof_depth[leaf[side]] + 1):
-                b = B[c, k]
-                square += wp.cw_mul(b, b)
-                mixed += wp.vec3(b[0] * b[1], b[0] * b[2], b[1] * b[2])
-    normal = square[0]
-    half = 0.5 * (square[1] - square[2])
-    tangential = 0.5 * (square[1] + square[2]) + wp.sqrt(half * half + mixed[2] * mixed[2])
+    G = wp.mat33()
+    if leaf[0] >= 0:
+        G += row_gram3(tree.dof_depth[leaf[0]] + 1, B, c, 0)
+    if leaf[1] >= 0:
+        G += row_gram3(tree.dof_depth[leaf[1]] + 1, B, c, depth)
+    normal = G[0, 0]
+    half = 0.5 * (G[1, 1] - G[2, 2])
+    tangential = 0.5 * (G[1, 1] + G[2, 2]) + wp.sqrt(half * half + G[1, 2] * G[1, 2])
     # what is left of a direction in which nothing can move is rounding; dividing by it would explode
     noise = RIGID_DIRECTION * (normal + tangential)
     if normal <= noise:
@@ -152,7 +150,7 @@ def triple_delassus(
         tangential = 0.0
     result = TripleDelassus()
     result.diagonal = wp.vec2(normal, tangential)
-    result.coupling = wp.vec2(mixed[0], mixed[1])
+    result.coupling = wp.vec2(G[0, 1], G[0, 2])
     return result
 
 

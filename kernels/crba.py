@@ -7,6 +7,7 @@ ancestors from the root down to d, contiguous, so factor and solves have no fill
 
 import warp as wp
 
+from newtonsim.kernels.sparse_blas import axpy, axpyi, doti
 from newtonsim.kernels.spatial import rotate_inertia
 from newtonsim.kernels.views import (
     MODE_POSITION,
@@ -134,7 +135,10 @@ def implicit_diagonal(
 
 @wp.kernel
 def factorize(first: int, tree: TreeView, floor: wp.array(dtype=float), H: wp.array(dtype=float)):
-    """One thread per tree: H becomes L (below the diagonal) and D (on it), H = Lᵀ D L."""
+    """One thread per tree: H = Lᵀ D L becomes L (below the diagonal) and D^(-1/2) (on it).
+
+    The root of the inverse is what rows of Jacobians and velocities in energy coordinates are scaled by.
+    """
     t = first + wp.tid()
     start = tree.dof_start[t]
     end = tree.dof_start[t + 1]
@@ -142,14 +146,13 @@ def factorize(first: int, tree: TreeView, floor: wp.array(dtype=float), H: wp.ar
         d = tree.dof[start + end - 1 - i]
         row = tree.dof_row[d]
         depth = tree.dof_depth[d]
-        H[row + depth] = wp.max(H[row + depth], floor[d])
-        inv_pivot = 1.0 / H[row + depth]
+        inv_pivot = 1.0 / wp.max(H[row + depth], floor[d])
+        H[row + depth] = wp.sqrt(inv_pivot)
         for n in range(depth):
             k = depth - 1 - n
             ancestor_row = tree.dof_row[tree.row_dof[row + k]]
             a = H[row + k] * inv_pivot
-            for m in range(k + 1):
-                H[ancestor_row + m] = H[ancestor_row + m] - a * H[row + m]
+            axpy(k + 1, -a, H, row, H, ancestor_row)
             H[row + k] = a
 
 
@@ -173,17 +176,12 @@ def solve(
     for i in range(start, end):
         d = tree.dof[start + end - 1 - i]
         row = tree.dof_row[d]
-        for k in range(tree.dof_depth[d]):
-            a = tree.row_dof[row + k]
-            x[a] = x[a] - L[row + k] * x[d]
+        axpyi(tree.dof_depth[d], -x[d], L, tree.row_dof, row, x)
     for i in range(start, end):
         d = tree.dof[i]
         row = tree.dof_row[d]
         depth = tree.dof_depth[d]
-        y = x[d] / L[row + depth]
-        for k in range(depth):
-            y -= L[row + k] * x[tree.row_dof[row + k]]
-        x[d] = y
+        x[d] = x[d] * L[row + depth] * L[row + depth] - doti(depth, L, tree.row_dof, row, x)
     for i in range(start, end):
         d = tree.dof[i]
         x[d] = x[d] + base[d]

@@ -17,6 +17,7 @@ from newtonsim.kernels.envelope import EnvelopeView
 from newtonsim.kernels.impacts import any_rebound, pass_on_impacts
 from newtonsim.kernels.pair_rows import PairRowView
 from newtonsim.kernels.rows import RowsView
+from newtonsim.kernels.sparse_blas import doti, row_axpyi, row_doti
 from newtonsim.kernels.views import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -40,31 +41,22 @@ def to_energy_coordinates(
     d = first + wp.tid()
     row = tree.dof_row[d]
     depth = tree.dof_depth[d]
-    y = qd[d]
-    for k in range(depth):
-        y += L[row + k] * qd[tree.row_dof[row + k]]
-    z[d] = wp.sqrt(L[row + depth]) * y
+    y = qd[d] + doti(depth, L, tree.row_dof, row, qd)
+    z[d] = y / L[row + depth]
 
 
 @wp.func
 def dof_velocity(tree: TreeView, rows: DofRowView, r: int, z: wp.array(dtype=float)) -> float:
     """J v of a row on one dof."""
     d = rows.source_dof[rows.source[r]]
-    row = tree.dof_row[d]
-    v = float(0.0)
-    for k in range(tree.dof_depth[d] + 1):
-        v += rows.B[r, k] * z[tree.row_dof[row + k]]
-    return v
+    return row_doti(tree.dof_depth[d] + 1, rows.B, r, 0, tree.row_dof, tree.dof_row[d], z)
 
 
 @wp.func
 def push_dof(tree: TreeView, rows: DofRowView, r: int, impulse: float, z: wp.array(dtype=float)):
     """z += B impulse."""
     d = rows.source_dof[rows.source[r]]
-    row = tree.dof_row[d]
-    for k in range(tree.dof_depth[d] + 1):
-        i = tree.row_dof[row + k]
-        z[i] = z[i] + rows.B[r, k] * impulse
+    row_axpyi(tree.dof_depth[d] + 1, impulse, rows.B, r, 0, tree.row_dof, tree.dof_row[d], z)
 
 
 @wp.func
@@ -497,10 +489,7 @@ def accept_velocity(
         else:
             row = tree.dof_row[d]
             depth = tree.dof_depth[d]
-            y = z[d] / wp.sqrt(L[row + depth])
-            for k in range(depth):
-                y -= L[row + k] * qd[tree.row_dof[row + k]]
-            qd[d] = y
+            qd[d] = z[d] * L[row + depth] - doti(depth, L, tree.row_dof, row, qd)
 
 
 @wp.kernel

@@ -390,7 +390,8 @@ def fill_wrench(
     row = tree.dof_row[leaf]
     for k in range(tree.dof_depth[leaf] + 1):
         d = tree.row_dof[row + k]
-        total += wp.length_sq(kin.S[d]) * wp.length_sq(wrench) / L[tree.dof_row[d] + k]
+        scale = L[tree.dof_row[d] + k]
+        total += wp.length_sq(kin.S[d]) * wp.length_sq(wrench) * scale * scale
     return total
 
 

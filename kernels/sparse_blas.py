@@ -1,0 +1,224 @@
+"""Inner loops over contiguous entries, and over entries with an index list: level 1 of the (sparse) BLAS.
+
+These are the innermost loops of a step. They are written in C++, since Warp's `range` and its indexing (any
+stride, indices below zero) cost several times the arithmetic there; so all arrays have to be contiguous, and
+nothing checks the indices. Names follow Duff, Heroux, Pozo, "An overview of the sparse basic linear algebra
+subprograms", 2002: `dot`, `axpy` (y += a x), and with an `i` where one side goes through an index list. A
+`3` stands for three rows that share their indices.
+"""
+
+from typing import Any
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.func_native(
+    """
+    const float* from = x.data + i;
+    float* to = y.data + j;
+    for (int k = 0; k < n; ++k) to[k] += a * from[k];
+    """
+)
+def axpy(n: int, a: float, x: wp.array(dtype=float), i: int, y: wp.array(dtype=float), j: int):
+    """y[j + k] += a x[i + k], k = 0 .. n - 1."""
+    ...
+
+
+@wp.func_native(
+    """
+    const float* from = x.data + i;
+    const int* at = index.data + i;
+    float total = 0.0f;
+    for (int k = 0; k < n; ++k) total += from[k] * y.data[at[k]];
+    return total;
+    """
+)
+def doti(
+    n: int, x: wp.array(dtype=float), index: wp.array(dtype=int), i: int, y: wp.array(dtype=float)
+) -> float:
+    """Σ x[i + k] y[index[i + k]]."""
+    ...
+
+
+@wp.func_native(
+    """
+    const float* from = x.data + i;
+    const int* at = index.data + i;
+    for (int k = 0; k < n; ++k) y.data[at[k]] += a * from[k];
+    """
+)
+def axpyi(
+    n: int, a: float, x: wp.array(dtype=float), index: wp.array(dtype=int), i: int, y: wp.array(dtype=float)
+):
+    """y[index[i + k]] += a x[i + k]; no index occurs twice."""
+    ...
+
+
+@wp.func_native(
+    """
+    const float* from = x.data + (size_t)c * x.shape[1] + first;
+    const int* at = index.data + i;
+    float total = 0.0f;
+    for (int k = 0; k < n; ++k) total += from[k] * y.data[at[k]];
+    return total;
+    """
+)
+def row_doti(
+    n: int,
+    x: wp.array2d(dtype=float),
+    c: int,
+    first: int,
+    index: wp.array(dtype=int),
+    i: int,
+    y: wp.array(dtype=float),
+) -> float:
+    """Σ x[c, first + k] y[index[i + k]]."""
+    ...
+
+
+@wp.func_native(
+    """
+    const float* from = x.data + (size_t)c * x.shape[1] + first;
+    const int* at = index.data + i;
+    for (int k = 0; k < n; ++k) y.data[at[k]] += a * from[k];
+    """
+)
+def row_axpyi(
+    n: int,
+    a: float,
+    x: wp.array2d(dtype=float),
+    c: int,
+    first: int,
+    index: wp.array(dtype=int),
+    i: int,
+    y: wp.array(dtype=float),
+):
+    """y[index[i + k]] += a x[c, first + k]; no index occurs twice."""
+    ...
+
+
+@wp.func_native(
+    """
+    const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
+    const int* at = index.data + i;
+    float total0 = 0.0f, total1 = 0.0f, total2 = 0.0f;
+    for (int k = 0; k < n; ++k) {
+        const float b = y.data[at[k]];
+        total0 += from[k][0] * b;
+        total1 += from[k][1] * b;
+        total2 += from[k][2] * b;
+    }
+    return wp::vec3(total0, total1, total2);
+    """
+)
+def row_doti3(
+    n: int,
+    x: wp.array2d(dtype=wp.vec3),
+    c: int,
+    first: int,
+    index: wp.array(dtype=int),
+    i: int,
+    y: wp.array(dtype=float),
+) -> wp.vec3:
+    """Σ x[c, first + k] y[index[i + k]] of three rows."""
+    ...
+
+
+@wp.func_native(
+    """
+    const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
+    const int* at = index.data + i;
+    const float a0 = a[0], a1 = a[1], a2 = a[2];
+    for (int k = 0; k < n; ++k) y.data[at[k]] += a0 * from[k][0] + a1 * from[k][1] + a2 * from[k][2];
+    """
+)
+def row_axpyi3(
+    n: int,
+    a: wp.vec3,
+    x: wp.array2d(dtype=wp.vec3),
+    c: int,
+    first: int,
+    index: wp.array(dtype=int),
+    i: int,
+    y: wp.array(dtype=float),
+):
+    """y[index[i + k]] += a · x[c, first + k] of three rows; no index occurs twice."""
+    ...
+
+
+@wp.func_native(
+    """
+    auto* b = B.data + (size_t)c * B.shape[1] + first;
+    const int* at = index.data + i;
+    for (int k = n - 1; k >= stop; --k) {
+        const float* l = L.data + start.data[at[k]];
+        const auto y = b[k];
+        for (int m = 0; m < k; ++m) b[m] = wp::sub(b[m], wp::mul(y, l[m]));
+        b[k] = wp::mul(y, l[k]);
+    }
+    """
+)
+def row_solve(
+    n: int,
+    stop: int,
+    L: wp.array(dtype=float),
+    start: wp.array(dtype=int),
+    index: wp.array(dtype=int),
+    i: int,
+    B: wp.array2d(dtype=Any),
+    c: int,
+    first: int,
+):
+    """Solve with the transposed factor, from entry n - 1 of B[c] down to entry `stop`.
+
+    Row d of the factor begins at L[start[d]], with what its diagonal is to be multiplied by at its end; entry
+    k of B[c] belongs to row index[i + k].
+    """
+    ...
+
+
+@wp.func_native(
+    """
+    const int* at = index.data + i;
+    wp::vec3* to = y.data + (size_t)c * y.shape[1] + first;
+    for (int k = 0; k < n; ++k) {
+        const float* s = S.data[at[k]].c;
+        const float v0 = s[3] + s[1] * arm[2] - s[2] * arm[1];
+        const float v1 = s[4] + s[2] * arm[0] - s[0] * arm[2];
+        const float v2 = s[5] + s[0] * arm[1] - s[1] * arm[0];
+        for (int r = 0; r < 3; ++r)
+            to[k][r] = frame.data[r][0] * v0 + frame.data[r][1] * v1 + frame.data[r][2] * v2;
+    }
+    """
+)
+def point_velocities(
+    n: int,
+    S: wp.array(dtype=wp.spatial_vector),
+    index: wp.array(dtype=int),
+    i: int,
+    frame: wp.mat33,
+    arm: wp.vec3,
+    y: wp.array2d(dtype=wp.vec3),
+    c: int,
+    first: int,
+):
+    """y[c, first + k] = velocity of the point `arm` along the frame's rows when it moves with S[index[i + k]]."""
+    ...
+
+
+@wp.func_native(
+    """
+    const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
+    wp::mat33 G;
+    for (int k = 0; k < n; ++k)
+        for (int r = 0; r < 3; ++r)
+            for (int s = 0; s <= r; ++s) G.data[r][s] += from[k][r] * from[k][s];
+    G.data[0][1] = G.data[1][0]; G.data[0][2] = G.data[2][0]; G.data[1][2] = G.data[2][1];
+    return G;
+    """
+)
+def row_gram3(n: int, x: wp.array2d(dtype=wp.vec3), c: int, first: int) -> wp.mat33:
+    """Σ x[c, first + k] x[c, first + k]ᵀ of three rows."""
+    ...
