@@ -11,8 +11,8 @@ from newtonsim.kernels.chains import fill_turning, fill_velocity, leaf_of, tripl
 from newtonsim.kernels.constraint_rows import ConstraintSettings
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.shapes import ShapeView
-from newtonsim.kernels.structs import ModelShapeMaterials
 from newtonsim.kernels.sparse_blas import row_gram3
+from newtonsim.kernels.structs import ModelShapeMaterials
 from newtonsim.kernels.views import KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

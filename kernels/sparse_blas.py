@@ -204,7 +204,7 @@ def point_velocities(
     c: int,
     first: int,
 ):
-    """y[c, first + k] = velocity of the point `arm` along the frame's rows when it moves with S[index[i + k]]."""
+    """y[c, first + k] = velocity along the frame's rows of the point `arm` that moves with S[index[i + k]]."""
     ...
 
 

@@ -29,6 +29,7 @@ FUNCTIONS_ONLY = {
     "queries_surfaces",
     "ray_solids",
     "ray_surfaces",
+    "sparse_blas",
     "spatial",
     "structs",
     "triangle_distance",
