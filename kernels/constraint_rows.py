@@ -17,6 +17,10 @@ UNBOUNDED = wp.constant(1.0e30)
 ROW_LIMIT = wp.constant(0)
 ROW_DRIVE = wp.constant(1)
 ROW_FRICTION = wp.constant(2)
+# what happened in a world in a step
+NOTHING_ACTED = wp.constant(0)
+ACTED = wp.constant(1)
+PUSHED = wp.constant(2)  # and a penetration was removed
 # share of its velocity limit at which a joint gets the row that enforces it
 NEAR_VELOCITY_LIMIT = wp.constant(0.5)
 

@@ -8,7 +8,7 @@ import warp as wp
 
 from newtonsim.kernels.body_points import point_in_world, point_velocity
 from newtonsim.kernels.chains import fill_turning, fill_velocity, leaf_of, triple_velocity, whiten_sides
-from newtonsim.kernels.constraint_rows import ConstraintSettings
+from newtonsim.kernels.constraint_rows import PUSHED, ConstraintSettings
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.shapes import ShapeView
 from newtonsim.kernels.sparse_blas import row_gram3
@@ -284,12 +284,18 @@ def build_spin_rows(
 
 @wp.kernel
 def remember_contact_impulses(
-    first: int, contacts: ContactView, impulse: wp.array(dtype=wp.vec3), memory: wp.array(dtype=wp.vec3)
+    first: int,
+    contacts: ContactView,
+    world_state: wp.array(dtype=int),
+    impulse: wp.array(dtype=wp.vec3),
+    kept: wp.array(dtype=wp.vec3),
+    memory: wp.array(dtype=wp.vec3),
 ):
-    """One thread per place: keep the impulse under the contact's place, zero where no contact is."""
+    """One thread per place: keep the impulse to start from, with what removed penetrations."""
     c = first + wp.tid()
     w = contacts.world[c]
-    kept = wp.vec3(0.0, 0.0, 0.0)
     if c - contacts.world_start[w] < contacts.world_count[w]:
-        kept = impulse[c]
-    memory[c] = kept
+        if world_state[w] == PUSHED:
+            memory[c] = kept[c]
+        else:
+            memory[c] = impulse[c]

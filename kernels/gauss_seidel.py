@@ -10,14 +10,14 @@ import warp as wp
 
 from newtonsim.kernels.active_set import keep_impulses, minimize_active_set, restore_impulses
 from newtonsim.kernels.chains import push_row, push_triple, row_velocity, triple_velocity
-from newtonsim.kernels.constraint_rows import DofRowView
+from newtonsim.kernels.constraint_rows import ACTED, NOTHING_ACTED, PUSHED, DofRowView
 from newtonsim.kernels.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.envelope import EnvelopeView
 from newtonsim.kernels.impacts import any_rebound, pass_on_impacts
 from newtonsim.kernels.pair_rows import PairRowView
 from newtonsim.kernels.rows import RowsView
-from newtonsim.kernels.sparse_blas import doti, row_axpyi, row_doti
+from newtonsim.kernels.sparse_blas import copyi, doti, row_axpyi, row_doti, squarei
 from newtonsim.kernels.views import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -296,17 +296,15 @@ def copy_velocities(
     envelope: EnvelopeView, w: int, source: wp.array(dtype=float), target: wp.array(dtype=float)
 ):
     """Copy the entries of a world."""
-    for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
-        target[envelope.dof[i]] = source[envelope.dof[i]]
+    start = envelope.world_start[w]
+    copyi(envelope.world_start[w + 1] - start, envelope.dof, start, source, target)
 
 
 @wp.func
 def kinetic_energy(envelope: EnvelopeView, w: int, z: wp.array(dtype=float)) -> float:
     """Kinetic energy of a world [J]."""
-    total = float(0.0)
-    for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
-        total += z[envelope.dof[i]] * z[envelope.dof[i]]
-    return 0.5 * total
+    start = envelope.world_start[w]
+    return 0.5 * squarei(envelope.world_start[w + 1] - start, envelope.dof, start, z)
 
 
 @wp.func
@@ -386,6 +384,31 @@ def ease_wedged(
 
 
 @wp.func
+def any_push(rows: RowsView, contacts: ContactView, w: int) -> bool:
+    """True if a contact of the world removes a penetration."""
+    found = bool(False)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if pushes_apart(rows, c):
+            found = True
+    return found
+
+
+@wp.func
+def has_gone_astray(
+    rows: RowsView,
+    contacts: ContactView,
+    w: int,
+    envelope: EnvelopeView,
+    z_free: wp.array(dtype=float),
+    z: wp.array(dtype=float),
+) -> bool:
+    """True if impulses made more energy than what their rows want: they do no work but towards that."""
+    most = TOO_MUCH * kinetic_energy(envelope, w, z_free) + WANTED * wanted_energy(rows, contacts, w)
+    return kinetic_energy(envelope, w, z) > most
+
+
+@wp.func
 def stop_pushing(tree: TreeView, rows: RowsView, contacts: ContactView, w: int) -> bool:
     """Let penetrating contacts of single bodies want no more than to stay; true if one wanted more."""
     pushed = bool(False)
@@ -420,7 +443,7 @@ def solve_rows(
     envelope: EnvelopeView,
     z: wp.array(dtype=float),
     z_moving: wp.array(dtype=float),
-    impulse_acted: wp.array(dtype=int),
+    world_state: wp.array(dtype=int),
     iterations: wp.array(dtype=int),
     residual: wp.array(dtype=float),
 ):
@@ -440,56 +463,100 @@ def solve_rows(
         envelope.pause[w] = envelope.pause[w] - 1
         budget = 0.0
     copy_velocities(envelope, w, z, z_moving)
-    free = kinetic_energy(envelope, w, z)
     if start_rows(tree, rows, contacts, w, depth, z) > 0:
         used = iterate(
             tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, budget, envelope, z
         )
-        most = TOO_MUCH * free + WANTED * wanted_energy(rows, contacts, w)
-        if kinetic_energy(envelope, w, z) > most:
-            # impulses do no work but towards what their rows want: what was reached has gone astray
+        # what the first sweep confirmed is the last step's solution
+        if used[0] > 1.0 and has_gone_astray(rows, contacts, w, envelope, z_moving, z):
             envelope.pause[w] = PAUSE
             copy_velocities(envelope, w, z_moving, z)
             drop_impulses(rows, contacts, w)
             used = iterate(
                 tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, 0.0, envelope, z
             )
-    copy_velocities(envelope, w, z, z_moving)
-    impulse_acted[w] = any_impulse(rows, contacts, w)
-    # the next step starts from the impulses that remove penetrations
-    keep_impulses(rows, contacts, w, envelope, z)
-    if not soft:
-        ease_wedged(tree, rows, contacts, w, depth, envelope, z)
-        if stop_pushing(tree, rows, contacts, w):
-            iterate(tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, 0.0, envelope, z)
-            for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
-                if not is_single(tree, envelope.dof[i]):
-                    z_moving[envelope.dof[i]] = z[envelope.dof[i]]
+    state = int(NOTHING_ACTED)
+    if any_impulse(rows, contacts, w) == 1:
+        state = ACTED
+    if not soft and state == ACTED:
+        if any_push(rows, contacts, w):
+            state = PUSHED
+            # the next step starts from the impulses that remove penetrations
+            keep_impulses(rows, contacts, w, envelope, z)
+            copy_velocities(envelope, w, z, z_moving)
+            ease_wedged(tree, rows, contacts, w, depth, envelope, z)
+            if stop_pushing(tree, rows, contacts, w):
+                iterate(
+                    tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, 0.0, envelope, z
+                )
+                for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
+                    if not is_single(tree, envelope.dof[i]):
+                        z_moving[envelope.dof[i]] = z[envelope.dof[i]]
+    world_state[w] = state
     iterations[w] = int(used[0])
     residual[w] = used[1]
 
 
+@wp.func
+def to_joint_velocities(
+    tree: TreeView, L: wp.array(dtype=float), t: int, z: wp.array(dtype=float), qd: wp.array(dtype=float)
+):
+    """qd = L⁻¹ D^(-1/2) z of one tree."""
+    for n in range(tree.dof_start[t], tree.dof_start[t + 1]):
+        d = tree.dof[n]
+        row = tree.dof_row[d]
+        depth = tree.dof_depth[d]
+        qd[d] = z[d] * L[row + depth] - doti(depth, L, tree.row_dof, row, qd)
+
+
+@wp.func
+def copy_tree(tree: TreeView, t: int, source: wp.array(dtype=float), target: wp.array(dtype=float)):
+    """Copy the dofs of one tree."""
+    start = tree.dof_start[t]
+    copyi(tree.dof_start[t + 1] - start, tree.dof, start, source, target)
+
+
 @wp.kernel
-def accept_velocity(
+def accept_velocities(
     first: int,
     tree: TreeView,
     L: wp.array(dtype=float),
     z: wp.array(dtype=float),
+    z_moving: wp.array(dtype=float),
     v_free: wp.array(dtype=float),
-    impulse_acted: wp.array(dtype=int),
+    world_state: wp.array(dtype=int),
+    qd: wp.array(dtype=float),
+    moving_qd: wp.array(dtype=float),
+):
+    """One thread per tree: joint velocities, and those that move the positions.
+
+    Worlds without impulse keep theirs to the last bit.
+    """
+    t = first + wp.tid()
+    state = world_state[tree.world[t]]
+    if state == NOTHING_ACTED:
+        copy_tree(tree, t, v_free, qd)
+    else:
+        to_joint_velocities(tree, L, t, z, qd)
+    if state == PUSHED:
+        to_joint_velocities(tree, L, t, z_moving, moving_qd)
+    else:
+        copy_tree(tree, t, qd, moving_qd)
+
+
+@wp.kernel
+def accept_prediction(
+    first: int,
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    z: wp.array(dtype=float),
+    world_state: wp.array(dtype=int),
     qd: wp.array(dtype=float),
 ):
-    """One thread per tree: back to joint velocities; worlds without impulse keep theirs to the last bit."""
+    """One thread per tree: joint velocities after impulses, where there were any."""
     t = first + wp.tid()
-    acted = impulse_acted[tree.world[t]]
-    for n in range(tree.dof_start[t], tree.dof_start[t + 1]):
-        d = tree.dof[n]
-        if acted == 0:
-            qd[d] = v_free[d]
-        else:
-            row = tree.dof_row[d]
-            depth = tree.dof_depth[d]
-            qd[d] = z[d] * L[row + depth] - doti(depth, L, tree.row_dof, row, qd)
+    if world_state[tree.world[t]] != NOTHING_ACTED:
+        to_joint_velocities(tree, L, t, z, qd)
 
 
 @wp.kernel

@@ -58,6 +58,30 @@ def axpyi(
 
 @wp.func_native(
     """
+    const int* at = index.data + i;
+    for (int k = 0; k < n; ++k) y.data[at[k]] = x.data[at[k]];
+    """
+)
+def copyi(n: int, index: wp.array(dtype=int), i: int, x: wp.array(dtype=float), y: wp.array(dtype=float)):
+    """y[index[i + k]] = x[index[i + k]]."""
+    ...
+
+
+@wp.func_native(
+    """
+    const int* at = index.data + i;
+    float total = 0.0f;
+    for (int k = 0; k < n; ++k) total += x.data[at[k]] * x.data[at[k]];
+    return total;
+    """
+)
+def squarei(n: int, index: wp.array(dtype=int), i: int, x: wp.array(dtype=float)) -> float:
+    """Σ x[index[i + k]]²."""
+    ...
+
+
+@wp.func_native(
+    """
     const float* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
     float total = 0.0f;
@@ -204,7 +228,7 @@ def point_velocities(
     c: int,
     first: int,
 ):
-    """y[c, first + k] = velocity along the frame's rows of the point `arm` that moves with S[index[i + k]]."""
+    """y[c, first + k] = velocity along the frame's rows of the point `arm` moved by S[index[i + k]]."""
     ...
 
 

@@ -21,7 +21,8 @@ class ConstraintStage:
     """Rows of contacts, loops, couplings, joint limits, bounded drives and dry friction, and their solve.
 
     Attributes:
-        impulse_acted: 1 for worlds in which a constraint acted in the last step, shape (world_count,).
+        world_state: What happened in each world in the last step: 0 no constraint acted, 1 some did, 2 and a
+            penetration was removed; shape (world_count,).
         iterations: Gauss-Seidel sweeps of the last step per world, shape (world_count,).
         residual: Last velocity change of the solve per world [m/s or rad/s], shape (world_count,).
         moving_qd: Velocity that the coordinates move with: `joint_qd` and what removes penetrations.
@@ -36,7 +37,7 @@ class ConstraintStage:
         self.options = options
         device = model.device
         worlds = model.world_count
-        self.impulse_acted = wp.zeros(worlds, dtype=int, device=device)
+        self.world_state = wp.zeros(worlds, dtype=int, device=device)
         self.iterations = wp.zeros(worlds, dtype=int, device=device)
         self.residual = wp.zeros(worlds, dtype=float, device=device)
         self.z = wp.zeros(model.joint_dof_count, dtype=float, device=device)
@@ -106,11 +107,10 @@ class ConstraintStage:
         launch(
             gauss_seidel.solve_rows,
             "world",
-            [*inputs, self.z, self.z_moving, self.impulse_acted, self.iterations, self.residual],
+            [*inputs, self.z, self.z_moving, self.world_state, self.iterations, self.residual],
         )
-        for z, qd in ((self.z, state_out.joint_qd), (self.z_moving, self.moving_qd)):
-            inputs = [v.tree, L, z, v_free, self.impulse_acted, qd]
-            launch(gauss_seidel.accept_velocity, "tree", inputs)
+        inputs = [v.tree, L, self.z, self.z_moving, v_free, self.world_state]
+        launch(gauss_seidel.accept_velocities, "tree", [*inputs, state_out.joint_qd, self.moving_qd])
         self._remember(launch, contacts)
 
     def predict(self, launch: Launcher, smooth: SmoothStage, state_in: State, dt: float) -> None:
@@ -124,11 +124,10 @@ class ConstraintStage:
         launch(gauss_seidel.to_energy_coordinates, "dof", inputs)
         self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, state_in.joint_qd, dt)
         inputs = [v.tree, self.rows.pair, model.topology.max_depth]
-        inputs += [self.options.iterations, self.options.tolerance, self.z, self.impulse_acted]
+        inputs += [self.options.iterations, self.options.tolerance, self.z, self.world_state]
         launch(pair_solve.solve_pairs, "world", inputs)
-        v_predicted = smooth.v_predicted
-        inputs = [v.tree, smooth.L, self.z, v_predicted, self.impulse_acted, v_predicted]
-        launch(gauss_seidel.accept_velocity, "tree", inputs)
+        inputs = [v.tree, smooth.L, self.z, self.world_state, smooth.v_predicted]
+        launch(gauss_seidel.accept_prediction, "tree", inputs)
 
     def _build_pairs(
         self,
@@ -170,9 +169,9 @@ class ConstraintStage:
         if self.dof_count:
             launch(constraint_rows.remember_dof_impulses, "dof_row", [self.rows.dof])
         kept = (self.envelope.kept_contact, self.envelope.kept_spin)
-        for rows, impulse in zip(self._contact_families(), kept):
+        for rows, with_push in zip(self._contact_families(), kept):
             if contacts.rigid_contact_max:
-                inputs = [contacts.view, impulse, rows.memory]
+                inputs = [contacts.view, self.world_state, rows.impulse, with_push, rows.memory]
                 launch(contact_rows.remember_contact_impulses, "contact", inputs)
 
     def _contact_families(self) -> list:
