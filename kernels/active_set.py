@@ -37,6 +37,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 SOFTENING = wp.constant(1.0e-5)
 # the same for contacts that remove a penetration, which is impossible for what is wedged in
 PUSHING = wp.constant(1.0e-2)
+SMALLEST_PIVOT = wp.constant(wp.float64(1.0e-12))
 # factorizations in one solve, each after contacts that would pull were opened
 ATTEMPTS = wp.constant(3)
 # share of a bound below which an impulse counts as free
@@ -221,14 +222,14 @@ def find_envelope(
         env.first[i] = i - base
     r0 = rows.dof.world_start[w]
     for r in range(r0, r0 + rows.dof.world_count[w]):
-        widen_envelope(tree, env, base, wp.vec2i(rows.dof.source_dof[rows.dof.source[r]], -1), depth)
+        widen_envelope(tree, env, base, wp.vec2i(rows.dof.source_dof[rows.dof.source[r]], -1))
     for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
         if rows.pair.delassus[p] > 0.0:
-            widen_envelope(tree, env, base, rows.pair.leaf[p], depth)
+            widen_envelope(tree, env, base, rows.pair.leaf[p])
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
         if rows.contact.impulse[c][0] > 0.0:
-            widen_envelope(tree, env, base, rows.contact.leaf[c], depth)
+            widen_envelope(tree, env, base, rows.contact.leaf[c])
     return lay_out_envelope(env, w, most)
 
 
@@ -373,7 +374,7 @@ def minimize_active_set(
             for i in range(env.world_start[w], env.world_start[w + 1]):
                 env.z[env.dof[i]] = z[env.dof[i]]
             assemble_equations(tree, rows, contacts, w, depth, pyramidal, env)
-            factorize_envelope(env, w)
+            factorize_envelope(env, w, SMALLEST_PIVOT)
             solve_envelope(env, w)
             dropped = int(0)
             if attempts < ATTEMPTS and used + cost <= most:

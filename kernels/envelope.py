@@ -34,39 +34,31 @@ class EnvelopeView:
     kept_spin: wp.array(dtype=wp.vec3)  # (C)
 
 
-@wp.func
-def chain_size(tree: TreeView, leaf: int) -> int:
-    """Number of dofs between the world and a leaf."""
-    n = int(0)
-    if leaf >= 0:
-        n = tree.dof_depth[leaf] + 1
-    return n
-
-
-@wp.func
-def chain_entry(tree: TreeView, leaf: wp.vec2i, depth: int, m: int) -> wp.vec2i:
-    """Dof and column of B of entry m of a row with two chains."""
-    n = chain_size(tree, leaf[0])
-    entry = wp.vec2i(0, 0)
-    if m < n:
-        entry = wp.vec2i(tree.row_dof[tree.dof_row[leaf[0]] + m], m)
-    else:
-        entry = wp.vec2i(tree.row_dof[tree.dof_row[leaf[1]] + m - n], depth + m - n)
-    return entry
-
-
-@wp.func
-def widen_envelope(tree: TreeView, env: EnvelopeView, base: int, leaf: wp.vec2i, depth: int):
+@wp.func_native(
+    """
+    int low = 1 << 30;
+    const int* place = env.place.data;
+    int* first = env.first.data + base;
+    for (int side = 0; side < 2; ++side) {
+        if (leaf[side] < 0) continue;
+        const int* dof = tree.row_dof.data + tree.dof_row.data[leaf[side]];
+        const int n = tree.dof_depth.data[leaf[side]] + 1;
+        for (int k = 0; k < n; ++k) low = low < place[dof[k]] ? low : place[dof[k]];
+    }
+    for (int side = 0; side < 2; ++side) {
+        if (leaf[side] < 0) continue;
+        const int* dof = tree.row_dof.data + tree.dof_row.data[leaf[side]];
+        const int n = tree.dof_depth.data[leaf[side]] + 1;
+        for (int k = 0; k < n; ++k) {
+            int& begin = first[place[dof[k]]];
+            begin = begin < low ? begin : low;
+        }
+    }
+    """
+)
+def widen_envelope(tree: TreeView, env: EnvelopeView, base: int, leaf: wp.vec2i):
     """Let the rows of all dofs of two chains begin no later than at the first of these dofs."""
-    n = chain_size(tree, leaf[0]) + chain_size(tree, leaf[1])
-    low = int(1 << 30)
-    for m in range(n):
-        entry = chain_entry(tree, leaf, depth, m)
-        low = wp.min(low, env.place[entry[0]])
-    for m in range(n):
-        entry = chain_entry(tree, leaf, depth, m)
-        i = base + env.place[entry[0]]
-        env.first[i] = wp.min(env.first[i], low)
+    ...
 
 
 @wp.func
@@ -90,80 +82,78 @@ def lay_out_envelope(env: EnvelopeView, w: int, most: float) -> float:
     return cost
 
 
-@wp.func
-def add_entry(env: EnvelopeView, base: int, a: int, b: int, value: float):
-    """Add to the entry of two dofs."""
-    i = wp.max(env.place[a], env.place[b])
-    j = wp.min(env.place[a], env.place[b])
-    k = env.row[base + i] + j - env.first[base + i]
-    env.L[k] = env.L[k] + wp.float64(value)
+@wp.func_native(
+    """
+    const int n = env.world_start.data[w + 1] - env.world_start.data[w];
+    const int* first = env.first.data + env.world_start.data[w];
+    const int* row = env.row.data + env.world_start.data[w];
+    double* L = env.L.data;
+    for (int i = 0; i < n; ++i) {
+        double* a = L + row[i] - first[i];
+        for (int j = first[i]; j <= i; ++j) {
+            const double* b = L + row[j] - first[j];
+            double total = a[j];
+            for (int k = first[i] > first[j] ? first[i] : first[j]; k < j; ++k) total -= a[k] * b[k];
+            a[j] = i == j ? 1.0 / sqrt(total > smallest ? total : smallest) : total * b[j];
+        }
+    }
+    """
+)
+def factorize_envelope(env: EnvelopeView, w: int, smallest: wp.float64):
+    """Cholesky factorization in place, row by row, with the inverse of the diagonal on it.
+
+    Pivots are at least `smallest`.
+    """
+    ...
 
 
-@wp.func
-def factorize_envelope(env: EnvelopeView, w: int):
-    """Cholesky factorization in place, row by row."""
-    base = env.world_start[w]
-    for i in range(env.world_start[w + 1] - base):
-        fi = env.first[base + i]
-        ri = env.row[base + i] - fi
-        for j in range(fi, i + 1):
-            fj = env.first[base + j]
-            rj = env.row[base + j] - fj
-            total = env.L[ri + j]
-            for k in range(wp.max(fi, fj), j):
-                total -= env.L[ri + k] * env.L[rj + k]
-            if i == j:
-                env.L[ri + i] = wp.sqrt(wp.max(total, wp.float64(1.0e-12)))
-            else:
-                env.L[ri + j] = total / env.L[rj + j]
-
-
-@wp.func
+@wp.func_native(
+    """
+    const int base = env.world_start.data[w];
+    const int n = env.world_start.data[w + 1] - base;
+    const int* first = env.first.data + base;
+    const int* row = env.row.data + base;
+    double* x = env.x.data + base;
+    for (int i = 0; i < n; ++i) {
+        const double* a = env.L.data + row[i] - first[i];
+        double total = x[i];
+        for (int k = first[i]; k < i; ++k) total -= a[k] * x[k];
+        x[i] = total * a[i];
+    }
+    for (int i = n - 1; i >= 0; --i) {
+        const double* a = env.L.data + row[i] - first[i];
+        x[i] *= a[i];
+        for (int k = first[i]; k < i; ++k) x[k] -= a[k] * x[i];
+    }
+    """
+)
 def solve_envelope(env: EnvelopeView, w: int):
     """x = (L Lᵀ)⁻¹ x."""
-    base = env.world_start[w]
-    n = env.world_start[w + 1] - base
-    for i in range(n):
-        fi = env.first[base + i]
-        ri = env.row[base + i] - fi
-        total = env.x[base + i]
-        for k in range(fi, i):
-            total -= env.L[ri + k] * env.x[base + k]
-        env.x[base + i] = total / env.L[ri + i]
-    for m in range(n):
-        i = n - 1 - m
-        fi = env.first[base + i]
-        ri = env.row[base + i] - fi
-        value = env.x[base + i] / env.L[ri + i]
-        env.x[base + i] = value
-        for k in range(fi, i):
-            env.x[base + k] = env.x[base + k] - env.L[ri + k] * value
+    ...
 
 
-@wp.func
-def add_row(
-    tree: TreeView,
-    env: EnvelopeView,
-    base: int,
-    leaf: wp.vec2i,
-    depth: int,
-    c: int,
-    weight: float,
-    residual: float,
-    B: wp.array2d(dtype=float),
-):
-    """Add w b bᵀ to the matrix, and w r b to the right-hand side."""
-    for m in range(chain_size(tree, leaf[0]) + chain_size(tree, leaf[1])):
-        entry = chain_entry(tree, leaf, depth, m)
-        value = weight * B[c, entry[1]]
-        i = base + env.place[entry[0]]
-        env.x[i] = env.x[i] + wp.float64(value * residual)
-        for k in range(m + 1):
-            other = chain_entry(tree, leaf, depth, k)
-            add_entry(env, base, entry[0], other[0], value * B[c, other[1]])
-
-
-@wp.func
+@wp.func_native(
+    """
+    const int* place = env.place.data;
+    const int n0 = leaf[0] >= 0 ? tree.dof_depth.data[leaf[0]] + 1 : 0;
+    const int n = n0 + (leaf[1] >= 0 ? tree.dof_depth.data[leaf[1]] + 1 : 0);
+    const int* dof0 = leaf[0] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[0]] : nullptr;
+    const int* dof1 = leaf[1] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[1]] - n0 : nullptr;
+    const auto* b = B.data + (size_t)c * B.shape[1];
+    for (int m = 0; m < n; ++m) {
+        const int p = place[m < n0 ? dof0[m] : dof1[m]];
+        const auto value = wp::cw_mul(weight, b[m < n0 ? m : depth + m - n0]);
+        env.x.data[base + p] += (double)wp::dot(value, residual);
+        for (int k = 0; k <= m; ++k) {
+            const int q = place[k < n0 ? dof0[k] : dof1[k]];
+            const int i = base + (p > q ? p : q);
+            const int j = p > q ? q : p;
+            const float entry = wp::dot(value, b[k < n0 ? k : depth + k - n0]);
+            env.L.data[env.row.data[i] - env.first.data[i] + j] += (double)entry;
+        }
+    }
+    """
+)
 def add_triple(
     tree: TreeView,
     env: EnvelopeView,
@@ -175,18 +165,93 @@ def add_triple(
     residual: wp.vec3,
     B: wp.array2d(dtype=wp.vec3),
 ):
-    """Add three rows with their weights."""
-    for m in range(chain_size(tree, leaf[0]) + chain_size(tree, leaf[1])):
-        entry = chain_entry(tree, leaf, depth, m)
-        value = wp.cw_mul(weight, B[c, entry[1]])
-        i = base + env.place[entry[0]]
-        env.x[i] = env.x[i] + wp.float64(wp.dot(value, residual))
-        for k in range(m + 1):
-            other = chain_entry(tree, leaf, depth, k)
-            add_entry(env, base, entry[0], other[0], wp.dot(value, B[c, other[1]]))
+    """Add w b bᵀ to the matrix and w r b to the right-hand side, for three rows with their weights."""
+    ...
 
 
-@wp.func
+@wp.func_native(
+    """
+    const int* place = env.place.data;
+    const int n0 = leaf[0] >= 0 ? tree.dof_depth.data[leaf[0]] + 1 : 0;
+    const int n = n0 + (leaf[1] >= 0 ? tree.dof_depth.data[leaf[1]] + 1 : 0);
+    const int* dof0 = leaf[0] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[0]] : nullptr;
+    const int* dof1 = leaf[1] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[1]] - n0 : nullptr;
+    const auto* b = B.data + (size_t)c * B.shape[1];
+    for (int m = 0; m < n; ++m) {
+        const int p = place[m < n0 ? dof0[m] : dof1[m]];
+        const auto value = weight * b[m < n0 ? m : depth + m - n0];
+        env.x.data[base + p] += (double)(value * residual);
+        for (int k = 0; k <= m; ++k) {
+            const int q = place[k < n0 ? dof0[k] : dof1[k]];
+            const int i = base + (p > q ? p : q);
+            const int j = p > q ? q : p;
+            const float entry = value * b[k < n0 ? k : depth + k - n0];
+            env.L.data[env.row.data[i] - env.first.data[i] + j] += (double)entry;
+        }
+    }
+    """
+)
+def add_row(
+    tree: TreeView,
+    env: EnvelopeView,
+    base: int,
+    leaf: wp.vec2i,
+    depth: int,
+    c: int,
+    weight: float,
+    residual: float,
+    B: wp.array2d(dtype=float),
+):
+    """Add w b bᵀ to the matrix and w r b to the right-hand side."""
+    ...
+
+
+@wp.func_native(
+    """
+    double v0 = residual[0], v1 = residual[1], v2 = residual[2];
+    for (int side = 0; side < 2; ++side) {
+        if (leaf[side] < 0) continue;
+        const int* dof = tree.row_dof.data + tree.dof_row.data[leaf[side]];
+        const wp::vec3* b = B.data + (size_t)c * B.shape[1] + side * depth;
+        const int n = tree.dof_depth.data[leaf[side]] + 1;
+        for (int k = 0; k < n; ++k) {
+            const double x = env.x.data[base + env.place.data[dof[k]]];
+            v0 -= (double)b[k][0] * x;
+            v1 -= (double)b[k][1] * x;
+            v2 -= (double)b[k][2] * x;
+        }
+    }
+    return wp::vec3((float)(weight[0] * v0), (float)(weight[1] * v1), (float)(weight[2] * v2));
+    """
+)
+def triple_change(
+    tree: TreeView,
+    env: EnvelopeView,
+    base: int,
+    leaf: wp.vec2i,
+    depth: int,
+    c: int,
+    weight: wp.vec3,
+    residual: wp.vec3,
+    B: wp.array2d(dtype=wp.vec3),
+) -> wp.vec3:
+    """Changes of the impulses of three rows, w (r - b x)."""
+    ...
+
+
+@wp.func_native(
+    """
+    double v = residual;
+    for (int side = 0; side < 2; ++side) {
+        if (leaf[side] < 0) continue;
+        const int* dof = tree.row_dof.data + tree.dof_row.data[leaf[side]];
+        const float* b = B.data + (size_t)c * B.shape[1] + side * depth;
+        const int n = tree.dof_depth.data[leaf[side]] + 1;
+        for (int k = 0; k < n; ++k) v -= (double)b[k] * env.x.data[base + env.place.data[dof[k]]];
+    }
+    return (float)(weight * v);
+    """
+)
 def row_change(
     tree: TreeView,
     env: EnvelopeView,
@@ -199,28 +264,4 @@ def row_change(
     B: wp.array2d(dtype=float),
 ) -> float:
     """Change of a row's impulse, w (r - b x)."""
-    v = wp.float64(residual)
-    for m in range(chain_size(tree, leaf[0]) + chain_size(tree, leaf[1])):
-        entry = chain_entry(tree, leaf, depth, m)
-        v -= wp.float64(B[c, entry[1]]) * env.x[base + env.place[entry[0]]]
-    return float(wp.float64(weight) * v)
-
-
-@wp.func
-def triple_change(
-    tree: TreeView,
-    env: EnvelopeView,
-    base: int,
-    leaf: wp.vec2i,
-    depth: int,
-    c: int,
-    weight: wp.vec3,
-    residual: wp.vec3,
-    B: wp.array2d(dtype=wp.vec3),
-) -> wp.vec3:
-    """Changes of the impulses of three rows."""
-    v = wp.vec3d(residual)
-    for m in range(chain_size(tree, leaf[0]) + chain_size(tree, leaf[1])):
-        entry = chain_entry(tree, leaf, depth, m)
-        v -= wp.vec3d(B[c, entry[1]]) * env.x[base + env.place[entry[0]]]
-    return wp.vec3(wp.cw_mul(wp.vec3d(weight), v))
+    ...

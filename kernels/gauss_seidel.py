@@ -25,6 +25,10 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # sweeps between direct solves, and the remainder of the sweep after which they come
 DIRECT_EVERY = wp.constant(8)
 DIRECT_FIRST = wp.constant(6)
+# sweeps that change as much as the one before, to this share, shift impulses between rows that contradict each
+# other, without end and to no effect; so many in a row are enough
+ALIKE = wp.constant(1.0e-3)
+STALLING = wp.constant(2)
 # steps without direct solves after one that failed
 PAUSE = wp.constant(8)
 # kinetic energy beyond which impulses are wrong, over that without them, and over that which their rows want;
@@ -267,13 +271,21 @@ def iterate(
     before = float(0.0)
     budget = float(direct_cost)
     solved = bool(False)
+    # sweeps in a row that changed as much as the one before
+    alike = int(0)
     running = int(1)
     while running == 1:
+        last = change
         change = sweep_rows(tree, rows, contacts, w, depth, pyramidal, z)
         used += 1
-        if used >= max_iterations or change <= tolerance:
+        alike += 1
+        if wp.abs(change - last) > ALIKE * change:
+            alike = 0
+        stalls = alike >= STALLING
+        if used >= max_iterations or change <= tolerance or (stalls and budget <= 0.0):
             running = 0
-        if running == 0 or used % DIRECT_EVERY == DIRECT_FIRST:
+        if running == 0 or stalls or used % DIRECT_EVERY == DIRECT_FIRST:
+            alike = 0
             if solved and change > before:
                 # sweeps did not mend the set of active rows since: without the direct solve they do better
                 restore_impulses(rows, contacts, w, envelope, z)
