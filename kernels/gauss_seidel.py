@@ -25,8 +25,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # sweeps between direct solves, and the remainder of the sweep after which they come
 DIRECT_EVERY = wp.constant(8)
 DIRECT_FIRST = wp.constant(6)
-# sweeps that change as much as the one before, to this share, shift impulses between rows that contradict each
-# other, without end and to no effect; so many in a row are enough
+# sweeps that change as much as the one before, to this share, shift impulses between rows that contradict
+# each other, without end and to no effect; so many in a row are enough
 ALIKE = wp.constant(1.0e-3)
 STALLING = wp.constant(2)
 # steps without direct solves after one that failed
