@@ -13,7 +13,8 @@ from newtonsim.kernels.body_points import point_in_world, point_velocity
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.structs import ModelShapeMaterials
 
-wp.set_module_options({"max_unroll": 0})
+# code for the backward pass is compiled when it is needed, see newtonsim.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 FADE_DEPTH = wp.constant(1.0e-3)  # [m]
 SLIP_SPEED = wp.constant(1.0e-3)  # [m/s]

@@ -18,7 +18,8 @@ from newtonsim.kernels.views import (
     TreeView,
 )
 
-wp.set_module_options({"max_unroll": 0})
+# code for the backward pass is compiled when it is needed, see newtonsim.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
 @wp.func

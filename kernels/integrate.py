@@ -4,6 +4,9 @@ import warp as wp
 
 from newtonsim.kernels.spatial import quat_exp, unit_quat
 
+# code for the backward pass is compiled when it is needed, see newtonsim.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
 PARTICLE_FLAG_ACTIVE = wp.constant(wp.uint32(1))
 
 

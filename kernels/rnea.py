@@ -11,7 +11,8 @@ from newtonsim.kernels.forward_kinematics import anchor_frame, floating_axes, is
 from newtonsim.kernels.spatial import cross_motion, load_vec3, rotate_inertia
 from newtonsim.kernels.views import JOINT_BALL, BodyView, JointView, KinematicsView, TreeView
 
-wp.set_module_options({"max_unroll": 0})
+# code for the backward pass is compiled when it is needed, see newtonsim.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
 @wp.func

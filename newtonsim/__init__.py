@@ -112,6 +112,7 @@ __all__ = [
     "render",
     "solvers",
     "utils",
+    "warmup",
 ]
 
 _LAZY = {
@@ -124,6 +125,7 @@ _LAZY = {
     "XPBDSolver": "newtonsim.solvers",
     "eval_fk": "newtonsim.kinematics",
     "eval_ik": "newtonsim.kinematics",
+    "warmup": "newtonsim.warmup",
 }
 _LAZY_MODULES = ("dynamics", "importers", "render", "solvers", "utils")
 

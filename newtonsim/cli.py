@@ -1,4 +1,4 @@
-"""The command ``newtonsim``: arguments and errors. The work is in cli_run and cli_info."""
+"""The command ``newtonsim``: arguments and errors. The work is in cli_run, cli_info and cli_warmup."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from newtonsim import __version__
 from newtonsim.errors import NewtonsimError
@@ -26,15 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = build_parser().parse_args(argv)
     try:
-        if arguments.command == "info":
-            from newtonsim.cli_info import info
-
-            return info(arguments)
-        from newtonsim.cli_run import run
-
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
-            return run(arguments)
+            return _command(arguments.command)(arguments)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -49,6 +43,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _command(name: str) -> Callable[[argparse.Namespace], int]:
+    """Return the function of a command; each loads no more than it needs."""
+    if name == "info":
+        from newtonsim.cli_info import info
+
+        return info
+    if name == "warmup":
+        from newtonsim.cli_warmup import warmup
+
+        return warmup
+    from newtonsim.cli_run import run
+
+    return run
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
@@ -58,6 +67,9 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_run(commands.add_parser("run", help="let many copies of a robot settle on the ground"))
     _add_info(commands.add_parser("info", help="print the bodies and joints of a robot file"))
+    _add_warmup(
+        commands.add_parser("warmup", help="compile kernels ahead, so that nothing waits for them later")
+    )
     return parser
 
 
@@ -104,11 +116,31 @@ def _add_info(parser: argparse.ArgumentParser) -> None:
     _add_file(parser)
 
 
+def _add_warmup(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim warmup``."""
+    parser.description = (
+        "Compile kernels into the kernel cache, on all cores. Without it they are compiled when they are "
+        "first needed, which makes the first run of a robot some ten seconds slower. Name the robots that "
+        "will be simulated, or none to compile everything (a minute or two). Kernels stay in the cache until "
+        "newtonsim, Warp or the machine changes; the environment variable WARP_CACHE_PATH says where it is."
+    )
+    parser.add_argument("files", nargs="*", metavar="FILE", help="URDF or MJCF files (default: all kernels)")
+    parser.add_argument("--all", action="store_true", help="also what none of the files needs")
+    parser.add_argument("--gradients", action="store_true", help="also the code for gradients")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
+    _add_base(parser)
+
+
 def _add_file(parser: argparse.ArgumentParser, default: str | None = None) -> None:
     """Add the robot file and how its base is held."""
     optional = {"nargs": "?"} if default else {}
     text = "URDF or MJCF file" + (f" (default: {default})" if default else "")
     parser.add_argument("file", metavar="FILE", help=text, **optional)
+    _add_base(parser)
+
+
+def _add_base(parser: argparse.ArgumentParser) -> None:
+    """Add how the base of a robot is held."""
     parser.add_argument(
         "--base",
         choices=("auto", "free", "fixed"),

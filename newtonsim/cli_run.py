@@ -11,9 +11,10 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from newtonsim import progress
 from newtonsim.cli_record import FRAMES_PER_SECOND, Recorder
 from newtonsim.cli_report import Figures, Home, judge, table
-from newtonsim.cli_scene import Robot, build_scene, load_robot, vary_start
+from newtonsim.cli_scene import Robot, build_scene, load_robot, sample_scene, vary_start
 from newtonsim.errors import NewtonsimError
 
 if TYPE_CHECKING:
@@ -27,11 +28,11 @@ def run(arguments: argparse.Namespace) -> int:
     import warp as wp
 
     wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
-    device = _device(arguments.device)
+    device = device_name(arguments.device)
     robot = load_robot(arguments.file or _default_file(), arguments.base, hold=True)
     for warning in robot.warnings:
         print(f"note: {warning}", file=sys.stderr)
-    loading = _load_kernels(device)  # first: the scene uses some, and would compile them without a word
+    loading = _load_kernels(robot, device)  # first: the scene uses some, and would compile them one by one
     model = build_scene(robot, arguments.envs, device)
     if not model.joint_coord_count:
         raise NewtonsimError(
@@ -77,8 +78,12 @@ def _check_image_name(option: str, path: str) -> None:
         raise NewtonsimError(f"--{option}: the name must end in one of .{', .'.join(known)}, got {path!r}")
 
 
-def _device(name: str | None) -> str:
-    """Return the name of the device to run on."""
+def device_name(name: str | None) -> str:
+    """Return the name of the device to run on.
+
+    Raises:
+        NewtonsimError: There is no such device.
+    """
     import warp as wp
 
     try:
@@ -138,22 +143,17 @@ def _prepare(model: Model, figures: Figures, arguments: argparse.Namespace) -> t
     return simulator, home
 
 
-def _load_kernels(device: str) -> float:
+def _load_kernels(robot: Robot, device: str) -> float:
     """Compile what is not in Warp's cache, on all cores, and say so: the first time it takes a while.
 
     Returns:
         How long it took [s].
     """
-    import warp as wp
-
-    # Warp loads the modules that are imported.
-    from newtonsim import Simulator, dynamics, solvers  # noqa: F401
+    from newtonsim import warmup
 
     start = time.perf_counter()
-    cached = any(name.startswith("wp_newtonsim.kernels") for name in os.listdir(wp.config.kernel_cache_dir))
-    text = "loading kernels" if cached else "compiling kernels (first run only, about half a minute)"
-    print(f"{text} for {device} ...", file=sys.stderr, flush=True)
-    wp.load_module("newtonsim.kernels", device=device, recursive=True, max_workers=os.cpu_count())
+    with progress.shown():
+        warmup(sample_scene(robot, device))
     return time.perf_counter() - start
 
 

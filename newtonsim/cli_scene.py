@@ -129,14 +129,23 @@ def build_scene(robot: Robot, envs: int, device: str | None) -> Model:
 
     There is no ground if the file has planes of its own, or if the robot hangs on a fixed base below z = 0.
     """
+    return _scene(robot, envs, not _is_in_the_ground(robot, device)).finalize(device)
+
+
+def sample_scene(robot: Robot, device: str | None) -> Model:
+    """Return a model of one robot over a ground plane: what it needs to be compiled, scenes of it need."""
+    return _scene(robot, 1, True).finalize(device)
+
+
+def _scene(robot: Robot, envs: int, ground: bool) -> ModelBuilder:
     from newtonsim.builder import ModelBuilder
 
     scene = ModelBuilder(up_vector=UP, gravity=robot.builder.gravity)
     # All at the same place: worlds do not meet, and the place would only cost precision.
     scene.replicate(robot.builder, envs, spacing=(0.0, 0.0, 0.0))
-    if GeoType.PLANE not in robot.builder.shape_geo_type and not _is_in_the_ground(robot, device):
+    if ground and GeoType.PLANE not in robot.builder.shape_geo_type:
         scene.set_ground_plane()
-    return scene.finalize(device)
+    return scene
 
 
 def vary_start(model: Model, state: State, seed: int) -> None:
@@ -309,9 +318,11 @@ def _is_in_the_ground(robot: Robot, device: str | None) -> bool:
     from newtonsim.kinematics import eval_fk
 
     alone = robot.builder.finalize(device)
+    if _lift_direction(alone).any():
+        return False
     state = alone.state()
     eval_fk(alone, state.joint_q, state.joint_qd, None, state)
-    return not _lift_direction(alone).any() and lowest_points(alone, state)[0] < -1e-3
+    return lowest_points(alone, state)[0] < -1e-3
 
 
 def _quaternion(axis: np.ndarray, angle: np.ndarray) -> np.ndarray:

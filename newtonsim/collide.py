@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 import warp as wp
 
 from newtonsim.contacts import Contacts
-from newtonsim.kernels import (
-    broad_phase,
-    collide_box,
-    collide_convex,
-    collide_mesh,
-    collide_mesh_mesh,
-    collide_plane,
-    collide_round,
-    collide_sdf,
-    manifolds,
-)
+from newtonsim.kernels import broad_phase, manifolds
 from newtonsim.kernels import contacts as contact_kernels
 from newtonsim.workspace import Launcher
 
@@ -25,16 +16,17 @@ if TYPE_CHECKING:
     from newtonsim.model import Model
     from newtonsim.state import State
 
+# kernels, each in a file of its name; those that a model does not need are not even imported
 _NARROW_PHASES = {
-    int(manifolds.FAMILY_ROUND): collide_round.collide_round,
-    int(manifolds.FAMILY_BOX): collide_box.collide_box,
-    int(manifolds.FAMILY_CONVEX): collide_convex.collide_convex,
+    int(manifolds.FAMILY_ROUND): "collide_round",
+    int(manifolds.FAMILY_BOX): "collide_box",
+    int(manifolds.FAMILY_CONVEX): "collide_convex",
 }
 _SURFACE_PHASES = {
-    int(manifolds.FAMILY_PLANE): collide_plane.collide_plane,
-    int(manifolds.FAMILY_MESH): collide_mesh.collide_mesh,
-    int(manifolds.FAMILY_MESH_MESH): collide_mesh_mesh.collide_mesh_mesh,
-    int(manifolds.FAMILY_SDF): collide_sdf.collide_sdf,
+    int(manifolds.FAMILY_PLANE): "collide_plane",
+    int(manifolds.FAMILY_MESH): "collide_mesh",
+    int(manifolds.FAMILY_MESH_MESH): "collide_mesh_mesh",
+    int(manifolds.FAMILY_SDF): "collide_sdf",
 }
 
 
@@ -87,9 +79,9 @@ def find_contacts(
     inputs = [plan.shape, plan.hulls, contacts.placement.X, contacts.manifolds]
     for family in sorted(plan.families):
         if family in _NARROW_PHASES:
-            launch(_NARROW_PHASES[family], "pair", [contacts.pairs, *inputs])
+            launch(_kernel(_NARROW_PHASES[family]), "pair", [contacts.pairs, *inputs])
         else:
-            launch(_SURFACE_PHASES[family], "pair", [contacts.pairs, *inputs, plan.surfaces])
+            launch(_kernel(_SURFACE_PHASES[family]), "pair", [contacts.pairs, *inputs, plan.surfaces])
     inputs = [contacts.pairs, plan.shape, body_q, body_qd, model.body_com, margin, dt, contacts.manifolds]
     launch(contact_kernels.drop_distant_points, "pair", inputs)
     inputs = [contacts.pairs, contacts.manifolds, contacts.overflow, contacts.view]
@@ -97,6 +89,10 @@ def find_contacts(
     inputs = [contacts.pairs, plan.shape, model.shape_world, body_q]
     inputs += [contacts.manifolds, contacts.history, contacts.view]
     launch(contact_kernels.write_contacts, "contact", inputs)
+
+
+def _kernel(name: str) -> wp.Kernel:
+    return getattr(importlib.import_module(f"newtonsim.kernels.{name}"), name)
 
 
 def _keep_history(launch: Launcher, contacts: Contacts) -> None:

@@ -6,11 +6,13 @@ import operator
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import warp as wp
 
+from newtonsim.compilation import load_once
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels import reset as reset_kernels
 from newtonsim.kinematics import check_length, eval_fk
@@ -138,6 +140,7 @@ class Simulator:
         self._calls = 0
         self.state: State = model.state(requires_grad=False)
         self.control: Control = model.control(requires_grad=False)
+        self._load_kernels()
         if model.joint_count:
             eval_fk(model, self.state.joint_q, self.state.joint_qd, None, self.state)
         self._initial = self.state.clone()
@@ -215,6 +218,13 @@ class Simulator:
             inputs += [target.particle_q, target.particle_qd, target.particle_f]
             wp.launch(reset_kernels.restore_particles, model.particle_count, inputs, device=device)
         self.solver.reset(target, world_mask)
+
+    def _load_kernels(self) -> None:
+        """Compile and load what stepping and resetting launches, on all cores."""
+        if self.solver.divides_worlds:
+            worlds, state, dt = Shard(self.model), self.state, self.dt / self.substeps
+            step = partial(self.solver.step_worlds, worlds, state, state, self.control, None, dt)
+            load_once(self.solver, step, self.model.device, extra=[reset_kernels.restore_bodies])
 
     def _divide(self, threads: int | None) -> list[Shard]:
         """Cut the model so that all threads have work until the end."""

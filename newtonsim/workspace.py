@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.kernels import forward_kinematics, rnea
 from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsView
 from newtonsim.shards import Shard
@@ -117,6 +118,11 @@ class Launcher:
         self.shard = Shard(model) if shard is None else shard
         self.record_tape = record_tape
 
+    @property
+    def dry(self) -> bool:
+        """Whether nothing is launched, see `compilation.dry_run`."""
+        return compilation.dry_run_modules() is not None
+
     @cached_property
     def views(self) -> ModelViews:
         """Struct views of the model's arrays, made at first use."""
@@ -134,7 +140,11 @@ class Launcher:
         self._launch(kernel, kind, inputs, outputs or [], self.record_tape)
 
     def _launch(self, kernel: wp.Kernel, kind: str, inputs: list, outputs: list, record_tape: bool) -> None:
-        for first, count in self.shard.ranges(kind):
+        ranges = self.shard.ranges(kind)
+        on_tape = record_tape and active_tape() is not None
+        if not ranges or not compilation.prepare(kernel, self.model.device, on_tape):
+            return
+        for first, count in ranges:
             wp.launch(
                 kernel,
                 dim=count,

@@ -83,7 +83,8 @@ class ConstraintStage:
             dt: Time step [s].
             state_out: Receives the result.
         """
-        self.last_contacts, self.last_dt = contacts, dt
+        if not launch.dry:
+            self.last_contacts, self.last_dt = contacts, dt
         L, v_free = smooth.L, smooth.v_free
         model, v, rows = self.model, launch.views, self.rows
         settings = self.options.settings(dt)

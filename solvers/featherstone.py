@@ -9,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collide import find_contacts
+from newtonsim.compilation import load_once
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import ModelError
@@ -142,7 +143,9 @@ class FeatherstoneSolver(SolverBase):
         tape = active_tape()
         if tape is not None and (state_in.requires_grad or model.requires_grad or _requires_grad(control)):
             self._record(tape, state_in, state_out, control, contacts, dt)
-        self.step_worlds(Shard(model), state_in, state_out, control, contacts, dt)
+        step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
+        load_once(self, step, model.device)
+        step()
         if model.device.is_cpu:
             self.report()
 

@@ -14,11 +14,20 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.collide import find_contacts
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import NotDifferentiableError
-from newtonsim.kernels import adjoint, contact_penalty, crba, joint_forces, middle_velocity
+from newtonsim.kernels import (
+    adjoint,
+    contact_penalty,
+    crba,
+    forward_kinematics,
+    joint_forces,
+    middle_velocity,
+    rnea,
+)
 from newtonsim.model import Model
 from newtonsim.solvers.smooth import SmoothStage, apply_penalty
 from newtonsim.state import State
@@ -48,6 +57,9 @@ class StepAdjoint:
 
     def __init__(self, model: Model):
         self.model = model
+        # now rather than in the backward pass, when they would be compiled for the second time
+        for kernels in (forward_kinematics, rnea, joint_forces, middle_velocity, contact_penalty):
+            compilation.enable_backward(wp.get_module(kernels.__name__))
         self.motion = Motion(model, requires_grad=True)
         dofs, device = model.joint_dof_count, model.device
 

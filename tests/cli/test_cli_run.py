@@ -8,7 +8,7 @@ import pytest
 import tqdm
 from pxr import Usd, UsdGeom
 
-from newtonsim import cli, cli_run
+from newtonsim import cli
 from newtonsim.examples import asset_path
 from newtonsim.render import pictures
 
@@ -89,15 +89,6 @@ def test_curves_follow_the_motion(capsys, tmp_path, monkeypatch):
         assert np.all(np.ptp(values, axis=0) > 1e-4), label
     height = drawn["base height [m]"][1]
     assert np.all(height[3] < height[0])  # they fall
-
-
-def test_kernels_are_announced_before_the_scene_uses_them(monkeypatch):
-    order = []
-    load, build = cli_run._load_kernels, cli_run.build_scene
-    monkeypatch.setattr(cli_run, "_load_kernels", lambda *a: order.append("load") or load(*a))
-    monkeypatch.setattr(cli_run, "build_scene", lambda *a: order.append("build") or build(*a))
-    assert cli.main(["run", "--device", "cpu", "--envs", "1", "--seconds", "0.01"]) == 0
-    assert order == ["load", "build"]
 
 
 @pytest.mark.parametrize(("terminal", "seconds"), [(True, 0.1), (False, 10.0)])

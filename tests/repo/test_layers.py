@@ -28,7 +28,7 @@ def layer(module: str) -> str:
         return room
     if room == "__main__" or room.startswith("cli"):
         return "cli"
-    return "doors" if room == "utils" else "core"
+    return "doors" if room in ("utils", "warmup") else "core"
 
 
 def imported_modules(tree: ast.Module) -> list[str]:

@@ -1,0 +1,116 @@
+"""Says on stderr what is being compiled, so that nobody looks at a screen that stands still."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+
+import warp as wp
+
+QUIET_FOR = 0.5
+"""How long [s] nothing is said."""
+_TICK = 0.5
+_LOG_EVERY = 3.0
+_WIDTH = 79
+
+_asked_for = False
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[None]:
+    """Show progress also where Warp is told to be quiet, as the command line does."""
+    global _asked_for
+    before, _asked_for = _asked_for, True
+    try:
+        yield
+    finally:
+        _asked_for = before
+
+
+class Progress:
+    """Progress of a compilation: one line that is written over on a terminal, plain lines elsewhere.
+
+    Nothing is said in the first half second, nor if `wp.config.log_level` is above that of warnings (unless
+    within `shown`). Methods may be called by several threads.
+
+    Args:
+        device: What is compiled for.
+        names: What will be compiled.
+    """
+
+    def __init__(self, device: str, names: Sequence[str]):
+        self._device, self._count = device, len(names)
+        self._running: list[str] = []
+        self._done = 0
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._start = time.perf_counter()
+        self._last_line = -_LOG_EVERY
+        self._said = False
+        self._silent = wp.config.log_level > wp.LOG_WARNING and not _asked_for
+        # Warp writes lines of its own about every module, which a line that is written over would swallow
+        self._rewrites = sys.stderr.isatty() and wp.config.log_level > wp.LOG_INFO
+        self._thread = threading.Thread(target=self._tick, name="newtonsim-progress", daemon=True)
+
+    def __enter__(self) -> Progress:
+        if not self._silent:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._silent:
+            return
+        self._stop.set()
+        self._thread.join()
+        if not self._said:
+            return
+        if self._rewrites:
+            _write("\r" + " " * _WIDTH + "\r")
+        if error is None:
+            _write(f"compiled {self._what()} in {self._seconds():.1f} s\n")
+
+    def begin(self, name: str) -> None:
+        """Tell that a module is being compiled."""
+        with self._lock:
+            self._running.append(name)
+
+    def end(self, name: str) -> None:
+        """Tell that a module is ready."""
+        with self._lock:
+            self._running.remove(name)
+            self._done += 1
+
+    def _tick(self) -> None:
+        """Write now and then until it is over."""
+        while not self._stop.wait(_TICK if self._said else QUIET_FOR):
+            with self._lock:
+                self._said = True
+                self._write_line()
+
+    def _write_line(self) -> None:
+        text = f"compiling {self._what()}: {self._done} done, {self._seconds():.0f} s, now "
+        text += ", ".join(self._running)
+        if self._rewrites:
+            text = text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
+            _write("\r" + text.ljust(_WIDTH))
+        elif self._seconds() - self._last_line >= _LOG_EVERY:
+            self._last_line = self._seconds()
+            _write(text + "\n")
+
+    def _what(self) -> str:
+        plural = "s" if self._count > 1 else ""
+        return f"{self._count} kernel module{plural} for {self._device}"
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._start
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

@@ -1,0 +1,61 @@
+"""Compiling ahead: what a model needs, or everything."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING
+
+import warp as wp
+
+from newtonsim import compilation
+
+if TYPE_CHECKING:
+    from newtonsim.model import Model
+
+
+def warmup(model: Model | None = None, *, device: wp.DeviceLike = None, gradients: bool = False) -> list[str]:
+    """Compile kernels into Warp's cache and load them, on all cores, so that nothing has to wait later.
+
+    Args:
+        model: What to compile for: simulating the model with FeatherstoneSolver, kinematics and energies;
+            None for all kernels.
+        device: Where they will run if no model is given; None for the default device.
+        gradients: Compile for gradients, too. Models finalized with `requires_grad` always are.
+
+    Returns:
+        Names of the kernel modules that were not in the cache, and were compiled.
+    """
+    if model is None:
+        modules, device = _all_modules(), wp.get_device(device)
+    else:
+        modules, device = _modules_of(model), model.device
+    compiled = compilation.load(modules, device)
+    if gradients:
+        compilation.enable_backward(*filter(compilation.is_differentiable, modules))
+        compiled += compilation.load(modules, device)
+    return compiled
+
+
+def _modules_of(model: Model) -> list[wp.Module]:
+    """Kernel modules that simulating a model takes."""
+    from newtonsim import dynamics
+    from newtonsim.kernels import reset
+    from newtonsim.shards import Shard
+    from newtonsim.solvers import FeatherstoneSolver
+
+    solver, state, control = FeatherstoneSolver(model), model.state(), model.control()
+    with compilation.dry_run() as modules:
+        solver.step_worlds(Shard(model), state, state, control, None, 1.0 / 240.0)
+        if model.joint_count:
+            dynamics.kinetic_energy(model, state)
+    return [*dict.fromkeys(modules), reset.restore_bodies.module]
+
+
+def _all_modules() -> list[wp.Module]:
+    """All kernel modules."""
+    import newtonsim.kernels
+
+    names = [f"newtonsim.kernels.{info.name}" for info in pkgutil.iter_modules(newtonsim.kernels.__path__)]
+    kernels = (value for n in names for value in vars(importlib.import_module(n)).values())
+    return list(dict.fromkeys(kernel.module for kernel in kernels if isinstance(kernel, wp.Kernel)))

@@ -1,0 +1,184 @@
+"""Kernels are compiled once, only when they are needed, and `newtonsim warmup` leaves nothing to compile."""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from newtonsim.examples import asset_path
+
+
+def run(code: str, cache: str) -> list[str]:
+    """Run Python code in a process with its own kernel cache; return the lines that it prints.
+
+    The code finds a list `builds` of the kernel files that were compiled so far.
+    """
+    prelude = """
+        import os
+        import warp as wp
+        wp.config.log_level = wp.LOG_ERROR
+        import warp._src.build as build
+        builds, build_cpu = [], build.build_cpu
+        def counted(path, source, **options):
+            name = source.replace(os.sep, "/").rpartition("/")[2]
+            builds.append(name.partition("newtonsim.kernels.")[2].rpartition("_")[0])
+            build_cpu(path, source, **options)
+        build.build_cpu = counted
+    """
+    environment = {**os.environ, "WARP_CACHE_PATH": cache, "CUDA_VISIBLE_DEVICES": ""}
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(prelude) + textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=environment,
+    )
+    assert result.returncode == 0, result.stderr
+    return (result.stdout + result.stderr).splitlines()
+
+
+COMMAND = """
+    from newtonsim import cli
+    status = cli.main({arguments!r})
+    print("status", status, "builds", *sorted(builds))
+"""
+
+
+def command(cache: str, *arguments: str) -> tuple[list[str], list[str]]:
+    """Run a command; return its lines and the sorted names of what it compiled."""
+    lines = run(COMMAND.format(arguments=list(arguments)), cache)
+    last = next(line for line in lines if line.startswith("status "))
+    assert last.startswith("status 0 "), lines
+    return lines, last.split()[3:]
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str], list[str]]:
+    """Kernel cache after `newtonsim warmup` of one robot; its lines, and what it compiled."""
+    cache = str(tmp_path_factory.mktemp("cache"))
+    return cache, *command(cache, "warmup", str(asset_path("cartpole.urdf")), "--device", "cpu")
+
+
+@pytest.mark.slow
+def test_warmup_compiles_what_the_robot_needs_once(warm):
+    cache, lines, builds = warm
+    assert len(builds) == len(set(builds))
+    assert {"forward_kinematics", "gauss_seidel", "crba"} <= set(builds)
+    # nothing about it is a mesh or asks for rays
+    assert not {"collide_mesh", "collide_sdf", "queries", "rays", "xpbd_particles"} & set(builds)
+    text = "\n".join(lines)
+    assert f"compiled {len(builds)} kernel modules for cpu" in text
+    assert re.search(rf"kernel cache: {re.escape(cache)}\S*, [1-9]\d* MB", text)
+
+
+@pytest.mark.slow
+def test_progress_names_what_is_being_compiled(warm):
+    _, lines, builds = warm
+    progress = [line for line in lines if line.startswith("compiling ")]
+    assert progress
+    for line in progress:
+        done, now = re.fullmatch(
+            r"compiling \d+ kernel modules for cpu: (\d+) done, \d+ s, now (.*)", line
+        ).groups()
+        assert int(done) < len(builds)
+        assert set(now.split(", ")) <= set(builds)
+
+
+@pytest.mark.slow
+def test_nothing_is_left_to_compile_for_a_run(warm):
+    lines, builds = command(
+        warm[0], "run", str(asset_path("cartpole.urdf")), "--device", "cpu", "--envs", "3", "--seconds", ".1"
+    )
+    assert builds == []
+    assert not any(line.startswith("compil") for line in lines)
+
+
+@pytest.mark.slow
+def test_nothing_is_left_to_compile_for_a_warmup(warm):
+    lines, builds = command(warm[0], "warmup", str(asset_path("cartpole.urdf")), "--device", "cpu")
+    assert builds == []
+    assert "nothing to compile for cpu: all kernels are in the cache" in lines
+
+
+ROLLOUT = """
+    import newtonsim, numpy as np
+    from newtonsim.examples import asset_path
+    from newtonsim.importers import parse_urdf
+    def model(requires_grad):
+        builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+        parse_urdf(str(asset_path("cartpole.urdf")), builder, floating=False)
+        builder.joint_q[:] = [0.1, 0.3]
+        builder.joint_qd[:] = [0.5, -0.7]
+        return builder.finalize("cpu", requires_grad=requires_grad)
+    def rollout(model):
+        solver = newtonsim.FeatherstoneSolver(model)
+        states = [model.state() for _ in range(6)]
+        for before, after in zip(states, states[1:]):
+            solver.step(model, before, after, None, None, 0.01)
+        return states[-1].joint_q.numpy(), states[-1].body_q.numpy()
+"""
+
+
+@pytest.mark.slow
+def test_backward_code_comes_when_it_is_asked_for_and_changes_no_bit(warm):
+    """Before, only what has a gradient is compiled again; poses of a rollout stay the same to the last bit."""
+    code = (
+        ROLLOUT
+        + """
+    plain = rollout(model(False))
+    before = list(builds)
+    graded = rollout(model(True))
+    again = rollout(model(False))
+    same = all(np.array_equal(a, b) and np.array_equal(a, c) for a, b, c in zip(plain, graded, again))
+    print(same, "before", *before, "after", *sorted(builds[len(before):]))
+    """
+    )
+    same, _, *builds = run(code, warm[0])[0].split()
+    assert same == "True"
+    before, after = builds[: builds.index("after")], builds[builds.index("after") + 1 :]
+    assert before == []
+    assert after == ["contact_penalty", "forward_kinematics", "joint_forces", "middle_velocity", "rnea"] or (
+        after == ["forward_kinematics", "joint_forces", "middle_velocity", "rnea"]
+    )
+
+
+@pytest.mark.slow
+def test_a_tape_gets_its_gradient_after_forward_only_use(warm):
+    """d(height of the pole)/d(angle) by a tape, after the same kernel ran without; against differences."""
+    code = (
+        ROLLOUT
+        + """
+    from newtonsim import eval_fk
+    m = model(False)
+    state = m.state()
+    def height(q):
+        angles = wp.array(q, dtype=float, device="cpu")
+        eval_fk(m, angles, state.joint_qd, None, state)
+        return float(state.body_q.numpy()[-1, 0])
+    q = state.joint_q.numpy().copy()
+    differences = [(height(q + d) - height(q - d)) / 2e-2 for d in 1e-2 * np.eye(len(q), dtype=np.float32)]
+    graph_source = wp.array(q, dtype=float, device="cpu")
+    with wp.ScopedCapture(device="cpu") as capture:
+        eval_fk(m, graph_source, state.joint_qd, None, state)
+    angles = wp.array(q, dtype=float, device="cpu", requires_grad=True)
+    out = m.state(requires_grad=True)
+    with wp.Tape() as tape:
+        eval_fk(m, angles, out.joint_qd, None, out)
+    seed = np.zeros((m.body_count, 7), dtype=np.float32)
+    seed[-1, 0] = 1.0
+    tape.backward(grads={out.body_q: wp.array(seed, dtype=wp.transform, device="cpu")})
+    # a graph that was captured before keeps its code
+    state.body_q.zero_()
+    wp.capture_launch(capture.graph)
+    same = np.array_equal(state.body_q.numpy(), out.body_q.numpy())
+    print(*differences, *angles.grad.numpy(), same)
+    """
+    )
+    *values, same = run(code, warm[0])[0].split()
+    differences, gradient = [float(v) for v in values[:2]], [float(v) for v in values[2:]]
+    assert abs(differences[0]) > 0.1
+    assert gradient == pytest.approx(differences, abs=2e-3)
+    assert same == "True"
