@@ -124,7 +124,7 @@ ROLLOUT = """
 
 @pytest.mark.slow
 def test_backward_code_comes_when_it_is_asked_for_and_changes_no_bit(warm):
-    """Before, only what has a gradient is compiled again; poses of a rollout stay the same to the last bit."""
+    """Only what has a gradient is compiled again; poses of a rollout stay the same to the last bit."""
     code = (
         ROLLOUT
         + """
