@@ -1,6 +1,7 @@
 # Needs only make and Python 3.11 or later; everything else goes into .venv.
 #   make demo   install, and let 1024 quadrupeds settle on the ground
 #   make test   install with the test extra, lint, run all tests
+#   make bench  install with the bench extra, run the short form of all benchmarks (some minutes)
 #   make clean  remove .venv and what builds leave behind
 # Another interpreter: make demo PYTHON=/path/to/python3.12
 
@@ -9,7 +10,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON ?=
 
-.PHONY: demo test clean
+.PHONY: demo test bench clean
 .DEFAULT_GOAL := demo
 
 # A wheel built over an old build/ would contain modules that the tree no longer has.
@@ -27,6 +28,18 @@ test: $(VENV)/test-installed
 $(VENV)/test-installed: $(BIN)/python pyproject.toml
 	@echo "installing newtonsim[test] into $(VENV) ..."
 	$(PIP) --editable '.[test]'
+	touch $@
+
+BENCHMARKS := robots python_calls contacts scaling building startup profile_step
+
+bench: $(VENV)/bench-installed
+	@for name in $(BENCHMARKS); do \
+	    echo; echo "== $$name"; $(BIN)/python benchmarks/$$name.py --short || exit 1; \
+	done
+
+$(VENV)/bench-installed: $(BIN)/python pyproject.toml
+	@echo "installing newtonsim[bench] into $(VENV) ..."
+	$(PIP) --editable '.[bench]'
 	touch $@
 
 $(BIN)/python:

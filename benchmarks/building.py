@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--child", choices=MODULES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
+        wp.init()
         print(json.dumps(CHILDREN[options.child](options.worlds, options.device)))
         return
     worlds = options.worlds or (512 if options.short else 4096)

@@ -12,21 +12,19 @@ blocks: it tells whether a pile stands.
 """
 
 import argparse
-import json
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
-from contact_engines import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine, describe
+from contact_engines import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine
+from contact_scene import describe
+from harness import DT, arguments, interleave, missing, table, write_json
 
 import newtonsim
 from newtonsim.examples import scenes
 
-DT = 1.0 / 240.0
-SECONDS_PER_BLOCK = 0.2  # of wall-clock time, at the speed of the settled scene
 LONGEST_RUN = 10.0  # [s] of simulated time after settling, however fast an engine is
 
 
@@ -55,35 +53,37 @@ CASES = {
 }
 
 
-def measure(case: Case, blocks: int) -> dict[str, dict[str, float]]:
-    """Return the figures of each engine."""
-    model = case.build().finalize("cpu")
-    scene = describe(model)
-    engines: list[Engine] = [
-        NewtonsimEngine(model, DT),
-        MujocoEngine(scene, DT, case.mujoco_solver),
-        PybulletEngine(scene, DT),
-    ]
+def measure(name: str, case: Case, options: argparse.Namespace, notes: list[str]) -> list[dict[str, object]]:
+    """Return the figures of each engine, ours first."""
+    model = case.build().finalize(options.device)
+    engines: list[Engine] = [NewtonsimEngine(model, DT)]
+    if not options.alone and options.device == "cpu":
+        scene = describe(model)
+        makers = {
+            "mujoco": lambda: MujocoEngine(scene, DT, case.mujoco_solver),
+            "pybullet": lambda: PybulletEngine(scene, DT),
+        }
+        notes += [line for module in makers if (line := missing(module))]
+        engines += [maker() for module, maker in makers.items() if not missing(module)]
     for engine in engines:
         settle(engine, case)
-    longest = max(1, int(LONGEST_RUN / DT / blocks))
-    counts = {engine.name: min(block_size(engine), longest) for engine in engines}
     start = {engine.name: engine.positions() for engine in engines}
-    times: dict[str, list[float]] = {engine.name: [] for engine in engines}
-    for block in range(blocks):
-        shift = block % len(engines)
-        for engine in engines[shift:] + engines[:shift]:
-            times[engine.name].append(seconds_per_step(engine, counts[engine.name]))
-    return {
-        engine.name: {
-            "microseconds": 1.0e6 * statistics.median(times[engine.name]),
+    clock = time.process_time if options.cpu_time else time.perf_counter
+    blocks, seconds = (3, 0.05) if options.short else (options.blocks, 0.2)
+    longest = max(1, int(LONGEST_RUN / DT / blocks))
+    samples = interleave({e.name: e.step for e in engines}, seconds, blocks, longest, clock)
+    return [
+        {
+            "scene": name,
+            "engine": engine.name,
+            "microseconds": 1.0e6 * samples[engine.name].median,
             "contacts": engine.contacts(),
-            "steps": blocks * counts[engine.name],
+            "steps": blocks * samples[engine.name].units,
             "moved_mm": 1.0e3 * float(np.linalg.norm(engine.positions() - start[engine.name], axis=1).max()),
             "mean_height_m": float(engine.positions()[:, 2].mean()),
         }
         for engine in engines
-    }
+    ]
 
 
 def settle(engine: Engine, case: Case) -> None:
@@ -96,38 +96,32 @@ def settle(engine: Engine, case: Case) -> None:
         engine.step(1)
 
 
-def block_size(engine: Engine) -> int:
-    """Return how many steps make a block."""
-    return max(1, round(SECONDS_PER_BLOCK / seconds_per_step(engine, 10)))
-
-
-def seconds_per_step(engine: Engine, steps: int) -> float:
-    start = time.perf_counter()
-    engine.step(steps)
-    return (time.perf_counter() - start) / steps
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__, blocks=15)
     parser.add_argument("--scenes", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--blocks", type=int, default=15)
-    parser.add_argument("--json")
-    arguments = parser.parse_args()
+    options = parser.parse_args()
     wp.config.log_level = wp.LOG_ERROR
-    results = {}
-    columns = ("engine", "us/step", "of newtonsim", "contacts", "steps", "moved [mm]", "mean height [m]")
-    print("".join(f"{column:>16}" for column in columns))
-    for name in arguments.scenes:
-        results[name] = measure(CASES[name], arguments.blocks)
-        print(name)
-        ours = results[name]["newtonsim"]["microseconds"]
-        for engine, r in results[name].items():
-            line = f"{engine:>16}{r['microseconds']:>16,.1f}{r['microseconds'] / ours:>15.2f}x"
-            line += f"{r['contacts']:>16}{r['steps']:>16}{r['moved_mm']:>16.3f}{r['mean_height_m']:>16.4f}"
-            print(line, flush=True)
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"dt": DT, "results": results}, file, indent=2)
+    figures: list[dict[str, object]] = []
+    notes: list[str] = []
+    header = (
+        "scene",
+        "engine",
+        "us/step",
+        "of newtonsim",
+        "contacts",
+        "steps",
+        "moved [mm]",
+        "mean height [m]",
+    )
+    for name in options.scenes:
+        found = measure(name, CASES[name], options, notes)
+        figures += found
+        rows = [list(figure.values()) for figure in found]
+        for row in rows:
+            row.insert(3, f"{row[2] / found[0]['microseconds']:.2f}x")
+        print(table(header, rows) + "\n", flush=True)
+    print("\n".join(dict.fromkeys(notes)))
+    write_json(options.json, {"figures": figures, "notes": notes}, options.device)
 
 
 if __name__ == "__main__":

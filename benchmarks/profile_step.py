@@ -87,7 +87,7 @@ def prepare(what: str, worlds: int, device: str, motion: str) -> Simulator:
         simulator.reset(state=start)
     simulator.step(round(SETTLING / DT))
     if motion == "control" and task is not None:
-        for frame in task.torques(task.controls(60, worlds, seed=1)):
+        for frame in task.inputs(task.controls(60, worlds, seed=1)):
             simulator.control.joint_act.assign(frame.reshape(-1))
             simulator.step(HOLD)
     return simulator

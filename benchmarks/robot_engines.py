@@ -41,10 +41,10 @@ class NewtonsimRobots:
 
     def run(self, steps: int, controls: np.ndarray | None) -> None:
         if controls is None:
-            self.simulator.control.joint_act.zero_()
+            self.simulator.control.joint_act.assign(self.task.idle_inputs(self.worlds).reshape(-1))
             self.simulator.step(steps)
         else:
-            for frame in self.task.torques(controls):
+            for frame in self.task.inputs(controls):
                 self.simulator.control.joint_act.assign(frame.reshape(-1))
                 self.simulator.step(HOLD)
         wp.synchronize_device(self.device)
@@ -71,7 +71,7 @@ class MujocoRobots:
     def __init__(self, task: Task, threads: int, integrator: str | None = None, solver: str | None = None):
         from mujoco import MjData, rollout
 
-        self.worlds, self.threads = task.worlds, threads
+        self.worlds, self.threads, self.idle = task.worlds, threads, task.idle[None, None]
         self.model = mujoco_model(task, integrator, solver)
         self.name = f"MuJoCo {describe_options(self.model)}"
         self.data = [MjData(self.model) for _ in range(threads)]
@@ -84,7 +84,7 @@ class MujocoRobots:
         # parts, because a rollout returns all the states on its way
         for first in range(0, steps, 64):
             count = min(64, steps - first)
-            part = None if controls is None else np.ascontiguousarray(controls[:, first : first + count])
+            part = self.idle if controls is None else np.ascontiguousarray(controls[:, first : first + count])
             states, _ = self.pool.rollout(self.model, self.data, self.states, part, nstep=count)
             self.states = states[:, -1].copy()
 
@@ -100,7 +100,10 @@ def mujoco_model(task: Task, integrator: str | None = None, solver: str | None =
     """Load the robot into MuJoCo with our time step and, if given, another integrator and solver."""
     import mujoco
 
-    model = mujoco.MjModel.from_xml_path(task.path)
+    spec = mujoco.MjSpec.from_file(task.path)
+    if not task.has_ground:
+        spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1])
+    model = spec.compile()
     model.opt.timestep = DT
     if integrator is not None:
         model.opt.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator}")
@@ -198,7 +201,7 @@ class PybulletPart:
 
     def run(self, steps: int, controls: np.ndarray | None) -> None:
         for k, world in enumerate(self.worlds):
-            world.run(steps, None if controls is None else self.task.torques(controls[:, k]))
+            world.run(steps, None if controls is None else self.task.inputs(controls[:, k]))
 
     def motion(self) -> tuple[np.ndarray, np.ndarray]:
         heights, speeds = zip(*(world.motion() for world in self.worlds))
@@ -270,8 +273,9 @@ class PybulletWorld:
 
     def _place(self, pose: np.ndarray) -> None:
         pb = self.pb
-        local = pb.getDynamicsInfo(self.body, -1, **self.options)[3:5]
-        where = pb.multiplyTransforms(pose[:3].tolist(), pose[3:7].tolist(), *local)
+        # PyBullet places the inertial frame of the root
+        self.inertial = pb.getDynamicsInfo(self.body, -1, **self.options)[3:5]
+        where = pb.multiplyTransforms(pose[:3].tolist(), pose[3:7].tolist(), *self.inertial)
         pb.resetBasePositionAndOrientation(self.body, *where, **self.options)
         for joint, angle in zip(self.hinges, pose[7:], strict=True):
             pb.resetJointState(self.body, joint, float(angle), **self.options)
@@ -292,7 +296,8 @@ class PybulletWorld:
 
     def motion(self) -> tuple[float, float]:
         joints = self.pb.getJointStates(self.body, self.hinges, **self.options)
-        base = self.pb.getBasePositionAndOrientation(self.body, **self.options)[0]
+        placed = self.pb.getBasePositionAndOrientation(self.body, **self.options)
+        base = self.pb.multiplyTransforms(*placed, *self.pb.invertTransform(*self.inertial))[0]
         linear, angular = self.pb.getBaseVelocity(self.body, **self.options)
         speeds: Sequence[float] = [*linear, *angular, *(joint[1] for joint in joints)]
         return base[2], float(np.abs(speeds).max())

@@ -36,12 +36,15 @@ STEEL = (("enable_joint_limits", True), ("articulation_constraint_max", 128))
 
 NEWTON_CHOICES = (
     *(NewtonChoice("SolverXPBD", n) for n in (1, 2, 4, 8)),
-    *(NewtonChoice("SolverSteel", n, STEEL) for n in (1, 2, 4)),
     NewtonChoice("SolverMuJoCo", 1, (("nconmax", 96), ("njmax", 256))),
+    *(NewtonChoice("SolverSteel", n, STEEL) for n in (1, 2, 4)),
     *(NewtonChoice("SolverSemiImplicit", n) for n in (4, 16)),
     *(NewtonChoice("SolverFeatherstone", n) for n in (2, 4)),
 )
-"""What is tried to find Newton's fastest stable solver: cheap ones first, with more substeps until stable."""
+"""What is tried to find Newton's fastest stable solver."""
+
+NEWTON_SHORT = 5
+"""How many of them are tried in the short form."""
 
 
 class NewtonRobots:
@@ -79,14 +82,19 @@ class NewtonRobots:
 
     def run(self, steps: int, controls: np.ndarray | None) -> None:
         if controls is None:
-            self.control.joint_f.zero_()
+            self._command(self.task.idle_inputs(self.worlds))
             self._replay(steps)
         else:
-            for frame in self.task.torques(controls):
-                forces = np.concatenate([np.zeros((self.worlds, 6), np.float32), frame], axis=1)
-                self.control.joint_f.assign(forces.reshape(-1))
+            for frame in self.task.inputs(controls):
+                self._command(frame)
                 self._replay(HOLD)
         wp.synchronize_device(self.device)
+
+    def _command(self, inputs: np.ndarray) -> None:
+        # before the hinges, there is the free joint
+        array, skipped = (self.control.joint_target_q, 7) if self.task.drives else (self.control.joint_f, 6)
+        free = np.zeros((self.worlds, skipped), np.float32)
+        array.assign(np.concatenate([free, inputs], axis=1).reshape(-1))
 
     def _replay(self, steps: int) -> None:
         for _ in range(steps // 2):
@@ -103,7 +111,7 @@ class NewtonRobots:
 
 
 def newton_model(task: Task, device: str, solver: str = ""):
-    """Build Newton's model of all worlds in their start poses; a ground is in the file."""
+    """Build Newton's model of all worlds in their start poses."""
     import newton
 
     robot = newton.ModelBuilder()
@@ -113,6 +121,8 @@ def newton_model(task: Task, device: str, solver: str = ""):
     robot.add_mjcf(task.path, parse_mujoco_options=False)
     scene = newton.ModelBuilder()
     scene.replicate(robot, task.worlds)
+    if not task.has_ground:
+        scene.add_ground_plane()
     model = scene.finalize(device)
     model.joint_q.assign(task.poses.astype(np.float32).reshape(-1))
     return model
@@ -125,7 +135,7 @@ class MujocoWarpRobots:
         import mujoco
         import mujoco_warp
 
-        self.worlds = task.worlds
+        self.worlds, self.idle = task.worlds, task.idle.astype(np.float32)
         self.device = wp.get_device(device)
         self.threads = 1 if self.device.is_cpu else 0
         self.name = "mujoco_warp EULER, NEWTON"
@@ -144,7 +154,7 @@ class MujocoWarpRobots:
 
     def run(self, steps: int, controls: np.ndarray | None) -> None:
         if controls is None:
-            self.data.ctrl.zero_()
+            self.data.ctrl.assign(np.tile(self.idle, (self.worlds, 1)))
             self._replay(steps)
         else:
             for frame in controls:

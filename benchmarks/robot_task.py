@@ -11,6 +11,7 @@ import numpy as np
 from harness import DT, missing
 
 from newtonsim import cli_scene
+from newtonsim.enums import GeoType, JointMode
 from newtonsim.examples import asset_path
 
 HOLD = 4
@@ -26,22 +27,28 @@ class Task:
 
     Attributes:
         name: Name of the robot.
-        path: Its MJCF file with a ground plane.
+        path: Its MJCF file.
+        has_ground: Whether the file has a ground plane.
         poses: Start poses (worlds, 7 + hinges): position and quaternion xyzw of the root body, then the
             angles of the hinges in the order of the file.
         hinges: Which hinge each motor drives, shape (motors,).
-        gears: Torque of each motor at control 1 [N m], shape (motors,).
+        drives: Whether motors are position drives; their controls are angles [rad].
+        gears: Torque [N m], or angle of a drive, of each motor at control 1, shape (motors,).
         ranges: Least and greatest control of each motor, shape (motors, 2).
+        idle: Controls at rest: no torque, or the home pose, shape (motors,).
         damping: Damping of each hinge [N m s/rad], shape (hinges,).
         mass: Mass of the robot [kg].
     """
 
     name: str
     path: str
+    has_ground: bool
     poses: np.ndarray
     hinges: np.ndarray
+    drives: bool
     gears: np.ndarray
     ranges: np.ndarray
+    idle: np.ndarray
     damping: np.ndarray
     mass: float
 
@@ -60,11 +67,15 @@ class Task:
         low, high = self.ranges[:, 0], self.ranges[:, 1]
         return rng.uniform(low, high, (frames, worlds, len(self.gears))).astype(np.float32)
 
-    def torques(self, controls: np.ndarray) -> np.ndarray:
-        """Return torques of all hinges (..., hinges) [N m] for controls (..., motors)."""
-        torques = np.zeros((*controls.shape[:-1], self.poses.shape[1] - 7), np.float32)
-        torques[..., self.hinges] = controls * self.gears
-        return torques
+    def inputs(self, controls: np.ndarray) -> np.ndarray:
+        """Return torques [N m] or targets [rad] of all hinges (..., hinges) for controls (..., motors)."""
+        inputs = np.zeros((*controls.shape[:-1], self.poses.shape[1] - 7), np.float32)
+        inputs[..., self.hinges] = controls * self.gears
+        return inputs
+
+    def idle_inputs(self, worlds: int) -> np.ndarray:
+        """Return torques [N m] or targets [rad] of all hinges at rest, shape (worlds, hinges)."""
+        return np.tile(self.inputs(self.idle), (worlds, 1))
 
 
 def load_task(name: str, worlds: int, seed: int = 0) -> Task:
@@ -79,13 +90,18 @@ def load_task(name: str, worlds: int, seed: int = 0) -> Task:
     state = model.state()
     cli_scene.vary_start(model, state, seed)
     motors = robot.report.actuators
+    axes = np.array([motor["axis"] for motor in motors])
+    gears = np.array([motor["scale"] for motor in motors])
     return Task(
         name,
-        str(path),
+        path,
+        GeoType.PLANE in robot.builder.shape_geo_type,
         state.joint_q.numpy().reshape(worlds, -1).astype(float),
-        np.array([motor["axis"] for motor in motors]),
-        np.array([motor["scale"] for motor in motors]),
+        axes,
+        robot.builder.joint_axis_mode[axes[0]] == JointMode.TARGET_POSITION,
+        gears,
         np.array([motor["ctrl_range"] or (-1.0, 1.0) for motor in motors]),
+        np.array(robot.builder.joint_act)[axes] / gears,
         model.joint_damping.numpy()[6 : model.joint_dof_count // worlds],
         float(sum(robot.builder.body_mass)),
     )

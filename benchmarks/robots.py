@@ -2,11 +2,11 @@
 
     python benchmarks/robots.py [--robots ant humanoid] [--worlds 1024] [--device cpu] [--short] [--json OUT]
 
-Robots are gymnasium's files, which bring a ground plane, at 1/240 s. Each world starts in a pose of its own;
-all engines start in the same ones. First all settle for six simulated seconds without control; then blocks
-of each engine follow one another in turn. For the second figure each motor gets a random control 60 times a
-second. A figure is the median over the blocks. An engine with a world that is not finite, leaves the scene or
-moves faster than it can is reported as unstable, and has no figure.
+Robots are gymnasium's ant and humanoid, or our quadruped with position drives, on a plane, at 1/240 s. Each
+world starts in a pose of its own; all engines start in the same ones. First all settle for six simulated
+seconds without control; then blocks of each engine follow one another in turn. For the second figure each
+motor gets a random control 60 times a second. A figure is the median over the blocks. An engine with a world
+that is not finite, leaves the scene or moves faster than it can is reported as unstable, and has no figure.
 
 MuJoCo runs as the files say, which is RK4 with four evaluations a step, and with one evaluation a step as the
 others. Newton runs with its fastest solver that is stable here, found by trial, with as many substeps as it
@@ -24,7 +24,7 @@ import numpy as np
 import warp as wp
 from harness import arguments, cores, interleave, missing, seconds_per_unit, table, write_json
 from robot_engines import MujocoRobots, NewtonsimRobots, PybulletRobots, describe_options, mujoco_model
-from robot_peers_warp import NEWTON_CHOICES, MujocoWarpRobots, NewtonChoice, NewtonRobots
+from robot_peers_warp import NEWTON_CHOICES, NEWTON_SHORT, MujocoWarpRobots, NewtonChoice, NewtonRobots
 from robot_task import FLAILING, HOLD, SETTLING, RobotEngine, Task, load_task, settle, stability
 
 MOTIONS = {"settled": 1.0, "random control": 200.0}
@@ -38,7 +38,7 @@ def engines(task: Task, options: argparse.Namespace, notes: list[str]) -> list[R
     counts = [1] if options.cpu_time else sorted({1, cores()})
     makers = ours(task, options.device, counts)
     if not options.alone:
-        makers += peers(task, options.device, counts, notes)
+        makers += peers(task, options.device, counts, options.short, notes)
     made = []
     for maker in makers:
         start = time.perf_counter()
@@ -56,7 +56,9 @@ def ours(task: Task, device: str, counts: list[int]) -> list[Callable[[], RobotE
     return [lambda n=n: NewtonsimRobots(task, threads=n) for n in counts]
 
 
-def peers(task: Task, device: str, counts: list[int], notes: list[str]) -> list[Callable[[], RobotEngine]]:
+def peers(
+    task: Task, device: str, counts: list[int], short: bool, notes: list[str]
+) -> list[Callable[[], RobotEngine]]:
     """Return makers of the peers that are installed, and note those that are not."""
     absent = {name: missing(name) for name in ("mujoco", "pybullet", "newton", "mujoco_warp")}
     notes += [line for line in absent.values() if line]
@@ -64,10 +66,12 @@ def peers(task: Task, device: str, counts: list[int], notes: list[str]) -> list[
     if device == "cpu" and not absent["mujoco"]:
         for options in mujoco_options(task):
             makers += [lambda n=n, o=options: MujocoRobots(task, n, *o) for n in counts]
-    if device == "cpu" and not absent["pybullet"]:
+    if task.drives:
+        notes.append(f"{task.name}: PyBullet does not read the nested defaults of this file")
+    elif device == "cpu" and not absent["pybullet"]:
         makers += [lambda n=n: PybulletRobots(task, n) for n in counts]
     if not absent["newton"]:
-        for choice in fastest_newton(task, device, notes):
+        for choice in fastest_newton(task, device, short, notes):
             makers.append(lambda c=choice: NewtonRobots(task, c, device))
     if not absent["mujoco_warp"] and not absent["mujoco"]:
         makers.append(lambda: MujocoWarpRobots(task, device))
@@ -82,11 +86,11 @@ def mujoco_options(task: Task) -> list[tuple[str | None, str | None]]:
     return list(variants.values())
 
 
-def fastest_newton(task: Task, device: str, notes: list[str]) -> list[NewtonChoice]:
+def fastest_newton(task: Task, device: str, short: bool, notes: list[str]) -> list[NewtonChoice]:
     """Return Newton's fastest stable choice at rest, and that under control, in a trial with few worlds."""
     few = task.first(TRIAL_WORLDS)
     times: dict[str, dict[NewtonChoice, float]] = {motion: {} for motion in MOTIONS}
-    for choice in NEWTON_CHOICES:
+    for choice in NEWTON_CHOICES[:NEWTON_SHORT] if short else NEWTON_CHOICES:
         slowest = max(min(stable.values(), default=np.inf) for stable in times.values())
         for motion, microseconds, problem in try_newton(few, choice, device, 1.5 * slowest):
             if not problem:
@@ -203,7 +207,9 @@ def show(figures: list[dict[str, object]]) -> None:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument("--robots", nargs="+", default=["ant", "humanoid"])
+    parser.add_argument(
+        "--robots", nargs="+", choices=("ant", "humanoid", "quadruped"), default=["ant", "humanoid"]
+    )
     parser.add_argument("--worlds", nargs="+", type=int)
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_ERROR

@@ -8,8 +8,8 @@ is the time of a step over that with 256 worlds, over the ratio of the numbers: 
 
 Bodies: one world with boxes or spheres, scattered on the ground, or in heaps into which they have fallen in
 layers; PyBullet and MuJoCo beside it. `n log n` is the time of a step over n log n, relative to the smallest
-scene of 100 bodies or more: no more than 1 is growth no worse than that. An engine that needs more than a second for a step is left
-out of larger scenes.
+scene of 100 bodies or more: no more than 1 is growth no worse than that. An engine that needs more than a
+second for a step is left out of larger scenes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from pathlib import Path
 
 import numpy as np
 import warp as wp
-from contact_engines import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine, describe
+from contact_engines import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine
+from contact_scene import describe
 from harness import DT, arguments, cores, interleave, missing, seconds_per_unit, table, write_json
 from robot_engines import MujocoRobots, NewtonsimRobots
 from robot_task import RobotEngine, load_task, settle, stability

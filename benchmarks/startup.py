@@ -2,9 +2,9 @@
 
     python benchmarks/startup.py [--repetitions 5] [--cold-repetitions 2] [--short] [--json OUT]
 
-`newtonsim run --envs 1 --seconds 1` with our quadruped, against scripts for Newton (XPBD) and mujoco_warp that
-import the engine, read the same file, put it on a ground and replay the captured step for one simulated second.
-Each run is a process of its own. Cold runs start with an empty kernel cache. Figures are medians of the clock.
+`newtonsim run --envs 1 --seconds 1` with our quadruped, against scripts for Newton (XPBD) and mujoco_warp
+that import the engine, read the same file, put it on a ground and replay the captured step for one simulated
+second. Each run is a process of its own. Cold runs start with an empty kernel cache. Figures are medians.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from contact_engines import MujocoEngine, NewtonsimEngine, PybulletEngine, describe
+from contact_engines import MujocoEngine, NewtonsimEngine, PybulletEngine
+from contact_scene import describe
 
 from newtonsim.examples import scenes
 

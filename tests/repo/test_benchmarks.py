@@ -1,0 +1,85 @@
+"""The benchmarks run on our engine alone, and give all engines the same robots in the same poses."""
+
+import importlib
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+from rooms import ROOT
+
+from newtonsim.examples import asset_path
+
+SHORTEST = {
+    "robots": ["--robots", "quadruped", "--worlds", "2"],
+    "python_calls": ["--cases", "pile"],
+    "contacts": ["--scenes", "gripper"],
+    "scaling": ["--robots", "quadruped", "--worlds", "1", "2", "--bodies", "3", "6"],
+    "profile_step": ["quadruped", "--worlds", "2"],
+}
+
+
+def run(name: str, options: list[str], monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", [name, *options])
+    importlib.import_module(name).main()
+
+
+@pytest.mark.parametrize("name", SHORTEST)
+def test_figures_are_numbers(name: str, monkeypatch, tmp_path, capsys):
+    path = tmp_path / "figures.json"
+    run(name, [*SHORTEST[name], "--short", "--alone", "--json", str(path)], monkeypatch)
+    document = json.loads(path.read_text())
+    assert document["machine"]["cores"] >= 1
+    times = re.findall(r'"\w*microseconds": ([^,\s}]+)', path.read_text())
+    times = [float(text) for text in times if text != "null"]
+    assert times
+    assert np.all(np.isfinite(times))
+    assert min(times) > 0.0
+    assert "unstable" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [*SHORTEST, "building", "startup"])
+def test_help(name: str, monkeypatch, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(name, ["--help"], monkeypatch)
+    assert ended.value.code == 0
+    assert "--short" in capsys.readouterr().out
+
+
+def test_results_page_has_a_place_for_every_table():
+    publish = importlib.import_module("publish")
+    page = (ROOT / "benchmarks" / "results" / "README.md").read_text()
+    for name in publish.SCRIPTS:
+        assert "new figures" in publish.replace(page, name, "new figures\n")
+
+
+@pytest.mark.parametrize("peer", ["mujoco", "pybullet"])
+def test_robots_start_alike_in_all_engines(peer: str):
+    """Robots fall freely for a few steps, from the same heights; their motors have no say in it."""
+    pytest.importorskip(peer)
+    engines = importlib.import_module("robot_engines")
+    task = importlib.import_module("robot_task").load_task("humanoid", 3)
+    lifted = task.poses.copy()
+    lifted[:, 2] += np.array([0.5, 1.0, 1.5])
+    task.poses[:] = lifted
+    makers = {
+        "mujoco": lambda: engines.MujocoRobots(task, 1, "EULER"),
+        "pybullet": lambda: engines.PybulletRobots(task, 1),
+    }
+    other, ours = makers[peer](), engines.NewtonsimRobots(task, threads=1)
+    for engine in (other, ours):
+        engine.run(24, None)
+    np.testing.assert_allclose(other.motion()[0], ours.motion()[0], atol=5.0e-3)
+    assert np.all(lifted[:, 2] - ours.motion()[0] > 0.03)
+    other.close()
+
+
+def test_the_quadruped_stands_on_its_drives():
+    engines = importlib.import_module("robot_engines")
+    task_module = importlib.import_module("robot_task")
+    assert task_module.robot_path("quadruped") == str(asset_path("quadruped.xml"))
+    engine = engines.NewtonsimRobots(task_module.load_task("quadruped", 2), threads=1)
+    task_module.settle(engine, 2.0)
+    assert task_module.stability(engine, 1.0) == ""
+    np.testing.assert_allclose(engine.motion()[0], 0.3, atol=0.03)
