@@ -33,20 +33,23 @@ class PairView:
 
 @wp.struct
 class ManifoldView:
-    """Contact points of each pair, at most MANIFOLD_SIZE; P places."""
+    """Contact points of each pair; P places with room for M points.
+
+    M is the most that a pair of the model can have, MANIFOLD_SIZE if there are surfaces or fields.
+    """
 
     count: wp.array(dtype=int)  # (P) zero before the narrow phase
-    point: wp.array2d(dtype=wp.vec3)  # (P, 8) [m] world, on the surface of shape 0
-    normal: wp.array2d(dtype=wp.vec3)  # (P, 8) world, unit, from shape 1 to shape 0
-    distance: wp.array2d(dtype=float)  # (P, 8) [m] gap along the normal, negative in penetration
-    feature: wp.array2d(dtype=int)  # (P, 8) number that stays the same while the feature touches
+    point: wp.array2d(dtype=wp.vec3)  # (P, M) [m] world, on the surface of shape 0
+    normal: wp.array2d(dtype=wp.vec3)  # (P, M) world, unit, from shape 1 to shape 0
+    distance: wp.array2d(dtype=float)  # (P, M) [m] gap along the normal, negative in penetration
+    feature: wp.array2d(dtype=int)  # (P, M) number that stays the same while the feature touches
 
 
 @wp.func
 def put_point(manifolds: ManifoldView, pair: int, p: wp.vec3, n: wp.vec3, distance: float, feature: int):
     """Append a contact point; nothing happens if the manifold is full."""
     k = manifolds.count[pair]
-    if k < MANIFOLD_SIZE:
+    if k < manifolds.point.shape[1]:
         manifolds.point[pair, k] = p
         manifolds.normal[pair, k] = n
         manifolds.distance[pair, k] = distance

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +56,8 @@ class CollisionPlan:
         families: Narrow phases that the model can need.
         pair_start: First pair place of each world (host), shape (world_count + 1,).
         contact_start: First contact place of each world (host), shape (world_count + 1,).
+        pair_points: Most contact points of a pair.
+        two_sided: Whether joints may move both shapes of a contact; if not, only the first one can move.
         ground_shape: Index of the ground plane, or -1.
         unsupported: Number of candidate pairs per pair of geometry names that no narrow phase handles.
     """
@@ -111,6 +114,12 @@ class CollisionPlan:
         shape.radius = model.shape_collision_radius
         return shape
 
+    @cached_property
+    def contact_world(self) -> wp.array:
+        """World of each contact place, shape (contact_count,)."""
+        owner = np.repeat(np.arange(self.model.world_count), np.diff(self.contact_start))
+        return wp.array(owner, dtype=int, device=self.model.device)
+
     def _shape_views(self) -> tuple[ShapeView, HullView]:
         model, device = self.model, self.model.device
         index = np.full(model.shape_count, -1, np.int32)
@@ -148,8 +157,12 @@ class CollisionPlan:
         self.families = set(np.unique(families).tolist())
         self.listed = wp.array(table, dtype=wp.vec3i, device=model.device)
         self.listed_start = wp.array(start, dtype=int, device=model.device)
-        points = np.bincount(owner, _pair_points(kinds, families), model.world_count).astype(np.int64)
-        return np.diff(start), points
+        most = _pair_points(kinds, families)
+        self.pair_points = int(most.max(initial=1))
+        leaf = np.append(model.topology.view.body_leaf.numpy(), -1)
+        second = model.shape_body.numpy()[pairs[:, 1]] if len(pairs) else np.zeros(0, int)
+        self.two_sided = bool((leaf[second] >= 0).any())
+        return np.diff(start), np.bincount(owner, most, model.world_count).astype(np.int64)
 
     def _sweep_worlds(self, world: np.ndarray, rules: ContactRules) -> None:
         """Store which shapes to sweep in each world."""
@@ -164,9 +177,13 @@ class CollisionPlan:
         ]
         self.sweep_start = np.concatenate(([0], np.cumsum([len(e) for e in entries]))).astype(np.int32)
         self.sweep_entries = np.concatenate(entries).astype(np.int32)
-        kinds = np.unique(self.kind[used])
-        family, _ = family_tables()
-        self.families = set(family[np.ix_(kinds, kinds)].reshape(-1).tolist()) - {int(manifolds.FAMILY_NONE)}
+        family, swap = family_tables()
+        present = np.isin(np.arange(_KINDS), self.kind[used])
+        kinds = np.argwhere((swap == 0) & present & present[:, None])
+        families = family[tuple(kinds.T)]
+        self.families = set(families.tolist()) - {int(manifolds.FAMILY_NONE)}
+        self.pair_points = int(_pair_points(kinds, families).max(initial=1))
+        self.two_sided = True
 
     def sweep_view(self) -> SweepView:
         """Return a new sweep with its own order of the shapes."""
@@ -260,7 +277,9 @@ def _points(kind: np.ndarray, table: dict, default: int) -> np.ndarray:
 
 def _pair_points(kinds: np.ndarray, families: np.ndarray) -> np.ndarray:
     """Most contact points of each pair (n, 2) of kinds."""
-    convex = np.where(np.isin(kinds, [GeoType.SPHERE]).any(axis=1), 1, 4)
-    points = np.where(families == int(manifolds.FAMILY_PLANE), _points(kinds[:, 0], _PLANE_POINTS, 8), convex)
+    points = np.where(families == int(manifolds.FAMILY_ROUND), 2, 4)  # ends of a line, corners of an area
+    points[(kinds == GeoType.SPHERE).any(axis=1)] = 1
+    planes = families == int(manifolds.FAMILY_PLANE)
+    points[planes] = _points(kinds[planes, 0], _PLANE_POINTS, 8)
     surface = np.isin(families, [manifolds.FAMILY_MESH, manifolds.FAMILY_MESH_MESH, manifolds.FAMILY_SDF])
     return np.where(surface, int(MANIFOLD_SIZE), points)

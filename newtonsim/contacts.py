@@ -11,7 +11,7 @@ import warp as wp
 from newtonsim.kernels import contacts as contact_kernels
 from newtonsim.kernels.broad_phase import PlacementView
 from newtonsim.kernels.contacts import ContactView, HistoryView, OverflowView
-from newtonsim.kernels.manifolds import MANIFOLD_SIZE, ManifoldView, PairView
+from newtonsim.kernels.manifolds import ManifoldView, PairView
 
 if TYPE_CHECKING:
     from newtonsim.collision_plan import CollisionPlan
@@ -81,7 +81,7 @@ class Contacts:
         self.rigid_contact_shape1.fill_(-1)
         view.world_start = self.world_start
         view.world_count = self.world_count
-        view.world = _owners(plan.contact_start, device)
+        view.world = plan.contact_world
         view.pair = wp.zeros(plan.contact_count, dtype=int, device=device)
         view.point = wp.zeros(plan.contact_count, dtype=int, device=device)
         self.view = view
@@ -93,7 +93,7 @@ class Contacts:
         device = self.device
         self.placement = _placement(model.shape_count, device)
         self.pairs = _pairs(plan, device)
-        self.manifolds = _manifolds(plan.pair_count, device)
+        self.manifolds = _manifolds(plan, device)
         self.history = _history(model.shape_count, plan, device)
         self.overflow = OverflowView()
         self.overflow.pairs_needed = self.pairs_needed
@@ -176,10 +176,10 @@ def _pairs(plan: CollisionPlan, device: wp.Device) -> PairView:
     return pairs
 
 
-def _manifolds(pairs: int, device: wp.Device) -> ManifoldView:
+def _manifolds(plan: CollisionPlan, device: wp.Device) -> ManifoldView:
     manifolds = ManifoldView()
-    size = (pairs, int(MANIFOLD_SIZE))
-    manifolds.count = wp.zeros(pairs, dtype=int, device=device)
+    size = (plan.pair_count, plan.pair_points)
+    manifolds.count = wp.zeros(plan.pair_count, dtype=int, device=device)
     manifolds.point = wp.zeros(size, dtype=wp.vec3, device=device)
     manifolds.normal = wp.zeros(size, dtype=wp.vec3, device=device)
     manifolds.distance = wp.zeros(size, dtype=float, device=device)

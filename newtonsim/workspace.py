@@ -66,9 +66,12 @@ class Motion:
         model: The model.
         requires_grad: Whether gradients flow through the arrays.
         poses: Another Motion whose poses are used, or None for own ones.
+        forces: Whether there is room for accelerations and forces, or for poses and velocities alone.
     """
 
-    def __init__(self, model: Model, requires_grad: bool = False, poses: Motion | None = None):
+    def __init__(
+        self, model: Model, requires_grad: bool = False, poses: Motion | None = None, forces: bool = True
+    ):
         dofs, bodies = model.joint_dof_count, model.body_count
         options = {"device": model.device, "requires_grad": requires_grad}
         self.arrays: list[wp.array] = []
@@ -89,6 +92,8 @@ class Motion:
                 setattr(self.kin, field, getattr(poses.kin, field))
         self.kin.dof_V = zeros(dofs, wp.spatial_vector)
         self.kin.body_V = zeros(bodies, wp.spatial_vector)
+        if not forces:
+            return
         self.dof_A = zeros(dofs, wp.spatial_vector)
         self.body_A = zeros(bodies, wp.spatial_vector)
         self.body_F = zeros(bodies, wp.spatial_vector)

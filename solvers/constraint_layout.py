@@ -59,56 +59,55 @@ def _starts(world: np.ndarray, model: Model) -> wp.array:
     return wp.array(start, dtype=int, device=model.device)
 
 
-class _PairList:
-    """Collects rows between two bodies or dofs; every entry is one row."""
+_PAIR_ROW = np.dtype(
+    [(name, np.int32) for name in ("kind", "constraint", "joint", "index", "parent", "child")]
+    + [("dofs", np.int32, 2), ("axis0", np.float32, 3), ("axis1", np.float32, 3)]
+)
+"""A row between two bodies, or two dofs: what it is, and which element of the model it belongs to."""
 
-    def __init__(self, model: Model):
-        view = model.topology.view
-        self.body_leaf = np.append(view.body_leaf.numpy(), -1)
-        self.dof_world = view.dof_world.numpy()
-        self.rows: list[tuple] = []
 
-    def add_bodies(
-        self,
-        parent: int,
-        child: int,
-        kind: int,
-        constraint: int = -1,
-        joint: int = -1,
-        index: int = 0,
-        axis0=_ZERO,
-        axis1=_ZERO,
-    ) -> None:
-        """Add a row unless no dof moves either body."""
-        leaf = max(self.body_leaf[parent], self.body_leaf[child])
-        if leaf >= 0:
-            self.rows.append((self.dof_world[leaf], kind, constraint, joint, index, (-1, -1), axis0, axis1))
+def _pair_table(rows: list[tuple], **elements: np.ndarray) -> np.ndarray:
+    """Return the same rows for each of n elements, element by element, as _PAIR_ROW, shape (n * len(rows),).
 
-    def add_dofs(self, dofs: tuple[int, int], constraint: int) -> None:
-        """Add a coupling."""
-        world = self.dof_world[dofs[0]]
-        self.rows.append((world, pair_rows.PAIR_COUPLING, constraint, -1, 0, dofs, _ZERO, _ZERO))
+    Args:
+        rows: (kind, number of the axis, axis in frame 0, axis in frame 1) of each row.
+        elements: Other fields of _PAIR_ROW by element (n,); "index" is that of the element's first axis.
+    """
+    count = len(elements["parent"])
+    table = np.zeros((count, len(rows)), _PAIR_ROW)
+    for name in ("constraint", "joint"):
+        table[name] = -1
+    table["dofs"] = -1
+    for name, values in elements.items():
+        table[name] = values[:, None]
+    for r, (kind, number, axis0, axis1) in enumerate(rows):
+        table["kind"][:, r] = kind
+        table["index"][:, r] += number
+        table["axis0"][:, r], table["axis1"][:, r] = axis0, axis1
+    return table.reshape(-1)
 
 
 def pair_rows_of(model: Model) -> PairRowView:
     """Lay out the rows of constraints, ball joints and distance joints, grouped by world."""
-    found = _PairList(model)
-    _add_constraints(model, found)
-    _add_joint_limits(model, found)
-    columns = [np.array(column) for column in zip(*found.rows)] or [np.zeros(0, int)] * 8
-    world, kind, constraint, joint, index, dofs, axis0, axis1 = columns
+    table = np.concatenate([_constraint_rows(model), *_joint_limit_rows(model)])
+    view = model.topology.view
+    leaf_of, dof_world = np.append(view.body_leaf.numpy(), -1), view.dof_world.numpy()
+    leaf = np.maximum(leaf_of[table["parent"]], leaf_of[table["child"]])
+    dof = np.where(table["kind"] == pair_rows.PAIR_COUPLING, table["dofs"][:, 0], leaf)
+    table, dof = table[dof >= 0], dof[dof >= 0]  # nothing moves either body
+    world = dof_world[dof]
     order = np.argsort(world, kind="stable")
-    count, device = len(order), model.device
+    table, world = table[order], world[order]
+    count, device = len(table), model.device
 
     rows = PairRowView()
-    rows.world_start = _starts(world[order], model)
-    fields = {"world": world, "kind": kind, "constraint": constraint, "joint": joint, "index": index}
-    for name, values in fields.items():
-        setattr(rows, name, wp.array(values[order], dtype=int, device=device))
-    rows.dofs = wp.array(dofs[order].reshape(-1, 2).astype(np.int32), dtype=wp.vec2i, device=device)
-    for name, values in (("axis0", axis0), ("axis1", axis1)):
-        rows_of_axes = values[order].reshape(-1, 3).astype(np.float32)
-        setattr(rows, name, wp.array(rows_of_axes, dtype=wp.vec3, device=device))
+    rows.world_start = _starts(world, model)
+    rows.world = wp.array(world, dtype=int, device=device)
+    for name in ("kind", "constraint", "joint", "index"):
+        setattr(rows, name, wp.array(table[name], dtype=int, device=device))
+    rows.dofs = wp.array(table["dofs"], dtype=wp.vec2i, device=device)
+    for name in ("axis0", "axis1"):
+        setattr(rows, name, wp.array(table[name], dtype=wp.vec3, device=device))
     numbers = ("lower", "upper", "target_lower", "target_upper", "softness", "delassus", "impulse")
     vectors = dict.fromkeys(("force", "torque", "point"), wp.vec3)
     _zeros(rows, count, device, leaf=wp.vec2i, **dict.fromkeys(numbers, float), **vectors)
@@ -116,9 +115,10 @@ def pair_rows_of(model: Model) -> PairRowView:
     return rows
 
 
-def _add_constraints(model: Model, found: _PairList) -> None:
+def _constraint_rows(model: Model) -> np.ndarray:
+    """Rows of the constraints in their order."""
     if not model.constraint_count:
-        return
+        return np.zeros(0, _PAIR_ROW)
     names = ("type", "parent", "child", "axis_start", "axis_dim", "coupled_axes", "axis")
     kind, parent, child, start, dim, coupled, axis = (
         getattr(model, f"constraint_{name}").numpy() for name in names
@@ -126,23 +126,48 @@ def _add_constraints(model: Model, found: _PairList) -> None:
     dof_axis = model.topology.view.dof_axis.numpy()
     dof_of_axis = np.full(model.joint_axis_count + 1, -1)
     dof_of_axis[dof_axis[dof_axis >= 0]] = np.flatnonzero(dof_axis >= 0)
-    known: dict[bytes, list[tuple]] = {}
-    for k in range(model.constraint_count):
-        if kind[k] == ConstraintType.COUPLING:
-            found.add_dofs(tuple(dof_of_axis[coupled[k]]), k)
-        elif kind[k] == ConstraintType.DISTANCE:
-            found.add_bodies(parent[k], child[k], pair_rows.PAIR_DISTANCE, constraint=k)
-        else:
-            linear, angular = dim[k]
-            axes = axis[start[k] : start[k] + linear + angular]
-            pattern = bytes(dim[k]) + axes.tobytes()
-            if pattern not in known:
-                known[pattern] = _loop_rows(axes[:linear].astype(float), axes[linear:].astype(float))
-            for row_kind, number, axis0, axis1 in known[pattern]:
-                index = start[k] + number
-                found.add_bodies(
-                    parent[k], child[k], row_kind, constraint=k, index=index, axis0=axis0, axis1=axis1
-                )
+    tables = [np.zeros(0, _PAIR_ROW)]
+    for members, rows in _row_patterns(kind, start, dim, axis):
+        table = _pair_table(
+            rows,
+            constraint=members,
+            index=np.where(kind[members] == ConstraintType.LOOP, start[members], 0),
+            parent=parent[members],
+            child=child[members],
+        )
+        if kind[members[0]] == ConstraintType.COUPLING:
+            table["dofs"] = dof_of_axis[coupled[members]]
+        tables.append(table)
+    table = np.concatenate(tables)
+    return table[np.argsort(table["constraint"], kind="stable")]
+
+
+def _row_patterns(
+    kind: np.ndarray, start: np.ndarray, dim: np.ndarray, axis: np.ndarray
+) -> list[tuple[np.ndarray, list[tuple]]]:
+    """Group constraints whose rows are the same but for the bodies; copies of a robot share theirs."""
+    axes = np.zeros((len(kind), 6, 3), np.float32)
+    counts = dim.sum(axis=1)
+    owner = np.repeat(np.arange(len(kind)), counts)
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    axes[owner, place] = axis[start[owner] + place]
+    patterns = np.column_stack([kind, dim, axes.reshape(len(kind), -1)])
+    _, first, group = np.unique(patterns, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(group.reshape(-1), kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(group.reshape(-1)))[:-1])
+    result = []
+    for k, members in zip(first.tolist(), parts):
+        linear, angular = dim[k]
+        rows = {
+            ConstraintType.COUPLING: [(pair_rows.PAIR_COUPLING, 0, _ZERO, _ZERO)],
+            ConstraintType.DISTANCE: [(pair_rows.PAIR_DISTANCE, 0, _ZERO, _ZERO)],
+        }.get(kind[k])
+        if rows is None:
+            rows = _loop_rows(
+                axes[k, :linear].astype(float), axes[k, linear : linear + angular].astype(float)
+            )
+        result.append((members, rows))
+    return result
 
 
 def _loop_rows(linear: np.ndarray, angular: np.ndarray) -> list[tuple]:
@@ -172,14 +197,20 @@ def _complement(axes: np.ndarray) -> np.ndarray:
     return basis[int((size > 1.0e-6).sum()) :]
 
 
-def _add_joint_limits(model: Model, found: _PairList) -> None:
+def _joint_limit_rows(model: Model) -> list[np.ndarray]:
     """Rows of the swing and twist limits of ball joints and of the limits of distance joints."""
     kind, parent, child = (getattr(model, f"joint_{name}").numpy() for name in ("type", "parent", "child"))
-    for j in np.flatnonzero(kind == JointType.BALL).tolist():
-        for row_kind in (pair_rows.PAIR_SWING, pair_rows.PAIR_TWIST):
-            found.add_bodies(parent[j], child[j], row_kind, joint=j, axis0=_X_AXIS)
-    for j in np.flatnonzero(kind == JointType.DISTANCE).tolist():
-        found.add_bodies(parent[j], child[j], pair_rows.PAIR_DISTANCE, joint=j)
+    wanted = {
+        JointType.BALL: [
+            (row_kind, 0, _X_AXIS, _ZERO) for row_kind in (pair_rows.PAIR_SWING, pair_rows.PAIR_TWIST)
+        ],
+        JointType.DISTANCE: [(pair_rows.PAIR_DISTANCE, 0, _ZERO, _ZERO)],
+    }
+    tables = []
+    for joint_type, rows in wanted.items():
+        joints = np.flatnonzero(kind == joint_type)
+        tables.append(_pair_table(rows, joint=joints, parent=parent[joints], child=child[joints]))
+    return tables
 
 
 def contact_rows_of(model: Model) -> ContactRowView:
@@ -189,8 +220,13 @@ def contact_rows_of(model: Model) -> ContactRowView:
     numbers = {"leaf": wp.vec2i, "friction": float, "softness": float}
     vectors = dict.fromkeys(("target", "impact", "impulse", "memory"), wp.vec3)
     _zeros(rows, count, device, **numbers, **vectors, delassus=wp.vec2, coupling=wp.vec2)
-    rows.B = wp.zeros((count, 2 * model.topology.max_depth), dtype=wp.vec3, device=device)
+    rows.B = wp.zeros((count, _contact_row_length(model)), dtype=wp.vec3, device=device)
     return rows
+
+
+def _contact_row_length(model: Model) -> int:
+    """Entries of a contact's row: the chain of the first shape, then that of the second if any can move."""
+    return (2 if model.collision_plan.two_sided else 1) * model.topology.max_depth
 
 
 def spin_rows_of(model: Model) -> SpinRowView:
@@ -203,7 +239,7 @@ def spin_rows_of(model: Model) -> SpinRowView:
     _zeros(
         rows, count, model.device, torsion=float, rolling=float, **vectors, delassus=wp.vec2, coupling=wp.vec2
     )
-    rows.B = wp.zeros((count, 2 * model.topology.max_depth), dtype=wp.vec3, device=model.device)
+    rows.B = wp.zeros((count, _contact_row_length(model)), dtype=wp.vec3, device=model.device)
     return rows
 
 

@@ -106,7 +106,7 @@ class FeatherstoneSolver(SolverBase):
         self.reactions = Reactions(model, self.smooth, self.constraints)
         self.contacts = Contacts(model)
         self.no_contacts = Contacts(model) if self.compliant else None
-        self.end_motion = Motion(model)
+        self.end_motion = Motion(model, forces=False)
         self.sleep = self._sleep_stage(sleep, SleepOptions(sleep_speed, sleep_spin, sleep_time))
         self.world_nonfinite = wp.zeros(model.world_count, dtype=bool, device=model.device)
         self._any_nonfinite = wp.zeros(1, dtype=int, device=model.device)
