@@ -85,7 +85,12 @@ def interval_equation(
 
 @wp.func
 def dof_equation(
-    tree: TreeView, rows: DofRowView, r: int, leaf: wp.vec2i, depth: int, z: wp.array(dtype=float)
+    tree: wp.ref[TreeView],
+    rows: wp.ref[DofRowView],
+    r: int,
+    leaf: wp.vec2i,
+    depth: int,
+    z: wp.array(dtype=float),
 ) -> Equation:
     """Equation of a row on one dof."""
     v = row_velocity(tree, leaf, r, depth, rows.B, z)
@@ -96,7 +101,7 @@ def dof_equation(
 
 @wp.func
 def pair_equation(
-    tree: TreeView, rows: PairRowView, r: int, depth: int, z: wp.array(dtype=float)
+    tree: wp.ref[TreeView], rows: wp.ref[PairRowView], r: int, depth: int, z: wp.array(dtype=float)
 ) -> Equation:
     """Equation of a row between two bodies or dofs."""
     v = row_velocity(tree, rows.leaf[r], r, depth, rows.B, z)
@@ -119,7 +124,12 @@ def inside_cone(t: wp.vec2, bound: float, pyramidal: bool) -> wp.vec2i:
 
 @wp.func
 def contact_equation(
-    tree: TreeView, rows: ContactRowView, c: int, depth: int, pyramidal: bool, z: wp.array(dtype=float)
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    c: int,
+    depth: int,
+    pyramidal: bool,
+    z: wp.array(dtype=float),
 ) -> TripleEquation:
     """Equations of a contact: a pressing normal, and tangents that stick."""
     e = TripleEquation()
@@ -144,9 +154,9 @@ def contact_equation(
 
 @wp.func
 def spin_equation(
-    tree: TreeView,
-    contact: ContactRowView,
-    rows: SpinRowView,
+    tree: wp.ref[TreeView],
+    contact: wp.ref[ContactRowView],
+    rows: wp.ref[SpinRowView],
     c: int,
     depth: int,
     pyramidal: bool,
@@ -170,8 +180,14 @@ def spin_equation(
     return e
 
 
-@wp.func
-def keep_impulses(rows: RowsView, contacts: ContactView, w: int, env: EnvelopeView, z: wp.array(dtype=float)):
+@wp.func(inline=False)
+def keep_impulses(
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    env: wp.ref[EnvelopeView],
+    z: wp.array(dtype=float),
+):
     """Keep velocities and impulses of a world."""
     for i in range(env.world_start[w], env.world_start[w + 1]):
         env.kept_z[env.dof[i]] = z[env.dof[i]]
@@ -187,9 +203,13 @@ def keep_impulses(rows: RowsView, contacts: ContactView, w: int, env: EnvelopeVi
             env.kept_spin[c] = rows.spin.impulse[c]
 
 
-@wp.func
+@wp.func(inline=False)
 def restore_impulses(
-    rows: RowsView, contacts: ContactView, w: int, env: EnvelopeView, z: wp.array(dtype=float)
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    env: wp.ref[EnvelopeView],
+    z: wp.array(dtype=float),
 ):
     """Return to the velocities and impulses that were kept."""
     for i in range(env.world_start[w], env.world_start[w + 1]):
@@ -206,15 +226,15 @@ def restore_impulses(
             rows.spin.impulse[c] = env.kept_spin[c]
 
 
-@wp.func
+@wp.func(inline=False)
 def find_envelope(
-    tree: TreeView,
-    rows: RowsView,
-    contacts: ContactView,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
     w: int,
     depth: int,
     most: float,
-    env: EnvelopeView,
+    env: wp.ref[EnvelopeView],
 ) -> float:
     """Lay out the matrix for all rows that may be active; Σ length² of its rows, 0 if that is too large."""
     base = env.world_start[w]
@@ -233,15 +253,15 @@ def find_envelope(
     return lay_out_envelope(env, w, most)
 
 
-@wp.func
+@wp.func(inline=False)
 def assemble_equations(
-    tree: TreeView,
-    rows: RowsView,
-    contacts: ContactView,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
     w: int,
     depth: int,
     pyramidal: bool,
-    env: EnvelopeView,
+    env: wp.ref[EnvelopeView],
 ):
     """Add all active rows to the matrix."""
     base = env.world_start[w]
@@ -267,15 +287,15 @@ def assemble_equations(
                     add_triple(tree, env, base, leaf, depth, c, h.weight, h.residual, rows.spin.B)
 
 
-@wp.func
+@wp.func(inline=False)
 def change_impulses(
-    tree: TreeView,
-    rows: RowsView,
-    contacts: ContactView,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
     w: int,
     depth: int,
     pyramidal: bool,
-    env: EnvelopeView,
+    env: wp.ref[EnvelopeView],
     z: wp.array(dtype=float),
 ):
     """Move the impulses of all active rows to the solution."""
@@ -311,15 +331,15 @@ def change_impulses(
             push_triple(tree, leaf, c, depth, push, rows.contact.B, z)
 
 
-@wp.func
+@wp.func(inline=False)
 def drop_pulling(
-    tree: TreeView,
-    rows: RowsView,
-    contacts: ContactView,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
     w: int,
     depth: int,
     pyramidal: bool,
-    env: EnvelopeView,
+    env: wp.ref[EnvelopeView],
     z: wp.array(dtype=float),
 ) -> int:
     """Open the contacts that the solution would have pull; returns their number."""
@@ -342,16 +362,16 @@ def drop_pulling(
     return dropped
 
 
-@wp.func
+@wp.func(inline=False)
 def minimize_active_set(
-    tree: TreeView,
-    rows: RowsView,
-    contacts: ContactView,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
     w: int,
     depth: int,
     pyramidal: bool,
     most: float,
-    env: EnvelopeView,
+    env: wp.ref[EnvelopeView],
     z: wp.array(dtype=float),
 ) -> float:
     """Solve the active rows of a world exactly, unless the envelope costs more than `most`.

@@ -26,7 +26,7 @@ from newtonsim.kernels.views import KinematicsView, TreeView
 
 
 @wp.func
-def leaf_of(tree: TreeView, b: int) -> int:
+def leaf_of(tree: wp.ref[TreeView], b: int) -> int:
     """Last dof that moves body b, or -1."""
     leaf = int(-1)
     if b >= 0:
@@ -36,8 +36,8 @@ def leaf_of(tree: TreeView, b: int) -> int:
 
 @wp.func
 def fill_chain(
-    tree: TreeView,
-    kin: KinematicsView,
+    tree: wp.ref[TreeView],
+    kin: wp.ref[KinematicsView],
     c: int,
     leaf: int,
     offset: int,
@@ -52,8 +52,8 @@ def fill_chain(
 
 @wp.func
 def fill_velocity(
-    tree: TreeView,
-    kin: KinematicsView,
+    tree: wp.ref[TreeView],
+    kin: wp.ref[KinematicsView],
     c: int,
     leaf: int,
     offset: int,
@@ -68,8 +68,8 @@ def fill_velocity(
 
 @wp.func
 def fill_turning(
-    tree: TreeView,
-    kin: KinematicsView,
+    tree: wp.ref[TreeView],
+    kin: wp.ref[KinematicsView],
     c: int,
     leaf: int,
     offset: int,
@@ -98,7 +98,7 @@ def whiten_chain(
 
 
 @wp.func
-def shared_prefix(tree: TreeView, leaf0: int, leaf1: int) -> int:
+def shared_prefix(tree: wp.ref[TreeView], leaf0: int, leaf1: int) -> int:
     """Number of dofs that move both sides."""
     n = int(0)
     if leaf0 >= 0 and leaf1 >= 0:
@@ -134,7 +134,12 @@ def whiten_sides(
 
 @wp.func
 def row_velocity(
-    tree: TreeView, leaf: wp.vec2i, c: int, depth: int, B: wp.array2d(dtype=float), z: wp.array(dtype=float)
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    B: wp.array2d(dtype=float),
+    z: wp.array(dtype=float),
 ) -> float:
     """J v of one row."""
     v = float(0.0)
@@ -147,7 +152,12 @@ def row_velocity(
 
 @wp.func
 def triple_velocity(
-    tree: TreeView, leaf: wp.vec2i, c: int, depth: int, B: wp.array2d(dtype=wp.vec3), z: wp.array(dtype=float)
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    B: wp.array2d(dtype=wp.vec3),
+    z: wp.array(dtype=float),
 ) -> wp.vec3:
     """J v of three rows."""
     v = wp.vec3(0.0, 0.0, 0.0)
@@ -160,7 +170,7 @@ def triple_velocity(
 
 @wp.func
 def push_row(
-    tree: TreeView,
+    tree: wp.ref[TreeView],
     leaf: wp.vec2i,
     c: int,
     depth: int,
@@ -177,7 +187,7 @@ def push_row(
 
 @wp.func
 def push_triple(
-    tree: TreeView,
+    tree: wp.ref[TreeView],
     leaf: wp.vec2i,
     c: int,
     depth: int,

@@ -56,13 +56,13 @@ class EnvelopeView:
     }
     """
 )
-def widen_envelope(tree: TreeView, env: EnvelopeView, base: int, leaf: wp.vec2i):
+def widen_envelope(tree: wp.ref[TreeView], env: wp.ref[EnvelopeView], base: int, leaf: wp.vec2i):
     """Let the rows of all dofs of two chains begin no later than at the first of these dofs."""
     ...
 
 
 @wp.func
-def lay_out_envelope(env: EnvelopeView, w: int, most: float) -> float:
+def lay_out_envelope(env: wp.ref[EnvelopeView], w: int, most: float) -> float:
     """Place the rows one after the other; Σ length², or 0 if that exceeds `most` or there is no room."""
     base = env.world_start[w]
     next = env.entry_start[w]
@@ -99,7 +99,7 @@ def lay_out_envelope(env: EnvelopeView, w: int, most: float) -> float:
     }
     """
 )
-def factorize_envelope(env: EnvelopeView, w: int, smallest: wp.float64):
+def factorize_envelope(env: wp.ref[EnvelopeView], w: int, smallest: wp.float64):
     """Cholesky factorization in place, row by row, with the inverse of the diagonal on it.
 
     Pivots are at least `smallest`.
@@ -127,7 +127,7 @@ def factorize_envelope(env: EnvelopeView, w: int, smallest: wp.float64):
     }
     """
 )
-def solve_envelope(env: EnvelopeView, w: int):
+def solve_envelope(env: wp.ref[EnvelopeView], w: int):
     """x = (L Lᵀ)⁻¹ x."""
     ...
 
@@ -155,8 +155,8 @@ def solve_envelope(env: EnvelopeView, w: int):
     """
 )
 def add_triple(
-    tree: TreeView,
-    env: EnvelopeView,
+    tree: wp.ref[TreeView],
+    env: wp.ref[EnvelopeView],
     base: int,
     leaf: wp.vec2i,
     depth: int,
@@ -192,8 +192,8 @@ def add_triple(
     """
 )
 def add_row(
-    tree: TreeView,
-    env: EnvelopeView,
+    tree: wp.ref[TreeView],
+    env: wp.ref[EnvelopeView],
     base: int,
     leaf: wp.vec2i,
     depth: int,
@@ -225,8 +225,8 @@ def add_row(
     """
 )
 def triple_change(
-    tree: TreeView,
-    env: EnvelopeView,
+    tree: wp.ref[TreeView],
+    env: wp.ref[EnvelopeView],
     base: int,
     leaf: wp.vec2i,
     depth: int,
@@ -253,8 +253,8 @@ def triple_change(
     """
 )
 def row_change(
-    tree: TreeView,
-    env: EnvelopeView,
+    tree: wp.ref[TreeView],
+    env: wp.ref[EnvelopeView],
     base: int,
     leaf: wp.vec2i,
     depth: int,

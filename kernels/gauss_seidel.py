@@ -17,7 +17,7 @@ from newtonsim.kernels.envelope import EnvelopeView
 from newtonsim.kernels.impacts import any_rebound, pass_on_impacts
 from newtonsim.kernels.pair_rows import PairRowView
 from newtonsim.kernels.rows import RowsView
-from newtonsim.kernels.sparse_blas import copyi, doti, row_axpyi, row_doti, squarei
+from newtonsim.kernels.sparse_blas import copyi, row_axpyi, row_doti, squarei
 from newtonsim.kernels.views import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -37,27 +37,17 @@ TOO_MUCH = wp.constant(2.0)
 WANTED = wp.constant(50.0)
 
 
-@wp.kernel
-def to_energy_coordinates(
-    first: int, tree: TreeView, L: wp.array(dtype=float), qd: wp.array(dtype=float), z: wp.array(dtype=float)
-):
-    """One thread per dof: z = √D L qd, in which the kinetic energy is zᵀz / 2."""
-    d = first + wp.tid()
-    row = tree.dof_row[d]
-    depth = tree.dof_depth[d]
-    y = qd[d] + doti(depth, L, tree.row_dof, row, qd)
-    z[d] = y / L[row + depth]
-
-
 @wp.func
-def dof_velocity(tree: TreeView, rows: DofRowView, r: int, z: wp.array(dtype=float)) -> float:
+def dof_velocity(tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.array(dtype=float)) -> float:
     """J v of a row on one dof."""
     d = rows.source_dof[rows.source[r]]
     return row_doti(tree.dof_depth[d] + 1, rows.B, r, 0, tree.row_dof, tree.dof_row[d], z)
 
 
 @wp.func
-def push_dof(tree: TreeView, rows: DofRowView, r: int, impulse: float, z: wp.array(dtype=float)):
+def push_dof(
+    tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, impulse: float, z: wp.array(dtype=float)
+):
     """z += B impulse."""
     d = rows.source_dof[rows.source[r]]
     row_axpyi(tree.dof_depth[d] + 1, impulse, rows.B, r, 0, tree.row_dof, tree.dof_row[d], z)
@@ -83,7 +73,7 @@ def wanted_impulse(
 
 
 @wp.func
-def relax_dof(tree: TreeView, rows: DofRowView, r: int, z: wp.array(dtype=float)) -> float:
+def relax_dof(tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.array(dtype=float)) -> float:
     """One Gauss-Seidel update of a row on one dof; returns the velocity change that it made."""
     old = rows.impulse[r]
     target = wp.vec2(rows.target_lower[r], rows.target_upper[r])
@@ -95,8 +85,10 @@ def relax_dof(tree: TreeView, rows: DofRowView, r: int, z: wp.array(dtype=float)
     return wp.abs(new - old) * rows.delassus[r]
 
 
-@wp.func
-def relax_pair(tree: TreeView, rows: PairRowView, r: int, depth: int, z: wp.array(dtype=float)) -> float:
+@wp.func(inline=False)
+def relax_pair(
+    tree: wp.ref[TreeView], rows: wp.ref[PairRowView], r: int, depth: int, z: wp.array(dtype=float)
+) -> float:
     """One Gauss-Seidel update of a row between two bodies or dofs; returns the velocity change."""
     if rows.delassus[r] <= 0.0:
         return 0.0
@@ -124,7 +116,12 @@ def limit_friction(t: wp.vec2, bound: float, pyramidal: bool) -> wp.vec2:
 
 @wp.func
 def relax_contact(
-    tree: TreeView, rows: ContactRowView, c: int, depth: int, pyramidal: bool, z: wp.array(dtype=float)
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    c: int,
+    depth: int,
+    pyramidal: bool,
+    z: wp.array(dtype=float),
 ) -> float:
     """Update the normal row, then both tangential rows; returns the largest velocity change."""
     old = rows.impulse[c]
@@ -149,11 +146,11 @@ def relax_contact(
     return wp.max(wp.abs(change) * delassus[0], tangential)
 
 
-@wp.func
+@wp.func(inline=False)
 def relax_spin(
-    tree: TreeView,
-    contact: ContactRowView,
-    rows: SpinRowView,
+    tree: wp.ref[TreeView],
+    contact: wp.ref[ContactRowView],
+    rows: wp.ref[SpinRowView],
     c: int,
     depth: int,
     pyramidal: bool,
@@ -185,7 +182,12 @@ def relax_spin(
 
 @wp.func
 def start_rows(
-    tree: TreeView, rows: RowsView, contacts: ContactView, w: int, depth: int, z: wp.array(dtype=float)
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    depth: int,
+    z: wp.array(dtype=float),
 ) -> int:
     """Apply the impulses to start from; returns the number of rows and contacts."""
     r0 = rows.dof.world_start[w]
@@ -208,7 +210,7 @@ def start_rows(
 
 
 @wp.func
-def any_impulse(rows: RowsView, contacts: ContactView, w: int) -> int:
+def any_impulse(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int) -> int:
     """1 if a row of the world acted."""
     acted = int(0)
     r0 = rows.dof.world_start[w]
@@ -227,9 +229,9 @@ def any_impulse(rows: RowsView, contacts: ContactView, w: int) -> int:
 
 @wp.func
 def sweep_rows(
-    tree: TreeView,
-    rows: RowsView,
-    contacts: ContactView,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
     w: int,
     depth: int,
     pyramidal: bool,
@@ -250,18 +252,18 @@ def sweep_rows(
     return change
 
 
-@wp.func
+@wp.func(inline=False)
 def iterate(
-    tree: TreeView,
-    rows: RowsView,
-    contacts: ContactView,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
     w: int,
     depth: int,
     pyramidal: bool,
     max_iterations: int,
     tolerance: float,
     direct_cost: float,
-    envelope: EnvelopeView,
+    envelope: wp.ref[EnvelopeView],
     z: wp.array(dtype=float),
 ) -> wp.vec2:
     """Sweep, with direct solves between; returns the number of sweeps and the change of the last one."""
@@ -305,7 +307,7 @@ def iterate(
 
 @wp.func
 def copy_velocities(
-    envelope: EnvelopeView, w: int, source: wp.array(dtype=float), target: wp.array(dtype=float)
+    envelope: wp.ref[EnvelopeView], w: int, source: wp.array(dtype=float), target: wp.array(dtype=float)
 ):
     """Copy the entries of a world."""
     start = envelope.world_start[w]
@@ -313,14 +315,14 @@ def copy_velocities(
 
 
 @wp.func
-def kinetic_energy(envelope: EnvelopeView, w: int, z: wp.array(dtype=float)) -> float:
+def kinetic_energy(envelope: wp.ref[EnvelopeView], w: int, z: wp.array(dtype=float)) -> float:
     """Kinetic energy of a world [J]."""
     start = envelope.world_start[w]
     return 0.5 * squarei(envelope.world_start[w + 1] - start, envelope.dof, start, z)
 
 
 @wp.func
-def wanted_energy(rows: RowsView, contacts: ContactView, w: int) -> float:
+def wanted_energy(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int) -> float:
     """Kinetic energy that it takes to give every row the velocity that it wants, one by one [J]."""
     total = float(0.0)
     r0 = rows.dof.world_start[w]
@@ -343,8 +345,8 @@ def wanted_energy(rows: RowsView, contacts: ContactView, w: int) -> float:
     return total
 
 
-@wp.func
-def drop_impulses(rows: RowsView, contacts: ContactView, w: int):
+@wp.func(inline=False)
+def drop_impulses(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int):
     """Set the impulses of all rows of a world to zero."""
     r0 = rows.dof.world_start[w]
     for r in range(r0, r0 + rows.dof.world_count[w]):
@@ -359,26 +361,26 @@ def drop_impulses(rows: RowsView, contacts: ContactView, w: int):
 
 
 @wp.func
-def is_single(tree: TreeView, d: int) -> bool:
+def is_single(tree: wp.ref[TreeView], d: int) -> bool:
     """True if dof d moves a body that hangs on nothing and that nothing hangs on."""
     t = tree.body_tree[tree.dof_body[d]]
     return tree.joint_start[t + 1] - tree.joint_start[t] == 1
 
 
 @wp.func
-def pushes_apart(rows: RowsView, c: int) -> bool:
+def pushes_apart(rows: wp.ref[RowsView], c: int) -> bool:
     """True if contact c removes a penetration."""
     return rows.contact.impact[c][1] > 0.0 and rows.contact.impulse[c][0] > 0.0
 
 
-@wp.func
+@wp.func(inline=False)
 def ease_wedged(
-    tree: TreeView,
-    rows: RowsView,
-    contacts: ContactView,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
     w: int,
     depth: int,
-    env: EnvelopeView,
+    env: wp.ref[EnvelopeView],
     z: wp.array(dtype=float),
 ):
     """Start the next step from less if a penetration does not yield: such impulses would grow for ever."""
@@ -396,7 +398,7 @@ def ease_wedged(
 
 
 @wp.func
-def any_push(rows: RowsView, contacts: ContactView, w: int) -> bool:
+def any_push(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int) -> bool:
     """True if a contact of the world removes a penetration."""
     found = bool(False)
     c0 = contacts.world_start[w]
@@ -406,12 +408,12 @@ def any_push(rows: RowsView, contacts: ContactView, w: int) -> bool:
     return found
 
 
-@wp.func
+@wp.func(inline=False)
 def has_gone_astray(
-    rows: RowsView,
-    contacts: ContactView,
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
     w: int,
-    envelope: EnvelopeView,
+    envelope: wp.ref[EnvelopeView],
     z_free: wp.array(dtype=float),
     z: wp.array(dtype=float),
 ) -> bool:
@@ -420,8 +422,10 @@ def has_gone_astray(
     return kinetic_energy(envelope, w, z) > most
 
 
-@wp.func
-def stop_pushing(tree: TreeView, rows: RowsView, contacts: ContactView, w: int) -> bool:
+@wp.func(inline=False)
+def stop_pushing(
+    tree: wp.ref[TreeView], rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int
+) -> bool:
     """Let penetrating contacts of single bodies want no more than to stay; true if one wanted more."""
     pushed = bool(False)
     c0 = contacts.world_start[w]
@@ -507,88 +511,3 @@ def solve_rows(
     world_state[w] = state
     iterations[w] = int(used[0])
     residual[w] = used[1]
-
-
-@wp.func
-def to_joint_velocities(
-    tree: TreeView, L: wp.array(dtype=float), t: int, z: wp.array(dtype=float), qd: wp.array(dtype=float)
-):
-    """qd = L⁻¹ D^(-1/2) z of one tree."""
-    for n in range(tree.dof_start[t], tree.dof_start[t + 1]):
-        d = tree.dof[n]
-        row = tree.dof_row[d]
-        depth = tree.dof_depth[d]
-        qd[d] = z[d] * L[row + depth] - doti(depth, L, tree.row_dof, row, qd)
-
-
-@wp.func
-def copy_tree(tree: TreeView, t: int, source: wp.array(dtype=float), target: wp.array(dtype=float)):
-    """Copy the dofs of one tree."""
-    start = tree.dof_start[t]
-    copyi(tree.dof_start[t + 1] - start, tree.dof, start, source, target)
-
-
-@wp.kernel
-def accept_velocities(
-    first: int,
-    tree: TreeView,
-    L: wp.array(dtype=float),
-    z: wp.array(dtype=float),
-    z_moving: wp.array(dtype=float),
-    v_free: wp.array(dtype=float),
-    world_state: wp.array(dtype=int),
-    qd: wp.array(dtype=float),
-    moving_qd: wp.array(dtype=float),
-):
-    """One thread per tree: joint velocities, and those that move the positions.
-
-    Worlds without impulse keep theirs to the last bit.
-    """
-    t = first + wp.tid()
-    state = world_state[tree.world[t]]
-    if state == NOTHING_ACTED:
-        copy_tree(tree, t, v_free, qd)
-    else:
-        to_joint_velocities(tree, L, t, z, qd)
-    if state == PUSHED:
-        to_joint_velocities(tree, L, t, z_moving, moving_qd)
-    else:
-        copy_tree(tree, t, qd, moving_qd)
-
-
-@wp.kernel
-def accept_prediction(
-    first: int,
-    tree: TreeView,
-    L: wp.array(dtype=float),
-    z: wp.array(dtype=float),
-    world_state: wp.array(dtype=int),
-    qd: wp.array(dtype=float),
-):
-    """One thread per tree: joint velocities after impulses, where there were any."""
-    t = first + wp.tid()
-    if world_state[tree.world[t]] != NOTHING_ACTED:
-        to_joint_velocities(tree, L, t, z, qd)
-
-
-@wp.kernel
-def flag_nonfinite(
-    first: int,
-    tree: TreeView,
-    qd: wp.array(dtype=float),
-    world_nonfinite: wp.array(dtype=bool),
-    any_nonfinite: wp.array(dtype=int),
-):
-    """One thread per dof: mark its world, and element 0 of `any_nonfinite`, if its velocity is no number."""
-    d = first + wp.tid()
-    if not wp.isfinite(qd[d]):
-        world_nonfinite[tree.dof_world[d]] = True
-        any_nonfinite[0] = 1
-
-
-@wp.kernel
-def clear_flags(mask: wp.array(dtype=bool), flags: wp.array(dtype=bool)):
-    """One thread per entry: unset the masked flags."""
-    i = wp.tid()
-    if mask[i]:
-        flags[i] = False

@@ -23,7 +23,7 @@ SLOWEST = wp.constant(1.0e-3)
 
 @wp.func
 def normal_velocity(
-    tree: TreeView, rows: ContactRowView, c: int, depth: int, z: wp.array(dtype=float)
+    tree: wp.ref[TreeView], rows: wp.ref[ContactRowView], c: int, depth: int, z: wp.array(dtype=float)
 ) -> float:
     """Normal velocity at a contact, prescribed motion included [m/s]."""
     impact = rows.impact[c]
@@ -31,7 +31,7 @@ def normal_velocity(
 
 
 @wp.func
-def any_rebound(rows: ContactRowView, contacts: ContactView, w: int) -> bool:
+def any_rebound(rows: wp.ref[ContactRowView], contacts: wp.ref[ContactView], w: int) -> bool:
     """True if a contact of the world rebounds in this step."""
     found = bool(False)
     c0 = contacts.world_start[w]
@@ -43,14 +43,14 @@ def any_rebound(rows: ContactRowView, contacts: ContactView, w: int) -> bool:
 
 @wp.func
 def mark_approaching(
-    tree: TreeView,
-    rows: ContactRowView,
-    contacts: ContactView,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
     w: int,
     depth: int,
     slowest: float,
     dt: float,
-    env: EnvelopeView,
+    env: wp.ref[EnvelopeView],
 ) -> int:
     """Take the elastic contacts that approach each other and meet in the step; returns their number."""
     count = int(0)
@@ -69,13 +69,13 @@ def mark_approaching(
 
 @wp.func
 def stop_approach(
-    tree: TreeView,
-    rows: ContactRowView,
-    contacts: ContactView,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
     w: int,
     depth: int,
     tolerance: float,
-    env: EnvelopeView,
+    env: wp.ref[EnvelopeView],
 ):
     """Inelastic impact of the marked contacts."""
     c0 = contacts.world_start[w]
@@ -97,7 +97,12 @@ def stop_approach(
 
 @wp.func
 def reflect(
-    tree: TreeView, rows: ContactRowView, contacts: ContactView, w: int, depth: int, env: EnvelopeView
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    depth: int,
+    env: wp.ref[EnvelopeView],
 ):
     """Give every contact of the round the impulse of its restitution."""
     c0 = contacts.world_start[w]
@@ -111,12 +116,12 @@ def reflect(
 
 @wp.func
 def want_outcome(
-    tree: TreeView,
-    rows: ContactRowView,
-    contacts: ContactView,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
     w: int,
     depth: int,
-    env: EnvelopeView,
+    env: wp.ref[EnvelopeView],
     z: wp.array(dtype=float),
 ):
     """Let the rows want the velocities after all impacts.
@@ -139,15 +144,15 @@ def want_outcome(
             rows.impact[c] = wp.vec3(impact[0], impact[1], wanted)
 
 
-@wp.func
+@wp.func(inline=False)
 def pass_on_impacts(
-    tree: TreeView,
-    rows: ContactRowView,
-    contacts: ContactView,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
     w: int,
     depth: int,
     dt: float,
-    env: EnvelopeView,
+    env: wp.ref[EnvelopeView],
     z: wp.array(dtype=float),
 ):
     """Follow the impacts of a step through a world, and set the wanted normal velocities accordingly.

@@ -10,6 +10,7 @@ import warp as wp
 from newtonsim.contacts import Contacts
 from newtonsim.kernels import broad_phase, manifolds
 from newtonsim.kernels import contacts as contact_kernels
+from newtonsim.kernels import sweep as sweep_kernels
 from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:
@@ -113,9 +114,9 @@ def _find_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float) 
         launch(broad_phase.select_pairs, "world", [*inputs, margin, dt, pairs, needed])
     else:
         sweep = contacts.sweep
-        launch(broad_phase.sort_along_axis, "world", [contacts.placement, sweep])
+        launch(sweep_kernels.sort_along_axis, "world", [contacts.placement, sweep])
         inputs = [contacts.sweep_world, disabled_plane, plan.shape, contacts.placement, sweep]
-        launch(broad_phase.count_overlaps, "sweep_entry", [*inputs, pairs])
-        launch(broad_phase.place_overlaps, "world", [sweep, pairs, needed])
-        launch(broad_phase.write_overlaps, "sweep_entry", [*inputs, margin, dt, pairs])
+        launch(sweep_kernels.count_overlaps, "sweep_entry", [*inputs, pairs])
+        launch(sweep_kernels.place_overlaps, "world", [sweep, pairs, needed])
+        launch(sweep_kernels.write_overlaps, "sweep_entry", [*inputs, margin, dt, pairs])
     launch(broad_phase.clear_unused_pairs, "pair", [pairs, contacts.manifolds.count])

@@ -15,9 +15,9 @@ from newtonsim.errors import ModelError
 from newtonsim.geometry.hull import ConvexHull, pack_hulls
 from newtonsim.geometry.surfaces import pack_surfaces
 from newtonsim.kernels import manifolds
-from newtonsim.kernels.broad_phase import SweepView
 from newtonsim.kernels.manifolds import MANIFOLD_SIZE
 from newtonsim.kernels.shapes import KIND_HULL, HullView, ShapeView
+from newtonsim.kernels.sweep import SweepView
 
 if TYPE_CHECKING:
     from newtonsim.model import ContactRules, Model

@@ -6,7 +6,14 @@ import numpy as np
 import warp as wp
 
 from newtonsim.contacts import Contacts
-from newtonsim.kernels import constraint_rows, contact_rows, gauss_seidel, pair_rows, pair_solve
+from newtonsim.kernels import (
+    constraint_rows,
+    contact_rows,
+    energy_coordinates,
+    gauss_seidel,
+    pair_rows,
+    pair_solve,
+)
 from newtonsim.kernels.constraint_rows import ConstraintSettings
 from newtonsim.kernels.rows import RowsView
 from newtonsim.model import Model
@@ -88,7 +95,7 @@ class ConstraintStage:
         L, v_free = smooth.L, smooth.v_free
         model, v, rows = self.model, launch.views, self.rows
         settings = self.options.settings(dt)
-        launch(gauss_seidel.to_energy_coordinates, "dof", [v.tree, L, v_free, self.z])
+        launch(energy_coordinates.to_energy_coordinates, "dof", [v.tree, L, v_free, self.z])
         if self.dof_count:
             inputs = [v.drive, v.tree, _limits(model), smooth.implicit, joint_q, v_free, joint_act]
             launch(constraint_rows.select_dof_rows, "world", [*inputs, settings, rows.dof])
@@ -111,7 +118,7 @@ class ConstraintStage:
             [*inputs, self.z, self.z_moving, self.world_state, self.iterations, self.residual],
         )
         inputs = [v.tree, L, self.z, self.z_moving, v_free, self.world_state]
-        launch(gauss_seidel.accept_velocities, "tree", [*inputs, state_out.joint_qd, self.moving_qd])
+        launch(energy_coordinates.accept_velocities, "tree", [*inputs, state_out.joint_qd, self.moving_qd])
         self._remember(launch, contacts)
 
     def predict(self, launch: Launcher, smooth: SmoothStage, state_in: State, dt: float) -> None:
@@ -122,13 +129,13 @@ class ConstraintStage:
         """
         model, v = self.model, launch.views
         inputs = [v.tree, smooth.L, smooth.v_predicted, self.z]
-        launch(gauss_seidel.to_energy_coordinates, "dof", inputs)
+        launch(energy_coordinates.to_energy_coordinates, "dof", inputs)
         self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, state_in.joint_qd, dt)
         inputs = [v.tree, self.rows.pair, model.topology.max_depth]
         inputs += [self.options.iterations, self.options.tolerance, self.z, self.world_state]
         launch(pair_solve.solve_pairs, "world", inputs)
         inputs = [v.tree, smooth.L, self.z, self.world_state, smooth.v_predicted]
-        launch(gauss_seidel.accept_prediction, "tree", inputs)
+        launch(energy_coordinates.accept_prediction, "tree", inputs)
 
     def _build_pairs(
         self,

@@ -13,7 +13,7 @@ from newtonsim.compilation import load_once
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import ModelError
-from newtonsim.kernels import gauss_seidel, joint_forces
+from newtonsim.kernels import energy_coordinates, joint_forces
 from newtonsim.model import Model
 from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
@@ -202,7 +202,7 @@ class FeatherstoneSolver(SolverBase):
             self.sleep.hold(launch, state_out.joint_qd)
             self.sleep.hold(launch, self.constraints.moving_qd)
         inputs = [v.tree, state_out.joint_qd, self.world_nonfinite, self._any_nonfinite]
-        launch(gauss_seidel.flag_nonfinite, "dof", inputs)
+        launch(energy_coordinates.flag_nonfinite, "dof", inputs)
         inputs = [v.joint, model.body_com, state_in.joint_q, self.constraints.moving_qd, dt]
         launch(joint_forces.integrate_joints, "joint", inputs, [state_out.joint_q])
         launch.poses(self.end_motion, state_out.joint_q)
@@ -332,7 +332,7 @@ class FeatherstoneSolver(SolverBase):
             self.world_nonfinite.zero_()
         else:
             wp.launch(
-                gauss_seidel.clear_flags,
+                energy_coordinates.clear_flags,
                 self.model.world_count,
                 [world_mask, self.world_nonfinite],
                 device=self.model.device,
