@@ -109,6 +109,7 @@ __all__ = [
     "eval_fk",
     "eval_ik",
     "importers",
+    "memory_report",
     "render",
     "solvers",
     "utils",
@@ -125,6 +126,7 @@ _LAZY = {
     "XPBDSolver": "newtonsim.solvers",
     "eval_fk": "newtonsim.kinematics",
     "eval_ik": "newtonsim.kinematics",
+    "memory_report": "newtonsim.memory",
     "warmup": "newtonsim.warmup",
 }
 _LAZY_MODULES = ("dynamics", "importers", "render", "solvers", "utils")

@@ -127,11 +127,12 @@ def build_topology(model: Model) -> Topology:
         entry_count=len(row_dof),
         world_start=np.searchsorted(joint_world[roots], np.arange(model.world_count + 1)),
         joint_tree=joint_tree,
-        dof_depth=dof_depth,
-        dof_row=dof_row,
-        row_dof=row_dof,
+        # on the CPU these share the memory of the device arrays
+        dof_depth=view.dof_depth.numpy(),
+        dof_row=view.dof_row.numpy(),
+        row_dof=view.row_dof.numpy(),
         dof_joint=dof_joint,
-        body_tree=body_tree,
+        body_tree=view.body_tree.numpy(),
         tree_articulation=wp.array(articulation, dtype=int, device=model.device),
         view=view,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import warp as wp
 
 from newtonsim.contacts import Contacts
@@ -64,8 +63,7 @@ class ConstraintStage:
             "pair_row": self.rows.pair.world_start.numpy(),
         }
         self.predicts = self.pair_count > 0 and model.constraint_count > 0
-        owner = np.repeat(np.arange(worlds), np.diff(model.collision_plan.contact_start))
-        self.memory_world = wp.array(owner, dtype=int, device=device)
+        self.memory_world = model.collision_plan.contact_world
         self.last_contacts: Contacts | None = None
         self.last_dt = 0.0
 

@@ -59,8 +59,8 @@ class ShapeMethods:
         """Append a shape; `options` are the arguments of the public method of the same names."""
         index = self.shape_count
         key = options["key"] if options["key"] is not None else f"shape_{index}"
-        size = as_vector(scale, 3, f"shape '{key}': size")
-        name = f"shape {index}" if options["key"] is None else f"shape '{key}'"
+        name = self._shape_name(options["key"])
+        size = as_vector(scale, 3, f"{name}: size")
         for what, value in zip(_SIZE_NAMES.get(geo_type, ()), size):
             # Here, as the mass that it gives to the body would be blamed on the body.
             if not (value >= 0.0 and math.isfinite(value)):
@@ -74,7 +74,7 @@ class ShapeMethods:
         thickness = self._or_default(options, "thickness")
         density = self._or_default(options, "density")
         if density < 0.0:
-            raise ModelError(f"shape '{key}': density {density} is negative")
+            raise ModelError(f"{name}: density {density} is negative")
         if body >= 0 and density > 0.0:
             properties = shape_inertia(geo_type, density, size, source, options["is_solid"], thickness)
             if properties[0] == 0.0 and geo_type != GeoType.PLANE:
@@ -102,6 +102,10 @@ class ShapeMethods:
         self.last_collision_group = max(self.last_collision_group, options["collision_group"])
         return index
 
+    def _shape_name(self, key: str | None) -> str:
+        """Return how messages call the shape that is being added."""
+        return f"shape {self.shape_count}" if key is None else f"shape '{key}'"
+
     def _or_default(self, options: dict, name: str) -> float:
         value = options[name]
         return getattr(self, f"default_shape_{name}") if value is None else value
@@ -119,8 +123,8 @@ class ShapeMethods:
     ) -> int:
         """Add a shape whose long axis is local y, turned to `up_axis`."""
         if up_axis not in _UP_ROTATION:
-            raise ModelError(f"shape '{options['key']}': up_axis must be 0, 1 or 2, got {up_axis}")
-        xform = pose(pos, rot, f"shape '{options['key']}'")
+            raise ModelError(f"{self._shape_name(options['key'])}: up_axis must be 0, 1 or 2, got {up_axis}")
+        xform = pose(pos, rot, self._shape_name(options["key"]))
         xform[3:] = quat_multiply(xform[3:], _UP_ROTATION[up_axis])
         return self._add_shape(geo_type, body, xform, (radius, half_height, 0.0), None, options)
 
@@ -164,14 +168,14 @@ class ShapeMethods:
         """
         density, is_solid = 0.0, True
         if pos is None or rot is None:
-            a, b, c, d = as_vector(plane, 4, f"shape '{key}': plane")
+            a, b, c, d = as_vector(plane, 4, f"{self._shape_name(key)}: plane")
             norm = math.sqrt(a * a + b * b + c * c)
             if not norm > 1e-12:
-                raise ModelError(f"shape '{key}': plane {tuple(plane)} has no normal")
+                raise ModelError(f"{self._shape_name(key)}: plane {tuple(plane)} has no normal")
             normal = as_vector((a, b, c), 3, "normal") / norm
             pos, rot = -d / norm * normal, quat_between((0.0, 1.0, 0.0), normal)
         return self._add_shape(
-            GeoType.PLANE, body, pose(pos, rot, f"shape '{key}'"), (width, length, 0.0), None, locals()
+            GeoType.PLANE, body, pose(pos, rot, self._shape_name(key)), (width, length, 0.0), None, locals()
         )
 
     def add_shape_sphere(
@@ -201,7 +205,7 @@ class ShapeMethods:
 
         - radius: Radius [m].
         """
-        xform = pose(pos, rot, f"shape '{key}'")
+        xform = pose(pos, rot, self._shape_name(key))
         return self._add_shape(GeoType.SPHERE, body, xform, (radius, 0.0, 0.0), None, locals())
 
     def add_shape_box(
@@ -235,7 +239,7 @@ class ShapeMethods:
         - hy: Half extent along y [m].
         - hz: Half extent along z [m].
         """
-        xform = pose(pos, rot, f"shape '{key}'")
+        xform = pose(pos, rot, self._shape_name(key))
         return self._add_shape(GeoType.BOX, body, xform, (hx, hy, hz), None, locals())
 
     def add_shape_ellipsoid(
@@ -269,7 +273,7 @@ class ShapeMethods:
         - b: Semi-axis along y [m].
         - c: Semi-axis along z [m].
         """
-        xform = pose(pos, rot, f"shape '{key}'")
+        xform = pose(pos, rot, self._shape_name(key))
         return self._add_shape(GeoType.ELLIPSOID, body, xform, (a, b, c), None, locals())
 
     def add_shape_capsule(
@@ -403,9 +407,9 @@ class ShapeMethods:
         - convex: Whether the mesh collides as its convex hull, None for meshes on bodies that can move.
         """
         if mesh is None:
-            raise ModelError(f"shape '{key}': add_shape_mesh needs a mesh")
+            raise ModelError(f"{self._shape_name(key)}: add_shape_mesh needs a mesh")
         scale = (1.0, 1.0, 1.0) if scale is None else scale
-        xform = pose(pos, rot, f"shape '{key}'")
+        xform = pose(pos, rot, self._shape_name(key))
         return self._add_shape(GeoType.MESH, body, xform, scale, mesh, locals())
 
     def add_shape_sdf(
@@ -438,8 +442,8 @@ class ShapeMethods:
         - scale: Stretch along its axes.
         """
         if sdf is None:
-            raise ModelError(f"shape '{key}': add_shape_sdf needs an SDF")
-        xform = pose(pos, rot, f"shape '{key}'")
+            raise ModelError(f"{self._shape_name(key)}: add_shape_sdf needs an SDF")
+        xform = pose(pos, rot, self._shape_name(key))
         return self._add_shape(GeoType.SDF, body, xform, scale, sdf, locals())
 
     def add_shape_heightfield(
@@ -472,8 +476,8 @@ class ShapeMethods:
         - scale: Stretch along its axes.
         """
         if heightfield is None:
-            raise ModelError(f"shape '{key}': add_shape_heightfield needs a Heightfield")
-        xform = pose(pos, rot, f"shape '{key}'")
+            raise ModelError(f"{self._shape_name(key)}: add_shape_heightfield needs a Heightfield")
+        xform = pose(pos, rot, self._shape_name(key))
         return self._add_shape(GeoType.HFIELD, body, xform, scale, heightfield, locals())
 
     def set_ground_plane(
