@@ -1,4 +1,4 @@
-"""Constraint rows of contacts: normal, two tangents, and torsion and rolling where the scene has them.
+"""Constraint rows of contacts: normal and two tangents; for torsion and rolling see `spin_rows`.
 
 Both sides of a contact act at one point of the world, in the middle of the gap or overlap: forces at two
 points would not conserve angular momentum.
@@ -7,7 +7,7 @@ points would not conserve angular momentum.
 import warp as wp
 
 from newtonsim.kernels.body_points import point_in_world, point_velocity
-from newtonsim.kernels.chains import fill_turning, fill_velocity, leaf_of, triple_velocity, whiten_sides
+from newtonsim.kernels.chains import fill_velocity, leaf_of, triple_velocity, whiten_sides
 from newtonsim.kernels.constraint_rows import PUSHED, ConstraintSettings
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.shapes import ShapeView
@@ -228,56 +228,6 @@ def build_contact_rows(
     rows.target[c] = wp.vec3(speed[1], 0.0, 0.0) - frame * prescribed
     rows.impact[c] = wp.vec3(restitution, speed[0], speed[1])
     rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
-    if contacts.match[c] >= 0:
-        rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]
-
-
-@wp.kernel
-def build_spin_rows(
-    first: int,
-    tree: TreeView,
-    kin: KinematicsView,
-    shape: ShapeView,
-    mu_torsion: wp.array(dtype=float),
-    mu_rolling: wp.array(dtype=float),
-    body_qd: wp.array(dtype=wp.spatial_vector),
-    L: wp.array(dtype=float),
-    contacts: ContactView,
-    depth: int,
-    s: ConstraintSettings,
-    contact: ContactRowView,
-    rows: SpinRowView,
-):
-    """One thread per contact place: angular rows, targets, warm start; needs the contact rows."""
-    c = first + wp.tid()
-    w = contacts.world[c]
-    if c - contacts.world_start[w] >= contacts.world_count[w]:
-        return
-    s0 = contacts.shape0[c]
-    s1 = contacts.shape1[c]
-    rows.torsion[c] = 0.5 * (mu_torsion[s0] + mu_torsion[s1])
-    rows.rolling[c] = 0.5 * (mu_rolling[s0] + mu_rolling[s1])
-    rows.delassus[c] = wp.vec2(0.0, 0.0)
-    rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
-    if rows.torsion[c] <= 0.0 and rows.rolling[c] <= 0.0:
-        return
-    frame = contact_frame(contacts.normal[c])
-    leaf = contact.leaf[c]
-    prescribed = wp.vec3(0.0, 0.0, 0.0)
-    for side in range(2):
-        b = shape.body[s0]
-        if side == 1:
-            b = shape.body[s1]
-        sign = 1.0 - 2.0 * float(side)
-        if leaf[side] >= 0:
-            fill_turning(tree, kin, c, leaf[side], side * depth, sign * frame, rows.B)
-        elif b >= 0:
-            prescribed += sign * wp.spatial_top(body_qd[b])
-    whiten_sides(tree, L, c, leaf, depth, rows.B)
-    delassus = triple_delassus(tree, c, leaf, depth, rows.B)
-    rows.delassus[c] = delassus.diagonal
-    rows.coupling[c] = delassus.coupling
-    rows.target[c] = -(frame * prescribed)
     if contacts.match[c] >= 0:
         rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]
 

@@ -12,6 +12,7 @@ from newtonsim.kernels import (
     gauss_seidel,
     pair_rows,
     pair_solve,
+    spin_rows,
 )
 from newtonsim.kernels.constraint_rows import ConstraintSettings
 from newtonsim.kernels.rows import RowsView
@@ -168,7 +169,7 @@ class ConstraintStage:
         if rows.spins:
             inputs = [v.tree, kin, shape, model.shape_mu_torsion, model.shape_mu_rolling, smooth.body_qd]
             inputs += [smooth.L, contacts.view, depth, settings, rows.contact, rows.spin]
-            launch(contact_rows.build_spin_rows, "contact", inputs)
+            launch(spin_rows.build_spin_rows, "contact", inputs)
 
     def _remember(self, launch: Launcher, contacts: Contacts) -> None:
         """Keep impulses for the next step; rows between bodies have fixed places and keep theirs."""
