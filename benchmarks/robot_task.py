@@ -17,7 +17,16 @@ from newtonsim.examples import asset_path
 HOLD = 4
 """Steps for which a random control is held: 60 different ones a second."""
 
-SETTLING = 6.0  # [s] of simulated time before the first measurement
+MOTIONS = {"settled": 30.0, "random control": 200.0}
+"""Kinds of motion, and the joint velocity [rad/s or m/s] above which a world counts as unstable in them."""
+
+AT_REST = 1.0
+"""Joint velocity [rad/s or m/s] below which a settled world is at rest."""
+
+MOST_RESTLESS = 0.05
+"""Share of the worlds that may still move when the others have settled."""
+
+SETTLING = 8.0  # [s] of simulated time before the first measurement
 FLAILING = 1.0  # [s] of random control before the second one
 
 
@@ -142,12 +151,12 @@ class RobotEngine(Protocol):
         """Free what the engine holds."""
 
 
-def stability(engine: RobotEngine, fastest: float) -> str:
+def stability(engine: RobotEngine, motion: str) -> str:
     """Return "" for an engine whose worlds are all finite and plausible, else what is wrong.
 
     Args:
         engine: The engine.
-        fastest: Joint velocity [rad/s or m/s] above which a world counts as unstable.
+        motion: Key of MOTIONS. Settled worlds may roll on a little, but not more than a few of them.
     """
     heights, speeds = engine.motion()
     finite = np.isfinite(heights) & np.isfinite(speeds)
@@ -156,10 +165,18 @@ def stability(engine: RobotEngine, fastest: float) -> str:
     away = (heights < -0.1) | (heights > 3.0)
     if away.any():
         return f"{np.count_nonzero(away)} of {len(away)} worlds through the ground or up in the air"
-    fast = speeds > fastest
+    fast = speeds > MOTIONS[motion]
     if fast.any():
-        return f"{np.count_nonzero(fast)} of {len(fast)} worlds faster than {fastest:g} rad/s"
+        return f"{np.count_nonzero(fast)} of {len(fast)} worlds faster than {MOTIONS[motion]:g} rad/s"
+    share = restless(engine)
+    if motion == "settled" and share > MOST_RESTLESS:
+        return f"{share:.0%} of the worlds faster than {AT_REST:g} rad/s"
     return ""
+
+
+def restless(engine: RobotEngine) -> float:
+    """Return the share of worlds with a joint that is faster than AT_REST."""
+    return float(np.mean(engine.motion()[1] > AT_REST))
 
 
 def settle(engine: RobotEngine, seconds: float = SETTLING) -> None:

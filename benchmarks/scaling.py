@@ -18,6 +18,7 @@ import argparse
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from contact_engines import Engine, MujocoEngine, NewtonsimEngine, PybulletEngin
 from contact_scene import describe
 from harness import DT, arguments, cores, interleave, missing, seconds_per_unit, table, write_json
 from robot_engines import MujocoRobots, NewtonsimRobots
-from robot_task import RobotEngine, load_task, settle, stability
+from robot_task import RobotEngine, Task, load_task, settle, stability
 
 import newtonsim
 from newtonsim.examples.scenes.parts import add_box, new_scene
@@ -34,6 +35,7 @@ from newtonsim.examples.scenes.parts import add_box, new_scene
 WORLDS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536)
 BODIES = (10, 30, 100, 300, 1000, 2000)
 LINEAR_FROM = 256
+AGAIN = 0.5  # [s] of simulated time for an engine to find its own rest
 PATIENCE = 1.0  # [s] a step
 
 
@@ -65,8 +67,9 @@ def worlds_table(options: argparse.Namespace, notes: list[str]) -> list[dict[str
     counts = options.worlds or (WORLDS[:5] if options.short else WORLDS)
     figures = []
     for robot in options.robots:
+        settled = settled_task(robot)
         for count in counts:
-            figures += worlds_figures(robot, count, options, notes)
+            figures += worlds_figures(settled, count, options, notes)
         mine = [f for f in figures if f["robot"] == robot]
         header = ("engine", "threads", "worlds", "steps/s", "us/step", "per world")
         rows = [
@@ -84,11 +87,20 @@ def worlds_table(options: argparse.Namespace, notes: list[str]) -> list[dict[str
     return figures
 
 
+def settled_task(robot: str) -> Task:
+    """Return a task whose poses have settled, in newtonsim."""
+    task = load_task(robot, LINEAR_FROM)
+    engine = NewtonsimRobots(task)
+    settle(engine)
+    return replace(task, poses=engine.simulator.state.joint_q.numpy().reshape(LINEAR_FROM, -1).astype(float))
+
+
 def worlds_figures(
-    robot: str, count: int, options: argparse.Namespace, notes: list[str]
+    settled: Task, count: int, options: argparse.Namespace, notes: list[str]
 ) -> list[dict[str, object]]:
-    """Measure all engines with one number of worlds."""
-    task = load_task(robot, count)
+    """Measure all engines with one number of worlds, which start from settled poses in turn."""
+    robot = settled.name
+    task = replace(settled, poses=settled.poses[np.arange(count) % settled.worlds])
     threads = [1] if options.cpu_time else sorted({1, cores()})
     makers: list[Callable[[], RobotEngine]] = [lambda n=n: NewtonsimRobots(task, threads=n) for n in threads]
     if options.device != "cpu":
@@ -101,9 +113,8 @@ def worlds_figures(
     work = {}
     engines = [maker() for maker in makers]
     for engine in engines:
-        # settled is settled: the largest numbers need not wait as long
-        settle(engine, 6.0 if count <= 4096 else 3.0)
-        problem = stability(engine, 1.0)
+        settle(engine, AGAIN)
+        problem = stability(engine, "settled")
         if problem:
             notes.append(f"{robot}, {engine.name}, {count} worlds: {problem}")
         work[engine.name, engine.threads] = lambda n, run=engine.run: run(n, None)

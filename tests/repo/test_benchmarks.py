@@ -81,5 +81,6 @@ def test_the_quadruped_stands_on_its_drives():
     assert task_module.robot_path("quadruped") == str(asset_path("quadruped.xml"))
     engine = engines.NewtonsimRobots(task_module.load_task("quadruped", 2), threads=1)
     task_module.settle(engine, 2.0)
-    assert task_module.stability(engine, 1.0) == ""
+    assert task_module.stability(engine, "settled") == ""
+    assert task_module.restless(engine) == 0.0
     np.testing.assert_allclose(engine.motion()[0], 0.3, atol=0.03)
