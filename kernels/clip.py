@@ -62,7 +62,7 @@ def cut_code(
     return CODE_B + label_b[j]
 
 
-@wp.func
+@wp.func(inline=False)
 def clip_faces(
     count_a: int,
     label_a: wp.array(dtype=int),
@@ -164,7 +164,7 @@ def clip_line(
     return 2
 
 
-@wp.func
+@wp.func(inline=False)
 def clip_lines(
     a: Facet,
     corner_a: wp.array(dtype=wp.vec3),
@@ -229,7 +229,7 @@ def set_gaps(a: Facet, b: Facet, count: int, x: wp.array(dtype=wp.vec3)):
         x[k] = wp.vec3(place[0], place[1], gap)
 
 
-@wp.func
+@wp.func(inline=False)
 def overlap(
     a: Facet,
     corner_a: wp.array(dtype=wp.vec3),

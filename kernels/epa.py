@@ -133,7 +133,7 @@ def gather_visible(
     return hidden
 
 
-@wp.func
+@wp.func(inline=False)
 def expand_polytope(
     w: wp.array(dtype=wp.vec3),
     normal: wp.array(dtype=wp.vec3),
@@ -276,7 +276,7 @@ def flat_depth(
     return depth
 
 
-@wp.func
+@wp.func(inline=False)
 def first_polytope(
     m: Difference,
     hulls: HullView,
@@ -350,7 +350,7 @@ def face_points(
     return depth
 
 
-@wp.func
+@wp.func(inline=False)
 def penetration_depth(
     m: Difference,
     hulls: HullView,

@@ -144,7 +144,7 @@ def rim_corners(
     return RIM_SIZE
 
 
-@wp.func
+@wp.func(inline=False)
 def hull_face(hulls: HullView, hull: int, d: wp.vec3) -> int:
     """Face of a hull that looks along d; -1 if the hull has none."""
     best = int(-1)
@@ -264,7 +264,7 @@ def turn_of(corner: wp.array(dtype=wp.vec3), count: int) -> float:
     return sign_of(area)
 
 
-@wp.func
+@wp.func(inline=False)
 def line_facet(corner: wp.array(dtype=wp.vec3)) -> Facet:
     """Height of a line through the first two corners; a point if the line stands on its end."""
     facet = Facet()
@@ -279,7 +279,7 @@ def line_facet(corner: wp.array(dtype=wp.vec3)) -> Facet:
     return facet
 
 
-@wp.func
+@wp.func(inline=False)
 def support_facet(
     c: Convex,
     X: wp.transform,

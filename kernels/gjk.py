@@ -87,7 +87,7 @@ class Cores:
     point_b: wp.vec3
 
 
-@wp.func
+@wp.func(inline=False)
 def core_distance(
     m: Difference,
     hulls: HullView,
@@ -174,7 +174,7 @@ def core_distance(
     return cores
 
 
-@wp.func
+@wp.func(inline=False)
 def refine_depth(
     m: Difference,
     hulls: HullView,

@@ -144,7 +144,7 @@ def spread_four(count: int, x: wp.array(dtype=wp.vec3)) -> wp.vec4i:
     return chosen
 
 
-@wp.func
+@wp.func(inline=False)
 def choose_four(count: int, noise: float, x: wp.array(dtype=wp.vec3)) -> wp.vec4i:
     """Four of more points that spread most, the deepest among them; -1 in place of one that is not needed."""
     chosen = spread_four(count, x)
@@ -278,7 +278,7 @@ def write_overlap(
             offer_point(manifolds, pair, p, closest.normal, x[k][2], feature, found.size)
 
 
-@wp.func
+@wp.func(inline=False)
 def write_manifold(
     a: Convex,
     X_a: wp.transform,
