@@ -10,10 +10,7 @@ import warp as wp
 from newtonsim.kernels.sparse_blas import axpy, axpyi, doti
 from newtonsim.kernels.spatial import rotate_inertia
 from newtonsim.kernels.views import (
-    MODE_POSITION,
-    MODE_VELOCITY,
     BodyView,
-    DriveView,
     JointView,
     KinematicsView,
     TreeView,
@@ -111,29 +108,6 @@ def joint_space_inertia(
 
 
 @wp.kernel
-def implicit_diagonal(
-    first: int,
-    tree: TreeView,
-    drive: DriveView,
-    implicit: wp.array(dtype=int),
-    dt: float,
-    diagonal: wp.array(dtype=float),
-):
-    """One thread per dof: armature plus h kd + h² ke of drives, springs and damping."""
-    d = first + wp.tid()
-    a = tree.dof_axis[d]
-    add = drive.armature[d] + dt * drive.damping[d]
-    if a >= 0:
-        add += dt * dt * drive.stiffness[a]
-        if implicit[d] != 0:
-            if drive.mode[a] == MODE_POSITION:
-                add += dt * drive.target_kd[a] + dt * dt * drive.target_ke[a]
-            if drive.mode[a] == MODE_VELOCITY:
-                add += dt * drive.target_ke[a]
-    diagonal[d] = add
-
-
-@wp.kernel
 def factorize(first: int, tree: TreeView, floor: wp.array(dtype=float), H: wp.array(dtype=float)):
     """One thread per tree: H = Lᵀ D L becomes L (below the diagonal) and D^(-1/2) (on it).
 
@@ -156,6 +130,22 @@ def factorize(first: int, tree: TreeView, floor: wp.array(dtype=float), H: wp.ar
             H[row + k] = a
 
 
+@wp.func
+def solve_tree(t: int, tree: wp.ref[TreeView], L: wp.array(dtype=float), x: wp.array(dtype=float)):
+    """x = H⁻¹ x of one tree."""
+    start = tree.dof_start[t]
+    end = tree.dof_start[t + 1]
+    for i in range(start, end):
+        d = tree.dof[start + end - 1 - i]
+        row = tree.dof_row[d]
+        axpyi(tree.dof_depth[d], -x[d], L, tree.row_dof, row, x)
+    for i in range(start, end):
+        d = tree.dof[i]
+        row = tree.dof_row[d]
+        depth = tree.dof_depth[d]
+        x[d] = x[d] * L[row + depth] * L[row + depth] - doti(depth, L, tree.row_dof, row, x)
+
+
 @wp.kernel
 def solve(
     first: int,
@@ -168,20 +158,10 @@ def solve(
 ):
     """One thread per tree: x = base + scale H⁻¹ rhs."""
     t = first + wp.tid()
-    start = tree.dof_start[t]
-    end = tree.dof_start[t + 1]
-    for i in range(start, end):
+    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
         d = tree.dof[i]
         x[d] = scale * rhs[d]
-    for i in range(start, end):
-        d = tree.dof[start + end - 1 - i]
-        row = tree.dof_row[d]
-        axpyi(tree.dof_depth[d], -x[d], L, tree.row_dof, row, x)
-    for i in range(start, end):
-        d = tree.dof[i]
-        row = tree.dof_row[d]
-        depth = tree.dof_depth[d]
-        x[d] = x[d] * L[row + depth] * L[row + depth] - doti(depth, L, tree.row_dof, row, x)
-    for i in range(start, end):
+    solve_tree(t, tree, L, x)
+    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
         d = tree.dof[i]
         x[d] = x[d] + base[d]

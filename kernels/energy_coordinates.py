@@ -55,10 +55,13 @@ def accept_velocities(
     world_state: wp.array(dtype=int),
     qd: wp.array(dtype=float),
     moving_qd: wp.array(dtype=float),
+    world_nonfinite: wp.array(dtype=bool),
+    any_nonfinite: wp.array(dtype=int),
 ):
     """One thread per tree: joint velocities, and those that move the positions.
 
-    Worlds without impulse keep theirs to the last bit.
+    Worlds without impulse keep theirs to the last bit. A world with a velocity that is no number is marked, and
+    so is element 0 of `any_nonfinite`.
     """
     t = first + wp.tid()
     state = world_state[tree.world[t]]
@@ -70,6 +73,10 @@ def accept_velocities(
         to_joint_velocities(tree, L, t, z_moving, moving_qd)
     else:
         copy_tree(tree, t, qd, moving_qd)
+    for n in range(tree.dof_start[t], tree.dof_start[t + 1]):
+        if not wp.isfinite(qd[tree.dof[n]]):
+            world_nonfinite[tree.world[t]] = True
+            any_nonfinite[0] = 1
 
 
 @wp.kernel
@@ -85,21 +92,6 @@ def accept_prediction(
     t = first + wp.tid()
     if world_state[tree.world[t]] != NOTHING_ACTED:
         to_joint_velocities(tree, L, t, z, qd)
-
-
-@wp.kernel
-def flag_nonfinite(
-    first: int,
-    tree: TreeView,
-    qd: wp.array(dtype=float),
-    world_nonfinite: wp.array(dtype=bool),
-    any_nonfinite: wp.array(dtype=int),
-):
-    """One thread per dof: mark its world, and element 0 of `any_nonfinite`, if its velocity is no number."""
-    d = first + wp.tid()
-    if not wp.isfinite(qd[d]):
-        world_nonfinite[tree.dof_world[d]] = True
-        any_nonfinite[0] = 1
 
 
 @wp.kernel

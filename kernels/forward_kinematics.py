@@ -107,17 +107,84 @@ def anchor_frame(j: int, origin: wp.vec3, joint: JointView, kin: KinematicsView)
     return parent_X * joint.X_p[j]
 
 
+@wp.func
+def root_position(j: int, joint: JointView, q: wp.array(dtype=float)) -> wp.vec3:
+    """World position of what root joint j moves [m]."""
+    p = wp.transform_get_translation(joint.X_p[j])
+    if is_floating(joint.type[j]):
+        p += wp.quat_rotate(wp.transform_get_rotation(joint.X_p[j]), load_vec3(q, joint.q_start[j]))
+    return p
+
+
+@wp.func
+def place_joint(
+    j: int,
+    origin: wp.vec3,
+    joint: JointView,
+    body_com: wp.array(dtype=wp.vec3),
+    q: wp.array(dtype=float),
+    kin: KinematicsView,
+):
+    """Frames and motion subspaces of joint j, and the frame of its child; needs those of the parent."""
+    joint_type = joint.type[j]
+    child = joint.child[j]
+    anchor = anchor_frame(j, origin, joint, kin)
+    if joint_type == JOINT_BALL:
+        place_ball(j, anchor, joint, q, kin)
+    elif is_floating(joint_type):
+        place_floating(j, anchor, joint, body_com, q, kin)
+    else:
+        place_axes(j, anchor, joint, q, kin)
+    last = joint.qd_start[j + 1] - 1
+    if last >= joint.qd_start[j]:
+        kin.body_X[child] = kin.dof_X[last] * wp.transform_inverse(joint.X_c[j])
+    else:
+        kin.body_X[child] = anchor * wp.transform_inverse(joint.X_c[j])
+
+
+@wp.func
+def move_joint(j: int, joint: JointView, qd: wp.array(dtype=float), kin: KinematicsView):
+    """Spatial velocities behind the dofs of joint j, and of its child; needs those of the parent."""
+    parent = joint.parent[j]
+    begin = joint.qd_start[j]
+    end = joint.qd_start[j + 1]
+    carried = wp.spatial_vector()
+    if parent >= 0:
+        carried = kin.body_V[parent]
+    for d in range(begin, end):
+        before = carried
+        if d > begin:
+            before = kin.dof_V[d - 1]
+        kin.dof_V[d] = before + kin.S[d] * qd[d]
+    if end > begin:
+        kin.body_V[joint.child[j]] = kin.dof_V[end - 1]
+    else:
+        kin.body_V[joint.child[j]] = carried
+
+
+@wp.func
+def world_pose(b: int, origin: wp.vec3, kin: KinematicsView) -> wp.transform:
+    """World pose of body b."""
+    pose = kin.body_X[b]
+    return wp.transform(wp.transform_get_translation(pose) + origin, wp.transform_get_rotation(pose))
+
+
+@wp.func
+def world_velocity(b: int, body: BodyView, kin: KinematicsView) -> wp.spatial_vector:
+    """(ω, v of the centre of mass) of body b in world axes."""
+    velocity = kin.body_V[b]
+    w = wp.spatial_top(velocity)
+    com = wp.transform_point(kin.body_X[b], body.com[b])
+    return wp.spatial_vector(w, wp.spatial_bottom(velocity) + wp.cross(w, com))
+
+
 @wp.kernel(enable_backward=False)
 def place_origins(
     first: int, tree: TreeView, joint: JointView, q: wp.array(dtype=float), origin: wp.array(dtype=wp.vec3)
 ):
     """One thread per tree: reference point at the root joint, so that far-off worlds lose no digits."""
     t = first + wp.tid()
-    j = tree.joint[tree.joint_start[t]]
-    p = wp.transform_get_translation(joint.X_p[j])
-    if is_floating(joint.type[j]):
-        p += wp.quat_rotate(wp.transform_get_rotation(joint.X_p[j]), load_vec3(q, joint.q_start[j]))
-    origin[t] = p
+    origin[t] = root_position(tree.joint[tree.joint_start[t]], joint, q)
 
 
 @wp.kernel
@@ -132,21 +199,7 @@ def compute_poses(
     """One thread per tree: body frames, dof frames and motion subspaces relative to the tree's origin."""
     t = first + wp.tid()
     for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
-        j = tree.joint[i]
-        joint_type = joint.type[j]
-        child = joint.child[j]
-        anchor = anchor_frame(j, kin.origin[t], joint, kin)
-        if joint_type == JOINT_BALL:
-            place_ball(j, anchor, joint, q, kin)
-        elif is_floating(joint_type):
-            place_floating(j, anchor, joint, body_com, q, kin)
-        else:
-            place_axes(j, anchor, joint, q, kin)
-        last = joint.qd_start[j + 1] - 1
-        if last >= joint.qd_start[j]:
-            kin.body_X[child] = kin.dof_X[last] * wp.transform_inverse(joint.X_c[j])
-        else:
-            kin.body_X[child] = anchor * wp.transform_inverse(joint.X_c[j])
+        place_joint(tree.joint[i], kin.origin[t], joint, body_com, q, kin)
 
 
 @wp.kernel
@@ -156,22 +209,7 @@ def compute_velocities(
     """One thread per tree: spatial velocities of dof frames and bodies."""
     t = first + wp.tid()
     for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
-        j = tree.joint[i]
-        parent = joint.parent[j]
-        first = joint.qd_start[j]
-        end = joint.qd_start[j + 1]
-        carried = wp.spatial_vector()
-        if parent >= 0:
-            carried = kin.body_V[parent]
-        for d in range(first, end):
-            before = carried
-            if d > first:
-                before = kin.dof_V[d - 1]
-            kin.dof_V[d] = before + kin.S[d] * qd[d]
-        if end > first:
-            kin.body_V[joint.child[j]] = kin.dof_V[end - 1]
-        else:
-            kin.body_V[joint.child[j]] = carried
+        move_joint(tree.joint[i], joint, qd, kin)
 
 
 @wp.kernel
@@ -193,11 +231,5 @@ def write_body_state(
     if masked == 1:
         if not mask[t]:
             return
-    pose = kin.body_X[b]
-    body_q[b] = wp.transform(
-        wp.transform_get_translation(pose) + kin.origin[t], wp.transform_get_rotation(pose)
-    )
-    velocity = kin.body_V[b]
-    w = wp.spatial_top(velocity)
-    com = wp.transform_point(pose, body.com[b])
-    body_qd[b] = wp.spatial_vector(w, wp.spatial_bottom(velocity) + wp.cross(w, com))
+    body_q[b] = world_pose(b, kin.origin[t], kin)
+    body_qd[b] = world_velocity(b, body, kin)

@@ -1,7 +1,7 @@
 """Generalised forces of drives, springs and damping, and the motion of joint coordinates.
 
 Drives, springs and damping act with the velocity and position at the end of the step, so that any gain is
-stable at any step: their derivative is the diagonal that `crba.implicit_diagonal` adds.
+stable at any step: their derivative is the diagonal that `implicit_inertia` gives.
 """
 
 import warp as wp
@@ -34,6 +34,21 @@ def drive_effort(drive: DriveView, a: int, act: float, q_end: float, v_end: floa
     return effort
 
 
+@wp.func
+def implicit_inertia(d: int, tree: TreeView, drive: DriveView, implicit: int, dt: float) -> float:
+    """Armature plus h kd + h² ke of drive, spring and damping of dof d."""
+    a = tree.dof_axis[d]
+    add = drive.armature[d] + dt * drive.damping[d]
+    if a >= 0:
+        add += dt * dt * drive.stiffness[a]
+        if implicit != 0:
+            if drive.mode[a] == MODE_POSITION:
+                add += dt * drive.target_kd[a] + dt * dt * drive.target_ke[a]
+            if drive.mode[a] == MODE_VELOCITY:
+                add += dt * drive.target_ke[a]
+    return add
+
+
 @wp.kernel(enable_backward=False)
 def select_implicit_drives(
     first: int,
@@ -44,19 +59,50 @@ def select_implicit_drives(
     act: wp.array(dtype=float),
     dt: float,
     implicit: wp.array(dtype=int),
+    diagonal: wp.array(dtype=float),
 ):
-    """One thread per dof: 0 for a drive that may exceed its effort limit in this step.
+    """One thread per dof: 0 for a drive that may exceed its effort limit in this step; what the others add.
 
-    Such a drive becomes a bounded row of the constraint solve; all others stay in the joint-space inertia.
+    Such a drive becomes a bounded row of the constraint solve; all others stay in the joint-space inertia,
+    by its diagonal.
     """
     d = first + wp.tid()
-    implicit[d] = 1
+    selected = int(1)
     a = tree.dof_axis[d]
     if a >= 0:
         if drive.mode[a] != MODE_FORCE:
             effort = drive_effort(drive, a, act[a], q[tree.dof_coord[d]] + dt * qd[d], qd[d])
             if wp.abs(effort) > drive.effort_limit[a]:
-                implicit[d] = 0
+                selected = 0
+    implicit[d] = selected
+    diagonal[d] = implicit_inertia(d, tree, drive, selected, dt)
+
+
+@wp.func
+def force_residual(
+    d: int,
+    tree: TreeView,
+    drive: DriveView,
+    implicit: wp.array(dtype=int),
+    q: wp.array(dtype=float),
+    qd_end: wp.array(dtype=float),
+    qdd: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    joint_f: wp.array(dtype=float),
+    tau: wp.array(dtype=float),
+    dt: float,
+) -> float:
+    """Tau plus armature and passive forces minus drives of dof d, at the end of the step."""
+    a = tree.dof_axis[d]
+    r = tau[d] - joint_f[d] + drive.armature[d] * qdd[d] + drive.damping[d] * qd_end[d]
+    if a >= 0:
+        q_end = q[tree.dof_coord[d]] + dt * qd_end[d]
+        r += drive.stiffness[a] * (q_end - drive.spring_ref[a])
+        if drive.mode[a] == MODE_FORCE:
+            r -= wp.clamp(act[a], -drive.effort_limit[a], drive.effort_limit[a])
+        if implicit[d] != 0:
+            r -= drive_effort(drive, a, act[a], q_end, qd_end[d])
+    return r
 
 
 @wp.kernel
@@ -76,16 +122,7 @@ def joint_force_residual(
 ):
     """One thread per dof: tau plus armature and passive forces minus drives, at the end of the step."""
     d = first + wp.tid()
-    a = tree.dof_axis[d]
-    r = tau[d] - joint_f[d] + drive.armature[d] * qdd[d] + drive.damping[d] * qd_end[d]
-    if a >= 0:
-        q_end = q[tree.dof_coord[d]] + dt * qd_end[d]
-        r += drive.stiffness[a] * (q_end - drive.spring_ref[a])
-        if drive.mode[a] == MODE_FORCE:
-            r -= wp.clamp(act[a], -drive.effort_limit[a], drive.effort_limit[a])
-        if implicit[d] != 0:
-            r -= drive_effort(drive, a, act[a], q_end, qd_end[d])
-    residual[d] = r
+    residual[d] = force_residual(d, tree, drive, implicit, q, qd_end, qdd, act, joint_f, tau, dt)
 
 
 @wp.func

@@ -53,9 +53,9 @@ def pivot_inertia(j: int, joint: JointView, body: BodyView, kin: KinematicsView)
     return inertia
 
 
-@wp.kernel
-def find_middle_velocity(
-    first: int,
+@wp.func
+def write_middle_velocity(
+    t: int,
     tree: TreeView,
     joint: JointView,
     body: BodyView,
@@ -65,8 +65,7 @@ def find_middle_velocity(
     dt: float,
     middle: wp.array(dtype=float),
 ):
-    """One thread per tree: joint velocities in the middle of the step."""
-    t = first + wp.tid()
+    """Joint velocities of one tree in the middle of the step."""
     first = tree.joint_start[t]
     j = tree.joint[first]
     rotating = is_floating(joint.type[j]) or joint.type[j] == JOINT_BALL
@@ -86,3 +85,20 @@ def find_middle_velocity(
         for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
             k = tree.dof[i]
             middle[k] = 0.5 * (start[k] + predicted[k])
+
+
+@wp.kernel
+def find_middle_velocity(
+    first: int,
+    tree: TreeView,
+    joint: JointView,
+    body: BodyView,
+    kin: KinematicsView,
+    start: wp.array(dtype=float),
+    predicted: wp.array(dtype=float),
+    dt: float,
+    middle: wp.array(dtype=float),
+):
+    """One thread per tree: joint velocities in the middle of the step."""
+    t = first + wp.tid()
+    write_middle_velocity(t, tree, joint, body, kin, start, predicted, dt, middle)

@@ -34,6 +34,7 @@ class Topology:
         row_dof: Dofs of all rows, root first, shape (entry_count,).
         dof_joint: Joint of each dof, shape (joint_dof_count,).
         body_tree: Tree of each body or -1, shape (body_count,).
+        has_loose_bodies: Whether a body is on no tree.
         tree_articulation: Articulation that holds each tree's root, on the device, shape (tree_count,).
         view: The same on the device.
     """
@@ -48,6 +49,7 @@ class Topology:
     row_dof: np.ndarray
     dof_joint: np.ndarray
     body_tree: np.ndarray
+    has_loose_bodies: bool
     tree_articulation: wp.array
     view: TreeView
 
@@ -133,6 +135,7 @@ def build_topology(model: Model) -> Topology:
         row_dof=view.row_dof.numpy(),
         dof_joint=dof_joint,
         body_tree=view.body_tree.numpy(),
+        has_loose_bodies=bool((body_tree < 0).any()),
         tree_articulation=wp.array(articulation, dtype=int, device=model.device),
         view=view,
     )

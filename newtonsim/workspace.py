@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from newtonsim import compilation
-from newtonsim.kernels import forward_kinematics, rnea
+from newtonsim.kernels import forward_kinematics, rnea, tree_state
 from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsView
 from newtonsim.shards import Shard
 
@@ -172,6 +172,14 @@ class Launcher:
         """Spatial velocities at joint_qd; needs the poses."""
         v = self.views
         self(forward_kinematics.compute_velocities, "tree", [v.tree, v.joint, joint_qd, motion.kin])
+
+    def place(
+        self, motion: Motion, joint_q: wp.array, joint_qd: wp.array, body_q: wp.array, body_qd: wp.array
+    ) -> None:
+        """`poses`, `velocities` and `write_bodies` in one launch, which no tape may record."""
+        v = self.views
+        inputs = [v.tree, v.joint, v.body, joint_q, joint_qd, motion.kin]
+        self(tree_state.place_trees, "tree", inputs, [body_q, body_qd])
 
     def inverse_dynamics(
         self, motion: Motion, joint_qd: wp.array, joint_qdd: wp.array, body_f: wp.array

@@ -32,6 +32,9 @@ class ConstraintStage:
             penetration was removed; shape (world_count,).
         iterations: Gauss-Seidel sweeps of the last step per world, shape (world_count,).
         residual: Last velocity change of the solve per world [m/s or rad/s], shape (world_count,).
+        world_nonfinite: Worlds with a velocity that is no number, until they are reset, bool, shape
+            (world_count,).
+        any_nonfinite: 1 if there is a new one, shape (1,).
         moving_qd: Velocity that the coordinates move with: `joint_qd` and what removes penetrations.
         rows: All rows, see `kernels.rows.RowsView`.
         starts: First row of each world and the end of the last, of rows on dofs and between bodies (host).
@@ -47,6 +50,8 @@ class ConstraintStage:
         self.world_state = wp.zeros(worlds, dtype=int, device=device)
         self.iterations = wp.zeros(worlds, dtype=int, device=device)
         self.residual = wp.zeros(worlds, dtype=float, device=device)
+        self.world_nonfinite = wp.zeros(worlds, dtype=bool, device=device)
+        self.any_nonfinite = wp.zeros(1, dtype=int, device=device)
         self.z = wp.zeros(model.joint_dof_count, dtype=float, device=device)
         self.z_moving = wp.zeros_like(self.z)
         self.moving_qd = wp.zeros_like(self.z)
@@ -117,7 +122,8 @@ class ConstraintStage:
             [*inputs, self.z, self.z_moving, self.world_state, self.iterations, self.residual],
         )
         inputs = [v.tree, L, self.z, self.z_moving, v_free, self.world_state]
-        launch(energy_coordinates.accept_velocities, "tree", [*inputs, state_out.joint_qd, self.moving_qd])
+        inputs += [state_out.joint_qd, self.moving_qd, self.world_nonfinite, self.any_nonfinite]
+        launch(energy_coordinates.accept_velocities, "tree", inputs)
         self._remember(launch, contacts)
 
     def predict(self, launch: Launcher, smooth: SmoothStage, state_in: State, dt: float) -> None:

@@ -108,8 +108,8 @@ class FeatherstoneSolver(SolverBase):
         self.no_contacts = Contacts(model) if self.compliant else None
         self.end_motion = Motion(model, forces=False)
         self.sleep = self._sleep_stage(sleep, SleepOptions(sleep_speed, sleep_spin, sleep_time))
-        self.world_nonfinite = wp.zeros(model.world_count, dtype=bool, device=model.device)
-        self._any_nonfinite = wp.zeros(1, dtype=int, device=model.device)
+        self.world_nonfinite = self.constraints.world_nonfinite
+        self._any_nonfinite = self.constraints.any_nonfinite
         # on the CPU the array is read without a copy, which is cheap enough for every step
         self._any_view = self._any_nonfinite.numpy() if model.device.is_cpu else None
         self._reported = np.zeros(model.world_count, dtype=bool)
@@ -201,13 +201,10 @@ class FeatherstoneSolver(SolverBase):
         if self.sleep is not None:
             self.sleep.hold(launch, state_out.joint_qd)
             self.sleep.hold(launch, self.constraints.moving_qd)
-        inputs = [v.tree, state_out.joint_qd, self.world_nonfinite, self._any_nonfinite]
-        launch(energy_coordinates.flag_nonfinite, "dof", inputs)
         inputs = [v.joint, model.body_com, state_in.joint_q, self.constraints.moving_qd, dt]
         launch(joint_forces.integrate_joints, "joint", inputs, [state_out.joint_q])
-        launch.poses(self.end_motion, state_out.joint_q)
-        launch.velocities(self.end_motion, state_out.joint_qd)
-        launch.write_bodies(self.end_motion, state_out.body_q, state_out.body_qd)
+        out = state_out
+        launch.place(self.end_motion, out.joint_q, out.joint_qd, out.body_q, out.body_qd)
         move_kinematic_bodies(launch, state_in, dt, state_out.body_q, state_out.body_qd)
         if self.sleep is not None:
             self.sleep.end(launch, state_out, contacts, dt)

@@ -8,7 +8,7 @@ import warp as wp
 
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
-from newtonsim.kernels import contact_penalty, crba, integrate, joint_forces, middle_velocity, rnea
+from newtonsim.kernels import contact_penalty, crba, integrate, joint_forces, rnea, tree_advance
 from newtonsim.kernels.pair_rows import BodyStateView
 from newtonsim.model import Model
 from newtonsim.state import State
@@ -45,7 +45,6 @@ class SmoothStage:
         self.implicit = wp.zeros(dofs, dtype=int, device=device)
         self.diagonal = wp.zeros(dofs, dtype=float, device=device)
         self.floor = wp.zeros(dofs, dtype=float, device=device)
-        self.residual = wp.zeros(dofs, dtype=float, device=device)
         self.zero = wp.zeros(dofs, dtype=float, device=device)
         self.v_predicted = wp.zeros(dofs, dtype=float, device=device)
         self.v_mid = wp.zeros(dofs, dtype=float, device=device)
@@ -59,9 +58,7 @@ class SmoothStage:
 
     def place(self, launch: Launcher, state: State) -> None:
         """Poses and velocities at the start of the step, of kinematic bodies too."""
-        launch.poses(self.motion, state.joint_q)
-        launch.velocities(self.motion, state.joint_qd)
-        launch.write_bodies(self.motion, self.body_q, self.body_qd)
+        launch.place(self.motion, state.joint_q, state.joint_qd, self.body_q, self.body_qd)
         move_kinematic_bodies(launch, state, 0.0, self.body_q, self.body_qd)
 
     def sum_forces(self, launch: Launcher, state: State, contacts: Contacts | None) -> None:
@@ -93,18 +90,16 @@ class SmoothStage:
             correct()
         # leapfrog: the velocities are those between the positions, so velocity-dependent forces belong
         # to the middle between the old and the new one; without this, spinning bodies gain energy
-        inputs = [launch.views.tree, launch.views.joint, launch.views.body, self.motion.kin]
+        inputs = [launch.views.tree, launch.views.joint, launch.views.body, self.mid.kin]
         inputs += [state.joint_qd, self.v_predicted, dt]
-        launch(middle_velocity.find_middle_velocity, "tree", inputs, [self.v_mid])
-        launch.velocities(self.mid, self.v_mid)
+        launch(tree_advance.move_to_middle, "tree", inputs, [self.v_mid])
         self._advance(launch, self.mid, self.v_mid, state, control, dt, self.v_free)
 
     def _factorize(self, launch: Launcher, state: State, control: Control, dt: float) -> None:
         """Factorize the joint-space inertia, armature and implicit terms included."""
         v = launch.views
         inputs = [v.tree, v.drive, state.joint_q, state.joint_qd, control.joint_act, dt, self.implicit]
-        launch(joint_forces.select_implicit_drives, "dof", inputs)
-        launch(crba.implicit_diagonal, "dof", [v.tree, v.drive, self.implicit, dt, self.diagonal])
+        launch(joint_forces.select_implicit_drives, "dof", [*inputs, self.diagonal])
         inputs = [v.tree, v.joint, v.body, self.motion.kin, self.composite]
         launch(crba.composite_inertia, "tree", inputs)
         inputs = [v.tree, self.motion.kin, self.composite, self.diagonal, self.L, self.floor]
@@ -124,11 +119,9 @@ class SmoothStage:
         """v_end = v - h H⁻¹ r, with r the force balance at zero acceleration and bias forces at v_bias."""
         v = launch.views
         launch.inverse_dynamics(motion, v_bias, self.zero, self.body_f)
-        inputs = [v.tree, v.drive, self.implicit, state.joint_q, state.joint_qd, self.zero]
-        inputs += [control.joint_act, control.joint_f, motion.tau, dt, self.residual]
-        launch(joint_forces.joint_force_residual, "dof", inputs)
-        inputs = [v.tree, self.L, self.residual, -dt, state.joint_qd, v_end]
-        launch(crba.solve, "tree", inputs)
+        inputs = [v.tree, v.drive, self.L, self.implicit, state.joint_q, state.joint_qd, self.zero]
+        inputs += [control.joint_act, control.joint_f, motion.tau, dt]
+        launch(tree_advance.advance_trees, "tree", inputs, [v_end])
 
 
 def apply_penalty(
@@ -146,5 +139,7 @@ def move_kinematic_bodies(
     launch: Launcher, state: State, dt: float, body_q: wp.array, body_qd: wp.array
 ) -> None:
     """Move bodies without joints by the velocity that the user gave them."""
+    if not launch.model.topology.has_loose_bodies:
+        return
     inputs = [launch.views.tree.body_tree, state.body_q, state.body_qd, launch.model.body_com, dt]
     launch(integrate.move_kinematic_bodies, "body", [*inputs, body_q, body_qd])

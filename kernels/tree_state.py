@@ -1,0 +1,43 @@
+"""Poses and velocities of a kinematic tree in one pass, for where no gradient is recorded.
+
+The same functions as in `forward_kinematics`, whose kernels take one quantity each.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.forward_kinematics import (
+    move_joint,
+    place_joint,
+    root_position,
+    world_pose,
+    world_velocity,
+)
+from newtonsim.kernels.views import BodyView, JointView, KinematicsView, TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.kernel
+def place_trees(
+    first: int,
+    tree: TreeView,
+    joint: JointView,
+    body: BodyView,
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+    kin: KinematicsView,
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per tree: frames, motion subspaces, velocities, and the states of its bodies."""
+    t = first + wp.tid()
+    begin = tree.joint_start[t]
+    origin = root_position(tree.joint[begin], joint, q)
+    kin.origin[t] = origin
+    for i in range(begin, tree.joint_start[t + 1]):
+        j = tree.joint[i]
+        place_joint(j, origin, joint, body.com, q, kin)
+        move_joint(j, joint, qd, kin)
+        b = joint.child[j]
+        body_q[b] = world_pose(b, origin, kin)
+        body_qd[b] = world_velocity(b, body, kin)
