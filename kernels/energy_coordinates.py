@@ -60,8 +60,8 @@ def accept_velocities(
 ):
     """One thread per tree: joint velocities, and those that move the positions.
 
-    Worlds without impulse keep theirs to the last bit. A world with a velocity that is no number is marked, and
-    so is element 0 of `any_nonfinite`.
+    Worlds without impulse keep theirs to the last bit. Velocities that are no numbers mark their world and
+    element 0 of `any_nonfinite`.
     """
     t = first + wp.tid()
     state = world_state[tree.world[t]]
