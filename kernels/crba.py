@@ -7,8 +7,8 @@ ancestors from the root down to d, contiguous, so factor and solves have no fill
 
 import warp as wp
 
+from newtonsim.kernels.forward_kinematics import turn_inertia
 from newtonsim.kernels.sparse_blas import axpy, axpyi, doti
-from newtonsim.kernels.spatial import rotate_inertia
 from newtonsim.kernels.views import (
     BodyView,
     JointView,
@@ -67,16 +67,16 @@ def composite_inertia(
     kin: KinematicsView,
     composite: CompositeView,
 ):
-    """One thread per tree: sum the inertias of each subtree, leaves first."""
+    """One thread per tree: inertias of the bodies, and of each subtree, summed from the leaves on."""
     t = first + wp.tid()
     start = tree.joint_start[t]
     end = tree.joint_start[t + 1]
     for i in range(start, end):
         b = joint.child[tree.joint[i]]
-        pose = kin.body_X[b]
+        turn_inertia(b, body, kin)
         composite.mass[b] = body.mass[b]
-        composite.com[b] = wp.transform_point(pose, body.com[b])
-        composite.inertia[b] = rotate_inertia(wp.transform_get_rotation(pose), body.inertia[b])
+        composite.com[b] = kin.body_com[b]
+        composite.inertia[b] = kin.body_I[b]
     for i in range(start, end):
         j = tree.joint[start + end - 1 - i]
         if joint.parent[j] >= 0:

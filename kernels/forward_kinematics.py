@@ -7,7 +7,7 @@ carry lives in arrays: Warp's adjoint of a dynamic loop is only right that way.
 
 import warp as wp
 
-from newtonsim.kernels.spatial import load_quat, load_vec3, world_axis
+from newtonsim.kernels.spatial import load_quat, load_vec3, rotate_inertia, world_axis
 from newtonsim.kernels.views import (
     JOINT_BALL,
     JOINT_DISTANCE,
@@ -210,6 +210,22 @@ def compute_velocities(
     t = first + wp.tid()
     for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
         move_joint(tree.joint[i], joint, qd, kin)
+
+
+@wp.func
+def turn_inertia(b: int, body: BodyView, kin: KinematicsView):
+    """Centre of mass and inertia of body b in world axes."""
+    pose = kin.body_X[b]
+    kin.body_com[b] = wp.transform_point(pose, body.com[b])
+    kin.body_I[b] = rotate_inertia(wp.transform_get_rotation(pose), body.inertia[b])
+
+
+@wp.kernel
+def turn_inertias(first: int, tree: TreeView, body: BodyView, kin: KinematicsView):
+    """One thread per body: centre of mass and inertia in world axes."""
+    b = first + wp.tid()
+    if tree.body_tree[b] >= 0:
+        turn_inertia(b, body, kin)
 
 
 @wp.kernel

@@ -8,7 +8,7 @@ M(q) a + c(q, v) = 0 whose derivative gives the gradient of the implicit step.
 import warp as wp
 
 from newtonsim.kernels.forward_kinematics import anchor_frame, floating_axes, is_floating
-from newtonsim.kernels.spatial import cross_motion, load_vec3, rotate_inertia
+from newtonsim.kernels.spatial import cross_motion, load_vec3
 from newtonsim.kernels.views import JOINT_BALL, BodyView, JointView, KinematicsView, TreeView
 
 # code for the backward pass is compiled when it is needed, see newtonsim.compilation
@@ -134,10 +134,9 @@ def inverse_dynamics(
         j = tree.joint[i]
         b = joint.child[j]
         accelerate_joint(j, kin.origin[t], gravity[0], joint, qd, qdd, kin, dof_A, body_A)
-        pose = kin.body_X[b]
-        com = wp.transform_point(pose, body.com[b])
-        inertia = rotate_inertia(wp.transform_get_rotation(pose), body.inertia[b])
-        wrench = body_wrench(body.mass[b], com, inertia, kin.body_V[b], body_A[b], body_f[b])
+        wrench = body_wrench(
+            body.mass[b], kin.body_com[b], kin.body_I[b], kin.body_V[b], body_A[b], body_f[b]
+        )
         body_F[b] = wrench
     for i in range(start, end):
         j = tree.joint[start + end - 1 - i]

@@ -89,3 +89,5 @@ class KinematicsView:
     body_X: wp.array(dtype=wp.transform)  # (B) body frame, relative to origin
     dof_V: wp.array(dtype=wp.spatial_vector)  # (D) spatial velocity behind the dof
     body_V: wp.array(dtype=wp.spatial_vector)  # (B)
+    body_com: wp.array(dtype=wp.vec3)  # (B) [m] centre of mass, relative to origin
+    body_I: wp.array(dtype=wp.mat33)  # (B) [kg m²] rotational inertia about it

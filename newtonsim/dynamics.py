@@ -108,6 +108,7 @@ def inverse_dynamics(model: Model, state: State, joint_qdd: wp.array, *, armatur
     motion = Motion(model, requires_grad=active_tape() is not None)
     launch.poses(motion, state.joint_q)
     launch.velocities(motion, state.joint_qd)
+    launch.inertias(motion)
     launch.inverse_dynamics(motion, state.joint_qd, joint_qdd, state.body_f)
     if armature:
         launch(energy.add_product, "dof", [model.joint_armature, joint_qdd], [motion.tau])

@@ -87,8 +87,11 @@ class Motion:
             self.kin.dof_X = zeros(dofs, wp.transform)
             self.kin.S = zeros(dofs, wp.spatial_vector)
             self.kin.body_X = zeros(bodies, wp.transform)
+            if forces:
+                self.kin.body_com = zeros(bodies, wp.vec3)
+                self.kin.body_I = zeros(bodies, wp.mat33)
         else:
-            for field in ("origin", "dof_X", "S", "body_X"):
+            for field in ("origin", "dof_X", "S", "body_X", "body_com", "body_I"):
                 setattr(self.kin, field, getattr(poses.kin, field))
         self.kin.dof_V = zeros(dofs, wp.spatial_vector)
         self.kin.body_V = zeros(bodies, wp.spatial_vector)
@@ -181,10 +184,15 @@ class Launcher:
         inputs = [v.tree, v.joint, v.body, joint_q, joint_qd, motion.kin]
         self(tree_state.place_trees, "tree", inputs, [body_q, body_qd])
 
+    def inertias(self, motion: Motion) -> None:
+        """Centres of mass and inertias in world axes; needs the poses."""
+        v = self.views
+        self(forward_kinematics.turn_inertias, "body", [v.tree, v.body, motion.kin])
+
     def inverse_dynamics(
         self, motion: Motion, joint_qd: wp.array, joint_qdd: wp.array, body_f: wp.array
     ) -> None:
-        """motion.tau = M qdd + c(q, qd) - Jᵀ body_f; needs poses and velocities."""
+        """motion.tau = M qdd + c(q, qd) - Jᵀ body_f; needs poses, velocities and inertias."""
         v = self.views
         inputs = [v.tree, v.joint, v.body, self.model.gravity_vec, motion.kin, joint_qd, joint_qdd, body_f]
         outputs = [motion.dof_A, motion.body_A, motion.body_F, motion.tau]

@@ -195,6 +195,7 @@ class StepAdjoint:
             v = launch.views
             launch.poses(self.motion, state_in.joint_q)
             launch.velocities(self.motion, v_bias)
+            launch.inertias(self.motion)
             launch(joint_forces.difference_quotient, "dof", [self.v_end, state_in.joint_qd, dt], [self.qdd])
             launch.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
             inputs = [v.tree, v.drive, smooth.implicit, state_in.joint_q, self.v_end, self.qdd]
