@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
@@ -89,6 +90,9 @@ _SHARDS_PER_THREAD = 16
 _THREAD_WORK = 250
 """Least degrees of freedom for which another thread is woken, about 0.2 ms of work."""
 
+_capturing = threading.RLock()
+"""Warp captures one graph at a time, of all launches of the process."""
+
 _materials_of = operator.attrgetter("ke", "kd", "kf", "ka", "mu", "restitution")
 _geometry_of = operator.attrgetter("type", "is_solid", "thickness", "source", "scale")
 
@@ -106,9 +110,12 @@ class Simulator:
     (`SolverBase.divides_worlds`), or if the global world holds more than shapes that stand still.
     A GPU runs all worlds at once.
 
+    Simulators can be stepped from several Python threads, each from one at a time. While one captures, in its
+    first step and after a change, another thread must launch nothing by Warp itself, outside Simulators.
+
     Args:
         model: The model.
-        solver: A solver made for it.
+        solver: A solver made for it, and for this Simulator alone: it remembers the last step.
         dt: Time of one `step` [s].
         substeps: Solver steps that one `step` is divided into.
         threads: Threads that share the worlds on the CPU; None for as many as there are cores to run on and
@@ -119,7 +126,8 @@ class Simulator:
         control: The inputs that every step reads.
         dt: Time of one `step` [s].
         substeps: Solver steps that one `step` is divided into.
-        threads: Threads in use.
+        threads: Threads in use; worlds are shared out by degrees of freedom, so a few large worlds may need
+            fewer than were asked for.
         time: Simulated time [s].
 
     Raises:
@@ -138,20 +146,27 @@ class Simulator:
         self.substeps = substeps
         self.time = 0.0
         self._calls = 0
-        self.state: State = model.state(requires_grad=False)
-        self.control: Control = model.control(requires_grad=False)
-        self._load_kernels()
-        if model.joint_count:
-            eval_fk(model, self.state.joint_q, self.state.joint_qd, None, self.state)
-        self._initial = self.state.clone()
-        self._worlds = self._world_of_entries()
-        self._shards = self._divide(threads)
-        self.threads = min(_wanted_threads(model, threads), len(self._shards))
+        with _capturing:
+            self.state: State = model.state(requires_grad=False)
+            self.control: Control = model.control(requires_grad=False)
+            self._load_kernels()
+            if model.joint_count:
+                eval_fk(model, self.state.joint_q, self.state.joint_qd, None, self.state)
+            self._initial = self.state.clone()
+            self._worlds = self._world_of_entries()
+            self._shards = self._divide(threads)
+        self._threads = min(_wanted_threads(model, threads), len(self._shards))
         self._pool: ThreadPoolExecutor | None = None
+        self._pool_process = 0
         self._graphs: list[wp.Graph] = []
         self._captured: tuple | None = None
         self._on_cpu = model.device.is_cpu
         self._has_shapes = model.shape_count > 0
+
+    @property
+    def threads(self) -> int:
+        """Threads in use."""
+        return self._threads
 
     def step(self, n: int = 1) -> None:
         """Advance by n times dt.
@@ -166,7 +181,8 @@ class Simulator:
             return
         replays = n
         if self._captured != self._baked():
-            self._capture()
+            with _capturing:
+                self._capture()
             replays -= 1
         if len(self._graphs) == 1:
             graph = self._graphs[0]
@@ -202,6 +218,8 @@ class Simulator:
             world_mask = np.asarray(world_mask)
             if world_mask.dtype != bool:
                 raise NewtonsimError(f"world_mask: expected booleans, one per world, got {world_mask.dtype}")
+            if world_mask.ndim != 1:
+                raise NewtonsimError(f"world_mask: expected one dimension, got shape {world_mask.shape}")
             world_mask = wp.array(world_mask, dtype=bool, device=device)
         check_length("world_mask", world_mask, model.world_count)
         target = self.state
@@ -274,12 +292,11 @@ class Simulator:
     def _replay_block(self, n: int) -> None:
         """Let the threads, this one among them, take one shard after the other and replay it n times."""
         waiting = deque(self._graphs)
-        if self.threads == 1:
+        if self._threads == 1:
             _replay_waiting(waiting, n)
             return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.threads - 1, thread_name_prefix="newtonsim")
-        others = [self._pool.submit(_replay_waiting, waiting, n) for _ in range(self.threads - 1)]
+        pool = self._helpers()
+        others = [pool.submit(_replay_waiting, waiting, n) for _ in range(self._threads - 1)]
         try:
             _replay_waiting(waiting, n)
         finally:
@@ -288,6 +305,13 @@ class Simulator:
             wait(others)
         for other in others:
             other.result()
+
+    def _helpers(self) -> ThreadPoolExecutor:
+        """The other threads, started when first needed; a forked process has none of its parent's."""
+        if self._pool is None or self._pool_process != os.getpid():
+            self._pool = ThreadPoolExecutor(self._threads - 1, thread_name_prefix="newtonsim")
+            self._pool_process = os.getpid()
+        return self._pool
 
     def _world_of_entries(self) -> dict[str, wp.array]:
         """World of each coordinate, dof and particle; -1 for those of the global world."""

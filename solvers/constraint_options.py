@@ -72,6 +72,10 @@ class ConstraintOptions(Revised):
     warm_start: float = 1.0
 
     def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Raise a ValueError that names an option which is out of range."""
         for name, words in _CHOICES.items():
             if getattr(self, name) not in words:
                 given = getattr(self, name)
@@ -86,7 +90,12 @@ class ConstraintOptions(Revised):
                 raise ValueError(f"{name}: expected a number not below 0, got {getattr(self, name)}")
 
     def settings(self, dt: float) -> ConstraintSettings:
-        """Return the device struct for one time step [s]."""
+        """Return the device struct for one time step [s].
+
+        Raises:
+            ValueError: An option was set to what is out of range.
+        """
+        self.check()
         s = ConstraintSettings()
         s.dt = dt
         fastest = 1.0 / max(self.recovery_time, dt)
