@@ -177,9 +177,10 @@ def points_along(m: Boxes, axis: Axis) -> Closest:
         u = unit_axis(axis.edge_a)
         v = m.rotation * unit_axis(axis.edge_b)
         # the parameter of edge A where the lines come closest (Ericson, Real-Time Collision Detection, 5.1.8)
-        c = wp.dot(u, v)
         r = q - p
-        p = p + u * ((wp.dot(u, r) - c * wp.dot(v, r)) / (1.0 - c * c))
+        # the squared sine from the cross product: one minus the squared cosine rounds to zero at small angles
+        along = (wp.dot(u, r) - wp.dot(u, v) * wp.dot(v, r)) / wp.length_sq(wp.cross(u, v))
+        p = clamped(p + u * along, m.a)
     elif axis.kind == FACE_OF_A:
         p = q + n * axis.separation
     closest.point_a = p

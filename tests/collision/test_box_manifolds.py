@@ -204,3 +204,15 @@ def test_boxes_without_volume(device, size):
     sheet = pose((0.1, 0.501, 0.0))
     (m,) = collide_pairs(collide_box, FAMILY_BOX, box(*size), box(*CUBE), sheet, IDENTITY, 0.1, device)
     assert np.min(m.distance) == pytest.approx(0.001, abs=1e-6)
+
+
+def test_edges_whose_angle_is_lost_in_rounding_touch_at_finite_points(collide):
+    # two cubes met with in a heap: their edges are 2e-3 rad apart, a cosine of one in single precision
+    X_a = np.array([1.96942377, 1.0887779, 1.29965854, 1.0917e-4, -2.666060e-4, 1.32842246e-3, 0.99999917])
+    X_b = np.array([1.76940238, 1.10208392, 1.49965799, 4.980925e-4, 2.159852e-4, 9.8085485e-4, 0.9999994])
+    size = (0.1, 0.1, 0.1)
+    for manifold in (*collide(size, size, X_a, X_b, 0.01), *collide(size, size, X_b, X_a, 0.01)):
+        assert len(manifold) > 0
+        # the middles of both surfaces lie on the edges that meet
+        assert np.abs(manifold.point - 0.5 * (X_a + X_b)[:3]).max() < 0.11
+        assert np.isfinite(manifold.other).all()
