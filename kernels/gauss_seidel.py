@@ -284,7 +284,9 @@ def iterate(
         if wp.abs(change - last) > ALIKE * change:
             alike = 0
         stalls = alike >= STALLING
-        if used >= max_iterations or change <= tolerance or (stalls and budget <= 0.0):
+        # as long as no direct solve failed, sweeps may still be on the way to what one would find
+        stuck = stalls and envelope.pause[w] > 0
+        if used >= max_iterations or change <= tolerance or stuck:
             running = 0
         if running == 0 or stalls or used % DIRECT_EVERY == DIRECT_FIRST:
             alike = 0

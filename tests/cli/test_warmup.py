@@ -55,6 +55,17 @@ def command(cache: str, *arguments: str) -> tuple[list[str], list[str]]:
     return lines, last.split()[3:]
 
 
+DIFFERENTIABLE = {
+    "contact_penalty",
+    "forward_kinematics",
+    "integrate",
+    "joint_forces",
+    "middle_velocity",
+    "rnea",
+}
+"""Kernel files that have backward code."""
+
+
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str], list[str]]:
     """Kernel cache after `newtonsim warmup` of one robot; its lines, and what it compiled."""
@@ -140,9 +151,8 @@ def test_backward_code_comes_when_it_is_asked_for_and_changes_no_bit(warm):
     assert same == "True"
     before, after = builds[: builds.index("after")], builds[builds.index("after") + 1 :]
     assert before == []
-    assert after == ["contact_penalty", "forward_kinematics", "joint_forces", "middle_velocity", "rnea"] or (
-        after == ["forward_kinematics", "joint_forces", "middle_velocity", "rnea"]
-    )
+    # all that the backward pass launches, and nothing else
+    assert {"joint_forces", "rnea"} <= set(after) <= DIFFERENTIABLE
 
 
 @pytest.mark.slow
