@@ -62,7 +62,7 @@ class ConstraintOptions(Revised):
     contact_slop: float = 1.0e-4
     contact_skin: float = 5.0e-5
     max_push_speed: float = 1.0
-    recovery_time: float = 0.04
+    recovery_time: float = 0.028
     restitution_speed: float = 0.1
     limit_erp: float = 0.2
     limit_cfm: float = 0.0
