@@ -1,0 +1,226 @@
+"""Bodies of a client as the content of a ModelBuilder.
+
+Body frames of the model are the inertial frames, so that what the API calls position and velocity is what the
+solver integrates.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.builder import JointAxis, ModelBuilder
+from newtonsim.geometry.transforms import quat_between, quat_multiply
+from newtonsim.pybullet_compat.constants import (
+    GEOM_BOX,
+    GEOM_CAPSULE,
+    GEOM_CYLINDER,
+    GEOM_HEIGHTFIELD,
+    GEOM_MESH,
+    GEOM_PLANE,
+    GEOM_SPHERE,
+    JOINT_PLANAR,
+    JOINT_PRISMATIC,
+    JOINT_REVOLUTE,
+    JOINT_SPHERICAL,
+)
+from newtonsim.pybullet_compat.description import Geometry
+from newtonsim.pybullet_compat.multibody import Body, planar_axes
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.scene import Client
+
+DYNAMIC_GROUP, STATIC_GROUP = 1, 2
+ALL = -1
+_Y_TO_Z = np.array([np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])
+
+
+def add_body(builder: ModelBuilder, body: Body) -> list[tuple[int, int]]:
+    """Add links, joints and shapes of a body.
+
+    Returns:
+        (place of the link, number of the geometry) of each shape, in the order of the builder's shapes.
+    """
+    first = body.first_row = builder.body_count
+    builder.add_articulation(f"body {body.uid}")
+    for place, link in enumerate(body.links):
+        builder.add_body(
+            origin=body.pose[0, place],
+            I_m=np.diag(body.inertia[0, place]),
+            mass=float(body.mass[0, place]),
+            key=f"{body.uid}:{place - 1} {link.name}",
+        )
+    if body.floating:
+        builder.add_joint_free(first, key=f"{body.uid}:base")
+    else:
+        builder.add_joint_fixed(-1, first, parent_xform=body.base_pose[0], key=f"{body.uid}:base")
+    for place in range(1, len(body.links)):
+        _add_joint(builder, body, place, first)
+    shapes = []
+    for place, link in enumerate(body.links):
+        for number, geometry in enumerate(link.collisions):
+            shapes += [(place, number)] * _add_shapes(builder, body, place, geometry)
+    return shapes
+
+
+def _add_joint(builder: ModelBuilder, body: Body, place: int, first: int) -> None:
+    link = body.links[place]
+    parent_frame, child_frame = body.joint_frames(place)
+    options = {
+        "parent": first + body.parents[place],
+        "child": first + place,
+        "parent_xform": parent_frame,
+        "child_xform": child_frame,
+        "key": f"{body.uid}:{place - 1} {link.joint_name}",
+    }
+    lower, upper = body.limits[0, place]
+    if lower > upper:
+        lower, upper = -np.inf, np.inf
+    limits = {"limit_lower": float(lower), "limit_upper": float(upper)}
+    damping = float(body.joint_damping[0, place])
+    axis = JointAxis(link.axis, **limits, damping=damping) if np.any(link.axis) else None
+    if link.joint_type == JOINT_REVOLUTE:
+        builder.add_joint_revolute(**options, axis=axis, armature=0.0)
+    elif link.joint_type == JOINT_PRISMATIC:
+        builder.add_joint_prismatic(**options, axis=axis, armature=0.0)
+    elif link.joint_type == JOINT_SPHERICAL:
+        builder.add_joint_ball(**options, armature=0.0)
+    elif link.joint_type == JOINT_PLANAR:
+        first_axis, second_axis = planar_axes(link.axis)
+        linear = [JointAxis(first_axis), JointAxis(second_axis)]
+        builder.add_joint_d6(**options, linear_axes=linear, angular_axes=[JointAxis(link.axis)], armature=0.0)
+    else:
+        builder.add_joint_fixed(**options)
+
+
+def _add_shapes(builder: ModelBuilder, body: Body, place: int, geometry: Geometry) -> int:
+    """Add a geometry of a link; returns the number of shapes that it became."""
+    link = body.links[place]
+    pose = link.inertial_pose.inverse() @ geometry.pose
+    surface = body.surface
+    stiffness = surface["contact_stiffness"][0, place]
+    damping = surface["contact_damping"][0, place]
+    options = {
+        "pos": pose.p,
+        "rot": pose.q,
+        "body": body.first_row + place,
+        "mu": float(surface["lateral_friction"][0, place]),
+        "restitution": float(surface["restitution"][0, place]),
+        "ke": max(float(stiffness), 0.0),
+        "kd": max(float(damping), 0.0),
+        "thickness": 0.0,
+    }
+    kind = geometry.kind
+    count = builder.shape_count
+    if kind == GEOM_SPHERE:
+        builder.add_shape_sphere(**options, radius=geometry.radius, density=0.0)
+    elif kind == GEOM_BOX:
+        hx, hy, hz = geometry.half_extents
+        builder.add_shape_box(**options, hx=hx, hy=hy, hz=hz, density=0.0)
+    elif kind in (GEOM_CAPSULE, GEOM_CYLINDER):
+        add = builder.add_shape_capsule if kind == GEOM_CAPSULE else builder.add_shape_cylinder
+        add(**options, radius=geometry.radius, half_height=0.5 * geometry.height, up_axis=2, density=0.0)
+    elif kind == GEOM_PLANE:
+        options["rot"] = quat_multiply(pose.q, quat_between((0.0, 1.0, 0.0), geometry.normal))
+        builder.add_shape_plane(**options, width=0.0, length=0.0)
+    elif kind == GEOM_MESH:
+        convex = not geometry.concave
+        for mesh in geometry.meshes:
+            builder.add_shape_mesh(**options, mesh=mesh, convex=convex, density=0.0)
+    elif kind == GEOM_HEIGHTFIELD:
+        options["rot"] = quat_multiply(pose.q, _Y_TO_Z)
+        builder.add_shape_heightfield(**options, heightfield=geometry.heightfield, density=0.0)
+    added = builder.shape_count - count
+    for name in ("mu_rolling", "mu_torsion"):
+        values = surface["rolling_friction" if name == "mu_rolling" else "spinning_friction"]
+        for shape in range(count, builder.shape_count):
+            getattr(builder, f"shape_{name}")[shape] = float(values[0, place])
+    return added
+
+
+def filter_pairs(client: Client, shape_link: list[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Pairs of shapes that pass through each other.
+
+    Args:
+        client: The client.
+        shape_link: (body, link index from -1) of each shape.
+    """
+    pairs: set[tuple[int, int]] = set()
+    of_body: dict[int, list[int]] = {}
+    for shape, (uid, _) in enumerate(shape_link):
+        of_body.setdefault(uid, []).append(shape)
+    for uid, shapes in of_body.items():
+        body = client.bodies[uid]
+        for a, b in combinations(shapes, 2):
+            links = (shape_link[a][1], shape_link[b][1])
+            if not _self_collides(body, *links):
+                pairs.add((a, b))
+    pairs |= _masked_pairs(client, shape_link, of_body)
+    for (first, second), collides in client.pair_filters.items():
+        sets = [
+            [s for s in of_body.get(uid, ()) if shape_link[s][1] == link] for uid, link in (first, second)
+        ]
+        for a in sets[0]:
+            for b in sets[1]:
+                pair = (min(a, b), max(a, b))
+                if collides:
+                    pairs.discard(pair)
+                elif a != b:
+                    pairs.add(pair)
+    return pairs
+
+
+def _self_collides(body: Body, first: int, second: int) -> bool:
+    """Whether two links of one body collide, by the flags that it was loaded with."""
+    description = body.description
+    if first == second or not description.self_collision:
+        return False
+    if description.exclude_ancestors:
+        return second not in _ancestors(body, first) and first not in _ancestors(body, second)
+    neighbours = body.parents[first + 1] == second + 1 or body.parents[second + 1] == first + 1
+    if neighbours and not description.collide_parent:
+        return -1 in (first, second) and False
+    return True
+
+
+def _ancestors(body: Body, link: int) -> set[int]:
+    found, place = set(), link + 1
+    while place > 0:
+        place = body.parents[place]
+        found.add(place - 1)
+    return found
+
+
+def group_and_mask(body: Body, link: int) -> tuple[int, int]:
+    """Collision filter of a link."""
+    record = body.links[link + 1]
+    static = not body.floating and (link < 0 or body.is_static)
+    group = record.group if record.group is not None else (STATIC_GROUP if static else DYNAMIC_GROUP)
+    mask = record.mask if record.mask is not None else (~STATIC_GROUP if static else ALL)
+    return group, mask
+
+
+def _masked_pairs(
+    client: Client, shape_link: list[tuple[int, int]], of_body: dict[int, list[int]]
+) -> set[tuple[int, int]]:
+    """Pairs that groups and masks forbid; links with the default filter need no test among each other."""
+    special = {
+        (uid, link)
+        for uid, link in set(shape_link)
+        if (record := client.bodies[uid].links[link + 1]).group is not None or record.mask is not None
+    }
+    if not special:
+        return set()
+    filters = {key: group_and_mask(client.bodies[key[0]], key[1]) for key in set(shape_link)}
+    pairs = set()
+    for a, key in enumerate(shape_link):
+        if key not in special:
+            continue
+        group, mask = filters[key]
+        for b, other in enumerate(shape_link):
+            other_group, other_mask = filters[other]
+            if a != b and not (group & other_mask or other_group & mask):
+                pairs.add((min(a, b), max(a, b)))
+    return pairs

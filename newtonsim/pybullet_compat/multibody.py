@@ -1,0 +1,301 @@
+"""A body of a client while it lives: its coordinates, poses and what changeDynamics may change.
+
+Arrays have the worlds of the client as their first axis W. Coordinates are those of `newtonsim` for frames at
+the centres of mass: of a floating base (position, quaternion) and (ω, v), then those of the links in the
+order of the description.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate, transform_multiply
+from newtonsim.importers.pose import Pose
+from newtonsim.pybullet_compat.constants import (
+    JOINT_FIXED,
+    JOINT_PLANAR,
+    JOINT_PRISMATIC,
+    JOINT_REVOLUTE,
+    JOINT_SPHERICAL,
+)
+from newtonsim.pybullet_compat.description import BodyDescription, Link
+
+COORDINATES = {
+    JOINT_REVOLUTE: (1, 1),
+    JOINT_PRISMATIC: (1, 1),
+    JOINT_SPHERICAL: (4, 3),
+    JOINT_PLANAR: (3, 3),
+    JOINT_FIXED: (0, 0),
+}
+"""Positions and velocities of each type of joint."""
+
+FLOATING = (7, 6)
+IDENTITY = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+DEFAULT_DAMPING = 0.04
+DEFAULT_MAX_SPEED = 100.0
+DEFAULT_MOTOR_IMPULSE = 1.0
+"""Largest impulse a step of the velocity motor that holds every joint after loading [N m s or N s]."""
+
+SERVO_OFF, SERVO_VELOCITY, SERVO_POSITION, SERVO_PD = 0, 1, 2, 3
+
+
+@dataclass(slots=True, eq=False)
+class Servos:
+    """Motors of a body, one entry per world and velocity coordinate of its links (base included, unused).
+
+    Attributes:
+        mode: SERVO_*, shape (W, nu).
+        kp: Position gain.
+        kd: Velocity gain.
+        target: Wanted position [rad or m]; of spherical joints a rotation vector.
+        target_velocity: Wanted velocity [rad/s or m/s].
+        max_force: [N m or N].
+        max_speed: Bound of the velocity that a position servo asks for.
+        target_rotation: Wanted rotations of spherical joints by place of the link, (W, 4).
+    """
+
+    mode: np.ndarray
+    kp: np.ndarray
+    kd: np.ndarray
+    target: np.ndarray
+    target_velocity: np.ndarray
+    max_force: np.ndarray
+    max_speed: np.ndarray
+    target_rotation: dict[int, np.ndarray] = field(default_factory=dict)
+
+
+class Body:
+    """One multibody in all worlds.
+
+    Attributes:
+        uid: Body unique id.
+        description: What it was made from; `links[0]` of this class is its base.
+        links: Base and links; place i is the link index i - 1 of the API.
+        floating: Whether the base moves freely.
+        q: Positions (W, nq), float64; views into the engine's while one exists.
+        u: Velocities (W, nu).
+        pose: World poses of the inertial frames (W, links, 7).
+        twist: (ω, v of the centre of mass) in the world (W, links, 6).
+        stale_poses: Whether `pose` and `twist` are older than `q` and `u`.
+        q_start, u_start: First coordinate of each place.
+        q_count, u_count: Number of coordinates of each place.
+        mass, inertia: Of each place, (W, links) and (W, links, 3).
+        servos: Motors.
+        first_row: Place of the base among the bodies of a world of the engine.
+        revision: Grows whenever masses, inertias or frames change.
+    """
+
+    def __init__(self, uid: int, description: BodyDescription, worlds: int, time_step: float):
+        self.uid, self.description, self.worlds = uid, description, worlds
+        self.links: list[Link] = [description.base, *description.links]
+        self.revision = 0
+        self.first_row = -1
+        count = len(self.links)
+        self.mass = np.tile([link.mass for link in self.links], (worlds, 1))
+        self.inertia = np.tile(np.array([link.inertia for link in self.links]), (worlds, 1, 1))
+        self.inertial = np.array([link.inertial_pose.row() for link in self.links])
+        damping = 0.0 if description.maximal else DEFAULT_DAMPING
+        self.linear_damping = np.full((worlds, count), damping)
+        self.angular_damping = np.full((worlds, count), damping)
+        self.joint_damping = np.tile([link.damping for link in self.links], (worlds, 1))
+        self.limits = np.tile(np.array([link.limits for link in self.links]), (worlds, 1, 1))
+        self.max_joint_velocity = np.full((worlds, count), DEFAULT_MAX_SPEED)
+        self.surface = {
+            name: np.tile([float(getattr(link.surface, name)) for link in self.links], (worlds, 1))
+            for name in (
+                "lateral_friction",
+                "rolling_friction",
+                "spinning_friction",
+                "restitution",
+                "contact_stiffness",
+                "contact_damping",
+                "friction_anchor",
+                "collision_margin",
+            )
+        }
+        self.sensors: set[int] = set()
+        self.parents = [-1] + [link.parent + 1 for link in description.links]
+        self.order = _outwards(self.parents)
+        self._offsets = [_joint_offsets(self.links, i, self.parents) for i in range(count)]
+        self.floating = False
+        self.q = self.u = np.zeros((worlds, 0))
+        self._lay_out(self._movable(), time_step)
+        base = (description.pose @ description.base.inertial_pose).row()
+        self.base_pose = np.tile(base, (worlds, 1))
+        if self.floating:
+            self.q[:, :7] = self.base_pose
+        for place, value in description.joint_positions.items():
+            if self.q_count[place + 1]:
+                self.q[:, self.q_start[place + 1]] = value
+        self.pose = np.tile(np.array(IDENTITY), (worlds, count, 1))
+        self.twist = np.zeros((worlds, count, 6))
+        self.stale_poses = True
+        self.refresh()
+
+    def _movable(self) -> bool:
+        return not self.description.fixed and bool((self.mass[:, 0] > 0.0).any())
+
+    @property
+    def is_static(self) -> bool:
+        """Whether nothing of the body can move: a fixed base, and no joint that is not fixed."""
+        return not self.floating and self.u.shape[1] == 0
+
+    def _lay_out(self, floating: bool, time_step: float) -> None:
+        """Make coordinates, at zero, and servos that hold every joint."""
+        self.floating = floating
+        counts = [FLOATING if floating else (0, 0)]
+        counts += [COORDINATES.get(link.joint_type, (0, 0)) for link in self.links[1:]]
+        self.q_count = [c[0] for c in counts]
+        self.u_count = [c[1] for c in counts]
+        self.q_start = [int(x) for x in np.cumsum([0, *self.q_count[:-1]])]
+        self.u_start = [int(x) for x in np.cumsum([0, *self.u_count[:-1]])]
+        self.q = np.zeros((self.worlds, sum(self.q_count)))
+        self.u = np.zeros((self.worlds, sum(self.u_count)))
+        if floating:
+            self.q[:, 6] = 1.0
+        for place, link in enumerate(self.links[1:], 1):
+            if link.joint_type == JOINT_SPHERICAL:
+                self.q[:, self.q_start[place] + 3] = 1.0
+        self.servos = self._default_servos(time_step)
+
+    def _default_servos(self, time_step: float) -> Servos:
+        shape = self.u.shape
+        mode = np.zeros(shape, np.int32)
+        mode[:, 6 if self.floating else 0 :] = SERVO_VELOCITY
+        for place, link in enumerate(self.links[1:], 1):
+            if link.joint_type == JOINT_PLANAR:
+                start = self.u_start[place]
+                mode[:, start : start + 3] = SERVO_OFF
+        zeros = np.zeros(shape)
+        servos = Servos(
+            mode=mode,
+            kp=zeros.copy(),
+            kd=np.ones(shape),
+            target=zeros.copy(),
+            target_velocity=zeros.copy(),
+            max_force=np.full(shape, DEFAULT_MOTOR_IMPULSE / time_step),
+            max_speed=np.full(shape, np.inf),
+        )
+        for place, link in enumerate(self.links):
+            if place and link.joint_type == JOINT_SPHERICAL:
+                servos.target_rotation[place] = np.tile([0.0, 0.0, 0.0, 1.0], (self.worlds, 1))
+        return servos
+
+    def update_mobility(self, time_step: float) -> bool:
+        """Let the base float or stand still after its mass changed; whether that was a change."""
+        if self._movable() == self.floating:
+            return False
+        self.refresh()
+        q, u, servos, was = self.q, self.u, self.servos, self.floating
+        base = self.pose[:, 0].copy()
+        self._lay_out(not was, time_step)
+        skip_q, skip_u = FLOATING if was else (0, 0)
+        put_q, put_u = FLOATING if self.floating else (0, 0)
+        self.q[:, put_q:], self.u[:, put_u:] = q[:, skip_q:], u[:, skip_u:]
+        for name in ("mode", "kp", "kd", "target", "target_velocity", "max_force", "max_speed"):
+            getattr(self.servos, name)[:, put_u:] = getattr(servos, name)[:, skip_u:]
+        self.servos.target_rotation = servos.target_rotation
+        self.base_pose = base
+        if self.floating:
+            self.q[:, :7] = base
+        self.stale_poses = True
+        return True
+
+    def refresh(self) -> None:
+        """Make poses and velocities agree with the coordinates, on the host in float64."""
+        if not self.stale_poses:
+            return
+        self.stale_poses = False
+        base_twist = self.u[:, :6] if self.floating else np.zeros((self.worlds, 6))
+        self.pose[:, 0] = self.q[:, :7] if self.floating else self.base_pose
+        self.twist[:, 0] = base_twist
+        for place in self.order[1:]:
+            self._place(place)
+
+    def _place(self, place: int) -> None:
+        """Pose and velocity of one link from those of its parent."""
+        parent, link = self.parents[place], self.links[place]
+        before, after = self._offsets[place]
+        joint = transform_multiply(self.pose[:, parent], before)
+        i, d = self.q_start[place], self.u_start[place]
+        axis, kind = link.axis, link.joint_type
+        move = np.tile(np.array(IDENTITY), (self.worlds, 1))
+        w, v = np.zeros((self.worlds, 3)), np.zeros((self.worlds, 3))
+        if kind == JOINT_REVOLUTE:
+            half = 0.5 * self.q[:, i]
+            move[:, 3:6], move[:, 6] = np.sin(half)[:, None] * axis, np.cos(half)
+            w = self.u[:, d : d + 1] * axis
+        elif kind == JOINT_PRISMATIC:
+            move[:, :3] = self.q[:, i : i + 1] * axis
+            v = self.u[:, d : d + 1] * axis
+        elif kind == JOINT_SPHERICAL:
+            move[:, 3:] = self.q[:, i : i + 4]
+            w = self.u[:, d : d + 3]
+        elif kind == JOINT_PLANAR:
+            first, second = planar_axes(axis)
+            half = 0.5 * self.q[:, i + 2]
+            move[:, :3] = self.q[:, i : i + 1] * first + self.q[:, i + 1 : i + 2] * second
+            move[:, 3:6], move[:, 6] = np.sin(half)[:, None] * axis, np.cos(half)
+            v = self.u[:, d : d + 1] * first + self.u[:, d + 1 : d + 2] * second
+            w = self.u[:, d + 2 : d + 3] * axis
+        frame = transform_multiply(joint, move)
+        pose = transform_multiply(frame, after)
+        self.pose[:, place] = pose
+        turn = self.twist[:, parent, :3]
+        omega = turn + quat_rotate(joint[:, 3:], w)
+        arm = frame[:, :3] - self.pose[:, parent, :3]
+        at_joint = self.twist[:, parent, 3:] + np.cross(turn, arm) + quat_rotate(joint[:, 3:], v)
+        self.twist[:, place, :3] = omega
+        self.twist[:, place, 3:] = at_joint + np.cross(omega, pose[:, :3] - frame[:, :3])
+
+    def link_frames(self) -> np.ndarray:
+        """World poses of the link frames (W, links, 7); the poses must be fresh."""
+        return transform_multiply(self.pose, self.inverse_inertial)
+
+    @property
+    def inverse_inertial(self) -> np.ndarray:
+        """Link frames in the inertial frames (links, 7)."""
+        q = quat_conjugate(self.inertial[:, 3:])
+        return np.concatenate([-quat_rotate(q, self.inertial[:, :3]), q], axis=1)
+
+    def joint_frames(self, place: int) -> tuple[np.ndarray, np.ndarray]:
+        """Frame of a joint at rest in the inertial frame of the parent, and of the child (7,) each."""
+        before, after = self._offsets[place]
+        q = quat_conjugate(after[3:])
+        return before, np.concatenate([-quat_rotate(q, after[:3]), q])
+
+
+def planar_axes(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two unit vectors that span the plane of a planar joint."""
+    first = np.zeros(3)
+    first[int(np.argmin(np.abs(normal)))] = 1.0
+    first = np.cross(np.cross(normal, first), normal)
+    first /= np.linalg.norm(first)
+    return first, np.cross(normal, first)
+
+
+def relative_rotation(q: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Quaternion (W, 4) that turns q into target, in the frame of q."""
+    return quat_multiply(quat_conjugate(q), target)
+
+
+def _joint_offsets(links: list[Link], place: int, parents: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Joint frame in the parent's inertial frame, and the own inertial frame in the joint frame."""
+    link = links[place]
+    if place == 0:
+        return Pose.identity().row(), link.inertial_pose.row()
+    parent = links[parents[place]].inertial_pose
+    return (parent.inverse() @ link.joint_pose).row(), link.inertial_pose.row()
+
+
+def _outwards(parents: list[int]) -> list[int]:
+    """Places of links in an order in which parents come before their children."""
+    children: list[list[int]] = [[] for _ in parents]
+    for place, parent in enumerate(parents[1:], 1):
+        children[parent].append(place)
+    order = [0]
+    for place in order:
+        order.extend(children[place])
+    return order

@@ -1,0 +1,247 @@
+"""One client: a world of bodies, shapes, constraints and settings, in one or many copies.
+
+A client holds the scene as records on the host. When something is asked that needs the physics, `ensure`
+builds an `Engine` from it; structural changes drop the engine, and what bodies had of coordinates, velocities
+and settings goes on in the next one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
+
+from newtonsim.pybullet_compat.description import BodyDescription, Geometry, Visual
+from newtonsim.pybullet_compat.multibody import Body
+from newtonsim.pybullet_compat.settings import Settings
+
+if TYPE_CHECKING:
+    from newtonsim.builder import ModelBuilder
+    from newtonsim.pybullet_compat.constraint_records import Constraint
+    from newtonsim.pybullet_compat.engine import Engine
+
+
+class ScenePart(Protocol):
+    """State of one room of the API in one client; all methods are optional hooks."""
+
+    def build(self, builder: ModelBuilder) -> None:
+        """Add to the world that an engine is being built from."""
+
+    def bind(self, engine: Engine) -> None:
+        """Take hold of an engine that was just built."""
+
+    def release(self, engine: Engine) -> None:
+        """Save what the engine knows; it is about to go."""
+
+    def before_step(self, engine: Engine) -> None:
+        """Called before every stepSimulation."""
+
+    def after_step(self, engine: Engine) -> None:
+        """Called after every stepSimulation."""
+
+    def body_removed(self, uid: int) -> None:
+        """Called after a body was removed."""
+
+    def reset(self) -> None:
+        """Called by resetSimulation."""
+
+
+Part = TypeVar("Part")
+_HOOKS = ("build", "bind", "release", "before_step", "after_step", "body_removed", "reset")
+
+
+class Ids:
+    """Unique ids from a first one on; freed ids are used again, the last one freed first."""
+
+    def __init__(self, first: int = 0):
+        self.first = first
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all ids."""
+        self._next, self._free = self.first, []
+
+    def take(self) -> int:
+        """Return an id that is not in use."""
+        if self._free:
+            return self._free.pop()
+        self._next += 1
+        return self._next - 1
+
+    def give_back(self, uid: int) -> None:
+        """Let an id be used again."""
+        self._free.append(uid)
+
+
+class Client:
+    """A physics world.
+
+    Args:
+        gui: Whether it was connected as GUI.
+        num_worlds: Copies of the scene.
+        device: Warp device, None for the CPU with one world and the default device with more.
+
+    Attributes:
+        remote: False; clients of a server have True.
+        bodies: Rigid bodies by unique id, in the order of getBodyUniqueId.
+        constraints: Constraints by unique id.
+        collision_shapes: Geometries by the id of createCollisionShape.
+        visual_shapes: Visuals by the id of createVisualShape.
+        settings: Numbers of the world.
+        engine: The engine of the present structure, None until it is needed.
+        disabled_pairs: Pairs of (body, link) that setCollisionFilterPair switched off or on.
+    """
+
+    remote = False
+
+    def __init__(self, gui: bool = False, num_worlds: int = 1, device: str | None = None):
+        self.gui = gui
+        self.num_worlds = num_worlds
+        self.device = device if device is not None or num_worlds > 1 else "cpu"
+        self.settings = Settings()
+        self.bodies: dict[int, Body] = {}
+        self.constraints: dict[int, Constraint] = {}
+        self.collision_shapes: dict[int, list[Geometry]] = {}
+        self.visual_shapes: dict[int, list[Visual]] = {}
+        self.pair_filters: dict[tuple[tuple[int, int], tuple[int, int]], bool] = {}
+        self.engine: Engine | None = None
+        self.body_ids, self.constraint_ids = Ids(), Ids(1)
+        self.shape_ids = Ids()
+        self._parts: dict[type, object] = {}
+        self._hooks: dict[str, list] = {name: [] for name in _HOOKS}
+
+    # -- rooms -----------------------------------------------------------------------------------------------
+
+    def part(self, kind: type[Part]) -> Part:
+        """Return this client's object of a room, `kind(client)`, made at first use."""
+        part = self._parts.get(kind)
+        if part is None:
+            part = self._parts[kind] = kind(self)
+            for name, hooks in self._hooks.items():
+                hook = getattr(part, name, None)
+                if hook is not None:
+                    hooks.append(hook)
+        return part
+
+    def call_hooks(self, name: str, *args: object) -> None:
+        """Call one hook of all rooms that have it."""
+        for hook in self._hooks[name]:
+            hook(*args)
+
+    # -- structure -------------------------------------------------------------------------------------------
+
+    def ensure(self) -> Engine:
+        """Return the engine, built anew if the structure has changed."""
+        if self.engine is None:
+            from newtonsim.pybullet_compat.engine import Engine
+
+            self.engine = Engine(self)
+            self.call_hooks("bind", self.engine)
+        return self.engine
+
+    def structure_changed(self) -> None:
+        """Drop the engine; coordinates and velocities stay with the bodies."""
+        if self.engine is not None:
+            self.call_hooks("release", self.engine)
+            self.engine.release()
+            self.engine = None
+
+    def add_body(self, description: BodyDescription) -> int:
+        """Add a body and return its unique id."""
+        self.structure_changed()
+        uid = self.body_ids.take()
+        self.bodies[uid] = Body(uid, description, self.num_worlds, self.settings.time_step)
+        return uid
+
+    def remove_body(self, uid: int) -> None:
+        """Remove a body and the constraints on it; unknown ids do nothing."""
+        if uid not in self.bodies:
+            return
+        self.structure_changed()
+        del self.bodies[uid]
+        self.body_ids.give_back(uid)
+        for key in [k for k, c in self.constraints.items() if uid in (c.parent_body, c.child_body)]:
+            del self.constraints[key]
+            self.constraint_ids.give_back(key)
+        self.pair_filters = {
+            pair: on for pair, on in self.pair_filters.items() if uid not in (pair[0][0], pair[1][0])
+        }
+        self.call_hooks("body_removed", uid)
+
+    def reset(self) -> None:
+        """Empty the world, as resetSimulation does."""
+        self.structure_changed()
+        for table in (self.bodies, self.constraints, self.collision_shapes, self.visual_shapes):
+            table.clear()
+        self.pair_filters.clear()
+        for ids in (self.body_ids, self.constraint_ids, self.shape_ids):
+            ids.clear()
+        self.settings.reset()
+        self.call_hooks("reset")
+
+    def close(self) -> None:
+        """Let go of everything, at disconnect."""
+        self.settings.real_time = False
+        self.reset()
+
+    # -- state -----------------------------------------------------------------------------------------------
+
+    def read_coordinates(self) -> None:
+        """Make `q` and `u` of all bodies those of the last step."""
+        engine = self.engine
+        if engine is not None and engine.unread_coordinates:
+            engine.read_coordinates()
+
+    def read_poses(self, body: Body) -> None:
+        """Make `pose` and `twist` of a body agree with its coordinates."""
+        engine = self.engine
+        if engine is not None and engine.unread_poses:
+            engine.read_poses()
+        if body.stale_poses:
+            body.refresh()
+
+    def coordinates_written(self, body: Body) -> None:
+        """Note that `q`, `u` or `base_pose` of a body were changed on the host.
+
+        Call `read_coordinates` before the change.
+        """
+        engine = self.engine
+        if engine is not None:
+            if engine.unread_poses:
+                engine.read_poses()
+            engine.written.add(body)
+        body.stale_poses = True
+
+    def link_frame_poses(self, body: Body) -> np.ndarray:
+        """World poses of the link frames of a body (W, links, 7), the base first."""
+        self.read_poses(body)
+        return body.link_frames()
+
+    # -- beyond PyBullet -------------------------------------------------------------------------------------
+
+    @property
+    def model(self):
+        """The `newtonsim.Model` of all worlds."""
+        return self.ensure().model
+
+    @property
+    def solver(self):
+        """The solver that stepSimulation uses."""
+        return self.ensure().solver
+
+    @property
+    def simulator(self):
+        """The `newtonsim.Simulator` that stepSimulation advances."""
+        return self.ensure().simulator
+
+    @property
+    def state(self):
+        """The current `newtonsim.State`, with everything that was set since the last step."""
+        engine = self.ensure()
+        engine.push()
+        return engine.simulator.state
+
+    @property
+    def control(self):
+        """The `newtonsim.Control` that every step reads."""
+        return self.ensure().simulator.control

@@ -1,0 +1,35 @@
+"""Settings of a client: what setPhysicsEngineParameter and its relatives change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(slots=True)
+class Settings:
+    """Numbers that belong to the world as a whole, with the defaults of a fresh PyBullet world.
+
+    Attributes:
+        gravity: [m/s²] (3,).
+        time_step: Time of one stepSimulation [s].
+        substeps: Steps of the solver in one stepSimulation; 0 counts as 1.
+        iterations: Most iterations of the solver.
+        real_time: Whether a thread steps by the clock.
+        parameters: The other values that getPhysicsEngineParameters reports, by name.
+        search_path: The last path of setAdditionalSearchPath, "" for none.
+    """
+
+    gravity: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    time_step: float = 1.0 / 240.0
+    substeps: int = 0
+    iterations: int = 50
+    real_time: bool = False
+    parameters: dict[str, float] = field(default_factory=dict)
+    search_path: str = ""
+
+    def reset(self) -> None:
+        """What resetSimulation puts back; the time step, the substeps and the search path stay."""
+        self.gravity = np.zeros(3)
+        self.iterations = 50
