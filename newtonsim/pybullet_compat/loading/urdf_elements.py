@@ -1,0 +1,316 @@
+"""Elements of URDF, read with PyBullet's tolerance and its extensions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from newtonsim.errors import UnsupportedElementWarning
+from newtonsim.importers.pose import Pose, quat_from_rpy
+from newtonsim.importers.xml import Node
+from newtonsim.pybullet_compat.description import Geometry, Link, Surface, Visual
+from newtonsim.pybullet_compat.loading.geometry import cylinder_hull, find_file, mesh_geometry
+from newtonsim.pybullet_compat.loading.kinds import Geom, JointKind, LoadFlag
+from newtonsim.pybullet_compat.loading.mass import inertia_of_file, inertia_of_shapes
+from newtonsim.pybullet_compat.loading.mesh_files import read_mesh_file
+from newtonsim.pybullet_compat.loading.options import LoadOptions
+from newtonsim.pybullet_compat.loading.xml_text import number, numbers, vector3
+
+WHITE = (1.0, 1.0, 1.0, 1.0)
+_JOINT_KINDS = {
+    "revolute": JointKind.REVOLUTE,
+    "continuous": JointKind.REVOLUTE,
+    "prismatic": JointKind.PRISMATIC,
+    "spherical": JointKind.SPHERICAL,
+    "planar": JointKind.PLANAR,
+    "fixed": JointKind.FIXED,
+    "floating": JointKind.FIXED,
+}
+_INERTIA = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+
+
+@dataclass(slots=True)
+class Material:
+    """Colour and texture of visuals.
+
+    Attributes:
+        rgba: Diffuse colour, None where it is left open.
+        specular: Specular colour.
+        texture: Image file, "" for none.
+    """
+
+    rgba: tuple[float, ...] | None = None
+    specular: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    texture: str = ""
+
+
+@dataclass(slots=True)
+class Reader:
+    """What the elements of one file need to be understood.
+
+    Attributes:
+        document: The file.
+        options: How it is loaded.
+        materials: Materials by name.
+        warnings: Where warnings are collected: (category, message).
+    """
+
+    document: Path
+    options: LoadOptions
+    materials: dict[str, Material] = field(default_factory=dict)
+    warnings: list[tuple[type[Warning], str]] = field(default_factory=list)
+
+    def has(self, flag: LoadFlag) -> bool:
+        """Whether a flag is set."""
+        return bool(self.options.flags & flag)
+
+    def warn(self, node: Node, message: str) -> None:
+        """Note that an element is not taken as it stands."""
+        self.warnings.append(
+            (UnsupportedElementWarning, f"{node.path}:{node.line}: <{node.label}> {message}")
+        )
+
+    # -- frames and inertia ----------------------------------------------------------------------------------
+
+    def pose(self, node: Node | None) -> Pose:
+        """Read the <origin> below an element; what is not three numbers counts as zero."""
+        origin = node.find("origin") if node is not None else None
+        if origin is None:
+            return Pose.identity()
+        xyz, rpy = vector3(origin.text_of("xyz")), vector3(origin.text_of("rpy"))
+        for name, value in (("xyz", xyz), ("rpy", rpy)):
+            if value is None and origin.text_of(name):
+                self.warn(origin, f"{name}={origin.text_of(name)!r} has fewer than three numbers")
+        p = np.zeros(3) if xyz is None else xyz * self.options.scale
+        return Pose(p, quat_from_rpy(rpy if rpy is not None else np.zeros(3)))
+
+    def inertial(self, node: Node | None, link: Link) -> np.ndarray:
+        """Read mass and inertial frame into a link; returns the inertia matrix (3, 3) of the file."""
+        if node is None:
+            link.mass = 0.0 if link.name == "world" else 1.0
+            if link.mass:
+                self.warnings.append(
+                    (UserWarning, f"{self.document}: link {link.name!r} has no <inertial>, its mass is 1")
+                )
+            return np.eye(3)
+        mass, inertia = node.find("mass"), node.find("inertia")
+        if mass is None or mass.text_of("value") is None:
+            raise node.error("<mass value=...> is missing")
+        if inertia is None:
+            raise node.error("<inertia> is missing")
+        link.mass = number(mass.text_of("value"))
+        link.inertial_pose = self.pose(node)
+        given = [inertia.text_of(name) for name in _INERTIA]
+        if None in given and None in (given[0], given[3], given[5]):
+            raise inertia.error("attributes ixx, iyy and izz are needed")
+        xx, xy, xz, yy, yz, zz = (number(text) for text in given)
+        return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+    # -- shapes ----------------------------------------------------------------------------------------------
+
+    def geometry(self, node: Node, *, visual: bool) -> Geometry:
+        """Read the <geometry> of a <visual> or <collision>."""
+        holder = node.find("geometry")
+        if holder is None or not holder.children:
+            raise node.error("<geometry> with a shape is missing")
+        shape, pose, scale = holder.children[0], self.pose(node), self.options.scale
+        if shape.tag == "sphere":
+            return Geometry(Geom.SPHERE, pose, radius=scale * self._needed(shape, "radius"))
+        if shape.tag == "box":
+            size = self._vector(shape, "size") * (0.5 * scale)
+            return Geometry(Geom.BOX, pose, half_extents=tuple(size.tolist()))
+        if shape.tag in ("cylinder", "capsule"):
+            radius, length = scale * self._needed(shape, "radius"), scale * self._needed(shape, "length")
+            if shape.tag == "capsule":
+                return Geometry(Geom.CAPSULE, pose, radius=radius, height=length)
+            if visual or self.has(LoadFlag.USE_IMPLICIT_CYLINDER):
+                return Geometry(Geom.CYLINDER, pose, radius=radius, height=length)
+            return cylinder_hull(radius, length, pose)
+        if shape.tag == "plane":
+            normal = self._vector(shape, "normal")
+            length = float(np.linalg.norm(normal))
+            normal = normal / length if length > 0.0 else np.array([0.0, 0.0, 1.0])
+            return Geometry(Geom.PLANE, pose, normal=tuple(normal.tolist()))
+        if shape.tag == "mesh":
+            return self._mesh(node, shape, pose, visual)
+        raise shape.error("this shape is unknown")
+
+    def _needed(self, node: Node, name: str) -> float:
+        text = node.text_of(name)
+        if text is None:
+            raise node.error(f"attribute '{name}' is missing")
+        return number(text)
+
+    def _vector(self, node: Node, name: str) -> np.ndarray:
+        if not node.text_of(name):
+            raise node.error(f"attribute '{name}' is missing")
+        values = vector3(node.text_of(name))
+        if values is None:
+            self.warn(node, f"{name}={node.text_of(name)!r} has fewer than three numbers, taken as zero")
+            return np.zeros(3)
+        return values
+
+    def _mesh(self, node: Node, shape: Node, pose: Pose, visual: bool) -> Geometry:
+        name = shape.text_of("filename")
+        if not name:
+            raise shape.error("attribute 'filename' is missing")
+        path = find_file(name, self.document)
+        if path is None:
+            raise shape.error(f"file {name!r} is not found")
+        scale = self._mesh_scale(shape)
+        if not visual:
+            return mesh_geometry(
+                path,
+                scale,
+                pose,
+                concave=(node.text_of("concave") or "") in ("yes", "1"),
+                use_cache=self.options.use_cache,
+            )
+        file = read_mesh_file(path, self.options.use_cache)
+        return Geometry(
+            Geom.MESH, pose, scale=tuple(scale.tolist()), file=path, meshes=list(file.meshes(scale))
+        )
+
+    def _mesh_scale(self, shape: Node) -> np.ndarray:
+        text = shape.text_of("scale")
+        if text is None:
+            return np.full(3, self.options.scale)
+        values = numbers(text)
+        if len(values) < 3:
+            self.warn(shape, f"scale={text!r} has fewer than three numbers, the first counts for all")
+            values = [values[0] if values else 0.0] * 3
+        return np.array(values[:3]) * self.options.scale
+
+    def visual(self, node: Node) -> Visual:
+        """Read a <visual>."""
+        geometry = self.geometry(node, visual=True)
+        material = self.material(node.find("material"))
+        visual = Visual(geometry, material.rgba or WHITE, material.specular, texture_file=material.texture)
+        if geometry.kind == Geom.MESH:
+            file = read_mesh_file(geometry.file, self.options.use_cache)
+            visual.uvs = [part.uvs for part in file.parts]
+            if not visual.texture_file:
+                visual.texture_file = next(
+                    (part.material.texture for part in file.parts if part.material and part.material.texture),
+                    "",
+                )
+        return visual
+
+    def material(self, node: Node | None) -> Material:
+        """Read a <material>: its own colour, or that of the material of the same name."""
+        if node is None:
+            return Material()
+        name = node.text_of("name") or ""
+        known = self.materials.get(name, Material())
+        if not node.children:
+            return known
+        color, texture, specular = node.find("color"), node.find("texture"), node.find("specular")
+        material = replace(known)
+        if color is not None and color.text_of("rgba"):
+            rgba = numbers(color.text_of("rgba"))
+            if len(rgba) >= 4:
+                material.rgba = tuple(rgba[:4])
+        if specular is not None and vector3(specular.text_of("rgb")) is not None:
+            material.specular = tuple(vector3(specular.text_of("rgb")).tolist())
+        if texture is not None and texture.text_of("filename"):
+            material.texture = find_file(texture.text_of("filename"), self.document) or ""
+        if name:
+            self.materials.setdefault(name, material)
+        return material
+
+    # -- links and joints ------------------------------------------------------------------------------------
+
+    def link(self, node: Node) -> Link:
+        """Read a <link>."""
+        name = node.text_of("name")
+        if not name:
+            raise node.error("a link has no name")
+        link = Link(name)
+        inertia = self.inertial(node.find("inertial"), link)
+        collisions = [self.geometry(part, visual=False) for part in node.findall("collision")]
+        visuals = [self.visual(part) for part in node.findall("visual")]
+        link.collisions = [] if self.has(LoadFlag.IGNORE_COLLISION_SHAPES) else collisions
+        if not visuals:
+            visuals = [Visual(self.geometry(part, visual=True)) for part in node.findall("collision")]
+        link.visuals = [] if self.has(LoadFlag.IGNORE_VISUAL_SHAPES) else visuals
+        link.surface, factor = self.surface(node.find("contact"))
+        if self.has(LoadFlag.USE_INERTIA_FROM_FILE):
+            link.inertia, link.inertial_pose = inertia_of_file(inertia, link.inertial_pose)
+        else:
+            link.inertia = inertia_of_shapes(link.mass, link.collisions, link.inertial_pose)
+        link.inertia = link.inertia * factor
+        return link
+
+    def surface(self, node: Node | None) -> tuple[Surface, float]:
+        """Read the <contact> extension; returns also the factor of the inertia."""
+        surface, factor = Surface(), 1.0
+        if node is None:
+            return surface, factor
+        names = {
+            "lateral_friction": "lateral_friction",
+            "rolling_friction": "rolling_friction",
+            "spinning_friction": "spinning_friction",
+            "restitution": "restitution",
+            "stiffness": "contact_stiffness",
+            "damping": "contact_damping",
+        }
+        for part in node.children:
+            if part.tag in names and part.text_of("value") is not None:
+                setattr(surface, names[part.tag], number(part.text_of("value")))
+            elif part.tag == "friction_anchor":
+                surface.friction_anchor = True
+            elif part.tag == "inertia_scaling" and part.text_of("value") is not None:
+                factor = number(part.text_of("value"))
+        return surface, factor
+
+    def joint(self, node: Node) -> tuple[Link, str, str]:
+        """Read a <joint> into a record that has only the joint's part; returns it with both link names."""
+        name, kind = node.text_of("name"), node.text_of("type")
+        if not name:
+            raise node.error("a joint has no name")
+        if kind not in _JOINT_KINDS:
+            raise node.error(f"joint type {kind!r} is unknown")
+        if kind == "floating":
+            self.warn(node, "a floating joint inside a robot is taken as fixed")
+        ends = [
+            end.text_of("link") if (end := node.find(tag)) is not None else None
+            for tag in ("parent", "child")
+        ]
+        if not all(ends):
+            raise node.error("<parent link=...> or <child link=...> is missing")
+        joint = Link(joint_name=name, joint_type=int(_JOINT_KINDS[kind]), joint_pose=self.pose(node))
+        joint.axis = self._axis(node, kind)
+        self._limits(node, kind, joint)
+        dynamics = node.find("dynamics")
+        if dynamics is not None:
+            joint.damping = number(dynamics.text_of("damping"))
+            joint.friction = number(dynamics.text_of("friction"))
+        return joint, *ends
+
+    def _axis(self, node: Node, kind: str) -> np.ndarray:
+        if kind in ("fixed", "floating"):
+            return np.zeros(3)
+        element = node.find("axis")
+        if element is None or not element.text_of("xyz"):
+            return np.array([1.0, 0.0, 0.0])
+        axis = vector3(element.text_of("xyz"))
+        if axis is None:
+            raise element.error(f"xyz={element.text_of('xyz')!r} has fewer than three numbers")
+        length = float(np.linalg.norm(axis))
+        return axis / length if length > 0.0 else axis
+
+    def _limits(self, node: Node, kind: str, joint: Link) -> None:
+        limit = node.find("limit")
+        if limit is None:
+            if kind in ("revolute", "prismatic"):
+                raise node.error(f"a {kind} joint needs <limit>")
+            return
+        scale = self.options.scale if kind == "prismatic" else 1.0
+        joint.limits = (
+            scale * number(limit.text_of("lower"), 0.0),
+            scale * number(limit.text_of("upper"), -1.0),
+        )
+        joint.max_force = number(limit.text_of("effort"))
+        joint.max_velocity = number(limit.text_of("velocity"))
