@@ -1,14 +1,15 @@
-"""Constraint rows on one dof: joint and velocity limits, drives at their effort limit, dry friction.
+"""Constraint rows on one dof: joint and velocity limits, bounded drives, dry friction, servos.
 
 A row keeps its velocity v within a wanted interval [target_lower, target_upper] by an impulse within
-[lower, upper]: a limit has an interval and no bounds, dry friction a single velocity and bounds, a drive at
-its effort limit both and softness. Rows of two bodies are in `pair_rows`; these are a family of their own
-because they are many, mostly out of reach and left out, and half as wide.
+[lower, upper]: a limit has an interval and no bounds, dry friction and servos a single velocity and bounds,
+a drive at its effort limit softness besides. Rows of two bodies are in `pair_rows`; these are a family of
+their own because they are many, mostly out of reach and left out, and half as wide.
 """
 
 import warp as wp
 
 from newtonsim.kernels.chains import whiten_chain
+from newtonsim.kernels.servos import ServoView, servo_row
 from newtonsim.kernels.views import MODE_POSITION, DriveView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -17,6 +18,7 @@ UNBOUNDED = wp.constant(1.0e30)
 ROW_LIMIT = wp.constant(0)
 ROW_DRIVE = wp.constant(1)
 ROW_FRICTION = wp.constant(2)
+ROW_SERVO = wp.constant(3)
 # what happened in a world in a step
 NOTHING_ACTED = wp.constant(0)
 ACTED = wp.constant(1)
@@ -63,6 +65,7 @@ class DofRowView:
     source_dof: wp.array(dtype=int)  # (R)
     world_start: wp.array(dtype=int)  # (W + 1) for candidates and rows alike
     world_count: wp.array(dtype=int)  # (W)
+    world_servos: wp.array(dtype=int)  # (W) servos among them
     world: wp.array(dtype=int)  # (R)
     source: wp.array(dtype=int)  # (R) candidate of each row
     lower: wp.array(dtype=float)  # (R) bounds of the impulse
@@ -95,13 +98,15 @@ def select_dof_rows(
     q: wp.array(dtype=float),
     v_free: wp.array(dtype=float),
     act: wp.array(dtype=float),
+    servo: ServoView,
     s: ConstraintSettings,
     rows: DofRowView,
 ):
-    """One thread per world: list the joint limits in reach, the bounded drives and the dry frictions."""
+    """One thread per world: list the joint limits in reach, the bounded drives, dry frictions and servos."""
     w = first + wp.tid()
     begin = rows.world_start[w]
     n = int(0)
+    servos = int(0)
     for source in range(begin, rows.world_start[w + 1]):
         kind = rows.source_kind[source]
         d = rows.source_dof[source]
@@ -133,9 +138,22 @@ def select_dof_rows(
                     slowest = drive.target_ke[a] * (act[a] - q[tree.dof_coord[d]]) / rate
                 fastest = slowest
                 softness = 1.0 / (s.dt * rate)
-        else:
+        elif kind == ROW_FRICTION:
             upper = limit.friction[d] * s.dt
             lower = -upper
+        else:
+            wanted = servo_row(d, servo, tree, q, v_free, s.dt)
+            upper = wp.min(wanted.bound, UNBOUNDED)
+            lower = -upper
+            slowest = wanted.velocity
+            if a >= 0:
+                # a servo that fought a limit would leave the result to the order of the rows
+                angle = q[tree.dof_coord[d]]
+                ceiling = wp.min(-limit_speed(limit.upper[a] - angle, s), limit.velocity[a])
+                floor = wp.max(limit_speed(angle - limit.lower[a], s), -limit.velocity[a])
+                slowest = wp.max(wp.min(slowest, ceiling), wp.min(floor, ceiling))
+            fastest = slowest
+            softness = wanted.softness
         if upper > lower:
             r = begin + n
             rows.source[r] = source
@@ -145,9 +163,13 @@ def select_dof_rows(
             rows.target_upper[r] = fastest
             rows.softness[r] = softness
             n += 1
+            servos += int(kind == ROW_SERVO)
         else:
             rows.memory[source] = 0.0
+            if kind == ROW_SERVO:
+                servo.applied[d] = 0.0
     rows.world_count[w] = n
+    rows.world_servos[w] = servos
 
 
 @wp.kernel
@@ -174,12 +196,15 @@ def build_dof_rows(
 
 
 @wp.kernel
-def remember_dof_impulses(first: int, rows: DofRowView):
-    """One thread per place: keep the impulse for the next step's warm start."""
+def remember_dof_impulses(first: int, servo: ServoView, rows: DofRowView):
+    """One thread per place: keep the impulse for the next step's warm start, and report that of servos."""
     r = first + wp.tid()
     w = rows.world[r]
     if r - rows.world_start[w] < rows.world_count[w]:
-        rows.memory[rows.source[r]] = rows.impulse[r]
+        source = rows.source[r]
+        rows.memory[source] = rows.impulse[r]
+        if rows.source_kind[source] == ROW_SERVO:
+            servo.applied[rows.source_dof[source]] = rows.impulse[r] / servo.period
 
 
 @wp.kernel

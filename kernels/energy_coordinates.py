@@ -80,6 +80,16 @@ def accept_velocities(
 
 
 @wp.kernel
+def clamp_velocities(
+    first: int, limit: wp.array(dtype=float), qd: wp.array(dtype=float), moving_qd: wp.array(dtype=float)
+):
+    """One thread per dof: bound its velocities."""
+    d = first + wp.tid()
+    qd[d] = wp.clamp(qd[d], -limit[d], limit[d])
+    moving_qd[d] = wp.clamp(moving_qd[d], -limit[d], limit[d])
+
+
+@wp.kernel
 def accept_prediction(
     first: int,
     tree: TreeView,

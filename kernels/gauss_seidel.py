@@ -10,7 +10,7 @@ import warp as wp
 
 from newtonsim.kernels.active_set import keep_impulses, minimize_active_set, restore_impulses
 from newtonsim.kernels.chains import push_row, push_triple, row_velocity, triple_velocity
-from newtonsim.kernels.constraint_rows import ACTED, NOTHING_ACTED, PUSHED, DofRowView
+from newtonsim.kernels.constraint_rows import ACTED, NOTHING_ACTED, PUSHED, ROW_SERVO, DofRowView
 from newtonsim.kernels.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.envelope import EnvelopeView
@@ -288,7 +288,8 @@ def iterate(
         stuck = stalls and envelope.pause[w] > 0
         if used >= max_iterations or change <= tolerance or stuck:
             running = 0
-        if running == 0 or stalls or used % DIRECT_EVERY == DIRECT_FIRST:
+        due = used % DIRECT_EVERY == DIRECT_FIRST or (used == 1 and rows.dof.world_servos[w] > 1)
+        if running == 0 or stalls or due:
             alike = 0
             if solved and change > before:
                 # sweeps did not mend the set of active rows since: without the direct solve they do better
@@ -325,13 +326,19 @@ def kinetic_energy(envelope: wp.ref[EnvelopeView], w: int, z: wp.array(dtype=flo
 
 @wp.func
 def wanted_energy(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int) -> float:
-    """Kinetic energy that it takes to give every row the velocity that it wants, one by one [J]."""
+    """Kinetic energy that it takes to give every row the velocity that it wants, one by one [J].
+
+    Servos may also do the work that their impulses do at that velocity.
+    """
     total = float(0.0)
     r0 = rows.dof.world_start[w]
     for r in range(r0, r0 + rows.dof.world_count[w]):
         if rows.dof.impulse[r] != 0.0:
             v = wp.min(wp.abs(rows.dof.target_lower[r]), wp.abs(rows.dof.target_upper[r]))
             total += 0.5 * v * v / rows.dof.delassus[r]
+            if rows.dof.source_kind[rows.dof.source[r]] == ROW_SERVO:
+                # what hangs on it makes it heavier than it is alone
+                total += wp.max(0.0, rows.dof.impulse[r] * rows.dof.target_lower[r])
     for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
         if rows.pair.impulse[p] != 0.0:
             u = wp.min(wp.abs(rows.pair.target_lower[p]), wp.abs(rows.pair.target_upper[p]))

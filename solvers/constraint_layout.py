@@ -23,8 +23,8 @@ def _zeros(view: object, count: int, device: wp.Device, **fields: type) -> None:
         setattr(view, name, wp.zeros(count, dtype=dtype, device=device))
 
 
-def dof_rows(model: Model) -> DofRowView:
-    """Find every dof that can have a row of its own, grouped by world."""
+def dof_rows(model: Model, servos: bool) -> DofRowView:
+    """Find every dof that can have a row of its own, grouped by world; with servos or without."""
     view = model.topology.view
     # every axis is a candidate whatever its limits are now: their values may change between steps
     with_axis = np.flatnonzero(view.dof_axis.numpy() >= 0)
@@ -33,6 +33,8 @@ def dof_rows(model: Model) -> DofRowView:
         constraint_rows.ROW_DRIVE: with_axis,
         constraint_rows.ROW_FRICTION: np.arange(model.joint_dof_count),
     }
+    if servos:
+        candidates[constraint_rows.ROW_SERVO] = _servo_dofs(model)
     dof = np.concatenate(list(candidates.values()))
     kind = np.repeat(list(candidates), [len(dofs) for dofs in candidates.values()])
     world = view.dof_world.numpy()[dof]
@@ -46,11 +48,18 @@ def dof_rows(model: Model) -> DofRowView:
     rows.world = wp.array(world[order], dtype=int, device=device)
     rows.world_start = _starts(world[order], model)
     rows.world_count = wp.zeros(model.world_count, dtype=int, device=device)
+    rows.world_servos = wp.zeros_like(rows.world_count)
     rows.source = wp.zeros(count, dtype=int, device=device)
     numbers = ("lower", "upper", "target_lower", "target_upper", "softness", "delassus", "impulse", "memory")
     _zeros(rows, count, device, **dict.fromkeys(numbers, float))
     rows.B = wp.zeros((count, model.topology.max_depth), dtype=float, device=device)
     return rows
+
+
+def _servo_dofs(model: Model) -> np.ndarray:
+    """All dofs but those of free bodies."""
+    kinds = model.joint_type.numpy()[model.topology.dof_joint]
+    return np.flatnonzero((kinds != JointType.FREE) & (kinds != JointType.DISTANCE))
 
 
 def _starts(world: np.ndarray, model: Model) -> wp.array:

@@ -16,9 +16,11 @@ from newtonsim.kernels import (
 )
 from newtonsim.kernels.constraint_rows import ConstraintSettings
 from newtonsim.kernels.rows import RowsView
+from newtonsim.kernels.servos import ServoView
 from newtonsim.model import Model
 from newtonsim.solvers import constraint_layout
 from newtonsim.solvers.constraint_options import ConstraintOptions
+from newtonsim.solvers.servos import JointServos
 from newtonsim.solvers.smooth import SmoothStage
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion
@@ -42,8 +44,9 @@ class ConstraintStage:
         last_dt: Duration of the last step [s].
     """
 
-    def __init__(self, model: Model, options: ConstraintOptions):
+    def __init__(self, model: Model, options: ConstraintOptions, servos: JointServos | None = None):
         self.model = model
+        self.servos = servos
         self.options = options
         device = model.device
         worlds = model.world_count
@@ -56,7 +59,7 @@ class ConstraintStage:
         self.z_moving = wp.zeros_like(self.z)
         self.moving_qd = wp.zeros_like(self.z)
         self.rows = RowsView()
-        self.rows.dof = constraint_layout.dof_rows(model)
+        self.rows.dof = constraint_layout.dof_rows(model, servos is not None)
         self.rows.pair = constraint_layout.pair_rows_of(model)
         self.rows.contact = constraint_layout.contact_rows_of(model)
         self.rows.spin = constraint_layout.spin_rows_of(model)
@@ -102,7 +105,8 @@ class ConstraintStage:
         launch(energy_coordinates.to_energy_coordinates, "dof", [v.tree, L, v_free, self.z])
         if self.dof_count:
             inputs = [v.drive, v.tree, _limits(model), smooth.implicit, joint_q, v_free, joint_act]
-            launch(constraint_rows.select_dof_rows, "world", [*inputs, settings, rows.dof])
+            inputs += [self._servos(dt), settings, rows.dof]
+            launch(constraint_rows.select_dof_rows, "world", inputs)
             launch(constraint_rows.build_dof_rows, "dof_row", [v.tree, L, settings, rows.dof])
         if self.pair_count:
             self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt)
@@ -124,7 +128,10 @@ class ConstraintStage:
         inputs = [v.tree, L, self.z, self.z_moving, v_free, self.world_state]
         inputs += [state_out.joint_qd, self.moving_qd, self.world_nonfinite, self.any_nonfinite]
         launch(energy_coordinates.accept_velocities, "tree", inputs)
-        self._remember(launch, contacts)
+        self._remember(launch, contacts, dt)
+
+    def _servos(self, dt: float) -> ServoView:
+        return ServoView() if self.servos is None else self.servos.view(dt)
 
     def predict(self, launch: Launcher, smooth: SmoothStage, state_in: State, dt: float) -> None:
         """Let loops and couplings hold in the predicted velocity.
@@ -177,10 +184,10 @@ class ConstraintStage:
             inputs += [smooth.L, contacts.view, depth, settings, rows.contact, rows.spin]
             launch(spin_rows.build_spin_rows, "contact", inputs)
 
-    def _remember(self, launch: Launcher, contacts: Contacts) -> None:
+    def _remember(self, launch: Launcher, contacts: Contacts, dt: float) -> None:
         """Keep impulses for the next step; rows between bodies have fixed places and keep theirs."""
         if self.dof_count:
-            launch(constraint_rows.remember_dof_impulses, "dof_row", [self.rows.dof])
+            launch(constraint_rows.remember_dof_impulses, "dof_row", [self._servos(dt), self.rows.dof])
         kept = (self.envelope.kept_contact, self.envelope.kept_spin)
         for rows, with_push in zip(self._contact_families(), kept):
             if contacts.rigid_contact_max:

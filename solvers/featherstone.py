@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -12,8 +13,8 @@ from newtonsim.collide import find_contacts
 from newtonsim.compilation import load_once
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
-from newtonsim.errors import ModelError
-from newtonsim.kernels import energy_coordinates, joint_forces
+from newtonsim.errors import ModelError, NotDifferentiableError
+from newtonsim.kernels import damping, energy_coordinates, joint_forces
 from newtonsim.model import Model
 from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
@@ -21,8 +22,10 @@ from newtonsim.solvers.constraint_options import ConstraintOptions
 from newtonsim.solvers.constraints import ConstraintStage
 from newtonsim.solvers.featherstone_gradient import RecordedStep, StepAdjoint
 from newtonsim.solvers.reactions import Reactions
+from newtonsim.solvers.servos import JointServos
 from newtonsim.solvers.sleep import SleepOptions, SleepStage
 from newtonsim.solvers.smooth import SmoothStage, move_kinematic_bodies
+from newtonsim.solvers.stages import StepForces, StepStage
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion, active_tape
 
@@ -62,6 +65,9 @@ class FeatherstoneSolver(SolverBase):
         sleep_speed: Fastest centre of mass of a body at rest [m/s].
         sleep_spin: Fastest turning of a body at rest [rad/s].
         sleep_time: How long all bodies of an island have to be slower than that [s].
+        servos: Whether joints may have `servos`. Not with gradients or sleep.
+        speed_limit: Largest velocity of a degree of freedom [rad/s or m/s], those of free bodies too; None
+            for no limit. What is faster at the end of a step is slowed down to it.
         options: Further fields of `ConstraintOptions`, such as iterations, tolerance, cone, contact_erp.
 
     Attributes:
@@ -69,6 +75,9 @@ class FeatherstoneSolver(SolverBase):
         contacts: Contacts of the last step that was not given any.
         constraints: The constraint stage with its iterations and residual per world.
         sleep: The sleep stage with `asleep` per tree, None without sleep.
+        servos: Motors on joints, see `JointServos`; None without.
+        speed_limit: Largest velocity of each degree of freedom, to be written to, shape (joint_dof_count,);
+            None without.
 
     Not supported: contact of particles, and particles with springs, triangles or tetrahedra;
     `joint_limit_ke`, `joint_limit_kd` and joint compliances; `joint_enabled`.
@@ -91,6 +100,8 @@ class FeatherstoneSolver(SolverBase):
         sleep_speed: float = 0.01,
         sleep_spin: float = 0.05,
         sleep_time: float = 0.5,
+        servos: bool = False,
+        speed_limit: float | None = None,
         **options: object,
     ):
         super().__init__(model)
@@ -102,7 +113,12 @@ class FeatherstoneSolver(SolverBase):
         self.options = ConstraintOptions(**options)
         self.compliant = contact_mode == "compliant"
         self.smooth = SmoothStage(model)
-        self.constraints = ConstraintStage(model, self.options)
+        self.servos = self._make_servos(servos, sleep)
+        self.constraints = ConstraintStage(model, self.options, self.servos)
+        self.speed_limit = self._make_speed_limit(speed_limit)
+        self._before_step: tuple[StepStage, ...] = ()
+        self._stage_changes = 0
+        self._joint_f: wp.array | None = None
         self.reactions = Reactions(model, self.smooth, self.constraints)
         self.contacts = Contacts(model)
         self.no_contacts = Contacts(model) if self.compliant else None
@@ -188,16 +204,20 @@ class FeatherstoneSolver(SolverBase):
             ahead = dt if self.sleep is None else 2.0 * dt
             find_contacts(launch, smooth.body_q, smooth.body_qd, contacts, dt, ahead)
         smooth.sum_forces(launch, state_in, contacts if self.compliant else None)
+        joint_f = self._apply_stages(launch, state_in, control, dt)
         correct = None
         if self.constraints.predicts:
             correct = partial(self.constraints.predict, launch, smooth, state_in, dt)
-        smooth.run(launch, state_in, control, dt, correct)
+        smooth.run(launch, state_in, control, dt, correct, joint_f)
         if self.sleep is not None:
             self.sleep.hold(launch, smooth.v_free)
         rigid_contacts = self.no_contacts if self.compliant else contacts
         self.constraints.solve(
             launch, smooth, state_in.joint_q, control.joint_act, rigid_contacts, dt, state_out
         )
+        if self.speed_limit is not None:
+            inputs = [self.speed_limit, state_out.joint_qd, self.constraints.moving_qd]
+            launch(energy_coordinates.clamp_velocities, "dof", inputs)
         if self.sleep is not None:
             self.sleep.hold(launch, state_out.joint_qd)
             self.sleep.hold(launch, self.constraints.moving_qd)
@@ -208,6 +228,48 @@ class FeatherstoneSolver(SolverBase):
         move_kinematic_bodies(launch, state_in, dt, state_out.body_q, state_out.body_qd)
         if self.sleep is not None:
             self.sleep.end(launch, state_out, contacts, dt)
+
+    def _make_servos(self, wanted: bool, sleep: bool) -> JointServos | None:
+        if not wanted:
+            return None
+        if self.model.requires_grad or sleep:
+            raise ValueError("servos: only for models without gradients, and not with sleep")
+        return JointServos(self.model)
+
+    def _make_speed_limit(self, speed: float | None) -> wp.array | None:
+        if speed is None:
+            return None
+        if self.model.requires_grad:
+            raise ValueError("speed_limit: only for models without gradients")
+        if not speed > 0.0:
+            raise ValueError(f"speed_limit: expected a positive number or None, got {speed}")
+        return wp.full(self.model.joint_dof_count, speed, dtype=float, device=self.model.device)
+
+    @property
+    def before_step(self) -> tuple[StepStage, ...]:
+        """Stages that add forces at the start of every step, in this order; assign another sequence."""
+        return self._before_step
+
+    @before_step.setter
+    def before_step(self, stages: Sequence[StepStage]) -> None:
+        for stage in stages:
+            if not isinstance(stage, StepStage):
+                raise TypeError(f"before_step: {stage!r} has no apply(launch, step)")
+        self._stage_changes += 1 + sum(getattr(stage, "revision", 0) for stage in self._before_step)
+        self._before_step = tuple(stages)
+        if self._before_step and self._joint_f is None:
+            self._joint_f = wp.zeros(self.model.joint_dof_count, dtype=float, device=self.model.device)
+
+    def _apply_stages(self, launch: Launcher, state: State, control: Control, dt: float) -> wp.array | None:
+        """Add the forces of all stages; returns the generalised ones with those of the control, if any."""
+        if not self._before_step:
+            return None
+        smooth = self.smooth
+        launch(damping.copy_forces, "dof", [control.joint_f, self._joint_f])
+        step = StepForces(state, control, dt, smooth.body_q, smooth.body_qd, smooth.body_f, self._joint_f)
+        for stage in self._before_step:
+            stage.apply(launch, step)
+        return self._joint_f
 
     def _sleep_stage(self, wanted: bool, options: SleepOptions) -> SleepStage | None:
         if not wanted:
@@ -247,7 +309,9 @@ class FeatherstoneSolver(SolverBase):
 
     def baked_revision(self) -> int:
         """See `SolverBase.baked_revision`; the options count, too."""
-        revision = self.revision + self.options.revision
+        revision = self.revision + self.options.revision + self._stage_changes
+        for part in (self.servos, *self._before_step):
+            revision += getattr(part, "revision", 0)
         return revision if self.sleep is None else revision + self.sleep.options.revision
 
     def wake(self, world_mask: wp.array | None = None) -> None:
@@ -349,6 +413,8 @@ class FeatherstoneSolver(SolverBase):
         """Put the step's adjoint on the tape."""
         if state_in is state_out:
             raise ValueError("state_in and state_out must differ while a gradient is recorded")
+        if self._before_step:
+            raise NotDifferentiableError("stages of before_step have no gradient")
         if not (state_in.requires_grad and state_out.requires_grad and self.adjoint is not None):
             raise ValueError(
                 "a recorded step needs a model finalized with requires_grad=True and states that require "

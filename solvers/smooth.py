@@ -74,6 +74,7 @@ class SmoothStage:
         control: Control,
         dt: float,
         correct: Callable[[], None] | None = None,
+        joint_f: wp.array | None = None,
     ) -> None:
         """Compute v_free and all that the constraint stage needs; needs `place` and `sum_forces`.
 
@@ -83,9 +84,11 @@ class SmoothStage:
             control: Inputs of the step.
             dt: Time step [s].
             correct: Called to make the predicted velocity satisfy what it can know of the constraints.
+            joint_f: Generalised forces in place of those of `control`, or None.
         """
+        joint_f = control.joint_f if joint_f is None else joint_f
         self._factorize(launch, state, control, dt)
-        self._advance(launch, self.motion, state.joint_qd, state, control, dt, self.v_predicted)
+        self._advance(launch, self.motion, state.joint_qd, state, control, joint_f, dt, self.v_predicted)
         if correct is not None:
             correct()
         # leapfrog: the velocities are those between the positions, so velocity-dependent forces belong
@@ -93,7 +96,7 @@ class SmoothStage:
         inputs = [launch.views.tree, launch.views.joint, launch.views.body, self.mid.kin]
         inputs += [state.joint_qd, self.v_predicted, dt]
         launch(tree_advance.move_to_middle, "tree", inputs, [self.v_mid])
-        self._advance(launch, self.mid, self.v_mid, state, control, dt, self.v_free)
+        self._advance(launch, self.mid, self.v_mid, state, control, joint_f, dt, self.v_free)
 
     def _factorize(self, launch: Launcher, state: State, control: Control, dt: float) -> None:
         """Factorize the joint-space inertia, armature and implicit terms included."""
@@ -113,6 +116,7 @@ class SmoothStage:
         v_bias: wp.array,
         state: State,
         control: Control,
+        joint_f: wp.array,
         dt: float,
         v_end: wp.array,
     ) -> None:
@@ -120,7 +124,7 @@ class SmoothStage:
         v = launch.views
         launch.inverse_dynamics(motion, v_bias, self.zero, self.body_f)
         inputs = [v.tree, v.drive, self.L, self.implicit, state.joint_q, state.joint_qd, self.zero]
-        inputs += [control.joint_act, control.joint_f, motion.tau, dt]
+        inputs += [control.joint_act, joint_f, motion.tau, dt]
         launch(tree_advance.advance_trees, "tree", inputs, [v_end])
 
 
