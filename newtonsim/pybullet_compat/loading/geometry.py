@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -58,23 +58,23 @@ def mesh_geometry(
     )
 
 
-def find_file(name: str, document: Path) -> str | None:
+def find_file(name: str, document: str) -> str | None:
     """Find a file that a robot file refers to.
 
-    It is looked for in the folder of the document and the folders above it; `package://` and `model://` are
-    dropped.
+    It is looked for in the folder of the document, the folders above it, and the working directory;
+    `package://`, `model://` and `file://` are dropped.
 
     Returns:
-        Its name as the API reports it, None when there is none.
+        Its name as the API reports it: the parts are put together as text. None when there is none.
     """
     for scheme in ("package://", "model://", "file://"):
         name = name.removeprefix(scheme)
-    if Path(name).is_absolute():
-        return name if Path(name).is_file() else None
-    folder = document.parent
-    for _ in range(len(folder.absolute().parts)):
-        candidate = folder / name
-        if candidate.is_file():
-            return str(candidate)
-        folder = folder / ".."
-    return None
+    if os.path.isabs(name):
+        return name if os.path.isfile(name) else None
+    folder = os.path.dirname(document)
+    while folder.strip("/"):
+        candidate = f"{folder}/{name}"
+        if os.path.isfile(candidate):
+            return candidate
+        folder = os.path.dirname(folder)
+    return next((path for path in (name, f"../{name}", f"../../{name}") if os.path.isfile(path)), None)

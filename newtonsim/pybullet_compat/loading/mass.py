@@ -8,6 +8,7 @@ import numpy as np
 from newtonsim.geometry.transforms import quat_matrix, quat_multiply
 from newtonsim.importers.pose import Pose, quat_from_matrix
 from newtonsim.pybullet_compat.description import Geometry
+from newtonsim.pybullet_compat.loading.frames import coincide
 from newtonsim.pybullet_compat.loading.kinds import Geom
 
 MARGIN = 0.001
@@ -36,11 +37,25 @@ def inertia_of_shapes(mass: float, shapes: list[Geometry], frame: Pose) -> np.nd
     """
     if mass <= 0.0:
         return np.zeros(3)
-    to_inertial = frame.inverse()
-    if len(shapes) == 1 and is_identity(to_inertial @ shapes[0].pose):
+    if is_plain(shapes, frame):
         return _inertia_of_shape(mass, shapes[0])
-    low, high = compound_box(shapes, to_inertial)
+    low, high = compound_box(shapes, frame.inverse())
     return box_inertia(mass, 0.5 * (high - low))
+
+
+def is_plain(shapes: list[Geometry], frame: Pose) -> bool:
+    """Whether a link collides as one shape in its inertial frame, and not as a compound."""
+    return len(shapes) == 1 and coincide(frame, shapes[0].pose)
+
+
+def collision_margin(shapes: list[Geometry], frame: Pose) -> float:
+    """Collision margin of a link as getDynamicsInfo reports it [m]."""
+    if is_plain(shapes, frame):
+        if shapes[0].kind in (Geom.SPHERE, Geom.CAPSULE):
+            return shapes[0].radius
+        if shapes[0].concave:
+            return 0.0
+    return MARGIN
 
 
 def _inertia_of_shape(mass: float, shape: Geometry) -> np.ndarray:
@@ -101,17 +116,12 @@ def moved_box(low: np.ndarray, high: np.ndarray, pose: Pose) -> tuple[np.ndarray
     return centre - half, centre + half
 
 
-def is_identity(pose: Pose) -> bool:
-    """Whether a pose changes nothing."""
-    return bool(np.all(np.abs(pose.p) < 1.0e-12) and np.all(np.abs(pose.q[:3]) < 1.0e-12))
-
-
 def principal_axes(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Diagonalise a symmetric matrix (3, 3) by Jacobi rotations (Golub and Van Loan, section 8.5).
 
     Returns:
-        The diagonal (3,) and the quaternion xyzw of the axes. The rotations are the smallest possible, so that
-        the order of nearly principal axes is kept.
+        The diagonal (3,) and the quaternion xyzw of the axes. The rotations are the smallest possible, so
+        that the order of nearly principal axes is kept.
     """
     matrix = np.array(matrix, dtype=np.float64)
     axes = np.eye(3)

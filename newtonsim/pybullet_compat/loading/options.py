@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from newtonsim.importers.pose import Pose
 from newtonsim.pybullet_compat.loading.kinds import LoadFlag
 
+NO_FLAGS = LoadFlag(0)
+
 
 @dataclass(slots=True)
 class LoadOptions:
@@ -19,7 +21,7 @@ class LoadOptions:
         use_cache: Whether unchanged files are read once (enableFileCaching).
     """
 
-    flags: LoadFlag = LoadFlag(0)
+    flags: LoadFlag = NO_FLAGS
     scale: float = 1.0
     pose: Pose = field(default_factory=Pose.identity)
     fixed: bool = False

@@ -29,18 +29,16 @@ def read_urdf(path: str | os.PathLike, options: LoadOptions | None = None) -> Bo
         ImportFileError: With file, line and element: what PyBullet answers with "Cannot load URDF file.".
     """
     options = options or LoadOptions()
-    document = Path(path)
-    reader = Reader(document, options)
+    reader = Reader(os.fspath(path), options)
     try:
-        root = read_xml(document, options.use_cache)
+        root = read_xml(Path(path), options.use_cache)
     except (OSError, ValueError) as error:
         raise ImportFileError(f"cannot be read: {error}", path=str(path)[:300]) from error
     if root.tag != "robot":
         raise root.error("the root element of a URDF file is <robot>")
     if not root.text_of("name"):
         raise root.error("the robot has no name")
-    for node in root.findall("material"):
-        reader.material(node)
+    reader.read_materials(root)
     body = _assemble(root, reader)
     for category, message in reader.warnings:
         warnings.warn(message, category, stacklevel=2)

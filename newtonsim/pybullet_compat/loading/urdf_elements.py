@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from newtonsim.errors import UnsupportedElementWarning
-from newtonsim.importers.pose import Pose, quat_from_rpy
+from newtonsim.importers.pose import Pose
 from newtonsim.importers.xml import Node
 from newtonsim.pybullet_compat.description import Geometry, Link, Surface, Visual
+from newtonsim.pybullet_compat.loading.frames import quat_of_rpy
 from newtonsim.pybullet_compat.loading.geometry import cylinder_hull, find_file, mesh_geometry
 from newtonsim.pybullet_compat.loading.kinds import Geom, JointKind, LoadFlag
-from newtonsim.pybullet_compat.loading.mass import inertia_of_file, inertia_of_shapes
+from newtonsim.pybullet_compat.loading.mass import collision_margin, inertia_of_file, inertia_of_shapes
 from newtonsim.pybullet_compat.loading.mesh_files import read_mesh_file
 from newtonsim.pybullet_compat.loading.options import LoadOptions
 from newtonsim.pybullet_compat.loading.xml_text import number, numbers, vector3
@@ -57,7 +57,7 @@ class Reader:
         warnings: Where warnings are collected: (category, message).
     """
 
-    document: Path
+    document: str
     options: LoadOptions
     materials: dict[str, Material] = field(default_factory=dict)
     warnings: list[tuple[type[Warning], str]] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Reader:
             if value is None and origin.text_of(name):
                 self.warn(origin, f"{name}={origin.text_of(name)!r} has fewer than three numbers")
         p = np.zeros(3) if xyz is None else xyz * self.options.scale
-        return Pose(p, quat_from_rpy(rpy if rpy is not None else np.zeros(3)))
+        return Pose(p, quat_of_rpy(rpy if rpy is not None else np.zeros(3)))
 
     def inertial(self, node: Node | None, link: Link) -> np.ndarray:
         """Read mass and inertial frame into a link; returns the inertia matrix (3, 3) of the file."""
@@ -198,26 +198,32 @@ class Reader:
                 )
         return visual
 
+    def read_materials(self, root: Node) -> None:
+        """Collect the named materials of a whole file; of equal names the last one counts for all."""
+        for node in root.walk():
+            if node.tag == "material" and node.text_of("name") and node.children:
+                self.materials[node.text_of("name")] = self.own_material(node)
+
     def material(self, node: Node | None) -> Material:
-        """Read a <material>: its own colour, or that of the material of the same name."""
+        """Material of a visual: by its name, or by what it says itself."""
         if node is None:
             return Material()
         name = node.text_of("name") or ""
-        known = self.materials.get(name, Material())
-        if not node.children:
-            return known
+        return self.materials[name] if name in self.materials else self.own_material(node)
+
+    def own_material(self, node: Node) -> Material:
+        """Read what stands inside a <material>."""
         color, texture, specular = node.find("color"), node.find("texture"), node.find("specular")
-        material = replace(known)
+        material = Material()
         if color is not None and color.text_of("rgba"):
             rgba = numbers(color.text_of("rgba"))
-            if len(rgba) >= 4:
-                material.rgba = tuple(rgba[:4])
+            if len(rgba) < 4:
+                self.warn(node, f"rgba={color.text_of('rgba')!r} has fewer than four numbers, taken as zero")
+            material.rgba = tuple(rgba[:4]) if len(rgba) >= 4 else (0.0, 0.0, 0.0, 0.0)
         if specular is not None and vector3(specular.text_of("rgb")) is not None:
             material.specular = tuple(vector3(specular.text_of("rgb")).tolist())
         if texture is not None and texture.text_of("filename"):
             material.texture = find_file(texture.text_of("filename"), self.document) or ""
-        if name:
-            self.materials.setdefault(name, material)
         return material
 
     # -- links and joints ------------------------------------------------------------------------------------
@@ -232,10 +238,13 @@ class Reader:
         collisions = [self.geometry(part, visual=False) for part in node.findall("collision")]
         visuals = [self.visual(part) for part in node.findall("visual")]
         link.collisions = [] if self.has(LoadFlag.IGNORE_COLLISION_SHAPES) else collisions
-        if not visuals:
+        if self.has(LoadFlag.IGNORE_VISUAL_SHAPES):
+            visuals = []
+        if not visuals and link.collisions:
             visuals = [Visual(self.geometry(part, visual=True)) for part in node.findall("collision")]
-        link.visuals = [] if self.has(LoadFlag.IGNORE_VISUAL_SHAPES) else visuals
+        link.visuals = visuals
         link.surface, factor = self.surface(node.find("contact"))
+        link.surface.collision_margin = collision_margin(link.collisions, link.inertial_pose)
         if self.has(LoadFlag.USE_INERTIA_FROM_FILE):
             link.inertia, link.inertial_pose = inertia_of_file(inertia, link.inertial_pose)
         else:
