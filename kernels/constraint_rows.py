@@ -19,6 +19,10 @@ ROW_LIMIT = wp.constant(0)
 ROW_DRIVE = wp.constant(1)
 ROW_FRICTION = wp.constant(2)
 ROW_SERVO = wp.constant(3)
+# which contacts are springs and dampers
+CONTACTS_RIGID = wp.constant(0)
+CONTACTS_SOFT = wp.constant(1)
+CONTACTS_BY_SHAPE = wp.constant(2)
 # what happened in a world in a step
 NOTHING_ACTED = wp.constant(0)
 ACTED = wp.constant(1)
@@ -36,7 +40,9 @@ class ConstraintSettings:
     contact_cfm: float  # softness added to the Delassus diagonal [1/kg]
     contact_slop: float  # penetration left alone [m]
     contact_skin: float  # gap below which a contact counts as closed [m]
-    soft_contacts: int  # 1: stiffness and damping of contacts are those of the materials
+    soft_contacts: int  # CONTACTS_*: which contacts have stiffness and damping of the materials
+    friction_product: int  # 1: friction of a pair is the product, 0: the mean of both shapes'
+    restitution_product: int  # likewise
     max_push_speed: float  # fastest removal of penetration [m/s]
     restitution_speed: float  # slowest approach that bounces [m/s]
     limit_rate: float  # rate at which a violated joint limit is restored [1/s]

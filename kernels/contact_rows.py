@@ -8,7 +8,12 @@ import warp as wp
 
 from newtonsim.kernels.body_points import point_in_world, point_velocity
 from newtonsim.kernels.chains import fill_velocity, leaf_of, triple_velocity, whiten_sides
-from newtonsim.kernels.constraint_rows import PUSHED, ConstraintSettings
+from newtonsim.kernels.constraint_rows import (
+    CONTACTS_BY_SHAPE,
+    CONTACTS_SOFT,
+    PUSHED,
+    ConstraintSettings,
+)
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.shapes import ShapeView
 from newtonsim.kernels.sparse_blas import row_gram3
@@ -29,6 +34,7 @@ class ContactRowView:
     leaf: wp.array(dtype=wp.vec2i)  # (C) last dof of each side, or -1
     friction: wp.array(dtype=float)  # (C)
     softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
+    soft: wp.array(dtype=int)  # (C) 1 for springs and dampers
     target: wp.array(dtype=wp.vec3)  # (C) wanted velocity along normal, tangent 1, tangent 2 [m/s]
     impact: wp.array(dtype=wp.vec3)  # (C) restitution, wanted normal velocity without and with it [m/s]
     delassus: wp.array(dtype=wp.vec2)  # (C) normal, largest tangential
@@ -77,12 +83,40 @@ def rebound_speed(gap: float, approach: float, pull: float, restitution: float, 
 
 
 @wp.func
+def combine(a: float, b: float, product: int) -> float:
+    """Product or mean of a number of both materials."""
+    result = 0.5 * (a + b)
+    if product == 1:
+        result = a * b
+    return result
+
+
+@wp.func
+def contact_spring(s0: int, s1: int, material: ModelShapeMaterials, choice: int) -> wp.vec2:
+    """Stiffness [N/m] and damping [N s/m] of a contact; negative if it is rigid."""
+    spring = wp.vec2(-1.0, 0.0)
+    ke0 = material.ke[s0]
+    ke1 = material.ke[s1]
+    if choice == CONTACTS_SOFT:
+        spring = 0.5 * wp.vec2(ke0 + ke1, material.kd[s0] + material.kd[s1])
+    elif choice == CONTACTS_BY_SHAPE:
+        if ke0 > 0.0 and ke1 > 0.0:
+            spring = wp.vec2(ke0 * ke1 / (ke0 + ke1), material.kd[s0] + material.kd[s1])
+        elif ke0 > 0.0:
+            spring = wp.vec2(ke0, material.kd[s0])
+        elif ke1 > 0.0:
+            spring = wp.vec2(ke1, material.kd[s1])
+    return spring
+
+
+@wp.func
 def contact_target(
     distance: float,
     approach: float,
     approach_free: float,
     restitution: float,
     rate: float,
+    soft: bool,
     s: ConstraintSettings,
 ) -> wp.vec2:
     """Smallest allowed normal velocity at the end of the step [m/s], without and with restitution.
@@ -92,7 +126,7 @@ def contact_target(
     count as closed: the points of a face at rest then all want the same, zero, and can have it together.
     """
     target = -distance / s.dt
-    if s.soft_contacts == 1:
+    if soft:
         if distance < 0.0:
             target = -rate * distance
     elif distance < s.contact_skin:
@@ -203,17 +237,19 @@ def build_contact_rows(
     rows.delassus[c] = delassus.diagonal
     rows.coupling[c] = delassus.coupling
     rows.leaf[c] = leaf
-    rows.friction[c] = 0.5 * (material.mu[s0] + material.mu[s1])
-    restitution = 0.5 * (material.restitution[s0] + material.restitution[s1])
+    rows.friction[c] = combine(material.mu[s0], material.mu[s1], s.friction_product)
+    restitution = combine(material.restitution[s0], material.restitution[s1], s.restitution_product)
     rate = s.contact_rate
     softness = s.contact_cfm
-    if s.soft_contacts == 1:
-        ke = 0.5 * (material.ke[s0] + material.ke[s1])
-        damping = s.dt * ke + 0.5 * (material.kd[s0] + material.kd[s1])
+    spring = contact_spring(s0, s1, material, s.soft_contacts)
+    soft = spring[0] >= 0.0
+    if soft:
+        damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
         # the force of spring and damper at the end of the step, as ERP and CFM
-        rate = ke / wp.max(damping, MIN_DAMPING)
-        softness = 1.0 / (s.dt * wp.max(damping, MIN_DAMPING))
+        rate = spring[0] / damping
+        softness = 1.0 / (s.dt * damping)
     rows.softness[c] = softness
+    rows.soft[c] = int(soft)
 
     v0 = point_velocity(b0, x, body_q, body_com, body_qd)
     v1 = point_velocity(b1, x, body_q, body_com, body_qd)
@@ -224,7 +260,7 @@ def build_contact_rows(
     if leaf[1] < 0:
         prescribed -= v1
     free = triple_velocity(tree, leaf, c, depth, rows.B, z)[0] + wp.dot(n, prescribed)
-    speed = contact_target(contacts.distance[c], wp.dot(n, v0 - v1), free, restitution, rate, s)
+    speed = contact_target(contacts.distance[c], wp.dot(n, v0 - v1), free, restitution, rate, soft, s)
     rows.target[c] = wp.vec3(speed[1], 0.0, 0.0) - frame * prescribed
     rows.impact[c] = wp.vec3(restitution, speed[0], speed[1])
     rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)

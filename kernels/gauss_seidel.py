@@ -378,8 +378,9 @@ def is_single(tree: wp.ref[TreeView], d: int) -> bool:
 
 @wp.func
 def pushes_apart(rows: wp.ref[RowsView], c: int) -> bool:
-    """True if contact c removes a penetration."""
-    return rows.contact.impact[c][1] > 0.0 and rows.contact.impulse[c][0] > 0.0
+    """True if contact c removes a penetration, other than by the force of a spring."""
+    pressing = rows.contact.impulse[c][0] > 0.0
+    return rows.contact.soft[c] == 0 and rows.contact.impact[c][1] > 0.0 and pressing
 
 
 @wp.func(inline=False)
@@ -460,7 +461,6 @@ def solve_rows(
     contacts: ContactView,
     depth: int,
     pyramidal: bool,
-    soft: bool,
     dt: float,
     max_iterations: int,
     tolerance: float,
@@ -503,7 +503,7 @@ def solve_rows(
     state = int(NOTHING_ACTED)
     if any_impulse(rows, contacts, w) == 1:
         state = ACTED
-    if not soft and state == ACTED:
+    if state == ACTED:
         if any_push(rows, contacts, w):
             state = PUSHED
             # the next step starts from the impulses that remove penetrations

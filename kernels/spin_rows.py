@@ -18,6 +18,7 @@ def build_spin_rows(
     tree: TreeView,
     kin: KinematicsView,
     shape: ShapeView,
+    mu: wp.array(dtype=float),
     mu_torsion: wp.array(dtype=float),
     mu_rolling: wp.array(dtype=float),
     body_qd: wp.array(dtype=wp.spatial_vector),
@@ -35,8 +36,13 @@ def build_spin_rows(
         return
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
-    rows.torsion[c] = 0.5 * (mu_torsion[s0] + mu_torsion[s1])
-    rows.rolling[c] = 0.5 * (mu_rolling[s0] + mu_rolling[s1])
+    share0 = float(0.5)
+    share1 = float(0.5)
+    if s.friction_product == 1:
+        share0 = mu[s1]
+        share1 = mu[s0]
+    rows.torsion[c] = share0 * mu_torsion[s0] + share1 * mu_torsion[s1]
+    rows.rolling[c] = share0 * mu_rolling[s0] + share1 * mu_rolling[s1]
     rows.delassus[c] = wp.vec2(0.0, 0.0)
     rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
     if rows.torsion[c] <= 0.0 and rows.rolling[c] <= 0.0:

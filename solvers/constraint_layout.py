@@ -226,7 +226,7 @@ def contact_rows_of(model: Model) -> ContactRowView:
     """Make room for the rows of all contacts."""
     count, device = model.collision_plan.contact_count, model.device
     rows = ContactRowView()
-    numbers = {"leaf": wp.vec2i, "friction": float, "softness": float}
+    numbers = {"leaf": wp.vec2i, "friction": float, "softness": float, "soft": int}
     vectors = dict.fromkeys(("target", "impact", "impulse", "memory"), wp.vec3)
     _zeros(rows, count, device, **numbers, **vectors, delassus=wp.vec2, coupling=wp.vec2)
     rows.B = wp.zeros((count, _contact_row_length(model)), dtype=wp.vec3, device=device)

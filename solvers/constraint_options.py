@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from newtonsim.kernels.constraint_rows import ConstraintSettings
 from newtonsim.revisions import Revised
 
-_CHOICES = {"cone": ("elliptic", "pyramidal"), "contact_softness": ("rigid", "material")}
+_COMBINES = ("mean", "product")
+_SOFTNESSES = ("rigid", "material", "shape")
+_CHOICES = {
+    "cone": ("elliptic", "pyramidal"),
+    "contact_softness": _SOFTNESSES,
+    "friction_combine": _COMBINES,
+    "restitution_combine": _COMBINES,
+}
 _SHARES = ("contact_erp", "limit_erp", "loop_erp", "warm_start")
 _COPIED = (
     "contact_cfm",
@@ -35,7 +42,13 @@ class ConstraintOptions(Revised):
         cone: "elliptic" or "pyramidal" friction cone.
         contact_softness: "rigid" for contacts with the four numbers that follow; "material" for springs and
             dampers with the mean ke and kd of both materials, which act at the end of the step and are stable
-            at any value. With n contacts, a body of weight G sinks in by G / (n ke).
+            at any value. With n contacts, a body of weight G sinks in by G / (n ke). "shape" for springs and
+            dampers only where a shape has ke > 0: those of one shape, or of both in series with the sum of
+            their kd; all other contacts are rigid.
+        friction_combine: "mean" or "product" of both shapes' friction coefficients. With "product" torsional
+            and rolling friction of each shape are multiplied by the friction coefficient of the other one and
+            added up, else they are means.
+        restitution_combine: "mean" or "product" of both shapes' restitution.
         contact_erp: Share of a penetration that one step removes.
         contact_cfm: Softness of contacts, added to the Delassus diagonal [1/kg].
         contact_slop: Penetration that is left alone [m].
@@ -57,6 +70,8 @@ class ConstraintOptions(Revised):
     direct_cost: float = 4.0e6
     cone: str = "elliptic"
     contact_softness: str = "rigid"
+    friction_combine: str = "mean"
+    restitution_combine: str = "mean"
     contact_erp: float = 0.2
     contact_cfm: float = 0.0
     contact_slop: float = 1.0e-4
@@ -102,7 +117,9 @@ class ConstraintOptions(Revised):
         s.contact_rate = min(self.contact_erp / dt, fastest)
         s.limit_rate = min(self.limit_erp / dt, fastest)
         s.loop_rate = self.loop_erp / dt
-        s.soft_contacts = int(self.contact_softness == "material")
+        s.soft_contacts = _SOFTNESSES.index(self.contact_softness)
+        s.friction_product = _COMBINES.index(self.friction_combine)
+        s.restitution_product = _COMBINES.index(self.restitution_combine)
         for name in _COPIED:
             setattr(s, name, getattr(self, name))
         return s

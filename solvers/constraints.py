@@ -114,7 +114,6 @@ class ConstraintStage:
         inputs = [v.tree, rows, contacts.view, model.topology.max_depth]
         inputs += [
             self.options.cone == "pyramidal",
-            settings.soft_contacts == 1,
             dt,
             self.options.iterations,
             self.options.tolerance,
@@ -180,7 +179,8 @@ class ConstraintStage:
         inputs += [smooth.L, self.z, contacts.view, depth, settings, rows.contact]
         launch(contact_rows.build_contact_rows, "contact", inputs)
         if rows.spins:
-            inputs = [v.tree, kin, shape, model.shape_mu_torsion, model.shape_mu_rolling, smooth.body_qd]
+            inputs = [v.tree, kin, shape, model.shape_materials.mu, model.shape_mu_torsion]
+            inputs += [model.shape_mu_rolling, smooth.body_qd]
             inputs += [smooth.L, contacts.view, depth, settings, rows.contact, rows.spin]
             launch(spin_rows.build_spin_rows, "contact", inputs)
 
