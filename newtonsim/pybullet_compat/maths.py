@@ -60,7 +60,7 @@ def getEulerFromQuaternion(quaternion: Sequence[float], physicsClientId: int = 0
     """Return roll, pitch and yaw [rad]; roll is zero where pitch is a right angle.
 
     Args:
-        quaternion: Of any length.
+        quaternion: Of length one.
         physicsClientId: Not used.
     """
     return _euler(*_four(quaternion, _QUATERNION))
@@ -102,10 +102,10 @@ def multiplyTransforms(
         physicsClientId: Not used.
     """
     px, py, pz = _three(positionA, _TRANSFORMS)
-    a = _unit(*_four(orientationA, _TRANSFORMS))
-    b = _unit(*_four(orientationB, _TRANSFORMS))
+    a, b = _four(orientationA, _TRANSFORMS), _four(orientationB, _TRANSFORMS)
     x, y, z = _rotate(*a, *_three(positionB, _TRANSFORMS))
-    return (px + x, py + y, pz + z), _multiply(*a, *b)
+    s = _divide(1.0, _dot(a, a))
+    return (px + s * x, py + s * y, pz + s * z), _unit(*_multiply(*a, *b))
 
 
 def invertTransform(
@@ -120,7 +120,7 @@ def invertTransform(
     """
     px, py, pz = _three(position, _TRANSFORM)
     x, y, z, w = _unit(*_four(orientation, _TRANSFORM))
-    return _rotate(-x, -y, -z, w, -px, -py, -pz), (-x, -y, -z, w)
+    return _rotate(-x, -y, -z, w, -px, -py, -pz), _unit(-x, -y, -z, w)
 
 
 def getQuaternionSlerp(
@@ -201,7 +201,7 @@ def getAxisDifferenceQuaternion(
         physicsClientId: Not used.
     """
     x, y, z, w = _four(quaternionStart, _TWO)
-    roll, pitch, yaw = _euler(*_multiply(-x, -y, -z, w, *_four(quaternionEnd, _TWO)))
+    roll, pitch, yaw = _euler(*_unit(*_multiply(-x, -y, -z, w, *_four(quaternionEnd, _TWO))))
     return -roll, -pitch, -yaw
 
 
@@ -278,19 +278,28 @@ def computeViewMatrixFromYawPitchRoll(
     Raises:
         error: The target is no vector, or the axis another one.
     """
-    target = _three(cameraTargetPosition, "Cannot convert cameraTargetPosition.")
+    x, y, z = _three(cameraTargetPosition, "Cannot convert cameraTargetPosition.")
     yaw, pitch, roll = radians(yaw), radians(pitch), radians(roll)
-    if upAxisIndex == 2:
-        turn = _axes_quaternion((0.0, 0.0, yaw), (0.0, roll, 0.0), (pitch, 0.0, 0.0))
-        back, up = (0.0, -distance, 0.0), (0.0, 0.0, 1.0)
-    elif upAxisIndex == 1:
-        turn = _axes_quaternion((0.0, yaw, 0.0), (pitch, 0.0, 0.0), (0.0, 0.0, roll))
-        back, up = (0.0, 0.0, -distance), (0.0, 1.0, 0.0)
+    sy, cy, sp, cp, sr, cr = sin(yaw), cos(yaw), sin(pitch), cos(pitch), sin(roll), cos(roll)
+    if upAxisIndex == 2:  # rotation about z, then y, then x; the camera looks along y
+        rx, ry, rz = cy * cr, sy * cr, -sr
+        ux, uy, uz = cy * cp * sr + sy * sp, sy * cp * sr - cy * sp, cp * cr
+        fx, fy, fz = cy * sp * sr - sy * cp, sy * sp * sr + cy * cp, sp * cr
+    elif upAxisIndex == 1:  # rotation about z, then y, then -x; the camera looks along z
+        rx, ry, rz = -cy * cr, -cy * sr, sy
+        ux, uy, uz = -sp * sy * cr - cp * sr, -sp * sy * sr + cp * cr, -sp * cy
+        fx, fy, fz = cp * sy * cr - sp * sr, cp * sy * sr + sp * cr, cp * cy
     else:
         raise error(f"upAxisIndex must be 1 or 2, not {upAxisIndex}.")
-    x, y, z = _rotate(*turn, *back)
-    eye = (target[0] + x, target[1] + y, target[2] + z)
-    return _look_at(eye, target, _rotate(*turn, *up))
+    if distance < 0.0:
+        rx, ry, rz, fx, fy, fz, distance = -rx, -ry, -rz, -fx, -fy, -fz, -distance
+    return (
+        *(rx, ux, -fx, 0.0, ry, uy, -fy, 0.0, rz, uz, -fz, 0.0),
+        -(rx * x + ry * y + rz * z),
+        -(ux * x + uy * y + uz * z),
+        fx * x + fy * y + fz * z - distance,
+        1.0,
+    )
 
 
 def computeProjectionMatrix(
@@ -408,8 +417,18 @@ def _rotate(x: float, y: float, z: float, w: float, a: float, b: float, c: float
 
 
 def _unit(x: float, y: float, z: float, w: float) -> Quaternion:
-    """Return a quaternion at length one."""
-    s = _divide(1.0, sqrt(x * x + y * y + z * z + w * w))
+    """Return a quaternion at length one, of the two of a rotation that which Shepperd's method gives.
+
+    Where the angle is below 120 degrees w is positive, beyond that the largest of x, y and z.
+
+    References:
+        Shepperd, "Quaternion from rotation matrix", Journal of Guidance and Control, 1978.
+    """
+    length2 = x * x + y * y + z * z + w * w
+    s = _divide(1.0, sqrt(length2))
+    leading = w if 4.0 * w * w > length2 else max(x, y, z, key=abs)
+    if leading < 0.0:
+        s = -s
     return x * s, y * s, z * s, w * s
 
 
@@ -428,26 +447,15 @@ def _difference(start: Quaternion, end: Quaternion) -> Quaternion:
 
 
 def _euler(x: float, y: float, z: float, w: float) -> Vector:
-    """Return roll, pitch and yaw of a quaternion of any length."""
-    xx, yy, zz, ww = x * x, y * y, z * z, w * w
-    length2 = xx + yy + zz + ww
-    sine = -2.0 * (x * z - w * y) / length2 if length2 > 0.0 else -0.0
+    """Return roll, pitch and yaw of a quaternion; pitch is right for those of length one."""
+    sine = -2.0 * (x * z - w * y)
     if sine <= -GIMBAL_SINE:
         return 0.0, -0.5 * pi, 2.0 * atan2(x, -y)
     if sine >= GIMBAL_SINE:
         return 0.0, 0.5 * pi, 2.0 * atan2(-x, y)
+    xx, yy, zz, ww = x * x, y * y, z * z, w * w
     roll = atan2(2.0 * (y * z + w * x), ww - xx - yy + zz)
     return roll, asin(sine), atan2(2.0 * (x * y + w * z), ww + xx - yy - zz)
-
-
-def _axes_quaternion(*turns: Vector) -> Quaternion:
-    """Return the product of rotations about coordinate axes, each given as a rotation vector [rad]."""
-    product = (0.0, 0.0, 0.0, 1.0)
-    for x, y, z in turns:
-        angle = x + y + z
-        sx, sy, sz = (sin(0.5 * a) for a in (x, y, z))
-        product = _multiply(*product, sx, sy, sz, cos(0.5 * angle))
-    return product
 
 
 def _look_at(eye: Vector, target: Vector, up: Vector) -> tuple[float, ...]:
