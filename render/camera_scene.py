@@ -1,0 +1,275 @@
+"""The scene of a ray camera: instances of meshes and primitives, colours and textures, in each world."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from newtonsim.enums import GeoType
+from newtonsim.errors import ModelError
+from newtonsim.kernels import camera, camera_scene
+from newtonsim.render.camera_meshes import CameraMesh
+
+IDENTITY = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+PRIMITIVES = (
+    GeoType.SPHERE,
+    GeoType.BOX,
+    GeoType.CAPSULE,
+    GeoType.CYLINDER,
+    GeoType.ELLIPSOID,
+    GeoType.PLANE,
+)
+
+
+@dataclass(slots=True, eq=False)
+class CameraInstance:
+    """Something to see.
+
+    Attributes:
+        kind: A primitive as shapes have them, or MESH: SPHERE (radius), BOX (half extents), CAPSULE and
+            CYLINDER (radius, half height, along y), ELLIPSOID (semi-axes), PLANE (endless, y = 0).
+        size: Its dimensions [m]; of meshes the scale by axis, which may be negative.
+        mesh: Of MESH.
+        body: Row of the poses of a world that it moves with, -1 for the world frame.
+        pose: Pose in the frame of the body, (7,) with quaternion xyzw.
+        rgba: Colour, 0..1; alpha 0 is invisible.
+        specular: Weight of highlights by channel.
+        texture: Number of a texture of the scene, -1 for none; the colour is multiplied by it.
+        label: What the segmentation shows for it.
+        double_sided: Whether it is seen from behind (inside) too.
+    """
+
+    kind: int
+    size: Sequence[float] = (1.0, 1.0, 1.0)
+    mesh: CameraMesh | None = None
+    body: int = -1
+    pose: npt.ArrayLike = IDENTITY
+    rgba: Sequence[float] = (1.0, 1.0, 1.0, 1.0)
+    specular: Sequence[float] = (1.0, 1.0, 1.0)
+    texture: int = -1
+    label: int = 0
+    double_sided: bool = False
+
+    def check(self, name: str, textures: int) -> None:
+        """Raise ModelError if something of it cannot be."""
+        if self.kind == GeoType.MESH:
+            if self.mesh is None:
+                raise ModelError(f"{name}: a mesh is missing")
+        elif self.kind not in PRIMITIVES:
+            raise ModelError(f"{name}: kind {self.kind} is none that a camera sees")
+        elif min(self.size) < 0.0:
+            raise ModelError(f"{name}: size {tuple(self.size)} is negative")
+        for what, values, length in (("size", self.size, 3), ("pose", self.pose, 7), ("rgba", self.rgba, 4)):
+            array = np.asarray(values, np.float64)
+            if array.shape != (length,) or not np.isfinite(array).all():
+                raise ModelError(f"{name}: {what}: expected {length} finite numbers, got {values}")
+        if not -1 <= self.texture < textures:
+            raise ModelError(f"{name}: there is no texture {self.texture}; there are {textures}")
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the box about it in its own frame, lower and upper corner (3,) [m]; a point for a plane."""
+        size = np.asarray(self.size, np.float64)
+        if self.mesh is not None:
+            corners = np.stack(self.mesh.bounds()) * size
+            return corners.min(axis=0), corners.max(axis=0)
+        r = size[0]
+        half = {
+            GeoType.SPHERE: np.full(3, r),
+            GeoType.CAPSULE: np.array([r, size[1] + r, r]),
+            GeoType.CYLINDER: np.array([r, size[1], r]),
+            GeoType.PLANE: np.zeros(3),
+        }.get(GeoType(self.kind), size)
+        return -half, half
+
+
+@dataclass(slots=True)
+class Textures:
+    """Images that surfaces can wear.
+
+    Attributes:
+        images: Each (height, width, 3 or 4), uint8, rows from the top.
+        smooth: Whether colours are interpolated between texels.
+    """
+
+    images: Sequence[np.ndarray] = field(default_factory=list)
+    smooth: bool = False
+
+    def view(self, device: wp.Device) -> camera.TextureView:
+        """Copy the images to a device."""
+        parts, start, shapes = [], [0], []
+        for k, image in enumerate(self.images):
+            if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] not in (3, 4) or not image.size:
+                raise ModelError(f"texture {k}: expected (height, width, 3 or 4) uint8, got {image.shape}")
+            texels = np.full((*image.shape[:2], 4), 255, np.uint8)
+            texels[..., : image.shape[2]] = image
+            parts.append(texels.reshape(-1, 4))
+            start.append(start[-1] + len(parts[-1]))
+            shapes.append(image.shape[:2])
+        shape = np.array(shapes, np.int32).reshape(-1, 2)
+        texel = np.concatenate([*parts, np.zeros((0, 4), np.uint8)]).view(np.uint32).reshape(-1)
+        view = camera.TextureView()
+        view.start = wp.array(np.array(start[:-1], np.int32), dtype=int, device=device)
+        view.height = wp.array(np.ascontiguousarray(shape[:, 0]), dtype=int, device=device)
+        view.width = wp.array(np.ascontiguousarray(shape[:, 1]), dtype=int, device=device)
+        view.texel = wp.array(texel, dtype=wp.uint32, device=device)
+        view.smooth = int(self.smooth)
+        return view
+
+
+class CameraScene:
+    """Instances in one or many worlds that are alike, at poses that change.
+
+    Call `update` after bodies have moved; cameras (`newtonsim.render.camera.RayCamera`) then see them there.
+    Colours may differ between worlds: write to `color`.
+
+    Attributes:
+        instances: What there is to see.
+        num_worlds: Number of worlds.
+        device: Where it is.
+        view: What kernels take of the instances.
+        looks: Likewise, how they look.
+        corners: Likewise, of the corners of the meshes.
+        textures: Likewise.
+        color: Colours of the instances, vec4, shape (num_worlds * instances,), world by world.
+
+    Args:
+        instances: What there is to see, in each world.
+        textures: Images that instances name by number.
+        num_worlds: Number of worlds.
+        device: Warp device, None for the default one.
+
+    Raises:
+        ModelError: An instance or a texture is wrong.
+    """
+
+    def __init__(
+        self,
+        instances: Sequence[CameraInstance],
+        textures: Textures | None = None,
+        num_worlds: int = 1,
+        device: wp.DeviceLike = None,
+    ):
+        textures = Textures() if textures is None else textures
+        if num_worlds < 1:
+            raise ModelError(f"num_worlds: expected at least 1, got {num_worlds}")
+        for k, instance in enumerate(instances):
+            instance.check(f"instance {k}", len(textures.images))
+        self.device = wp.get_device(device)
+        self.instances, self.num_worlds = list(instances), num_worlds
+        self.textures = textures.view(self.device)
+        rows = num_worlds * len(self.instances)
+        self.color = self._column([i.rgba for i in instances] * num_worlds, wp.vec4, 4)
+        self._lower = wp.zeros(rows, dtype=wp.vec3, device=self.device)
+        self._upper = wp.zeros(rows, dtype=wp.vec3, device=self.device)
+        self._add_meshes()
+        self._add_instances()
+        self.bodies = 1 + max((instance.body for instance in self.instances), default=-1)
+        self._no_bodies = wp.zeros((num_worlds, 0), dtype=wp.transform, device=self.device)
+        self._bvh: wp.Bvh | None = None
+
+    def _column(self, values: Sequence, dtype: type, width: int = 0) -> wp.array:
+        """Copy numbers of all instances to the device."""
+        kind = np.int32 if dtype is int else np.float32
+        shape = (-1, width) if width else (-1,)
+        array = np.ascontiguousarray(np.array(values, kind).reshape(shape))
+        return wp.array(array, dtype=dtype, device=self.device)
+
+    def _add_meshes(self) -> None:
+        """Copy the meshes to the device, each once, and note where each one's corners begin."""
+        meshes = list({id(i.mesh): i.mesh for i in self.instances if i.mesh is not None}.values())
+        edges = np.cumsum([0, *(len(mesh.triangles) for mesh in meshes)])
+        self._first_triangle = {id(mesh): int(edge) for mesh, edge in zip(meshes, edges)}
+        self._meshes = {id(mesh): mesh.on_device(self.device) for mesh in meshes if len(mesh.triangles)}
+        self.corners = camera_scene.CornerView()
+        normals = [np.zeros((0, 3), np.float32), *(mesh.corner_normals for mesh in meshes)]
+        self.corners.normal = self._column(np.concatenate(normals), wp.vec3, 3)
+        uvs = [np.zeros((0, 2), np.float32), *(mesh.corner_uvs for mesh in meshes)]
+        self.corners.uv = self._column(np.concatenate(uvs), wp.vec2, 2)
+
+    def _add_instances(self) -> None:
+        """Copy what is known of the instances to the device."""
+        count = len(self.instances)
+        bodies = np.zeros(count, camera_scene.Body.numpy_dtype())
+        places = np.zeros(count, camera_scene.Place.numpy_dtype())
+        looks = np.zeros(count, camera_scene.Look.numpy_dtype())
+        for k, i in enumerate(self.instances):
+            made = self._meshes.get(id(i.mesh))
+            # without triangles there is nothing to see, as in a ball without size
+            kind = GeoType.SPHERE if i.kind == GeoType.MESH and made is None else i.kind
+            size = (0.0, 0.0, 0.0) if kind != i.kind else i.size
+            bodies[k] = (kind, i.double_sided, made.id if made else 0, size)
+            lower, upper = i.bounds()
+            places[k] = (i.body, i.pose, 0.5 * (lower + upper), 0.5 * (upper - lower))
+            looks[k] = (i.label, i.texture, self._first_triangle.get(id(i.mesh), 0), i.specular)
+        device = self.device
+        self.looks = wp.array(looks, dtype=camera_scene.Look, device=device)
+        self._places = wp.array(places, dtype=camera_scene.Place, device=device)
+        view = camera_scene.TraceView()
+        view.count, view.color = count, self.color
+        view.body = wp.array(bodies, dtype=camera_scene.Body, device=device)
+        view.pose = wp.zeros(self.num_worlds * count, dtype=wp.transform, device=device)
+        planes = [k for k, i in enumerate(self.instances) if i.kind == GeoType.PLANE]
+        view.plane_count, view.planes = len(planes), self._column(planes, int)
+        self.view = view
+
+    def update(
+        self, body_poses: wp.array | npt.ArrayLike | None = None, *, rebuild: bool = False
+    ) -> CameraScene:
+        """Move the instances with their bodies.
+
+        With a Warp array, and after the first call, this can be captured into a graph.
+
+        Args:
+            body_poses: World poses of the bodies, transform, shape (num_worlds, bodies), or numbers
+                (num_worlds, bodies, 7); more bodies than instances name are allowed. None if none moves.
+            rebuild: Whether the hierarchy of the instances is built anew, which makes pictures faster after
+                bodies have moved far, rather than fitted.
+
+        Returns:
+            This object.
+
+        Raises:
+            ModelError: The array has the wrong shape.
+        """
+        rows = self.num_worlds * len(self.instances)
+        if body_poses is None:
+            body_poses = self._no_bodies
+        elif not isinstance(body_poses, wp.array):
+            values = np.ascontiguousarray(body_poses, np.float32)
+            if values.ndim != 3 or values.shape[2] != 7:
+                raise ModelError(f"body_poses: expected shape (worlds, bodies, 7), got {values.shape}")
+            body_poses = wp.array(values, dtype=wp.transform, device=self.device)
+        if (
+            body_poses.ndim != 2
+            or body_poses.shape[0] != self.num_worlds
+            or body_poses.shape[1] < self.bodies
+        ):
+            wanted = (self.num_worlds, self.bodies)
+            raise ModelError(f"body_poses: expected poses {wanted}, got {body_poses.shape}")
+        if not rows:
+            return self
+        wp.launch(
+            camera_scene.place_instances,
+            dim=rows,
+            inputs=[self._places, body_poses, self.view.pose, self._lower, self._upper],
+            device=self.device,
+            record_tape=False,
+        )
+        if self._bvh is None:
+            self._bvh = self._build()
+            self.view.bvh = self._bvh.id
+        elif rebuild:
+            self._bvh.rebuild()
+        else:
+            self._bvh.refit()
+        return self
+
+    def _build(self) -> wp.Bvh:
+        """Build the hierarchy, a group for each world."""
+        worlds = np.repeat(np.arange(self.num_worlds, dtype=np.int32), len(self.instances))
+        groups = wp.array(worlds, dtype=int, device=self.device)
+        return wp.Bvh(self._lower, self._upper, groups=groups)
