@@ -31,7 +31,7 @@ class Geometry:
         normal: Of planes (3,).
         scale: Mesh scale (3,).
         file: File name as the API reports it, "" for none.
-        meshes: Parts of a mesh, already scaled, in the frame of the geometry; each convex part is its own hull.
+        meshes: Parts of a mesh, already scaled, in the frame of the geometry; each is a hull of its own.
         concave: Whether the meshes collide as surfaces rather than as their convex hulls.
         heightfield: Of GEOM_HEIGHTFIELD.
     """
@@ -160,6 +160,7 @@ class BodyDescription:
         maximal: Whether the body was loaded with useMaximalCoordinates (no damping then).
         joint_positions: Initial coordinates of links, by place in `links`; zero for the others.
         mimics: (follower, leader, multiplier, offset) by place in `links`, as the file says.
+        source: Name of the file as the script gave it, "" for bodies of createMultiBody.
         soft: What <deformable> says, None for rigid bodies; see the soft room.
     """
 
@@ -174,4 +175,5 @@ class BodyDescription:
     maximal: bool = False
     joint_positions: dict[int, float] = field(default_factory=dict)
     mimics: list[tuple[int, int, float, float]] = field(default_factory=list)
+    source: str = ""
     soft: object | None = None

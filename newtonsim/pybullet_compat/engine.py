@@ -14,39 +14,19 @@ import warp as wp
 from newtonsim.builder import ModelBuilder
 from newtonsim.model import Model
 from newtonsim.pybullet_compat import model_building
+from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.simulator import Simulator
-from newtonsim.solvers import FeatherstoneSolver
+from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
+from newtonsim.workspace import Launcher, Motion
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client
 
-
-class HostArray:
-    """A device array with a copy on the host that is written and pushed; on the CPU both are the same.
-
-    Attributes:
-        device_array: The array that kernels read.
-        host: Values by world, shape (W, ...).
-    """
-
-    def __init__(self, array: wp.array, worlds: int):
-        self.device_array = array
-        self._shared = array.device.is_cpu
-        values = array.numpy()
-        self._flat = values if self._shared else values.copy()
-        self.host = self._flat.reshape(worlds, len(values) // worlds, *values.shape[1:])
-
-    def push(self) -> None:
-        """Send the host's values to the device."""
-        if not self._shared:
-            self.device_array.assign(self._flat)
-
-    def pull(self) -> np.ndarray:
-        """Return the device's values (W, ...)."""
-        if not self._shared:
-            self._flat[...] = self.device_array.numpy()
-        return self.host
+SERVO_ARRAYS = ("mode", "kp", "kd", "target_q", "target_qd", "max_force", "max_speed")
+PD_ARRAYS = ("kp", "kd", "target_q", "target_qd", "max_force")
+RESTITUTION_SPEED = 0.2
+"""Slowest approach that bounces [m/s], as in a fresh PyBullet world."""
 
 
 class Engine:
@@ -54,37 +34,57 @@ class Engine:
 
     Attributes:
         client: The client.
+        worlds: Number of worlds W.
         model: The model of all worlds.
         solver: The solver.
         simulator: Owner of state and control.
+        damping: Damping of links.
         q, u: Coordinates and velocities on the host (W, coordinates), float64.
         pose, twist: Poses and velocities of all links (W, bodies, 7) and (W, bodies, 6), float64.
-        rows: Bodies that have each row of `pose`, as (body unique id, link index).
+        rows: (body unique id, link index) of each row of `pose`.
         shape_link: (body unique id, link index) of each shape of a world.
         shape_geometry: Number of the geometry of its link that each shape belongs to.
         unread_coordinates, unread_poses: Whether the device knows better than the host.
-        written: Bodies whose coordinates the host has changed.
-        forces: External forces (W, bodies, 6) as (τ, f) at the centres of mass.
-        torques: Generalised forces (W, velocities).
+        steps: Steps made.
+        written: Bodies whose coordinates the host has changed since the last push.
     """
 
     def __init__(self, client: Client):
         self.client = client
-        worlds = self.worlds = client.num_worlds
+        self.worlds = client.num_worlds
         bodies = list(client.bodies.values())
-        client.read_coordinates()
         for body in bodies:
             body.refresh()
         builder = self._describe(bodies)
         many = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
-        many.replicate(builder, worlds, spacing=(0.0, 0.0, 0.0))
+        many.replicate(builder, self.worlds, spacing=(0.0, 0.0, 0.0))
         with wp.ScopedDevice(client.device):
             self.model: Model = many.finalize()
-        self.model.gravity = client.settings.gravity
-        self.solver = FeatherstoneSolver(self.model)
         settings = client.settings
+        self.model.gravity = settings.gravity
+        self.solver = FeatherstoneSolver(
+            self.model,
+            servos=True,
+            speed_limit=100.0,
+            friction_combine="product",
+            restitution_combine="product",
+            contact_softness="shape",
+            restitution_speed=RESTITUTION_SPEED,
+        )
+        settings.apply_options(self.solver.options)
+        self.damping = BodyDamping(self.model)
+        self.solver.before_step = (self.damping,)
+        self.pd: PDForces | None = None
         self.simulator = Simulator(self.model, self.solver, settings.time_step, max(settings.substeps, 1))
-        self._share_arrays(bodies)
+        self.solver.servos.period = settings.time_step
+        self._share_state(bodies)
+        self._share_settings(bodies)
+        if any(body.pd is not None for body in bodies):
+            self.use_pd()
+        self._motion: Motion | None = None
+        self._kinematics: wp.Graph | None = None
+        self._reactions: np.ndarray | None = None
+        self.steps = 0
 
     def _describe(self, bodies: list[Body]) -> ModelBuilder:
         builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
@@ -97,49 +97,115 @@ class Engine:
                 self.shape_geometry.append(number)
             self.rows += [(body.uid, place - 1) for place in range(len(body.links))]
         builder.shape_collision_filter_pairs |= model_building.filter_pairs(self.client, self.shape_link)
+        for constraint in self.client.constraints.values():
+            constraint.build(builder, self.client)
         self.client.call_hooks("build", builder)
         return builder
 
-    def _share_arrays(self, bodies: list[Body]) -> None:
-        """Let the bodies' arrays be views of this engine's."""
+    def _share_state(self, bodies: list[Body]) -> None:
+        """Let the bodies' coordinates and poses be views of this engine's."""
         worlds, state = self.worlds, self.simulator.state
         self._q, self._u = HostArray(state.joint_q, worlds), HostArray(state.joint_qd, worlds)
         self._pose, self._twist = HostArray(state.body_q, worlds), HostArray(state.body_qd, worlds)
         self._base = HostArray(self.model.joint_X_p, worlds)
         self._force = HostArray(state.body_f, worlds)
         self._torque = HostArray(self.simulator.control.joint_f, worlds)
-        self.forces, self.torques = self._force.host, self._torque.host
-        self.forces_set = self.torques_set = False
+        self._applied = HostArray(self.solver.servos.applied, worlds)
+        self._forces_set = self._torques_set = False
         self.q, self.u = np.zeros(self._q.host.shape), np.zeros(self._u.host.shape)
         self.pose, self.twist = np.zeros(self._pose.host.shape), np.zeros(self._twist.host.shape)
-        self.unread_coordinates = self.unread_poses = False
+        self.unread_coordinates = self.unread_poses = self._unread_applied = False
         self.written: set[Body] = set(bodies)
+        self.columns: dict[int, tuple[slice, slice]] = {}
         q_end = u_end = 0
-        self.u_slices: dict[int, slice] = {}
         for body in bodies:
             q_first, u_first = q_end, u_end
             q_end, u_end = q_first + body.q.shape[1], u_first + body.u.shape[1]
+            columns = self.columns[body.uid] = (slice(q_first, q_end), slice(u_first, u_end))
             rows = slice(body.first_row, body.first_row + len(body.links))
-            self.u_slices[body.uid] = slice(u_first, u_end)
-            for name, whole, place in (
-                ("q", self.q, slice(q_first, q_end)),
-                ("u", self.u, slice(u_first, u_end)),
-                ("pose", self.pose, rows),
-                ("twist", self.twist, rows),
-            ):
-                view = whole[:, place]
+            for name, places in (("q", columns[0]), ("u", columns[1]), ("pose", rows), ("twist", rows)):
+                view = getattr(self, name)[:, places]
                 view[...] = getattr(body, name)
                 setattr(body, name, view)
 
+    def _share_settings(self, bodies: list[Body]) -> None:
+        """Let the bodies' motors be views of the solver's, and hand over what changeDynamics has set."""
+        self._servos = {
+            name: HostArray(getattr(self.solver.servos, name), self.worlds) for name in SERVO_ARRAYS
+        }
+        self.servos_written = True
+        self._damping = [HostArray(a, self.worlds) for a in (self.damping.linear, self.damping.angular)]
+        self._speed_limit = HostArray(self.solver.speed_limit, self.worlds)
+        for body in bodies:
+            self._lend(body, body.servos, self._servos)
+            self.write_damping(body)
+
+    def _lend(self, body: Body, record: object, arrays: dict[str, HostArray]) -> None:
+        """Copy a body's settings into arrays of all bodies, and make them views of those."""
+        q_columns, u_columns = self.columns[body.uid]
+        for name, array in arrays.items():
+            view = array.host[:, q_columns if name == "target_q" else u_columns]
+            view[...] = getattr(record, name)
+            setattr(record, name, view)
+
+    def use_pd(self) -> None:
+        """Have explicit PD forces in every step from now on."""
+        if self.pd is None:
+            self.pd = PDForces(self.model)
+            self._pd = {name: HostArray(getattr(self.pd, name), self.worlds) for name in PD_ARRAYS}
+            for body in self.client.bodies.values():
+                self._lend(body, body.pd_gains(), self._pd)
+            self.solver.before_step = (self.damping, self.pd)
+        self.pd_written = True
+
     def release(self) -> None:
         """Let bodies have arrays of their own again."""
-        self.client.read_coordinates()
+        if self.unread_coordinates:
+            self.read_coordinates()
         if self.unread_poses:
             self.read_poses()
         for body in self.client.bodies.values():
             for name in ("q", "u", "pose", "twist"):
                 setattr(body, name, getattr(body, name).copy())
+            for record, names in ((body.servos, SERVO_ARRAYS), (body.pd, PD_ARRAYS)):
+                for name in names if record is not None else ():
+                    setattr(record, name, getattr(record, name).copy())
             body.first_row = -1
+
+    # -- settings --------------------------------------------------------------------------------------------
+
+    def write_damping(self, body: Body) -> None:
+        """Hand damping and greatest joint velocities of a body to the solver."""
+        rows = slice(body.first_row, body.first_row + len(body.links))
+        for array, values in zip(self._damping, (body.linear_damping, body.angular_damping)):
+            array.host[:, rows] = values
+            array.push()
+        start = self.columns[body.uid][1].start
+        for place, count in enumerate(body.u_count):
+            first = start + body.u_start[place]
+            self._speed_limit.host[:, first : first + count] = body.max_joint_velocity[:, place, None]
+        self._speed_limit.push()
+
+    def write(self, name: str, rows: slice | np.ndarray | int, values: np.ndarray) -> None:
+        """Set entries of an array of the model in place.
+
+        Args:
+            name: Attribute of the model, or "shape_materials." and the name of a material property.
+            rows: Entries within each world.
+            values: For each world, broadcast.
+        """
+        owner, _, field = name.rpartition(".")
+        source = getattr(getattr(self.model, owner) if owner else self.model, field)
+        array = HostArray(source, self.worlds)
+        array.host[:, rows] = values
+        array.push()
+
+    def time_step_changed(self) -> None:
+        """Take time step and substeps from the settings."""
+        settings = self.client.settings
+        self.simulator.dt, self.simulator.substeps = settings.time_step, max(settings.substeps, 1)
+        self.solver.servos.period = settings.time_step
+        self.servos_written = True
 
     # -- state -----------------------------------------------------------------------------------------------
 
@@ -155,8 +221,15 @@ class Engine:
         self.pose[...] = self._pose.pull()
         self.twist[...] = self._twist.pull()
 
-    def push(self) -> None:
-        """Send what the host has changed to the device."""
+    def applied(self, body: Body) -> np.ndarray:
+        """Forces of the servos of a body in the last step (W, nu) [N m or N]."""
+        if self._unread_applied:
+            self._unread_applied = False
+            self._applied.pull()
+        return self._applied.host[:, self.columns[body.uid][1]]
+
+    def push_coordinates(self) -> None:
+        """Send what the host has changed of coordinates, velocities and bases to the device."""
         if not self.written:
             return
         self._q.host[...] = self.q
@@ -166,28 +239,100 @@ class Engine:
         for body in self.written:
             if not body.floating:
                 self._base.host[:, body.first_row] = body.base_pose
-            body.refresh()
-        self._pose.host[...] = self.pose
-        self._twist.host[...] = self.twist
-        for array in (self._base, self._pose, self._twist):
-            array.push()
+        self._base.push()
         self.written.clear()
+
+    def push(self) -> None:
+        """Make the whole state on the device agree with what the host has changed."""
+        if any(body.stale_poses for body in self.client.bodies.values()) or self.written:
+            self.push_coordinates()
+            self._evaluate_kinematics()
+
+    def refresh(self, body: Body) -> None:
+        """Find the poses of a body from its coordinates on the device."""
+        self.push()
+        poses, twists = self._pose.pull(), self._twist.pull()
+        for other in self.client.bodies.values():
+            if other.stale_poses:
+                rows = slice(other.first_row, other.first_row + len(other.links))
+                self.pose[:, rows], self.twist[:, rows] = poses[:, rows], twists[:, rows]
+                other.pose[:, 0] = other.q[:, :7] if other.floating else other.base_pose
+                other.stale_poses = False
+
+    def _evaluate_kinematics(self) -> None:
+        """Write poses and velocities of all links of the state, by a graph from the second time on."""
+        if self._kinematics is not None:
+            wp.capture_launch(self._kinematics)
+            return
+        if self._motion is not None and self.model.device.is_cpu:
+            with wp.ScopedCapture(device=self.model.device) as capture:
+                self._launch_kinematics()
+            self._kinematics = capture.graph
+            wp.capture_launch(self._kinematics)
+            return
+        if self._motion is None:
+            self._motion = Motion(self.model)
+        self._launch_kinematics()
+
+    def _launch_kinematics(self) -> None:
+        launch, state = Launcher(self.model, record_tape=False), self.simulator.state
+        launch.poses(self._motion, state.joint_q)
+        launch.velocities(self._motion, state.joint_qd)
+        launch.write_bodies(self._motion, state.body_q, state.body_qd, None)
+
+    # -- stepping --------------------------------------------------------------------------------------------
+
+    def add_torque(self, body: Body, dof: int, torque: float | np.ndarray) -> None:
+        """Add a force along a velocity coordinate of a body, for the next step."""
+        self._torque.host[:, self.columns[body.uid][1].start + dof] += torque
+        self._torques_set = True
+
+    def add_force(self, body: Body, place: int, torque: np.ndarray, force: np.ndarray) -> None:
+        """Add a wrench at the centre of mass of a link in world axes, for the next step."""
+        row = self._force.host[:, body.first_row + place]
+        row[:, :3] += torque
+        row[:, 3:] += force
+        self._forces_set = True
 
     def step(self) -> None:
         """Make one step of the client's time step."""
+        client = self.client
+        if client.hooked_steps:
+            client.call_hooks("before_step", self)
         if self.written:
-            self.push()
-        if self.forces_set:
+            self.push_coordinates()
+        for body in client.stale_bodies:
+            body.stale_poses = False
+        client.stale_bodies.clear()
+        if self._forces_set:
             self._force.push()
-        if self.torques_set:
+        if self._torques_set:
             self._torque.push()
+        if self.servos_written:
+            self.servos_written = False
+            for array in self._servos.values():
+                array.push()
+        if self.pd is not None and self.pd_written:
+            self.pd_written = False
+            for array in self._pd.values():
+                array.push()
         self.simulator.step()
-        self.unread_coordinates = self.unread_poses = True
-        if self.forces_set:
-            self._force.host[...] = 0.0
-            self._force.push()
-            self.forces_set = False
-        if self.torques_set:
-            self._torque.host[...] = 0.0
-            self._torque.push()
-            self.torques_set = False
+        self.steps += 1
+        self.unread_coordinates = self.unread_poses = self._unread_applied = True
+        self._reactions = None
+        if self._forces_set:
+            self._force.clear()
+            self._forces_set = False
+        if self._torques_set:
+            self._torque.clear()
+            self._torques_set = False
+        if client.hooked_steps:
+            client.call_hooks("after_step", self)
+
+    def joint_reaction(self, body: Body, place: int) -> np.ndarray:
+        """Reaction force and moment that a joint's sensor measures (W, 6), see `sensors`."""
+        from newtonsim.pybullet_compat.sensors import joint_reactions
+
+        if self._reactions is None:
+            self._reactions = joint_reactions(self)
+        return self._reactions[:, body.first_row + place]

@@ -7,11 +7,11 @@ order of the description.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate, transform_multiply
+from newtonsim.geometry.transforms import quat_conjugate, quat_rotate, transform_multiply
 from newtonsim.importers.pose import Pose
 from newtonsim.pybullet_compat.constants import (
     JOINT_FIXED,
@@ -38,32 +38,42 @@ DEFAULT_MAX_SPEED = 100.0
 DEFAULT_MOTOR_IMPULSE = 1.0
 """Largest impulse a step of the velocity motor that holds every joint after loading [N m s or N s]."""
 
-SERVO_OFF, SERVO_VELOCITY, SERVO_POSITION, SERVO_PD = 0, 1, 2, 3
+SERVO_OFF, SERVO_ON, SERVO_IMPLICIT_PD = 0, 1, 2
+UNLIMITED_SPEED = np.inf
 
 
 @dataclass(slots=True, eq=False)
 class Servos:
-    """Motors of a body, one entry per world and velocity coordinate of its links (base included, unused).
+    """Motors of a body, laid out like `newtonsim.solvers.JointServos`; views into that of an engine.
 
     Attributes:
         mode: SERVO_*, shape (W, nu).
-        kp: Position gain.
-        kd: Velocity gain.
-        target: Wanted position [rad or m]; of spherical joints a rotation vector.
-        target_velocity: Wanted velocity [rad/s or m/s].
-        max_force: [N m or N].
-        max_speed: Bound of the velocity that a position servo asks for.
-        target_rotation: Wanted rotations of spherical joints by place of the link, (W, 4).
+        kp: Position gain (W, nu).
+        kd: Velocity gain (W, nu).
+        target_q: Wanted positions, quaternions for spherical joints, shape (W, nq).
+        target_qd: Wanted velocities (W, nu) [rad/s or m/s].
+        max_force: [N m or N] (W, nu).
+        max_speed: Bound of the velocity that a servo asks for (W, nu) [rad/s or m/s].
     """
 
     mode: np.ndarray
     kp: np.ndarray
     kd: np.ndarray
-    target: np.ndarray
-    target_velocity: np.ndarray
+    target_q: np.ndarray
+    target_qd: np.ndarray
     max_force: np.ndarray
     max_speed: np.ndarray
-    target_rotation: dict[int, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class PDGains:
+    """Explicit PD forces of a body (PD_CONTROL), as `newtonsim.solvers.PDForces` has them."""
+
+    kp: np.ndarray
+    kd: np.ndarray
+    target_q: np.ndarray
+    target_qd: np.ndarray
+    max_force: np.ndarray
 
 
 class Body:
@@ -81,6 +91,8 @@ class Body:
         stale_poses: Whether `pose` and `twist` are older than `q` and `u`.
         q_start, u_start: First coordinate of each place.
         q_count, u_count: Number of coordinates of each place.
+        inertial, inverse_inertial: Inertial frames in the link frames and back (links, 7).
+        centred: Whether both frames of each place are the same.
         mass, inertia: Of each place, (W, links) and (W, links, 3).
         servos: Motors.
         first_row: Place of the base among the bodies of a world of the engine.
@@ -96,11 +108,14 @@ class Body:
         self.mass = np.tile([link.mass for link in self.links], (worlds, 1))
         self.inertia = np.tile(np.array([link.inertia for link in self.links]), (worlds, 1, 1))
         self.inertial = np.array([link.inertial_pose.row() for link in self.links])
+        self._inertial_changed()
+        self.world_index: int | slice = 0 if worlds == 1 else slice(None)
         damping = 0.0 if description.maximal else DEFAULT_DAMPING
         self.linear_damping = np.full((worlds, count), damping)
         self.angular_damping = np.full((worlds, count), damping)
         self.joint_damping = np.tile([link.damping for link in self.links], (worlds, 1))
         self.limits = np.tile(np.array([link.limits for link in self.links]), (worlds, 1, 1))
+        self.limits_changed()
         self.max_joint_velocity = np.full((worlds, count), DEFAULT_MAX_SPEED)
         self.surface = {
             name: np.tile([float(getattr(link.surface, name)) for link in self.links], (worlds, 1))
@@ -159,34 +174,60 @@ class Body:
             if link.joint_type == JOINT_SPHERICAL:
                 self.q[:, self.q_start[place] + 3] = 1.0
         self.servos = self._default_servos(time_step)
+        self.servo_is_default = np.ones(self.u.shape[1], bool)
+        self.pd: PDGains | None = None
 
     def _default_servos(self, time_step: float) -> Servos:
+        """Motors that hold every joint at rest with a force that gives the default impulse in one step."""
         shape = self.u.shape
-        mode = np.zeros(shape, np.int32)
-        mode[:, 6 if self.floating else 0 :] = SERVO_VELOCITY
-        for place, link in enumerate(self.links[1:], 1):
-            if link.joint_type == JOINT_PLANAR:
-                start = self.u_start[place]
-                mode[:, start : start + 3] = SERVO_OFF
-        zeros = np.zeros(shape)
-        servos = Servos(
+        mode = np.full(shape, SERVO_ON, np.int32)
+        for place, count in enumerate(self.u_count):
+            held = place and self.links[place].joint_type != JOINT_PLANAR
+            if not held:
+                mode[:, self.u_start[place] : self.u_start[place] + count] = SERVO_OFF
+        target = self.q.astype(np.float32)
+        return Servos(
             mode=mode,
-            kp=zeros.copy(),
-            kd=np.ones(shape),
-            target=zeros.copy(),
-            target_velocity=zeros.copy(),
-            max_force=np.full(shape, DEFAULT_MOTOR_IMPULSE / time_step),
-            max_speed=np.full(shape, np.inf),
+            kp=np.zeros(shape, np.float32),
+            kd=np.ones(shape, np.float32),
+            target_q=target,
+            target_qd=np.zeros(shape, np.float32),
+            max_force=np.full(shape, DEFAULT_MOTOR_IMPULSE / time_step, np.float32),
+            max_speed=np.full(shape, UNLIMITED_SPEED, np.float32),
         )
-        for place, link in enumerate(self.links):
-            if place and link.joint_type == JOINT_SPHERICAL:
-                servos.target_rotation[place] = np.tile([0.0, 0.0, 0.0, 1.0], (self.worlds, 1))
-        return servos
 
-    def update_mobility(self, time_step: float) -> bool:
-        """Let the base float or stand still after its mass changed; whether that was a change."""
-        if self._movable() == self.floating:
-            return False
+    def pd_gains(self) -> PDGains:
+        """The gains of PD_CONTROL, all zero when first asked for."""
+        if self.pd is None:
+            zeros = [np.zeros(self.u.shape, np.float32) for _ in range(4)]
+            self.pd = PDGains(zeros[0], zeros[1], self.q.astype(np.float32), zeros[2], zeros[3])
+        return self.pd
+
+    def time_step_changed(self, time_step: float) -> None:
+        """Give the motors that nobody has set their impulse in a step of another length."""
+        self.servos.max_force[:, self.servo_is_default] = DEFAULT_MOTOR_IMPULSE / time_step
+
+    def limits_changed(self) -> None:
+        """Keep the limits in the form that setters need."""
+        pairs = [(float(a), float(b)) for a, b in self.limits[0]]
+        if self.worlds > 1:
+            pairs = [
+                (self.limits[:, i, 0], self.limits[:, i, 1]) if a <= b else (a, b)
+                for i, (a, b) in enumerate(pairs)
+            ]
+        self.limit_pairs = pairs
+
+    def columns(self, place: int) -> tuple[slice, slice]:
+        """Columns of `q` and of `u` that belong to a joint."""
+        q, u = self.q_start[place], self.u_start[place]
+        return slice(q, q + self.q_count[place]), slice(u, u + self.u_count[place])
+
+    def mobility_changes(self) -> bool:
+        """Whether the base has become fixed or free by its mass."""
+        return self._movable() != self.floating
+
+    def update_mobility(self, time_step: float) -> None:
+        """Let the base float or stand still after its mass changed, outside an engine."""
         self.refresh()
         q, u, servos, was = self.q, self.u, self.servos, self.floating
         base = self.pose[:, 0].copy()
@@ -194,14 +235,13 @@ class Body:
         skip_q, skip_u = FLOATING if was else (0, 0)
         put_q, put_u = FLOATING if self.floating else (0, 0)
         self.q[:, put_q:], self.u[:, put_u:] = q[:, skip_q:], u[:, skip_u:]
-        for name in ("mode", "kp", "kd", "target", "target_velocity", "max_force", "max_speed"):
+        for name in ("mode", "kp", "kd", "target_qd", "max_force", "max_speed"):
             getattr(self.servos, name)[:, put_u:] = getattr(servos, name)[:, skip_u:]
-        self.servos.target_rotation = servos.target_rotation
+        self.servos.target_q[:, put_q:] = servos.target_q[:, skip_q:]
         self.base_pose = base
         if self.floating:
             self.q[:, :7] = base
         self.stale_poses = True
-        return True
 
     def refresh(self) -> None:
         """Make poses and velocities agree with the coordinates, on the host in float64."""
@@ -254,17 +294,23 @@ class Body:
         """World poses of the link frames (W, links, 7); the poses must be fresh."""
         return transform_multiply(self.pose, self.inverse_inertial)
 
-    @property
-    def inverse_inertial(self) -> np.ndarray:
-        """Link frames in the inertial frames (links, 7)."""
+    def _inertial_changed(self) -> None:
+        """Keep inertial frames in the forms that getters need."""
         q = quat_conjugate(self.inertial[:, 3:])
-        return np.concatenate([-quat_rotate(q, self.inertial[:, :3]), q], axis=1)
+        self.inverse_inertial = np.concatenate([-quat_rotate(q, self.inertial[:, :3]), q], axis=1)
+        self.centred = [bool(np.array_equal(row, IDENTITY)) for row in self.inertial]
+        self.inertial_tuples = [_pose_tuples(row) for row in self.inertial]
+        self.inverse_tuples = [_pose_tuples(row) for row in self.inverse_inertial]
 
     def joint_frames(self, place: int) -> tuple[np.ndarray, np.ndarray]:
         """Frame of a joint at rest in the inertial frame of the parent, and of the child (7,) each."""
         before, after = self._offsets[place]
         q = quat_conjugate(after[3:])
         return before, np.concatenate([-quat_rotate(q, after[:3]), q])
+
+
+def _pose_tuples(row: np.ndarray) -> tuple[tuple, tuple]:
+    return tuple(row[:3].tolist()), tuple(row[3:].tolist())
 
 
 def planar_axes(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -274,11 +320,6 @@ def planar_axes(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     first = np.cross(np.cross(normal, first), normal)
     first /= np.linalg.norm(first)
     return first, np.cross(normal, first)
-
-
-def relative_rotation(q: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Quaternion (W, 4) that turns q into target, in the frame of q."""
-    return quat_multiply(quat_conjugate(q), target)
 
 
 def _joint_offsets(links: list[Link], place: int, parents: list[int]) -> tuple[np.ndarray, np.ndarray]:

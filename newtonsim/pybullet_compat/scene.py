@@ -7,6 +7,7 @@ and settings goes on in the next one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -19,6 +20,22 @@ if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
     from newtonsim.pybullet_compat.constraint_records import Constraint
     from newtonsim.pybullet_compat.engine import Engine
+
+
+class SoftBody(Protocol):
+    """What the client asks of a soft body."""
+
+    def names(self) -> tuple[bytes, bytes]:
+        """Names of the base and of the body."""
+
+    def base_pose(self) -> tuple:
+        """Position and quaternion."""
+
+    def base_velocity(self) -> tuple:
+        """Linear and angular velocity."""
+
+    def place(self, position: np.ndarray, rotation: np.ndarray) -> None:
+        """Move the body rigidly."""
 
 
 class ScenePart(Protocol):
@@ -83,13 +100,15 @@ class Client:
 
     Attributes:
         remote: False; clients of a server have True.
-        bodies: Rigid bodies by unique id, in the order of getBodyUniqueId.
+        bodies: Rigid bodies by unique id.
+        soft_bodies: Soft bodies by unique id.
+        order: Unique ids of all bodies in the order of getBodyUniqueId.
         constraints: Constraints by unique id.
         collision_shapes: Geometries by the id of createCollisionShape.
         visual_shapes: Visuals by the id of createVisualShape.
         settings: Numbers of the world.
         engine: The engine of the present structure, None until it is needed.
-        disabled_pairs: Pairs of (body, link) that setCollisionFilterPair switched off or on.
+        pair_filters: What setCollisionFilterPair said of pairs of (body, link).
     """
 
     remote = False
@@ -100,11 +119,15 @@ class Client:
         self.device = device if device is not None or num_worlds > 1 else "cpu"
         self.settings = Settings()
         self.bodies: dict[int, Body] = {}
+        self.soft_bodies: dict[int, SoftBody] = {}
+        self.order: list[int] = []
         self.constraints: dict[int, Constraint] = {}
         self.collision_shapes: dict[int, list[Geometry]] = {}
         self.visual_shapes: dict[int, list[Visual]] = {}
         self.pair_filters: dict[tuple[tuple[int, int], tuple[int, int]], bool] = {}
         self.engine: Engine | None = None
+        self.stale_bodies: set[Body] = set()
+        self.hooked_steps = False
         self.body_ids, self.constraint_ids = Ids(), Ids(1)
         self.shape_ids = Ids()
         self._parts: dict[type, object] = {}
@@ -121,6 +144,7 @@ class Client:
                 hook = getattr(part, name, None)
                 if hook is not None:
                     hooks.append(hook)
+            self.hooked_steps = bool(self._hooks["before_step"] or self._hooks["after_step"])
         return part
 
     def call_hooks(self, name: str, *args: object) -> None:
@@ -145,20 +169,32 @@ class Client:
             self.call_hooks("release", self.engine)
             self.engine.release()
             self.engine = None
+            self.stale_bodies.clear()
 
     def add_body(self, description: BodyDescription) -> int:
         """Add a body and return its unique id."""
         self.structure_changed()
         uid = self.body_ids.take()
         self.bodies[uid] = Body(uid, description, self.num_worlds, self.settings.time_step)
+        self.order.append(uid)
+        return uid
+
+    def add_soft_body(self, make: Callable[[int], SoftBody]) -> int:
+        """Add a soft body that `make` makes of its unique id, and return that."""
+        self.structure_changed()
+        uid = self.body_ids.take()
+        self.soft_bodies[uid] = make(uid)
+        self.order.append(uid)
         return uid
 
     def remove_body(self, uid: int) -> None:
         """Remove a body and the constraints on it; unknown ids do nothing."""
-        if uid not in self.bodies:
+        if uid not in self.order:
             return
         self.structure_changed()
-        del self.bodies[uid]
+        self.bodies.pop(uid, None)
+        self.soft_bodies.pop(uid, None)
+        self.order.remove(uid)
         self.body_ids.give_back(uid)
         for key in [k for k, c in self.constraints.items() if uid in (c.parent_body, c.child_body)]:
             del self.constraints[key]
@@ -171,9 +207,10 @@ class Client:
     def reset(self) -> None:
         """Empty the world, as resetSimulation does."""
         self.structure_changed()
-        for table in (self.bodies, self.constraints, self.collision_shapes, self.visual_shapes):
+        for table in (self.bodies, self.soft_bodies, self.constraints, self.collision_shapes):
             table.clear()
-        self.pair_filters.clear()
+        for table in (self.visual_shapes, self.pair_filters, self.order):
+            table.clear()
         for ids in (self.body_ids, self.constraint_ids, self.shape_ids):
             ids.clear()
         self.settings.reset()
@@ -198,7 +235,10 @@ class Client:
         if engine is not None and engine.unread_poses:
             engine.read_poses()
         if body.stale_poses:
-            body.refresh()
+            if engine is not None and len(body.links) > 1:
+                engine.refresh(body)
+            else:
+                body.refresh()
 
     def coordinates_written(self, body: Body) -> None:
         """Note that `q`, `u` or `base_pose` of a body were changed on the host.
@@ -210,7 +250,18 @@ class Client:
             if engine.unread_poses:
                 engine.read_poses()
             engine.written.add(body)
+            self.stale_bodies.add(body)
         body.stale_poses = True
+
+    def servos_written(self) -> None:
+        """Note that motors of a body were set."""
+        if self.engine is not None:
+            self.engine.servos_written = True
+
+    def pd_written(self) -> None:
+        """Note that gains of PD_CONTROL were set."""
+        if self.engine is not None:
+            self.engine.use_pd()
 
     def link_frame_poses(self, body: Body) -> np.ndarray:
         """World poses of the link frames of a body (W, links, 7), the base first."""

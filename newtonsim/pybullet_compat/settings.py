@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from newtonsim.solvers.constraint_options import ConstraintOptions
+
+
+OPTIONS = {
+    "restitutionVelocityThreshold": "restitution_speed",
+    "erp": "loop_erp",
+    "contactERP": "contact_erp",
+    "contactSlop": "contact_slop",
+    "globalCFM": "contact_cfm",
+}
+"""Parameters of the physics engine that are options of the solver."""
 
 
 @dataclass(slots=True)
@@ -28,6 +42,18 @@ class Settings:
     real_time: bool = False
     parameters: dict[str, float] = field(default_factory=dict)
     search_path: str = ""
+
+    def apply_options(self, options: ConstraintOptions) -> None:
+        """Hand over what was asked of the constraint solve; the rest keeps the solver's own values.
+
+        The solver has a direct stage and converges with fewer sweeps than PyBullet's: a lower number of
+        iterations than the default is not taken over.
+        """
+        for name, target in OPTIONS.items():
+            if name in self.parameters:
+                setattr(options, target, float(self.parameters[name]))
+        options.cone = "elliptic" if self.parameters.get("enableConeFriction", 1) else "pyramidal"
+        options.iterations = max(options.iterations, self.iterations if self.iterations > 50 else 0)
 
     def reset(self) -> None:
         """What resetSimulation puts back; the time step, the substeps and the search path stay."""

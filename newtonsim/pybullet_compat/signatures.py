@@ -41,7 +41,6 @@ computeProjectionMatrixFOV(d fov, d aspect, d nearVal, d farVal)
 
 [stepping]
 stepSimulation()
-performCollisionDetection()
 resetSimulation(i flags=0)
 setGravity(d gravX, d gravY, d gravZ)
 setTimeStep(d timeStep)
@@ -134,6 +133,9 @@ getJointStatesMultiDof(i bodyUniqueId, O jointIndex)
 resetJointState(i bodyUniqueId, i jointIndex, d targetValue, d targetVelocity=0.0)
 resetJointStateMultiDof(i bodyUniqueId, i jointIndex, O targetValue, O targetVelocity=None)
 resetJointStatesMultiDof(i bodyUniqueId, O jointIndices, O targetValues, O targetVelocities=None)
+enableJointForceTorqueSensor(i bodyUniqueId, i jointIndex, i enableSensor=1)
+
+[motors]
 setJointMotorControl2(
     i bodyUniqueId, i jointIndex, i controlMode, d targetPosition=0.0, d targetVelocity=0.0,
     d force=100000.0, d positionGain=0.1, d velocityGain=1.0, d maxVelocity=-1.0)
@@ -146,7 +148,6 @@ setJointMotorControlMultiDof(
 setJointMotorControlMultiDofArray(
     i bodyUniqueId, O jointIndices, i controlMode, O targetPositions=None, O targetVelocities=None,
     O forces=None, O positionGains=None, O velocityGains=None, O maxVelocities=None)
-enableJointForceTorqueSensor(i bodyUniqueId, i jointIndex, i enableSensor=1)
 
 [dynamics]
 getDynamicsInfo(i bodyUniqueId, i linkIndex)
@@ -189,6 +190,7 @@ calculateInverseKinematics2(
     i maxNumIterations=20, d residualThreshold=0.0001)
 
 [queries]
+performCollisionDetection()
 getContactPoints(i bodyA=-1, i bodyB=-1, i linkIndexA=-2, i linkIndexB=-2)
 getClosestPoints(
     i bodyA, i bodyB, d distance, i linkIndexA=-2, i linkIndexB=-2, i collisionShapeA=-1,
@@ -287,7 +289,7 @@ resetMeshData(i bodyUniqueId, O vertices)
 """
 
 POSITIONAL = {
-    "setJointMotorControl": "joints",
+    "setJointMotorControl": "motors",
     "renderImage": "rendering",
 }
 """Obsolete functions that take their arguments by place and no client, and their rooms."""

@@ -1,0 +1,104 @@
+"""Constraints that scripts create, as records and as constraints of the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.builder import ModelBuilder
+from newtonsim.enums import JointType
+from newtonsim.importers.pose import Pose
+from newtonsim.pybullet_compat.constants import (
+    JOINT_FIXED,
+    JOINT_GEAR,
+    JOINT_POINT2POINT,
+    JOINT_PRISMATIC,
+)
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.scene import Client
+
+TYPES = (JOINT_FIXED, JOINT_GEAR, JOINT_POINT2POINT, JOINT_PRISMATIC)
+DEFAULT_MAX_FORCE = 500.0
+
+
+@dataclass(slots=True, eq=False)
+class Constraint:
+    """A constraint between two links, or a link and the world.
+
+    Attributes:
+        parent_body, parent_link: Parent; link -1 is the base.
+        child_body, child_link: Child; body -1 is the world.
+        kind: JOINT_FIXED, JOINT_POINT2POINT, JOINT_PRISMATIC or JOINT_GEAR.
+        axis: Axis in the parent's frame (3,).
+        parent_frame, child_frame: Joint frames in the inertial frames, or in the world.
+        max_force: [N or N m].
+        gear_ratio, gear_aux_link, relative_position, erp: Of gears, see changeConstraint.
+        index: Index of the constraint in a world of the engine, -1 where it stands for none.
+    """
+
+    parent_body: int
+    parent_link: int
+    child_body: int
+    child_link: int
+    kind: int
+    axis: np.ndarray
+    parent_frame: Pose
+    child_frame: Pose
+    max_force: float = DEFAULT_MAX_FORCE
+    gear_ratio: float = 0.0
+    gear_aux_link: int = 0
+    relative_position: float = 0.0
+    erp: float = 0.0
+    index: int = -1
+
+    def build(self, builder: ModelBuilder, client: Client) -> None:
+        """Add the constraint to the builder of a world, after all bodies."""
+        self.index = -1
+        if self.kind == JOINT_GEAR:
+            self._build_gear(builder, client)
+            return
+        parent = client.bodies[self.parent_body].first_row + self.parent_link + 1
+        child = -1
+        if self.child_body >= 0:
+            child = client.bodies[self.child_body].first_row + self.child_link + 1
+        kind, linear = JointType.FIXED, []
+        if self.kind == JOINT_POINT2POINT:
+            kind = JointType.BALL
+        elif self.kind == JOINT_PRISMATIC:
+            kind, linear = JointType.PRISMATIC, [self.axis]
+        self.index = builder.add_loop_joint(
+            kind,
+            parent,
+            child,
+            self.parent_frame.row(),
+            self.child_frame.row(),
+            linear,
+            [],
+            max_force=self.max_force,
+            collision_filter=False,
+        )
+
+    def _build_gear(self, builder: ModelBuilder, client: Client) -> None:
+        """Couple the velocities of two joints: ratio v_parent + v_child = 0."""
+        first, second = client.bodies[self.parent_body], client.bodies.get(self.child_body)
+        if second is None or self.gear_ratio == 0.0:
+            return
+        joints = [body.first_row + link + 1 for body, link in self._geared(first, second)]
+        places = [(body, link + 1) for body, link in self._geared(first, second)]
+        if any(link < 1 or body.u_count[link] != 1 for body, link in places):
+            return
+        positions = [float(body.q[0, body.q_start[link]]) for body, link in places]
+        ratio = -1.0 / self.gear_ratio
+        self.index = builder.add_constraint_gear(
+            joints[1],
+            joints[0],
+            ratio,
+            offset=positions[1] - ratio * positions[0],
+            max_force=self.max_force,
+        )
+
+    def _geared(self, first, second) -> tuple[tuple, tuple]:
+        return (first, self.parent_link), (second, self.child_link)

@@ -1,0 +1,41 @@
+"""Device arrays that the host writes and reads."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+
+class HostArray:
+    """A device array with a copy on the host; on the CPU both are the same memory.
+
+    Args:
+        array: The array that kernels use, world by world.
+        worlds: Number of worlds W.
+
+    Attributes:
+        host: Its values by world, shape (W, ...), of the array's own type.
+    """
+
+    def __init__(self, array: wp.array, worlds: int):
+        self._device_array = array
+        self._shared = array.device.is_cpu
+        values = array.numpy()
+        self._flat = values if self._shared else values.copy()
+        self.host: np.ndarray = self._flat.reshape(worlds, len(values) // worlds, *values.shape[1:])
+
+    def push(self) -> None:
+        """Send the host's values to the device."""
+        if not self._shared:
+            self._device_array.assign(self._flat)
+
+    def pull(self) -> np.ndarray:
+        """Return the device's values (W, ...)."""
+        if not self._shared:
+            self._flat[...] = self._device_array.numpy()
+        return self.host
+
+    def clear(self) -> None:
+        """Set all values to zero, here and there."""
+        self._flat[...] = 0
+        self.push()

@@ -1,0 +1,56 @@
+"""Copies of everything that steps have left in a solver and a state: restore them and replay bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import warp as wp
+
+_LEAVES = (str, bytes, int, float, bool, type(None))
+
+
+class Snapshot:
+    """The contents of all arrays that objects hold, directly or in their parts.
+
+    Attributes and items of objects, lists and dicts are followed, struct views too. Two copies of one array
+    are one. Arrays themselves stay where they are, so that captured graphs stay valid.
+
+    Args:
+        *owners: What to look through.
+        skip: Objects that are not looked into, such as the model.
+    """
+
+    def __init__(self, *owners: object, skip: tuple[object, ...] = ()):
+        seen = {id(item) for item in skip}
+        found = {array.ptr: array for owner in owners for array in _arrays(owner, seen) if array.ptr}
+        self._saved = [(array, wp.clone(array, requires_grad=False)) for array in found.values()]
+
+    def restore(self) -> None:
+        """Write the contents back."""
+        for array, copy in self._saved:
+            wp.copy(array, copy)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the copies."""
+        return sum(copy.capacity for _, copy in self._saved)
+
+
+def _arrays(owner: object, seen: set[int]) -> Iterator[wp.array]:
+    """Arrays in an object of this package and in all its parts."""
+    waiting = [owner]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, _LEAVES) or id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, wp.array):
+            yield item
+        elif isinstance(item, (list, tuple)):
+            waiting.extend(item)
+        elif isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, wp.codegen.StructInstance):
+            waiting.extend(getattr(item, name) for name in item._cls.vars)
+        elif type(item).__module__.startswith("newtonsim"):
+            waiting.extend(vars(item).values() if hasattr(item, "__dict__") else ())
