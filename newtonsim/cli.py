@@ -1,4 +1,4 @@
-"""The command ``newtonsim``: arguments and errors. The work is in cli_run, cli_info and cli_warmup."""
+"""The command ``newtonsim``: arguments and errors. The work is in the other cli modules."""
 
 from __future__ import annotations
 
@@ -53,6 +53,14 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
         from newtonsim.cli_warmup import warmup
 
         return warmup
+    if name == "pybullet":
+        from newtonsim.cli_pybullet import pybullet
+
+        return pybullet
+    if name == "pybullet-server":
+        from newtonsim.cli_pybullet_server import pybullet_server
+
+        return pybullet_server
     from newtonsim.cli_run import run
 
     return run
@@ -70,7 +78,34 @@ def build_parser() -> argparse.ArgumentParser:
     _add_warmup(
         commands.add_parser("warmup", help="compile kernels ahead, so that nothing waits for them later")
     )
+    _add_pybullet(commands.add_parser("pybullet", help="run a script written for PyBullet, unchanged"))
+    _add_pybullet_server(
+        commands.add_parser("pybullet-server", help="serve a world to PyBullet scripts in other processes")
+    )
     return parser
+
+
+def _add_pybullet(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim pybullet``."""
+    parser.description = (
+        "Run a script or a module with newtonsim under the names pybullet, pybullet_data and pybullet_utils. "
+        "Scripts that open a window run without one."
+    )
+    parser.add_argument(
+        "--data",
+        choices=("own", "real"),
+        help="models that pybullet_data offers: ours, or those of the real package where it is installed "
+        "(default: own, or what the environment variable NEWTONSIM_PYBULLET_DATA says)",
+    )
+    parser.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE",
+        help="run a module instead of a script",
+    )
+    parser.add_argument("script", nargs="?", metavar="SCRIPT.py", help="the script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -129,6 +164,31 @@ def _add_warmup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gradients", action="store_true", help="also the code for gradients")
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
     _add_base(parser)
+
+
+def _add_pybullet_server(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim pybullet-server``."""
+    parser.description = (
+        "Serve one world to PyBullet scripts in other processes, which connect with p.connect(p.TCP, host, "
+        "port), p.connect(p.UDP, host, port) or p.connect(p.SHARED_MEMORY, key). The world stays when they "
+        "disconnect. "
+        "Clients name files on the machine of the server, and read and write them with its rights."
+    )
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="(default: 127.0.0.1)")
+    parser.add_argument(
+        "--port", type=natural_int, default=6667, metavar="N", help="0 for any free one (default: 6667)"
+    )
+    parser.add_argument(
+        "--shared-memory-key",
+        type=int,
+        default=12347,
+        metavar="N",
+        help="key for SHARED_MEMORY connections, -1 for none (default: 12347)",
+    )
+    parser.add_argument(
+        "--num-worlds", type=positive_int, default=1, metavar="N", help="copies of the world (default: 1)"
+    )
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: cpu with one world)")
 
 
 def _add_file(parser: argparse.ArgumentParser, default: str | None = None) -> None:

@@ -1,0 +1,60 @@
+"""The command ``newtonsim pybullet-server``: a physics server that PyBullet scripts connect to."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import signal
+import sys
+
+from newtonsim.errors import NewtonsimError
+
+
+def pybullet_server(arguments: argparse.Namespace) -> int:
+    """Serve one world until the process is interrupted or terminated.
+
+    Args:
+        arguments: `host`, `port`, `shared_memory_key`, `num_worlds` and `device` of the command line.
+
+    Returns:
+        Exit status 0.
+
+    Raises:
+        NewtonsimError: A package is missing.
+        OSError: The port or the key is in use.
+    """
+    from newtonsim.pybullet_compat import clients, constants
+    from newtonsim.pybullet_compat.errors import error
+    from newtonsim.pybullet_compat.server import PhysicsServer
+
+    world = clients.open_world(constants.GUI_SERVER, arguments.num_worlds, arguments.device)
+    try:
+        server = PhysicsServer(world)
+    except error as failure:
+        raise NewtonsimError(str(failure)) from failure
+    signal.signal(signal.SIGTERM, lambda *_: server.stop())
+    try:
+        port = server.listen_tcp(arguments.host, arguments.port)
+        if arguments.shared_memory_key >= 0:
+            server.listen_local(arguments.shared_memory_key)
+        if not _is_loopback(arguments.host):
+            print(
+                "newtonsim: warning: whoever reaches this port can read and write files as this user",
+                file=sys.stderr,
+            )
+        print(f"physics server on port {port}: {', '.join(server.addresses)}", flush=True)
+        server.run()
+    except KeyboardInterrupt:
+        pass  # how a person ends a server
+    finally:
+        server.close()
+        clients.disconnect(world)
+    return 0
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,221 @@
+"""Messages between clients and a physics server: calls, answers and errors in MessagePack.
+
+A message is data and nothing else: numbers, texts, bytes, None, tuples, dicts and NumPy arrays of numbers,
+the latter as typed binary. Nothing in it is ever executed, and its size is bounded.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import tempfile
+from typing import NamedTuple
+
+import numpy as np
+
+from newtonsim.pybullet_compat.errors import error
+
+VERSION = 1
+MAX_BYTES = 64 * 1024 * 1024
+"""Largest message; connections that send more are closed."""
+HELLO = "hello"
+"""Call by which a client finds out whether somebody answers who speaks this protocol."""
+MISSING = (
+    "Connections to physics servers need the packages pyzmq and msgpack: pip install 'newtonsim[server]'"
+)
+_ARRAY = 1
+_NUMBERS = "biuf"
+_ERRORS = {
+    kind.__name__: kind for kind in (error, TypeError, ValueError, OverflowError, SystemError, MemoryError)
+}
+
+
+class ProtocolError(ValueError):
+    """Bytes that are no message."""
+
+
+class Call(NamedTuple):
+    """What a client asks for.
+
+    Attributes:
+        number: Number that the answer repeats.
+        name: Function of the API, or `HELLO`.
+        arguments: Its arguments by name.
+    """
+
+    number: int
+    name: str
+    arguments: dict[str, object]
+
+
+class Answer(NamedTuple):
+    """What a server answers.
+
+    Attributes:
+        number: That of the call, -1 if it had none.
+        value: What the function returned.
+        failure: Name and text of the exception that it raised, None if it returned.
+    """
+
+    number: int
+    value: object
+    failure: tuple[str, str] | None
+
+
+def load_packages() -> tuple:
+    """Return the modules zmq and msgpack.
+
+    Raises:
+        error: One of them is not installed.
+    """
+    try:
+        import msgpack
+        import zmq
+    except ImportError as failure:
+        raise error(MISSING) from failure
+    return zmq, msgpack
+
+
+def socket_path(key: int) -> str:
+    """Return the socket file of the server with a shared memory key, in a folder that only its user enters.
+
+    Args:
+        key: Shared memory key.
+
+    Raises:
+        OSError: The folder belongs to somebody else.
+    """
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    folder = os.path.join(tempfile.gettempdir(), f"newtonsim-servers-{user}")
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if hasattr(os, "getuid"):
+        found = os.lstat(folder)
+        if found.st_uid != user or found.st_mode & 0o077:
+            raise PermissionError(f"{folder} must be a folder of yours that nobody else can enter")
+    return os.path.join(folder, f"{int(key)}.ipc")
+
+
+def listens(path: str) -> bool:
+    """Return whether a server listens at a socket file.
+
+    Args:
+        path: The socket file.
+    """
+    if not os.path.exists(path):
+        return False
+    if not hasattr(socket, "AF_UNIX"):
+        return True
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+    return True
+
+
+def encode(message: Call | Answer) -> bytes:
+    """Return the bytes of a message.
+
+    Args:
+        message: A call or an answer.
+
+    Raises:
+        TypeError: It holds something that is no data.
+        OverflowError: An integer has more than 64 bits.
+        error: It is larger than `MAX_BYTES`.
+    """
+    _, msgpack = load_packages()
+    data = msgpack.packb(tuple(message), default=_encode_other, use_bin_type=True)
+    if len(data) > MAX_BYTES:
+        raise error(f"A message of {len(data)} bytes is larger than {MAX_BYTES} bytes.")
+    return data
+
+
+def _encode_other(value: object) -> object:
+    """Return what MessagePack can take for a value that it does not know."""
+    _, msgpack = load_packages()
+    if isinstance(value, np.generic) and value.dtype.kind in _NUMBERS:
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype.kind in _NUMBERS:
+        dtype = value.dtype.newbyteorder("<")
+        content = np.ascontiguousarray(value, dtype).tobytes()
+        return msgpack.ExtType(_ARRAY, msgpack.packb((dtype.str, value.shape, content)))
+    if hasattr(value, "__array__"):
+        return _encode_other(np.asarray(value))
+    if hasattr(value, "__index__"):
+        return int(value)
+    if hasattr(value, "__float__"):
+        return float(value)
+    if hasattr(value, "__iter__") and not isinstance(value, (str, bytes)):
+        return tuple(value)
+    raise TypeError(f"a physics server cannot be sent a {type(value).__name__}")
+
+
+def decode_call(data: bytes) -> Call:
+    """Return the call in some bytes.
+
+    Args:
+        data: What came from a client.
+
+    Raises:
+        ProtocolError: It is none.
+    """
+    match _decode(data):
+        case (int(number), str(name), dict(arguments)) if all(isinstance(key, str) for key in arguments):
+            return Call(number, name, arguments)
+    raise ProtocolError("expected (number, name, arguments)")
+
+
+def decode_answer(data: bytes) -> Answer:
+    """Return the answer in some bytes.
+
+    Args:
+        data: What came from a server.
+
+    Raises:
+        ProtocolError: It is none.
+    """
+    match _decode(data):
+        case (int(number), value, None):
+            return Answer(number, value, None)
+        case (int(number), value, (str(kind), str(text))):
+            return Answer(number, value, (kind, text))
+    raise ProtocolError("expected (number, value, failure)")
+
+
+def _decode(data: bytes) -> object:
+    _, msgpack = load_packages()
+    bounds = {"use_list": False, "raw": False, "max_ext_len": MAX_BYTES}
+    try:
+        return msgpack.unpackb(data, strict_map_key=False, ext_hook=_decode_other, **bounds)
+    except Exception as failure:  # what garbage can raise is not bounded by the documentation
+        raise ProtocolError(f"no message: {type(failure).__name__}: {failure}") from failure
+
+
+def _decode_other(code: int, data: bytes) -> np.ndarray:
+    """Return the array in an extension of MessagePack."""
+    _, msgpack = load_packages()
+    if code != _ARRAY:
+        raise ProtocolError(f"unknown extension {code}")
+    match msgpack.unpackb(data, use_list=False, raw=False, max_ext_len=0):
+        case (str(kind), tuple(shape), bytes(content)):
+            dtype = np.dtype(kind) if len(kind) == 3 else None
+            sizes = all(type(n) is int and 0 <= n <= len(content) for n in shape)
+            if dtype is not None and dtype.kind in _NUMBERS and sizes and len(shape) <= 32:
+                if dtype.itemsize * math.prod(shape) == len(content):
+                    return np.frombuffer(content, dtype).reshape(shape).copy()
+    raise ProtocolError("no array")
+
+
+def describe_failure(failure: BaseException) -> tuple[str, str]:
+    """Return name and text of an exception as answers hold them."""
+    kind = type(failure).__name__
+    return (kind, str(failure)) if kind in _ERRORS else ("error", f"{kind}: {failure}")
+
+
+def make_failure(failure: tuple[str, str]) -> Exception:
+    """Return the exception that an answer holds."""
+    kind, text = failure
+    return _ERRORS.get(kind, error)(text)

@@ -1,0 +1,162 @@
+"""Clients of physics servers: `connect` with TCP, UDP or SHARED_MEMORY.
+
+All three speak the protocol of this package (see protocol.py), TCP and UDP both over a TCP connection, which
+is what makes UDP reliable; servers of PyBullet itself speak another one.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from newtonsim.pybullet_compat import protocol
+from newtonsim.pybullet_compat.constants import SHARED_MEMORY
+from newtonsim.pybullet_compat.errors import error, not_connected
+from newtonsim.pybullet_compat.protocol import Call
+
+DEFAULT_TIMEOUT = 600.0
+"""Seconds that a server may take for a call unless setTimeOut is called: first steps compile kernels."""
+CONNECT_TIMEOUT = 5.0
+"""Seconds in which a server has to be found."""
+
+
+class RemoteClient:
+    """A world in another process.
+
+    Args:
+        address: Address of the server as ZeroMQ writes it.
+
+    Attributes:
+        remote: True; clients in this process have False.
+        timeout: Seconds after which a call that is not answered ends the connection.
+    """
+
+    remote = True
+
+    def __init__(self, address: str):
+        zmq, _ = protocol.load_packages()
+        self.timeout = DEFAULT_TIMEOUT
+        self._number = 0
+        self._context = zmq.Context()
+        self._socket = self._context.socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, protocol.MAX_BYTES)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self._poller = zmq.Poller()
+        self._poller.register(self._socket, zmq.POLLIN)
+        self._poller.register(self._monitor, zmq.POLLIN)
+        self._socket.connect(address)
+
+    def greet(self) -> bool:
+        """Return whether a server answers that speaks our protocol."""
+        try:
+            return self._ask(protocol.HELLO, {}, CONNECT_TIMEOUT) == protocol.VERSION
+        except error:
+            return False
+
+    def call(self, name: str, arguments: dict[str, object]) -> object:
+        """Call a function of the API on the server and return what it returns.
+
+        Args:
+            name: Name of the function.
+            arguments: Its arguments by name.
+
+        Raises:
+            error: The server is gone or did not answer in time, and the connection is closed; or what the
+                function raised.
+        """
+        if self._socket is None:
+            raise not_connected()
+        if name == "setTimeOut":
+            if arguments["timeOutInSeconds"] > 0.0:
+                self.timeout = float(arguments["timeOutInSeconds"])
+            return None
+        return self._ask(name, arguments, self.timeout)
+
+    def close(self) -> None:
+        """End the connection; the world of the server stays."""
+        if self._socket is not None:
+            self._socket.disable_monitor()
+            self._monitor.close()
+            self._socket.close()
+            self._context.term()
+            self._socket = None
+
+    def _ask(self, name: str, arguments: dict[str, object], timeout: float) -> object:
+        """Send a call and wait for the answer."""
+        self._number += 1
+        data = protocol.encode(Call(self._number, name, arguments))
+        self._socket.send(data)
+        end = time.monotonic() + timeout
+        while True:
+            ready = dict(self._poller.poll(max(0.0, 1000.0 * (end - time.monotonic()))))
+            if self._socket in ready:
+                try:
+                    answer = protocol.decode_answer(self._socket.recv())
+                except protocol.ProtocolError as failure:
+                    raise self._lost(f"The answer of the physics server is {failure}") from None
+                if answer.number == self._number:
+                    break
+                if answer.number == -1:
+                    raise self._lost(f"The physics server did not understand {name}.")
+            elif self._monitor in ready:
+                raise self._lost(f"The physics server closed the connection in {name}.")
+            elif not ready:
+                raise self._lost(f"The physics server did not answer {name} within {timeout:g} s.")
+        if answer.failure is not None:
+            raise protocol.make_failure(answer.failure)
+        return answer.value
+
+    def _lost(self, reason: str) -> error:
+        """Disconnect and return the error that says why."""
+        from newtonsim.pybullet_compat import clients
+
+        number = next((n for n, client in clients.TABLE.items() if client is self), None)
+        if number is None:
+            self.close()
+        else:
+            clients.disconnect(number)
+        return error(reason)
+
+
+def connect(method: int, hostName: str, port: int, key: int) -> RemoteClient | None:
+    """Connect to a physics server.
+
+    Args:
+        method: SHARED_MEMORY, TCP or UDP.
+        hostName: Host of the server, for TCP and UDP.
+        port: Its port.
+        key: Its shared memory key, for SHARED_MEMORY.
+
+    Returns:
+        A client, or None if no server answers.
+
+    Raises:
+        error: There may be one, but the packages for a connection are not installed.
+    """
+    if method == SHARED_MEMORY:
+        try:
+            path = protocol.socket_path(key)
+        except OSError:
+            return None
+        if not protocol.listens(path):
+            return None
+        address = f"ipc://{path}"
+    else:
+        if not _listens(hostName, port):
+            return None
+        address = f"tcp://[{hostName}]:{port}" if ":" in hostName else f"tcp://{hostName}:{port}"
+    client = RemoteClient(address)
+    if client.greet():
+        return client
+    client.close()
+    return None
+
+
+def _listens(host: str, port: int) -> bool:
+    """Whether something accepts connections at a port."""
+    try:
+        with socket.create_connection((host, port), CONNECT_TIMEOUT):
+            return True
+    except (OSError, OverflowError, UnicodeError):
+        return False

@@ -1,0 +1,199 @@
+"""A physics server: one world that several clients share, over TCP or a local socket.
+
+Clients say which function of the API they want to call; only functions that act on a world can be named, and
+their arguments are checked as those of any script. Calls are done one after the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from newtonsim.pybullet_compat import clients, protocol
+from newtonsim.pybullet_compat.errors import error
+from newtonsim.pybullet_compat.functions import FUNCTIONS, implementation
+from newtonsim.pybullet_compat.protocol import Answer, Call
+from newtonsim.pybullet_compat.signatures import POSITIONAL, SIGNATURES
+
+if TYPE_CHECKING:
+    import zmq
+
+    from newtonsim.pybullet_compat.scene import Client
+
+POLL_SECONDS = 0.2
+"""How often a server looks whether it is to stop."""
+QUEUE = 16
+"""Messages that wait for each connection."""
+_LOCAL_ROOMS = ("clients", "maths")
+SERVED = frozenset(
+    [name for name, signature in SIGNATURES.items() if signature.room not in _LOCAL_ROOMS] + list(POSITIONAL)
+)
+"""Functions that clients may call."""
+
+
+class PhysicsServer:
+    """Answers calls on one client's world.
+
+    Args:
+        physics_client_id: The client in this process whose world is served.
+
+    Attributes:
+        addresses: Where it listens, as ZeroMQ writes it.
+    """
+
+    def __init__(self, physics_client_id: int):
+        self._zmq, _ = protocol.load_packages()
+        self._id = physics_client_id
+        self._context = self._zmq.Context()
+        self._socket: zmq.Socket = self._context.socket(self._zmq.ROUTER)
+        self._socket.setsockopt(self._zmq.MAXMSGSIZE, protocol.MAX_BYTES)
+        self._socket.setsockopt(self._zmq.LINGER, 500)
+        self._socket.setsockopt(self._zmq.SNDHWM, QUEUE)
+        self._socket.setsockopt(self._zmq.RCVHWM, QUEUE)
+        self._stop = threading.Event()
+        self._file: str | None = None
+        self.addresses: list[str] = []
+
+    def listen_tcp(self, host: str, port: int) -> int:
+        """Listen on a port.
+
+        Args:
+            host: Address of this machine to listen on; 127.0.0.1 lets only this machine connect.
+            port: Port, 0 for any free one.
+
+        Returns:
+            The port.
+
+        Raises:
+            OSError: It cannot be listened on.
+        """
+        address = f"tcp://{host}:{port if port else '*'}"
+        try:
+            self._socket.bind(address)
+        except self._zmq.ZMQError as failure:
+            raise OSError(failure.errno, f"cannot listen on {host}:{port}: {failure.strerror}") from None
+        bound = self._socket.getsockopt(self._zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
+        self.addresses.append(bound)
+        return int(bound.rsplit(":", 1)[1])
+
+    def listen_local(self, key: int) -> None:
+        """Listen for connections of this machine and user by a shared memory key.
+
+        Args:
+            key: The key.
+
+        Raises:
+            OSError: There is such a server already, or its socket file cannot be made.
+        """
+        path = protocol.socket_path(key)
+        if protocol.listens(path):
+            raise OSError(errno.EADDRINUSE, f"there is a server with shared memory key {key} already")
+        if os.path.exists(path):
+            os.unlink(path)
+        try:
+            self._socket.bind(f"ipc://{path}")
+        except self._zmq.ZMQError as failure:
+            raise OSError(failure.errno, f"cannot listen at {path}: {failure.strerror}") from None
+        self._file = path
+        self.addresses.append(f"ipc://{path}")
+
+    def run(self) -> None:
+        """Answer calls until `stop` is called from another thread or a signal handler."""
+        while not self._stop.is_set():
+            if self._socket.poll(int(1000 * POLL_SECONDS)):
+                self._answer_one()
+
+    def stop(self) -> None:
+        """Let `run` return."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._socket.close()
+        self._context.term()
+        if self._file is not None and os.path.exists(self._file):
+            os.unlink(self._file)
+
+    def _answer_one(self) -> None:
+        """Receive one message and send the answer; what is no message gets an error."""
+        frames = self._socket.recv_multipart()
+        try:
+            if len(frames) != 2:
+                raise protocol.ProtocolError(f"expected one frame, got {len(frames) - 1}")
+            answer = self.answer(protocol.decode_call(frames[1]))
+        except protocol.ProtocolError as failure:
+            answer = Answer(-1, None, ("error", str(failure)))
+        try:
+            data = protocol.encode(answer)
+        except Exception as failure:  # too large, or nothing that can be sent
+            data = protocol.encode(Answer(answer.number, None, protocol.describe_failure(failure)))
+        with contextlib.suppress(self._zmq.ZMQError):  # the client is gone or does not listen
+            self._socket.send_multipart([frames[0], data], self._zmq.NOBLOCK)
+
+    def answer(self, call: Call) -> Answer:
+        """Do what a call asks for.
+
+        Args:
+            call: The call.
+        """
+        if call.name == protocol.HELLO:
+            return Answer(call.number, protocol.VERSION, None)
+        try:
+            return Answer(call.number, self._call(call.name, call.arguments), None)
+        except Exception as failure:  # a server survives whatever a client asks for
+            return Answer(call.number, None, protocol.describe_failure(failure))
+
+    def _call(self, name: str, arguments: dict[str, object]) -> object:
+        if name not in SERVED:
+            raise error(f"A physics server has no function '{name}'.")
+        if name in POSITIONAL:
+            client = clients.get_client(self._id)
+            words = arguments.get("args", ())
+            return (
+                client.call(name, {"args": words}) if client.remote else implementation(name)(client, *words)
+            )
+        known = {parameter.name for parameter in SIGNATURES[name].parameters}
+        for key in arguments:
+            if key not in known:
+                raise TypeError(f"'{key}' is an invalid keyword argument for {name}()")
+        return FUNCTIONS[name](**arguments, physicsClientId=self._id)
+
+
+def serve_in_thread(client: Client, key: int) -> Callable[[], None]:
+    """Serve a client of this process to others on this machine, as SHARED_MEMORY_SERVER does.
+
+    From then on calls of this process and of others exclude each other.
+
+    Args:
+        client: A client in the table of clients.
+        key: Shared memory key.
+
+    Returns:
+        A function that ends it.
+
+    Raises:
+        OSError: There is a server with that key already.
+    """
+    from newtonsim.pybullet_compat.real_time import LockedClient
+
+    number = next(n for n, other in clients.TABLE.items() if other is client)
+    server = PhysicsServer(number)
+    try:
+        server.listen_local(key)
+    except OSError:
+        server.close()
+        raise
+    clients.TABLE[number] = LockedClient(client)
+    thread = threading.Thread(target=server.run, daemon=True, name=f"physics server {key}")
+    thread.start()
+
+    def end() -> None:
+        server.stop()
+        thread.join()
+        server.close()
+
+    return end
