@@ -12,7 +12,7 @@ import warp as wp
 from newtonsim.columns import distinct
 from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
-from newtonsim.geometry.hull import ConvexHull, pack_hulls
+from newtonsim.geometry.hull import pack_hulls
 from newtonsim.geometry.surfaces import pack_surfaces
 from newtonsim.kernels import manifolds
 from newtonsim.kernels.manifolds import MANIFOLD_SIZE
@@ -127,7 +127,7 @@ class CollisionPlan:
         objects, place = distinct(model.shape_geo_src)
         shapes = np.flatnonzero(self.kind == _HULL)
         first, index[shapes] = _same_geometry(place[shapes], scale[shapes])
-        hulls = [ConvexHull(objects[place[s]].surface[0] * scale[s]) for s in shapes[first].tolist()]
+        hulls = [objects[place[s]].convex_hull(scale[s]) for s in shapes[first].tolist()]
         shape = ShapeView()
         shape.kind = wp.array(self.kind, dtype=int, device=device)
         shape.hull = wp.array(index, dtype=int, device=device)

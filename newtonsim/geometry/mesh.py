@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,9 @@ import warp as wp
 
 from newtonsim.errors import ModelError
 from newtonsim.geometry.inertia import mesh_inertia
+
+if TYPE_CHECKING:
+    from newtonsim.geometry.hull import ConvexHull
 
 _EMPTY = 1.0e-9
 """Volume of a closed mesh, over its extent cubed, up to which it counts as a sheet."""
@@ -54,6 +58,7 @@ class Mesh:
         self.has_inertia = compute_inertia
         self.mass, self.com, self.I = 1.0, np.zeros(3), np.eye(3)
         self.mesh: wp.Mesh | None = None
+        self._hulls: dict[tuple, ConvexHull] = {}
         if compute_inertia:
             self.mass, self.com, self.I = mesh_inertia(1.0, self.vertices, self.indices, is_solid)
 
@@ -100,6 +105,20 @@ class Mesh:
         a, b, c = (vertices[triangles[:, k]] - middle for k in range(3))
         volume = np.einsum("ij,ij->", a, np.cross(b, c)) / 6.0
         return bool(volume > _EMPTY * np.max(np.ptp(vertices, axis=0)).astype(np.float64) ** 3)
+
+    def convex_hull(self, scale: npt.ArrayLike = (1.0, 1.0, 1.0)) -> ConvexHull:
+        """Return the hull of the surface stretched along the mesh axes; each is made once.
+
+        Args:
+            scale: Stretch (3,).
+        """
+        from newtonsim.geometry.hull import ConvexHull
+
+        scale = np.asarray(scale)
+        key = tuple(scale.tolist())
+        if key not in self._hulls:
+            self._hulls[key] = ConvexHull(self.surface[0] * scale)
+        return self._hulls[key]
 
     def finalize(self, device: wp.DeviceLike = None, requires_grad: bool = False) -> int:
         """Create the `wp.Mesh` on a device; `self.mesh` keeps it alive.
