@@ -27,19 +27,22 @@ def box_inertia(mass: float, half: np.ndarray) -> np.ndarray:
     return mass / 3.0 * (squares.sum() - squares)
 
 
-def inertia_of_shapes(mass: float, shapes: list[Geometry], frame: Pose) -> np.ndarray:
+def inertia_of_shapes(
+    mass: float, shapes: list[Geometry], frame: Pose, compound_margin: float = MARGIN
+) -> np.ndarray:
     """Diagonal inertia (3,) that a link gets from what collides.
 
     Args:
         mass: Mass of the link [kg].
         shapes: Shapes of the link, posed in the link frame.
         frame: Inertial frame in the link frame.
+        compound_margin: Margin of the box of a compound [m]; createMultiBody and MJCF have none.
     """
-    if mass <= 0.0:
+    if mass == 0.0:
         return np.zeros(3)
     if is_plain(shapes, frame):
         return _inertia_of_shape(mass, shapes[0])
-    low, high = compound_box(shapes, frame.inverse())
+    low, high = compound_box(shapes, frame.inverse(), compound_margin)
     return box_inertia(mass, 0.5 * (high - low))
 
 
@@ -48,14 +51,13 @@ def is_plain(shapes: list[Geometry], frame: Pose) -> bool:
     return len(shapes) == 1 and coincide(frame, shapes[0].pose)
 
 
-def collision_margin(shapes: list[Geometry], frame: Pose) -> float:
+def collision_margin(shapes: list[Geometry], frame: Pose, compound_margin: float = MARGIN) -> float:
     """Collision margin of a link as getDynamicsInfo reports it [m]."""
     if is_plain(shapes, frame):
         if shapes[0].kind in (Geom.SPHERE, Geom.CAPSULE):
             return shapes[0].radius
-        if shapes[0].concave:
-            return 0.0
-    return MARGIN
+        return 0.0 if shapes[0].concave else MARGIN
+    return compound_margin
 
 
 def _inertia_of_shape(mass: float, shape: Geometry) -> np.ndarray:
@@ -64,20 +66,22 @@ def _inertia_of_shape(mass: float, shape: Geometry) -> np.ndarray:
     if shape.kind == Geom.CYLINDER:
         across = mass * (shape.radius**2 / 4.0 + shape.height**2 / 12.0)
         return np.array([across, across, 0.5 * mass * shape.radius**2])
-    if shape.kind == Geom.PLANE or (shape.kind == Geom.MESH and shape.concave):
+    if shape.kind == Geom.PLANE or shape.concave:
         return np.zeros(3)
     low, high = local_box(shape)
     margin = MARGIN if shape.kind == Geom.MESH and not is_compound(shape) else 0.0
     return box_inertia(mass, 0.5 * (high - low) + margin)
 
 
-def compound_box(shapes: list[Geometry], frame: Pose) -> tuple[np.ndarray, np.ndarray]:
+def compound_box(
+    shapes: list[Geometry], frame: Pose, margin: float = MARGIN
+) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest corner of all shapes together, in the frame that `frame` takes the link frame to."""
     boxes = [moved_box(*local_box(shape), frame @ shape.pose) for shape in shapes]
     if not boxes:
-        return np.full(3, -MARGIN), np.full(3, MARGIN)
-    low = np.min([box[0] for box in boxes], axis=0) - MARGIN
-    return low, np.max([box[1] for box in boxes], axis=0) + MARGIN
+        return np.full(3, -margin), np.full(3, margin)
+    low = np.min([box[0] for box in boxes], axis=0) - margin
+    return low, np.max([box[1] for box in boxes], axis=0) + margin
 
 
 def local_box(shape: Geometry) -> tuple[np.ndarray, np.ndarray]:
@@ -92,8 +96,6 @@ def local_box(shape: Geometry) -> tuple[np.ndarray, np.ndarray]:
         half = np.array([shape.radius, shape.radius, shape.radius + 0.5 * shape.height])
     elif shape.kind == Geom.PLANE:
         half = np.full(3, _FAR)
-    elif shape.kind == Geom.HEIGHTFIELD and shape.heightfield is not None:
-        return shape.heightfield.bounds()
     elif shape.meshes:
         margin = 0.0 if shape.concave else (COMPOUND_BOX if is_compound(shape) else HULL_BOX)
         low = np.min([mesh.vertices.min(axis=0) for mesh in shape.meshes if len(mesh.vertices)], axis=0)

@@ -115,8 +115,10 @@ def _read(path: str, changed: int, size: int) -> MeshFile:
     if sum(len(part.faces) for part in parts) > MAX_FACES:
         raise ImportFileError(f"the mesh has more than {MAX_FACES} triangles", path)
     for part in parts:
-        if not np.isfinite(part.vertices).all():
-            raise ImportFileError("the mesh has vertices that are not finite", path)
+        finite = np.isfinite(part.vertices).all(axis=1)
+        if not finite.any():
+            raise ImportFileError("the mesh has no finite vertex", path)
+        part.vertices[~finite] = part.vertices[np.argmax(finite)]
         if part.faces.min() < 0 or part.faces.max() >= len(part.vertices):
             raise ImportFileError("the mesh has triangles that refer to missing vertices", path)
     return MeshFile(path, parts)
