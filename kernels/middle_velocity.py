@@ -54,6 +54,14 @@ def pivot_inertia(j: int, joint: JointView, body: BodyView, kin: KinematicsView)
 
 
 @wp.func
+def is_single_rotating(t: int, tree: TreeView, joint: JointView) -> bool:
+    """True if the tree is a single body that turns freely or about a fixed point."""
+    first = tree.joint_start[t]
+    kind = joint.type[tree.joint[first]]
+    return tree.joint_start[t + 1] - first == 1 and (is_floating(kind) or kind == JOINT_BALL)
+
+
+@wp.func
 def write_middle_velocity(
     t: int,
     tree: TreeView,
@@ -66,10 +74,8 @@ def write_middle_velocity(
     middle: wp.array(dtype=float),
 ):
     """Joint velocities of one tree in the middle of the step."""
-    first = tree.joint_start[t]
-    j = tree.joint[first]
-    rotating = is_floating(joint.type[j]) or joint.type[j] == JOINT_BALL
-    if rotating and tree.joint_start[t + 1] - first == 1:
+    if is_single_rotating(t, tree, joint):
+        j = tree.joint[tree.joint_start[t]]
         d = joint.qd_start[j]
         axes = wp.quat_identity()
         if joint.type[j] == JOINT_BALL:

@@ -9,7 +9,7 @@ import warp as wp
 from newtonsim.kernels.crba import solve_tree
 from newtonsim.kernels.forward_kinematics import move_joint
 from newtonsim.kernels.joint_forces import force_residual
-from newtonsim.kernels.middle_velocity import write_middle_velocity
+from newtonsim.kernels.middle_velocity import is_single_rotating, write_middle_velocity
 from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -59,3 +59,32 @@ def move_to_middle(
     write_middle_velocity(t, tree, joint, body, kin, start, predicted, dt, middle)
     for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
         move_joint(tree.joint[i], joint, middle, kin)
+
+
+@wp.kernel
+def finish_from_start(
+    first: int,
+    tree: TreeView,
+    joint: JointView,
+    body: BodyView,
+    kin: KinematicsView,
+    start: wp.array(dtype=float),
+    predicted: wp.array(dtype=float),
+    dt: float,
+    used: wp.array(dtype=float),
+    end: wp.array(dtype=float),
+):
+    """One thread per tree: keep the prediction; single rotating bodies end where the midpoint rule says.
+
+    `used` is the velocity at which the velocity-dependent forces were taken.
+    """
+    t = first + wp.tid()
+    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+        d = tree.dof[i]
+        used[d] = start[d]
+        end[d] = predicted[d]
+    if is_single_rotating(t, tree, joint):
+        write_middle_velocity(t, tree, joint, body, kin, start, predicted, dt, used)
+        for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+            d = tree.dof[i]
+            end[d] = 2.0 * used[d] - start[d]

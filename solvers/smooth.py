@@ -23,20 +23,23 @@ class SmoothStage:
         body_q: World poses at the start of the step, shape (body_count,).
         body_qd: World velocities at the start of the step, shape (body_count,).
         body_f: Wrenches that act on the bodies, shape (body_count,).
-        mid: Velocities in the middle of the step.
+        from_start: Whether velocity-dependent forces are those at the start of the step.
+        mid: Velocities at which these forces are taken: in the middle of the step, or at its start.
+        v_mid: Joint velocities likewise.
         implicit: 0 for dofs whose drive may exceed its effort limit, shape (joint_dof_count,).
         L: Factorized joint-space inertia with the implicit terms.
         v_predicted: Joint velocities with the bias force taken at the start of the step.
         v_free: Joint velocities without constraints.
     """
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, from_start: bool = False):
+        self.from_start = from_start
         dofs, bodies, device = model.joint_dof_count, model.body_count, model.device
         self.body_q = wp.zeros(bodies, dtype=wp.transform, device=device)
         self.body_qd = wp.zeros(bodies, dtype=wp.spatial_vector, device=device)
         self.body_f = wp.zeros(bodies, dtype=wp.spatial_vector, device=device)
         self.motion = Motion(model)
-        self.mid = Motion(model, poses=self.motion)
+        self.mid = self.motion if from_start else Motion(model, poses=self.motion)
         self.composite = crba.CompositeView()
         self.composite.mass = wp.zeros(bodies, dtype=float, device=device)
         self.composite.com = wp.zeros(bodies, dtype=wp.vec3, device=device)
@@ -89,6 +92,11 @@ class SmoothStage:
         joint_f = control.joint_f if joint_f is None else joint_f
         self._factorize(launch, state, control, dt)
         self._advance(launch, self.motion, state.joint_qd, state, control, joint_f, dt, self.v_predicted)
+        if self.from_start:
+            inputs = [launch.views.tree, launch.views.joint, launch.views.body, self.motion.kin]
+            inputs += [state.joint_qd, self.v_predicted, dt]
+            launch(tree_advance.finish_from_start, "tree", inputs, [self.v_mid, self.v_free])
+            return
         if correct is not None:
             correct()
         # leapfrog: the velocities are those between the positions, so velocity-dependent forces belong
