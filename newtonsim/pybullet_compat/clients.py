@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import shlex
 import warnings
 from operator import index
@@ -19,8 +20,8 @@ API_VERSION = 202010061
 MAX_CLIENTS = 1024
 DEFAULT_PORTS = {c.UDP: 1234, c.TCP: 6667}
 NO_VIEWER = "newtonsim.pybullet_compat: no viewer yet, GUI works without a window"
-_IN_PROCESS = (c.DIRECT, c.SHARED_MEMORY_SERVER)
-_WINDOWS = (c.GUI, c.GUI_SERVER, c.GUI_MAIN_THREAD, c.SHARED_MEMORY_GUI)
+_IN_PROCESS = (c.DIRECT, c.SHARED_MEMORY_SERVER, c.SHARED_MEMORY_GUI)
+_WINDOWS = (c.GUI, c.GUI_SERVER, c.GUI_MAIN_THREAD)
 _REMOTE = (c.SHARED_MEMORY, c.UDP, c.TCP)
 _GRAPHICS_SERVERS = (c.GRAPHICS_SERVER, c.GRAPHICS_SERVER_TCP, c.GRAPHICS_SERVER_MAIN_THREAD)
 
@@ -61,9 +62,11 @@ def connect(
         hostName, port, options = [*args, *(hostName, port, options)[len(args) :]]
     elif args:
         key, options = [*args, *(key, options)[len(args) :]]
-    if method in _GRAPHICS_SERVERS or method not in (*_IN_PROCESS, *_WINDOWS, *_REMOTE):
+    if method in _GRAPHICS_SERVERS:
+        raise error("A graphics server needs a display.")
+    if method not in (*_IN_PROCESS, *_WINDOWS, *_REMOTE):
         raise error("connectPhysicsServer unexpected argument")
-    if method in (c.GUI, c.GUI_SERVER) and any(m in (c.GUI, c.GUI_SERVER) for m in _METHODS.values()):
+    if method in _WINDOWS and any(m in _WINDOWS for m in _METHODS.values()):
         raise error("Only one local in-process GUI/GUI_SERVER connection allowed. Use DIRECT connection mode")
     if method in _REMOTE:
         from newtonsim.pybullet_compat import remote
@@ -141,6 +144,13 @@ def disconnect(physicsClientId: int = 0) -> None:
     client = get_client(index(physicsClientId))
     del TABLE[physicsClientId], _METHODS[physicsClientId]
     client.close()
+
+
+@atexit.register
+def disconnect_all() -> None:
+    """Close all connections; logs and films are finished by that, when the process ends at the latest."""
+    for number in list(TABLE):
+        disconnect(number)
 
 
 def isConnected(physicsClientId: int = 0) -> int:
