@@ -1,0 +1,400 @@
+"""One articulated body on the device in float64: its Jacobian, inertia, forces and inverse kinematics.
+
+A `Chain` holds what the kernels of `newtonsim.kernels.chain_*` need of a body, with one configuration for each
+world. Arrays for arguments and results are made when an operation is first asked for; from then on a call
+fills them, launches one recorded kernel, and reads the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import warp as wp
+
+from newtonsim.geometry.transforms import quat_multiply
+from newtonsim.importers.pose import Pose
+from newtonsim.kernels import chain_dynamics, chain_reach
+from newtonsim.kernels.chain_views import ChainMotion, ChainState, ChainView, CompositeView, ReachView
+from newtonsim.pybullet_compat.constants import JOINT_PLANAR, JOINT_SPHERICAL
+from newtonsim.pybullet_compat.description import Link
+from newtonsim.pybullet_compat.multibody import COORDINATES, planar_axes
+
+BASE_DOFS = 6
+EFFECTORS, COLUMNS, ITERATIONS, ORIENTED, RESTING = range(5)
+
+
+class Shared:
+    """An array on a device that the host writes and reads; on the CPU both are the same memory.
+
+    Args:
+        shape: Shape on the host, with the components of vectors as last axis.
+        dtype: Warp type.
+        device: Warp device.
+        values: What to fill it with, zeros if None.
+
+    Attributes:
+        host: The values on the host.
+        array: The values on the device.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: type, device: str, values: object = None):
+        self.host = np.zeros(shape, np.int32 if dtype is int else np.float64)
+        if values is not None:
+            self.host[...] = values
+        self._on_host = wp.get_device(device).is_cpu
+        self.array = wp.array(self.host, dtype=dtype, device=device, copy=not self._on_host)
+
+    def push(self) -> None:
+        """Send the host's values to the device."""
+        if not self._on_host:
+            self.array.assign(self.host)
+
+    def pull(self) -> np.ndarray:
+        """Return the device's values."""
+        if not self._on_host:
+            self.host[...] = self.array.numpy().reshape(self.host.shape)
+        return self.host
+
+
+class Chain:
+    """An articulated body in one configuration for each world.
+
+    Args:
+        links: The base and the links.
+        parents: Place of the parent of each, -1 for the base.
+        inertial: Inertial frames in the link frames (L, 7).
+        mass: (W, L) [kg].
+        inertia: Principal moments (W, L, 3) [kg m²].
+        device: Warp device.
+        balls_at_parents: Whether spherical joints are taken to sit at the link frame of their parent, wherever
+            they are (see `kinematics`).
+
+    Attributes:
+        worlds, link_count, nq, nv: Numbers of configurations, links with the base, coordinates and degrees of
+            freedom of the joints.
+        q_start, dof_start: First coordinate and degree of freedom of each link.
+        balls: Links with spherical joints.
+    """
+
+    def __init__(
+        self,
+        links: Sequence[Link],
+        parents: Sequence[int],
+        inertial: np.ndarray,
+        mass: np.ndarray,
+        inertia: np.ndarray,
+        device: str = "cpu",
+        balls_at_parents: bool = False,
+    ):
+        self.device, self.worlds, self.link_count = device, len(mass), len(links)
+        kinds = [link.joint_type for link in links]
+        counts = [(0, 0), *(COORDINATES.get(kind, (0, 0)) for kind in kinds[1:])]
+        self.q_start = np.cumsum([0, *(c[0] for c in counts[:-1])])
+        self.dof_start = np.cumsum([0, *(c[1] for c in counts[:-1])])
+        self.nq, self.nv = sum(c[0] for c in counts), sum(c[1] for c in counts)
+        self.balls = [i for i, kind in enumerate(kinds) if i and kind == JOINT_SPHERICAL]
+        self._dof_counts = [c[1] for c in counts]
+        self._trace(parents)
+        self._view = self._describe(links, parents, inertial, mass, inertia, balls_at_parents)
+        self._reach_of: dict[tuple[int, ...], np.ndarray] = {}
+
+    def _trace(self, parents: Sequence[int]) -> None:
+        """Find the paths from the base to the links, and the dofs on them."""
+        self._paths: list[list[int]] = []
+        for i in range(self.link_count):
+            path: list[int] = []
+            while i > 0:
+                path.insert(0, i)
+                i = parents[i]
+            self._paths.append(path)
+        self._path_dofs = [
+            [d for i in path for d in range(self.dof_start[i], self.dof_start[i] + self._dof_counts[i])]
+            for path in self._paths
+        ]
+
+    def _describe(
+        self,
+        links: Sequence[Link],
+        parents: Sequence[int],
+        inertial: np.ndarray,
+        mass: np.ndarray,
+        inertia: np.ndarray,
+        balls_at_parents: bool,
+    ) -> ChainView:
+        count, device = self.link_count, self.device
+        poses = np.tile(Pose.identity().row(), (count, 1))
+        axes, seconds = np.zeros((count, 3)), np.zeros((count, 3))
+        base = Pose(inertial[0, :3], inertial[0, 3:])
+        for i, link in enumerate(links[1:], 1):
+            pose = link.joint_pose if parents[i] else base.inverse() @ link.joint_pose
+            if balls_at_parents and link.joint_type == JOINT_SPHERICAL:
+                pose = Pose(np.zeros(3), pose.q)
+            poses[i], axes[i] = pose.row(), link.axis
+            if link.joint_type == JOINT_PLANAR:
+                seconds[i] = planar_axes(link.axis)[0]
+        centres = np.array(inertial, dtype=np.float64)
+        centres[0] = Pose.identity().row()
+        leaves = [dofs[-1] if dofs else -1 for dofs in self._path_dofs]
+        dof_parents = np.full(self.nv, -1)
+        for dofs in self._path_dofs:
+            dof_parents[dofs[1:]] = dofs[:-1]
+        starts = np.cumsum([0, *(len(path) for path in self._paths)])
+        order = sorted(range(1, count), key=lambda i: (len(self._paths[i]), i))
+
+        def ints(values: object) -> wp.array:
+            return wp.array(np.array(values, dtype=np.int32), dtype=int, device=device)
+
+        view = ChainView()
+        view.order, view.parent = ints(order), ints(parents)
+        view.type = ints([-1, *(link.joint_type for link in links[1:])])
+        view.q_start, view.dof_start = ints(self.q_start), ints(self.dof_start)
+        view.leaf, view.dof_parent = ints(leaves), ints(dof_parents)
+        view.path_start, view.path = ints(starts), ints([i for path in self._paths for i in path])
+        view.joint_pose = wp.array(poses, dtype=wp.transformd, device=device)
+        view.axis = wp.array(axes, dtype=wp.vec3d, device=device)
+        view.second = wp.array(seconds, dtype=wp.vec3d, device=device)
+        view.inertial_pose = wp.array(centres, dtype=wp.transformd, device=device)
+        view.mass = wp.array(mass, dtype=wp.float64, device=device)
+        view.inertia = wp.array(inertia, dtype=wp.vec3d, device=device)
+        return view
+
+    def _shared(self, shape: tuple[int, ...], dtype: type = wp.float64, values: object = None) -> Shared:
+        return Shared(shape, dtype, self.device, values)
+
+    def _scratch(self, width: int, dtype: type = wp.float64) -> wp.array:
+        return wp.empty((self.worlds, width), dtype=dtype, device=self.device)
+
+    @cached_property
+    def _configuration(self) -> tuple[Shared, Shared, ChainState]:
+        q = self._shared((self.worlds, self.nq))
+        base = self._shared((self.worlds, 4), wp.quatd, (0.0, 0.0, 0.0, 1.0))
+        state = ChainState()
+        state.q, state.base = q.array, base.array
+        state.pose = self._scratch(self.link_count, wp.transformd)
+        state.angular, state.linear = self._scratch(self.nv, wp.vec3d), self._scratch(self.nv, wp.vec3d)
+        return q, base, state
+
+    def configure(self, q: object, base: object = (0.0, 0.0, 0.0, 1.0)) -> None:
+        """Set the configuration that the next operation is about.
+
+        Args:
+            q: Coordinates of the joints, quaternions xyzw for spherical ones, (nq,) or (W, nq).
+            base: Orientation xyzw of the inertial frame of the base, (4,) or (W, 4).
+        """
+        positions, orientations, _ = self._configuration
+        positions.host[...] = q
+        orientations.host[...] = base
+        positions.push()
+        orientations.push()
+
+    def _record(self, kernel: wp.Kernel, *inputs: object) -> wp.Launch:
+        arguments = [self._view, self._configuration[2], *inputs]
+        return wp.launch(kernel, self.worlds, arguments, device=self.device, record_cmd=True)
+
+    # -- Jacobian, inertia, forces -----------------------------------------------------------------------------
+
+    @cached_property
+    def _jacobian(self) -> tuple[Shared, Shared, Shared, wp.Launch]:
+        link = self._shared((1,), int)
+        point = self._shared((self.worlds, 3), wp.vec3d)
+        out = self._shared((self.worlds, 6 * (BASE_DOFS + self.nv)))
+        launch = self._record(chain_dynamics.compute_jacobian, link.array, point.array, out.array)
+        return link, point, out, launch
+
+    def jacobian(self, link: int, point: object) -> np.ndarray:
+        """Return the Jacobian of a point of a link.
+
+        Args:
+            link: Place of the link, 0 for the base.
+            point: In the link frame, (3,) or (W, 3); in the inertial frame of the base.
+
+        Returns:
+            (W, 2, 3, 6 + nv): linear and angular velocity of the point for unit rates of ω and v of the base's
+            centre of mass and of the joints. It is overwritten by the next call.
+        """
+        place, points, out, launch = self._jacobian
+        place.host[0] = link
+        points.host[...] = point
+        place.push()
+        points.push()
+        launch.launch()
+        return out.pull().reshape(self.worlds, 2, 3, BASE_DOFS + self.nv)
+
+    @cached_property
+    def _mass_matrix(self) -> tuple[Shared, wp.Launch]:
+        width = BASE_DOFS + self.nv
+        out = self._shared((self.worlds, width * width))
+        view = CompositeView()
+        view.mass, view.moment = self._scratch(self.link_count), self._scratch(self.link_count, wp.vec3d)
+        view.inertia, view.matrix = self._scratch(self.link_count, wp.mat33d), out.array
+        return out, self._record(chain_dynamics.compute_mass_matrix, view)
+
+    def mass_matrix(self) -> np.ndarray:
+        """Return the joint-space inertia (W, 6 + nv, 6 + nv), the base first as in `jacobian`."""
+        out, launch = self._mass_matrix
+        launch.launch()
+        return out.pull().reshape(self.worlds, BASE_DOFS + self.nv, BASE_DOFS + self.nv)
+
+    @cached_property
+    def _forces(self) -> tuple[Shared, Shared, Shared, Shared, wp.Launch]:
+        shape = (self.worlds, BASE_DOFS + self.nv)
+        qd, qdd, tau = self._shared(shape), self._shared(shape), self._shared(shape)
+        gravity = self._shared((self.worlds, 3), wp.vec3d)
+        view = ChainMotion()
+        view.qd, view.qdd, view.tau, view.gravity = qd.array, qdd.array, tau.array, gravity.array
+        for name in ("omega", "alpha", "acceleration", "force", "torque"):
+            setattr(view, name, self._scratch(self.link_count, wp.vec3d))
+        return qd, qdd, gravity, tau, self._record(chain_dynamics.compute_forces, view)
+
+    def motion(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the velocities and accelerations (W, 6 + nv) that `forces` reads, to be written."""
+        qd, qdd, *_ = self._forces
+        return qd.host, qdd.host
+
+    def forces(self, gravity: object) -> np.ndarray:
+        """Return the generalised forces (W, 6 + nv) of the motion: torque and force on the base, joints.
+
+        Args:
+            gravity: (3,) or (W, 3) [m/s²].
+        """
+        qd, qdd, pull, tau, launch = self._forces
+        pull.host[...] = gravity
+        for array in (qd, qdd, pull):
+            array.push()
+        launch.launch()
+        return tau.pull()
+
+    # -- inverse kinematics ------------------------------------------------------------------------------------
+
+    @cached_property
+    def reach(self) -> Reach:
+        """Inverse kinematics of this body."""
+        return Reach(self)
+
+
+class Reach:
+    """Inverse kinematics of a `Chain`: arguments and scratch for a number of effectors that grows when needed.
+
+    Args:
+        chain: The body.
+
+    Attributes:
+        damping: Of each degree of freedom (W, nv).
+        lower, upper, range, rest: What the null space is used for (W, nv).
+        iterations: How many steps the last call took (W,).
+    """
+
+    DEFAULT_DAMPING = 0.5
+
+    def __init__(self, chain: Chain):
+        self._chain = chain
+        shape = (chain.worlds, chain.nv)
+        self._count, self._threshold = chain._shared((5,), int), chain._shared((1,))
+        self._column, self._place = chain._shared((chain.nv,), int), chain._shared((chain.nv,), int)
+        self._damping = chain._shared(shape, values=self.DEFAULT_DAMPING)
+        self._rest = [chain._shared(shape) for _ in range(4)]
+        self.damping = self._damping.host
+        self.lower, self.upper, self.range, self.rest = (array.host for array in self._rest)
+        self._iterations = chain._shared((chain.worlds,), int)
+        self._effectors: tuple[int, ...] = ()
+        self._allocate(1)
+
+    @property
+    def iterations(self) -> np.ndarray:
+        """How many steps the last call took (W,)."""
+        return self._iterations.pull()
+
+    def _allocate(self, effectors: int) -> None:
+        """Make the arrays whose size depends on the number of effectors, and record the launches."""
+        chain = self._chain
+        self._capacity = effectors
+        rows, nv = 3 * effectors + 3, chain.nv
+        self._effector = chain._shared((effectors,), int)
+        self._position = chain._shared((chain.worlds, effectors, 3), wp.vec3d)
+        self._orientation = chain._shared((chain.worlds, 4), wp.quatd)
+        view = ReachView()
+        view.count, view.threshold = self._count.array, self._threshold.array
+        view.effector, view.column, view.place = (
+            self._effector.array,
+            self._column.array,
+            self._place.array,
+        )
+        view.position, view.orientation = self._position.array, self._orientation.array
+        view.damping = self._damping.array
+        view.lower, view.upper, view.range, view.rest = (array.array for array in self._rest)
+        view.jacobian, view.error = chain._scratch(rows * nv), chain._scratch(rows)
+        view.matrix, view.vectors = chain._scratch(max(rows, nv) ** 2), chain._scratch(rows * rows)
+        view.wish, view.step, view.by_column = (chain._scratch(nv) for _ in range(3))
+        view.iterations = self._iterations.array
+        self._damped = chain._record(chain_reach.reach_damped, view)
+        self._selective = chain._record(chain_reach.reach_selective, view)
+
+    def _select(self, effectors: tuple[int, ...]) -> None:
+        """Number the degrees of freedom that move the effectors."""
+        if len(effectors) > self._capacity:
+            self._allocate(len(effectors))
+        chain = self._chain
+        dofs = sorted({d for i in effectors for d in chain._path_dofs[i]})
+        self._effector.host[: len(effectors)] = effectors
+        self._column.host[: len(dofs)] = dofs
+        self._place.host[...] = -1
+        self._place.host[dofs] = range(len(dofs))
+        self._count.host[EFFECTORS], self._count.host[COLUMNS] = len(effectors), len(dofs)
+        for array in (self._effector, self._column, self._place):
+            array.push()
+        self._effectors = effectors
+
+    def damping_changed(self) -> None:
+        """Send `damping` to the device."""
+        self._damping.push()
+
+    def solve(
+        self,
+        effectors: tuple[int, ...],
+        position: object,
+        orientation: object | None = None,
+        resting: bool = False,
+        selective: bool = False,
+        iterations: int = 20,
+        threshold: float = 1.0e-4,
+    ) -> np.ndarray:
+        """Return coordinates of the joints that bring effectors to targets, from the present configuration.
+
+        Args:
+            effectors: Places of links.
+            position: Of their link frames, about the centre of mass of the base: (E, 3) or (W, E, 3) [m].
+            orientation: Quaternion xyzw of the first effector, (4,) or (W, 4); None for any.
+            resting: Whether to use the null space, for `rest` and the limits.
+            selective: Whether to use selectively damped least squares; not together with `resting`.
+            iterations: Most steps.
+            threshold: Largest distance from the targets before a step that may be the last [m].
+
+        Returns:
+            (W, nq). It is overwritten by the next call.
+        """
+        if effectors != self._effectors:
+            self._select(effectors)
+        count = self._count.host
+        count[ITERATIONS:] = iterations, orientation is not None, resting
+        self._threshold.host[0] = threshold
+        self._position.host[:, : len(effectors)] = position
+        arrays = [self._count, self._threshold, self._position]
+        if orientation is not None:
+            self._orientation.host[...] = orientation
+            arrays.append(self._orientation)
+        for array in arrays + self._rest if resting else arrays:
+            array.push()
+        (self._selective if selective and not resting else self._damped).launch()
+        return self._chain._configuration[0].pull()
+
+
+def quaternions_of_angles(angles: np.ndarray) -> np.ndarray:
+    """Unit quaternions xyzw (..., 4) of roll, pitch and yaw about fixed axes (..., 3) [rad]."""
+    half = 0.5 * np.asarray(angles, dtype=np.float64)
+    sines, cosines = np.sin(half), np.cos(half)
+    turns = np.zeros((3, *half.shape[:-1], 4))
+    for i in range(3):
+        turns[i, ..., i], turns[i, ..., 3] = sines[..., i], cosines[..., i]
+    return quat_multiply(turns[2], quat_multiply(turns[1], turns[0]))
