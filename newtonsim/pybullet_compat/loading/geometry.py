@@ -69,8 +69,8 @@ def find_file(name: str, document: str) -> str | None:
     """
     for scheme in ("package://", "model://", "file://"):
         name = name.removeprefix(scheme)
-    if os.path.isabs(name):
-        return name if os.path.isfile(name) else None
+    if os.path.isabs(name) and os.path.isfile(name):
+        return name
     folder = os.path.dirname(document)
     while folder.strip("/"):
         candidate = f"{folder}/{name}"

@@ -39,13 +39,22 @@ def read_urdf(path: str | os.PathLike, options: LoadOptions | None = None) -> Bo
     if not root.text_of("name"):
         raise root.error("the robot has no name")
     reader.read_materials(root)
-    body = _assemble(root, reader)
+    body = assemble(root, reader)
     for category, message in reader.warnings:
         warnings.warn(message, category, stacklevel=2)
     return body
 
 
-def _assemble(root: Node, reader: Reader) -> BodyDescription:
+def assemble(root: Node, reader: Reader) -> BodyDescription:
+    """Read the links and joints below a <robot> and put them in order.
+
+    Args:
+        root: The <robot>.
+        reader: Reads its elements; warnings gather there.
+
+    Raises:
+        ImportFileError: An element is not understood, or the joints form no tree.
+    """
     links = _read_links(root, reader)
     joints = _read_joints(root, reader, links)
     base = _base_of(root, links, joints)
