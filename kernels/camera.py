@@ -124,9 +124,9 @@ def sample_texture(textures: TextureView, k: int, uv: wp.vec2) -> wp.vec4:
 
 @wp.func
 def primitive_uv(kind: int, size: wp.vec3, p: wp.vec3, n: wp.vec3) -> wp.vec2:
-    """Texture coordinates on a primitive: each face of a box, metres on planes, else seen along the axis."""
+    """Texture coordinates: on each face of a box, in sizes of a plane, of others as seen along the axis."""
     if kind == GEO_PLANE:
-        return wp.vec2(p[0], -p[2])
+        return wp.vec2(p[0] / size[0], -p[2] / size[2])
     if kind == GEO_BOX:
         q = wp.cw_div(p, size)
         if wp.abs(n[0]) > 0.5:

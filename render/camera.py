@@ -17,7 +17,10 @@ from newtonsim.kernels import camera
 from newtonsim.render.camera_scene import CameraScene
 
 _BAND = 4096
-"""Least pixels that a thread takes at a time on the CPU."""
+"""Pixels for which another thread is woken on the CPU, about a millisecond of work."""
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+"""The threads of a process."""
 
 
 @dataclass(slots=True)
@@ -180,7 +183,6 @@ class RayCamera:
         self._picture.label = self.label.flatten()
         self.light(Lighting())
         self._bands = self._cut(threads)
-        self._pool = ThreadPoolExecutor(self.threads - 1) if self.threads > 1 else None
         # before threads launch it, each of which would compile it
         wp.load_module(camera, device=device)
 
@@ -201,12 +203,13 @@ class RayCamera:
 
     def render(self) -> RayCamera:
         """Cast the rays of all pixels."""
-        if self._pool is None:
+        if self.threads == 1:
             for first, size in self._bands:
                 self._launch(first, size)
             return self
         turn = count()
-        others = [self._pool.submit(self._work, turn) for _ in range(self.threads - 1)]
+        pool = _helpers()
+        others = [pool.submit(self._work, turn) for _ in range(self.threads - 1)]
         try:
             self._work(turn)
         finally:
@@ -256,6 +259,15 @@ class RayCamera:
             device=scene.device,
             record_tape=False,
         )
+
+
+def _helpers() -> ThreadPoolExecutor:
+    """Threads that all cameras share; a forked process has none of its parent's."""
+    process = os.getpid()
+    if process not in _pools:
+        _pools.clear()
+        _pools[process] = ThreadPoolExecutor(max(1, _core_count() - 1), thread_name_prefix="camera")
+    return _pools[process]
 
 
 def _core_count() -> int:

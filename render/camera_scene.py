@@ -32,11 +32,12 @@ class CameraInstance:
     Attributes:
         kind: A primitive as shapes have them, or MESH: SPHERE (radius), BOX (half extents), CAPSULE and
             CYLINDER (radius, half height, along y), ELLIPSOID (semi-axes), PLANE (endless, y = 0).
-        size: Its dimensions [m]; of meshes the scale by axis, which may be negative.
+        size: Its dimensions [m]; of meshes the scale by axis, which may be negative, of planes what the
+            image of a texture covers along x and z.
         mesh: Of MESH.
         body: Row of the poses of a world that it moves with, -1 for the world frame.
         pose: Pose in the frame of the body, (7,) with quaternion xyzw.
-        rgba: Colour, 0..1; alpha 0 is invisible.
+        rgba: Colour (4,), 0..1, or one for each world (num_worlds, 4); alpha 0 is invisible.
         specular: Weight of highlights by channel.
         texture: Number of a texture of the scene, -1 for none; the colour is multiplied by it.
         label: What the segmentation shows for it.
@@ -48,13 +49,13 @@ class CameraInstance:
     mesh: CameraMesh | None = None
     body: int = -1
     pose: npt.ArrayLike = IDENTITY
-    rgba: Sequence[float] = (1.0, 1.0, 1.0, 1.0)
+    rgba: npt.ArrayLike = (1.0, 1.0, 1.0, 1.0)
     specular: Sequence[float] = (1.0, 1.0, 1.0)
     texture: int = -1
     label: int = 0
     double_sided: bool = False
 
-    def check(self, name: str, textures: int) -> None:
+    def check(self, name: str, textures: int, worlds: int) -> None:
         """Raise ModelError if something of it cannot be."""
         if self.kind == GeoType.MESH:
             if self.mesh is None:
@@ -63,10 +64,11 @@ class CameraInstance:
             raise ModelError(f"{name}: kind {self.kind} is none that a camera sees")
         elif min(self.size) < 0.0:
             raise ModelError(f"{name}: size {tuple(self.size)} is negative")
-        for what, values, length in (("size", self.size, 3), ("pose", self.pose, 7), ("rgba", self.rgba, 4)):
-            array = np.asarray(values, np.float64)
-            if array.shape != (length,) or not np.isfinite(array).all():
-                raise ModelError(f"{name}: {what}: expected {length} finite numbers, got {values}")
+        shapes = {"size": [(3,)], "pose": [(7,)], "specular": [(3,)], "rgba": [(4,), (worlds, 4)]}
+        for what, allowed in shapes.items():
+            array = np.asarray(getattr(self, what), np.float64)
+            if array.shape not in allowed or not np.isfinite(array).all():
+                raise ModelError(f"{name}: {what}: expected {allowed[0][0]} finite numbers, got {array}")
         if not -1 <= self.texture < textures:
             raise ModelError(f"{name}: there is no texture {self.texture}; there are {textures}")
 
@@ -156,13 +158,12 @@ class CameraScene:
         textures = Textures() if textures is None else textures
         if num_worlds < 1:
             raise ModelError(f"num_worlds: expected at least 1, got {num_worlds}")
-        for k, instance in enumerate(instances):
-            instance.check(f"instance {k}", len(textures.images))
         self.device = wp.get_device(device)
         self.instances, self.num_worlds = list(instances), num_worlds
+        self._check(textures)
         self.textures = textures.view(self.device)
         rows = num_worlds * len(self.instances)
-        self.color = self._column([i.rgba for i in instances] * num_worlds, wp.vec4, 4)
+        self.color = wp.array(self._colors(), dtype=wp.vec4, device=self.device)
         self._lower = wp.zeros(rows, dtype=wp.vec3, device=self.device)
         self._upper = wp.zeros(rows, dtype=wp.vec3, device=self.device)
         self._add_meshes()
@@ -177,6 +178,36 @@ class CameraScene:
         shape = (-1, width) if width else (-1,)
         array = np.ascontiguousarray(np.array(values, kind).reshape(shape))
         return wp.array(array, dtype=dtype, device=self.device)
+
+    def _check(self, textures: Textures) -> None:
+        for k, instance in enumerate(self.instances):
+            instance.check(f"instance {k}", len(textures.images), self.num_worlds)
+
+    def _colors(self) -> np.ndarray:
+        """Colours of all instances in all worlds, (num_worlds * instances, 4)."""
+        colors = [np.broadcast_to(i.rgba, (self.num_worlds, 4)) for i in self.instances]
+        return np.stack([np.zeros((self.num_worlds, 4)), *colors], 1)[:, 1:].reshape(-1, 4).astype(np.float32)
+
+    def _looks(self) -> np.ndarray:
+        looks = np.zeros(len(self.instances), camera_scene.Look.numpy_dtype())
+        for k, i in enumerate(self.instances):
+            looks[k] = (i.label, i.texture, self._first_triangle.get(id(i.mesh), 0), i.specular)
+        return looks
+
+    def look_again(self, textures: Textures | None = None) -> None:
+        """Take over what was written to the instances' rgba, specular, texture and label.
+
+        Args:
+            textures: Images in place of those so far, None to keep them.
+
+        Raises:
+            ModelError: An instance or a texture is wrong; nothing has changed then.
+        """
+        if textures is not None:
+            self._check(textures)
+            self.textures = textures.view(self.device)
+        self.looks.assign(self._looks())
+        self.color.assign(self._colors())
 
     def _add_meshes(self) -> None:
         """Copy the meshes to the device, each once, and note where each one's corners begin."""
@@ -195,7 +226,6 @@ class CameraScene:
         count = len(self.instances)
         bodies = np.zeros(count, camera_scene.Body.numpy_dtype())
         places = np.zeros(count, camera_scene.Place.numpy_dtype())
-        looks = np.zeros(count, camera_scene.Look.numpy_dtype())
         for k, i in enumerate(self.instances):
             made = self._meshes.get(id(i.mesh))
             # without triangles there is nothing to see, as in a ball without size
@@ -204,9 +234,8 @@ class CameraScene:
             bodies[k] = (kind, i.double_sided, made.id if made else 0, size)
             lower, upper = i.bounds()
             places[k] = (i.body, i.pose, 0.5 * (lower + upper), 0.5 * (upper - lower))
-            looks[k] = (i.label, i.texture, self._first_triangle.get(id(i.mesh), 0), i.specular)
         device = self.device
-        self.looks = wp.array(looks, dtype=camera_scene.Look, device=device)
+        self.looks = wp.array(self._looks(), dtype=camera_scene.Look, device=device)
         self._places = wp.array(places, dtype=camera_scene.Place, device=device)
         view = camera_scene.TraceView()
         view.count, view.color = count, self.color

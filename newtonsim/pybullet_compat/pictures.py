@@ -1,0 +1,322 @@
+"""What the cameras of a client see: its visual shapes, and what changeVisualShape has made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.enums import GeoType
+from newtonsim.geometry.transforms import quat_between
+from newtonsim.importers.pose import Pose
+from newtonsim.pybullet_compat.constants import (
+    GEOM_BOX,
+    GEOM_CAPSULE,
+    GEOM_CYLINDER,
+    GEOM_HEIGHTFIELD,
+    GEOM_MESH,
+    GEOM_PLANE,
+    GEOM_SPHERE,
+)
+from newtonsim.pybullet_compat.description import Geometry, Visual
+from newtonsim.pybullet_compat.textures import CHECKER, TextureTable
+from newtonsim.render.camera import Lighting, RayCamera
+from newtonsim.render.camera_meshes import CameraMesh
+from newtonsim.render.camera_scene import CameraInstance, CameraScene, Textures
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.multibody import Body
+    from newtonsim.pybullet_compat.scene import Client
+
+LINK_SHIFT = 24
+"""Segmentation with links is body + ((link + 1) << 24)."""
+
+PIXEL_CORNER = (0.0, 1.0)
+"""Where in a pixel PyBullet's software renderer takes its sample: the lower left corner."""
+
+_CHECKER_PERIOD = 2.0
+"""Metres along a plane on which the checker repeats."""
+
+_KEPT_MESHES = 512
+_KEPT_CAMERAS = 4
+
+_Y_TO_Z = Pose(np.zeros(3), np.array([np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]))
+
+_meshes: dict[tuple, tuple[list, CameraMesh]] = {}
+"""Meshes as cameras see them, by the objects that they were made from, which are kept beside them."""
+
+
+@dataclass(slots=True, eq=False)
+class Look:
+    """What changeVisualShape has changed on a link, None for nothing.
+
+    Attributes:
+        rgba: Colour (4,), or (num_worlds, 4).
+        texture: Texture unique id, -1 for none.
+        specular: Specular colour (3,).
+        double_sided: Whether back faces are seen.
+    """
+
+    rgba: np.ndarray | None = None
+    texture: int | None = None
+    specular: tuple[float, float, float] | None = None
+    double_sided: bool | None = None
+
+
+@dataclass(slots=True)
+class Light:
+    """The light of getCameraImage; what a call does not give stays as it was.
+
+    Attributes:
+        direction: Towards the light (3,).
+        color: (3,), 0..1.
+        distance: Of the light [m]; shadows do not depend on it.
+        shadow: Whether there are shadows.
+        ambient: Coefficient of ambient light.
+        diffuse: Coefficient of matt reflection.
+        specular: Coefficient of highlights.
+    """
+
+    direction: tuple[float, float, float] = (-50.0, 30.0, 100.0)
+    color: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    distance: float = 2.0
+    shadow: bool = False
+    ambient: float = 0.6
+    diffuse: float = 0.35
+    specular: float = 0.05
+
+    def lighting(self) -> Lighting:
+        """As the ray camera has it: highlights are those of a viewer high above, shadows take a fifth."""
+        dark = not np.any(self.direction)
+        return Lighting(
+            direction=(0.0, 0.0, 1.0) if dark else self.direction,
+            color=(0.0, 0.0, 0.0) if dark else self.color,
+            ambient=self.ambient,
+            diffuse=self.diffuse,
+            specular=self.specular,
+            shininess=2.0,
+            viewer=(0.0, 0.0, 1.0),
+            shadow=self.shadow,
+            shadowed=0.8,
+            transparency=False,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Seen:
+    """One visual shape of a link, and how it is seen now."""
+
+    uid: int
+    link: int
+    visual: Visual
+    instance: CameraInstance = field(init=False)
+
+
+class Pictures:
+    """The part of a client that cameras see.
+
+    Attributes:
+        client: The client.
+        textures: Its textures.
+        light: How its pictures are lit.
+        looks: Changes by (body, link).
+    """
+
+    def __init__(self, client: Client):
+        self.client = client
+        self.textures = TextureTable()
+        self.light = Light()
+        self.looks: dict[tuple[int, int], Look] = {}
+        self._own_textures: dict[int, tuple[Body, dict[int, int]]] = {}
+        self._key: tuple | None = None
+        self._stale_looks = False
+        self._texture_revision = -1
+        self._seen: list[_Seen] = []
+        self._cameras: dict[tuple[int, int], RayCamera] = {}
+
+    # -- hooks -----------------------------------------------------------------------------------------------
+
+    def body_removed(self, uid: int) -> None:
+        """Forget what was changed on a body."""
+        self._own_textures.pop(uid, None)
+        self.looks = {key: look for key, look in self.looks.items() if key[0] != uid}
+
+    def reset(self) -> None:
+        """Forget what was changed on all bodies; textures and light stay."""
+        self._own_textures.clear()
+        self.looks.clear()
+
+    # -- visual shapes ---------------------------------------------------------------------------------------
+
+    def register(self) -> None:
+        """Give ids to the textures of the files of bodies that are new."""
+        for uid, body in self.client.bodies.items():
+            if self._own_textures.get(uid, (None,))[0] is not body:
+                found = {}
+                for _, visual in visuals_of(body):
+                    found[id(visual)] = self._own_texture(visual)
+                self._own_textures[uid] = (body, found)
+
+    def _own_texture(self, visual: Visual) -> int:
+        if visual.texture >= 0:
+            return visual.texture
+        path = visual.texture_file
+        if visual.geometry.kind in (GEOM_PLANE, GEOM_HEIGHTFIELD) and not path:
+            path = CHECKER
+        try:
+            return self.textures.add_file(path) if path else -1
+        except (OSError, ValueError):
+            return -1
+
+    def texture_of(self, uid: int, visual: Visual) -> int:
+        """Texture that the file of a body gave a visual shape, -1 for none."""
+        self.register()
+        return self._own_textures[uid][1][id(visual)]
+
+    def look(self, uid: int, link: int) -> Look:
+        """Return the changes on a link, to write to."""
+        self._stale_looks = True
+        return self.looks.setdefault((uid, link), Look())
+
+    def rgba_of(self, uid: int, link: int, visual: Visual) -> np.ndarray:
+        """Colour of a visual shape, (4,) or (num_worlds, 4)."""
+        look = self.looks.get((uid, link))
+        return np.asarray(visual.rgba, np.float32) if look is None or look.rgba is None else look.rgba
+
+    # -- scene -----------------------------------------------------------------------------------------------
+
+    def camera(self, width: int, height: int) -> RayCamera:
+        """Return a camera for pictures of a size, with the bodies where they are now."""
+        self.register()
+        bodies = self.client.bodies
+        key = (*((uid, id(body), body.revision) for uid, body in bodies.items()),)
+        if key != self._key:
+            self._build()
+            self._key = key
+        elif self._stale_looks or self._texture_revision != self.textures.revision:
+            self._apply_looks()
+            self.scene.look_again(Textures(self.textures.images))
+        self._stale_looks, self._texture_revision = False, self.textures.revision
+        self.scene.update(self._poses(), rebuild=True)
+        size = (width, height)
+        if size not in self._cameras:
+            if len(self._cameras) >= _KEPT_CAMERAS:
+                del self._cameras[next(iter(self._cameras))]
+            self._cameras[size] = RayCamera(self.scene, width, height, offset=PIXEL_CORNER)
+        return self._cameras[size]
+
+    def _poses(self) -> np.ndarray:
+        """World poses of the link frames of all bodies (W, rows, 7)."""
+        client = self.client
+        poses = [client.link_frame_poses(body) for body in client.bodies.values()]
+        return np.concatenate([np.zeros((client.num_worlds, 0, 7)), *poses], axis=1)
+
+    def _build(self) -> None:
+        """Make the scene of all visual shapes."""
+        self._seen, self._cameras = [], {}
+        first = 0
+        for uid, body in self.client.bodies.items():
+            for link, visual in visuals_of(body):
+                seen = _Seen(uid, link, visual)
+                seen.instance = instance_of(visual)
+                seen.instance.body = first + link + 1
+                seen.instance.label = uid + ((link + 1) << LINK_SHIFT)
+                self._seen.append(seen)
+            first += len(body.links)
+        self._apply_looks()
+        instances = [seen.instance for seen in self._seen]
+        textures = Textures(self.textures.images)
+        self.scene = CameraScene(instances, textures, self.client.num_worlds, self.client.device)
+
+    def _apply_looks(self) -> None:
+        """Write colours and textures to the instances."""
+        for seen in self._seen:
+            instance, look = seen.instance, self.looks.get((seen.uid, seen.link), Look())
+            instance.rgba = self.rgba_of(seen.uid, seen.link, seen.visual)
+            texture = look.texture
+            if texture is None:
+                texture = self._own_textures[seen.uid][1][id(seen.visual)]
+            instance.texture = texture if texture in self.textures else -1
+            if look.double_sided is not None:
+                instance.double_sided = look.double_sided
+
+
+def visuals_of(body: Body) -> Iterator[tuple[int, Visual]]:
+    """Yield (link index, visual shape) of a body in the order of getVisualShapeData."""
+    for place, link in enumerate(body.links):
+        for visual in link.visuals:
+            yield place - 1, visual
+
+
+def instance_of(visual: Visual) -> CameraInstance:
+    """Return a visual shape in its link frame for the ray camera, without colour and texture."""
+    geometry = visual.geometry
+    kind, pose = geometry.kind, geometry.pose
+    radius, half_height = geometry.radius, 0.5 * geometry.height
+    mesh, size = None, (1.0, 1.0, 1.0)
+    if kind == GEOM_SPHERE:
+        shape, size = GeoType.SPHERE, (radius, radius, radius)
+        pose = pose @ _Y_TO_Z
+    elif kind == GEOM_BOX:
+        shape, size = GeoType.BOX, geometry.half_extents
+    elif kind in (GEOM_CAPSULE, GEOM_CYLINDER):
+        shape = GeoType.CAPSULE if kind == GEOM_CAPSULE else GeoType.CYLINDER
+        size = (radius, half_height, radius)
+        pose = pose @ _Y_TO_Z
+    elif kind == GEOM_PLANE:
+        shape, size = GeoType.PLANE, (_CHECKER_PERIOD, 1.0, _CHECKER_PERIOD)
+        turn = quat_between((0.0, 1.0, 0.0), geometry.normal)
+        pose = pose @ Pose(np.zeros(3), np.asarray(turn, np.float64))
+    else:
+        shape, mesh = GeoType.MESH, mesh_of(visual)
+    return CameraInstance(
+        shape,
+        size=size,
+        mesh=mesh,
+        pose=pose.row(),
+        double_sided=visual.double_sided,
+        specular=(1.0, 1.0, 1.0),
+    )
+
+
+def mesh_of(visual: Visual) -> CameraMesh:
+    """Return the parts of a mesh or a height field as one mesh for cameras, made once for the same parts."""
+    parts = visual.geometry.meshes
+    uvs = [*visual.uvs, *[None] * (len(parts) - len(visual.uvs))][: len(parts)]
+    key = (visual.geometry.kind, *map(id, parts), *map(id, uvs))
+    if key not in _meshes:
+        if len(_meshes) >= _KEPT_MESHES:
+            del _meshes[next(iter(_meshes))]
+        _meshes[key] = ([parts, uvs], _joined(visual.geometry, uvs))
+    return _meshes[key][1]
+
+
+def _joined(geometry: Geometry, uvs: list[np.ndarray | None]) -> CameraMesh:
+    parts = geometry.meshes
+    if not parts:
+        return CameraMesh(np.zeros((0, 3)), np.zeros((0, 3)))
+    points = np.concatenate([mesh.vertices for mesh in parts])
+    starts = np.cumsum([0, *(len(mesh.vertices) for mesh in parts)])
+    triangles = np.concatenate([mesh.indices + start for mesh, start in zip(parts, starts)])
+    coordinates = None
+    if geometry.kind == GEOM_HEIGHTFIELD:
+        low, high = points.min(axis=0), points.max(axis=0)
+        coordinates = (points[:, :2] - low[:2]) / np.maximum(high - low, 1.0e-12)[:2]
+    elif any(uv is not None for uv in uvs):
+        blank = [np.zeros((len(mesh.vertices), 2)) for mesh in parts]
+        coordinates = np.concatenate(
+            [none if uv is None or len(uv) != len(none) else uv for uv, none in zip(uvs, blank)]
+        )
+    return CameraMesh(points, triangles, None, coordinates)
+
+
+GEOMETRY_DIMENSIONS = {
+    GEOM_SPHERE: lambda g: (g.radius, 0.0, 0.0),
+    GEOM_BOX: lambda g: tuple(2.0 * x for x in g.half_extents),
+    GEOM_CAPSULE: lambda g: (g.height, g.radius, 0.0),
+    GEOM_CYLINDER: lambda g: (g.height, g.radius, 0.0),
+    GEOM_MESH: lambda g: tuple(g.scale),
+}
+"""Dimensions of visual shapes as getVisualShapeData reports them; (0, 0, 0) for all others."""
