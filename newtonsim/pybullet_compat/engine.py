@@ -287,6 +287,10 @@ class Engine:
         self._torque.host[:, self.columns[body.uid][1].start + dof] += torque
         self._torques_set = True
 
+    def joint_torques(self, body: Body) -> np.ndarray:
+        """Forces that the next step applies along the velocity coordinates of a body (W, velocities)."""
+        return self._torque.host[:, self.columns[body.uid][1]]
+
     def add_force(self, body: Body, place: int, torque: np.ndarray, force: np.ndarray) -> None:
         """Add a wrench at the centre of mass of a link in world axes, for the next step."""
         row = self._force.host[:, body.first_row + place]

@@ -62,9 +62,12 @@ class ScenePart(Protocol):
     def reset(self) -> None:
         """Called by resetSimulation."""
 
+    def close(self) -> None:
+        """Called when the client is disconnected, before `reset`."""
+
 
 Part = TypeVar("Part")
-_HOOKS = ("build", "bind", "release", "before_step", "after_step", "body_removed", "reset")
+_HOOKS = ("build", "bind", "release", "before_step", "after_step", "body_removed", "reset", "close")
 
 
 class Ids:
@@ -219,6 +222,7 @@ class Client:
     def close(self) -> None:
         """Let go of everything, at disconnect."""
         self.settings.real_time = False
+        self.call_hooks("close")
         self.reset()
 
     # -- state -----------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""Loggers of startStateLogging, one file for each kind."""
