@@ -28,6 +28,7 @@ class RemoteClient:
 
     Attributes:
         remote: True; clients in this process have False.
+        num_worlds: Copies of the server's world.
         timeout: Seconds after which a call that is not answered ends the connection.
     """
 
@@ -35,6 +36,7 @@ class RemoteClient:
 
     def __init__(self, address: str):
         zmq, _ = protocol.load_packages()
+        self.num_worlds = 1
         self.timeout = DEFAULT_TIMEOUT
         self._number = 0
         self._context = zmq.Context()
@@ -50,9 +52,13 @@ class RemoteClient:
     def greet(self) -> bool:
         """Return whether a server answers that speaks our protocol."""
         try:
-            return self._ask(protocol.HELLO, {}, CONNECT_TIMEOUT) == protocol.VERSION
+            match self._ask(protocol.HELLO, {}, CONNECT_TIMEOUT):
+                case {"version": protocol.VERSION, "num_worlds": int(worlds)}:
+                    self.num_worlds = worlds
+                    return True
         except error:
-            return False
+            pass  # no server, or one of something else
+        return False
 
     def call(self, name: str, arguments: dict[str, object]) -> object:
         """Call a function of the API on the server and return what it returns.

@@ -141,7 +141,8 @@ class PhysicsServer:
             call: The call.
         """
         if call.name == protocol.HELLO:
-            return Answer(call.number, protocol.VERSION, None)
+            worlds = clients.get_client(self._id).num_worlds
+            return Answer(call.number, {"version": protocol.VERSION, "num_worlds": worlds}, None)
         try:
             return Answer(call.number, self._call(call.name, call.arguments), None)
         except Exception as failure:  # a server survives whatever a client asks for

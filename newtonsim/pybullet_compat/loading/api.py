@@ -30,7 +30,8 @@ from newtonsim.pybullet_compat.loading.shapes import pose_of
 from newtonsim.pybullet_compat.loading.urdf import read_urdf
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.plugins import find_in_archives
+from newtonsim.pybullet_compat.scene import Client
 __all__ = [
     "createCollisionShape",
     "createCollisionShapeArray",
@@ -114,7 +115,7 @@ def loadURDF(
 
 
 def _found(client: Client, name: str, message: str) -> str:
-    path = find(name, client.settings.search_path)
+    path = find(name, client.settings.search_path) or find_in_archives(client, name)
     if path is None:
         raise error(message)
     return path
