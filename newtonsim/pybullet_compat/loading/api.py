@@ -28,10 +28,11 @@ from newtonsim.pybullet_compat.loading.shape_table import (
 )
 from newtonsim.pybullet_compat.loading.shapes import pose_of
 from newtonsim.pybullet_compat.loading.urdf import read_urdf
+from newtonsim.pybullet_compat.plugins import find_in_archives
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.plugins import find_in_archives
-from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.scene import Client
+
 __all__ = [
     "createCollisionShape",
     "createCollisionShapeArray",
