@@ -261,8 +261,11 @@ def in_polygon(hulls: HullView, hull: int, face: int, p: wp.vec3) -> bool:
 
 
 @wp.func
-def span_of_hull(hulls: HullView, hull: int, o: wp.vec3, d: wp.vec3) -> Span:
-    """Convex polyhedron; a flat one is met where the line crosses it, one without faces never."""
+def span_of_hull(hulls: HullView, hull: int, margin: float, o: wp.vec3, d: wp.vec3) -> Span:
+    """Convex polyhedron with its faces moved out by a margin [m].
+
+    A flat one is met where the line crosses it, one without faces never.
+    """
     span = whole_line()
     vertex = hulls.vertex_start[hull]
     first = hulls.face_start[hull]
@@ -270,7 +273,7 @@ def span_of_hull(hulls: HullView, hull: int, o: wp.vec3, d: wp.vec3) -> Span:
     for face in range(first, end):
         n = hulls.face_normal[face]
         corner = hulls.vertex[vertex + hulls.corner[hulls.corner_start[face]]]
-        span = cut_half_space(span, n, wp.dot(n, corner), o, d)
+        span = cut_half_space(span, n, wp.dot(n, corner) + margin, o, d)
     if end == first:
         span = no_span()
     elif end - first <= 2:
@@ -291,8 +294,10 @@ def is_solid(kind: int) -> bool:
 
 
 @wp.func
-def span_of_solid(kind: int, size: wp.vec3, hulls: HullView, hull: int, o: wp.vec3, d: wp.vec3) -> Span:
-    """The part of a line inside a convex shape."""
+def span_of_solid(
+    kind: int, size: wp.vec3, hulls: HullView, hull: int, margin: float, o: wp.vec3, d: wp.vec3
+) -> Span:
+    """The part of a line inside a convex shape; the margin [m] is that of hulls."""
     span = no_span()
     if kind == GEO_SPHERE:
         span = span_of_ball(size[0], wp.vec3(), o, d)
@@ -307,5 +312,5 @@ def span_of_solid(kind: int, size: wp.vec3, hulls: HullView, hull: int, o: wp.ve
     elif kind == GEO_ELLIPSOID:
         span = span_of_ellipsoid(size, o, d)
     elif kind == KIND_HULL:
-        span = span_of_hull(hulls, hull, o, d)
+        span = span_of_hull(hulls, hull, margin, o, d)
     return span

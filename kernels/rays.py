@@ -30,6 +30,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # what a ray meets besides the outside of solids and the fronts of surfaces; flags may be added
 SEE_BACKS = wp.constant(1)  # surfaces (mesh, height field, finite plane) from behind
 SEE_INSIDE = wp.constant(2)  # solids (convex shapes, distance fields, half-spaces) from within
+SEE_BELOW = wp.constant(4)  # half-spaces from within, but not other solids
+SEE_MARGINS = wp.constant(8)  # hulls with their contact thickness
 
 
 @wp.struct
@@ -96,7 +98,7 @@ def cast_on_shape(
 ) -> SurfaceHit:
     """First point of shape s on a ray with unit direction, at most max_distance away.
 
-    `sight` adds up SEE_BACKS and SEE_INSIDE.
+    `sight` adds up SEE_*.
     """
     X = scene.pose[s]
     kind = scene.shape.kind[s]
@@ -108,9 +110,12 @@ def cast_on_shape(
     inside = (sight & SEE_INSIDE) != 0
     hit = no_hit()
     if is_solid(kind):
+        margin = float(0.0)
+        if (sight & SEE_MARGINS) != 0:
+            margin = scene.shape.geo.thickness[s]
         # from the point nearest to the shape's origin, where rounding is least
         middle = -wp.dot(o, d)
-        span = span_of_solid(kind, size, scene.hulls, scene.shape.hull[s], o + middle * d, d)
+        span = span_of_solid(kind, size, scene.hulls, scene.shape.hull[s], margin, o + middle * d, d)
         if span.enter <= span.exit:
             if middle + span.enter >= 0.0:
                 hit.distance = middle + span.enter
@@ -120,7 +125,7 @@ def cast_on_shape(
                 hit.normal = span.exit_normal
     elif kind == GEO_PLANE:
         if size[0] <= 0.0 and size[1] <= 0.0:
-            hit = cast_on_half_space(o, d, inside)
+            hit = cast_on_half_space(o, d, inside or (sight & SEE_BELOW) != 0)
         else:
             hit = cast_on_sheet(size, o, d, backs)
     elif kind == GEO_MESH or kind == GEO_HFIELD:
@@ -160,7 +165,13 @@ def next_hit(
         ignored = (body >= 0 and body == ignored_body) or s == scene.disabled
         reach = wp.min(best.distance, max_distance)
         if (scene.mask[s] & mask) != wp.uint32(0) and not ignored:
-            if ray_meets_box(origin, direction, scene.lower[s], scene.upper[s], reach):
+            lower = scene.lower[s]
+            upper = scene.upper[s]
+            if (sight & SEE_MARGINS) != 0:
+                t = scene.shape.geo.thickness[s]
+                lower = lower - wp.vec3(t, t, t)
+                upper = upper + wp.vec3(t, t, t)
+            if ray_meets_box(origin, direction, lower, upper, reach):
                 hit = cast_on_shape(scene, s, origin, direction, max_distance, sight)
                 later = hit.distance > after.distance or (hit.distance == after.distance and s > after.shape)
                 if later and hit.distance < best.distance:
@@ -187,7 +198,7 @@ def cast_ray(
     """First hit of a ray with unit direction.
 
     World -1 means the global shapes alone. Shapes that share no bit with `mask` and those of `ignored_body`
-    (-1 for none) let the ray pass. `sight` adds up SEE_BACKS and SEE_INSIDE.
+    (-1 for none) let the ray pass. `sight` adds up SEE_*.
     """
     before = RayHit()
     before.shape = -1

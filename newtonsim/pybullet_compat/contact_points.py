@@ -1,0 +1,351 @@
+"""Contact points: what the last step, or the last collision pass without a step, has found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.collide import find_contacts
+from newtonsim.contacts import Contacts
+from newtonsim.kernels import contact_records
+from newtonsim.kernels.contact_records import ContactRecords, ReportView
+from newtonsim.pybullet_compat.host_arrays import HostArray
+from newtonsim.pybullet_compat.link_shapes import LinkBoxes
+from newtonsim.workspace import Launcher
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.engine import Engine
+    from newtonsim.pybullet_compat.scene import Client
+
+ANY_LINK = -2
+
+
+def getContactPoints(
+    client: Client,
+    bodyA: int = -1,
+    bodyB: int = -1,
+    linkIndexA: int = ANY_LINK,
+    linkIndexB: int = ANY_LINK,
+) -> tuple:
+    """Return the contact points of the last stepSimulation or performCollisionDetection.
+
+    Args:
+        client: The client.
+        bodyA: Only contacts of this body, which comes first in each of them; negative for all bodies.
+        bodyB: Only contacts whose second body is this one; negative for all bodies.
+        linkIndexA: Only contacts whose first link is this one; -2 for all links.
+        linkIndexB: Only contacts whose second link is this one; -2 for all links.
+
+    Returns:
+        (0, body A, body B, link A, link B, point on A, point on B, normal on B, distance, normal force, first
+        lateral friction force and its direction, second one and its direction) of each point; forces act on
+        the body that comes first when nothing is asked for. With several worlds one such tuple for each.
+    """
+    worlds = client.part(ContactPoints).read()
+    found = [_select(points, bodyA, bodyB, linkIndexA, linkIndexB) for points in worlds]
+    return found[0] if client.num_worlds == 1 else tuple(found)
+
+
+def performCollisionDetection(client: Client) -> None:
+    """Find contacts at the present poses, without a step; those that go on keep their forces."""
+    if client.bodies:
+        client.part(ContactPoints).detect()
+
+
+def _select(points: list[tuple], body_a: int, body_b: int, link_a: int, link_b: int) -> tuple:
+    if body_a >= 0:
+        points = [p if p[1] == body_a else _turned(p) for p in points if p[1] == body_a or p[2] == body_a]
+    if body_b >= 0:
+        points = [p for p in points if p[2] == body_b]
+    if link_a != ANY_LINK:
+        points = [p for p in points if p[3] == link_a]
+    if link_b != ANY_LINK:
+        points = [p for p in points if p[4] == link_b]
+    return tuple(points)
+
+
+def _turned(point: tuple) -> tuple:
+    """The same contact seen from the other body; friction forces stay as they are."""
+    flag, body_a, body_b, link_a, link_b, point_a, point_b, (x, y, z) = point[:8]
+    return (flag, body_b, body_a, link_b, link_a, point_b, point_a, (-x, -y, -z), *point[8:])
+
+
+class ContactPoints:
+    """Contact points of a client, read from the device when they are asked for.
+
+    Args:
+        client: The client.
+    """
+
+    def __init__(self, client: Client):
+        self.client = client
+        self._points: list[list[tuple]] = [[] for _ in range(client.num_worlds)]
+        self._step: ContactReader | None = None
+        self._pass: CollisionPass | None = None
+        self._engine: Engine | None = None
+        self._unread = client.engine is not None and _has_stepped(client.engine)
+
+    def read(self) -> list[list[tuple]]:
+        """Contact points of each world."""
+        if self._unread:
+            self._unread = False
+            self._points = self._step_reader().read()
+        return self._points
+
+    def detect(self) -> None:
+        """Find the contacts of the present poses."""
+        engine = self.client.ensure()
+        self._hold(engine)
+        engine.push()
+        forces = None
+        if _has_stepped(engine):
+            step = self._step_reader()
+            if self._unread:
+                step.read()
+            forces = step.forces()
+        self._unread = False
+        if self._pass is None:
+            self._pass = CollisionPass(engine, self._report(engine))
+        self._points = self._pass.find(forces)
+
+    def after_step(self, engine: Engine) -> None:
+        """Note that a step was made."""
+        self._unread = True
+
+    def release(self, engine: Engine) -> None:
+        """Read what the engine knows."""
+        self.read()
+        self._step = self._pass = self._engine = None
+
+    def drop(self, gone) -> None:
+        """Forget contacts.
+
+        Args:
+            gone: Tells of (body A, link A, body B, link B) whether their contacts are gone.
+        """
+        self._points = [[p for p in points if not gone(p[1], p[3], p[2], p[4])] for points in self.read()]
+
+    def forget(self) -> None:
+        """Forget all contacts."""
+        self._unread = False
+        self._points = [[] for _ in range(self.client.num_worlds)]
+
+    def state_restored(self) -> None:
+        """Note that the contacts of the solver were replaced."""
+        engine = self.client.engine
+        self._unread = engine is not None and _has_stepped(engine)
+
+    def body_removed(self, uid: int) -> None:
+        """Forget the contacts of a body."""
+        self.drop(lambda body_a, link_a, body_b, link_b: uid in (body_a, body_b))
+
+    def reset(self) -> None:
+        """Forget all contacts."""
+        self.forget()
+
+    def _hold(self, engine: Engine) -> None:
+        if self._engine is not engine:
+            self._engine, self._step, self._pass = engine, None, None
+
+    def _step_reader(self) -> ContactReader:
+        """Reader of the contacts of the last step."""
+        engine = self.client.engine
+        self._hold(engine)
+        if self._step is None:
+            solver = engine.solver
+            impulse = solver.constraints.rows.contact.impulse
+            self._step = ContactReader(engine, solver.contacts, self._report(engine), impulse)
+        return self._step
+
+    def _report(self, engine: Engine) -> ReportView:
+        """What decides which contacts are reported."""
+        worlds = engine.worlds
+        total = engine.model.shape_count // worlds
+        boxes = self.client.part(LinkBoxes)
+        row_of = {key: row for row, key in enumerate(engine.rows)}
+        rank, local = np.zeros(total, np.int32), np.full(total, -1, np.int32)
+        reach = np.zeros(total, np.float32)
+        for shape, (uid, link) in enumerate(engine.shape_link):
+            body = self.client.bodies[uid]
+            box = boxes.of(body)[link + 1]
+            rank[shape] = box.kind * len(row_of) + row_of[uid, link]
+            local[shape] = shape
+            margin = float(body.surface["collision_margin"][0, link + 1])
+            reach[shape] = min(box.reach(margin), np.finfo(np.float32).max)
+        report = ReportView()
+        device = engine.model.device
+        report.rank = wp.array(np.tile(rank, worlds), dtype=int, device=device)
+        report.local = wp.array(np.tile(local, worlds), dtype=int, device=device)
+        report.reach = wp.array(np.tile(reach, worlds), dtype=float, device=device)
+        return report
+
+
+def _has_stepped(engine: Engine) -> bool:
+    return engine.solver.constraints.last_contacts is not None
+
+
+class ContactReader:
+    """Turns the contacts of a collision pass into tuples.
+
+    Args:
+        engine: The engine.
+        contacts: The contacts.
+        report: What is reported.
+        impulse: Impulses of the last step, vec3 (C), None for contacts without forces.
+    """
+
+    def __init__(
+        self, engine: Engine, contacts: Contacts, report: ReportView, impulse: wp.array | None = None
+    ):
+        self.engine, self.contacts, self.report = engine, contacts, report
+        device = engine.model.device
+        count = contacts.rigid_contact_max
+        self.impulse = wp.zeros(0, dtype=wp.vec3, device=device) if impulse is None else impulse
+        self.records = ContactRecords()
+        self.records.numbers = wp.zeros(
+            (count, int(contact_records.CONTACT_NUMBERS)), dtype=wp.float64, device=device
+        )
+        self.records.shapes = wp.zeros((count, 4), dtype=int, device=device)
+        self._numbers = HostArray(self.records.numbers, 1)
+        self._shapes = HostArray(self.records.shapes, 1)
+        self._counts = HostArray(contacts.world_count, 1)
+        self._starts = contacts.world_start.numpy().tolist()
+        self._command: wp.Launch | None = None
+        self._rate = 0.0
+
+    def launch(self) -> None:
+        """Write the records on the device."""
+        constraints = self.engine.solver.constraints
+        rate = 1.0 / constraints.last_dt if constraints.last_dt > 0.0 else 0.0
+        if self._command is None or rate != self._rate:
+            model = self.engine.model
+            shape, places = model.collision_plan.shape, self.contacts.placement.X
+            inputs = [self.contacts.view, shape, places, self.report, self.impulse, rate, self.records]
+            self._command = wp.launch(
+                contact_records.write_contact_records,
+                dim=self.contacts.rigid_contact_max,
+                inputs=inputs,
+                device=model.device,
+                record_cmd=True,
+                record_tape=False,
+            )
+            self._rate = rate
+        self._command.launch()
+
+    def read(self) -> list[list[tuple]]:
+        """Contact points of each world, in the order of bodies and links."""
+        if not self.contacts.rigid_contact_max:
+            return [[] for _ in self._starts[1:]]
+        self.launch()
+        counts = self._counts.pull()[0].tolist()
+        shapes, numbers = self._shapes.pull()[0], self._numbers.pull()[0]
+        links = self.engine.shape_link
+        found = []
+        for start, count in zip(self._starts, counts):
+            rows = slice(start, start + count)
+            points = [
+                _point(links[a], links[b], v)
+                for (a, b, _, kept), v in zip(shapes[rows].tolist(), numbers[rows].tolist())
+                if kept
+            ]
+            points.sort(key=_order)
+            found.append(points)
+        return found
+
+    def forces(self) -> list[dict[tuple[int, int, int], list[float]]]:
+        """Normal and friction forces of each world by shapes and feature, of what was read last."""
+        shapes, numbers = self._shapes.host[0], self._numbers.host[0]
+        return [
+            {
+                (a, b, feature): [v[10], v[11], v[15]]
+                for (a, b, feature, _), v in zip(shapes[rows].tolist(), numbers[rows].tolist())
+            }
+            for rows in self.places()
+        ]
+
+    def places(self) -> list[slice]:
+        """Rows in use of each world."""
+        return [slice(s, s + n) for s, n in zip(self._starts, self._counts.host[0].tolist())]
+
+
+class CollisionPass:
+    """A collision pass without a step, in buffers of its own.
+
+    Args:
+        engine: The engine.
+        report: What is reported.
+    """
+
+    def __init__(self, engine: Engine, report: ReportView):
+        self.engine = engine
+        self.contacts = Contacts(engine.model)
+        self.reader = ContactReader(engine, self.contacts, report)
+        self._graph: wp.Graph | None = None
+        self._passes = 0
+
+    def find(self, forces: list[dict] | None) -> list[list[tuple]]:
+        """Contact points of each world at the present poses, with the forces of those that go on."""
+        self._collide()
+        points = self.reader.read()
+        if forces is None:
+            return points
+        reader, links = self.reader, self.engine.shape_link
+        shapes, numbers = reader._shapes.host[0], reader._numbers.host[0]
+        found = []
+        for known, rows in zip(forces, reader.places()):
+            world = []
+            for (a, b, feature, kept), v in zip(shapes[rows].tolist(), numbers[rows].tolist()):
+                if (force := known.get((a, b, feature))) is not None:
+                    v[10], v[11], v[15] = force
+                    kept = kept or force[0] > 0.0
+                if kept:
+                    world.append(_point(links[a], links[b], v))
+            world.sort(key=_order)
+            found.append(world)
+        return found
+
+    def _collide(self) -> None:
+        """Run the pass, on the CPU by a graph from the second time on."""
+        if self._graph is not None:
+            wp.capture_launch(self._graph)
+            return
+        self._passes += 1
+        if self._passes == 2 and self.engine.model.device.is_cpu:
+            with wp.ScopedCapture(device=self.engine.model.device) as capture:
+                self._launch()
+            self._graph = capture.graph
+            wp.capture_launch(self._graph)
+            return
+        self._launch()
+
+    def _launch(self) -> None:
+        state = self.engine.simulator.state
+        launch = Launcher(self.engine.model, record_tape=False)
+        find_contacts(launch, state.body_q, state.body_qd, self.contacts, 0.0)
+
+
+def _order(point: tuple) -> tuple:
+    return point[1:5]
+
+
+def _point(first: tuple[int, int], second: tuple[int, int], v: list[float]) -> tuple:
+    body_a, link_a = first
+    body_b, link_b = second
+    return (
+        0,
+        body_a,
+        body_b,
+        link_a,
+        link_b,
+        (v[0], v[1], v[2]),
+        (v[3], v[4], v[5]),
+        (v[6], v[7], v[8]),
+        v[9],
+        v[10],
+        v[11],
+        (v[12], v[13], v[14]),
+        v[15],
+        (v[16], v[17], v[18]),
+    )

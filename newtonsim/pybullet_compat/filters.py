@@ -1,0 +1,94 @@
+"""Collision filters: which links collide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from newtonsim.pybullet_compat.contact_points import ContactPoints
+from newtonsim.pybullet_compat.model_building import group_and_mask
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.scene import Client
+
+
+def setCollisionFilterPair(
+    client: Client,
+    bodyUniqueIdA: int,
+    bodyUniqueIdB: int,
+    linkIndexA: int,
+    linkIndexB: int,
+    enableCollision: int,
+) -> None:
+    """Switch collisions of two links on or off, whatever their groups and masks say.
+
+    Args:
+        client: The client.
+        bodyUniqueIdA: First body; bodies and links that do not exist do nothing.
+        bodyUniqueIdB: Second body, which may be the same.
+        linkIndexA: Link of the first body, -1 for the base.
+        linkIndexB: Link of the second body.
+        enableCollision: 1 to let them collide, 0 to let them pass through each other.
+    """
+    first, second = (bodyUniqueIdA, linkIndexA), (bodyUniqueIdB, linkIndexB)
+    if not (_exists(client, *first) and _exists(client, *second)):
+        return
+    pair, enable = (min(first, second), max(first, second)), bool(enableCollision)
+    if client.pair_filters.get(pair) == enable:
+        return
+    before = collide(client, first, second)
+    client.pair_filters[pair] = enable
+    if collide(client, first, second) == before:
+        return
+    if not enable:
+        client.part(ContactPoints).drop(lambda a, i, b, j: (min((a, i), (b, j)), max((a, i), (b, j))) == pair)
+    client.structure_changed()
+
+
+def setCollisionFilterGroupMask(
+    client: Client, bodyUniqueId: int, linkIndexA: int, collisionFilterGroup: int, collisionFilterMask: int
+) -> None:
+    """Set group and mask of a link; two links collide if the group of one is in the mask of the other.
+
+    Args:
+        client: The client.
+        bodyUniqueId: The body; bodies and links that do not exist do nothing.
+        linkIndexA: Its link, -1 for the base.
+        collisionFilterGroup: Bits of the groups that the link belongs to.
+        collisionFilterMask: Bits of the groups that it collides with.
+    """
+    if not _exists(client, bodyUniqueId, linkIndexA):
+        return
+    body = client.bodies[bodyUniqueId]
+    link = body.links[linkIndexA + 1]
+    if group_and_mask(body, linkIndexA) == (collisionFilterGroup, collisionFilterMask):
+        link.group, link.mask = collisionFilterGroup, collisionFilterMask
+        return
+    points = client.part(ContactPoints)
+    points.read()
+    link.group, link.mask = collisionFilterGroup, collisionFilterMask
+    points.drop(
+        lambda a, i, b, j: (
+            (bodyUniqueId, linkIndexA) in ((a, i), (b, j)) and not collide(client, (a, i), (b, j))
+        )
+    )
+    client.structure_changed()
+
+
+def collide(client: Client, first: tuple[int, int], second: tuple[int, int]) -> bool:
+    """Whether two links collide by pair filters, groups and masks.
+
+    Args:
+        client: The client.
+        first: Body unique id and link index.
+        second: Likewise.
+    """
+    said = client.pair_filters.get((min(first, second), max(first, second)))
+    if said is not None:
+        return said
+    group_a, mask_a = group_and_mask(client.bodies[first[0]], first[1])
+    group_b, mask_b = group_and_mask(client.bodies[second[0]], second[1])
+    return bool(group_a & mask_b or group_b & mask_a)
+
+
+def _exists(client: Client, body: int, link: int) -> bool:
+    return body in client.bodies and -1 <= link < len(client.bodies[body].links) - 1

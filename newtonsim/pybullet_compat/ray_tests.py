@@ -1,0 +1,273 @@
+"""Rays: rayTest and rayTestBatch."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.geometry.transforms import transform_point
+from newtonsim.kernels import rays
+from newtonsim.pybullet_compat.arguments import vectors
+from newtonsim.pybullet_compat.constants import MAX_RAY_INTERSECTION_BATCH_SIZE
+from newtonsim.pybullet_compat.errors import error
+from newtonsim.pybullet_compat.host_arrays import HostArray
+from newtonsim.pybullet_compat.scene_queries import SceneQueries
+from newtonsim.queries_rays import PreparedSegments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from newtonsim.pybullet_compat.scene import Client
+
+SIGHT = int(rays.SEE_BACKS) + int(rays.SEE_BELOW) + int(rays.SEE_MARGINS)
+MISS = (-1, -1, 1.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+ALL_BITS = 0xFFFFFFFF
+LEAST_IN_THREADS = 512
+"""Rays for which another thread is worth its while."""
+
+KEPT = 4
+"""Numbers of rays for which buffers are kept."""
+
+NOT_VECTORS = "Items in the from/to positions need to be an [x,y,z] list of 3 floats/doubles"
+_VECTOR = np.dtype([("x", "f8"), ("y", "f8"), ("z", "f8")])
+_ROW = np.dtype([("body", "i8"), ("link", "i8"), ("fraction", "f8"), ("p", _VECTOR), ("n", _VECTOR)])
+
+
+def rayTest(
+    client: Client,
+    rayFromPosition: Sequence[float],
+    rayToPosition: Sequence[float],
+    collisionFilterMask: int = -1,
+    reportHitNumber: int = -1,
+) -> tuple:
+    """Cast one ray; see `rayTestBatch`.
+
+    Args:
+        client: The client.
+        rayFromPosition: Start [m], world.
+        rayToPosition: End [m], world; in clients of several worlds both may be (W, 3).
+        collisionFilterMask: As in `rayTestBatch`, and so is what follows.
+        reportHitNumber: Hits to pass over.
+
+    Returns:
+        As `rayTestBatch` for one ray.
+    """
+    start = vectors(rayFromPosition, 3, client, "rayFromPosition")
+    end = vectors(rayToPosition, 3, client, "rayToPosition")
+    return _cast(client, start[:, None], end[:, None], 1, collisionFilterMask, reportHitNumber, -1.0)
+
+
+def rayTestBatch(
+    client: Client,
+    rayFromPositions: Sequence,
+    rayToPositions: Sequence,
+    numThreads: int = 1,
+    parentObjectUniqueId: int = -1,
+    parentLinkIndex: int = -1,
+    reportHitNumber: int = -1,
+    collisionFilterMask: int = -1,
+    fractionEpsilon: float = -1.0,
+) -> tuple:
+    """Cast rays from point to point.
+
+    Solids are met from outside only, surfaces and planes from both sides; normals face the start.
+
+    Args:
+        client: The client.
+        rayFromPositions: Starts [m], (n, 3), in the world or in the inertial frame of a link; in clients of
+            several worlds both may be (W, n, 3).
+        rayToPositions: Ends, likewise.
+        numThreads: 1 or negative for one thread, 0 for as many as there are cores.
+        parentObjectUniqueId: Body whose frame the points are in, -1 for the world.
+        parentLinkIndex: Its link, -1 for the base.
+        reportHitNumber: Hits to pass over, in the order of their distance; negative for none.
+        collisionFilterMask: Only links whose filter group shares a bit with it, and whose own mask has the
+            first bit, are seen.
+        fractionEpsilon: With reportHitNumber, hits of the same body whose fraction differs by less than this
+            count as one; negative to count all.
+
+    Returns:
+        (body, link, fraction, point, normal) of each ray, (-1, -1, 1, 0, 0) where nothing is hit. In clients
+        of several worlds these are arrays: (W, n) of bodies, links and fractions, (W, n, 3) of the others.
+
+    Raises:
+        error: There are too many rays, or the points are no vectors.
+    """
+    starts = _points(rayFromPositions, client)
+    ends = _points(rayToPositions, client)
+    if starts.shape[1] != ends.shape[1]:
+        raise error("Size of from_positions need to be equal to size of to_positions.")
+    if starts.shape[1] > MAX_RAY_INTERSECTION_BATCH_SIZE:
+        raise error("Number of rays exceed the maximum batch size.")
+    if not starts.shape[1]:
+        return ()
+    body = client.bodies.get(parentObjectUniqueId)
+    if body is not None and -1 <= parentLinkIndex < len(body.links) - 1:
+        client.read_poses(body)
+        frame = body.pose[:, parentLinkIndex + 1, None]
+        starts, ends = transform_point(frame, starts), transform_point(frame, ends)
+    return _cast(client, starts, ends, numThreads, collisionFilterMask, reportHitNumber, fractionEpsilon)
+
+
+def _points(values: Sequence, client: Client) -> np.ndarray:
+    """Return points (W or 1, n, 3)."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise error(NOT_VECTORS) from None
+    if array.size == 0:
+        return np.zeros((1, 0, 3))
+    if array.ndim == 3 and array.shape[0] == client.num_worlds and array.shape[2] == 3:
+        return array
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise error(NOT_VECTORS)
+    return array[None]
+
+
+def _cast(
+    client: Client,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    threads: int,
+    mask: int,
+    skip: int,
+    epsilon: float,
+) -> tuple:
+    """Cast rays (W or 1, n, 3)."""
+    if not client.bodies:
+        return _nothing(client, starts.shape[1])
+    queries = client.part(SceneQueries)
+    query = queries.query()
+    skip = max(skip, 0)
+    distinct = skip > 0 and epsilon >= 0.0
+    count = client.num_worlds * starts.shape[1]
+    parts = _thread_count(threads) if count >= LEAST_IN_THREADS and query.model.device.is_cpu else 1
+    # a body has as many hits as it has shapes, so that many more are needed to count it once
+    key = ("rays", count, parts, (skip + 1) * 4 if distinct else 1)
+    batch: RayBatch | None = queries.prepared.get(key)
+    if batch is None:
+        kept = [other for other in queries.prepared if other[0] == "rays"]
+        if len(kept) >= KEPT:
+            del queries.prepared[kept[0]]
+        batch = queries.prepared[key] = RayBatch(queries, query, *key[1:])
+    batch.cast(starts, ends, mask & ALL_BITS, 0 if distinct else skip)
+    if distinct:
+        batch.count_once(skip, epsilon)
+    if client.num_worlds > 1:
+        return batch.arrays(client.num_worlds)
+    return (batch.one(),) if count == 1 else batch.tuples()
+
+
+def _nothing(client: Client, count: int) -> tuple:
+    """What rays that meet nothing return."""
+    worlds = client.num_worlds
+    if worlds == 1:
+        return (MISS,) * count
+    bodies = np.full((worlds, count), -1)
+    return bodies, bodies.copy(), np.ones((worlds, count)), *np.zeros((2, worlds, count, 3))
+
+
+def _thread_count(wanted: int) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores if wanted == 0 else min(wanted, cores))
+
+
+class RayBatch:
+    """Rays of a fixed number, and their hits on the host.
+
+    Args:
+        queries: The queries of the client.
+        query: The query.
+        count: Rays in all worlds.
+        parts: Threads that share them.
+        hits: Hits of each ray.
+    """
+
+    def __init__(self, queries: SceneQueries, query, count: int, parts: int, hits: int):
+        self._rays = PreparedSegments(query, count, parts, hits, SIGHT)
+        self._worlds = query.model.world_count
+        self._starts = HostArray(self._rays.starts, self._worlds)
+        self._ends = HostArray(self._rays.ends, self._worlds)
+        found = self._rays.hits
+        self._found = [HostArray(a, 1) for a in (found.shape, found.fraction, found.point, found.normal)]
+        self._pool = ThreadPoolExecutor(parts - 1, thread_name_prefix="rays") if parts > 1 else None
+        self._links = queries.links
+        per_world = query.model.shape_count // self._worlds
+        # the last row is what shape -1 stands for
+        table = np.full((query.model.shape_count + 1, 2), -1)
+        local = np.array(queries.links or np.zeros((0, 2)), int)
+        for world in range(self._worlds):
+            table[world * per_world : world * per_world + len(local)] = local
+        self._table = table
+
+    def cast(self, starts: np.ndarray, ends: np.ndarray, mask: int, skip: int) -> None:
+        """Cast rays (W or 1, n, 3)."""
+        self._starts.host[...] = starts
+        self._ends.host[...] = ends
+        self._starts.push()
+        self._ends.push()
+        rays = self._rays
+        rays.choose(mask, skip)
+        others = [self._pool.submit(rays.cast, part) for part in range(1, rays.parts)]
+        rays.cast(0)
+        for other in others:
+            other.result()
+        for array in self._found:
+            array.pull()
+        self._shape, self._fraction, self._point, self._normal = (a.host[0, :, 0] for a in self._found)
+
+    def count_once(self, skip: int, epsilon: float) -> None:
+        """Choose the hit after `skip` others among those that differ in body or fraction."""
+        shapes, fractions = self._found[0].host[0], self._found[1].host[0]
+        for ray, row in enumerate(self._table[shapes, 0].tolist()):
+            kept: list[int] = []
+            for k, body in enumerate(row):
+                f = fractions[ray, k]
+                if body >= 0 and not any(
+                    row[j] == body and abs(fractions[ray, j] - f) < epsilon for j in kept
+                ):
+                    kept.append(k)
+            for array in self._found:
+                values = array.host[0, ray]
+                values[0] = values[kept[skip]] if len(kept) > skip else (-1 if array is self._found[0] else 0)
+
+    def one(self) -> tuple:
+        """The hit of the only ray."""
+        shape, fraction = self._shape.item(), self._fraction.item()
+        if shape < 0 or fraction >= 1.0:
+            return MISS
+        px, py, pz = self._point[0].tolist()
+        normal = x, y, z = tuple(self._normal[0].tolist())
+        (ax, ay, az), (bx, by, bz) = self._starts.host[0, 0].tolist(), self._ends.host[0, 0].tolist()
+        if x * (bx - ax) + y * (by - ay) + z * (bz - az) > 0.0:
+            normal = (-x, -y, -z)
+        return (*self._links[shape], fraction, (px, py, pz), normal)
+
+    def _columns(self) -> tuple[np.ndarray, ...]:
+        """Bodies with links (n, 2), fractions, points and normals of all rays, misses included."""
+        shape, fraction, point = self._shape.copy(), self._fraction, self._point
+        missed = (shape < 0) | (fraction >= 1.0)
+        shape[missed] = -1
+        normal = self._normal.astype(np.float64)
+        direction = (self._ends.host - self._starts.host).reshape(-1, 3)
+        normal[np.einsum("ij,ij->i", normal, direction) > 0.0] *= -1.0
+        point = point.astype(np.float64)
+        point[missed] = normal[missed] = 0.0
+        return self._table[shape], np.where(missed, 1.0, fraction), point, normal
+
+    def tuples(self) -> tuple:
+        """Hits as tuples."""
+        link, fraction, point, normal = self._columns()
+        rows = np.empty(len(link), _ROW)
+        rows["body"], rows["link"], rows["fraction"] = link[:, 0], link[:, 1], fraction
+        rows["p"], rows["n"] = point.view(_VECTOR)[:, 0], normal.view(_VECTOR)[:, 0]
+        return tuple(rows.tolist())
+
+    def arrays(self, worlds: int) -> tuple:
+        """Hits as arrays with a leading axis of worlds."""
+        link, fraction, point, normal = self._columns()
+        columns = (link[:, 0], link[:, 1], fraction, point, normal)
+        return tuple(column.reshape(worlds, -1, *column.shape[1:]).copy() for column in columns)
