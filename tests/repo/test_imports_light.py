@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 HEAVY = ("pxr", "trimesh", "scipy", "torch", "jax", "matplotlib", "networkx", "mujoco", "tqdm")
 
 
@@ -14,14 +16,15 @@ def run(code: str, *arguments: str) -> str:
     return result.stdout + result.stderr
 
 
-def test_no_heavy_library():
-    code = "import sys, newtonsim; print(*(n for n in sys.argv[1:] if n in sys.modules))"
+@pytest.mark.parametrize("module", ["newtonsim", "newtonsim.pybullet_compat"])
+def test_no_heavy_library(module: str):
+    code = f"import sys, {module}; print(*(n for n in sys.argv[1:] if n in sys.modules))"
     assert run(code, *HEAVY).split() == []
 
 
 def test_warp_is_not_started():
     # Warp announces itself when it starts; the second run shows that this test would see it.
-    assert run("import newtonsim") == ""
+    assert run("import newtonsim.pybullet_compat") == ""
     assert "initialized" in run("import newtonsim, warp; warp.init()")
 
 

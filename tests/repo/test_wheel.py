@@ -29,7 +29,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 def expected_files() -> set[str]:
     files = {*source_files(), pathlib.Path("newtonsim/py.typed")}
-    files |= {p.relative_to(ROOT) for p in (ROOT / "examples" / "assets").rglob("*") if p.is_file()}
+    for folder in (ROOT / "examples" / "assets", ROOT / "newtonsim" / "pybullet_compat" / "data"):
+        files |= {p.relative_to(ROOT) for p in folder.rglob("*") if p.is_file()}
     return {"/".join((*ROOMS[file.parts[0]].split("."), *file.parts[1:])) for file in files}
 
 
