@@ -50,7 +50,7 @@ def _arrays(owner: object, seen: set[int]) -> Iterator[wp.array]:
             waiting.extend(item)
         elif isinstance(item, dict):
             waiting.extend(item.values())
-        elif isinstance(item, wp.codegen.StructInstance):
-            waiting.extend(getattr(item, name) for name in item._cls.vars)
+        elif (struct := getattr(item, "_cls", None)) is not None:  # views of Warp structs
+            waiting.extend(getattr(item, name) for name in struct.vars)
         elif type(item).__module__.startswith("newtonsim"):
             waiting.extend(vars(item).values() if hasattr(item, "__dict__") else ())

@@ -10,15 +10,18 @@ class HostArray:
     """A device array with a copy on the host; on the CPU both are the same memory.
 
     Args:
-        array: The array that kernels use, world by world.
+        array: The array that kernels use, world by world; None where the model has no such entries.
         worlds: Number of worlds W.
 
     Attributes:
         host: Its values by world, shape (W, ...), of the array's own type.
     """
 
-    def __init__(self, array: wp.array, worlds: int):
+    def __init__(self, array: wp.array | None, worlds: int):
         self._device_array = array
+        if array is None:
+            self._shared, self._flat, self.host = True, np.zeros(0), np.zeros((worlds, 0))
+            return
         self._shared = array.device.is_cpu
         values = array.numpy()
         self._flat = values if self._shared else values.copy()

@@ -47,15 +47,15 @@ def getJointInfo(client: Client, bodyUniqueId: int, jointIndex: int) -> tuple:
     axis = (0.0, 0.0, 0.0)
     if not fixed and link.joint_type != JOINT_SPHERICAL:
         axis = tuple(quat_rotate(quat_conjugate(link.inertial_pose.q), link.axis).tolist())
-    lower, upper = body.limits[0, place].tolist()
+    lower, upper = link.limits
     return (
         jointIndex,
         link.joint_name.encode(),
         link.joint_type,
         -1 if fixed else q_index,
         -1 if fixed else u_index,
-        0 if fixed else 1,
-        float(body.joint_damping[0, place]),
+        1 if body.u_count[place] == 1 else 0,
+        link.damping,
         link.friction,
         lower,
         upper,

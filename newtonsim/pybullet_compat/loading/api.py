@@ -108,6 +108,7 @@ def loadURDF(
         body = read_urdf(path, options)
     except ImportFileError as reason:
         raise _failure("Cannot load URDF file.", reason) from reason
+    body.source = fileName
     if body.soft is not None:
         from newtonsim.pybullet_compat.soft_bodies import add_deformable
 

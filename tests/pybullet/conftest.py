@@ -1,0 +1,14 @@
+"""Pairs of worlds for the tests that ask the real module."""
+
+import pytest
+
+
+@pytest.fixture
+def both():
+    """One world in PyBullet and one in ours, with gravity; closed afterwards."""
+    pytest.importorskip("pybullet")
+    from pybullet_both import Both
+
+    pair = Both()
+    yield pair
+    pair.close()

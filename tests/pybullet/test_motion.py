@@ -1,0 +1,268 @@
+"""Trajectories against PyBullet: falling, swinging, arms, forces, constraints, resting and sliding."""
+
+import numpy as np
+import pytest
+
+pybullet = pytest.importorskip("pybullet")
+p = pybullet
+
+
+def positions(both, body) -> tuple[np.ndarray, np.ndarray]:
+    """Base positions in both worlds."""
+    return tuple(np.array(answer[0]) for answer in both.getBasePositionAndOrientation(body))
+
+
+def joint_values(both, body, joints, field: int = 0) -> np.ndarray:
+    """One field of the joint states in both worlds (2, joints)."""
+    return np.array([[state[field] for state in answer] for answer in both.getJointStates(body, joints)])
+
+
+def box(both, position, half=(0.1, 0.1, 0.1), mass=1.0, rotation=(0.0, 0.0, 0.0, 1.0)) -> int:
+    """A box of its own in both worlds."""
+    shape = both.createCollisionShape(p.GEOM_BOX, halfExtents=half)[0]
+    real, ours = both.createMultiBody(mass, shape, basePosition=position, baseOrientation=rotation)
+    assert real == ours
+    return real
+
+
+@pytest.mark.parametrize("damping", [0.04, 0.0, 0.5])
+def test_free_fall_with_damping(both, damping):
+    body = box(both, [0.0, 0.0, 10.0])
+    both.changeDynamics(body, -1, linearDamping=damping, angularDamping=damping)
+    both.resetBaseVelocity(body, [1.0, 0.0, 2.0], [1.0, 2.0, 3.0])
+    both.step(240)
+    real, ours = positions(both, body)
+    assert np.abs(real - ours).max() < 1e-3
+    both.same("getBaseVelocity", body, tolerance=1e-3)
+
+
+def test_pendulum(both):
+    body = both.load("cartpole.urdf")
+    for joint in (0, 1):
+        both.setJointMotorControl2(body, joint, p.VELOCITY_CONTROL, force=0.0)
+    both.resetJointState(body, 1, 1.0)
+    for _ in range(8):
+        both.step(30)
+        values = joint_values(both, body, [0, 1])
+        assert np.abs(values[0] - values[1]).max() < 5e-3
+    assert np.abs(values[0] - values[1]).max() < 5e-3
+
+
+def test_default_motors_hold_an_arm(both):
+    body = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
+    for joint in range(7):
+        both.resetJointState(body, joint, 0.3)
+    both.step(240)
+    assert np.abs(joint_values(both, body, range(7))[1] - 0.3).max() < 1e-4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"force": 300.0}, {"positionGain": 0.3, "velocityGain": 0.7}, {"maxVelocity": 0.5}, {"force": 20.0}],
+    ids=str,
+)
+def test_position_servos_follow_the_same_way(both, options):
+    """The error left behind agrees within 5 % of the way to go, at every tenth step."""
+    body = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
+    target = np.array([0.4, 0.6, -0.5, -0.9, 0.3, 0.7, 0.2])
+    for joint, value in enumerate(target):
+        both.setJointMotorControl2(body, joint, p.POSITION_CONTROL, value, **options)
+    for _ in range(12):
+        both.step(10)
+        real, ours = joint_values(both, body, range(7))
+        assert np.abs(real - ours).max() < 0.05 * np.abs(target).max()
+    both.step(200)
+    real, ours = joint_values(both, body, range(7))
+    assert np.abs(real - ours).max() < 2e-2
+
+
+def test_velocity_servos_and_their_torque(both):
+    body = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
+    speeds = [0.1, -0.2, 0.3, 0.2, -0.1, 0.4, 0.2]
+    both.setJointMotorControlArray(body, range(7), p.VELOCITY_CONTROL, targetVelocities=speeds, forces=[200.0] * 7)
+    both.step(100)
+    velocity = joint_values(both, body, range(7), 1)
+    assert np.abs(velocity[1] - speeds).max() < 1e-3
+    torque = joint_values(both, body, range(7), 3)
+    assert np.abs(torque[0] - torque[1]).max() < 0.05 * np.abs(torque[0]).max()
+
+
+def test_torques_act_for_one_step_and_add_up(both):
+    body = both.load("cartpole.urdf")
+    for joint in (0, 1):
+        both.setJointMotorControl2(body, joint, p.VELOCITY_CONTROL, force=0.0)
+    both.setJointMotorControl2(body, 0, p.TORQUE_CONTROL, force=10.0)
+    both.setJointMotorControl2(body, 0, p.TORQUE_CONTROL, force=5.0)
+    both.step()
+    both.same("getJointState", body, 0, tolerance=1e-5)
+    both.step(20)
+    both.same("getJointState", body, 0, tolerance=1e-3)
+
+
+def test_substeps_make_motors_stronger(both):
+    both.setPhysicsEngineParameter(numSubSteps=4)
+    body = both.load("cartpole.urdf")
+    both.setJointMotorControl2(body, 1, p.VELOCITY_CONTROL, force=0.0)
+    both.setJointMotorControl2(body, 0, p.VELOCITY_CONTROL, targetVelocity=5.0, force=10.0)
+    both.step(5)
+    real, ours = joint_values(both, body, [0], 1)
+    assert abs(real[0] - ours[0]) < 0.02 * abs(real[0])
+
+
+@pytest.mark.parametrize("frame", [p.LINK_FRAME, p.WORLD_FRAME])
+def test_external_forces_and_torques(both, frame):
+    both.setGravity(0.0, 0.0, 0.0)
+    body = box(both, [0.5, 0.2, 1.0], half=(0.1, 0.2, 0.3), rotation=(0.0, 0.0, 0.6, 0.8))
+    for _ in range(10):
+        both.applyExternalForce(body, -1, [0.1, 0.2, 0.3], [0.6, 0.25, 1.1], frame)
+        both.applyExternalTorque(body, -1, [0.01, 0.02, 0.03], frame)
+        both.step()
+    both.same("getBaseVelocity", body, tolerance=1e-3)
+
+
+def test_forces_on_links_of_a_robot(both):
+    body = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
+    for joint in range(7):
+        both.setJointMotorControl2(body, joint, p.VELOCITY_CONTROL, force=0.0)
+        both.changeDynamics(body, joint, jointDamping=0.0)  # PyBullet's is explicit and unstable here
+    both.setGravity(0.0, 0.0, 0.0)
+    for _ in range(10):
+        both.applyExternalForce(body, 6, [3.0, 0.0, 0.0], [0.0, 0.0, 0.0], p.LINK_FRAME)
+        both.step()
+    real, ours = joint_values(both, body, range(7), 1)
+    assert np.abs(real - ours).max() < 0.01 * np.abs(real).max()
+
+
+def test_force_sensors_carry_the_weight(both):
+    body = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
+    for joint in range(7):
+        both.enableJointForceTorqueSensor(body, joint)
+        both.resetJointState(body, joint, 0.2 * joint)
+        both.setJointMotorControl2(body, joint, p.POSITION_CONTROL, 0.2 * joint, force=500.0)
+    both.step(200)
+    for joint in range(7):
+        real, ours = (np.array(state[2]) for state in both.getJointState(body, joint))
+        assert np.abs(real - ours).max() < 0.01 * np.abs(real).max() + 0.05
+
+
+@pytest.mark.parametrize("kind", [p.JOINT_POINT2POINT, p.JOINT_FIXED, p.JOINT_PRISMATIC])
+def test_constraints_to_the_world(both, kind):
+    body = box(both, [0.0, 0.0, 5.0])
+    uid = both.createConstraint(body, -1, -1, -1, kind, [1, 0, 0], [0, 0, 0.2], [0, 0, 5.2])
+    assert uid[0] == uid[1]
+    both.applyExternalForce(body, -1, [50.0, 0.0, 0.0], [0.0, 0.0, 0.0], p.LINK_FRAME)
+    both.step(120)
+    real, ours = positions(both, body)
+    assert np.abs(real - ours).max() < 0.02
+    both.same("getConstraintInfo", uid[0])
+
+
+def test_constraint_forces_carry_the_weight(both):
+    body = box(both, [0.0, 0.0, 5.0], mass=2.0)
+    uid = both.createConstraint(body, -1, -1, -1, p.JOINT_FIXED, [0, 0, 0], [0, 0, 0], [0, 0, 5])[0]
+    both.step(100)
+    both.same("getConstraintState", uid, tolerance=0.05)
+    other = box(both, [3.0, 0.0, 5.0], mass=2.0)
+    uid = both.createConstraint(other, -1, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0, 0, 0.1], [3, 0, 5.1])[0]
+    both.step(100)
+    both.same("getConstraintState", uid, tolerance=0.05)
+
+
+def test_a_moved_constraint_drags_its_body(both):
+    body = box(both, [0.0, 0.0, 5.0])
+    uid = both.createConstraint(body, -1, -1, -1, p.JOINT_FIXED, [0, 0, 0], [0, 0, 0], [0, 0, 5])[0]
+    for k in range(100):
+        both.changeConstraint(uid, [0.005 * k, 0.0, 5.0], maxForce=50.0)
+        both.step()
+    both.step(60)
+    real, ours = positions(both, body)
+    assert np.abs(ours - [0.495, 0.0, 5.0]).max() < 0.01
+    assert np.abs(real - ours).max() < 0.01
+    both.removeConstraint(uid)
+    both.step(60)
+    real, ours = positions(both, body)
+    assert ours[2] < 4.8
+    assert abs(real[2] - ours[2]) < 0.01
+
+
+def test_gears_couple_speeds(both):
+    body = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
+    both.setGravity(0.0, 0.0, 0.0)
+    uid = both.createConstraint(body, 1, body, 2, p.JOINT_GEAR, [0, 1, 0], [0, 0, 0], [0, 0, 0])[0]
+    both.changeConstraint(uid, gearRatio=-2.0, maxForce=10000.0)
+    both.setJointMotorControl2(body, 2, p.VELOCITY_CONTROL, force=0.0)
+    both.setJointMotorControl2(body, 1, p.VELOCITY_CONTROL, targetVelocity=0.5, force=100.0)
+    both.step(100)
+    real, ours = joint_values(both, body, [1, 2], 1)
+    assert np.abs(real - ours).max() < 0.01
+
+
+THINGS = ("cube.urdf", "sphere2.urdf", "r2d2.urdf", "capsule")
+RESTING = [(name, thing) for name in ("plane.urdf", "plane_implicit.urdf") for thing in THINGS]
+
+
+@pytest.mark.parametrize(("name", "thing"), [*RESTING, ("plane.urdf", "cube_small.urdf")])
+def test_resting_heights(both, name, thing):
+    """Without PyBullet's small cube on an implicit plane, which balances on an edge, on two points."""
+    both.load(name)
+    if thing == "capsule":
+        shape = both.createCollisionShape(p.GEOM_CAPSULE, radius=0.1, height=0.4)[0]
+        body = both.createMultiBody(1.0, shape, basePosition=[0, 0, 0.2], baseOrientation=[0.7071, 0, 0, 0.7071])[0]
+    else:
+        body = both.load(thing, [0.0, 0.0, 0.6])
+    both.step(480)
+    real, ours = positions(both, body)
+    assert abs(real[2] - ours[2]) < 1e-3
+
+
+def test_sliding_distance(both):
+    both.load("plane.urdf")
+    body = box(both, [0.0, 0.0, 0.1])
+    both.step(10)
+    both.resetBaseVelocity(body, [2.0, 0.0, 0.0], [0.0, 0.0, 0.0])
+    both.step(240)
+    real, ours = positions(both, body)
+    assert abs(real[0] - ours[0]) < 0.05 * real[0]
+
+
+@pytest.mark.parametrize("side", [0.99, 1.01])
+def test_slope_on_which_a_box_begins_to_slide(both, side):
+    """At a friction of 0.5 x 1.0: tan(angle) 1 % below it holds, 1 % above it goes."""
+    mu = 0.5
+    angle = np.arctan(side * mu)
+    turn = (0.0, np.sin(angle / 2), 0.0, np.cos(angle / 2))
+    slope = box(both, [0.0, 0.0, 0.0], half=(10.0, 1.0, 0.1), mass=0.0, rotation=turn)
+    both.changeDynamics(slope, -1, lateralFriction=1.0)
+    up = np.array([np.sin(angle), 0.0, np.cos(angle)])
+    body = box(both, list(0.2 * up), half=(0.1, 0.1, 0.1), rotation=turn)
+    both.changeDynamics(body, -1, lateralFriction=mu)
+    both.step(240)
+    ours = positions(both, body)[1]
+    moved = np.linalg.norm(ours - 0.2 * up)
+    assert (moved < 0.02) if side < 1.0 else (moved > 0.02)
+
+
+def test_bouncing_height(both):
+    """PyBullet adds what removes the penetration to the bounce and rises a tenth higher."""
+    plane = both.load("plane.urdf")
+    both.changeDynamics(plane, -1, restitution=0.9)
+    body = both.load("sphere2.urdf", [0.0, 0.0, 2.0])
+    both.changeDynamics(body, -1, restitution=0.9)
+    top = np.zeros(2)
+    for step in range(300):
+        both.step()
+        if step > 160:
+            top = np.maximum(top, [x[2] for x in positions(both, body)])
+    assert abs(top[0] - top[1]) < 0.15 * top[0]
+
+
+def test_spherical_servos(both):
+    body = both.load("humanoid/humanoid.urdf", [0.0, 0.0, 3.0], useFixedBase=True)
+    turn = [0.0, 0.3, 0.0, np.sqrt(1 - 0.09)]
+    both.setJointMotorControlMultiDof(
+        body, 3, p.POSITION_CONTROL, targetPosition=turn, positionGain=1.0, force=[1000.0]
+    )
+    for _ in range(4):
+        both.step(5)
+        real, ours = (np.array(state[0]) for state in both.getJointStateMultiDof(body, 3))
+        assert np.abs(real - ours * np.sign(real @ ours)).max() < 0.02

@@ -1,0 +1,210 @@
+"""States, rebuilding, several clients and several worlds."""
+
+import time
+
+import numpy as np
+import pytest
+
+import newtonsim.pybullet_compat as p
+from newtonsim.pybullet_compat.bullet_client import BulletClient
+
+
+@pytest.fixture
+def world():
+    client = BulletClient(p.DIRECT)
+    client.setGravity(0.0, 0.0, -9.81)
+    yield client
+    client.disconnect()
+
+
+def add_box(client, position, half=0.1, mass=1.0) -> int:
+    shape = client.createCollisionShape(p.GEOM_BOX, halfExtents=[half] * 3)
+    return client.createMultiBody(mass, shape, basePosition=position)
+
+
+def add_ground(client) -> int:
+    return client.createMultiBody(0.0, client.createCollisionShape(p.GEOM_PLANE))
+
+
+def pile(client) -> list[int]:
+    add_ground(client)
+    return [add_box(client, [0.03 * i, 0.01 * i, 0.1 + 0.25 * i]) for i in range(4)]
+
+
+def poses(client, bodies) -> list:
+    return [client.getBasePositionAndOrientation(body) for body in bodies]
+
+
+def test_a_restored_state_replays_bit_by_bit(world):
+    boxes = pile(world)
+    for _ in range(60):
+        world.stepSimulation()
+    state = world.saveState()
+    for _ in range(60):
+        world.stepSimulation()
+    first = poses(world, boxes)
+    contacts = world.getContactPoints()
+    world.restoreState(state)
+    for _ in range(60):
+        world.stepSimulation()
+    assert poses(world, boxes) == first
+    assert world.getContactPoints() == contacts
+    world.removeState(state)
+    with pytest.raises(p.error, match="Couldn't restore state"):
+        world.restoreState(state)
+
+
+def test_states_go_through_files(world, tmp_path):
+    boxes = pile(world)
+    for _ in range(60):
+        world.stepSimulation()
+    before = poses(world, boxes)
+    world.saveBullet(str(tmp_path / "state.bullet"))
+    for _ in range(60):
+        world.stepSimulation()
+    world.restoreState(fileName=str(tmp_path / "state.bullet"))
+    for now, then in zip(poses(world, boxes), before):
+        assert np.allclose(np.hstack(now), np.hstack(then), atol=1e-6)
+    with pytest.raises(p.error, match="Couldn't restore state"):
+        world.restoreState(fileName=str(tmp_path / "missing.bullet"))
+
+
+def test_the_scene_is_written_as_a_script(world, tmp_path):
+    world.setAdditionalSearchPath(_data())
+    arm = world.loadURDF("kuka_iiwa/model.urdf", [1.0, 2.0, 3.0], useFixedBase=True)
+    world.resetJointState(arm, 2, 0.5)
+    world.saveWorld(str(tmp_path / "scene.py"))
+    text = (tmp_path / "scene.py").read_text()
+    assert "kuka_iiwa/model.urdf" in text
+    assert "1.000000,2.000000,3.000000" in text
+    assert "0.500000" in text
+
+
+def _data() -> str:
+    from newtonsim.pybullet_compat.stand_ins import pybullet_data
+
+    return pybullet_data.getDataPath()
+
+
+def test_motion_goes_on_over_changes_of_the_scene(world):
+    """Adding and removing others must not disturb what falls: same way as alone, with velocities kept."""
+    body = add_box(world, [0.0, 0.0, 10.0])
+    world.resetBaseVelocity(body, [1.0, 0.0, 0.0], [0.0, 0.0, 2.0])
+    for k in range(60):
+        world.stepSimulation()
+        if k % 10 == 0:
+            other = add_box(world, [5.0 + k, 0.0, 1.0])
+        if k % 10 == 5:
+            world.removeBody(other)
+    moved = world.getBasePositionAndOrientation(body)
+    alone = BulletClient(p.DIRECT)
+    alone.setGravity(0.0, 0.0, -9.81)
+    body = add_box(alone, [0.0, 0.0, 10.0])
+    alone.resetBaseVelocity(body, [1.0, 0.0, 0.0], [0.0, 0.0, 2.0])
+    for _ in range(60):
+        alone.stepSimulation()
+    expected = alone.getBasePositionAndOrientation(body)
+    assert np.allclose(np.hstack(moved), np.hstack(expected), atol=1e-6)
+    alone.disconnect()
+
+
+def test_motors_survive_changes_of_the_scene(world):
+    world.setAdditionalSearchPath(_data())
+    arm = world.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True)
+    for joint in range(7):
+        world.setJointMotorControl2(arm, joint, p.POSITION_CONTROL, 0.3, force=200.0)
+    world.stepSimulation()
+    add_box(world, [5.0, 0.0, 1.0])
+    for _ in range(240):
+        world.stepSimulation()
+    assert np.allclose([state[0] for state in world.getJointStates(arm, range(7))], 0.3, atol=2e-3)
+
+
+def test_freezing_and_freeing_a_body_by_its_mass(world):
+    body = add_box(world, [0.0, 0.0, 5.0])
+    world.changeDynamics(body, -1, mass=0.0)
+    for _ in range(30):
+        world.stepSimulation()
+    assert world.getBasePositionAndOrientation(body)[0] == (0.0, 0.0, 5.0)
+    world.changeDynamics(body, -1, mass=2.0)
+    for _ in range(30):
+        world.stepSimulation()
+    assert world.getBasePositionAndOrientation(body)[0][2] < 4.95
+
+
+def test_a_static_body_that_is_moved_carries_others(world):
+    table = add_box(world, [0.0, 0.0, 1.0], half=0.5, mass=0.0)
+    body = add_box(world, [0.0, 0.0, 1.6])
+    for _ in range(30):
+        world.stepSimulation()
+    world.resetBasePositionAndOrientation(table, [0.0, 0.0, 0.8], [0.0, 0.0, 0.0, 1.0])
+    for _ in range(240):
+        world.stepSimulation()
+    assert world.getBasePositionAndOrientation(body)[0][2] == pytest.approx(1.4, abs=2e-3)
+
+
+def test_clients_do_not_see_each_other(world):
+    other = BulletClient(p.DIRECT)
+    add_box(world, [0.0, 0.0, 1.0])
+    assert (world.getNumBodies(), other.getNumBodies()) == (1, 0)
+    other.disconnect()
+    assert world.getNumBodies() == 1
+
+
+def test_real_time_simulation_runs_by_the_clock():
+    with pytest.warns(UserWarning, match="no viewer"):
+        client = p.connect(p.GUI)
+    p.setGravity(0.0, 0.0, -9.81, physicsClientId=client)
+    shape = p.createCollisionShape(p.GEOM_SPHERE, radius=0.1, physicsClientId=client)
+    body = p.createMultiBody(1.0, shape, basePosition=[0.0, 0.0, 100.0], physicsClientId=client)
+    p.stepSimulation(physicsClientId=client)
+    p.setRealTimeSimulation(1, physicsClientId=client)
+    time.sleep(0.6)
+    p.setRealTimeSimulation(0, physicsClientId=client)
+    height = p.getBasePositionAndOrientation(body, physicsClientId=client)[0][2]
+    p.disconnect(physicsClientId=client)
+    assert 100.0 - 4.0 < height < 100.0 - 0.3
+
+
+def kuka_script(client) -> list:
+    """A script of a few steps; returns what it reads."""
+    client.setGravity(0.0, 0.0, -9.81)
+    client.setAdditionalSearchPath(_data())
+    client.loadURDF("plane.urdf")
+    arm = client.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True)
+    add_box(client, [0.6, 0.1, 0.1])
+    seen = []
+    for k in range(60):
+        for joint in range(7):
+            target = 0.3 * np.sin(0.02 * k + joint)
+            client.setJointMotorControl2(arm, joint, p.POSITION_CONTROL, target, force=200.0)
+        client.stepSimulation()
+        if k % 20 == 19:
+            seen.append([state[0] for state in client.getJointStates(arm, range(7))])
+            seen.append(client.getLinkState(arm, 6)[0])
+    return seen
+
+
+def test_many_worlds_do_what_one_does():
+    one, many = BulletClient(p.DIRECT), BulletClient(p.DIRECT, num_worlds=5)
+    for single, batch in zip(kuka_script(one), kuka_script(many)):
+        worlds = np.array(batch).T if isinstance(batch, list) else batch
+        assert worlds.shape == (5, len(single))
+        assert np.abs(worlds - np.array(single)).max() < 1e-5
+    one.disconnect()
+    many.disconnect()
+
+
+def test_worlds_take_their_own_values():
+    client = BulletClient(p.DIRECT, num_worlds=3)
+    client.setGravity(0.0, 0.0, -9.81)
+    body = add_box(client, [0.0, 0.0, 5.0])
+    heights = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
+    client.resetBasePositionAndOrientation(body, heights, [0.0, 0.0, 0.0, 1.0])
+    assert np.array_equal(client.getBasePositionAndOrientation(body)[0], heights)
+    client.changeDynamics(body, -1, linearDamping=0.0, angularDamping=0.0)
+    for _ in range(24):
+        client.stepSimulation()
+    fallen = heights[:, 2] - client.getBasePositionAndOrientation(body)[0][:, 2]
+    assert np.allclose(fallen, 9.81 / 240**2 * 24 * 25 / 2, atol=1e-5)
+    client.disconnect()
