@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from newtonsim.pybullet_compat.arguments import ints
@@ -149,10 +150,12 @@ def getUserDataInfo(client: Client, bodyUniqueId: int, userDataIndex: int) -> tu
     return uid, entry.key, entry.body, entry.link, entry.visual
 
 
-def syncUserData(client: Client, bodyUniqueIds=None) -> None:
-    """Do nothing but check the bodies: a client in this process is never behind."""
+def syncUserData(client: Client, bodyUniqueIds: int | Sequence[int] | None = None) -> None:
+    """Do nothing but check that there are such bodies: a client in this process is never behind."""
     message = "Error in syncUserInfo command."
-    if bodyUniqueIds is not None and not all(_known(client, b) for b in ints(bodyUniqueIds, message)):
+    single = isinstance(bodyUniqueIds, int)
+    bodies = [bodyUniqueIds] if single else ints(() if bodyUniqueIds is None else bodyUniqueIds, message)
+    if not all(_known(client, uid) for uid in bodies):
         raise error(message)
 
 
