@@ -288,7 +288,9 @@ def iterate(
         stuck = stalls and envelope.pause[w] > 0
         if used >= max_iterations or change <= tolerance or stuck:
             running = 0
-        due = used % DIRECT_EVERY == DIRECT_FIRST or (used == 1 and rows.dof.world_servos[w] > 1)
+        # servos along a chain are far from what sweeps would find one by one
+        early = used == 1 or used == 3
+        due = used % DIRECT_EVERY == DIRECT_FIRST or (early and rows.dof.world_servos[w] > 1)
         if running == 0 or stalls or due:
             alike = 0
             if solved and change > before:
