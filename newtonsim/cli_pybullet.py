@@ -8,6 +8,11 @@ import runpy
 import sys
 import traceback
 
+import warp as wp
+
+from newtonsim import progress
+from newtonsim.pybullet_compat import stand_ins
+
 _STARTERS = (__file__, runpy.__file__, "<frozen runpy>")
 
 
@@ -20,8 +25,6 @@ def pybullet(arguments: argparse.Namespace) -> int:
     Returns:
         Exit status: 0, or 1 if the script ended with an error.
     """
-    from newtonsim.pybullet_compat import stand_ins
-
     stand_ins.install(arguments.data)
     name, *words = arguments.module or [arguments.script, *arguments.arguments]
     if name is None:
@@ -29,17 +32,24 @@ def pybullet(arguments: argparse.Namespace) -> int:
     if not arguments.module and not os.path.isfile(name):
         raise FileNotFoundError(f"no such script: {name}")
     sys.argv = [name, *words]
+    wp.config.log_level = wp.LOG_ERROR  # what a script prints is its own
     try:
-        if arguments.module:
-            sys.path.insert(0, os.getcwd())
-            runpy.run_module(name, run_name="__main__", alter_sys=True)
-        else:
-            sys.path.insert(0, os.path.dirname(os.path.abspath(name)))
-            runpy.run_path(name, run_name="__main__")
+        with progress.shown():
+            _run(name, as_module=bool(arguments.module))
     except Exception as error:
         _print_traceback(error)
         return 1
     return 0
+
+
+def _run(name: str, as_module: bool) -> None:
+    """Run a script or a module as the main program."""
+    if as_module:
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(name)))
+        runpy.run_path(name, run_name="__main__")
 
 
 def _print_traceback(error: Exception) -> None:

@@ -73,17 +73,11 @@ def implementation(name: str) -> Callable:
 
     Args:
         name: Name of the function.
-
-    Raises:
-        NotImplementedError: No room has it.
     """
     if name == "connect":
         return clients.connect
     room = POSITIONAL[name] if name in POSITIONAL else SIGNATURES[name].room
-    found = getattr(importlib.import_module(f"{PACKAGE}.{room}"), name, None)
-    if found is None:
-        raise NotImplementedError(f"newtonsim.pybullet_compat.{name} is not there")
-    return found
+    return getattr(importlib.import_module(f"{PACKAGE}.{room}"), name)
 
 
 def signature(name: str) -> inspect.Signature:

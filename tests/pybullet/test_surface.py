@@ -264,3 +264,29 @@ def test_older_names_and_forms_of_arguments(connected):
     for name in ("setJointMotorControl2", "setJointMotorControlArray"):
         with pytest.raises(TypeError, match="missing required argument 'controlMode'"):
             getattr(ours, name)(bodyIndex=0, **{"jointIndex" if name[-1] == "2" else "jointIndices": 0})
+
+
+def test_worlds_take_one_number_each():
+    """Beyond PyBullet: where a number is expected, arrays have one for every world."""
+    client = ours.connect(ours.DIRECT, options="--num_worlds=3 --device=cpu")
+    body = ours.createMultiBody(
+        0.0,
+        linkMasses=[1.0],
+        linkCollisionShapeIndices=[-1],
+        linkVisualShapeIndices=[-1],
+        linkPositions=[[0, 0, 1]],
+        linkOrientations=[[0, 0, 0, 1]],
+        linkInertialFramePositions=[[0, 0, 0]],
+        linkInertialFrameOrientations=[[0, 0, 0, 1]],
+        linkParentIndices=[0],
+        linkJointTypes=[ours.JOINT_PRISMATIC],
+        linkJointAxis=[[0, 1, 0]],
+        physicsClientId=client,
+    )
+    ours.resetJointState(body, 0, np.array([0.1, 0.2, 0.3]), physicsClientId=client)
+    np.testing.assert_allclose(ours.getJointState(body, 0, physicsClientId=client)[0], [0.1, 0.2, 0.3])
+    ours.resetJointState(body, 0, 0.5, physicsClientId=client)
+    np.testing.assert_allclose(ours.getJointState(body, 0, physicsClientId=client)[0], [0.5, 0.5, 0.5])
+    with pytest.raises(ours.error, match=r"one per world \(3\), got \(2,\)"):
+        ours.resetJointState(body, 0, np.array([0.1, 0.2]), physicsClientId=client)
+    ours.disconnect(client)
