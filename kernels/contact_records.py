@@ -1,8 +1,8 @@
 """Contacts and closest points as rows of numbers in world axes, ready to be read by the host.
 
-A row holds the points on both surfaces, the normal and the distance; of contacts also the normal force and
-two friction forces with their directions. Both directions follow from the normal alone, so that they keep still
-while a contact lasts.
+A row holds the points on both surfaces, the normal and the distance; of contacts also the normal force
+and two friction forces with their directions. Both directions follow from the normal alone, so that they
+keep still while a contact lasts.
 """
 
 import warp as wp

@@ -58,14 +58,15 @@ class RayRequest:
 class PreparedSegments:
     """Segments of a fixed number that are cast again and again: buffers and launches are made once.
 
-    Fill `starts` and `ends`, call `cast` for parts of them, which may run in threads side by side, and read
-    `hits`. The launches are recorded: nothing is allocated, and the scene is that of the last update of the
-    query.
+    Fill `starts` and `ends`, launch each of `parts`, which may run in threads side by side, and read `hits`.
+    Nothing is allocated, and the scene is that of the last update of the query.
 
     Args:
         query: The query.
         count: Number of segments in all worlds; the first axis of their order runs over the worlds.
-        parts: Parts that can be cast apart.
+        parts: Parts that can be launched apart.
+        mask: Bits of the shapes that are seen.
+        skip: Hits to pass over.
         max_hits: Hits of each segment.
         sight: SEE_* of `newtonsim.kernels.rays`, added up.
 
@@ -73,49 +74,41 @@ class PreparedSegments:
         starts: Starting points, vec3, shape (count,).
         ends: End points, vec3, shape (count,).
         hits: The hits, shape (count, max_hits).
-        parts: Number of parts.
+        parts: Recorded launches.
     """
 
-    def __init__(self, query: SceneQuery, count: int, parts: int = 1, max_hits: int = 1, sight: int = 0):
+    def __init__(
+        self,
+        query: SceneQuery,
+        count: int,
+        parts: int = 1,
+        *,
+        mask: int = 0xFFFFFFFF,
+        skip: int = 0,
+        max_hits: int = 1,
+        sight: int = 0,
+    ):
         device = query.model.device
-        self.parts = parts
         self.starts = wp.zeros(count, dtype=wp.vec3, device=device)
         self.ends = wp.zeros(count, dtype=wp.vec3, device=device)
         self.hits = RayHits((count,), max_hits, device)
-        self._scene, self._mask, self._skip = query._scene(), -1, -1
         per_world = count // query.model.world_count
         worlds = wp.array([i // per_world for i in range(count)], dtype=int, device=device)
-        self._commands: list[wp.Launch] = []
-        self._views: list[rays.RayView] = []
-        edges = [count * part // parts for part in range(parts + 1)]
-        for begin, end in pairwise(edges):
+        self.parts: list[wp.Launch] = []
+        for begin, end in pairwise(count * part // parts for part in range(parts + 1)):
             view, hits = rays.RayView(), rays.RayHitView()
             view.origin, view.direction = self.starts[begin:end], self.ends[begin:end]
             view.worlds = worlds[begin:end]
             view.ends, view.max_distance, view.sight = 1, math.inf, sight
-            view.ignored_body = -1
+            view.mask, view.skip, view.ignored_body = mask, skip, -1
             for name in hits._cls.vars:
                 setattr(hits, name, getattr(self.hits.view, name)[begin:end])
-            command = wp.launch(
+            launch = wp.launch(
                 rays.cast_rays,
                 dim=end - begin,
-                inputs=[self._scene, view, hits],
+                inputs=[query._scene(), view, hits],
                 device=device,
                 record_cmd=True,
                 record_tape=False,
             )
-            self._commands.append(command)
-            self._views.append(view)
-
-    def choose(self, mask: int, skip: int) -> None:
-        """Set the bits of the shapes that are seen, and the number of hits to pass over."""
-        if (mask, skip) == (self._mask, self._skip):
-            return
-        self._mask, self._skip = mask, skip
-        for view, command in zip(self._views, self._commands):
-            view.mask, view.skip = mask, skip
-            command.set_param_by_name("rays", view)
-
-    def cast(self, part: int = 0) -> None:
-        """Cast the segments of one part."""
-        self._commands[part].launch()
+            self.parts.append(launch)

@@ -15,8 +15,9 @@ from newtonsim.pybullet_compat.arguments import quat, vec3
 from newtonsim.pybullet_compat.contact_points import ANY_LINK
 from newtonsim.pybullet_compat.description import BodyDescription, Link
 from newtonsim.pybullet_compat.host_arrays import HostArray
+from newtonsim.pybullet_compat.loading.shape_table import ShapeTable
 from newtonsim.pybullet_compat.multibody import Body
-from newtonsim.pybullet_compat.scene_queries import SceneQueries
+from newtonsim.pybullet_compat.scene_queries import Replay, SceneQueries
 from newtonsim.queries import SceneQuery
 
 if TYPE_CHECKING:
@@ -84,29 +85,26 @@ def _of_bodies(
     if body_a not in client.bodies or body_b not in client.bodies:
         return [()] * client.num_worlds
     queries = client.part(SceneQueries)
-    query = queries.query()
-    key = ("closest", body_a, body_b, link_a, link_b)
-    pairs: ClosestPairs | None = queries.prepared.get(key)
-    if pairs is None:
-        kept = [other for other in queries.prepared if other[0] == "closest"]
-        if len(kept) >= KEPT:
-            del queries.prepared[kept[0]]
-        sides = [
+    queries.ready()
+
+    def prepare() -> ClosestPairs:
+        first, second = (
             [s for s, (uid, link) in enumerate(queries.links) if uid == body and wanted in (ANY_LINK, link)]
             for body, wanted in ((body_a, link_a), (body_b, link_b))
-        ]
-        pairs = queries.prepared[key] = ClosestPairs(query, *sides, queries.links)
-    return pairs.find(distance)
+        )
+        return ClosestPairs(queries.query, queries.updates, first, second, queries.links)
+
+    return queries.keep(("closest", body_a, body_b, link_a, link_b), KEPT, prepare).find(distance)
 
 
 def _of_shapes(client: Client, sides: tuple, distance: float) -> list[tuple]:
     """Closest points where at least one side is a shape of createCollisionShape."""
-    parts = client.part(LooseShapes)
+    parts, table = client.part(LooseShapes), client.part(ShapeTable).collisions
     places, poses = [], []
     for body, link, shape, position, rotation, side in sides:
         names = []
         if shape >= 0:
-            if shape not in client.collision_shapes:
+            if shape not in table:
                 return [()] * client.num_worlds
             names.append((body, NO_LINK, shape))
             pose = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
@@ -132,18 +130,25 @@ class ClosestPairs:
     """Closest points of all pairs of two sets of shapes; buffers and the launch are made once.
 
     Args:
-        query: The query, whose poses are those of its last update.
+        query: The query.
+        updates: Launches that come first, which update the query.
         first: Shapes of a world that come first.
         second: Shapes that they are compared with.
         links: (body, link) of each shape of a world.
     """
 
-    def __init__(self, query: SceneQuery, first: list[int], second: list[int], links: list[tuple[int, int]]):
+    def __init__(
+        self,
+        query: SceneQuery,
+        updates: list[wp.Launch],
+        first: list[int],
+        second: list[int],
+        links: list[tuple[int, int]],
+    ):
         model = query.model
         worlds, per_world = model.world_count, model.shape_count // model.world_count
         pairs = [(a, b) for a in first for b in second]
-        self._names = [(*links[a], *links[b]) for a, b in pairs]
-        self._names = [(a, b, link_a, link_b) for a, link_a, b, link_b in self._names]
+        self._names = [(links[a][0], links[b][0], links[a][1], links[b][1]) for a, b in pairs]
         self._worlds, self._count = worlds, len(pairs)
         if not pairs:
             return
@@ -158,7 +163,7 @@ class ClosestPairs:
         )
         self._found, self._numbers = HostArray(found, worlds), HostArray(numbers, worlds)
         inputs = [query._scene(), wp.array(table, dtype=wp.vec2i, device=device), reach, found, numbers]
-        self._command = wp.launch(
+        launch = wp.launch(
             closest_records.find_closest_pairs,
             dim=len(table),
             inputs=inputs,
@@ -166,6 +171,7 @@ class ClosestPairs:
             record_cmd=True,
             record_tape=False,
         )
+        self._replay = Replay(device, [*updates, launch])
 
     def find(self, distance: float) -> list[tuple]:
         """Closest points of each world up to a distance [m]."""
@@ -173,7 +179,7 @@ class ClosestPairs:
             return [()] * self._worlds
         self._reach.host[0, 0] = distance
         self._reach.push()
-        self._command.launch()
+        self._replay.launch()
         found, numbers = self._found.pull(), self._numbers.pull()
         if self._count == 1 and self._worlds == 1:
             return [(_point(self._names[0], numbers[0, 0].tolist()),) if found[0, 0] else ()]
@@ -214,7 +220,7 @@ class LooseShapes:
     def _record(self, name: tuple[int, int, int]) -> Link:
         body, link, shape = name
         if shape >= 0:
-            return Link(collisions=self.client.collision_shapes[shape])
+            return Link(collisions=self.client.part(ShapeTable).collisions[shape].collisions)
         return self.client.bodies[body].links[link + 1]
 
     def body_removed(self, uid: int) -> None:
@@ -254,7 +260,7 @@ class LooseScene:
         self._poses = HostArray(self._state.body_q, client.num_worlds)
         self._query = SceneQuery(self.model)
         self._query.update(self._state)
-        self._pairs = ClosestPairs(self._query, *shapes, links)
+        self._pairs = ClosestPairs(self._query, [], *shapes, links)
         # shapes that are removed keep their records here, so that no other gets their identity
         self._records = records
 

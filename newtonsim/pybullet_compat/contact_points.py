@@ -12,7 +12,7 @@ from newtonsim.contacts import Contacts
 from newtonsim.kernels import contact_records
 from newtonsim.kernels.contact_records import ContactRecords, ReportView
 from newtonsim.pybullet_compat.host_arrays import HostArray
-from newtonsim.pybullet_compat.link_shapes import LinkBoxes
+from newtonsim.pybullet_compat.link_shapes import LinkShapes
 from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:
@@ -86,10 +86,14 @@ class ContactPoints:
         self._pass: CollisionPass | None = None
         self._engine: Engine | None = None
         self._unread = client.engine is not None and _has_stepped(client.engine)
+        self._passed = False
 
     def read(self) -> list[list[tuple]]:
         """Contact points of each world."""
-        if self._unread:
+        if self._passed:
+            self._passed = False
+            self._points = self._pass.read(self._forces())
+        elif self._unread:
             self._unread = False
             self._points = self._step_reader().read()
         return self._points
@@ -99,20 +103,25 @@ class ContactPoints:
         engine = self.client.ensure()
         self._hold(engine)
         engine.push()
-        forces = None
-        if _has_stepped(engine):
-            step = self._step_reader()
-            if self._unread:
-                step.read()
-            forces = step.forces()
-        self._unread = False
         if self._pass is None:
             self._pass = CollisionPass(engine, self._report(engine))
-        self._points = self._pass.find(forces)
+        self._pass.collide()
+        self._passed = True
+
+    def _forces(self) -> list[dict] | None:
+        """Forces of the last step, None if there was none."""
+        engine = self.client.engine
+        if not _has_stepped(engine):
+            return None
+        step = self._step_reader()
+        if self._unread:
+            self._unread = False
+            step.read()
+        return step.forces()
 
     def after_step(self, engine: Engine) -> None:
         """Note that a step was made."""
-        self._unread = True
+        self._unread, self._passed = True, False
 
     def release(self, engine: Engine) -> None:
         """Read what the engine knows."""
@@ -129,12 +138,13 @@ class ContactPoints:
 
     def forget(self) -> None:
         """Forget all contacts."""
-        self._unread = False
+        self._unread = self._passed = False
         self._points = [[] for _ in range(self.client.num_worlds)]
 
     def state_restored(self) -> None:
         """Note that the contacts of the solver were replaced."""
         engine = self.client.engine
+        self._passed = False
         self._unread = engine is not None and _has_stepped(engine)
 
     def body_removed(self, uid: int) -> None:
@@ -163,13 +173,13 @@ class ContactPoints:
         """What decides which contacts are reported."""
         worlds = engine.worlds
         total = engine.model.shape_count // worlds
-        boxes = self.client.part(LinkBoxes)
+        shapes = self.client.part(LinkShapes)
         row_of = {key: row for row, key in enumerate(engine.rows)}
         rank, local = np.zeros(total, np.int32), np.full(total, -1, np.int32)
         reach = np.zeros(total, np.float32)
         for shape, (uid, link) in enumerate(engine.shape_link):
             body = self.client.bodies[uid]
-            box = boxes.of(body)[link + 1]
+            box = shapes.boxes(body)[link + 1]
             rank[shape] = box.kind * len(row_of) + row_of[uid, link]
             local[shape] = shape
             margin = float(body.surface["collision_margin"][0, link + 1])
@@ -285,9 +295,8 @@ class CollisionPass:
         self._graph: wp.Graph | None = None
         self._passes = 0
 
-    def find(self, forces: list[dict] | None) -> list[list[tuple]]:
-        """Contact points of each world at the present poses, with the forces of those that go on."""
-        self._collide()
+    def read(self, forces: list[dict] | None) -> list[list[tuple]]:
+        """Contact points of each world that the last pass found, with the forces of those that go on."""
         points = self.reader.read()
         if forces is None:
             return points
@@ -306,8 +315,8 @@ class CollisionPass:
             found.append(world)
         return found
 
-    def _collide(self) -> None:
-        """Run the pass, on the CPU by a graph from the second time on."""
+    def collide(self) -> None:
+        """Run the pass at the present poses, on the CPU by a graph from the second time on."""
         if self._graph is not None:
             wp.capture_launch(self._graph)
             return

@@ -1,8 +1,8 @@
 """What the links of bodies are to collision queries: boxes about them, and their kind.
 
-A link with one shape in its inertial frame is that shape; any other is a compound, whose box is that
-about the boxes of its parts, turned with the link. Boxes of boxes and spheres are exact, cylinders and capsules have
-the turned box about them, and hulls and surfaces are larger by their collision margin.
+A link with one shape in its inertial frame is that shape; any other is a compound, whose box is that about
+the boxes of its parts, turned with the link. Boxes of boxes and spheres are exact, cylinders and capsules
+have the turned box about them, and hulls and surfaces are larger by their collision margin.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from newtonsim.pybullet_compat.constants import (
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.description import Geometry, Link
     from newtonsim.pybullet_compat.multibody import Body
+    from newtonsim.pybullet_compat.scene import Client
 
 COMPOUND, CONVEX, SURFACE = 0, 1, 2
 """Kinds of links in the order in which PyBullet names them in a contact."""
@@ -120,14 +121,22 @@ def _triple(values: np.ndarray) -> tuple[float, float, float]:
     return float(x), float(y), float(z)
 
 
-class LinkBoxes:
-    """Boxes about all links of a client's bodies, kept from call to call."""
+class LinkShapes:
+    """What is known of the links of a client's bodies, kept from call to call.
 
-    def __init__(self, client: object):
+    Args:
+        client: The client.
+
+    Attributes:
+        data: What getCollisionShapeData says, by body and link.
+    """
+
+    def __init__(self, client: Client):
         self._boxes: dict[int, tuple[Body, list[LocalBox | None]]] = {}
+        self.data: dict[tuple[int, int], tuple] = {}
 
-    def of(self, body: Body) -> list[LocalBox | None]:
-        """Boxes of the base and the links of a body."""
+    def boxes(self, body: Body) -> list[LocalBox | None]:
+        """Boxes of the base and the links of a body, None for those without shapes."""
         known = self._boxes.get(body.uid)
         if known is None or known[0] is not body:
             known = self._boxes[body.uid] = (body, [local_box(link) for link in body.links])
@@ -136,24 +145,53 @@ class LinkBoxes:
     def body_removed(self, uid: int) -> None:
         """Forget a body."""
         self._boxes.pop(uid, None)
+        self.data = {key: found for key, found in self.data.items() if key[0] != uid}
 
     def reset(self) -> None:
         """Forget all bodies."""
         self._boxes.clear()
+        self.data.clear()
 
 
-def world_boxes(
-    pose: np.ndarray, centre: np.ndarray, half: np.ndarray, radius: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return lower and upper corners of boxes at many poses.
+def world_box(body: Body, place: int, box: LocalBox) -> tuple[tuple, tuple]:
+    """Return the corners of the box about a link in the only world, in plain numbers for speed.
 
     Args:
-        pose: Poses of links (..., 7).
-        centre: Centres of their boxes (..., 3).
-        half: Turning half extents (..., 3).
-        radius: Half extents that do not turn (...).
+        body: The body; its poses are fresh.
+        place: Place of the link.
+        box: Its box.
     """
-    turn = quat_matrix(pose[..., 3:])
-    middle = pose[..., :3] + (turn @ centre[..., None])[..., 0]
-    reach = (np.abs(turn) @ half[..., None])[..., 0] + radius[..., None]
+    x, y, z, i, j, k, w = body.pose[0, place].tolist()
+    r, (a, b, c), (u, v, t) = box.radius, box.half, box.centre
+    if box.margins:
+        margin = box.margins * body.surface["collision_margin"][0, place].item()
+        a, b, c = a + margin, b + margin, c + margin
+    # rotation matrix of the quaternion, row by row
+    r00, r01, r02 = 1.0 - 2.0 * (j * j + k * k), 2.0 * (i * j - k * w), 2.0 * (i * k + j * w)
+    r10, r11, r12 = 2.0 * (i * j + k * w), 1.0 - 2.0 * (i * i + k * k), 2.0 * (j * k - i * w)
+    r20, r21, r22 = 2.0 * (i * k - j * w), 2.0 * (j * k + i * w), 1.0 - 2.0 * (i * i + j * j)
+    x, y, z = (
+        x + r00 * u + r01 * v + r02 * t,
+        y + r10 * u + r11 * v + r12 * t,
+        z + r20 * u + r21 * v + r22 * t,
+    )
+    dx = abs(r00) * a + abs(r01) * b + abs(r02) * c + r
+    dy = abs(r10) * a + abs(r11) * b + abs(r12) * c + r
+    dz = abs(r20) * a + abs(r21) * b + abs(r22) * c + r
+    return (x - dx, y - dy, z - dz), (x + dx, y + dy, z + dz)
+
+
+def world_boxes(body: Body, place: int, box: LocalBox) -> tuple[np.ndarray, np.ndarray]:
+    """Return the corners of the box about a link in all worlds, (W, 3) each.
+
+    Args:
+        body: The body; its poses are fresh.
+        place: Place of the link.
+        box: Its box.
+    """
+    pose = body.pose[:, place]
+    half = np.array(box.half) + box.margins * body.surface["collision_margin"][:, place, None]
+    turn = quat_matrix(pose[:, 3:])
+    middle = pose[:, :3] + turn @ np.array(box.centre)
+    reach = (np.abs(turn) @ half[..., None])[..., 0] + box.radius
     return middle - reach, middle + reach

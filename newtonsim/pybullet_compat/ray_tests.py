@@ -10,11 +10,11 @@ import numpy as np
 
 from newtonsim.geometry.transforms import transform_point
 from newtonsim.kernels import rays
-from newtonsim.pybullet_compat.arguments import vectors
+from newtonsim.pybullet_compat.arguments import vec3, vectors
 from newtonsim.pybullet_compat.constants import MAX_RAY_INTERSECTION_BATCH_SIZE
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.host_arrays import HostArray
-from newtonsim.pybullet_compat.scene_queries import SceneQueries
+from newtonsim.pybullet_compat.scene_queries import Replay, SceneQueries
 from newtonsim.queries_rays import PreparedSegments
 
 if TYPE_CHECKING:
@@ -55,9 +55,12 @@ def rayTest(
     Returns:
         As `rayTestBatch` for one ray.
     """
-    start = vectors(rayFromPosition, 3, client, "rayFromPosition")
-    end = vectors(rayToPosition, 3, client, "rayToPosition")
-    return _cast(client, start[:, None], end[:, None], 1, collisionFilterMask, reportHitNumber, -1.0)
+    if client.num_worlds == 1:
+        start, end = vec3(rayFromPosition, "rayFromPosition"), vec3(rayToPosition, "rayToPosition")
+    else:
+        start = vectors(rayFromPosition, 3, client, "rayFromPosition")[:, None]
+        end = vectors(rayToPosition, 3, client, "rayToPosition")[:, None]
+    return _cast(client, 1, start, end, 1, collisionFilterMask, reportHitNumber, -1.0)
 
 
 def rayTestBatch(
@@ -109,7 +112,10 @@ def rayTestBatch(
         client.read_poses(body)
         frame = body.pose[:, parentLinkIndex + 1, None]
         starts, ends = transform_point(frame, starts), transform_point(frame, ends)
-    return _cast(client, starts, ends, numThreads, collisionFilterMask, reportHitNumber, fractionEpsilon)
+    count = starts.shape[1]
+    return _cast(
+        client, count, starts, ends, numThreads, collisionFilterMask, reportHitNumber, fractionEpsilon
+    )
 
 
 def _points(values: Sequence, client: Client) -> np.ndarray:
@@ -129,31 +135,29 @@ def _points(values: Sequence, client: Client) -> np.ndarray:
 
 def _cast(
     client: Client,
-    starts: np.ndarray,
-    ends: np.ndarray,
+    count: int,
+    starts: np.ndarray | tuple,
+    ends: np.ndarray | tuple,
     threads: int,
     mask: int,
     skip: int,
     epsilon: float,
 ) -> tuple:
-    """Cast rays (W or 1, n, 3)."""
+    """Cast rays that broadcast to (W, count, 3)."""
     if not client.bodies:
-        return _nothing(client, starts.shape[1])
+        return _nothing(client, count)
     queries = client.part(SceneQueries)
-    query = queries.query()
+    queries.ready()
     skip = max(skip, 0)
     distinct = skip > 0 and epsilon >= 0.0
-    count = client.num_worlds * starts.shape[1]
-    parts = _thread_count(threads) if count >= LEAST_IN_THREADS and query.model.device.is_cpu else 1
+    rays = client.num_worlds * count
+    on_cpu = queries.query.model.device.is_cpu
+    parts = _thread_count(threads) if rays >= LEAST_IN_THREADS and threads != 1 and on_cpu else 1
     # a body has as many hits as it has shapes, so that many more are needed to count it once
-    key = ("rays", count, parts, (skip + 1) * 4 if distinct else 1)
-    batch: RayBatch | None = queries.prepared.get(key)
-    if batch is None:
-        kept = [other for other in queries.prepared if other[0] == "rays"]
-        if len(kept) >= KEPT:
-            del queries.prepared[kept[0]]
-        batch = queries.prepared[key] = RayBatch(queries, query, *key[1:])
-    batch.cast(starts, ends, mask & ALL_BITS, 0 if distinct else skip)
+    hits, passed = ((skip + 1) * 4, 0) if distinct else (1, skip)
+    key = ("rays", rays, parts, mask & ALL_BITS, passed, hits)
+    batch = queries.keep(key, KEPT, lambda: RayBatch(queries, *key[1:]))
+    batch.cast(starts, ends)
     if distinct:
         batch.count_once(skip, epsilon)
     if client.num_worlds > 1:
@@ -180,15 +184,24 @@ class RayBatch:
 
     Args:
         queries: The queries of the client.
-        query: The query.
         count: Rays in all worlds.
         parts: Threads that share them.
+        mask: Bits of the shapes that are seen.
+        skip: Hits to pass over.
         hits: Hits of each ray.
     """
 
-    def __init__(self, queries: SceneQueries, query, count: int, parts: int, hits: int):
-        self._rays = PreparedSegments(query, count, parts, hits, SIGHT)
+    def __init__(self, queries: SceneQueries, count: int, parts: int, mask: int, skip: int, hits: int):
+        query = queries.query
+        device = query.model.device
+        self._rays = PreparedSegments(query, count, parts, mask=mask, skip=skip, max_hits=hits, sight=SIGHT)
         self._worlds = query.model.world_count
+        launches = self._rays.parts
+        if parts == 1:
+            self._first, self._parts = Replay(device, [*queries.updates, *launches]), []
+        else:
+            self._first = Replay(device, queries.updates)
+            self._parts = [Replay(device, [launch]) for launch in launches]
         self._starts = HostArray(self._rays.starts, self._worlds)
         self._ends = HostArray(self._rays.ends, self._worlds)
         found = self._rays.hits
@@ -203,18 +216,18 @@ class RayBatch:
             table[world * per_world : world * per_world + len(local)] = local
         self._table = table
 
-    def cast(self, starts: np.ndarray, ends: np.ndarray, mask: int, skip: int) -> None:
-        """Cast rays (W or 1, n, 3)."""
+    def cast(self, starts: np.ndarray | tuple, ends: np.ndarray | tuple) -> None:
+        """Cast rays (W or 1, n, 3) at the present poses."""
         self._starts.host[...] = starts
         self._ends.host[...] = ends
         self._starts.push()
         self._ends.push()
-        rays = self._rays
-        rays.choose(mask, skip)
-        others = [self._pool.submit(rays.cast, part) for part in range(1, rays.parts)]
-        rays.cast(0)
-        for other in others:
-            other.result()
+        self._first.launch()
+        if self._parts:
+            others = [self._pool.submit(part.launch) for part in self._parts[1:]]
+            self._parts[0].launch()
+            for other in others:
+                other.result()
         for array in self._found:
             array.pull()
         self._shape, self._fraction, self._point, self._normal = (a.host[0, :, 0] for a in self._found)

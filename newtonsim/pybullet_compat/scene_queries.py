@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import warp as wp
@@ -15,8 +16,36 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine
     from newtonsim.pybullet_compat.scene import Client
 
+T = TypeVar("T")
+
 RAY_GROUP = 1
 """What rays are to the masks of links: they meet those whose mask has this bit."""
+
+
+class Replay:
+    """Recorded launches one after the other, as one graph on the CPU.
+
+    Args:
+        device: Their device.
+        launches: The launches.
+    """
+
+    def __init__(self, device: wp.Device, launches: list[wp.Launch]):
+        self._launches = launches
+        self._graph: wp.Graph | None = None
+        if device.is_cpu:
+            with wp.ScopedCapture(device=device) as capture:
+                for launch in launches:
+                    launch.launch()
+            self._graph = capture.graph
+
+    def launch(self) -> None:
+        """Launch them."""
+        if self._graph is not None:
+            wp.capture_launch(self._graph)
+            return
+        for launch in self._launches:
+            launch.launch()
 
 
 class SceneQueries:
@@ -28,33 +57,48 @@ class SceneQueries:
     Attributes:
         prepared: Prepared queries of the present engine, by what they are for.
         links: (body unique id, link index) of each shape of a world.
+        query: The query of the present engine.
+        updates: Launches that take the poses of the state.
     """
 
     def __init__(self, client: Client):
         self.client = client
-        self.prepared: dict[object, object] = {}
-        self._query: SceneQuery | None = None
+        self.prepared: dict[tuple, object] = {}
+        self.query: SceneQuery | None = None
         self._engine: Engine | None = None
 
-    def query(self) -> SceneQuery:
-        """The query at the present poses."""
+    def ready(self) -> None:
+        """Have the query and the state of the present engine; launch `updates` before anything is asked."""
         engine = self.client.ensure()
         if self._engine is not engine:
             self._prepare(engine)
         engine.push()
-        for command in self._updates:
-            command.launch()
-        return self._query
+
+    def keep(self, key: tuple, most: int, make: Callable[[], T]) -> T:
+        """Return what is prepared for a key, made if it is not there.
+
+        Args:
+            key: What it is for; the first entry is the kind of query.
+            most: How many of that kind are kept.
+            make: Makes it.
+        """
+        found = self.prepared.get(key)
+        if found is None:
+            kept = [other for other in self.prepared if other[0] == key[0]]
+            if len(kept) >= most:
+                del self.prepared[kept[0]]
+            found = self.prepared[key] = make()
+        return found
 
     def release(self, engine: Engine) -> None:
         """Let go of an engine."""
         self.prepared.clear()
-        self._query = self._engine = None
+        self.query = self._engine = None
 
     def _prepare(self, engine: Engine) -> None:
         self.prepared.clear()
         self._engine = engine
-        query = self._query = SceneQuery(engine.model)
+        query = self.query = SceneQuery(engine.model)
         self.links = engine.shape_link
         per_world = engine.model.shape_count // engine.worlds
         masks = np.zeros((engine.worlds, per_world), np.uint32)
@@ -62,7 +106,7 @@ class SceneQueries:
             group, mask = group_and_mask(self.client.bodies[uid], link)
             masks[:, shape] = group & 0xFFFFFFFF if mask & RAY_GROUP else 0
         query.shape_mask.assign(masks.reshape(-1))
-        self._updates = []
+        self.updates: list[wp.Launch] = []
         if engine.model.shape_count:
             view = query.view
             inputs = [
@@ -81,4 +125,4 @@ class SceneQueries:
                 record_cmd=True,
                 record_tape=False,
             )
-            self._updates.append(command)
+            self.updates.append(command)

@@ -8,7 +8,7 @@ import numpy as np
 
 from newtonsim.geometry.hull import ConvexHull
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.pybullet_compat.arguments import vectors
+from newtonsim.pybullet_compat.arguments import vec3
 from newtonsim.pybullet_compat.constants import (
     GEOM_BOX,
     GEOM_CAPSULE,
@@ -19,7 +19,7 @@ from newtonsim.pybullet_compat.constants import (
     GEOM_SPHERE,
 )
 from newtonsim.pybullet_compat.errors import error
-from newtonsim.pybullet_compat.link_shapes import LinkBoxes, world_boxes
+from newtonsim.pybullet_compat.link_shapes import LinkShapes, world_box, world_boxes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client
 
 ALL_VERTICES = 1 << 30
+NOTHING = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+"""Box about links without shapes."""
 
 
 def getAABB(client: Client, bodyUniqueId: int, linkIndex: int = -1) -> tuple:
@@ -51,38 +53,15 @@ def getAABB(client: Client, bodyUniqueId: int, linkIndex: int = -1) -> tuple:
     body, place = client.bodies.get(bodyUniqueId), linkIndex + 1
     if body is None or place >= len(body.links):
         raise error("getAABB failed.")
-    box = client.part(LinkBoxes).of(body)[place]
+    box = client.part(LinkShapes).boxes(body)[place]
     engine = client.engine
     if (engine is not None and engine.unread_poses) or body.stale_poses:
         client.read_poses(body)
-    if client.num_worlds > 1:
-        if box is None:
-            return np.zeros((client.num_worlds, 3)), np.zeros((client.num_worlds, 3))
-        margin = box.margins * body.surface["collision_margin"][:, place]
-        half = np.array(box.half) + margin[:, None]
-        radius = np.full(client.num_worlds, box.radius)
-        return world_boxes(body.pose[:, place], np.tile(box.centre, (client.num_worlds, 1)), half, radius)
+    if client.num_worlds == 1:
+        return world_box(body, place, box) if box is not None else NOTHING
     if box is None:
-        return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
-    x, y, z, i, j, k, w = body.pose[0, place].tolist()
-    r, (h0, h1, h2), (c0, c1, c2) = box.radius, box.half, box.centre
-    if box.margins:
-        margin = box.margins * body.surface["collision_margin"][0, place].item()
-        h0, h1, h2 = h0 + margin, h1 + margin, h2 + margin
-    # rotation matrix of the quaternion, row by row
-    ii, jj, kk, ij, ik, jk, iw, jw, kw = i * i, j * j, k * k, i * j, i * k, j * k, i * w, j * w, k * w
-    r00, r01, r02 = 1.0 - 2.0 * (jj + kk), 2.0 * (ij - kw), 2.0 * (ik + jw)
-    r10, r11, r12 = 2.0 * (ij + kw), 1.0 - 2.0 * (ii + kk), 2.0 * (jk - iw)
-    r20, r21, r22 = 2.0 * (ik - jw), 2.0 * (jk + iw), 1.0 - 2.0 * (ii + jj)
-    x, y, z = (
-        x + r00 * c0 + r01 * c1 + r02 * c2,
-        y + r10 * c0 + r11 * c1 + r12 * c2,
-        z + r20 * c0 + r21 * c1 + r22 * c2,
-    )
-    ex = abs(r00) * h0 + abs(r01) * h1 + abs(r02) * h2 + r
-    ey = abs(r10) * h0 + abs(r11) * h1 + abs(r12) * h2 + r
-    ez = abs(r20) * h0 + abs(r21) * h1 + abs(r22) * h2 + r
-    return (x - ex, y - ey, z - ez), (x + ex, y + ey, z + ez)
+        return np.zeros((client.num_worlds, 3)), np.zeros((client.num_worlds, 3))
+    return world_boxes(body, place, box)
 
 
 def getOverlappingObjects(client: Client, aabbMin: Sequence[float], aabbMax: Sequence[float]) -> tuple | None:
@@ -96,26 +75,26 @@ def getOverlappingObjects(client: Client, aabbMin: Sequence[float], aabbMax: Seq
     Returns:
         (body, link) of each, None if there is none; in clients of several worlds one such result for each.
     """
-    low, high = vectors(aabbMin, 3, client, "aabbMin"), vectors(aabbMax, 3, client, "aabbMax")
-    keys, poses, centres, halves, radii = [], [], [], [], []
-    boxes = client.part(LinkBoxes)
+    low, high = vec3(aabbMin, "aabbMin"), vec3(aabbMax, "aabbMax")
+    shapes, worlds = client.part(LinkShapes), client.num_worlds
+    found: list[list[tuple[int, int]]] = [[] for _ in range(worlds)]
     for uid in sorted(client.bodies):
         body = client.bodies[uid]
         client.read_poses(body)
-        for place, box in enumerate(boxes.of(body)):
-            if box is not None:
-                keys.append((uid, place - 1))
-                poses.append(body.pose[:, place])
-                centres.append(box.centre)
-                halves.append(np.array(box.half) + box.margins * body.surface["collision_margin"][0, place])
-                radii.append(box.radius)
-    found = [None] * client.num_worlds
-    if keys:
-        lower, upper = world_boxes(np.stack(poses, 1), np.array(centres), np.array(halves), np.array(radii))
-        meets = ((lower <= high[:, None]) & (upper >= low[:, None])).all(axis=-1)
-        for world, row in enumerate(meets):
-            found[world] = tuple(keys[k] for k in np.flatnonzero(row)) or None
-    return found[0] if client.num_worlds == 1 else tuple(found)
+        for place, box in enumerate(shapes.boxes(body)):
+            if box is None:
+                continue
+            if worlds == 1:
+                (x0, y0, z0), (x1, y1, z1) = world_box(body, place, box)
+                if x0 <= high[0] and x1 >= low[0] and y0 <= high[1] and y1 >= low[1]:
+                    if z0 <= high[2] and z1 >= low[2]:
+                        found[0].append((uid, place - 1))
+                continue
+            lower, upper = world_boxes(body, place, box)
+            for world in np.flatnonzero(((lower <= high) & (upper >= low)).all(axis=1)):
+                found[world].append((uid, place - 1))
+    results = [tuple(links) or None for links in found]
+    return results[0] if worlds == 1 else tuple(results)
 
 
 def getCollisionShapeData(client: Client, objectUniqueId: int, linkIndex: int) -> tuple:
@@ -136,6 +115,10 @@ def getCollisionShapeData(client: Client, objectUniqueId: int, linkIndex: int) -
     body = client.bodies.get(objectUniqueId)
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
         raise error("Error receiving collision shape info")
+    shapes = client.part(LinkShapes)
+    known = shapes.data.get((objectUniqueId, linkIndex))
+    if known is not None:
+        return known
     link = body.links[linkIndex + 1]
     inverse = link.inertial_pose.inverse()
     found = []
@@ -145,6 +128,7 @@ def getCollisionShapeData(client: Client, objectUniqueId: int, linkIndex: int) -
             name = (geometry.file or "unknown_file").encode() if geometry.kind == GEOM_MESH else b""
             frame = (tuple(pose.p.tolist()), tuple(pose.q.tolist()))
             found.append((objectUniqueId, linkIndex, geometry.kind, _dimensions(geometry), name, *frame))
+    shapes.data[objectUniqueId, linkIndex] = tuple(found)
     return tuple(found)
 
 
