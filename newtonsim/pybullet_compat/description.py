@@ -108,6 +108,7 @@ class Link:
         parent: Place of the parent in `Body.links`, -1 for the base. Parents may come later in the list.
         joint_pose: Link frame in the link frame of the parent, at coordinate zero.
         axis: Unit joint axis in the link frame (3,).
+        axis_length: Length of the axis in the file, which getJointInfo reports.
         limits: Lower and upper limit [rad or m], (0, -1) for none.
         max_force: <limit effort>, as reported.
         max_velocity: <limit velocity>, as reported.
@@ -129,6 +130,7 @@ class Link:
     parent: int = -1
     joint_pose: Pose = field(default_factory=Pose.identity)
     axis: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    axis_length: float = 1.0
     limits: tuple[float, float] = NO_LIMITS
     max_force: float = 0.0
     max_velocity: float = 0.0

@@ -46,7 +46,8 @@ def getJointInfo(client: Client, bodyUniqueId: int, jointIndex: int) -> tuple:
     turn = -turn if turn[3] < 0.0 else turn
     axis = (0.0, 0.0, 0.0)
     if not fixed and link.joint_type != JOINT_SPHERICAL:
-        axis = tuple(quat_rotate(quat_conjugate(link.inertial_pose.q), link.axis).tolist())
+        axis = quat_rotate(quat_conjugate(link.inertial_pose.q), link.axis_length * link.axis)
+        axis = tuple(axis.tolist())
     lower, upper = link.limits
     return (
         jointIndex,

@@ -99,7 +99,8 @@ class MultiBodyReader:
         if link.joint_type != JointKind.FIXED:
             direction = vector_or(axis, np.zeros(3))
             length = float(np.linalg.norm(direction))
-            link.axis = direction / length if length > 0.0 else direction
+            link.axis_length = length or 1.0
+            link.axis = direction / link.axis_length
         return link
 
     def _link(self, name: str, mass: float, collision: int, visual: int, frame: Pose) -> Link:

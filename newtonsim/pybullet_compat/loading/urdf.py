@@ -63,7 +63,7 @@ def assemble(root: Node, reader: Reader) -> BodyDescription:
     records = []
     for name in order:
         link, (joint, parent) = links[name], joints[name]
-        for attribute in ("joint_name", "joint_type", "joint_pose", "axis", "limits"):
+        for attribute in ("joint_name", "joint_type", "joint_pose", "axis", "axis_length", "limits"):
             setattr(link, attribute, getattr(joint, attribute))
         for attribute in ("max_force", "max_velocity", "damping", "friction"):
             setattr(link, attribute, getattr(joint, attribute))

@@ -247,6 +247,7 @@ class Reader:
         link.surface.collision_margin = collision_margin(link.collisions, link.inertial_pose)
         if self.has(LoadFlag.USE_INERTIA_FROM_FILE):
             link.inertia, link.inertial_pose = inertia_of_file(inertia, link.inertial_pose)
+            link.inertia = link.inertia if link.mass else np.zeros(3)
         else:
             link.inertia = inertia_of_shapes(link.mass, link.collisions, link.inertial_pose)
         link.inertia = link.inertia * factor
@@ -290,7 +291,9 @@ class Reader:
         if not all(ends):
             raise node.error("<parent link=...> or <child link=...> is missing")
         joint = Link(joint_name=name, joint_type=int(_JOINT_KINDS[kind]), joint_pose=self.pose(node))
-        joint.axis = self._axis(node, kind)
+        axis = self._axis(node, kind)
+        joint.axis_length = float(np.linalg.norm(axis)) or 1.0
+        joint.axis = axis / joint.axis_length
         self._limits(node, kind, joint)
         dynamics = node.find("dynamics")
         if dynamics is not None:
@@ -307,8 +310,7 @@ class Reader:
         axis = vector3(element.text_of("xyz"))
         if axis is None:
             raise element.error(f"xyz={element.text_of('xyz')!r} has fewer than three numbers")
-        length = float(np.linalg.norm(axis))
-        return axis / length if length > 0.0 else axis
+        return axis
 
     def _limits(self, node: Node, kind: str, joint: Link) -> None:
         limit = node.find("limit")
