@@ -1,8 +1,9 @@
 """Structs of arrays that describe one articulated body in several configurations, in float64.
 
-Lengths: L links, the base being link 0; D degrees of freedom and Q coordinates of the joints; C configurations,
-E most effectors. The base has no coordinates here: its orientation is given with each configuration, and
-everything is expressed about its centre of mass, along the axes in which that orientation is given.
+Lengths: L links, the base being link 0; D degrees of freedom and Q coordinates of the joints;
+C configurations; E most effectors. The base has no coordinates here: its orientation is given with each
+configuration, and everything is expressed about its centre of mass, along the axes in which that orientation
+is given.
 """
 
 import warp as wp

@@ -1,6 +1,6 @@
-"""One articulated body on the device in float64: its Jacobian, inertia, forces and inverse kinematics.
+"""One articulated body on the device in float64: its Jacobian, inertia and forces.
 
-A `Chain` holds what the kernels of `newtonsim.kernels.chain_*` need of a body, with one configuration for each
+A `Chain` holds what the kernels of `newtonsim.kernels.chain_*` need of a body, in one configuration for each
 world. Arrays for arguments and results are made when an operation is first asked for; from then on a call
 fills them, launches one recorded kernel, and reads the result.
 """
@@ -13,16 +13,14 @@ from functools import cached_property
 import numpy as np
 import warp as wp
 
-from newtonsim.geometry.transforms import quat_multiply
 from newtonsim.importers.pose import Pose
-from newtonsim.kernels import chain_dynamics, chain_reach
-from newtonsim.kernels.chain_views import ChainMotion, ChainState, ChainView, CompositeView, ReachView
+from newtonsim.kernels import chain_dynamics
+from newtonsim.kernels.chain_views import ChainMotion, ChainState, ChainView, CompositeView
 from newtonsim.pybullet_compat.constants import JOINT_PLANAR, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.description import Link
 from newtonsim.pybullet_compat.multibody import COORDINATES, planar_axes
 
 BASE_DOFS = 6
-EFFECTORS, COLUMNS, ITERATIONS, ORIENTED, RESTING = range(5)
 
 
 class Shared:
@@ -68,8 +66,8 @@ class Chain:
         mass: (W, L) [kg].
         inertia: Principal moments (W, L, 3) [kg m²].
         device: Warp device.
-        balls_at_parents: Whether spherical joints are taken to sit at the link frame of their parent, wherever
-            they are (see `kinematics`).
+        balls_at_parents: Whether spherical joints are taken to sit at the link frame of their parent,
+            wherever they are (see `kinematics`).
 
     Attributes:
         worlds, link_count, nq, nv: Numbers of configurations, links with the base, coordinates and degrees of
@@ -98,7 +96,6 @@ class Chain:
         self._dof_counts = [c[1] for c in counts]
         self._trace(parents)
         self._view = self._describe(links, parents, inertial, mass, inertia, balls_at_parents)
-        self._reach_of: dict[tuple[int, ...], np.ndarray] = {}
 
     def _trace(self, parents: Sequence[int]) -> None:
         """Find the paths from the base to the links, and the dofs on them."""
@@ -109,7 +106,7 @@ class Chain:
                 path.insert(0, i)
                 i = parents[i]
             self._paths.append(path)
-        self._path_dofs = [
+        self.path_dofs = [
             [d for i in path for d in range(self.dof_start[i], self.dof_start[i] + self._dof_counts[i])]
             for path in self._paths
         ]
@@ -136,9 +133,9 @@ class Chain:
                 seconds[i] = planar_axes(link.axis)[0]
         centres = np.array(inertial, dtype=np.float64)
         centres[0] = Pose.identity().row()
-        leaves = [dofs[-1] if dofs else -1 for dofs in self._path_dofs]
+        leaves = [dofs[-1] if dofs else -1 for dofs in self.path_dofs]
         dof_parents = np.full(self.nv, -1)
-        for dofs in self._path_dofs:
+        for dofs in self.path_dofs:
             dof_parents[dofs[1:]] = dofs[:-1]
         starts = np.cumsum([0, *(len(path) for path in self._paths)])
         order = sorted(range(1, count), key=lambda i: (len(self._paths[i]), i))
@@ -160,20 +157,20 @@ class Chain:
         view.inertia = wp.array(inertia, dtype=wp.vec3d, device=device)
         return view
 
-    def _shared(self, shape: tuple[int, ...], dtype: type = wp.float64, values: object = None) -> Shared:
+    def shared(self, shape: tuple[int, ...], dtype: type = wp.float64, values: object = None) -> Shared:
         return Shared(shape, dtype, self.device, values)
 
-    def _scratch(self, width: int, dtype: type = wp.float64) -> wp.array:
+    def scratch(self, width: int, dtype: type = wp.float64) -> wp.array:
         return wp.empty((self.worlds, width), dtype=dtype, device=self.device)
 
     @cached_property
     def _configuration(self) -> tuple[Shared, Shared, ChainState]:
-        q = self._shared((self.worlds, self.nq))
-        base = self._shared((self.worlds, 4), wp.quatd, (0.0, 0.0, 0.0, 1.0))
+        q = self.shared((self.worlds, self.nq))
+        base = self.shared((self.worlds, 4), wp.quatd, (0.0, 0.0, 0.0, 1.0))
         state = ChainState()
         state.q, state.base = q.array, base.array
-        state.pose = self._scratch(self.link_count, wp.transformd)
-        state.angular, state.linear = self._scratch(self.nv, wp.vec3d), self._scratch(self.nv, wp.vec3d)
+        state.pose = self.scratch(self.link_count, wp.transformd)
+        state.angular, state.linear = self.scratch(self.nv, wp.vec3d), self.scratch(self.nv, wp.vec3d)
         return q, base, state
 
     def configure(self, q: object, base: object = (0.0, 0.0, 0.0, 1.0)) -> None:
@@ -189,18 +186,27 @@ class Chain:
         positions.push()
         orientations.push()
 
-    def _record(self, kernel: wp.Kernel, *inputs: object) -> wp.Launch:
+    @property
+    def configuration(self) -> np.ndarray:
+        """Coordinates of the joints (W, nq)."""
+        return self._configuration[0].host
+
+    def read_configuration(self) -> np.ndarray:
+        """Return `configuration` as the device has it."""
+        return self._configuration[0].pull()
+
+    def record(self, kernel: wp.Kernel, *inputs: object) -> wp.Launch:
         arguments = [self._view, self._configuration[2], *inputs]
         return wp.launch(kernel, self.worlds, arguments, device=self.device, record_cmd=True)
 
-    # -- Jacobian, inertia, forces -----------------------------------------------------------------------------
+    # -- Jacobian, inertia, forces
 
     @cached_property
     def _jacobian(self) -> tuple[Shared, Shared, Shared, wp.Launch]:
-        link = self._shared((1,), int)
-        point = self._shared((self.worlds, 3), wp.vec3d)
-        out = self._shared((self.worlds, 6 * (BASE_DOFS + self.nv)))
-        launch = self._record(chain_dynamics.compute_jacobian, link.array, point.array, out.array)
+        link = self.shared((1,), int)
+        point = self.shared((self.worlds, 3), wp.vec3d)
+        out = self.shared((self.worlds, 6 * (BASE_DOFS + self.nv)))
+        launch = self.record(chain_dynamics.compute_jacobian, link.array, point.array, out.array)
         return link, point, out, launch
 
     def jacobian(self, link: int, point: object) -> np.ndarray:
@@ -211,8 +217,8 @@ class Chain:
             point: In the link frame, (3,) or (W, 3); in the inertial frame of the base.
 
         Returns:
-            (W, 2, 3, 6 + nv): linear and angular velocity of the point for unit rates of ω and v of the base's
-            centre of mass and of the joints. It is overwritten by the next call.
+            (W, 2, 3, 6 + nv): linear and angular velocity of the point for unit rates of ω and v of the
+            base's centre of mass and of the joints. It is overwritten by the next call.
         """
         place, points, out, launch = self._jacobian
         place.host[0] = link
@@ -225,11 +231,11 @@ class Chain:
     @cached_property
     def _mass_matrix(self) -> tuple[Shared, wp.Launch]:
         width = BASE_DOFS + self.nv
-        out = self._shared((self.worlds, width * width))
+        out = self.shared((self.worlds, width * width))
         view = CompositeView()
-        view.mass, view.moment = self._scratch(self.link_count), self._scratch(self.link_count, wp.vec3d)
-        view.inertia, view.matrix = self._scratch(self.link_count, wp.mat33d), out.array
-        return out, self._record(chain_dynamics.compute_mass_matrix, view)
+        view.mass, view.moment = self.scratch(self.link_count), self.scratch(self.link_count, wp.vec3d)
+        view.inertia, view.matrix = self.scratch(self.link_count, wp.mat33d), out.array
+        return out, self.record(chain_dynamics.compute_mass_matrix, view)
 
     def mass_matrix(self) -> np.ndarray:
         """Return the joint-space inertia (W, 6 + nv, 6 + nv), the base first as in `jacobian`."""
@@ -240,13 +246,13 @@ class Chain:
     @cached_property
     def _forces(self) -> tuple[Shared, Shared, Shared, Shared, wp.Launch]:
         shape = (self.worlds, BASE_DOFS + self.nv)
-        qd, qdd, tau = self._shared(shape), self._shared(shape), self._shared(shape)
-        gravity = self._shared((self.worlds, 3), wp.vec3d)
+        qd, qdd, tau = self.shared(shape), self.shared(shape), self.shared(shape)
+        gravity = self.shared((self.worlds, 3), wp.vec3d)
         view = ChainMotion()
         view.qd, view.qdd, view.tau, view.gravity = qd.array, qdd.array, tau.array, gravity.array
         for name in ("omega", "alpha", "acceleration", "force", "torque"):
-            setattr(view, name, self._scratch(self.link_count, wp.vec3d))
-        return qd, qdd, gravity, tau, self._record(chain_dynamics.compute_forces, view)
+            setattr(view, name, self.scratch(self.link_count, wp.vec3d))
+        return qd, qdd, gravity, tau, self.record(chain_dynamics.compute_forces, view)
 
     def motion(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the velocities and accelerations (W, 6 + nv) that `forces` reads, to be written."""
@@ -265,136 +271,3 @@ class Chain:
             array.push()
         launch.launch()
         return tau.pull()
-
-    # -- inverse kinematics ------------------------------------------------------------------------------------
-
-    @cached_property
-    def reach(self) -> Reach:
-        """Inverse kinematics of this body."""
-        return Reach(self)
-
-
-class Reach:
-    """Inverse kinematics of a `Chain`: arguments and scratch for a number of effectors that grows when needed.
-
-    Args:
-        chain: The body.
-
-    Attributes:
-        damping: Of each degree of freedom (W, nv).
-        lower, upper, range, rest: What the null space is used for (W, nv).
-        iterations: How many steps the last call took (W,).
-    """
-
-    DEFAULT_DAMPING = 0.5
-
-    def __init__(self, chain: Chain):
-        self._chain = chain
-        shape = (chain.worlds, chain.nv)
-        self._count, self._threshold = chain._shared((5,), int), chain._shared((1,))
-        self._column, self._place = chain._shared((chain.nv,), int), chain._shared((chain.nv,), int)
-        self._damping = chain._shared(shape, values=self.DEFAULT_DAMPING)
-        self._rest = [chain._shared(shape) for _ in range(4)]
-        self.damping = self._damping.host
-        self.lower, self.upper, self.range, self.rest = (array.host for array in self._rest)
-        self._iterations = chain._shared((chain.worlds,), int)
-        self._effectors: tuple[int, ...] = ()
-        self._allocate(1)
-
-    @property
-    def iterations(self) -> np.ndarray:
-        """How many steps the last call took (W,)."""
-        return self._iterations.pull()
-
-    def _allocate(self, effectors: int) -> None:
-        """Make the arrays whose size depends on the number of effectors, and record the launches."""
-        chain = self._chain
-        self._capacity = effectors
-        rows, nv = 3 * effectors + 3, chain.nv
-        self._effector = chain._shared((effectors,), int)
-        self._position = chain._shared((chain.worlds, effectors, 3), wp.vec3d)
-        self._orientation = chain._shared((chain.worlds, 4), wp.quatd)
-        view = ReachView()
-        view.count, view.threshold = self._count.array, self._threshold.array
-        view.effector, view.column, view.place = (
-            self._effector.array,
-            self._column.array,
-            self._place.array,
-        )
-        view.position, view.orientation = self._position.array, self._orientation.array
-        view.damping = self._damping.array
-        view.lower, view.upper, view.range, view.rest = (array.array for array in self._rest)
-        view.jacobian, view.error = chain._scratch(rows * nv), chain._scratch(rows)
-        view.matrix, view.vectors = chain._scratch(max(rows, nv) ** 2), chain._scratch(rows * rows)
-        view.wish, view.step, view.by_column = (chain._scratch(nv) for _ in range(3))
-        view.iterations = self._iterations.array
-        self._damped = chain._record(chain_reach.reach_damped, view)
-        self._selective = chain._record(chain_reach.reach_selective, view)
-
-    def _select(self, effectors: tuple[int, ...]) -> None:
-        """Number the degrees of freedom that move the effectors."""
-        if len(effectors) > self._capacity:
-            self._allocate(len(effectors))
-        chain = self._chain
-        dofs = sorted({d for i in effectors for d in chain._path_dofs[i]})
-        self._effector.host[: len(effectors)] = effectors
-        self._column.host[: len(dofs)] = dofs
-        self._place.host[...] = -1
-        self._place.host[dofs] = range(len(dofs))
-        self._count.host[EFFECTORS], self._count.host[COLUMNS] = len(effectors), len(dofs)
-        for array in (self._effector, self._column, self._place):
-            array.push()
-        self._effectors = effectors
-
-    def damping_changed(self) -> None:
-        """Send `damping` to the device."""
-        self._damping.push()
-
-    def solve(
-        self,
-        effectors: tuple[int, ...],
-        position: object,
-        orientation: object | None = None,
-        resting: bool = False,
-        selective: bool = False,
-        iterations: int = 20,
-        threshold: float = 1.0e-4,
-    ) -> np.ndarray:
-        """Return coordinates of the joints that bring effectors to targets, from the present configuration.
-
-        Args:
-            effectors: Places of links.
-            position: Of their link frames, about the centre of mass of the base: (E, 3) or (W, E, 3) [m].
-            orientation: Quaternion xyzw of the first effector, (4,) or (W, 4); None for any.
-            resting: Whether to use the null space, for `rest` and the limits.
-            selective: Whether to use selectively damped least squares; not together with `resting`.
-            iterations: Most steps.
-            threshold: Largest distance from the targets before a step that may be the last [m].
-
-        Returns:
-            (W, nq). It is overwritten by the next call.
-        """
-        if effectors != self._effectors:
-            self._select(effectors)
-        count = self._count.host
-        count[ITERATIONS:] = iterations, orientation is not None, resting
-        self._threshold.host[0] = threshold
-        self._position.host[:, : len(effectors)] = position
-        arrays = [self._count, self._threshold, self._position]
-        if orientation is not None:
-            self._orientation.host[...] = orientation
-            arrays.append(self._orientation)
-        for array in arrays + self._rest if resting else arrays:
-            array.push()
-        (self._selective if selective and not resting else self._damped).launch()
-        return self._chain._configuration[0].pull()
-
-
-def quaternions_of_angles(angles: np.ndarray) -> np.ndarray:
-    """Unit quaternions xyzw (..., 4) of roll, pitch and yaw about fixed axes (..., 3) [rad]."""
-    half = 0.5 * np.asarray(angles, dtype=np.float64)
-    sines, cosines = np.sin(half), np.cos(half)
-    turns = np.zeros((3, *half.shape[:-1], 4))
-    for i in range(3):
-        turns[i, ..., i], turns[i, ..., 3] = sines[..., i], cosines[..., i]
-    return quat_multiply(turns[2], quat_multiply(turns[1], turns[0]))

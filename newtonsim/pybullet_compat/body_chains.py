@@ -1,0 +1,159 @@
+"""The chains that the functions of kinematics use, one set for each body that was asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from newtonsim.geometry.transforms import quat_multiply
+from newtonsim.pybullet_compat.kinematic_chains import BASE_DOFS, Chain
+from newtonsim.pybullet_compat.kinematic_reach import Reach
+from newtonsim.pybullet_compat.maths import getEulerFromQuaternion
+from newtonsim.pybullet_compat.multibody import Body
+from newtonsim.pybullet_compat.scene import Client
+
+BASE_COORDINATES = 7
+
+
+def quaternions_of_angles(angles: np.ndarray) -> np.ndarray:
+    """Unit quaternions xyzw (..., 4) of roll, pitch and yaw about fixed axes (..., 3) [rad]."""
+    half = 0.5 * np.asarray(angles, dtype=np.float64)
+    sines, cosines = np.sin(half), np.cos(half)
+    turns = np.zeros((3, *half.shape[:-1], 4))
+    for i in range(3):
+        turns[i, ..., i], turns[i, ..., 3] = sines[..., i], cosines[..., i]
+    return quat_multiply(turns[2], quat_multiply(turns[1], turns[0]))
+
+
+class BodyChains:
+    """The chains of one body, as long as it does not change.
+
+    Args:
+        body: The body.
+        device: Warp device.
+
+    Attributes:
+        chain: The body as it is.
+        apparent: The body as the functions without flags see it, the same without spherical joints.
+        slots: Places of the degrees of freedom, those of the base first, in the layout of the state.
+    """
+
+    def __init__(self, body: Body, device: str):
+        self.body, self.revision, self.floating = body, body.revision, body.floating
+        mass, inertia = body.mass, body.inertia
+        if not body.floating:
+            mass, inertia = mass.copy(), inertia.copy()
+            mass[:, 0], inertia[:, 0] = 0.0, 0.0
+        arguments = (body.links, body.parents, body.inertial, mass, inertia, device)
+        self.chain = self.apparent = Chain(*arguments)
+        if self.chain.balls:
+            self.apparent = Chain(*arguments, balls_at_parents=True)
+        self.nq, self.nv = self.chain.nq, self.chain.nv
+        starts, counts = self.chain.q_start, body.u_count
+        joints = [
+            BASE_COORDINATES + int(starts[i]) + j
+            for i in range(1, self.chain.link_count)
+            for j in range(counts[i])
+        ]
+        self.slots = np.array([3, 4, 5, 0, 1, 2, *joints])
+        self.base_order = [3, 4, 5, 0, 1, 2, *range(BASE_DOFS, BASE_DOFS + self.nv)]
+        self.first = 0 if body.floating else BASE_DOFS
+        self.damping_set = False
+
+    @cached_property
+    def reach(self) -> Reach:
+        """Inverse kinematics of the body."""
+        return Reach(self.chain)
+
+    def is_current(self, body: Body) -> bool:
+        """Whether the chains are those of this body as it is now."""
+        return self.body is body and self.revision == body.revision and self.floating == body.floating
+
+    def coordinates(self, angles: np.ndarray) -> np.ndarray:
+        """Coordinates of joints from those with roll, pitch and yaw for spherical joints (..., nv)."""
+        chain = self.chain
+        if not chain.balls:
+            return angles
+        q = np.zeros((*angles.shape[:-1], chain.nq))
+        for i in range(1, chain.link_count):
+            k, d, count = chain.q_start[i], chain.dof_start[i], self.body.u_count[i]
+            if i in chain.balls:
+                q[..., k : k + 4] = quaternions_of_angles(angles[..., d : d + 3])
+            else:
+                q[..., k : k + count] = angles[..., d : d + count]
+        return q
+
+    def angles(self, q: np.ndarray) -> np.ndarray:
+        """The reverse of `coordinates`, for (W, nq)."""
+        chain = self.chain
+        if not chain.balls:
+            return q
+        angles = np.zeros((len(q), chain.nv))
+        for i in range(1, chain.link_count):
+            k, d, count = chain.q_start[i], chain.dof_start[i], self.body.u_count[i]
+            if i in chain.balls:
+                angles[:, d : d + 3] = [getEulerFromQuaternion(row) for row in q[:, k : k + 4]]
+            else:
+                angles[:, d : d + count] = q[:, k : k + count]
+        return angles
+
+
+class Kinematics:
+    """The chains of the bodies of a client that were asked for.
+
+    Args:
+        client: The client.
+    """
+
+    def __init__(self, client: Client):
+        self._device = client.device or "cpu"
+        if client.num_worlds == 1:
+            self._device = "cpu"  # one configuration is faster there than a launch elsewhere
+        self._chains: dict[int, BodyChains] = {}
+
+    def of(self, body: Body) -> BodyChains:
+        """Return the chains of a body."""
+        chains = self._chains.get(body.uid)
+        if chains is None or not chains.is_current(body):
+            chains = self._chains[body.uid] = BodyChains(body, self._device)
+        return chains
+
+    def body_removed(self, uid: int) -> None:
+        """Forget a body."""
+        self._chains.pop(uid, None)
+
+    def reset(self) -> None:
+        """Forget all bodies."""
+        self._chains.clear()
+
+
+def system_error(function: str, cause: Exception) -> SystemError:
+    """Return what a function written in C raises when it forgets that it has failed."""
+    failure = SystemError(f"<built-in function {function}> returned a result with an exception set")
+    failure.__cause__ = cause
+    return failure
+
+
+def numbers(value: object, function: str) -> np.ndarray:
+    """Return an array of floats; what is no sequence becomes one without axes.
+
+    Raises:
+        SystemError: An item is no number.
+    """
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise system_error(function, TypeError(str(problem))) from problem
+
+
+def length(array: np.ndarray, client: Client) -> int:
+    """Return the length of a list for one world or for each, -1 for anything else."""
+    if array.ndim == 1 or (array.ndim == 2 and client.num_worlds > 1 and len(array) == client.num_worlds):
+        return array.shape[-1]
+    return -1
+
+
+def chains_of(client: Client, uid: int) -> BodyChains | None:
+    body = client.bodies.get(uid)
+    return None if body is None else client.part(Kinematics).of(body)
