@@ -9,10 +9,11 @@ point that does not see the light gets a part of it only. See-through surfaces a
 
 import warp as wp
 
-from newtonsim.kernels.camera_scene import Body, CameraHit, CornerView, Look, TraceView, trace
+from newtonsim.kernels.camera_scene import Body, CameraHit, CornerView, Frame, Look, TraceView, trace
 from newtonsim.kernels.shapes import GEO_BOX, GEO_MESH, GEO_PLANE
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+# channels and axes are unrolled, layers are not
+wp.set_module_options({"enable_backward": False, "max_unroll": 4})
 
 # see-through surfaces in a row that are blended
 MAX_LAYERS = wp.constant(8)
@@ -165,7 +166,7 @@ def corner_uv(corners: CornerView, first: int, hit: CameraHit) -> wp.vec2:
 def describe_hit(
     body: Body,
     look: Look,
-    pose: wp.transform,
+    frame: Frame,
     corners: CornerView,
     hit: CameraHit,
     origin: wp.vec3,
@@ -178,14 +179,15 @@ def describe_hit(
         first = 3 * (look.first_triangle + hit.triangle)
         smooth = corner_normal(corners, first, hit)
         if wp.length_sq(smooth) > 1.0e-12:
-            normal = wp.cw_div(smooth, body.size)
+            normal = smooth
         if look.texture >= 0:
             point.uv = corner_uv(corners, first, hit)
     elif look.texture >= 0:
-        p = wp.transform_point(wp.transform_inverse(pose), origin + hit.t * direction)
+        p = frame.to_local * (origin + hit.t * direction - frame.origin)
         point.uv = primitive_uv(body.kind, body.size, p, hit.normal)
-    point.normal = wp.normalize(wp.transform_vector(pose, normal))
-    point.face_normal = wp.normalize(wp.transform_vector(pose, hit.normal))
+    to_world = wp.transpose(frame.to_local)
+    point.normal = wp.normalize(to_world * normal)
+    point.face_normal = wp.normalize(to_world * hit.normal)
     if wp.dot(point.face_normal, direction) > 0.0:
         point.face_normal = -point.face_normal
         point.normal = -point.normal
@@ -276,7 +278,7 @@ def render_pixels(
             c = camera.depth
             depth = (c[0] + c[1] * t) / (c[2] + c[3] * t)
             label = look.label
-        point = describe_hit(scene.body[i], look, scene.pose[hit.row], corners, hit, start, direction)
+        point = describe_hit(scene.body[i], look, scene.frame[hit.row], corners, hit, start, direction)
         color = scene.color[hit.row]
         if look.texture >= 0:
             color = wp.cw_mul(color, sample_texture(textures, look.texture, point.uv))

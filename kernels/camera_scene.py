@@ -26,7 +26,8 @@ from newtonsim.kernels.shapes import (
     GEO_SPHERE,
 )
 
-wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+# axes are unrolled, for vectors in registers
+wp.set_module_options({"enable_backward": False, "max_unroll": 4})
 
 # triangles seen from behind that a ray goes through before it gives up
 MAX_BACKS = wp.constant(32)
@@ -39,7 +40,7 @@ class Body:
     kind: int  # GEO_MESH, GEO_PLANE or a primitive along y
     double_sided: int
     mesh: wp.uint64  # 0 for primitives
-    size: wp.vec3  # scale of meshes, dimensions of primitives [m]
+    size: wp.vec3  # dimensions of primitives [m]
 
 
 @wp.struct
@@ -50,6 +51,15 @@ class Place:
     local: wp.transform  # pose in the frame of the body
     middle: wp.vec3  # of the box about the instance, in its frame [m]
     half: wp.vec3  # half extents of that box [m]
+    stretch: wp.vec3  # scale of meshes, one for primitives
+
+
+@wp.struct
+class Frame:
+    """Frame of an instance in the world, with the unstretched mesh as its unit."""
+
+    origin: wp.vec3  # [m]
+    to_local: wp.mat33  # inverse of turn and stretch; its transpose takes normals to the world
 
 
 @wp.struct
@@ -77,9 +87,10 @@ class TraceView:
     count: int  # I
     body: wp.array(dtype=Body)  # (I)
     color: wp.array(dtype=wp.vec4)  # (W I) RGBA, 0..1; alpha 0 is invisible
-    pose: wp.array(dtype=wp.transform)  # (W I) world
+    frame: wp.array(dtype=Frame)  # (W I)
     plane_count: int
     planes: wp.array(dtype=int)  # (plane_count) instances that are endless planes
+    world_count: int  # W
     bvh: wp.uint64  # over the boxes in the world, a group for each world; 0 if there are none
 
 
@@ -89,7 +100,7 @@ class CameraHit:
 
     row: int  # of the instance, -1 for nothing
     t: float  # in lengths of the ray's direction
-    normal: wp.vec3  # of the surface as it is, in the frame of the instance, not normalised
+    normal: wp.vec3  # of the surface as it is, in the frame of the instance
     triangle: int  # of a mesh, else -1
     u: float  # weight of the first corner
     v: float  # weight of the second corner
@@ -123,22 +134,19 @@ def span_of_primitive(kind: int, size: wp.vec3, o: wp.vec3, d: wp.vec3) -> Span:
 
 
 @wp.func
-def meet_mesh(mesh: wp.uint64, size: wp.vec3, o: wp.vec3, d: wp.vec3, reach: float, backs: bool) -> CameraHit:
+def meet_mesh(mesh: wp.uint64, o: wp.vec3, d: wp.vec3, reach: float, backs: bool) -> CameraHit:
     """First point of a mesh on a local ray, nearer than `reach`."""
     hit = nothing_before(reach)
-    start = wp.cw_div(o, size)
-    along = wp.cw_div(d, size)
     t = float(0.0)
     for _k in range(MAX_BACKS):
-        query = wp.mesh_query_ray(mesh, start + t * along, along, reach - t)
+        query = wp.mesh_query_ray(mesh, o + t * d, d, reach - t)
         if not query.result:
             return hit
-        normal = wp.cw_div(query.normal, size)
         t += query.t
-        if backs or wp.dot(normal, d) < 0.0:
+        if backs or wp.dot(query.normal, d) < 0.0:
             hit.row = 0
             hit.t = t
-            hit.normal = normal
+            hit.normal = query.normal
             hit.triangle = query.face
             hit.u = query.u
             hit.v = query.v
@@ -181,16 +189,15 @@ def meet_plane(o: wp.vec3, d: wp.vec3, reach: float, backs: bool) -> CameraHit:
 
 @wp.func
 def meet_body(
-    body: Body, pose: wp.transform, origin: wp.vec3, direction: wp.vec3, reach: float, all_backs: bool
+    body: Body, frame: Frame, origin: wp.vec3, direction: wp.vec3, reach: float, all_backs: bool
 ) -> CameraHit:
     """First point of an instance on a ray, nearer than `reach`; row 0 stands for a hit."""
-    back = wp.quat_inverse(wp.transform_get_rotation(pose))
-    o = wp.quat_rotate(back, origin - wp.transform_get_translation(pose))
-    d = wp.quat_rotate(back, direction)
+    o = frame.to_local * (origin - frame.origin)
+    d = frame.to_local * direction
     backs = all_backs or body.double_sided != 0
     hit = nothing_before(reach)
     if body.kind == GEO_MESH:
-        hit = meet_mesh(body.mesh, body.size, o, d, reach, backs)
+        hit = meet_mesh(body.mesh, o, d, reach, backs)
     elif body.kind == GEO_PLANE:
         hit = meet_plane(o, d, reach, backs)
     else:
@@ -207,7 +214,9 @@ def trace(
     for k in range(scene.plane_count):
         plane = world * scene.count + scene.planes[k]
         if scene.color[plane][3] > 0.0:
-            hit = meet_body(scene.body[scene.planes[k]], scene.pose[plane], origin, direction, best.t, shadow)
+            hit = meet_body(
+                scene.body[scene.planes[k]], scene.frame[plane], origin, direction, best.t, shadow
+            )
             if hit.row >= 0:
                 best = hit
                 best.row = plane
@@ -215,11 +224,16 @@ def trace(
                     return best
     if scene.bvh == wp.uint64(0):
         return best
-    query = wp.bvh_query_ray(scene.bvh, origin, direction, wp.bvh_get_group_root(scene.bvh, world))
+    root = int(-1)
+    if scene.world_count > 1:
+        root = wp.bvh_get_group_root(scene.bvh, world)
+    query = wp.bvh_query_ray(scene.bvh, origin, direction, root)
     row = int(0)
     while wp.bvh_query_next(query, row, best.t):
         if scene.color[row][3] > 0.0:
-            hit = meet_body(scene.body[row % scene.count], scene.pose[row], origin, direction, best.t, shadow)
+            hit = meet_body(
+                scene.body[row % scene.count], scene.frame[row], origin, direction, best.t, shadow
+            )
             if hit.row >= 0:
                 best = hit
                 best.row = row
@@ -232,11 +246,11 @@ def trace(
 def place_instances(
     place: wp.array(dtype=Place),
     body_pose: wp.array2d(dtype=wp.transform),
-    pose: wp.array(dtype=wp.transform),
+    frame: wp.array(dtype=Frame),
     lower: wp.array(dtype=wp.vec3),
     upper: wp.array(dtype=wp.vec3),
 ):
-    """One thread per instance of a world: its pose in the world and the box about it."""
+    """One thread per instance of a world: its frame in the world and the box about it."""
     row = wp.tid()
     i = row % place.shape[0]
     world = row // place.shape[0]
@@ -244,9 +258,13 @@ def place_instances(
     X = own.local
     if own.body >= 0:
         X = wp.transform_multiply(body_pose[world, own.body], X)
-    pose[row] = X
     middle = wp.transform_point(X, own.middle)
     turn = wp.quat_to_matrix(wp.transform_get_rotation(X))
+    placed = Frame()
+    placed.origin = wp.transform_get_translation(X)
+    one = wp.vec3(1.0, 1.0, 1.0)
+    placed.to_local = wp.diag(wp.cw_div(one, own.stretch)) * wp.transpose(turn)
+    frame[row] = placed
     extent = wp.vec3()
     for k in range(3):
         for j in range(3):

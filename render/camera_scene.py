@@ -233,14 +233,16 @@ class CameraScene:
             size = (0.0, 0.0, 0.0) if kind != i.kind else i.size
             bodies[k] = (kind, i.double_sided, made.id if made else 0, size)
             lower, upper = i.bounds()
-            places[k] = (i.body, i.pose, 0.5 * (lower + upper), 0.5 * (upper - lower))
+            stretch = i.size if kind == GeoType.MESH else (1.0, 1.0, 1.0)
+            places[k] = (i.body, i.pose, 0.5 * (lower + upper), 0.5 * (upper - lower), stretch)
         device = self.device
         self.looks = wp.array(self._looks(), dtype=camera_scene.Look, device=device)
         self._places = wp.array(places, dtype=camera_scene.Place, device=device)
         view = camera_scene.TraceView()
         view.count, view.color = count, self.color
         view.body = wp.array(bodies, dtype=camera_scene.Body, device=device)
-        view.pose = wp.zeros(self.num_worlds * count, dtype=wp.transform, device=device)
+        view.frame = wp.zeros(self.num_worlds * count, dtype=camera_scene.Frame, device=device)
+        view.world_count = self.num_worlds
         planes = [k for k, i in enumerate(self.instances) if i.kind == GeoType.PLANE]
         view.plane_count, view.planes = len(planes), self._column(planes, int)
         self.view = view
@@ -284,7 +286,7 @@ class CameraScene:
         wp.launch(
             camera_scene.place_instances,
             dim=rows,
-            inputs=[self._places, body_poses, self.view.pose, self._lower, self._upper],
+            inputs=[self._places, body_poses, self.view.frame, self._lower, self._upper],
             device=self.device,
             record_tape=False,
         )
