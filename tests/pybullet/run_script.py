@@ -1,0 +1,180 @@
+"""Runs one script of PyBullet under the real module or under ours, for a number of steps, without a window.
+
+    python run_script.py real|ours SCRIPT STEPS SECONDS REPORT [ARGUMENTS...]
+
+SCRIPT is the name of a module, or `env:NAME` for a gym environment of pybullet_envs. The report is a JSON file with the
+outcome: how the script ended ("steps" when the steps were made, "end" when the script was over, "time", or the
+error), the number of steps, and the final base positions of all bodies.
+"""
+
+import importlib.util
+import json
+import os
+import runpy
+import signal
+import sys
+import time
+import traceback
+
+
+PATIENCE = {"real": 10, "ours": 20}
+"""Seconds to wait for the first step."""
+
+
+class Stop(BaseException):
+    """Ends a script from outside."""
+
+
+def patched(module, steps: int, report: dict):
+    """Make a module run without windows and stop after a number of steps; functions stay builtins."""
+    connect, step, disconnect = module.connect, module.stepSimulation, module.disconnect
+    clients = []
+
+    class Builtin:
+        """Passes `inspect.isbuiltin`, which BulletClient asks."""
+
+        def __init__(self, function):
+            self.function = function
+
+        @property
+        def __class__(self):
+            return type(len)
+
+        def __call__(self, *args, **keywords):
+            return self.function(*args, **keywords)
+
+    def connect_direct(mode, *args, **keywords):
+        if mode in (module.SHARED_MEMORY, module.TCP, module.UDP):
+            return -1
+        client = connect(module.DIRECT) if report["engine"] == "real" else connect(mode)
+        clients.append(client)
+        return client
+
+    def counted_step(*args, **keywords):
+        answer = step(*args, **keywords)
+        report["steps"] += 1
+        if report["steps"] >= steps:
+            raise Stop("steps")
+        return answer
+
+    def positions() -> list:
+        found = []
+        for client in clients:
+            if module.isConnected(physicsClientId=client):
+                for index in range(module.getNumBodies(physicsClientId=client)):
+                    body = module.getBodyUniqueId(index, physicsClientId=client)
+                    pose = module.getBasePositionAndOrientation(body, physicsClientId=client)
+                    found.append([list(pose[0]), list(pose[1])])
+        return found
+
+    def keep_poses(*args, **keywords):
+        report["poses"] = positions()
+        return disconnect(*args, **keywords)
+
+    module.connect = Builtin(connect_direct)
+    module.stepSimulation = Builtin(counted_step)
+    module.disconnect = Builtin(keep_poses)
+    if report["engine"] == "real":
+        slider = {}
+
+        def add(name, low=0.0, high=1.0, start=0.0, **keywords):
+            slider[len(slider)] = start
+            return len(slider) - 1
+
+        module.addUserDebugParameter = Builtin(add)
+        module.readUserDebugParameter = Builtin(lambda item, **keywords: slider.get(item, 0.0))
+    return positions
+
+
+def quiet_environment() -> None:
+    """No waiting, no windows, no questions."""
+    import builtins
+
+    import numpy as np
+
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    time.sleep = lambda seconds: None
+    builtins.input = lambda *args: ""
+    np.random.seed(0)
+    import random
+
+    random.seed(0)
+    for name, kind in (("bool8", np.bool_), ("float", float), ("int", int), ("bool", bool)):
+        if name not in vars(np):
+            setattr(np, name, kind)
+
+
+def run_environment(name: str, steps: int) -> None:
+    """Reset a gym environment and act at random, the same in both engines."""
+    import gym
+    import numpy as np
+    import pybullet_envs  # noqa: F401 (registers the environments)
+
+    environment = gym.make(name, disable_env_checker=True).unwrapped
+    if hasattr(environment, "seed"):
+        environment.seed(0)
+    environment.reset()
+    rng = np.random.default_rng(0)
+    space = environment.action_space
+    for _ in range(steps):
+        if hasattr(space, "low"):
+            action = rng.uniform(space.low, space.high).astype(space.dtype)
+        else:
+            action = int(rng.integers(space.n))
+        _, _, done, _ = environment.step(action)
+        if done:
+            environment.reset()
+
+
+def main() -> None:
+    """Run the script that the command line names."""
+    engine, script, steps, seconds, target = sys.argv[1:6]
+    report = {"engine": engine, "script": script, "steps": 0, "outcome": "end", "poses": []}
+    quiet_environment()
+    if engine == "ours":
+        from newtonsim.pybullet_compat.stand_ins import install
+
+        install(data="real")
+    import pybullet
+
+    positions = patched(pybullet, int(steps), report)
+
+    started = time.monotonic()
+
+    def look(*_):
+        """Stop what has made no step for long, as scripts do that leave stepping to the clock."""
+        passed = time.monotonic() - started
+        if passed > (int(seconds) if report["steps"] else PATIENCE[engine]):
+            raise Stop("time")
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, 2.0, 2.0)
+    try:
+        if script.startswith("env:"):
+            run_environment(script[4:], int(steps))
+        else:
+            sys.argv = [script, *sys.argv[6:]]
+            place = importlib.util.find_spec(script).origin
+            sys.path.insert(0, os.path.dirname(place))
+            runpy.run_module(script, run_name="__main__", alter_sys=True)
+    except Stop as stop:
+        report["outcome"] = str(stop)
+    except SystemExit as stop:
+        report["outcome"] = "end" if stop.code in (None, 0) else f"exit {stop.code}"
+    except BaseException as problem:
+        report["outcome"] = f"{type(problem).__name__}: {problem}"
+        report["trace"] = traceback.format_exc()[-2000:]
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    try:
+        report["poses"] = positions() or report["poses"]
+    except Exception as problem:
+        report["poses_error"] = str(problem)
+    with open(target, "w") as file:
+        json.dump(report, file)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
