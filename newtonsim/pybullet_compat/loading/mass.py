@@ -19,6 +19,7 @@ COMPOUND_BOX = HULL_BOX + MARGIN
 """The same of a compound of hulls [m]."""
 _FAR = 1.0e30
 _JACOBI_SWEEPS = 32
+_ROUNDING = 1.0e-12
 
 
 def box_inertia(mass: float, half: np.ndarray) -> np.ndarray:
@@ -152,6 +153,7 @@ def inertia_of_file(matrix: np.ndarray, frame: Pose) -> tuple[np.ndarray, Pose]:
     if matrix[0, 1] or matrix[0, 2] or matrix[1, 2]:
         diagonal, turn = principal_axes(matrix)
         turned = Pose(frame.p, quat_multiply(frame.q, turn))
-    if diagonal.min() < 0.0 or 2.0 * diagonal.max() > diagonal.sum():
+    rounding = _ROUNDING * diagonal.max()
+    if diagonal.min() < -rounding or 2.0 * diagonal.max() > diagonal.sum() + rounding:
         return np.zeros(3), frame
-    return diagonal, turned
+    return np.maximum(diagonal, 0.0), turned

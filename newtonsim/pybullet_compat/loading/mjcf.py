@@ -162,7 +162,10 @@ class _MjcfReader:
         places = {place: k for k, place in enumerate(order)}
         for place in order:
             model.links[place].parent = places.get(parents[place], -1)
-        return self._description(model.links[model.root], [model.links[place] for place in order], model.pose)
+        base = model.links[model.root]
+        # the position in the file is that of the centre of mass
+        pose = model.pose @ base.inertial_pose.inverse()
+        return self._description(base, [model.links[place] for place in order], pose)
 
     def _description(self, base: Link, links: list[Link], pose: Pose) -> BodyDescription:
         flags = self.options.flags

@@ -197,8 +197,8 @@ def _along(ends: np.ndarray) -> Pose:
 def inertia_of_geoms(mass: float, geoms: list[Geom], frame: Pose) -> tuple[np.ndarray, float]:
     """Diagonal inertia (3,) and collision margin of a body.
 
-    A capsule that is given by its ends counts as the box around the two balls at its ends; in company, or away
-    from the inertial frame, with a margin of 4 cm.
+    A capsule that is given by its ends counts as the box around the two balls at its ends; in company, or
+    away from the inertial frame, with a margin of 4 cm.
 
     Args:
         mass: Of the body [kg].

@@ -94,7 +94,7 @@ class Reader:
                 self.warnings.append(
                     (UserWarning, f"{self.document}: link {link.name!r} has no <inertial>, its mass is 1")
                 )
-            return np.eye(3)
+            return np.eye(3) * link.mass
         mass, inertia = node.find("mass"), node.find("inertia")
         if mass is None or mass.text_of("value") is None:
             raise node.error("<mass value=...> is missing")
@@ -247,7 +247,6 @@ class Reader:
         link.surface.collision_margin = collision_margin(link.collisions, link.inertial_pose)
         if self.has(LoadFlag.USE_INERTIA_FROM_FILE):
             link.inertia, link.inertial_pose = inertia_of_file(inertia, link.inertial_pose)
-            link.inertia = link.inertia if link.mass else np.zeros(3)
         else:
             link.inertia = inertia_of_shapes(link.mass, link.collisions, link.inertial_pose)
         link.inertia = link.inertia * factor
