@@ -22,6 +22,7 @@ DEFAULT_PORTS = {c.UDP: 1234, c.TCP: 6667}
 NO_VIEWER = "newtonsim.pybullet_compat: no viewer yet, GUI works without a window"
 _IN_PROCESS = (c.DIRECT, c.SHARED_MEMORY_SERVER, c.SHARED_MEMORY_GUI)
 _WINDOWS = (c.GUI, c.GUI_SERVER, c.GUI_MAIN_THREAD)
+_SERVERS = (c.SHARED_MEMORY_SERVER, c.GUI_SERVER)
 _REMOTE = (c.SHARED_MEMORY, c.UDP, c.TCP)
 _GRAPHICS_SERVERS = (c.GRAPHICS_SERVER, c.GRAPHICS_SERVER_TCP, c.GRAPHICS_SERVER_MAIN_THREAD)
 
@@ -75,7 +76,16 @@ def connect(
         return -1 if client is None else _add(client, method)
     if method in _WINDOWS:
         warnings.warn(NO_VIEWER, stacklevel=2)
-    return open_world(method, **parse_options(options))
+    number = open_world(method, **parse_options(options))
+    if method in _WINDOWS and options:
+        from newtonsim.pybullet_compat.debug_items import open_window
+
+        open_window(TABLE[number], options)
+    if method in _SERVERS:
+        from newtonsim.pybullet_compat.server import share
+
+        share(TABLE[number], key)
+    return number
 
 
 def open_world(method: int, num_worlds: int = 1, device: str | None = None) -> int:

@@ -8,11 +8,13 @@ cannot be read, and the camera is all zeros.
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from newtonsim.pybullet_compat.constants import STATE_LOGGING_VIDEO_MP4
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.scene import Client
 
@@ -157,6 +159,23 @@ class DebugItems:
         """Remove what belongs to the world; sliders, camera and settings are those of the window."""
         self.clear()
         self.colors.clear()
+
+
+def open_window(client: Client, options: str) -> None:
+    """Apply what the options of `connect` say about the window: its size, and the video of what it shows.
+
+    Args:
+        client: A client connected as GUI.
+        options: Words like `--width=1280 --height=720 --mp4=video.mp4`; others are left out.
+    """
+    part = client.part(DebugItems)
+    given = dict(word.lstrip("-").partition("=")[::2] for word in shlex.split(options))
+    sizes = [given.get(name, "") for name in ("width", "height")]
+    part.window = tuple(int(s) if s.isdecimal() and int(s) > 0 else w for s, w in zip(sizes, WINDOW))
+    if given.get("mp4"):
+        from newtonsim.pybullet_compat.logging_ import startStateLogging
+
+        startStateLogging(client, STATE_LOGGING_VIDEO_MP4, given["mp4"])
 
 
 def addUserDebugLine(

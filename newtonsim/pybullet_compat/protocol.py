@@ -202,7 +202,7 @@ def _decode_other(code: int, data: bytes) -> np.ndarray:
     match msgpack.unpackb(data, use_list=False, raw=False, max_ext_len=0):
         case (str(kind), tuple(shape), bytes(content)):
             dtype = np.dtype(kind) if len(kind) == 3 else None
-            sizes = all(type(n) is int and 0 <= n <= len(content) for n in shape)
+            sizes = all(type(n) is int and 0 <= n < 1 << 32 for n in shape)
             if dtype is not None and dtype.kind in _NUMBERS and sizes and len(shape) <= 32:
                 if dtype.itemsize * math.prod(shape) == len(content):
                     return np.frombuffer(content, dtype).reshape(shape).copy()

@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import threading
-from collections.abc import Callable
+import warnings
 from typing import TYPE_CHECKING
 
 from newtonsim.pybullet_compat import clients, protocol
@@ -164,37 +164,59 @@ class PhysicsServer:
         return FUNCTIONS[name](**arguments, physicsClientId=self._id)
 
 
-def serve_in_thread(client: Client, key: int) -> Callable[[], None]:
-    """Serve a client of this process to others on this machine, as SHARED_MEMORY_SERVER does.
+class SharedWorld:
+    """Serves a client of this process to others on this machine, as SHARED_MEMORY_SERVER does.
 
-    From then on calls of this process and of others exclude each other.
+    Args:
+        client: A client in the table of clients.
+    """
+
+    def __init__(self, client: Client):
+        self._client = client
+        self._server: PhysicsServer | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, key: int) -> None:
+        """Serve in a thread from now on; calls of this process and of others exclude each other.
+
+        Args:
+            key: Shared memory key.
+
+        Raises:
+            error: The packages for servers are not installed.
+            OSError: There is a server with that key already.
+        """
+        from newtonsim.pybullet_compat.real_time import LockedClient
+
+        number = next(n for n, other in clients.TABLE.items() if other is self._client)
+        server = PhysicsServer(number)
+        try:
+            server.listen_local(key)
+        except OSError:
+            server.close()
+            raise
+        clients.TABLE[number] = LockedClient(self._client)
+        self._server = server
+        self._thread = threading.Thread(target=server.run, daemon=True, name=f"physics server {key}")
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it, at disconnect."""
+        if self._server is not None:
+            self._server.stop()
+            self._thread.join()
+            self._server.close()
+            self._server = None
+
+
+def share(client: Client, key: int) -> None:
+    """Serve a client of this process to others on this machine, or warn that it is not.
 
     Args:
         client: A client in the table of clients.
         key: Shared memory key.
-
-    Returns:
-        A function that ends it.
-
-    Raises:
-        OSError: There is a server with that key already.
     """
-    from newtonsim.pybullet_compat.real_time import LockedClient
-
-    number = next(n for n, other in clients.TABLE.items() if other is client)
-    server = PhysicsServer(number)
     try:
-        server.listen_local(key)
-    except OSError:
-        server.close()
-        raise
-    clients.TABLE[number] = LockedClient(client)
-    thread = threading.Thread(target=server.run, daemon=True, name=f"physics server {key}")
-    thread.start()
-
-    def end() -> None:
-        server.stop()
-        thread.join()
-        server.close()
-
-    return end
+        client.part(SharedWorld).start(key)
+    except (error, OSError) as failure:
+        warnings.warn(f"newtonsim.pybullet_compat: the world is not shared: {failure}", stacklevel=3)

@@ -1,0 +1,290 @@
+"""Physics servers: worlds in other processes, and what reaches them from the network."""
+
+import os
+import random
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import newtonsim.pybullet_compat as compat
+from newtonsim.pybullet_compat import protocol
+from newtonsim.pybullet_compat.clients import TABLE
+from newtonsim.pybullet_compat.protocol import Answer, Call
+
+zmq = pytest.importorskip("zmq")
+msgpack = pytest.importorskip("msgpack")
+
+KEY = 20000 + os.getpid() % 10000
+
+
+def start_server(*arguments):
+    """Start a server process on a free port and return it with the port."""
+    command = [sys.executable, "-m", "newtonsim", "pybullet-server", "--port", "0", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    assert line.startswith("physics server on port "), line
+    return process, int(line.split()[4].rstrip(":"))
+
+
+def stop_server(process):
+    """Terminate a server and return its exit status."""
+    process.terminate()
+    process.stdout.close()
+    return process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def port():
+    """Port of a server that all tests of this module share."""
+    process, port = start_server("--shared-memory-key", str(KEY))
+    yield port
+    assert stop_server(process) == 0
+    assert not os.path.exists(protocol.socket_path(KEY))
+
+
+@pytest.fixture
+def remote(port):
+    """A connection to the server, whose world is empty."""
+    client = compat.connect(compat.TCP, "127.0.0.1", port)
+    assert client >= 0
+    compat.resetSimulation(physicsClientId=client)
+    yield client
+    if compat.isConnected(client):
+        compat.disconnect(client)
+
+
+@pytest.fixture
+def local():
+    client = compat.connect(compat.DIRECT)
+    yield client
+    compat.disconnect(client)
+
+
+def build(client):
+    """Let a chain with a ball joint fall onto a box; return everything that came back on the way."""
+    found = []
+
+    def call(name, *args, **keywords):
+        found.append(getattr(compat, name)(*args, **keywords, physicsClientId=client))
+        return found[-1]
+
+    call("setGravity", 0, 0, -9.81)
+    box = call("createCollisionShape", compat.GEOM_BOX, halfExtents=np.full(3, 0.1))
+    chain = call(
+        "createMultiBody",
+        np.float64(1.0),
+        box,
+        basePosition=[0.02, 0.01, 0.3],
+        linkMasses=[1.0],
+        linkCollisionShapeIndices=[box],
+        linkVisualShapeIndices=[-1],
+        linkPositions=[[0, 0, 0.3]],
+        linkOrientations=[[0, 0, 0, 1]],
+        linkInertialFramePositions=[[0, 0, 0]],
+        linkInertialFrameOrientations=[[0, 0, 0, 1]],
+        linkParentIndices=[0],
+        linkJointTypes=[compat.JOINT_REVOLUTE],
+        linkJointAxis=[[1, 0, 0]],
+    )
+    call("createMultiBody", 0.0, box)
+    call("resetJointState", chain, np.int64(0), 0.3)
+    for _ in range(20):
+        call("stepSimulation")
+    call("getBasePositionAndOrientation", chain)
+    call("getJointInfo", chain, 0)
+    call("getJointStates", chain, (0,))
+    call("getLinkState", chain, 0, computeLinkVelocity=1)
+    call("getContactPoints")
+    call("addUserData", chain, "key", "value")
+    call("getUserData", 0)
+    call("getBodyInfo", chain)
+    return found
+
+
+def test_a_world_in_another_process_is_the_same(remote, local):
+    assert build(remote) == build(local)
+
+
+def test_pictures_come_back_as_arrays(remote, local):
+    for client in (remote, local):
+        shape = compat.createCollisionShape(compat.GEOM_SPHERE, physicsClientId=client)
+        compat.createMultiBody(0.0, shape, physicsClientId=client)
+    view = compat.computeViewMatrix([0, -3, 0], [0, 0, 0], [0, 0, 1])
+    projection = compat.computeProjectionMatrixFOV(60, 1, 0.1, 10)
+    pictures = [compat.getCameraImage(32, 24, view, projection, physicsClientId=c) for c in (remote, local)]
+    assert pictures[0][:2] == pictures[1][:2] == (32, 24)
+    for far, near in zip(pictures[0][2:], pictures[1][2:]):
+        assert isinstance(far, np.ndarray)
+        assert far.dtype == near.dtype
+        np.testing.assert_array_equal(far, near)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("loadURDF", ("no such file",)),
+        ("getBasePositionAndOrientation", (99,)),
+        ("createCollisionShape", (99,)),
+        ("removeUserData", (5,)),
+        ("addUserDebugLine", ([0, 0], [1, 1, 1])),
+        ("getJointState", (0, 0.5)),
+        ("resetBasePositionAndOrientation", (0, None, None)),
+    ],
+)
+def test_errors_are_those_of_a_local_world(remote, local, name, arguments):
+    texts = []
+    for client in (remote, local):
+        with pytest.raises((compat.error, TypeError)) as caught:
+            getattr(compat, name)(*arguments, physicsClientId=client)
+        texts.append((caught.type, str(caught.value)))
+    assert texts[0] == texts[1]
+
+
+def test_all_ways_lead_to_the_same_world(port, remote):
+    others = [compat.connect(compat.UDP, "localhost", port), compat.connect(compat.SHARED_MEMORY, KEY)]
+    for method, client in zip((compat.UDP, compat.SHARED_MEMORY), others):
+        assert compat.getConnectionInfo(client) == {"isConnected": 1, "connectionMethod": method}
+        slider = compat.addUserDebugParameter("s", 0, 1, 0.5, physicsClientId=client)
+        assert compat.readUserDebugParameter(slider, physicsClientId=remote) == 0.5
+    for client in others:
+        compat.disconnect(client)
+    shape = compat.createCollisionShape(compat.GEOM_SPHERE, physicsClientId=remote)
+    compat.createMultiBody(1.0, shape, physicsClientId=remote)
+    compat.disconnect(remote)
+    again = compat.connect(compat.TCP, "127.0.0.1", port)
+    assert compat.getNumBodies(physicsClientId=again) == 1
+    compat.disconnect(again)
+
+
+def test_no_server_is_no_connection():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        assert compat.connect(compat.TCP, "127.0.0.1", unused.getsockname()[1]) == -1
+    assert compat.connect(compat.SHARED_MEMORY, KEY + 1) == -1
+    assert compat.connect(compat.UDP, "no.such.host.invalid", 1234) == -1
+
+
+def test_what_is_not_for_clients_is_refused(remote):
+    connection = TABLE[remote]
+    for name, arguments, text in (
+        ("disconnect", {}, "no function 'disconnect'"),
+        ("__import__", {"name": "os"}, "no function"),
+        ("getNumBodies", {"physicsClientId": 0}, "invalid keyword argument"),
+        ("getNumJoints", {}, "missing"),
+        ("getNumJoints", {"bodyUniqueId": "x"}, "integer"),
+    ):
+        with pytest.raises((compat.error, TypeError), match=text):
+            connection.call(name, arguments)
+    with pytest.raises(TypeError, match="cannot be sent a object"):
+        compat.addUserDebugLine(object(), [0, 0, 0], physicsClientId=remote)
+    positions = np.zeros((protocol.MAX_BYTES // 24 + 1, 3))
+    with pytest.raises(compat.error, match="larger than"):
+        compat.addUserDebugPoints(positions, positions[:1], physicsClientId=remote)
+    assert compat.getNumBodies(physicsClientId=remote) == 0
+
+
+def random_value(source, depth=0):
+    """Return random data that MessagePack can hold."""
+    kinds = [None, True, -1, 2**63, 1e308, float("nan"), "x", b"\0", "getNumBodies", "stepSimulation"]
+    if depth < 3 and source.random() < 0.5:
+        items = [random_value(source, depth + 1) for _ in range(source.randrange(4))]
+        return items if source.random() < 0.5 else {str(i): item for i, item in enumerate(items)}
+    return source.choice([*kinds, msgpack.ExtType(source.randrange(4), source.randbytes(8))])
+
+
+def test_a_server_survives_garbage(port, remote):
+    source = random.Random(5)
+    call = bytearray(protocol.encode(Call(1, "getNumBodies", {"x": np.zeros(3)})))
+    messages = [source.randbytes(source.randrange(80)) for _ in range(100)]
+    messages += [msgpack.packb(random_value(source)) for _ in range(100)]
+    messages += [msgpack.packb([1, "getNumJoints", random_value(source)]) for _ in range(50)]
+    messages += [b"\x93" * 5000, b"\xdf\xff\xff\xff\xff", b"\xc9\xff\xff\xff\xff\x01"]
+    for _ in range(100):
+        changed = call.copy()
+        changed[source.randrange(len(changed))] = source.randrange(256)
+        messages.append(bytes(changed))
+    with zmq.Context() as context, context.socket(zmq.DEALER) as garbler:
+        garbler.setsockopt(zmq.LINGER, 0)
+        garbler.connect(f"tcp://127.0.0.1:{port}")
+        for i, message in enumerate(messages):
+            garbler.send_multipart([message, b"more"] if i % 10 == 0 else [message])
+            assert garbler.poll(20000), message
+            protocol.decode_answer(garbler.recv())
+    for length in (1, 10, 1000, 100000):
+        with socket.create_connection(("127.0.0.1", port)) as raw:
+            raw.sendall(source.randbytes(length))
+    assert compat.getNumBodies(physicsClientId=remote) == 0
+
+
+def test_a_lost_server_is_noticed():
+    process, port = start_server("--shared-memory-key", "-1", "--num-worlds", "3")
+    client = compat.connect(compat.TCP, "127.0.0.1", port)
+    assert TABLE[client].num_worlds == 3
+    process.kill()
+    process.stdout.close()
+    process.wait()
+    with pytest.raises(compat.error, match="closed the connection in getNumBodies"):
+        compat.getNumBodies(physicsClientId=client)
+    assert not compat.isConnected(client)
+
+
+def test_a_silent_server_is_given_up():
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as silent:
+        port = silent.bind_to_random_port("tcp://127.0.0.1")
+        from newtonsim.pybullet_compat.remote import RemoteClient
+
+        client = RemoteClient(f"tcp://127.0.0.1:{port}")
+        client.call("setTimeOut", {"timeOutInSeconds": 0.2})
+        with pytest.raises(compat.error, match="did not answer getNumBodies"):
+            client.call("getNumBodies", {})
+        with pytest.raises(compat.error, match="Not connected to physics server"):
+            client.call("getNumBodies", {})
+
+
+def test_a_world_of_this_process_can_be_shared():
+    owner = compat.connect(compat.SHARED_MEMORY_SERVER, KEY + 2)
+    guest = compat.connect(compat.SHARED_MEMORY, KEY + 2)
+    assert guest != owner
+    shape = compat.createCollisionShape(compat.GEOM_SPHERE, physicsClientId=owner)
+    assert compat.createMultiBody(1.0, shape, physicsClientId=guest) == 0
+    assert compat.getNumBodies(physicsClientId=owner) == 1
+    compat.disconnect(owner)
+    with pytest.raises(compat.error):
+        compat.getNumBodies(physicsClientId=guest)
+    assert compat.connect(compat.SHARED_MEMORY, KEY + 2) == -1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, -(2**63), 2**64 - 1, 0.1, True, None, "ü", b"\xff", (), {1: 2, "a": (3,)}),
+        np.arange(6, dtype=">i4").reshape(2, 3),
+        np.array(3.5, dtype=np.float32),
+        np.zeros((0, 3), dtype=np.uint8),
+        np.array([[True, False]]).T,
+    ],
+)
+def test_data_survives_the_way_there_and_back(value):
+    back = protocol.decode_answer(protocol.encode(Answer(7, value, None))).value
+    if isinstance(value, np.ndarray):
+        assert back.dtype == value.dtype.newbyteorder("=")
+        np.testing.assert_array_equal(back, value)
+    else:
+        assert back == value
+    failed = protocol.decode_answer(protocol.encode(Answer(1, None, ("TypeError", "text"))))
+    assert isinstance(protocol.make_failure(failed.failure), TypeError)
+
+
+def test_arrays_that_lie_about_their_size_are_no_messages():
+    for content in (
+        ("<f8", (2,), bytes(8)),
+        ("|O8", (1,), bytes(8)),
+        ("<f8", (2**62, 4), b""),
+        ("<f8", 1, b""),
+    ):
+        data = msgpack.packb([1, "getNumBodies", {"x": msgpack.ExtType(1, msgpack.packb(content))}])
+        with pytest.raises(protocol.ProtocolError):
+            protocol.decode_call(data)
