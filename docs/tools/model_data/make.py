@@ -26,7 +26,7 @@ HEADER = "Made by docs/tools/model_data/make.py of newtonsim; structure and dime
 SURFACES = {"samurai.urdf", "tray/tray.urdf", "tray/tray_textured2.urdf"}
 """Models whose meshes collide as surfaces (seen by rays that enter them)."""
 
-SKIPPED = ("random_urdfs/", "xarm/base", "xarm/link", "quadruped/microtaur")
+SKIPPED = ("mjcf/humanoid_fixed", "random_urdfs/", "xarm/base", "xarm/link", "quadruped/microtaur")
 POWERS = {0.6: 2.2, 0.7: 2.9, 0.8: 3.8, 0.9: 6.0}
 """Fill of its box -> power of the rounded box that fills as much."""
 

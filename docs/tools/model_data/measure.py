@@ -57,7 +57,7 @@ class LinkFacts:
 
     name: str
     mass: float
-    inertia: tuple[float, ...]
+    inertia: np.ndarray
     inertial: Frame
     world: Frame
     friction: float
@@ -109,13 +109,13 @@ def _link(body: int, index: int, links: dict[int, LinkFacts], collide: bool, vis
     if index < 0:
         inertial = frame(*dynamics[3:5])
         world = frame(*p.getBasePositionAndOrientation(body)) @ inertial.inverse()
-        link = LinkFacts(p.getBodyInfo(body)[0].decode(), *dynamics[:1], dynamics[2], inertial, world,
+        link = LinkFacts(p.getBodyInfo(body)[0].decode(), dynamics[0], np.diag(dynamics[2]), inertial, world,
                          dynamics[1], *dynamics[5:8], dynamics[9], dynamics[8])
     else:
         state = p.getLinkState(body, index)
         inertial = frame(*state[2:4])
         info = p.getJointInfo(body, index)
-        link = LinkFacts(info[12].decode(), dynamics[0], dynamics[2], inertial, frame(*state[4:6]), dynamics[1],
+        link = LinkFacts(info[12].decode(), dynamics[0], np.diag(dynamics[2]), inertial, frame(*state[4:6]), dynamics[1],
                          *dynamics[5:8], dynamics[9], dynamics[8], info[1].decode(), info[2], info[16])
         parent = links[info[16]]
         # The reported rotation turns the inertial frame of the parent into that of the child, as a matrix of
@@ -143,8 +143,7 @@ def _measure(file: str, pipe: object) -> None:
     p.connect(p.DIRECT)
     p.setAdditionalSearchPath(str(REAL))
     if file.endswith(".urdf"):
-        flags = p.URDF_USE_INERTIA_FROM_FILE | p.URDF_USE_IMPLICIT_CYLINDER | p.URDF_USE_MATERIAL_COLORS_FROM_MTL
-        bodies = [p.loadURDF(file, flags=flags & ~p.URDF_USE_MATERIAL_COLORS_FROM_MTL)]
+        bodies = [p.loadURDF(file, flags=p.URDF_USE_IMPLICIT_CYLINDER)]
     else:
         bodies = p.loadSDF(file) if file.endswith(".sdf") else p.loadMJCF(file)
     models = []
@@ -154,6 +153,13 @@ def _measure(file: str, pipe: object) -> None:
         for index in range(-1, p.getNumJoints(body)):
             links[index] = _link(body, index, links, not file.endswith(".xml"), visuals)
         models.append(ModelFacts(p.getBodyInfo(body)[1].decode(), list(links.values())))
+    if file.endswith(".urdf"):
+        exact = p.loadURDF(file, flags=p.URDF_USE_INERTIA_FROM_FILE)
+        for index, link in enumerate(models[0].links):
+            # The frame of the principal axes, relative to that of the file.
+            dynamics = p.getDynamicsInfo(exact, index - 1)
+            turn = (link.inertial.rotation.inv() * Rotation.from_quat(dynamics[4])).as_matrix()
+            link.inertia = turn @ np.diag(dynamics[2]) @ turn.T
     pipe.send(models)
 
 

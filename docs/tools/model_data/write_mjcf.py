@@ -11,6 +11,11 @@ TYPES = {0: "hinge", 1: "slide"}
 GEOMS = {0: "plane", 2: "sphere", 3: "capsule", 5: "cylinder", 6: "box"}
 
 
+def _is_automatic(name: str) -> bool:
+    """Return whether PyBullet made the name up."""
+    return name.startswith("link") and name[4:5].isdigit()
+
+
 def _text(values: object) -> str:
     return " ".join(f"{value:.6g}" if abs(value) > 1e-7 else "0" for value in np.ravel(values))
 
@@ -23,22 +28,30 @@ def _pose(pose: Frame) -> str:
     return text
 
 
+TWINS = {"mjcf/humanoid_symmetric.xml": "mjcf/humanoid_symmetric_no_ground.xml"}
+"""A file that MuJoCo cannot load: one that it can, with the same bodies."""
+
+
 class Known:
     """What MuJoCo says about the same file: shapes by name of body or geom, motors. Empty where it cannot load it."""
 
     def __init__(self, file: str) -> None:
         try:
-            self.model = mujoco.MjModel.from_xml_path(str(REAL / file))
+            self.model = mujoco.MjModel.from_xml_path(str(REAL / TWINS.get(file, file)))
         except ValueError:
             self.model = None
+        count = self.model.nbody if self.model else 0
+        self.nameless = [k for k in range(1, count) if not self.model.body(k).name]
 
-    def geoms(self, name: str) -> list[tuple[Shape, int, int]]:
+    def geoms(self, name: str, massive: bool) -> list[tuple[Shape, int, int]]:
         """Return the shapes of a body, or of the geom of the world with that name, and whether they collide."""
-        model, found = self.model, []
+        model, found, nameless = self.model, [], -1
+        if massive and _is_automatic(name) and self.nameless:
+            nameless = self.nameless.pop(0)
         for index in range(model.ngeom if model else 0):
             geom = model.geom(index)
             body = int(model.geom_bodyid[index])
-            if (name != geom.name) if body == 0 else (name != model.body(body).name):
+            if body != nameless and name != (model.body(body).name if body else geom.name):
                 continue
             kind, size = GEOMS[int(geom.type[0])], geom.size
             sizes = {"sphere": (size[0],), "box": tuple(2 * size), "plane": (0.0, 0.0, 1.0)}
@@ -60,7 +73,7 @@ class Known:
 
 
 def _shapes(link: LinkFacts, known: Known) -> list[tuple[Shape, int, int]]:
-    shapes = known.geoms(link.name)
+    shapes = known.geoms(link.name, link.mass > 0.0)
     if shapes:
         return shapes
     fitted = []
@@ -69,7 +82,7 @@ def _shapes(link: LinkFacts, known: Known) -> list[tuple[Shape, int, int]]:
         at_rest = np.abs(pose.position).max() < 1e-9 and pose.rotation.magnitude() < 1e-9
         if shape.kind == "capsule" and at_rest and len(link.visuals) == 1 and link.mass:
             # A capsule between two points: the API gives no pose, but its centre and axis show in the inertia.
-            turn = {0: (0, np.pi / 2, 0), 1: (-np.pi / 2, 0, 0), 2: (0, 0, 0)}[int(np.argmin(link.inertia))]
+            turn = {0: (0, np.pi / 2, 0), 1: (-np.pi / 2, 0, 0), 2: (0, 0, 0)}[int(np.argmin(np.diag(link.inertia)))]
             pose = Frame(link.inertial.position, Rotation.from_euler("xyz", turn))
         fitted.append((Shape(shape.kind, shape.size, pose, rgba=shape.rgba), 1, 1))
     return fitted
@@ -93,7 +106,14 @@ def _geom(link: LinkFacts, entry: tuple[Shape, int, int], indent: str, name: str
         shape.kind, (shape.size[1 % len(shape.size)], shape.size[0] / 2)
     )
     text = f'{indent}<geom{f" name={chr(34)}{name}{chr(34)}" if name else ""} type="{shape.kind}" size="{_text(size)}"'
-    text += _pose(shape.pose) + f' friction="{link.friction:.6g} 0.005 0.0001"'
+    if shape.kind == "capsule" and np.abs(link.inertial.position).max() > 1e-9:
+        # PyBullet puts the centre of mass where a capsule between two points has it, and elsewhere at the origin.
+        half = shape.pose.rotation.apply((0, 0, shape.size[0] / 2))
+        ends = np.concatenate([shape.pose.position - half, shape.pose.position + half])
+        text = text.replace(f'size="{_text(size)}"', f'size="{_text(size[:1])}" fromto="{_text(ends)}"')
+    else:
+        text += _pose(shape.pose)
+    text += f' friction="{link.friction:.6g} 0.005 0.0001"'
     if contype != 1 or conaffinity != 1:
         text += f' contype="{contype}" conaffinity="{conaffinity}"'
     if shape.rgba != (1.0, 1.0, 1.0, 1.0):
@@ -101,8 +121,8 @@ def _geom(link: LinkFacts, entry: tuple[Shape, int, int], indent: str, name: str
     return text + "/>"
 
 
-def _joint(link: LinkFacts, body: LinkFacts, indent: str) -> str:
-    place = body.world.inverse() @ link.world
+def _joint(link: LinkFacts, body: Frame, indent: str) -> str:
+    place = body.inverse() @ link.world
     axis = place.rotation.apply(link.axis)
     text = f'{indent}<joint name="{link.joint}" type="{TYPES[link.joint_type]}" axis="{_text(axis)}"'
     text += f' pos="{_text(place.position)}"'
@@ -114,19 +134,27 @@ def _joint(link: LinkFacts, body: LinkFacts, indent: str) -> str:
 def _body(model: ModelFacts, index: int, joints: list[LinkFacts], above: Frame, known: Known, depth: int) -> list[str]:
     link, indent = model.links[index], "  " * depth
     children = [k for k in range(1, len(model.links)) if model.links[k].parent == index - 1]
-    if not link.visuals and link.mass == 0.0 and len(children) >= 1 and link.name.startswith("link"):
+    if not link.visuals and link.mass == 0.0 and children and _is_automatic(link.name):
         chain = joints if index == 0 or link.joint_type == 4 else [*joints, link]
         return [line for k in children for line in _body(model, k, chain, above, known, depth)]
     if link.joint_type != 4 and index:
         joints = [*joints, link]
     shapes = _shapes(link, known)
-    name = "" if link.name.startswith("link") and link.name[4:5].isdigit() else f' name="{link.name}"'
-    lines = [f"{indent}<body{name}{_pose(above.inverse() @ link.world)}>"]
-    lines += [_joint(joint, link, indent + "  ") for joint in joints]
+    name = "" if _is_automatic(link.name) else f' name="{link.name}"'
+    frame = link.world
+    if joints and link.joint_type == 4 and index:
+        # PyBullet takes the place of the first joint for that of all joints of a body.
+        frame = Frame(joints[0].world.position + frame.rotation.apply(link.pose.position), frame.rotation)
+    place = above.inverse() @ frame
+    if index == 0:
+        # PyBullet puts the centre of mass of the first body where the file says its frame is.
+        place = place @ Frame(link.inertial.position, Rotation.identity())
+    lines = [f"{indent}<body{name}{_pose(place)}>"]
+    lines += [_joint(joint, frame, indent + "  ") for joint in joints]
     if abs(sum(_volume(shape) for shape, *_ in shapes) * 1000 - link.mass) > 1e-3 * link.mass:
         lines.append(
             f'{indent}  <inertial pos="{_text(link.inertial.position)}" mass="{link.mass:.6g}" '
-            f'diaginertia="{_text(link.inertia)}"/>'
+            f'diaginertia="{_text(np.diag(link.inertia))}"/>'
         )
     lines += [_geom(link, entry, indent + "  ") for entry in shapes]
     for k in children:

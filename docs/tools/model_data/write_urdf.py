@@ -9,6 +9,7 @@ import numpy as np
 from measure import Frame, LinkFacts, ModelFacts, Shape
 
 JOINTS = {0: "revolute", 1: "prismatic", 2: "spherical", 3: "planar", 4: "fixed"}
+NO_LIMITS = (0.0, -1.0)
 Replace = Callable[[Shape, bool, float], Shape]
 
 
@@ -69,7 +70,7 @@ def _shape(tag: str, shape: Shape, colours: dict[tuple, str], concave: bool) -> 
     return [*lines, f"    </{tag}>"]
 
 
-def _contact(link: LinkFacts) -> list[str]:
+def _contact(link: LinkFacts, attributes: bool) -> list[str]:
     values = {
         "lateral_friction": (link.friction, 0.5),
         "rolling_friction": (link.rolling, 0.0),
@@ -78,15 +79,15 @@ def _contact(link: LinkFacts) -> list[str]:
         "stiffness": (link.stiffness, -1.0),
         "damping": (link.damping, -1.0),
     }
-    said = [f'<{key} value="{number(v)}"/>' for key, (v, default) in values.items() if abs(v - default) > 1e-9]
+    form = '<{0} value="{1}"/>' if attributes else "<{0}>{1}</{0}>"
+    said = [form.format(key, number(v)) for key, (v, default) in values.items() if abs(v - default) > 1e-9]
     return [f"    <contact>{''.join(said)}</contact>"] if said else []
 
 
 def _joint(link: LinkFacts, parent: str) -> list[str]:
     kind = JOINTS[link.joint_type]
-    limited = link.limits[1] >= link.limits[0]
-    if kind == "revolute" and not limited:
-        kind = "continuous"
+    limited = link.limits != NO_LIMITS
+    kind = "continuous" if kind == "revolute" and not limited else kind
     lines = [
         f'  <joint name={quoteattr(link.joint)} type="{kind}">',
         f'    <parent link={quoteattr(parent)}/><child link={quoteattr(link.name)}/>',
@@ -95,8 +96,8 @@ def _joint(link: LinkFacts, parent: str) -> list[str]:
         lines.append(f"    {_origin(link.pose)}")
     if kind not in ("fixed", "spherical"):
         lines.append(f'    <axis xyz="{numbers(link.axis)}"/>')
-    if kind in ("revolute", "prismatic") or (kind == "continuous" and (link.effort or link.velocity)):
-        bounds = f'lower="{number(link.limits[0])}" upper="{number(link.limits[1])}" ' if kind != "continuous" else ""
+    if limited or link.effort or link.velocity:
+        bounds = f'lower="{number(link.limits[0])}" upper="{number(link.limits[1])}" ' if limited else ""
         lines.append(f'    <limit {bounds}effort="{number(link.effort)}" velocity="{number(link.velocity)}"/>')
     if link.joint_damping or link.joint_friction:
         lines.append(
@@ -105,14 +106,21 @@ def _joint(link: LinkFacts, parent: str) -> list[str]:
     return [*lines, "  </joint>"]
 
 
+def _moments(link: LinkFacts) -> list[tuple[str, str]]:
+    names = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+    values = link.inertia[np.triu_indices(3)]
+    small = 1e-7 * np.abs(values).max()
+    return [(name, f"{value:.7g}" if abs(value) > small else "0") for name, value in zip(names, values, strict=True)]
+
+
 def _inertial(link: LinkFacts, pose: Frame, indent: str) -> list[str]:
-    ixx, iyy, izz = link.inertia
     origin = [f"{indent}  {_origin(pose)}"] if not _is_identity(pose) else []
+    inertia = " ".join(f'{name}="{value}"' for name, value in _moments(link))
     return [
         f"{indent}<inertial>",
         *origin,
         f'{indent}  <mass value="{number(link.mass)}"/>',
-        f'{indent}  <inertia ixx="{ixx:.7g}" ixy="0" ixz="0" iyy="{iyy:.7g}" iyz="0" izz="{izz:.7g}"/>',
+        f"{indent}  <inertia {inertia}/>",
         f"{indent}</inertial>",
     ]
 
@@ -130,7 +138,7 @@ def urdf(model: ModelFacts, replace: Replace, header: str, concave: bool = False
     colours: dict[tuple, str] = {}
     for link in model.links:
         lines.append(f"  <link name={quoteattr(link.name)}>")
-        lines += _contact(link)
+        lines += _contact(link, True)
         lines += _inertial(link, link.inertial, "    ")
         for shape in link.visuals:
             lines += _shape("visual", replace(shape, False, link.mass), colours, concave)
@@ -152,7 +160,7 @@ def _sdf_shape(tag: str, index: int, shape: Shape) -> list[str]:
         inner = f"<radius>{number(size[1])}</radius><length>{number(size[0])}</length>"
         body = f"<{shape.kind}>{inner}</{shape.kind}>"
     elif shape.kind == "plane":
-        body = f"<plane><normal>{numbers(size[:3])}</normal></plane>"
+        body = f"<plane><normal>{numbers(size[:3])}</normal><size>100 100</size></plane>"
     else:
         body = f"<mesh><scale>{numbers(size[:3])}</scale><uri>{shape.mesh}</uri></mesh>"
     lines = [f'      <{tag} name="{tag}{index}">']
@@ -170,19 +178,22 @@ def sdf(models: list[ModelFacts], replace: Replace, header: str) -> str:
     lines = ['<?xml version="1.0"?>', f"<!-- {header} -->", '<sdf version="1.6">', '  <world name="default">']
     for model in models:
         lines.append(f"    <model name={quoteattr(model.name)}>")
+        root = model.links[0].world
+        if not _is_identity(root):
+            lines.append(f"    <pose>{numbers(root.position)} {_rpy(root)}</pose>")
         static = model.links[0].mass == 0.0 and len(model.links) == 1
         if static:
             lines.append("    <static>1</static>")
         for link in model.links:
-            pose = f"{numbers(link.world.position)} {_rpy(link.world)}"
+            place = root.inverse() @ link.world
+            pose = f"{numbers(place.position)} {_rpy(place)}"
             lines += [f"    <link name={quoteattr(link.name)}>", f"      <pose>{pose}</pose>"]
-            lines += [f"  {line}" for line in _contact(link)]
+            lines += [f"  {line}" for line in _contact(link, False)]
             inertial = f"{numbers(link.inertial.position)} {_rpy(link.inertial)}"
-            ixx, iyy, izz = link.inertia
+            inertia = "".join(f"<{name}>{value}</{name}>" for name, value in _moments(link))
             lines.append(
                 f"      <inertial><pose>{inertial}</pose><mass>{number(link.mass)}</mass>"
-                f"<inertia><ixx>{ixx:.7g}</ixx><ixy>0</ixy><ixz>0</ixz><iyy>{iyy:.7g}</iyy>"
-                f"<iyz>0</iyz><izz>{izz:.7g}</izz></inertia></inertial>"
+                f"<inertia>{inertia}</inertia></inertial>"
             )
             for k, shape in enumerate(link.visuals):
                 lines += _sdf_shape("visual", k, replace(shape, False, link.mass))
@@ -197,8 +208,7 @@ def sdf(models: list[ModelFacts], replace: Replace, header: str) -> str:
 
 def _sdf_joint(link: LinkFacts, parent: str) -> list[str]:
     kind = JOINTS[link.joint_type]
-    limited = link.limits[1] >= link.limits[0]
-    kind = "continuous" if kind == "revolute" and not limited else kind
+    limited = link.limits != NO_LIMITS
     lines = [
         f'    <joint name={quoteattr(link.joint)} type="{kind}">',
         f"      <parent>{parent}</parent><child>{link.name}</child>",
