@@ -100,8 +100,8 @@ def changeConstraint(
 ) -> None:
     """Change the child's frame, the greatest force or a gear; unknown constraints do nothing.
 
-    A gear holds from the first ratio on that is not zero. gearAuxLink, relativePositionTarget and erp are
-    kept and reported; gears keep the relation of velocities alone.
+    A gear holds from the first ratio on that is not zero: q_parent + ratio q_child keeps its rate, and with
+    an erp it goes to relativePositionTarget. gearAuxLink is kept and reported alone.
     """
     constraint = client.constraints.get(userConstraintUniqueId)
     if constraint is None:
@@ -115,14 +115,16 @@ def changeConstraint(
     constraint.child_frame = Pose(p, q)
     if maxForce is not None and maxForce >= 0.0:
         constraint.max_force = float(maxForce)
+    if gearAuxLink is not None:
+        constraint.gear_aux_link = int(gearAuxLink)
+    gear = (constraint.gear_ratio, constraint.erp, constraint.relative_position)
+    if gearRatio is not None:
+        constraint.gear_ratio = float(gearRatio)
     if erp is not None:
         constraint.erp = float(erp)
     if relativePositionTarget is not None:
         constraint.relative_position = float(relativePositionTarget)
-    if gearAuxLink is not None:
-        constraint.gear_aux_link = int(gearAuxLink)
-    if gearRatio is not None and float(gearRatio) != constraint.gear_ratio:
-        constraint.gear_ratio = float(gearRatio)
+    if gear != (constraint.gear_ratio, constraint.erp, constraint.relative_position):
         client.structure_changed()
     engine = client.engine
     if engine is not None and constraint.index >= 0:

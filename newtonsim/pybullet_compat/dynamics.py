@@ -133,6 +133,9 @@ def _write_surface(client: Client, body: Body, place: int, name: str) -> None:
     engine = client.engine
     if engine is None or name not in _SHAPE_ARRAYS:
         return
+    if name in ("rolling_friction", "spinning_friction") and not engine.solver.constraints.rows.spins:
+        client.structure_changed()  # the solver has no rows for these until a shape asks for them
+        return
     key = (body.uid, place - 1)
     shapes = [s for s, owner in enumerate(engine.shape_link) if owner == key]
     if shapes:

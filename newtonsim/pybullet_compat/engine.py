@@ -65,7 +65,9 @@ class Engine:
         self.solver = FeatherstoneSolver(
             self.model,
             servos=True,
+            coriolis="start",
             speed_limit=100.0,
+            max_limit_speed=100.0,
             friction_combine="product",
             restitution_combine="product",
             contact_softness="shape",

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 DYNAMIC_GROUP, STATIC_GROUP = 1, 2
 ALL = -1
+LEAST_MASS, LEAST_INERTIA = 1.0e-6, 1.0e-9
+"""What links without mass get [kg, kg m²]; the joint-space inertia would be singular."""
+MASSLESS_ARMATURE = 1.0e3
+"""Rotor inertia of joints that carry no mass at all: they stay where they are [kg m²]."""
 _Y_TO_Z = np.array([np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])
 
 
@@ -46,10 +50,11 @@ def add_body(builder: ModelBuilder, body: Body) -> list[tuple[int, int]]:
     first = body.first_row = builder.body_count
     builder.add_articulation(f"body {body.uid}")
     for place, link in enumerate(body.links):
+        massless = place > 0 and not body.mass[0, place] > 0.0
         builder.add_body(
             origin=body.pose[0, place],
-            I_m=np.diag(body.inertia[0, place]),
-            mass=float(body.mass[0, place]),
+            I_m=np.diag(np.maximum(body.inertia[0, place], LEAST_INERTIA if massless else 0.0)),
+            mass=LEAST_MASS if massless else float(body.mass[0, place]),
             key=f"{body.uid}:{place - 1} {link.name}",
         )
     if body.floating:
@@ -80,17 +85,20 @@ def _add_joint(builder: ModelBuilder, body: Body, place: int, first: int) -> Non
         lower, upper = -np.inf, np.inf
     limits = {"limit_lower": float(lower), "limit_upper": float(upper)}
     damping = float(body.joint_damping[0, place])
+    armature = MASSLESS_ARMATURE if body.mass_beyond[place] <= 0.0 else 0.0
     axis = JointAxis(link.axis, **limits, damping=damping) if np.any(link.axis) else None
     if link.joint_type == JOINT_REVOLUTE:
-        builder.add_joint_revolute(**options, axis=axis, armature=0.0)
+        builder.add_joint_revolute(**options, axis=axis, armature=armature)
     elif link.joint_type == JOINT_PRISMATIC:
-        builder.add_joint_prismatic(**options, axis=axis, armature=0.0)
+        builder.add_joint_prismatic(**options, axis=axis, armature=armature)
     elif link.joint_type == JOINT_SPHERICAL:
-        builder.add_joint_ball(**options, armature=0.0)
+        builder.add_joint_ball(**options, armature=armature)
     elif link.joint_type == JOINT_PLANAR:
         first_axis, second_axis = planar_axes(link.axis)
         linear = [JointAxis(first_axis), JointAxis(second_axis)]
-        builder.add_joint_d6(**options, linear_axes=linear, angular_axes=[JointAxis(link.axis)], armature=0.0)
+        builder.add_joint_d6(
+            **options, linear_axes=linear, angular_axes=[JointAxis(link.axis)], armature=armature
+        )
     else:
         builder.add_joint_fixed(**options)
 
@@ -127,6 +135,7 @@ def _add_shapes(builder: ModelBuilder, body: Body, place: int, geometry: Geometr
         builder.add_shape_plane(**options, width=0.0, length=0.0)
     elif kind == GEOM_MESH:
         convex = not geometry.concave
+        options["thickness"] = float(surface["collision_margin"][0, place])
         for mesh in geometry.meshes:
             builder.add_shape_mesh(**options, mesh=mesh, convex=convex, density=0.0)
     elif kind == GEOM_HEIGHTFIELD:
@@ -155,10 +164,12 @@ def filter_pairs(client: Client, shape_link: list[tuple[int, int]]) -> set[tuple
         body = client.bodies[uid]
         for a, b in combinations(shapes, 2):
             links = (shape_link[a][1], shape_link[b][1])
-            if not _self_collides(body, *links):
+            if not self_collide(body, *links):
                 pairs.add((a, b))
     pairs |= _masked_pairs(client, shape_link, of_body)
     for (first, second), collides in client.pair_filters.items():
+        if first[0] == second[0] and not self_collide(client.bodies[first[0]], first[1], second[1]):
+            continue
         sets = [
             [s for s in of_body.get(uid, ()) if shape_link[s][1] == link] for uid, link in (first, second)
         ]
@@ -172,8 +183,8 @@ def filter_pairs(client: Client, shape_link: list[tuple[int, int]]) -> set[tuple
     return pairs
 
 
-def _self_collides(body: Body, first: int, second: int) -> bool:
-    """Whether two links of one body collide, by the flags that it was loaded with."""
+def self_collide(body: Body, first: int, second: int) -> bool:
+    """Whether two links of one body may collide, by the flags that it was loaded with."""
     description = body.description
     if first == second or not description.self_collision:
         return False
@@ -181,7 +192,7 @@ def _self_collides(body: Body, first: int, second: int) -> bool:
         return second not in _ancestors(body, first) and first not in _ancestors(body, second)
     neighbours = body.parents[first + 1] == second + 1 or body.parents[second + 1] == first + 1
     if neighbours and not description.collide_parent:
-        return -1 in (first, second) and False
+        return False
     return True
 
 

@@ -153,6 +153,14 @@ class Body:
         return not self.description.fixed and bool((self.mass[:, 0] > 0.0).any())
 
     @property
+    def mass_beyond(self) -> np.ndarray:
+        """Mass that each joint carries in the first world (links,) [kg]."""
+        total = self.mass[0].copy()
+        for place in reversed(self.order[1:]):
+            total[self.parents[place]] += total[place]
+        return total
+
+    @property
     def is_static(self) -> bool:
         """Whether nothing of the body can move: a fixed base, and no joint that is not fixed."""
         return not self.floating and self.u.shape[1] == 0
