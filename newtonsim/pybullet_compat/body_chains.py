@@ -7,8 +7,11 @@ from functools import cached_property
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_multiply
+from newtonsim.pybullet_compat.constants import GEOM_CAPSULE, GEOM_SPHERE
+from newtonsim.pybullet_compat.description import Geometry, Link
 from newtonsim.pybullet_compat.kinematic_chains import BASE_DOFS, Chain
 from newtonsim.pybullet_compat.kinematic_reach import Reach
+from newtonsim.pybullet_compat.loading.mass import MARGIN, box_inertia, local_box
 from newtonsim.pybullet_compat.maths import getEulerFromQuaternion
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.scene import Client
@@ -26,6 +29,30 @@ def quaternions_of_angles(angles: np.ndarray) -> np.ndarray:
     return quat_multiply(turns[2], quat_multiply(turns[1], turns[0]))
 
 
+def _shape_inertia(link: Link) -> np.ndarray:
+    """Principal moments (3,) for a mass of one, of the first shape alone and along its own axes.
+
+    Found by asking the real module. Capsules lie along y, and the moment across is not that of a capsule.
+    """
+    if not link.collisions:
+        return np.zeros(3)
+    shape = link.collisions[0]
+    if shape.kind == GEOM_SPHERE:
+        return np.full(3, 0.4 * shape.radius**2)
+    if shape.kind == GEOM_CAPSULE:
+        return _capsule_inertia(shape)
+    low, high = local_box(shape)
+    return box_inertia(1.0, 0.5 * (high - low) + (MARGIN if shape.meshes else 0.0))
+
+
+def _capsule_inertia(shape: Geometry) -> np.ndarray:
+    r, h = shape.radius, shape.height
+    cylinder = h / (h + 4.0 / 3.0 * r)
+    caps = 1.0 - cylinder
+    across = cylinder * (h * h / 12.0 + r * r / 4.0) + caps * (0.4 * r * r + h * h / 2.0 + 3.0 / 8.0 * h * r)
+    return np.array([across, (0.5 * cylinder + 0.4 * caps) * r * r, across])
+
+
 class BodyChains:
     """The chains of one body, as long as it does not change.
 
@@ -35,20 +62,15 @@ class BodyChains:
 
     Attributes:
         chain: The body as it is.
-        apparent: The body as the functions without flags see it, the same without spherical joints.
+        nq, nv: Numbers of coordinates and degrees of freedom of its joints.
+        first: Column of the first degree of freedom that is reported: those of fixed bases are not.
         slots: Places of the degrees of freedom, those of the base first, in the layout of the state.
     """
 
     def __init__(self, body: Body, device: str):
         self.body, self.revision, self.floating = body, body.revision, body.floating
-        mass, inertia = body.mass, body.inertia
-        if not body.floating:
-            mass, inertia = mass.copy(), inertia.copy()
-            mass[:, 0], inertia[:, 0] = 0.0, 0.0
-        arguments = (body.links, body.parents, body.inertial, mass, inertia, device)
-        self.chain = self.apparent = Chain(*arguments)
-        if self.chain.balls:
-            self.apparent = Chain(*arguments, balls_at_parents=True)
+        self._device = device
+        self.chain = self._make(body.mass, body.inertia)
         self.nq, self.nv = self.chain.nq, self.chain.nv
         starts, counts = self.chain.q_start, body.u_count
         joints = [
@@ -60,6 +82,26 @@ class BodyChains:
         self.base_order = [3, 4, 5, 0, 1, 2, *range(BASE_DOFS, BASE_DOFS + self.nv)]
         self.first = 0 if body.floating else BASE_DOFS
         self.damping_set = False
+
+    def _make(self, mass: np.ndarray, inertia: np.ndarray, balls_at_parents: bool = False) -> Chain:
+        """Make a chain with masses (W, L) and moments of inertia (W, L, 3)."""
+        body = self.body
+        mass, inertia = mass.copy(), inertia.copy()
+        if not body.floating:
+            mass[:, 0], inertia[:, 0] = 0.0, 0.0
+        return Chain(body.links, body.parents, body.inertial, mass, inertia, self._device, balls_at_parents)
+
+    @cached_property
+    def apparent(self) -> Chain:
+        """The body as the functions without flags see it, the same without spherical joints."""
+        body = self.body
+        return self._make(body.mass, body.inertia, balls_at_parents=True) if self.chain.balls else self.chain
+
+    @cached_property
+    def of_state(self) -> Chain:
+        """The body as the functions see it in the layout of the state."""
+        mass = self.body.mass * [bool(link.collisions) for link in self.body.links]
+        return self._make(mass, mass[:, :, None] * [_shape_inertia(link) for link in self.body.links])
 
     @cached_property
     def reach(self) -> Reach:

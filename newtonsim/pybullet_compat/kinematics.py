@@ -9,10 +9,10 @@ Conventions, found by asking the real module:
 - With `flags=1`, coordinates are as in the state: seven for the pose of the base, four for each spherical
   joint. Velocities and forces are laid out in the same slots, those that are too many being zero (one, on the
   diagonal of the mass matrix), and the base comes as (v, ω) along the axes of the world. Accelerations are
-  ignored, and the base is taken to accelerate with (ω - R ω) × v.
+  ignored, and the base is taken to accelerate with (ω - R ω) × v. Moments of inertia are those of the first
+  shape of a link alone, along its own axes, and links without shapes have no mass.
 - Without flags, spherical joints have roll, pitch and yaw for coordinates, and are taken to sit at the link
-  frame of their parent, wherever they really are. This is the real module's result, and no physics; `flags=1`
-  has the right one.
+  frame of their parent, wherever they really are. This is the real module's result, and no physics.
 - A local position is given from the link frame along the axes of the inertial frame.
 """
 
@@ -138,7 +138,7 @@ def _gravity_at_base(gravity: np.ndarray, orientation: np.ndarray) -> np.ndarray
 
 def _forces_of_state(client: Client, chains: BodyChains, q: np.ndarray, qd: np.ndarray) -> np.ndarray | None:
     """Forces (W, 7 + nq) in the layout of the state, None where lengths are wrong."""
-    worlds, chain = client.num_worlds, chains.chain
+    worlds, chain = client.num_worlds, chains.of_state
     base = BASE_COORDINATES if chains.floating else 0
     if q.shape[-1] < base + chains.nq:
         return None
@@ -267,9 +267,9 @@ def _matrix_of_state(client: Client, chains: BodyChains, q: np.ndarray) -> np.nd
     """Joint-space inertia (W, 7 + nq, 7 + nq) in the layout of the state."""
     base = BASE_COORDINATES if chains.floating else 0
     q = _padded(q, base + chains.nq)
-    chains.chain.configure(q[..., base:], _state_orientation(client, chains, q))
+    chains.of_state.configure(q[..., base:], _state_orientation(client, chains, q))
     width = BASE_COORDINATES + chains.nq
     matrix = np.tile(np.eye(width), (client.num_worlds, 1, 1))
     slots = chains.slots
-    matrix[:, slots[:, None], slots] = chains.chain.mass_matrix()
+    matrix[:, slots[:, None], slots] = chains.of_state.mass_matrix()
     return matrix

@@ -150,7 +150,7 @@ os._exit(0)
 
 @pytest.mark.parametrize(
     "pair",
-    [("humanoid", True), ("humanoid", False), ("laikago", False), ("franka", False)],
+    [("humanoid", True), ("humanoid", False), ("laikago", False), ("laikago", True)],
     indirect=True,
     ids=str,
 )
