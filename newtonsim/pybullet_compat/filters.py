@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from newtonsim.pybullet_compat.contact_points import ContactPoints
-from newtonsim.pybullet_compat.model_building import group_and_mask
+from newtonsim.pybullet_compat.model_building import group_and_mask, self_collide
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client
@@ -75,13 +75,15 @@ def setCollisionFilterGroupMask(
 
 
 def collide(client: Client, first: tuple[int, int], second: tuple[int, int]) -> bool:
-    """Whether two links collide by pair filters, groups and masks.
+    """Whether two links collide by flags of loading, pair filters, groups and masks.
 
     Args:
         client: The client.
         first: Body unique id and link index.
         second: Likewise.
     """
+    if first[0] == second[0] and not self_collide(client.bodies[first[0]], first[1], second[1]):
+        return False
     said = client.pair_filters.get((min(first, second), max(first, second)))
     if said is not None:
         return said

@@ -22,6 +22,7 @@ from newtonsim.pybullet_compat.constants import (
     GEOM_PLANE,
     GEOM_SPHERE,
 )
+from newtonsim.pybullet_compat.loading.mass import is_compound, is_plain
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.description import Geometry, Link
@@ -34,13 +35,11 @@ COMPOUND, CONVEX, SURFACE = 0, 1, 2
 ENDLESS = 1.0e30
 """Half extent that planes report [m]."""
 
-HULL_MARGIN = 0.001
-"""What the box of a hull has on each side besides the collision margin [m]."""
+MESH_MARGIN = 0.001
+"""Margin that surfaces always have, and hulls in a compound; boxes of hulls have it in addition [m]."""
 
 TOUCHING = 0.02
 """Gap at which a link may report a contact, over the half diagonal of its box."""
-
-_SAME = 1.0e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,23 +68,24 @@ class LocalBox:
         return TOUCHING * float(np.linalg.norm(extents))
 
 
+def is_single(link: Link) -> bool:
+    """Whether a link collides as one shape and not as a compound."""
+    return is_plain(link.collisions, link.inertial_pose) and not is_compound(link.collisions[0])
+
+
 def local_box(link: Link) -> LocalBox | None:
     """Return the box about a link, None for links without shapes."""
     if not link.collisions:
         return None
     inverse = link.inertial_pose.inverse()
     poses = [inverse @ geometry.pose for geometry in link.collisions]
-    first = link.collisions[0]
-    parts = sum(max(len(geometry.meshes), 1) for geometry in link.collisions)
-    centred = np.abs(poses[0].p).max() < _SAME and np.abs(poses[0].q[:3]).max() < _SAME
-    if parts == 1 and centred:
-        return _single(first)
+    if is_single(link):
+        return _single(link.collisions[0])
     lower, upper = np.full(3, np.inf), np.full(3, -np.inf)
-    margin = link.surface.collision_margin
     for geometry, pose in zip(link.collisions, poses):
         part = _single(geometry)
         middle = pose.p + quat_matrix(pose.q) @ part.centre
-        half = np.abs(quat_matrix(pose.q)) @ (np.array(part.half) + part.margins * margin) + part.radius
+        half = np.abs(quat_matrix(pose.q)) @ (np.array(part.half) + part.margins * MESH_MARGIN) + part.radius
         lower, upper = np.minimum(lower, middle - half), np.maximum(upper, middle + half)
     return LocalBox(COMPOUND, _triple(0.5 * (lower + upper)), _triple(0.5 * (upper - lower)), margins=1)
 
@@ -103,8 +103,7 @@ def _single(geometry: Geometry) -> LocalBox:
         return LocalBox(SURFACE, zero, zero, radius=ENDLESS)
     if kind == GEOM_HEIGHTFIELD:
         low, high = geometry.heightfield.bounds()
-        # columns run along x and heights along z of the link, see `model_building`
-        low, high = np.array([low[0], -high[2], low[1]]), np.array([high[0], -low[2], high[1]])
+        low, high = low[[2, 0, 1]], high[[2, 0, 1]]  # its local axes lie along y, z and x of the geometry
         return LocalBox(SURFACE, _triple(0.5 * (low + high)), _triple(0.5 * (high - low)))
     if kind != GEOM_MESH or not geometry.meshes:
         return LocalBox(CONVEX, zero, zero)
@@ -112,8 +111,8 @@ def _single(geometry: Geometry) -> LocalBox:
     low, high = np.min([c[0] for c in corners], axis=0), np.max([c[1] for c in corners], axis=0)
     centre, half = _triple(0.5 * (low + high)), 0.5 * (high - low)
     if geometry.concave:
-        return LocalBox(SURFACE, centre, _triple(half), margins=1)
-    return LocalBox(CONVEX, centre, _triple(half + HULL_MARGIN), margins=1)
+        return LocalBox(SURFACE, centre, _triple(half + MESH_MARGIN))
+    return LocalBox(CONVEX, centre, _triple(half + MESH_MARGIN), margins=1)
 
 
 def _triple(values: np.ndarray) -> tuple[float, float, float]:

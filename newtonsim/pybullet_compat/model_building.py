@@ -27,6 +27,7 @@ from newtonsim.pybullet_compat.constants import (
     JOINT_SPHERICAL,
 )
 from newtonsim.pybullet_compat.description import Geometry
+from newtonsim.pybullet_compat.link_shapes import MESH_MARGIN, is_single
 from newtonsim.pybullet_compat.multibody import Body, planar_axes
 
 if TYPE_CHECKING:
@@ -38,7 +39,8 @@ LEAST_MASS, LEAST_INERTIA = 1.0e-6, 1.0e-9
 """What links without mass get [kg, kg m²]; the joint-space inertia would be singular."""
 MASSLESS_ARMATURE = 1.0e3
 """Rotor inertia of joints that carry no mass at all: they stay where they are [kg m²]."""
-_Y_TO_Z = np.array([np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])
+_FIELD_TO_LINK = np.array([0.5, 0.5, 0.5, 0.5])
+"""Turns x, y, z of a height field to y, z, x."""
 
 
 def add_body(builder: ModelBuilder, body: Body) -> list[tuple[int, int]]:
@@ -135,11 +137,12 @@ def _add_shapes(builder: ModelBuilder, body: Body, place: int, geometry: Geometr
         builder.add_shape_plane(**options, width=0.0, length=0.0)
     elif kind == GEOM_MESH:
         convex = not geometry.concave
-        options["thickness"] = float(surface["collision_margin"][0, place])
+        single = convex and is_single(link)
+        options["thickness"] = float(surface["collision_margin"][0, place]) if single else MESH_MARGIN
         for mesh in geometry.meshes:
             builder.add_shape_mesh(**options, mesh=mesh, convex=convex, density=0.0)
     elif kind == GEOM_HEIGHTFIELD:
-        options["rot"] = quat_multiply(pose.q, _Y_TO_Z)
+        options["rot"] = quat_multiply(pose.q, _FIELD_TO_LINK)
         builder.add_shape_heightfield(**options, heightfield=geometry.heightfield, density=0.0)
     added = builder.shape_count - count
     for name in ("mu_rolling", "mu_torsion"):
@@ -191,9 +194,7 @@ def self_collide(body: Body, first: int, second: int) -> bool:
     if description.exclude_ancestors:
         return second not in _ancestors(body, first) and first not in _ancestors(body, second)
     neighbours = body.parents[first + 1] == second + 1 or body.parents[second + 1] == first + 1
-    if neighbours and not description.collide_parent:
-        return False
-    return True
+    return description.collide_parent or not neighbours
 
 
 def _ancestors(body: Body, link: int) -> set[int]:

@@ -127,7 +127,7 @@ def getCollisionShapeData(client: Client, objectUniqueId: int, linkIndex: int) -
             pose = inverse @ geometry.pose
             name = (geometry.file or "unknown_file").encode() if geometry.kind == GEOM_MESH else b""
             frame = (tuple(pose.p.tolist()), tuple(pose.q.tolist()))
-            found.append((objectUniqueId, linkIndex, geometry.kind, _dimensions(geometry), name, *frame))
+            found.append((objectUniqueId, linkIndex, int(geometry.kind), _dimensions(geometry), name, *frame))
     shapes.data[objectUniqueId, linkIndex] = tuple(found)
     return tuple(found)
 
