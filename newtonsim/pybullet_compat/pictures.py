@@ -50,7 +50,7 @@ _meshes: dict[tuple, tuple[list, CameraMesh]] = {}
 
 @dataclass(slots=True, eq=False)
 class Look:
-    """What changeVisualShape has changed on a link, None for nothing.
+    """What changeVisualShape has changed on a visual shape, None for nothing.
 
     Attributes:
         rgba: Colour (4,), or (num_worlds, 4).
@@ -106,10 +106,11 @@ class Light:
 
 @dataclass(slots=True, eq=False)
 class _Seen:
-    """One visual shape of a link, and how it is seen now."""
+    """One visual shape of a link, `shape` counting from 0 on each link, and how it is seen now."""
 
     uid: int
     link: int
+    shape: int
     visual: Visual
     instance: CameraInstance = field(init=False)
 
@@ -121,14 +122,18 @@ class Pictures:
         client: The client.
         textures: Its textures.
         light: How its pictures are lit.
-        looks: Changes by (body, link).
+        looks: Changes by (body, link, shape), shapes counting from 0 on each link.
+        reported: Last colour that was asked for by (body, link), for any of its shapes.
+        clip: Near and far plane of the last projection [m], which the default camera takes over.
     """
 
     def __init__(self, client: Client):
         self.client = client
         self.textures = TextureTable()
         self.light = Light()
-        self.looks: dict[tuple[int, int], Look] = {}
+        self.looks: dict[tuple[int, int, int], Look] = {}
+        self.reported: dict[tuple[int, int], np.ndarray] = {}
+        self.clip = (0.01, 1000.0)
         self._own_textures: dict[int, tuple[Body, dict[int, int]]] = {}
         self._key: tuple | None = None
         self._stale_looks = False
@@ -142,11 +147,13 @@ class Pictures:
         """Forget what was changed on a body."""
         self._own_textures.pop(uid, None)
         self.looks = {key: look for key, look in self.looks.items() if key[0] != uid}
+        self.reported = {key: rgba for key, rgba in self.reported.items() if key[0] != uid}
 
     def reset(self) -> None:
         """Forget what was changed on all bodies; textures and light stay."""
         self._own_textures.clear()
         self.looks.clear()
+        self.reported.clear()
 
     # -- visual shapes ---------------------------------------------------------------------------------------
 
@@ -155,7 +162,7 @@ class Pictures:
         for uid, body in self.client.bodies.items():
             if self._own_textures.get(uid, (None,))[0] is not body:
                 found = {}
-                for _, visual in visuals_of(body):
+                for _, _, visual in visuals_of(body):
                     found[id(visual)] = self._own_texture(visual)
                 self._own_textures[uid] = (body, found)
 
@@ -175,15 +182,17 @@ class Pictures:
         self.register()
         return self._own_textures[uid][1][id(visual)]
 
-    def look(self, uid: int, link: int) -> Look:
-        """Return the changes on a link, to write to."""
+    def looks_of(self, uid: int, link: int, shape: int = -1) -> list[Look]:
+        """Return the changes on a visual shape of a link, -1 for all, to write to."""
         self._stale_looks = True
-        return self.looks.setdefault((uid, link), Look())
+        count = len(self.client.bodies[uid].links[link + 1].visuals)
+        shapes = range(count) if shape < 0 else range(shape, min(shape + 1, count))
+        return [self.looks.setdefault((uid, link, k), Look()) for k in shapes]
 
-    def rgba_of(self, uid: int, link: int, visual: Visual) -> np.ndarray:
-        """Colour of a visual shape, (4,) or (num_worlds, 4)."""
-        look = self.looks.get((uid, link))
-        return np.asarray(visual.rgba, np.float32) if look is None or look.rgba is None else look.rgba
+    def reported_rgba(self, uid: int, link: int, visual: Visual) -> np.ndarray:
+        """Colour that getVisualShapeData reports, (4,) or (num_worlds, 4); of files in float32."""
+        rgba = self.reported.get((uid, link))
+        return np.asarray(visual.rgba, np.float32) if rgba is None else rgba
 
     # -- scene -----------------------------------------------------------------------------------------------
 
@@ -218,8 +227,8 @@ class Pictures:
         self._seen, self._cameras = [], {}
         first = 0
         for uid, body in self.client.bodies.items():
-            for link, visual in visuals_of(body):
-                seen = _Seen(uid, link, visual)
+            for link, shape, visual in visuals_of(body):
+                seen = _Seen(uid, link, shape, visual)
                 seen.instance = instance_of(visual)
                 seen.instance.body = first + link + 1
                 seen.instance.label = uid + ((link + 1) << LINK_SHIFT)
@@ -233,8 +242,9 @@ class Pictures:
     def _apply_looks(self) -> None:
         """Write colours and textures to the instances."""
         for seen in self._seen:
-            instance, look = seen.instance, self.looks.get((seen.uid, seen.link), Look())
-            instance.rgba = self.rgba_of(seen.uid, seen.link, seen.visual)
+            instance = seen.instance
+            look = self.looks.get((seen.uid, seen.link, seen.shape), Look())
+            instance.rgba = shown_color(seen.visual.rgba if look.rgba is None else look.rgba)
             texture = look.texture
             if texture is None:
                 texture = self._own_textures[seen.uid][1][id(seen.visual)]
@@ -243,11 +253,20 @@ class Pictures:
                 instance.double_sided = look.double_sided
 
 
-def visuals_of(body: Body) -> Iterator[tuple[int, Visual]]:
-    """Yield (link index, visual shape) of a body in the order of getVisualShapeData."""
+def shown_color(rgba: np.ndarray) -> np.ndarray:
+    """Return a colour as PyBullet draws it: in bytes that wrap around, invisible only where alpha is 0."""
+    rgba = np.asarray(rgba, np.float64)
+    with np.errstate(invalid="ignore"):
+        shown = ((rgba * 255.0).astype(np.int64) & 255) / 255.0
+    shown[..., 3] = rgba[..., 3] != 0.0
+    return shown
+
+
+def visuals_of(body: Body) -> Iterator[tuple[int, int, Visual]]:
+    """Yield (link index, number of the shape on the link, shape) in the order of getVisualShapeData."""
     for place, link in enumerate(body.links):
-        for visual in link.visuals:
-            yield place - 1, visual
+        for number, visual in enumerate(link.visuals):
+            yield place - 1, number, visual
 
 
 def instance_of(visual: Visual) -> CameraInstance:

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 Picture = tuple[int, int, np.ndarray, np.ndarray, np.ndarray]
 
-_WITH_LINKS = ER_SEGMENTATION_MASK_OBJECT_AND_LINKINDEX | ER_NO_SEGMENTATION_MASK
 _DEFAULT_VIEW = maths.computeViewMatrixFromYawPitchRoll((0.0, 0.0, 0.0), 1.5, -80.0, -10.0, 0.0, 2)
-_DEFAULT_PROJECTION = maths.computeProjectionMatrixFOV(90.0, 4.0 / 3.0, 0.1, 100.0)
 
 
 def getCameraImage(
@@ -73,7 +71,8 @@ def getCameraImage(
         lightDiffuseCoeff: Weight of matt reflection.
         lightSpecularCoeff: Weight of highlights.
         renderer: Taken, without effect.
-        flags: ER_SEGMENTATION_MASK_OBJECT_AND_LINKINDEX for links in the segmentation.
+        flags: ER_SEGMENTATION_MASK_OBJECT_AND_LINKINDEX for links in the segmentation,
+            ER_NO_SEGMENTATION_MASK for -1 everywhere.
         projectiveTextureView: Taken, without effect.
         projectiveTextureProj: Taken, without effect.
 
@@ -97,7 +96,8 @@ def getCameraImage(
     _set_light(pictures.light, "specular", lightSpecularCoeff)
     view, projection = _matrices(client, viewMatrix), _matrices(client, projectionMatrix)
     if view is None or projection is None:
-        view, projection = _matrices(client, _DEFAULT_VIEW), _matrices(client, _DEFAULT_PROJECTION)
+        default = maths.computeProjectionMatrixFOV(90.0, 4.0 / 3.0, *pictures.clip)
+        view, projection = _matrices(client, _DEFAULT_VIEW), _matrices(client, default)
     return _take(client, pictures, width, height, view, projection, flags or 0)
 
 
@@ -117,9 +117,16 @@ def _take(
         raise error(f"getCameraImage: {problem}") from None
     camera = pictures.camera(width, height)
     color, depth, label = camera.light(pictures.light.lighting()).look(rays).render().numpy()
+    if rays.size == 1 and np.isfinite(rays["far"]).all():
+        pictures.clip = float(rays["near"].item()), float(rays["far"].item())
     which = 0 if client.num_worlds == 1 else slice(None)
     label = label[which, 0]
-    label = label.copy() if flags & _WITH_LINKS else np.where(label < 0, -1, label & ((1 << LINK_SHIFT) - 1))
+    if flags & ER_NO_SEGMENTATION_MASK:
+        label = np.full_like(label, -1)
+    elif flags & ER_SEGMENTATION_MASK_OBJECT_AND_LINKINDEX:
+        label = label.copy()
+    else:
+        label = np.where(label < 0, -1, label & ((1 << LINK_SHIFT) - 1))
     return width, height, color[which, 0].copy(), depth[which, 0].copy(), label
 
 
@@ -186,7 +193,7 @@ def renderImage(client: Client, *args: object) -> Picture:
         if None in vectors:
             raise error("Error parsing camera position, target or up.")
         view = maths.computeViewMatrix(*vectors)
-        fov = field_of_view[0] if field_of_view else 50.0
+        fov = field_of_view[0] if field_of_view else 90.0
     projection = maths.computeProjectionMatrixFOV(float(fov), 1.0, float(near), float(far))
     return getCameraImage(client, int(width), int(height), view, projection)
 
@@ -208,10 +215,10 @@ def getVisualShapeData(client: Client, objectUniqueId: int, flags: int = 0) -> t
     if body is None:
         return ()
     rows = []
-    for link, visual in visuals_of(body):
+    for link, _, visual in visuals_of(body):
         geometry = visual.geometry
         dimensions = GEOMETRY_DIMENSIONS.get(geometry.kind, lambda g: (0.0, 0.0, 0.0))(geometry)
-        rgba = np.asarray(pictures.rgba_of(objectUniqueId, link, visual), np.float32)
+        rgba = pictures.reported_rgba(objectUniqueId, link, visual)
         row = (
             objectUniqueId,
             link,
@@ -238,15 +245,18 @@ def changeVisualShape(
     specularColor: Sequence[float] | None = None,
     flags: int = 0,
 ) -> None:
-    """Change how all visual shapes of a link look; a body or link that is not there changes nothing.
+    """Change how visual shapes of a link look; a body or link that is not there changes nothing.
+
+    As in PyBullet, getVisualShapeData then reports the colour for all shapes of the link.
 
     Args:
         client: The client.
         objectUniqueId: The body.
         linkIndex: The link, -1 for the base.
-        shapeIndex: Taken, without effect, as in PyBullet without a window.
+        shapeIndex: The visual shape, counting from 0 on each link; -1 for all.
         textureUniqueId: From `loadTexture`; -1 or an unknown one for none.
         rgbaColor: Four numbers, 0..1; alpha 0 is invisible. With several worlds also (num_worlds, 4).
+            Anything else is white.
         specularColor: Three numbers, kept.
         flags: VISUAL_SHAPE_DOUBLE_SIDED for back faces.
     """
@@ -255,27 +265,32 @@ def changeVisualShape(
     body = client.bodies.get(objectUniqueId)
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
         return
-    look = pictures.look(objectUniqueId, linkIndex)
-    if textureUniqueId is not None:
-        look.texture = textureUniqueId
-    rgba = _colors(client, rgbaColor)
+    rgba, specular = _colors(client, rgbaColor), _numbers(specularColor, 3)
     if rgba is not None:
-        look.rgba = rgba
-    specular = _numbers(specularColor, 3)
-    if specular is not None:
-        look.specular = specular
-    if flags & VISUAL_SHAPE_DOUBLE_SIDED:
-        look.double_sided = True
+        pictures.reported[objectUniqueId, linkIndex] = rgba
+    for look in pictures.looks_of(objectUniqueId, linkIndex, shapeIndex):
+        if textureUniqueId is not None:
+            look.texture = textureUniqueId
+        if rgba is not None:
+            look.rgba = rgba
+        if specular is not None:
+            look.specular = specular
+        if flags & VISUAL_SHAPE_DOUBLE_SIDED:
+            look.double_sided = True
 
 
 def _colors(client: Client, values: object) -> np.ndarray | None:
-    """Return a colour (4,) or one for each world (num_worlds, 4), or None for anything else."""
-    try:
-        array = np.asarray(values, np.float32)
-    except (TypeError, ValueError):
+    """Return a colour (4,) or one for each world (num_worlds, 4); white for another number of them."""
+    if values is None:
         return None
+    try:
+        array = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        array = np.zeros(0)
+    if not np.isfinite(array).all():
+        raise error("changeVisualShape: rgbaColor is not finite.")
     fits = array.shape == (4,) or (client.num_worlds > 1 and array.shape == (client.num_worlds, 4))
-    return array.copy() if fits and np.isfinite(array).all() else None
+    return array if fits else np.ones(4)
 
 
 def resetVisualShapeData(

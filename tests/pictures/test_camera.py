@@ -35,7 +35,7 @@ def random_pose(rng, reach: float = 0.3) -> np.ndarray:
     return np.concatenate([rng.uniform(-reach, reach, 3), Rotation.random(random_state=rng).as_quat()])
 
 
-def soup(rng, count: int = 40) -> CameraMesh:
+def soup(rng, count: int = 80) -> CameraMesh:
     """Triangles here and there."""
     corners = rng.uniform(-1.0, 1.0, (count, 1, 3)) + rng.uniform(-0.4, 0.4, (count, 3, 3))
     return CameraMesh(corners.reshape(-1, 3), np.arange(3 * count))
