@@ -274,3 +274,22 @@ def test_videos_have_sixty_pictures_a_second(tmp_path):
     frames, seconds = imageio_ffmpeg.count_frames_and_secs(path)
     assert frames == 10
     assert seconds == pytest.approx(10 / 60, abs=0.02)
+
+
+def test_of_several_worlds_the_first_is_logged(tmp_path):
+    client = compat.connect(compat.DIRECT, options="--num_worlds=3")
+    compat.setGravity(0, 0, -9.81, physicsClientId=client)
+    shape = compat.createCollisionShape(compat.GEOM_BOX, halfExtents=[0.1] * 3, physicsClientId=client)
+    compat.createMultiBody(0.0, shape, physicsClientId=client)
+    box = compat.createMultiBody(1.0, shape, basePosition=[0, 0, 0.199], physicsClientId=client)
+    compat.resetBaseVelocity(box, [[0.1, 0, 0], [5, 0, 0], [6, 0, 0]], physicsClientId=client)
+    kinds = (compat.STATE_LOGGING_GENERIC_ROBOT, compat.STATE_LOGGING_CONTACT_POINTS)
+    for kind in kinds:
+        compat.startStateLogging(kind, str(tmp_path / str(kind)), physicsClientId=client)
+    compat.stepSimulation(physicsClientId=client)
+    position = compat.getBasePositionAndOrientation(box, physicsClientId=client)[0]
+    compat.disconnect(client)
+    robots, contacts = (read_log(tmp_path / str(kind))[1] for kind in kinds)
+    np.testing.assert_allclose(robots[1][3:6], position[0], atol=1e-6)
+    assert {record[3:5] for record in contacts} == {(0, 1)}
+    assert sum(record[-1] for record in contacts) > 0.0

@@ -288,3 +288,25 @@ def test_arrays_that_lie_about_their_size_are_no_messages():
         data = msgpack.packb([1, "getNumBodies", {"x": msgpack.ExtType(1, msgpack.packb(content))}])
         with pytest.raises(protocol.ProtocolError):
             protocol.decode_call(data)
+
+
+@pytest.mark.parametrize("arguments", [["--port", "{port}", "--shared-memory-key", "-1"], ["--port", "0"]])
+def test_what_is_taken_is_reported(port, arguments):
+    words = [word.format(port=port) for word in arguments]
+    if "-1" not in words:
+        words += ["--shared-memory-key", str(KEY)]
+    command = [sys.executable, "-m", "newtonsim", "pybullet-server", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "newtonsim: error:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_missing_packages_are_named(port, monkeypatch):
+    monkeypatch.setitem(sys.modules, "msgpack", None)
+    with pytest.raises(compat.error, match=r"newtonsim\[server\]"):
+        compat.connect(compat.TCP, "127.0.0.1", port)
+    with pytest.warns(UserWarning, match=r"not shared: .*newtonsim\[server\]"):
+        client = compat.connect(compat.SHARED_MEMORY_SERVER)
+    compat.stepSimulation(physicsClientId=client)
+    compat.disconnect(client)
