@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+import warp as wp
 
-from newtonsim.geometry.transforms import quat_multiply
+from newtonsim.geometry.transforms import quat_matrix, quat_multiply
 from newtonsim.pybullet_compat.constants import GEOM_CAPSULE, GEOM_SPHERE
 from newtonsim.pybullet_compat.description import Geometry, Link
 from newtonsim.pybullet_compat.kinematic_chains import BASE_DOFS, Chain
@@ -27,6 +28,10 @@ def quaternions_of_angles(angles: np.ndarray) -> np.ndarray:
     for i in range(3):
         turns[i, ..., i], turns[i, ..., 3] = sines[..., i], cosines[..., i]
     return quat_multiply(turns[2], quat_multiply(turns[1], turns[0]))
+
+
+def _turn(quaternion: np.ndarray) -> np.ndarray | None:
+    return quat_matrix(quaternion).T.copy() if quaternion[:3].any() else None
 
 
 def _shape_inertia(link: Link) -> np.ndarray:
@@ -64,6 +69,8 @@ class BodyChains:
         chain: The body as it is.
         nq, nv: Numbers of coordinates and degrees of freedom of its joints.
         first: Column of the first degree of freedom that is reported: those of fixed bases are not.
+        axes: Matrices (3, 3) that take row vectors along the axes of each inertial frame to those of the link
+            frame, None where they are the same; the base has none.
         slots: Places of the degrees of freedom, those of the base first, in the layout of the state.
     """
 
@@ -81,6 +88,7 @@ class BodyChains:
         self.slots = np.array([3, 4, 5, 0, 1, 2, *joints])
         self.base_order = [3, 4, 5, 0, 1, 2, *range(BASE_DOFS, BASE_DOFS + self.nv)]
         self.first = 0 if body.floating else BASE_DOFS
+        self.axes = [None, *(_turn(quaternion) for quaternion in body.inertial[1:, 3:])]
         self.damping_set = False
 
     def _make(self, mass: np.ndarray, inertia: np.ndarray, balls_at_parents: bool = False) -> Chain:
@@ -149,9 +157,8 @@ class Kinematics:
     """
 
     def __init__(self, client: Client):
-        self._device = client.device or "cpu"
-        if client.num_worlds == 1:
-            self._device = "cpu"  # one configuration is faster there than a launch elsewhere
+        # one configuration is faster on the CPU than a launch elsewhere
+        self._device = "cpu" if client.num_worlds == 1 else str(wp.get_device(client.device))
         self._chains: dict[int, BodyChains] = {}
 
     def of(self, body: Body) -> BodyChains:

@@ -203,11 +203,11 @@ def calculateJacobian(
     sizes = [length(x, client) for x in (q, qd, qdd)]
     if chains.nv == 0 or length(point, client) != 3 or sizes != [chains.nv] * 3:
         raise error(JACOBIAN_SIZES)
-    chain, body = chains.chain, chains.body
+    chain = chains.chain
     place = linkIndex + 1
     if 0 <= place < chain.link_count:
-        if place and not body.centred[place]:
-            point = quat_rotate(body.inertial[place, 3:], point)
+        if chains.axes[place] is not None:
+            point = point @ chains.axes[place]
         chain.configure(q)
         both = chain.jacobian(place, point)[..., chains.first :]
     else:
