@@ -15,9 +15,12 @@ import warp as wp
 from newtonsim.errors import ModelError
 from newtonsim.kernels import camera
 from newtonsim.render.camera_scene import CameraScene
+from newtonsim.render.staging import StagedArray
 
 _BAND = 4096
 """Pixels for which another thread is woken on the CPU, about a millisecond of work."""
+
+_LIGHT, _RAYS = camera.Light.numpy_dtype(), camera.CameraRays.numpy_dtype()
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 """The threads of a process."""
@@ -58,7 +61,7 @@ class Lighting:
 
     def record(self) -> np.ndarray:
         """Return what the kernel reads, shape (1,)."""
-        record = np.zeros(1, camera.Light.numpy_dtype())
+        record = np.zeros(1, _LIGHT)
         length = float(np.linalg.norm(self.direction))
         if not length > 0.0:
             raise ModelError(f"light: direction {tuple(self.direction)} has no length")
@@ -100,7 +103,7 @@ def camera_rays(view: npt.ArrayLike, projection: npt.ArrayLike) -> np.ndarray:
     c22, c23 = projection[..., 2, 2], projection[..., 2, 3]
     c32, c33 = projection[..., 3, 2], projection[..., 3, 3]
     turn, place = to_world[..., :3, :3], to_world[..., :3, 3]
-    record = np.zeros(view.shape[:-2], camera.CameraRays.numpy_dtype())
+    record = np.zeros(view.shape[:-2], _RAYS)
 
     # at depth t, eye z = -t: across^-1 (x, y) = ndc (c33 - c32 t) + pz t - pw
     def lift(xy: np.ndarray, z: float) -> np.ndarray:
@@ -174,8 +177,8 @@ class RayCamera:
         self.depth = wp.zeros(shape, dtype=float, device=device)
         self.label = wp.zeros(shape, dtype=int, device=device)
         self.pixels = int(np.prod(shape))
-        self._cameras = wp.zeros(scene.num_worlds * count, dtype=camera.CameraRays, device=device)
-        self._light = wp.zeros(1, dtype=camera.Light, device=device)
+        self._cameras = StagedArray(scene.num_worlds * count, camera.CameraRays, device)
+        self._light = StagedArray(1, camera.Light, device)
         self._picture = camera.PictureView()
         self._picture.cameras, self._picture.width, self._picture.height = count, width, height
         self._picture.offset = wp.vec2(*offset)
@@ -188,7 +191,7 @@ class RayCamera:
 
     def light(self, lighting: Lighting) -> RayCamera:
         """Light the scene."""
-        self._light.assign(lighting.record())
+        self._light.write(lighting.record())
         return self
 
     def look(self, records: np.ndarray) -> RayCamera:
@@ -198,7 +201,7 @@ class RayCamera:
             cameras = np.broadcast_to(records, shape)
         except ValueError as error:
             raise ModelError(f"cameras: expected shape {shape}, got {np.shape(records)}") from error
-        self._cameras.assign(np.ascontiguousarray(cameras).reshape(-1))
+        self._cameras.write(cameras.reshape(-1))
         return self
 
     def render(self) -> RayCamera:
@@ -251,8 +254,8 @@ class RayCamera:
                 scene.looks,
                 scene.corners,
                 scene.textures,
-                self._cameras,
-                self._light,
+                self._cameras.array,
+                self._light.array,
                 first,
                 self._picture,
             ],

@@ -13,6 +13,7 @@ from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
 from newtonsim.kernels import camera, camera_scene
 from newtonsim.render.camera_meshes import CameraMesh
+from newtonsim.render.staging import StagedArray
 
 IDENTITY = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 PRIMITIVES = (
@@ -170,6 +171,7 @@ class CameraScene:
         self._add_instances()
         self.bodies = 1 + max((instance.body for instance in self.instances), default=-1)
         self._no_bodies = wp.zeros((num_worlds, 0), dtype=wp.transform, device=self.device)
+        self._poses: StagedArray | None = None
         self._bvh: wp.Bvh | None = None
 
     def _column(self, values: Sequence, dtype: type, width: int = 0) -> wp.array:
@@ -270,10 +272,12 @@ class CameraScene:
         if body_poses is None:
             body_poses = self._no_bodies
         elif not isinstance(body_poses, wp.array):
-            values = np.ascontiguousarray(body_poses, np.float32)
+            values = np.asarray(body_poses)
             if values.ndim != 3 or values.shape[2] != 7:
                 raise ModelError(f"body_poses: expected shape (worlds, bodies, 7), got {values.shape}")
-            body_poses = wp.array(values, dtype=wp.transform, device=self.device)
+            if self._poses is None or self._poses.array.shape != values.shape[:2]:
+                self._poses = StagedArray(values.shape[:2], wp.transform, self.device)
+            body_poses = self._poses.write(values)
         if (
             body_poses.ndim != 2
             or body_poses.shape[0] != self.num_worlds

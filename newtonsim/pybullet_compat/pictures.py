@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import warp as wp
 
 from newtonsim.enums import GeoType
 from newtonsim.geometry.transforms import quat_between
@@ -22,7 +23,7 @@ from newtonsim.pybullet_compat.constants import (
 )
 from newtonsim.pybullet_compat.description import Geometry, Visual
 from newtonsim.pybullet_compat.textures import CHECKER, TextureTable
-from newtonsim.render.camera import Lighting, RayCamera
+from newtonsim.render.camera import Lighting, RayCamera, camera_rays
 from newtonsim.render.camera_meshes import CameraMesh
 from newtonsim.render.camera_scene import CameraInstance, CameraScene, Textures
 
@@ -134,6 +135,7 @@ class Pictures:
         self.looks: dict[tuple[int, int, int], Look] = {}
         self.reported: dict[tuple[int, int], np.ndarray] = {}
         self.clip = (0.01, 1000.0)
+        self._rays: tuple[tuple[bytes, bytes], np.ndarray] | None = None
         self._own_textures: dict[int, tuple[Body, dict[int, int]]] = {}
         self._key: tuple | None = None
         self._stale_looks = False
@@ -194,13 +196,24 @@ class Pictures:
         rgba = self.reported.get((uid, link))
         return np.asarray(visual.rgba, np.float32) if rgba is None else rgba
 
+    def rays(self, view: np.ndarray, projection: np.ndarray) -> np.ndarray:
+        """Return what `camera_rays` does; worked out once for the same matrices in a row."""
+        key = (view.tobytes(), projection.tobytes())
+        if self._rays is None or self._rays[0] != key:
+            rays = camera_rays(view, projection)
+            self._rays = (key, rays)
+            if rays.size == 1 and np.isfinite(rays["far"]).all():
+                self.clip = float(rays["near"].item()), float(rays["far"].item())
+        return self._rays[1]
+
     # -- scene -----------------------------------------------------------------------------------------------
 
     def camera(self, width: int, height: int) -> RayCamera:
         """Return a camera for pictures of a size, with the bodies where they are now."""
         self.register()
         bodies = self.client.bodies
-        key = (*((uid, id(body), body.revision) for uid, body in bodies.items()),)
+        poses = self._poses()
+        key = (*((uid, id(body), body.revision, body.first_row) for uid, body in bodies.items()),)
         if key != self._key:
             self._build()
             self._key = key
@@ -208,7 +221,7 @@ class Pictures:
             self._apply_looks()
             self.scene.look_again(Textures(self.textures.images))
         self._stale_looks, self._texture_revision = False, self.textures.revision
-        self.scene.update(self._poses(), rebuild=True)
+        self.scene.update(poses, rebuild=True)
         size = (width, height)
         if size not in self._cameras:
             if len(self._cameras) >= _KEPT_CAMERAS:
@@ -216,11 +229,16 @@ class Pictures:
             self._cameras[size] = RayCamera(self.scene, width, height, offset=PIXEL_CORNER)
         return self._cameras[size]
 
-    def _poses(self) -> np.ndarray:
-        """World poses of the link frames of all bodies (W, rows, 7)."""
+    def _poses(self) -> np.ndarray | wp.array:
+        """World poses of the inertial frames of all bodies, on the device if there are several worlds."""
         client = self.client
-        poses = [client.link_frame_poses(body) for body in client.bodies.values()]
-        return np.concatenate([np.zeros((client.num_worlds, 0, 7)), *poses], axis=1)
+        if client.num_worlds > 1 and client.bodies:
+            return client.state.body_q.reshape((client.num_worlds, -1))
+        for body in client.bodies.values():
+            client.read_poses(body)
+        return np.concatenate(
+            [np.zeros((client.num_worlds, 0, 7)), *(body.pose for body in client.bodies.values())], axis=1
+        )
 
     def _build(self) -> None:
         """Make the scene of all visual shapes."""
@@ -229,8 +247,8 @@ class Pictures:
         for uid, body in self.client.bodies.items():
             for link, shape, visual in visuals_of(body):
                 seen = _Seen(uid, link, shape, visual)
-                seen.instance = instance_of(visual)
-                seen.instance.body = first + link + 1
+                seen.instance = instance_of(visual, body.inverse_inertial[link + 1])
+                seen.instance.body = link + 1 + (first if self.client.num_worlds == 1 else body.first_row)
                 seen.instance.label = uid + ((link + 1) << LINK_SHIFT)
                 self._seen.append(seen)
             first += len(body.links)
@@ -269,10 +287,15 @@ def visuals_of(body: Body) -> Iterator[tuple[int, int, Visual]]:
             yield place - 1, number, visual
 
 
-def instance_of(visual: Visual) -> CameraInstance:
-    """Return a visual shape in its link frame for the ray camera, without colour and texture."""
+def instance_of(visual: Visual, link_frame: np.ndarray) -> CameraInstance:
+    """Return a visual shape for the ray camera, without colour and texture.
+
+    Args:
+        visual: The shape.
+        link_frame: Link frame in the frame that the pose is wanted in (7,).
+    """
     geometry = visual.geometry
-    kind, pose = geometry.kind, geometry.pose
+    kind, pose = geometry.kind, Pose.of(link_frame) @ geometry.pose
     radius, half_height = geometry.radius, 0.5 * geometry.height
     mesh, size = None, (1.0, 1.0, 1.0)
     if kind == GEOM_SPHERE:

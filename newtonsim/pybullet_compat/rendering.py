@@ -23,7 +23,6 @@ from newtonsim.pybullet_compat.constants import (
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.loading.search import find
 from newtonsim.pybullet_compat.pictures import GEOMETRY_DIMENSIONS, LINK_SHIFT, Light, Pictures, visuals_of
-from newtonsim.render.camera import camera_rays
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client
@@ -112,13 +111,11 @@ def _take(
 ) -> Picture:
     """Take a picture of each world; matrices are (4, 4) or (num_worlds, 1, 4, 4)."""
     try:
-        rays = camera_rays(view, projection)
+        rays = pictures.rays(view, projection)
     except ModelError as problem:
         raise error(f"getCameraImage: {problem}") from None
     camera = pictures.camera(width, height)
     color, depth, label = camera.light(pictures.light.lighting()).look(rays).render().numpy()
-    if rays.size == 1 and np.isfinite(rays["far"]).all():
-        pictures.clip = float(rays["near"].item()), float(rays["far"].item())
     which = 0 if client.num_worlds == 1 else slice(None)
     label = label[which, 0]
     if flags & ER_NO_SEGMENTATION_MASK:
