@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client
 
 ANY_LINK = -2
+FEW = 64
+"""Contacts of a world up to which all are made into tuples at once."""
+
+_ORDER = itemgetter(1, 2, 3, 4)
+_FORCES = [
+    int(contact_records.NORMAL_FORCE),
+    int(contact_records.FRICTION_1),
+    int(contact_records.FRICTION_2),
+]
 
 
 def getContactPoints(
@@ -44,7 +54,10 @@ def getContactPoints(
         the body that comes first when nothing is asked for. With several worlds one such tuple for each.
     """
     worlds = client.part(ContactPoints).read()
-    found = [_select(points, bodyA, bodyB, linkIndexA, linkIndexB) for points in worlds]
+    found = [
+        _select(points.of(bodyA) if bodyA >= 0 else points.all(), bodyA, bodyB, linkIndexA, linkIndexB)
+        for points in worlds
+    ]
     return found[0] if client.num_worlds == 1 else tuple(found)
 
 
@@ -55,8 +68,9 @@ def performCollisionDetection(client: Client) -> None:
 
 
 def _select(points: list[tuple], body_a: int, body_b: int, link_a: int, link_b: int) -> tuple:
+    """Choose contacts; if there is a body A, they are its own."""
     if body_a >= 0:
-        points = [p if p[1] == body_a else _turned(p) for p in points if p[1] == body_a or p[2] == body_a]
+        points = [p if p[1] == body_a else _turned(p) for p in points]
     if body_b >= 0:
         points = [p for p in points if p[2] == body_b]
     if link_a != ANY_LINK:
@@ -81,14 +95,17 @@ class ContactPoints:
 
     def __init__(self, client: Client):
         self.client = client
-        self._points: list[list[tuple]] = [[] for _ in range(client.num_worlds)]
+        self._points = self._none()
         self._step: ContactReader | None = None
         self._pass: CollisionPass | None = None
         self._engine: Engine | None = None
         self._unread = client.engine is not None and _has_stepped(client.engine)
         self._passed = False
 
-    def read(self) -> list[list[tuple]]:
+    def _none(self) -> list[WorldPoints]:
+        return [WorldPoints([]) for _ in range(self.client.num_worlds)]
+
+    def read(self) -> list[WorldPoints]:
         """Contact points of each world."""
         if self._passed:
             self._passed = False
@@ -108,8 +125,8 @@ class ContactPoints:
         self._pass.collide()
         self._passed = True
 
-    def _forces(self) -> list[dict] | None:
-        """Forces of the last step, None if there was none."""
+    def _forces(self) -> ContactReader | None:
+        """Reader of the contacts of the last step, None if there was none."""
         engine = self.client.engine
         if not _has_stepped(engine):
             return None
@@ -117,7 +134,7 @@ class ContactPoints:
         if self._unread:
             self._unread = False
             step.read()
-        return step.forces()
+        return step
 
     def after_step(self, engine: Engine) -> None:
         """Note that a step was made."""
@@ -125,7 +142,7 @@ class ContactPoints:
 
     def release(self, engine: Engine) -> None:
         """Read what the engine knows."""
-        self.read()
+        self._points = [WorldPoints(points.all()) for points in self.read()]
         self._step = self._pass = self._engine = None
 
     def drop(self, gone) -> None:
@@ -134,12 +151,15 @@ class ContactPoints:
         Args:
             gone: Tells of (body A, link A, body B, link B) whether their contacts are gone.
         """
-        self._points = [[p for p in points if not gone(p[1], p[3], p[2], p[4])] for points in self.read()]
+        self._points = [
+            WorldPoints([p for p in points.all() if not gone(p[1], p[3], p[2], p[4])])
+            for points in self.read()
+        ]
 
     def forget(self) -> None:
         """Forget all contacts."""
         self._unread = self._passed = False
-        self._points = [[] for _ in range(self.client.num_worlds)]
+        self._points = self._none()
 
     def state_restored(self) -> None:
         """Note that the contacts of the solver were replaced."""
@@ -196,6 +216,64 @@ def _has_stepped(engine: Engine) -> bool:
     return engine.solver.constraints.last_contacts is not None
 
 
+class WorldPoints:
+    """Contact points of one world; tuples are made of those that are asked for.
+
+    Args:
+        points: All of them, if they are known.
+    """
+
+    __slots__ = ("_all", "_bodies", "_links", "_numbers", "_of", "_shapes")
+
+    def __init__(self, points: list[tuple] | None = None):
+        self._all = points
+        self._of: dict[int, list[tuple]] = {}
+
+    @classmethod
+    def from_rows(
+        cls, shapes: np.ndarray, numbers: np.ndarray, links: list[tuple[int, int]], bodies: np.ndarray
+    ) -> WorldPoints:
+        """Return points that are made when they are asked for, before the rows change.
+
+        Args:
+            shapes: Rows of `ContactRecords.shapes` (n, 4).
+            numbers: Rows of `ContactRecords.numbers` (n, CONTACT_NUMBERS).
+            links: (body, link) of each shape.
+            bodies: Body of each shape.
+        """
+        points = cls()
+        points._shapes, points._numbers, points._links, points._bodies = shapes, numbers, links, bodies
+        return points
+
+    def all(self) -> list[tuple]:
+        """All points, in the order of bodies and links."""
+        if self._all is None:
+            self._all = self._made(self._shapes, self._numbers)
+        return self._all
+
+    def of(self, body: int) -> list[tuple]:
+        """Points of one body."""
+        found = self._of.get(body)
+        if found is None:
+            if self._all is not None or len(self._shapes) <= FEW:
+                found = [p for p in self.all() if p[1] == body or p[2] == body]
+            else:
+                rows = np.flatnonzero((self._bodies[self._shapes[:, :2]] == body).any(axis=1))
+                found = self._made(self._shapes[rows], self._numbers[rows])
+            self._of[body] = found
+        return found
+
+    def _made(self, shapes: np.ndarray, numbers: np.ndarray) -> list[tuple]:
+        links = self._links
+        points = [
+            _point(links[a], links[b], v)
+            for (a, b, _, kept), v in zip(shapes.tolist(), numbers.tolist())
+            if kept
+        ]
+        points.sort(key=_ORDER)
+        return points
+
+
 class ContactReader:
     """Turns the contacts of a collision pass into tuples.
 
@@ -221,7 +299,9 @@ class ContactReader:
         self._numbers = HostArray(self.records.numbers, 1)
         self._shapes = HostArray(self.records.shapes, 1)
         self._counts = HostArray(contacts.world_count, 1)
-        self._starts = contacts.world_start.numpy().tolist()
+        self._starts = contacts.world_start.numpy().tolist()[:-1]
+        self._bodies = np.array([uid for uid, _ in engine.shape_link], int)
+        self.places: list[slice] = []
         self._command: wp.Launch | None = None
         self._rate = 0.0
 
@@ -244,40 +324,33 @@ class ContactReader:
             self._rate = rate
         self._command.launch()
 
-    def read(self) -> list[list[tuple]]:
-        """Contact points of each world, in the order of bodies and links."""
+    def read(self) -> list[WorldPoints]:
+        """Contact points of each world; what was read before is no longer valid."""
         if not self.contacts.rigid_contact_max:
-            return [[] for _ in self._starts[1:]]
+            return [WorldPoints([]) for _ in self._starts]
         self.launch()
         counts = self._counts.pull()[0].tolist()
-        shapes, numbers = self._shapes.pull()[0], self._numbers.pull()[0]
-        links = self.engine.shape_link
-        found = []
-        for start, count in zip(self._starts, counts):
-            rows = slice(start, start + count)
-            points = [
-                _point(links[a], links[b], v)
-                for (a, b, _, kept), v in zip(shapes[rows].tolist(), numbers[rows].tolist())
-                if kept
-            ]
-            points.sort(key=_order)
-            found.append(points)
-        return found
-
-    def forces(self) -> list[dict[tuple[int, int, int], list[float]]]:
-        """Normal and friction forces of each world by shapes and feature, of what was read last."""
-        shapes, numbers = self._shapes.host[0], self._numbers.host[0]
+        self.shapes, self.numbers = self._shapes.pull()[0], self._numbers.pull()[0]
+        self.places = [slice(start, start + count) for start, count in zip(self._starts, counts)]
+        links, bodies = self.engine.shape_link, self._bodies
         return [
-            {
-                (a, b, feature): [v[10], v[11], v[15]]
-                for (a, b, feature, _), v in zip(shapes[rows].tolist(), numbers[rows].tolist())
-            }
-            for rows in self.places()
+            WorldPoints.from_rows(self.shapes[rows], self.numbers[rows], links, bodies)
+            for rows in self.places
         ]
 
-    def places(self) -> list[slice]:
-        """Rows in use of each world."""
-        return [slice(s, s + n) for s, n in zip(self._starts, self._counts.host[0].tolist())]
+    def keep_forces(self, before: ContactReader) -> None:
+        """Give contacts that go on the forces that they had; to be called after both were read."""
+        for rows, old_rows in zip(self.places, before.places):
+            shapes, old_shapes = self.shapes[rows], before.shapes[old_rows]
+            if not len(shapes) or not len(old_shapes):
+                continue
+            keys, old_keys = _keys(shapes), _keys(old_shapes)
+            order = np.argsort(old_keys, kind="stable")
+            place = order[np.minimum(np.searchsorted(old_keys[order], keys), len(order) - 1)]
+            same = old_keys[place] == keys
+            forces = before.numbers[old_rows][place[same]][:, _FORCES]
+            self.numbers[rows][np.ix_(same, _FORCES)] = forces
+            shapes[same, 3] |= forces[:, 0] > 0.0
 
 
 class CollisionPass:
@@ -295,25 +368,16 @@ class CollisionPass:
         self._graph: wp.Graph | None = None
         self._passes = 0
 
-    def read(self, forces: list[dict] | None) -> list[list[tuple]]:
-        """Contact points of each world that the last pass found, with the forces of those that go on."""
+    def read(self, step: ContactReader | None) -> list[WorldPoints]:
+        """Contact points of each world that the last pass found.
+
+        Args:
+            step: Contacts of the last step, whose forces go on.
+        """
         points = self.reader.read()
-        if forces is None:
-            return points
-        reader, links = self.reader, self.engine.shape_link
-        shapes, numbers = reader._shapes.host[0], reader._numbers.host[0]
-        found = []
-        for known, rows in zip(forces, reader.places()):
-            world = []
-            for (a, b, feature, kept), v in zip(shapes[rows].tolist(), numbers[rows].tolist()):
-                if (force := known.get((a, b, feature))) is not None:
-                    v[10], v[11], v[15] = force
-                    kept = kept or force[0] > 0.0
-                if kept:
-                    world.append(_point(links[a], links[b], v))
-            world.sort(key=_order)
-            found.append(world)
-        return found
+        if step is not None:
+            self.reader.keep_forces(step)
+        return points
 
     def collide(self) -> None:
         """Run the pass at the present poses, on the CPU by a graph from the second time on."""
@@ -335,8 +399,10 @@ class CollisionPass:
         find_contacts(launch, state.body_q, state.body_qd, self.contacts, 0.0)
 
 
-def _order(point: tuple) -> tuple:
-    return point[1:5]
+def _keys(shapes: np.ndarray) -> np.ndarray:
+    """One number for both shapes and the feature of each contact (n,)."""
+    a, b, feature = shapes[:, :3].T.astype(np.int64)
+    return (a << 48) ^ (b << 32) ^ (feature & 0xFFFFFFFF)
 
 
 def _point(first: tuple[int, int], second: tuple[int, int], v: list[float]) -> tuple:
