@@ -55,13 +55,12 @@ class Engine:
         bodies = list(client.bodies.values())
         for body in bodies:
             body.refresh()
-        builder = self._describe(bodies)
-        many = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
-        many.replicate(builder, self.worlds, spacing=(0.0, 0.0, 0.0))
-        with wp.ScopedDevice(client.device):
-            self.model: Model = many.finalize()
+        content = model_building.describe_world(client)
+        self.rows, self.shape_link = content.rows, content.shape_link
+        self.shape_geometry = content.shape_geometry
+        client.call_hooks("build", content.builder)
+        self.model: Model = model_building.make_model(client, content.builder)
         settings = client.settings
-        self.model.gravity = settings.gravity
         self.solver = FeatherstoneSolver(
             self.model,
             servos=True,
@@ -87,22 +86,6 @@ class Engine:
         self._kinematics: wp.Graph | None = None
         self._reactions: np.ndarray | None = None
         self.steps = 0
-
-    def _describe(self, bodies: list[Body]) -> ModelBuilder:
-        builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
-        self.rows: list[tuple[int, int]] = []
-        self.shape_link: list[tuple[int, int]] = []
-        self.shape_geometry: list[int] = []
-        for body in bodies:
-            for place, number in model_building.add_body(builder, body):
-                self.shape_link.append((body.uid, place - 1))
-                self.shape_geometry.append(number)
-            self.rows += [(body.uid, place - 1) for place in range(len(body.links))]
-        builder.shape_collision_filter_pairs |= model_building.filter_pairs(self.client, self.shape_link)
-        for constraint in self.client.constraints.values():
-            constraint.build(builder, self.client)
-        self.client.call_hooks("build", builder)
-        return builder
 
     def _share_state(self, bodies: list[Body]) -> None:
         """Let the bodies' coordinates and poses be views of this engine's."""

@@ -6,10 +6,12 @@ solver integrates.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import warp as wp
 
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.geometry.transforms import quat_between, quat_multiply
@@ -31,6 +33,7 @@ from newtonsim.pybullet_compat.link_shapes import MESH_MARGIN, is_single
 from newtonsim.pybullet_compat.multibody import Body, planar_axes
 
 if TYPE_CHECKING:
+    from newtonsim.model import Model
     from newtonsim.pybullet_compat.scene import Client
 
 DYNAMIC_GROUP, STATIC_GROUP = 1, 2
@@ -41,6 +44,48 @@ MASSLESS_ARMATURE = 1.0e3
 """Rotor inertia of joints that carry no mass at all: they stay where they are [kg m²]."""
 _FIELD_TO_LINK = np.array([0.5, 0.5, 0.5, 0.5])
 """Turns x, y, z of a height field to y, z, x."""
+
+
+@dataclass(slots=True)
+class WorldContent:
+    """One world of a client as a builder, and what its shapes and bodies are.
+
+    Attributes:
+        builder: Bodies, joints, shapes and constraints.
+        rows: (body unique id, link index) of each body of the builder.
+        shape_link: The same of each shape.
+        shape_geometry: Number of the geometry of its link that each shape belongs to.
+    """
+
+    builder: ModelBuilder
+    rows: list[tuple[int, int]] = field(default_factory=list)
+    shape_link: list[tuple[int, int]] = field(default_factory=list)
+    shape_geometry: list[int] = field(default_factory=list)
+
+
+def describe_world(client: Client) -> WorldContent:
+    """Return the content of a client's first world, with its bodies where they are."""
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
+    content = WorldContent(builder)
+    for body in client.bodies.values():
+        for place, number in add_body(builder, body):
+            content.shape_link.append((body.uid, place - 1))
+            content.shape_geometry.append(number)
+        content.rows += [(body.uid, place - 1) for place in range(len(body.links))]
+    builder.shape_collision_filter_pairs |= filter_pairs(client, content.shape_link)
+    for constraint in client.constraints.values():
+        constraint.build(builder, client)
+    return content
+
+
+def make_model(client: Client, builder: ModelBuilder, requires_grad: bool = False) -> Model:
+    """Return the model of all worlds of a client, each like the builder."""
+    many = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
+    many.replicate(builder, client.num_worlds, spacing=(0.0, 0.0, 0.0))
+    with wp.ScopedDevice(client.device):
+        model = many.finalize(requires_grad=requires_grad)
+    model.gravity = client.settings.gravity
+    return model
 
 
 def add_body(builder: ModelBuilder, body: Body) -> list[tuple[int, int]]:

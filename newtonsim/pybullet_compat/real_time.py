@@ -68,6 +68,8 @@ class RealTimeClock:
         for key, value in table.items():
             if value is old:
                 table[key] = new
+            elif getattr(value, "client", None) is old:  # a log of commands stands in front
+                value.client = new
 
     def _step_by_clock(self) -> None:
         locked, client, stop = self._locked, self.client, self._stop

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from newtonsim.pybullet_compat.description import BodyDescription, Geometry, Visual
 from newtonsim.pybullet_compat.multibody import Body
@@ -18,6 +19,7 @@ from newtonsim.pybullet_compat.settings import Settings
 
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
+    from newtonsim.model import Model
     from newtonsim.pybullet_compat.constraint_records import Constraint
     from newtonsim.pybullet_compat.engine import Engine
 
@@ -295,6 +297,40 @@ class Client:
         engine = self.ensure()
         engine.push()
         return engine.simulator.state
+
+    def restore_worlds(self, state_id: int, world_mask: npt.ArrayLike) -> None:
+        """Put some worlds back to a state of saveState, and let the solver forget their last step.
+
+        Args:
+            state_id: Id of the state.
+            world_mask: Worlds to put back, bool, shape (num_worlds,).
+
+        Raises:
+            error: There is no such state, or the mask does not fit.
+        """
+        from newtonsim.pybullet_compat.state_files import restore_worlds
+
+        restore_worlds(self, state_id, world_mask)
+
+    def differentiable_model(self) -> Model:
+        """Return the scene as it is now as a new model that gradients flow through, for any solver.
+
+        It has neither the motors nor the damping of stepSimulation, which have no gradients.
+        """
+        from newtonsim.pybullet_compat import model_building
+
+        self.read_coordinates()
+        for body in self.bodies.values():
+            self.read_poses(body)
+        content = model_building.describe_world(self)
+        model = model_building.make_model(self, content.builder, requires_grad=True)
+        engine = self.ensure()
+        engine.push()
+        for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
+            source = getattr(engine.simulator.state, name)
+            if source is not None:
+                getattr(model, name).assign(source)
+        return model
 
     @property
     def control(self):

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
+import warp as wp
 
 from newtonsim.pybullet_compat.engine import Engine
 from newtonsim.pybullet_compat.errors import error
@@ -90,16 +92,40 @@ def restoreState(client: Client, stateId: int = -1, fileName: str = "") -> None:
     _restore(client, state)
 
 
+def restore_worlds(client: Client, state_id: int, world_mask: npt.ArrayLike) -> None:
+    """Put some worlds back to a state in memory, see `Client.restore_worlds`."""
+    state = client.part(SavedStates).states.get(state_id)
+    if state is None:
+        raise error(NO_STATE)
+    mask = np.asarray(world_mask)
+    if mask.dtype != bool or mask.shape != (client.num_worlds,):
+        raise error(f"world_mask: expected {client.num_worlds} booleans, got {mask.dtype} {mask.shape}.")
+    _check_bodies(client, state)
+    client.read_coordinates()
+    for uid, (q, u, base) in state.bodies.items():
+        body = client.bodies[uid]
+        body.q[mask], body.u[mask], body.base_pose[mask] = q[mask], u[mask], base[mask]
+        client.coordinates_written(body)
+    engine = client.ensure()
+    engine.push()
+    device_mask = wp.array(mask, dtype=bool, device=engine.model.device)
+    engine.solver.reset(engine.simulator.state, device_mask)
+
+
+def _check_bodies(client: Client, state: SavedState) -> None:
+    for uid, (q, u, _) in state.bodies.items():
+        body = client.bodies.get(uid)
+        if body is None or body.q.shape != q.shape or body.u.shape != u.shape:
+            raise error(NO_STATE)
+
+
 def _coordinates(client: Client) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     client.read_coordinates()
     return {uid: (b.q.copy(), b.u.copy(), b.base_pose.copy()) for uid, b in client.bodies.items()}
 
 
 def _restore(client: Client, state: SavedState) -> None:
-    for uid, (q, u, _) in state.bodies.items():
-        body = client.bodies.get(uid)
-        if body is None or body.q.shape != q.shape or body.u.shape != u.shape:
-            raise error(NO_STATE)
+    _check_bodies(client, state)
     client.read_coordinates()
     for uid, (q, u, base) in state.bodies.items():
         body = client.bodies[uid]

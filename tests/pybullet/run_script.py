@@ -3,7 +3,7 @@
     python run_script.py real|ours SCRIPT STEPS SECONDS REPORT [ARGUMENTS...]
 
 SCRIPT is the name of a module, or `env:NAME` for a gym environment of pybullet_envs. The report is a JSON file with the
-outcome: how the script ended ("steps" when the steps were made, "end" when the script was over, "time", or the
+outcome: how the script ended ("steps" when the steps were made; scripts in real time make one at certain calls, "end" when the script was over, "time", or the
 error), the number of steps, and the final base positions of all bodies.
 """
 
@@ -19,6 +19,10 @@ import traceback
 
 PATIENCE = {"real": 10, "ours": 20}
 """Seconds to wait for the first step."""
+
+
+TICKING = ("setGravity", "getKeyboardEvents", "changeConstraint", "getCameraImage", "getClosestPoints")
+"""Functions that loops of scripts call which leave stepping to the clock."""
 
 
 class Stop(BaseException):
@@ -71,6 +75,25 @@ def patched(module, steps: int, report: dict):
         report["poses"] = positions()
         return disconnect(*args, **keywords)
 
+    real_time = [False]
+
+    def set_real_time(on, *args, **keywords):
+        real_time[0] = bool(on)
+
+    def ticking(function):
+        """A call that makes a step where a script leaves stepping to the clock, the same in both engines."""
+
+        def call(*args, **keywords):
+            if real_time[0] and clients and module.isConnected(physicsClientId=clients[-1]):
+                counted_step(physicsClientId=clients[-1])
+            return function(*args, **keywords)
+
+        return call
+
+    module.setRealTimeSimulation = Builtin(set_real_time)
+    for name in TICKING:
+        setattr(module, name, Builtin(ticking(getattr(module, name))))
+    time.sleep = ticking(lambda seconds: None)
     module.connect = Builtin(connect_direct)
     module.stepSimulation = Builtin(counted_step)
     module.disconnect = Builtin(keep_poses)
@@ -94,7 +117,6 @@ def quiet_environment() -> None:
 
     os.environ.setdefault("MPLBACKEND", "Agg")
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    time.sleep = lambda seconds: None
     builtins.input = lambda *args: ""
     np.random.seed(0)
     import random

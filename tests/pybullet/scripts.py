@@ -6,8 +6,10 @@ Reports of earlier runs in the folder are taken as they are.
 """
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -79,19 +81,28 @@ def run(engine: str, script: str, folder: Path, seconds: int = SECONDS) -> dict:
         work.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-W", "ignore", RUNNER, engine, script, str(STEPS), str(seconds), target]
         with (work / "output.txt").open("w") as output:
+            process = subprocess.Popen(
+                [str(word) for word in command],
+                cwd=work,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
             try:
-                code = subprocess.run(
-                    [str(word) for word in command],
-                    cwd=work,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    timeout=seconds + 30,
-                    stdin=subprocess.DEVNULL,
-                ).returncode
+                code = process.wait(seconds + 30)
             except subprocess.TimeoutExpired:
                 code = "no end"
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # some scripts start others and leave them behind
         if not target.exists():
-            failed = {"engine": engine, "script": script, "steps": 0, "outcome": f"process: {code}", "poses": []}
+            failed = {
+                "engine": engine,
+                "script": script,
+                "steps": 0,
+                "outcome": f"process: {code}",
+                "poses": [],
+            }
             target.write_text(json.dumps(failed))
     return json.loads(target.read_text())
 
@@ -140,8 +151,15 @@ def main() -> None:
         )
     good = sum(map(ran, ours))
     lines += ["", f"{good} of {len(kept)} scripts that run under PyBullet run here."]
-    others = [f"{script}: {report['outcome'][:100]}" for script, report in zip(scripts, real) if not ran(report)]
-    lines += ["", "Not run, because they do not run under PyBullet here:", "", *(f"- {line}" for line in others)]
+    others = [
+        f"{script}: {report['outcome'][:100]}" for script, report in zip(scripts, real) if not ran(report)
+    ]
+    lines += [
+        "",
+        "Not run, because they do not run under PyBullet here:",
+        "",
+        *(f"- {line}" for line in others),
+    ]
     options.table.write_text("\n".join(lines) + "\n")
     print(lines[-2 - len(others) - 2] if others else lines[-1])
 

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pytest
+import warp as wp
 
 import newtonsim.pybullet_compat as p
 from newtonsim.pybullet_compat.bullet_client import BulletClient
@@ -208,3 +209,41 @@ def test_worlds_take_their_own_values():
     fallen = heights[:, 2] - client.getBasePositionAndOrientation(body)[0][:, 2]
     assert np.allclose(fallen, 9.81 / 240**2 * 24 * 25 / 2, atol=1e-5)
     client.disconnect()
+
+
+def test_some_worlds_go_back_to_a_state():
+    client = BulletClient(p.DIRECT, num_worlds=4)
+    client.setGravity(0.0, 0.0, -9.81)
+    body = add_box(client, [0.0, 0.0, 5.0])
+    state = client.saveState()
+    for _ in range(30):
+        client.stepSimulation()
+    low = client.getBasePositionAndOrientation(body)[0][:, 2]
+    client.restore_worlds(state, np.array([True, False, False, True]))
+    heights = client.getBasePositionAndOrientation(body)[0][:, 2]
+    assert np.array_equal(heights, [5.0, low[1], low[2], 5.0])
+    client.stepSimulation()
+    speed = client.getBaseVelocity(body)[0][:, 2]
+    assert abs(speed[0] + 9.81 / 240) < 1e-6
+    assert speed[1] < -1.0
+    with pytest.raises(p.error, match="world_mask"):
+        client.restore_worlds(state, [True])
+    client.disconnect()
+
+
+def test_gradients_through_the_scene_of_a_script(world):
+    """Height after a fall with respect to the start height is 1, and to the start velocity the time."""
+    from newtonsim.solvers import FeatherstoneSolver
+
+    add_box(world, [0.0, 0.0, 5.0])
+    model = world.differentiable_model()
+    solver = FeatherstoneSolver(model)
+    states = [model.state(requires_grad=True) for _ in range(11)]
+    with wp.Tape() as tape:
+        for before, after in zip(states, states[1:]):
+            solver.step(model, before, after, None, None, 0.01)
+    seed = wp.zeros(7, dtype=float, device=model.device)
+    seed.assign([0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    tape.backward(grads={states[-1].joint_q: seed})
+    assert states[0].joint_q.grad.numpy()[2] == pytest.approx(1.0, abs=1e-5)
+    assert states[0].joint_qd.grad.numpy()[5] == pytest.approx(0.1, abs=1e-5)
