@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.builder import ModelBuilder
 from newtonsim.model import Model
 from newtonsim.pybullet_compat import model_building
 from newtonsim.pybullet_compat.host_arrays import HostArray

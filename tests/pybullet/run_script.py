@@ -2,9 +2,9 @@
 
     python run_script.py real|ours SCRIPT STEPS SECONDS REPORT [ARGUMENTS...]
 
-SCRIPT is the name of a module, or `env:NAME` for a gym environment of pybullet_envs. The report is a JSON file with the
-outcome: how the script ended ("steps" when the steps were made; scripts in real time make one at certain calls, "end" when the script was over, "time", or the
-error), the number of steps, and the final base positions of all bodies.
+SCRIPT is the name of a module, or `env:NAME` for a gym environment of pybullet_envs. The report is a JSON
+file: how the script ended ("steps" when the steps were made, "end" when it was over, "time", or the error),
+the number of steps, and the final base poses of all bodies. Scripts in real time step at certain calls.
 """
 
 import importlib.util
@@ -15,7 +15,6 @@ import signal
 import sys
 import time
 import traceback
-
 
 PATIENCE = {"real": 10, "ours": 20}
 """Seconds to wait for the first step."""
@@ -118,7 +117,7 @@ def quiet_environment() -> None:
     os.environ.setdefault("MPLBACKEND", "Agg")
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
     builtins.input = lambda *args: ""
-    np.random.seed(0)
+    np.random.seed(0)  # noqa: NPY002 (the scripts draw from it)
     import random
 
     random.seed(0)

@@ -10,7 +10,10 @@ import newtonsim.pybullet_compat as compat  # noqa: E402
 ROBOTS = ("r2d2.urdf", "kuka_iiwa/model.urdf", "husky/husky.urdf", "laikago/laikago_toes.urdf")
 
 
-@pytest.mark.parametrize("name", [*ROBOTS, "humanoid/humanoid.urdf", "franka_panda/panda.urdf", "cartpole.urdf"])
+ALL_ROBOTS = (*ROBOTS, "humanoid/humanoid.urdf", "franka_panda/panda.urdf", "cartpole.urdf")
+
+
+@pytest.mark.parametrize("name", ALL_ROBOTS)
 def test_joints_have_the_same_names_types_frames_and_limits(both, name):
     body = both.load(name, [1.0, 2.0, 3.0], [0.0, 0.3, 0.0, 0.95])
     count = both.same("getNumJoints", body)

@@ -79,7 +79,9 @@ def test_position_servos_follow_the_same_way(both, options):
 def test_velocity_servos_and_their_torque(both):
     body = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
     speeds = [0.1, -0.2, 0.3, 0.2, -0.1, 0.4, 0.2]
-    both.setJointMotorControlArray(body, range(7), p.VELOCITY_CONTROL, targetVelocities=speeds, forces=[200.0] * 7)
+    both.setJointMotorControlArray(
+        body, range(7), p.VELOCITY_CONTROL, targetVelocities=speeds, forces=[200.0] * 7
+    )
     both.step(100)
     velocity = joint_values(both, body, range(7), 1)
     assert np.abs(velocity[1] - speeds).max() < 1e-3
@@ -163,7 +165,9 @@ def test_constraint_forces_carry_the_weight(both):
     both.step(100)
     both.same("getConstraintState", uid, tolerance=0.05)
     other = box(both, [3.0, 0.0, 5.0], mass=2.0)
-    uid = both.createConstraint(other, -1, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0, 0, 0.1], [3, 0, 5.1])[0]
+    uid = both.createConstraint(other, -1, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0, 0, 0.1], [3, 0, 5.1])[
+        0
+    ]
     both.step(100)
     both.same("getConstraintState", uid, tolerance=0.05)
 
@@ -207,7 +211,9 @@ def test_resting_heights(both, name, thing):
     both.load(name)
     if thing == "capsule":
         shape = both.createCollisionShape(p.GEOM_CAPSULE, radius=0.1, height=0.4)[0]
-        body = both.createMultiBody(1.0, shape, basePosition=[0, 0, 0.2], baseOrientation=[0.7071, 0, 0, 0.7071])[0]
+        body = both.createMultiBody(
+            1.0, shape, basePosition=[0, 0, 0.2], baseOrientation=[0.7071, 0, 0, 0.7071]
+        )[0]
     else:
         body = both.load(thing, [0.0, 0.0, 0.6])
     both.step(480)

@@ -1,5 +1,6 @@
 """States, rebuilding, several clients and several worlds."""
 
+import itertools
 import time
 
 import numpy as np
@@ -240,7 +241,7 @@ def test_gradients_through_the_scene_of_a_script(world):
     solver = FeatherstoneSolver(model)
     states = [model.state(requires_grad=True) for _ in range(11)]
     with wp.Tape() as tape:
-        for before, after in zip(states, states[1:]):
+        for before, after in itertools.pairwise(states):
             solver.step(model, before, after, None, None, 0.01)
     seed = wp.zeros(7, dtype=float, device=model.device)
     seed.assign([0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
