@@ -10,9 +10,30 @@ from newtonsim.errors import ImportFileError
 from newtonsim.importers.xml import Node
 from newtonsim.pybullet_compat.description import BodyDescription, Link
 from newtonsim.pybullet_compat.loading.kinds import LoadFlag
+from newtonsim.pybullet_compat.loading.merge import Merger
 from newtonsim.pybullet_compat.loading.options import LoadOptions
 from newtonsim.pybullet_compat.loading.urdf_elements import Reader
 from newtonsim.pybullet_compat.loading.xml_text import number, read_xml
+
+_JOINT_PART = (
+    "joint_name",
+    "joint_type",
+    "joint_pose",
+    "axis",
+    "axis_length",
+    "limits",
+    "max_force",
+    "max_velocity",
+    "damping",
+    "friction",
+)
+_COLORS = (
+    (0.234375, 0.7265625, 0.328125, 1.0),
+    (0.953125, 0.7578125, 0.05078125, 1.0),
+    (0.85546875, 0.1953125, 0.2109375, 1.0),
+    (0.28125, 0.51953125, 0.92578125, 1.0),
+)
+"""For visuals without a material, with URDF_GOOGLEY_UNDEFINED_COLORS."""
 
 
 def read_urdf(path: str | os.PathLike, options: LoadOptions | None = None) -> BodyDescription:
@@ -58,17 +79,26 @@ def assemble(root: Node, reader: Reader) -> BodyDescription:
     links = _read_links(root, reader)
     joints = _read_joints(root, reader, links)
     base = _base_of(root, links, joints)
-    order = _order(root, reader, base, joints, links)
+    below: dict[str, list[str]] = {name: [] for name in links}
+    for child, (_, parent) in joints.items():
+        below[parent].append(child)
+    merged: set[str] = set()
+    if reader.has(LoadFlag.MERGE_FIXED_LINKS):
+        fixed = reader.options.fixed
+        merged = Merger(links, joints, below, reader.inertia, reader.stand_ins, fixed).merge(base)
+    order = _order(reader, base, below, links)
+    for name in (base, *order):
+        reader.finish(links[name], name in merged)
     places = {name: place for place, name in enumerate(order)}
     records = []
     for name in order:
         link, (joint, parent) = links[name], joints[name]
-        for attribute in ("joint_name", "joint_type", "joint_pose", "axis", "axis_length", "limits"):
-            setattr(link, attribute, getattr(joint, attribute))
-        for attribute in ("max_force", "max_velocity", "damping", "friction"):
+        for attribute in _JOINT_PART:
             setattr(link, attribute, getattr(joint, attribute))
         link.parent = places.get(parent, -1)
         records.append(link)
+    if reader.has(LoadFlag.GOOGLEY_UNDEFINED_COLORS):
+        _color_undefined(root, reader, links[base], records)
     options = reader.options
     return BodyDescription(
         name=root.text_of("name"),
@@ -123,13 +153,8 @@ def _base_of(root: Node, links: dict[str, Link], joints: dict[str, tuple[Link, s
     return bases[0]
 
 
-def _order(
-    root: Node, reader: Reader, base: str, joints: dict[str, tuple[Link, str]], links: dict[str, Link]
-) -> list[str]:
+def _order(reader: Reader, base: str, below: dict[str, list[str]], links: dict[str, Link]) -> list[str]:
     """Names of all links below the base: depth first, or as they stand in the file."""
-    below: dict[str, list[str]] = {name: [] for name in links}
-    for child, (_, parent) in joints.items():
-        below[parent].append(child)
     order, stack = [], list(reversed(below[base]))
     while stack:
         name = stack.pop()
@@ -139,6 +164,20 @@ def _order(
         reached = set(order)
         order = [name for name in links if name in reached]
     return order
+
+
+def _color_undefined(root: Node, reader: Reader, base: Link, records: list[Link]) -> None:
+    """Give visuals without a material one of four colours, by the number of their link."""
+    is_open = {
+        node.text_of("name"): [reader.leaves_color(part) for part in node.findall("visual")]
+        for node in root.findall("link")
+    }
+    for place, link in enumerate((base, *records)):
+        flags = is_open.get(link.name, [])
+        flags += [True] * (len(link.visuals) - len(flags))
+        for visual, undefined in zip(link.visuals, flags, strict=False):
+            if undefined:
+                visual.rgba = _COLORS[max(place - 1, 0) % len(_COLORS)]
 
 
 def _mimics(root: Node, records: list[Link]) -> list[tuple[int, int, float, float]]:

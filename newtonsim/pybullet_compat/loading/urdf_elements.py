@@ -14,7 +14,7 @@ from newtonsim.pybullet_compat.loading.frames import quat_of_rpy
 from newtonsim.pybullet_compat.loading.geometry import cylinder_hull, find_file, mesh_geometry
 from newtonsim.pybullet_compat.loading.kinds import Geom, JointKind, LoadFlag
 from newtonsim.pybullet_compat.loading.mass import collision_margin, inertia_of_file, inertia_of_shapes
-from newtonsim.pybullet_compat.loading.mesh_files import read_mesh_file
+from newtonsim.pybullet_compat.loading.mesh_files import MeshFile, read_mesh_file
 from newtonsim.pybullet_compat.loading.options import LoadOptions
 from newtonsim.pybullet_compat.loading.xml_text import number, numbers, vector3
 
@@ -54,12 +54,18 @@ class Reader:
         document: The file.
         options: How it is loaded.
         materials: Materials by name.
+        inertia: Inertia matrices (3, 3) of the file by name of the link.
+        inertia_factors: <inertia_scaling> by name of the link.
+        stand_ins: The look of the collision shapes of links without visuals, by name of the link.
         warnings: Where warnings are collected: (category, message).
     """
 
     document: str
     options: LoadOptions
     materials: dict[str, Material] = field(default_factory=dict)
+    inertia: dict[str, np.ndarray] = field(default_factory=dict)
+    inertia_factors: dict[str, float] = field(default_factory=dict)
+    stand_ins: dict[str, list[Visual]] = field(default_factory=dict)
     warnings: list[tuple[type[Warning], str]] = field(default_factory=list)
 
     def has(self, flag: LoadFlag) -> bool:
@@ -191,12 +197,22 @@ class Reader:
         if geometry.kind == Geom.MESH:
             file = read_mesh_file(geometry.file, self.options.use_cache)
             visual.uvs = [part.uvs for part in file.parts]
+            if self.has(LoadFlag.USE_MATERIAL_COLORS_FROM_MTL) and geometry.file.lower().endswith(".obj"):
+                visual.rgba = self._mtl_color(file)
             if not visual.texture_file:
                 visual.texture_file = next(
                     (part.material.texture for part in file.parts if part.material and part.material.texture),
                     "",
                 )
         return visual
+
+    def _mtl_color(self, file: MeshFile) -> tuple[float, ...]:
+        """Colour of the last material of the first group of a mesh file, black without one."""
+        first = file.parts[0].group
+        found = [part.material for part in file.parts if part.material and part.group == first]
+        material = found[-1] if found else None
+        color = material.rgba if material else (0.0, 0.0, 0.0, 1.0)
+        return color if self.has(LoadFlag.USE_MATERIAL_TRANSPARANCY_FROM_MTL) else (*color[:3], 1.0)
 
     def read_materials(self, root: Node) -> None:
         """Collect the named materials of a whole file; of equal names the last one counts for all."""
@@ -210,6 +226,11 @@ class Reader:
             return Material()
         name = node.text_of("name") or ""
         return self.materials[name] if name in self.materials else self.own_material(node)
+
+    def leaves_color(self, node: Node) -> bool:
+        """Whether a <visual> says nothing about its colour."""
+        own = node.find("material")
+        return own is None or (own.find("color") is None and own.text_of("name") not in self.materials)
 
     def own_material(self, node: Node) -> Material:
         """Read what stands inside a <material>."""
@@ -229,28 +250,44 @@ class Reader:
     # -- links and joints ------------------------------------------------------------------------------------
 
     def link(self, node: Node) -> Link:
-        """Read a <link>."""
+        """Read a <link>, but for its inertia; see `finish`."""
         name = node.text_of("name")
         if not name:
             raise node.error("a link has no name")
         link = Link(name)
-        inertia = self.inertial(node.find("inertial"), link)
-        collisions = [self.geometry(part, visual=False) for part in node.findall("collision")]
+        self.inertia[name] = self.inertial(node.find("inertial"), link)
+        shapes = node.findall("collision")
+        collisions = [self.geometry(part, visual=False) for part in shapes]
         visuals = [self.visual(part) for part in node.findall("visual")]
         link.collisions = [] if self.has(LoadFlag.IGNORE_COLLISION_SHAPES) else collisions
-        if self.has(LoadFlag.IGNORE_VISUAL_SHAPES):
-            visuals = []
-        if not visuals and link.collisions:
-            visuals = [Visual(self.geometry(part, visual=True)) for part in node.findall("collision")]
-        link.visuals = visuals
-        link.surface, factor = self.surface(node.find("contact"))
+        link.visuals = [] if self.has(LoadFlag.IGNORE_VISUAL_SHAPES) else visuals
+        if not link.visuals and link.collisions:
+            self.stand_ins[name] = [Visual(self.geometry(part, visual=True)) for part in shapes]
+        for part in shapes:
+            if part.text_of("group") is not None:
+                link.group = int(number(part.text_of("group")))
+            if part.text_of("mask") is not None:
+                link.mask = int(number(part.text_of("mask")))
+        link.surface, self.inertia_factors[name] = self.surface(node.find("contact"))
+        return link
+
+    def finish(self, link: Link, merged: bool) -> None:
+        """Give a link its inertia, its margin and, if it has no visuals, a look.
+
+        Args:
+            link: The link, with everything that belongs to it.
+            merged: Whether others were merged into it; its frame keeps its axes then.
+        """
+        link.visuals = link.visuals or self.stand_ins.get(link.name, [])
         link.surface.collision_margin = collision_margin(link.collisions, link.inertial_pose)
         if self.has(LoadFlag.USE_INERTIA_FROM_FILE):
-            link.inertia, link.inertial_pose = inertia_of_file(inertia, link.inertial_pose)
+            link.inertia, frame = inertia_of_file(self.inertia[link.name], link.inertial_pose)
+            link.inertial_pose = link.inertial_pose if merged else frame
+            if merged and link.mass == 0.0:
+                link.inertia = np.zeros(3)
         else:
             link.inertia = inertia_of_shapes(link.mass, link.collisions, link.inertial_pose)
-        link.inertia = link.inertia * factor
-        return link
+        link.inertia = link.inertia * self.inertia_factors[link.name]
 
     def surface(self, node: Node | None) -> tuple[Surface, float]:
         """Read the <contact> extension; returns also the factor of the inertia."""
