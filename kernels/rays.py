@@ -33,6 +33,9 @@ SEE_INSIDE = wp.constant(2)  # solids (convex shapes, distance fields, half-spac
 SEE_BELOW = wp.constant(4)  # half-spaces from within, but not other solids
 SEE_MARGINS = wp.constant(8)  # hulls with their contact thickness
 
+# component of a direction below which it counts as parallel to a plane
+LEAST_SLOPE = wp.constant(1.0e-12)
+
 
 @wp.struct
 class SceneView:
@@ -73,22 +76,23 @@ def scene_row(scene: SceneView, world: int) -> int:
 
 
 @wp.func
-def ray_meets_box(o: wp.vec3, d: wp.vec3, lower: wp.vec3, upper: wp.vec3, max_distance: float) -> bool:
-    """True if a ray comes within rounding of a box before max_distance."""
-    enter = float(0.0)
-    leave = float(max_distance)
+def inverse_direction(d: wp.vec3) -> wp.vec3:
+    """Inverse of each component of a direction, those near zero rounded to a large number."""
+    inverse = wp.vec3()
     for i in range(3):
-        slack = 1.0e-6 * (wp.abs(o[i]) + wp.abs(lower[i]) + wp.abs(upper[i]))
-        below = lower[i] - slack - o[i]
-        above = upper[i] + slack - o[i]
-        if wp.abs(d[i]) < 1.0e-12:
-            if below > 0.0 or above < 0.0:
-                return False
-        else:
-            t = below / d[i]
-            u = above / d[i]
-            enter = wp.max(enter, wp.min(t, u))
-            leave = wp.min(leave, wp.max(t, u))
+        least = wp.where(d[i] < 0.0, -LEAST_SLOPE, LEAST_SLOPE)
+        inverse[i] = 1.0 / wp.where(wp.abs(d[i]) < LEAST_SLOPE, least, d[i])
+    return inverse
+
+
+@wp.func
+def ray_meets_box(o: wp.vec3, inverse: wp.vec3, lower: wp.vec3, upper: wp.vec3, max_distance: float) -> bool:
+    """True if a ray, given by the inverse of its direction, comes near a box before max_distance."""
+    slack = 1.0e-6 * (wp.abs(o) + wp.abs(lower) + wp.abs(upper))
+    t = wp.cw_mul(lower - slack - o, inverse)
+    u = wp.cw_mul(upper + slack - o, inverse)
+    enter = wp.max(wp.max(wp.min(t, u)), 0.0)
+    leave = wp.min(wp.min(wp.max(t, u)), max_distance)
     return enter <= leave * 1.000001
 
 
@@ -159,6 +163,7 @@ def next_hit(
     best.distance = wp.inf
     best.triangle = -1
     row = scene_row(scene, world)
+    inverse = inverse_direction(direction)
     for k in range(scene.list_start[row], scene.list_start[row + 1]):
         s = scene.listed[k]
         body = scene.shape.body[s]
@@ -171,7 +176,7 @@ def next_hit(
                 t = scene.shape.geo.thickness[s]
                 lower = lower - wp.vec3(t, t, t)
                 upper = upper + wp.vec3(t, t, t)
-            if ray_meets_box(origin, direction, lower, upper, reach):
+            if ray_meets_box(origin, inverse, lower, upper, reach):
                 hit = cast_on_shape(scene, s, origin, direction, max_distance, sight)
                 later = hit.distance > after.distance or (hit.distance == after.distance and s > after.shape)
                 if later and hit.distance < best.distance:
