@@ -10,6 +10,14 @@ point that does not see the light gets a part of it only. See-through surfaces a
 import warp as wp
 
 from newtonsim.kernels.camera_scene import Body, CameraHit, CornerView, Frame, Look, TraceView, trace
+from newtonsim.kernels.camera_tiles import (
+    TILE,
+    CameraRays,
+    TileView,
+    ray_direction,
+    ray_origin,
+    trace_in_tile,
+)
 from newtonsim.kernels.shapes import GEO_BOX, GEO_MESH, GEO_PLANE
 
 # channels and axes are unrolled, layers are not
@@ -20,22 +28,6 @@ MAX_LAYERS = wp.constant(8)
 # distance of the start of a shadow ray from its surface, as a part of the distance to the camera
 LIFT = wp.constant(1.0e-4)
 OPAQUE = wp.constant(0.999)
-
-
-@wp.struct
-class CameraRays:
-    """Where the rays of a camera begin and go; x and y in -1..1 are right and up in the picture."""
-
-    origin: wp.vec3  # [m] at the centre of the picture
-    origin_x: wp.vec3  # [m] change with x
-    origin_y: wp.vec3
-    direction: wp.vec3  # its part along the view axis is 1, so that t is the depth [m]
-    direction_x: wp.vec3
-    direction_y: wp.vec3
-    near: float  # [m]
-    far: float  # [m]
-    depth: wp.vec4  # (a, b, c, d): what the depth picture shows at depth t is (a + b t) / (c + d t)
-    empty_depth: float  # what it shows where nothing is seen
 
 
 @wp.struct
@@ -246,6 +238,7 @@ def render_pixels(
     textures: TextureView,
     cameras: wp.array(dtype=CameraRays),
     lights: wp.array(dtype=Light),
+    tiles: TileView,
     first_pixel: int,
     picture: PictureView,
 ):
@@ -255,12 +248,13 @@ def render_pixels(
     camera = cameras[k // area]
     world = (k // area) // picture.cameras
     light = lights[0]
-    column = float(k % picture.width) + picture.offset[0]
-    line = float((k % area) // picture.width) + picture.offset[1]
-    x = 2.0 * column / float(picture.width) - 1.0
-    y = 1.0 - 2.0 * line / float(picture.height)
-    origin = camera.origin + x * camera.origin_x + y * camera.origin_y
-    direction = camera.direction + x * camera.direction_x + y * camera.direction_y
+    column = k % picture.width
+    line = (k % area) // picture.width
+    tile = (k // area) * tiles.rows * tiles.columns + (line // TILE) * tiles.columns + column // TILE
+    x = 2.0 * (float(column) + picture.offset[0]) / float(picture.width) - 1.0
+    y = 1.0 - 2.0 * (float(line) + picture.offset[1]) / float(picture.height)
+    origin = ray_origin(camera, x, y)
+    direction = ray_direction(camera, x, y)
     total = wp.vec3()
     left = float(1.0)
     depth = float(camera.empty_depth)
@@ -268,7 +262,7 @@ def render_pixels(
     t = float(camera.near)
     for layer in range(MAX_LAYERS):
         start = origin + t * direction
-        hit = trace(scene, world, start, direction, camera.far - t, False)
+        hit = trace_in_tile(scene, tiles, tile, world, start, direction, t, camera.far - t)
         if hit.row < 0:
             break
         t += hit.t

@@ -206,23 +206,29 @@ def meet_body(
 
 
 @wp.func
+def meet_planes(
+    scene: TraceView, world: int, origin: wp.vec3, direction: wp.vec3, reach: float, shadow: bool
+) -> CameraHit:
+    """Nearest point of the endless planes on a ray, nearer than `reach`; for shadows from either side."""
+    best = nothing_before(reach)
+    for k in range(scene.plane_count):
+        i = scene.planes[k]
+        row = world * scene.count + i
+        if scene.color[row][3] > 0.0:
+            hit = meet_body(scene.body[i], scene.frame[row], origin, direction, best.t, shadow)
+            if hit.row >= 0:
+                best = hit
+                best.row = row
+    return best
+
+
+@wp.func
 def trace(
     scene: TraceView, world: int, origin: wp.vec3, direction: wp.vec3, reach: float, shadow: bool
 ) -> CameraHit:
     """Nearest visible point on a ray, nearer than `reach`; for shadows any point, seen from either side."""
-    best = nothing_before(reach)
-    for k in range(scene.plane_count):
-        plane = world * scene.count + scene.planes[k]
-        if scene.color[plane][3] > 0.0:
-            hit = meet_body(
-                scene.body[scene.planes[k]], scene.frame[plane], origin, direction, best.t, shadow
-            )
-            if hit.row >= 0:
-                best = hit
-                best.row = plane
-                if shadow:
-                    return best
-    if scene.bvh == wp.uint64(0):
+    best = meet_planes(scene, world, origin, direction, reach, shadow)
+    if scene.bvh == wp.uint64(0) or (shadow and best.row >= 0):
         return best
     root = int(-1)
     if scene.world_count > 1:
@@ -231,9 +237,8 @@ def trace(
     row = int(0)
     while wp.bvh_query_next(query, row, best.t):
         if scene.color[row][3] > 0.0:
-            hit = meet_body(
-                scene.body[row % scene.count], scene.frame[row], origin, direction, best.t, shadow
-            )
+            i = row % scene.count
+            hit = meet_body(scene.body[i], scene.frame[row], origin, direction, best.t, shadow)
             if hit.row >= 0:
                 best = hit
                 best.row = row

@@ -13,14 +13,17 @@ import numpy.typing as npt
 import warp as wp
 
 from newtonsim.errors import ModelError
-from newtonsim.kernels import camera
+from newtonsim.kernels import camera, camera_tiles
 from newtonsim.render.camera_scene import CameraScene
 from newtonsim.render.staging import StagedArray
 
 _BAND = 4096
 """Pixels for which another thread is woken on the CPU, about a millisecond of work."""
 
-_LIGHT, _RAYS = camera.Light.numpy_dtype(), camera.CameraRays.numpy_dtype()
+_LIGHT, _RAYS = camera.Light.numpy_dtype(), camera_tiles.CameraRays.numpy_dtype()
+
+_TILED = 256
+"""Most instances for which tiles list what they see: each looks at all of them."""
 
 _pools: dict[int, ThreadPoolExecutor] = {}
 """The threads of a process."""
@@ -83,7 +86,7 @@ def camera_rays(view: npt.ArrayLike, projection: npt.ArrayLike) -> np.ndarray:
         projection: Eye frame to clip coordinates, likewise, perspective or orthographic, also off the axis.
 
     Returns:
-        Records of `newtonsim.kernels.camera.CameraRays`, shape (...).
+        Records of `newtonsim.kernels.camera_tiles.CameraRays`, shape (...).
 
     Raises:
         ModelError: A matrix is singular, or a depth would depend on more than the distance from the eye.
@@ -177,17 +180,19 @@ class RayCamera:
         self.depth = wp.zeros(shape, dtype=float, device=device)
         self.label = wp.zeros(shape, dtype=int, device=device)
         self.pixels = int(np.prod(shape))
-        self._cameras = StagedArray(scene.num_worlds * count, camera.CameraRays, device)
+        self._cameras = StagedArray(scene.num_worlds * count, camera_tiles.CameraRays, device)
         self._light = StagedArray(1, camera.Light, device)
         self._picture = camera.PictureView()
         self._picture.cameras, self._picture.width, self._picture.height = count, width, height
         self._picture.offset = wp.vec2(*offset)
         self._picture.color, self._picture.depth = self.color.flatten(), self.depth.flatten()
         self._picture.label = self.label.flatten()
+        self._tiles = self._make_tiles()
         self.light(Lighting())
         self._bands = self._cut(threads)
         # before threads launch it, each of which would compile it
         wp.load_module(camera, device=device)
+        wp.load_module(camera_tiles, device=device)
 
     def light(self, lighting: Lighting) -> RayCamera:
         """Light the scene."""
@@ -206,6 +211,7 @@ class RayCamera:
 
     def render(self) -> RayCamera:
         """Cast the rays of all pixels."""
+        self._list_candidates()
         if self.threads == 1:
             for first, size in self._bands:
                 self._launch(first, size)
@@ -228,6 +234,37 @@ class RayCamera:
         """
         color = self.color.numpy()
         return color.view(np.uint8).reshape(*color.shape, 4), self.depth.numpy(), self.label.numpy()
+
+    def _make_tiles(self) -> camera_tiles.TileView:
+        """Make room for what the tiles of all pictures list."""
+        tiles, size = camera_tiles.TileView(), int(camera_tiles.TILE)
+        tiles.columns, tiles.rows = -(-self.width // size), -(-self.height // size)
+        pictures = self.scene.num_worlds * self.count
+        count = pictures * tiles.columns * tiles.rows if len(self.scene.instances) <= _TILED else 0
+        shape, device = (count, int(camera_tiles.CANDIDATES)), self.scene.device
+        tiles.count = wp.zeros(count, dtype=int, device=device)
+        tiles.row = wp.zeros(shape, dtype=int, device=device)
+        tiles.nearest = wp.zeros(shape, dtype=float, device=device)
+        return tiles
+
+    def _list_candidates(self) -> None:
+        scene, tiles = self.scene, self._tiles
+        if tiles.count.shape[0]:
+            wp.launch(
+                camera_tiles.list_candidates,
+                dim=tiles.count.shape[0],
+                inputs=[
+                    scene.view,
+                    *scene.boxes,
+                    self._cameras.array,
+                    self.count,
+                    self.width,
+                    self.height,
+                    tiles,
+                ],
+                device=scene.device,
+                record_tape=False,
+            )
 
     def _cut(self, threads: int | None) -> list[tuple[int, int]]:
         """Find how many threads work, and ranges of pixels (first, number) that they take in turn."""
@@ -256,6 +293,7 @@ class RayCamera:
                 scene.textures,
                 self._cameras.array,
                 self._light.array,
+                self._tiles,
                 first,
                 self._picture,
             ],

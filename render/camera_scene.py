@@ -137,6 +137,8 @@ class CameraScene:
         looks: Likewise, how they look.
         corners: Likewise, of the corners of the meshes.
         textures: Likewise.
+        boxes: Lower and upper corners of the boxes about the instances in the world [m], vec3, shape
+            (num_worlds * instances,).
         color: Colours of the instances, vec4, shape (num_worlds * instances,), world by world.
 
     Args:
@@ -165,8 +167,7 @@ class CameraScene:
         self.textures = textures.view(self.device)
         rows = num_worlds * len(self.instances)
         self.color = wp.array(self._colors(), dtype=wp.vec4, device=self.device)
-        self._lower = wp.zeros(rows, dtype=wp.vec3, device=self.device)
-        self._upper = wp.zeros(rows, dtype=wp.vec3, device=self.device)
+        self.boxes = tuple(wp.zeros(rows, dtype=wp.vec3, device=self.device) for _ in range(2))
         self._add_meshes()
         self._add_instances()
         self.bodies = 1 + max((instance.body for instance in self.instances), default=-1)
@@ -290,7 +291,7 @@ class CameraScene:
         wp.launch(
             camera_scene.place_instances,
             dim=rows,
-            inputs=[self._places, body_poses, self.view.frame, self._lower, self._upper],
+            inputs=[self._places, body_poses, self.view.frame, *self.boxes],
             device=self.device,
             record_tape=False,
         )
@@ -307,4 +308,4 @@ class CameraScene:
         """Build the hierarchy, a group for each world."""
         worlds = np.repeat(np.arange(self.num_worlds, dtype=np.int32), len(self.instances))
         groups = wp.array(worlds, dtype=int, device=self.device)
-        return wp.Bvh(self._lower, self._upper, groups=groups)
+        return wp.Bvh(*self.boxes, groups=groups)

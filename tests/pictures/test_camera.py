@@ -209,6 +209,30 @@ def test_threads_and_graphs_make_the_same_picture():
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("lens", PROJECTIONS)
+@pytest.mark.parametrize("count", [5, 60])
+def test_tiles_leave_nothing_out(device: str, monkeypatch, lens: str, count: int):
+    """Pictures are those of rays that go through the whole hierarchy, also where tiles list too much."""
+    rng = np.random.default_rng(count)
+    kinds = list(SOLIDS)
+    instances = [
+        CameraInstance(kinds[k % 5], 0.4 * np.array(SOLIDS[kinds[k % 5]]), body=k, label=k)
+        for k in range(count)
+    ]
+    poses = np.array([[random_pose(rng, 1.3) for _ in range(count)] for _ in range(2)])
+    scene = CameraScene(instances, num_worlds=2, device=device).update(poses)
+    views = np.stack([look_at((3.0, 1.0, 1.0), (0, 0, 0)), look_at((0.2, 0.3, -0.2), (1, 0.4, 0))])
+    rays = camera_rays(views, PROJECTIONS[lens])
+    pictures = []
+    for most in (256, -1):
+        monkeypatch.setattr("newtonsim.render.camera._TILED", most)
+        camera = RayCamera(scene, 70, 50, count=2, offset=(0.0, 1.0)).look(rays).light(Lighting()).render()
+        pictures.append([a.copy() for a in camera.numpy()])
+    assert len(np.unique(pictures[0][2])) > min(count, 20)
+    for a, b in zip(*pictures):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_colors_of_each_world_and_new_looks(device: str):
     colors = np.array([[1, 0, 0, 1], [0, 1, 0, 1], [1, 1, 1, 0]], np.float32)
     box = CameraInstance(GeoType.BOX, (9.0, 9.0, 1.0), pose=(0, 0, -6, 0, 0, 0, 1), rgba=colors, label=5)

@@ -1,0 +1,160 @@
+"""Which instances can be seen in each tile of a picture, the nearest first.
+
+A tile is a square of pixels. The planes through its edges bound what its rays meet; boxes that lie beyond one
+of them are left out (Assarsson and Moeller, "Optimized view frustum culling algorithms for bounding boxes",
+2000). Rays then look at what is left instead of walking through the hierarchy of the scene.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.camera_scene import CameraHit, TraceView, meet_body, meet_planes, trace
+from newtonsim.kernels.shapes import GEO_PLANE
+
+# axes and edges are unrolled
+wp.set_module_options({"enable_backward": False, "max_unroll": 4})
+
+TILE = wp.constant(16)
+# instances that a tile can list; rays of tiles with more use the hierarchy
+CANDIDATES = wp.constant(12)
+# pixels by which a tile is widened, against rounding
+MARGIN = wp.constant(0.02)
+
+
+@wp.struct
+class CameraRays:
+    """Where the rays of a camera begin and go; x and y in -1..1 are right and up in the picture."""
+
+    origin: wp.vec3  # [m] at the centre of the picture
+    origin_x: wp.vec3  # [m] change with x
+    origin_y: wp.vec3
+    direction: wp.vec3  # its part along the view axis is 1, so that t is the depth [m]
+    direction_x: wp.vec3
+    direction_y: wp.vec3
+    near: float  # [m]
+    far: float  # [m]
+    depth: wp.vec4  # (a, b, c, d): what the depth picture shows at depth t is (a + b t) / (c + d t)
+    empty_depth: float  # what it shows where nothing is seen
+
+
+@wp.struct
+class TileView:
+    """T tiles of each of N pictures."""
+
+    columns: int  # tiles in a row
+    rows: int
+    count: wp.array(dtype=int)  # (N T) candidates, -1 for too many; or (0) for no tiles at all
+    row: wp.array2d(dtype=int)  # (N T, CANDIDATES) rows of instances
+    nearest: wp.array2d(dtype=float)  # (N T, CANDIDATES) least depth of their boxes [m], ascending
+
+
+@wp.func
+def ray_origin(camera: CameraRays, x: float, y: float) -> wp.vec3:
+    """Origin of a ray [m]."""
+    return camera.origin + x * camera.origin_x + y * camera.origin_y
+
+
+@wp.func
+def ray_direction(camera: CameraRays, x: float, y: float) -> wp.vec3:
+    """Direction of a ray, with the depth as its unit."""
+    return camera.direction + x * camera.direction_x + y * camera.direction_y
+
+
+@wp.func
+def beyond_edge(
+    camera: CameraRays, x0: float, y0: float, x1: float, y1: float, inner: wp.vec2, c: wp.vec3, h: wp.vec3
+) -> bool:
+    """Whether a box (middle c, half extents h) lies beyond the plane of the rays from (x0, y0) to (x1, y1).
+
+    `inner` is a place in the picture on the side that is kept.
+    """
+    p = ray_origin(camera, x0, y0) + camera.near * ray_direction(camera, x0, y0)
+    q = ray_origin(camera, x0, y0) + (camera.near + 1.0) * ray_direction(camera, x0, y0)
+    r = ray_origin(camera, x1, y1) + (camera.near + 1.0) * ray_direction(camera, x1, y1)
+    n = wp.cross(q - p, r - p)
+    o = ray_origin(camera, inner[0], inner[1])
+    kept = o + (camera.near + 1.0) * ray_direction(camera, inner[0], inner[1])
+    if wp.dot(n, kept - p) < 0.0:
+        n = -n
+    return wp.dot(n, c - p) + wp.dot(wp.abs(n), h) < 0.0
+
+
+@wp.kernel
+def list_candidates(
+    scene: TraceView,
+    lower: wp.array(dtype=wp.vec3),
+    upper: wp.array(dtype=wp.vec3),
+    cameras: wp.array(dtype=CameraRays),
+    cameras_per_world: int,
+    width: int,
+    height: int,
+    tiles: TileView,
+):
+    """One thread per tile of a picture: the visible instances whose boxes reach into it, by their depth."""
+    tile = wp.tid()
+    area = tiles.columns * tiles.rows
+    camera = cameras[tile // area]
+    world = (tile // area) // cameras_per_world
+    column = float((tile % area) % tiles.columns) * float(TILE)
+    line = float((tile % area) // tiles.columns) * float(TILE)
+    left = 2.0 * (column - MARGIN) / float(width) - 1.0
+    right = 2.0 * (column + float(TILE) + MARGIN) / float(width) - 1.0
+    top = 1.0 - 2.0 * (line - MARGIN) / float(height)
+    bottom = 1.0 - 2.0 * (line + float(TILE) + MARGIN) / float(height)
+    inner = wp.vec2(0.5 * (left + right), 0.5 * (top + bottom))
+    axis = wp.cross(camera.direction_x + camera.origin_x, camera.direction_y + camera.origin_y)
+    axis = axis / wp.dot(axis, camera.direction)
+    found = int(0)
+    for i in range(scene.count):
+        row = world * scene.count + i
+        c = 0.5 * (lower[row] + upper[row])
+        h = 0.5 * (upper[row] - lower[row])
+        depth = wp.dot(axis, c - camera.origin)
+        slack = wp.dot(wp.abs(axis), h) + 1.0e-5 * (wp.abs(depth) + wp.length(c) + wp.length(camera.origin))
+        seen = scene.color[row][3] > 0.0 and scene.body[i].kind != GEO_PLANE
+        seen = seen and depth + slack >= camera.near and depth - slack <= camera.far
+        seen = seen and not beyond_edge(camera, left, bottom, left, top, inner, c, h)
+        seen = seen and not beyond_edge(camera, right, bottom, right, top, inner, c, h)
+        seen = seen and not beyond_edge(camera, left, top, right, top, inner, c, h)
+        seen = seen and not beyond_edge(camera, left, bottom, right, bottom, inner, c, h)
+        if seen and found >= CANDIDATES:
+            tiles.count[tile] = -1
+            return
+        if seen:
+            k = int(found)
+            while k > 0 and tiles.nearest[tile, k - 1] > depth - slack:
+                tiles.nearest[tile, k] = tiles.nearest[tile, k - 1]
+                tiles.row[tile, k] = tiles.row[tile, k - 1]
+                k -= 1
+            tiles.nearest[tile, k] = depth - slack
+            tiles.row[tile, k] = row
+            found += 1
+    tiles.count[tile] = found
+
+
+@wp.func
+def trace_in_tile(
+    scene: TraceView,
+    tiles: TileView,
+    tile: int,
+    world: int,
+    origin: wp.vec3,
+    direction: wp.vec3,
+    passed: float,
+    reach: float,
+) -> CameraHit:
+    """Nearest visible point on a ray of a tile, nearer than `reach`; the ray begins at depth `passed`."""
+    count = int(-1)
+    if tiles.count.shape[0] > 0:
+        count = tiles.count[tile]
+    if count < 0:
+        return trace(scene, world, origin, direction, reach, False)
+    best = meet_planes(scene, world, origin, direction, reach, False)
+    for k in range(count):
+        if tiles.nearest[tile, k] > passed + best.t:
+            return best
+        row = tiles.row[tile, k]
+        hit = meet_body(scene.body[row % scene.count], scene.frame[row], origin, direction, best.t, False)
+        if hit.row >= 0:
+            best = hit
+            best.row = row
+    return best
