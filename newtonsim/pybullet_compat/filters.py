@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from newtonsim.pybullet_compat.contact_points import ContactPoints
 from newtonsim.pybullet_compat.model_building import group_and_mask, self_collide
+from newtonsim.pybullet_compat.pair_switch import PairSwitch
+from newtonsim.pybullet_compat.scene_queries import SceneQueries
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client
@@ -35,13 +37,16 @@ def setCollisionFilterPair(
     pair, enable = (min(first, second), max(first, second)), bool(enableCollision)
     if client.pair_filters.get(pair) == enable:
         return
+    points = client.part(ContactPoints)
+    points.read()
     before = collide(client, first, second)
     client.pair_filters[pair] = enable
-    if collide(client, first, second) == before:
+    if enable == before:
         return
     if not enable:
-        client.part(ContactPoints).drop(lambda a, i, b, j: (min((a, i), (b, j)), max((a, i), (b, j))) == pair)
-    client.structure_changed()
+        points.drop(lambda a, i, b, j: (min((a, i), (b, j)), max((a, i), (b, j))) == pair)
+    if collide(client, first, second) != before:
+        _switch(client, [(first, second, enable)])
 
 
 def setCollisionFilterGroupMask(
@@ -58,20 +63,27 @@ def setCollisionFilterGroupMask(
     """
     if not _exists(client, bodyUniqueId, linkIndexA):
         return
-    body = client.bodies[bodyUniqueId]
+    body, changed = client.bodies[bodyUniqueId], (bodyUniqueId, linkIndexA)
     link = body.links[linkIndexA + 1]
     if group_and_mask(body, linkIndexA) == (collisionFilterGroup, collisionFilterMask):
         link.group, link.mask = collisionFilterGroup, collisionFilterMask
         return
     points = client.part(ContactPoints)
     points.read()
+    others = [] if client.engine is None else [key for key in dict.fromkeys(client.engine.shape_link)]
+    before = [collide(client, changed, other) for other in others]
     link.group, link.mask = collisionFilterGroup, collisionFilterMask
-    points.drop(
-        lambda a, i, b, j: (
-            (bodyUniqueId, linkIndexA) in ((a, i), (b, j)) and not collide(client, (a, i), (b, j))
-        )
-    )
-    client.structure_changed()
+    points.drop(lambda a, i, b, j: changed in ((a, i), (b, j)) and not collide(client, (a, i), (b, j)))
+    after = [collide(client, changed, other) for other in others]
+    _switch(client, [(changed, other, b) for other, a, b in zip(others, before, after) if a != b])
+    client.part(SceneQueries).masks_changed()
+
+
+def _switch(client: Client, changes: list) -> None:
+    """Let pairs of links collide or not from now on, if that can be without building the model anew."""
+    engine = client.engine
+    if engine is not None and changes and not client.part(PairSwitch).apply(engine, changes):
+        client.structure_changed()
 
 
 def collide(client: Client, first: tuple[int, int], second: tuple[int, int]) -> bool:

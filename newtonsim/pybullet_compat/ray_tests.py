@@ -15,6 +15,7 @@ from newtonsim.pybullet_compat.constants import MAX_RAY_INTERSECTION_BATCH_SIZE
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.scene_queries import Replay, SceneQueries
+from newtonsim.queries import ALL_BITS
 from newtonsim.queries_rays import PreparedSegments
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 SIGHT = int(rays.SEE_BACKS) + int(rays.SEE_BELOW) + int(rays.SEE_MARGINS)
 MISS = (-1, -1, 1.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
-ALL_BITS = 0xFFFFFFFF
 LEAST_IN_THREADS = 512
 """Rays for which another thread is worth its while."""
 

@@ -10,7 +10,7 @@ import warp as wp
 
 from newtonsim.kernels import bounds
 from newtonsim.pybullet_compat.model_building import group_and_mask
-from newtonsim.queries import SceneQuery
+from newtonsim.queries import ALL_BITS, SceneQuery
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine
@@ -95,17 +95,23 @@ class SceneQueries:
         self.prepared.clear()
         self.query = self._engine = None
 
+    def masks_changed(self) -> None:
+        """Take groups and masks of the links."""
+        engine = self._engine
+        if engine is None:
+            return
+        masks = np.zeros((engine.worlds, engine.model.shape_count // engine.worlds), np.uint32)
+        for shape, (uid, link) in enumerate(self.links):
+            group, mask = group_and_mask(self.client.bodies[uid], link)
+            masks[:, shape] = group & ALL_BITS if mask & RAY_GROUP else 0
+        self.query.shape_mask.assign(masks.reshape(-1))
+
     def _prepare(self, engine: Engine) -> None:
         self.prepared.clear()
         self._engine = engine
         query = self.query = SceneQuery(engine.model)
         self.links = engine.shape_link
-        per_world = engine.model.shape_count // engine.worlds
-        masks = np.zeros((engine.worlds, per_world), np.uint32)
-        for shape, (uid, link) in enumerate(self.links):
-            group, mask = group_and_mask(self.client.bodies[uid], link)
-            masks[:, shape] = group & 0xFFFFFFFF if mask & RAY_GROUP else 0
-        query.shape_mask.assign(masks.reshape(-1))
+        self.masks_changed()
         self.updates: list[wp.Launch] = []
         if engine.model.shape_count:
             view = query.view

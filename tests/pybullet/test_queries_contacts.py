@@ -6,6 +6,7 @@ import pytest
 pybullet = pytest.importorskip("pybullet")
 
 import newtonsim.pybullet_compat as compat  # noqa: E402
+from newtonsim.pybullet_compat.clients import TABLE  # noqa: E402
 
 CUBE = [[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)]
 SHAPES = {
@@ -262,3 +263,34 @@ def test_several_worlds():
     points = compat.getContactPoints(physicsClientId=client)
     assert [len(world) for world in points] == [1, 0, 1]
     compat.disconnect(client)
+
+
+def test_filters_switch_while_the_world_runs(both):
+    """A box falls through the ground while a filter keeps both apart, and lies on it before and after."""
+    plane, box = lying_box(both)
+    both.step(10)
+    engine = compat_client(both).engine
+    for switch, back in (
+        (
+            ("setCollisionFilterPair", box, plane, -1, -1, 0),
+            ("setCollisionFilterPair", plane, box, -1, -1, 1),
+        ),
+        (("setCollisionFilterGroupMask", box, -1, 2, 1), ("setCollisionFilterGroupMask", box, -1, 1, -1)),
+    ):
+        both.resetBasePositionAndOrientation(box, [0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 1.0])
+        getattr(both, switch[0])(*switch[1:])
+        both.step(20)
+        heights = [answer[0][2] for answer in both.getBasePositionAndOrientation(box)]
+        assert heights[1] == pytest.approx(heights[0], abs=1e-4)
+        assert heights[1] < 0.49
+        both.resetBasePositionAndOrientation(box, [0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 1.0])
+        getattr(both, back[0])(*back[1:])
+        both.step(20)
+        heights = [answer[0][2] for answer in both.getBasePositionAndOrientation(box)]
+        assert heights == pytest.approx([0.5, 0.5], abs=1e-3)
+    assert compat_client(both).engine is engine
+
+
+def compat_client(both):
+    """Our client."""
+    return TABLE[both.ids[1]]

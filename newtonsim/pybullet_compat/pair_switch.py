@@ -1,0 +1,74 @@
+"""Pairs of links that stop to collide, or begin again, without building the model anew."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from newtonsim.kernels import manifolds
+from newtonsim.pybullet_compat.host_arrays import HostArray
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.engine import Engine
+    from newtonsim.pybullet_compat.scene import Client
+
+Link = tuple[int, int]
+"""Body unique id and link index."""
+
+
+class PairSwitch:
+    """Takes listed pairs of shapes out of the collision pass of an engine, and puts them back.
+
+    A pair without a narrow phase has no contacts; the graphs that were captured go on.
+
+    Args:
+        client: The client.
+    """
+
+    def __init__(self, client: Client):
+        self._engine: Engine | None = None
+
+    def release(self, engine: Engine) -> None:
+        """Let go of an engine."""
+        self._engine = None
+
+    def apply(self, engine: Engine, changes: list[tuple[Link, Link, bool]]) -> bool:
+        """Switch pairs of links.
+
+        Args:
+            engine: The engine.
+            changes: Two links, and whether they collide from now on.
+
+        Returns:
+            Whether that was possible: pairs that were not listed when the engine was built cannot be put in.
+        """
+        if engine.model.collision_plan.listed is None:
+            return False
+        if self._engine is not engine:
+            self._prepare(engine)
+        places = []
+        for first, second, enable in changes:
+            for a in self._shapes.get(first, ()):
+                for b in self._shapes.get(second, ()):
+                    place = self._place.get((min(a, b), max(a, b)))
+                    if place is not None:
+                        places.append((place, enable))
+                    elif enable and a != b:
+                        return False
+        rows = self._listed.host[0].reshape(engine.worlds, self._count, 3)
+        for place, enable in places:
+            rows[:, place, 2] = self._families[place] if enable else int(manifolds.FAMILY_NONE)
+        if places:
+            self._listed.push()
+        return True
+
+    def _prepare(self, engine: Engine) -> None:
+        self._engine = engine
+        self._shapes: dict[Link, list[int]] = {}
+        for shape, link in enumerate(engine.shape_link):
+            self._shapes.setdefault(link, []).append(shape)
+        self._listed = HostArray(engine.model.collision_plan.listed, 1)
+        # all worlds list the same pairs, one world after the other
+        self._count = len(self._listed.host[0]) // engine.worlds
+        pairs = self._listed.host[0, : self._count].tolist()
+        self._place = {(min(a, b), max(a, b)): place for place, (a, b, _) in enumerate(pairs)}
+        self._families = [family for _, _, family in pairs]
