@@ -165,7 +165,7 @@ def getMeshData(
     if bodyUniqueId in client.soft_bodies:
         from newtonsim.pybullet_compat import soft_bodies
 
-        return soft_bodies.mesh_data(client, bodyUniqueId)
+        return soft_bodies.mesh_data(client, bodyUniqueId, flags)
     body = client.bodies.get(bodyUniqueId)
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
         raise error("getMeshData failed")

@@ -1,0 +1,222 @@
+"""Elements between particles in extended position-based dynamics: damping of springs, tetrahedra.
+
+Elements of one colour share no particle; a launch handles one colour. Corrections of positions are summed in
+`shift`, apart from the predicted positions, see `xpbd_particles`.
+"""
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# determinant below which the pair of constraints of a tetrahedron is taken to be singular, relative
+SINGULAR = wp.constant(1.0e-9)
+
+
+@wp.kernel
+def predict(
+    first: int,
+    inv_mass: wp.array(dtype=float),
+    gravity: wp.array(dtype=wp.vec3),
+    max_speed: float,
+    dt: float,
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    shift: wp.array(dtype=wp.vec3),
+):
+    """One thread per particle: semi-implicit Euler under gravity."""
+    i = first + wp.tid()
+    shift[i] = wp.vec3(0.0)
+    end = wp.vec3(0.0)
+    if inv_mass[i] > 0.0:
+        end = v[i] + gravity[0] * dt
+        speed = wp.length(end)
+        if speed > max_speed:
+            end = end * (max_speed / speed)
+    v[i] = end
+    x[i] = x[i] + end * dt
+
+
+@wp.kernel
+def finish(
+    first: int,
+    inv_mass: wp.array(dtype=float),
+    dt: float,
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    shift: wp.array(dtype=wp.vec3),
+):
+    """One thread per particle: a correction of the position is a velocity over the step."""
+    i = first + wp.tid()
+    if inv_mass[i] > 0.0:
+        x[i] = x[i] + shift[i]
+        v[i] = v[i] + shift[i] / dt
+
+
+@wp.kernel
+def clear_springs(first: int, multiplier: wp.array(dtype=float)):
+    """One thread per spring: forget the force of the last step."""
+    multiplier[first + wp.tid()] = 0.0
+
+
+@wp.kernel
+def clear_tetrahedra(first: int, multiplier: wp.array(dtype=wp.vec2)):
+    """One thread per tetrahedron: forget the forces of the last step."""
+    multiplier[first + wp.tid()] = wp.vec2(0.0, 0.0)
+
+
+@wp.kernel
+def solve_springs(
+    first: int,
+    spring: wp.array(dtype=int),
+    indices: wp.array(dtype=int),
+    rest_length: wp.array(dtype=float),
+    stiffness: wp.array(dtype=float),
+    damping: wp.array(dtype=float),
+    inv_mass: wp.array(dtype=float),
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    dt: float,
+    shift: wp.array(dtype=wp.vec3),
+    multiplier: wp.array(dtype=float),
+):
+    """One thread per spring: Macklin et al. 2016, equations 18 and 26."""
+    s = spring[first + wp.tid()]
+    i = indices[2 * s]
+    j = indices[2 * s + 1]
+    w = inv_mass[i] + inv_mass[j]
+    d = (x[i] - x[j]) + (shift[i] - shift[j])
+    length = wp.length(d)
+    if w > 0.0 and stiffness[s] > 0.0 and length > 0.0:
+        n = d / length
+        alpha = 1.0 / (stiffness[s] * dt * dt)
+        gamma = damping[s] / (stiffness[s] * dt)
+        motion = wp.dot(n, (v[i] - v[j]) * dt + (shift[i] - shift[j]))
+        error = length - rest_length[s] + alpha * multiplier[s] + gamma * motion
+        change = -error / ((1.0 + gamma) * w + alpha)
+        multiplier[s] = multiplier[s] + change
+        shift[i] = shift[i] + n * (inv_mass[i] * change)
+        shift[j] = shift[j] - n * (inv_mass[j] * change)
+
+
+@wp.kernel
+def damp_springs(
+    first: int,
+    spring: wp.array(dtype=int),
+    indices: wp.array(dtype=int),
+    damping: wp.array(dtype=float),
+    inv_mass: wp.array(dtype=float),
+    dt: float,
+    v: wp.array(dtype=wp.vec3),
+):
+    """One thread per spring: implicit damping of the relative velocity of its ends, in all directions."""
+    s = spring[first + wp.tid()]
+    i = indices[2 * s]
+    j = indices[2 * s + 1]
+    w = inv_mass[i] + inv_mass[j]
+    impulse = (v[j] - v[i]) * (damping[s] * dt / (1.0 + damping[s] * dt * w))
+    v[i] = v[i] + impulse * inv_mass[i]
+    v[j] = v[j] - impulse * inv_mass[j]
+
+
+@wp.func
+def column(m: wp.mat33, k: int) -> wp.vec3:
+    """Column k of a matrix."""
+    return wp.vec3(m[0, k], m[1, k], m[2, k])
+
+
+@wp.func
+def cofactor(f: wp.mat33) -> wp.mat33:
+    """Derivative of the determinant of a matrix."""
+    a = column(f, 0)
+    b = column(f, 1)
+    c = column(f, 2)
+    return wp.matrix_from_cols(wp.cross(b, c), wp.cross(c, a), wp.cross(a, b))
+
+
+@wp.func
+def weighted(g: wp.mat33, h: wp.mat33, weight: wp.vec4) -> float:
+    """Inner product of two sets of gradients at four particles; those of the first are the negative sums.
+
+    Args:
+        g: Columns are the gradients at particles 1 to 3.
+        h: Likewise of the second set.
+        weight: Inverse masses of particles 0 to 3.
+    """
+    g0 = column(g, 0) + column(g, 1) + column(g, 2)
+    h0 = column(h, 0) + column(h, 1) + column(h, 2)
+    total = weight[0] * wp.dot(g0, h0)
+    total += weight[1] * wp.dot(column(g, 0), column(h, 0))
+    total += weight[2] * wp.dot(column(g, 1), column(h, 1))
+    total += weight[3] * wp.dot(column(g, 2), column(h, 2))
+    return total
+
+
+@wp.kernel
+def solve_tetrahedra(
+    first: int,
+    tetrahedron: wp.array(dtype=int),
+    indices: wp.array2d(dtype=int),
+    rest: wp.array(dtype=wp.mat33),
+    material: wp.array2d(dtype=float),
+    inv_mass: wp.array(dtype=float),
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    dt: float,
+    shift: wp.array(dtype=wp.vec3),
+    multiplier: wp.array(dtype=wp.vec2),
+):
+    """One thread per tetrahedron: stable neo-Hookean elasticity as two constraints, solved together.
+
+    Macklin, Müller, "A constraint-based formulation of stable neo-Hookean materials", MIG 2021: the energy
+    V/2 (mu tr FᵀF + lambda' (det F - 1 - mu / lambda')²). With lambda' = lambda + mu it has the Lamé
+    parameters mu and lambda at rest. `material` holds mu, lambda and the time over which stresses are felt
+    ahead (stiffness-proportional damping) [s].
+    """
+    t = tetrahedron[first + wp.tid()]
+    i0 = indices[t, 0]
+    i1 = indices[t, 1]
+    i2 = indices[t, 2]
+    i3 = indices[t, 3]
+    weight = wp.vec4(inv_mass[i0], inv_mass[i1], inv_mass[i2], inv_mass[i3])
+    mu = material[t, 0]
+    bulk = material[t, 1] + mu
+    if weight[0] + weight[1] + weight[2] + weight[3] <= 0.0 or mu <= 0.0 or bulk <= 0.0:
+        return
+    p0 = x[i0] + shift[i0]
+    e1 = x[i1] + shift[i1] - p0
+    e2 = x[i2] + shift[i2] - p0
+    e3 = x[i3] + shift[i3] - p0
+    d = rest[t]
+    f = wp.matrix_from_cols(e1, e2, e3) * d
+    volume = 1.0 / (6.0 * wp.determinant(d))
+    length = wp.sqrt(wp.ddot(f, f))
+    g_d = f * wp.transpose(d) * (1.0 / wp.max(length, 1.0e-6))
+    g_h = cofactor(f) * wp.transpose(d)
+    u0 = v[i0] * dt + shift[i0]
+    moved = wp.matrix_from_cols(
+        v[i1] * dt + shift[i1] - u0, v[i2] * dt + shift[i2] - u0, v[i3] * dt + shift[i3] - u0
+    )
+    gamma = material[t, 2] / dt
+    a_d = 1.0 / (mu * volume * dt * dt)
+    a_h = 1.0 / (bulk * volume * dt * dt)
+    old = multiplier[t]
+    r_d = length + a_d * old[0] + gamma * wp.ddot(g_d, moved)
+    r_h = wp.determinant(f) - 1.0 - mu / bulk + a_h * old[1] + gamma * wp.ddot(g_h, moved)
+    more = 1.0 + gamma
+    m_dd = more * weighted(g_d, g_d, weight) + a_d
+    m_hh = more * weighted(g_h, g_h, weight) + a_h
+    m_dh = more * weighted(g_d, g_h, weight)
+    det = m_dd * m_hh - m_dh * m_dh
+    if det <= SINGULAR * m_dd * m_hh:
+        return
+    c_d = -(m_hh * r_d - m_dh * r_h) / det
+    c_h = -(m_dd * r_h - m_dh * r_d) / det
+    multiplier[t] = old + wp.vec2(c_d, c_h)
+    push = g_d * c_d + g_h * c_h
+    q1 = column(push, 0)
+    q2 = column(push, 1)
+    q3 = column(push, 2)
+    shift[i0] = shift[i0] - (q1 + q2 + q3) * weight[0]
+    shift[i1] = shift[i1] + q1 * weight[1]
+    shift[i2] = shift[i2] + q2 * weight[2]
+    shift[i3] = shift[i3] + q3 * weight[3]

@@ -1,0 +1,243 @@
+"""Soft bodies: loading, anchors, and the points of their meshes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from newtonsim.errors import ImportFileError
+from newtonsim.pybullet_compat.arguments import vec3, vectors
+from newtonsim.pybullet_compat.description import BodyDescription
+from newtonsim.pybullet_compat.errors import error
+from newtonsim.pybullet_compat.loading.search import find
+from newtonsim.pybullet_compat.plugins import find_in_archives
+from newtonsim.pybullet_compat.scene import Client
+from newtonsim.pybullet_compat.soft_meshes import SoftMesh, read_soft_mesh
+from newtonsim.pybullet_compat.soft_world import Anchor, Material, SoftBody, SoftWorld, placed
+
+SIMULATION_MESH = 1
+
+
+def loadSoftBody(
+    client: Client,
+    fileName: str,
+    basePosition: Sequence[float] = (0.0, 0.0, 0.0),
+    baseOrientation: Sequence[float] = (0.0, 0.0, 0.0, 1.0),
+    scale: float = 1.0,
+    mass: float | None = None,
+    collisionMargin: float | None = None,
+    useMassSpring: int = 0,
+    useBendingSprings: int = 0,
+    useNeoHookean: int = 0,
+    springElasticStiffness: float | None = None,
+    springDampingStiffness: float | None = None,
+    springDampingAllDirections: int = 0,
+    springBendingStiffness: float | None = None,
+    NeoHookeanMu: float | None = None,
+    NeoHookeanLambda: float | None = None,
+    NeoHookeanDamping: float | None = None,
+    frictionCoeff: float | None = None,
+    useFaceContact: int = 0,
+    useSelfCollision: int = 0,
+    repulsionStiffness: float | None = None,
+    simFileName: str = "",
+) -> int:
+    """Load a soft body: cloth from an OBJ file, or a volume from a VTK file of tetrahedra.
+
+    Args:
+        client: The client.
+        fileName: Mesh that is seen; simulated too if there is no simFileName.
+        basePosition: Where its origin goes (3,) [m]; of several worlds also (W, 3).
+        baseOrientation: Quaternion xyzw (4,) or (W, 4).
+        scale: Factor of all lengths.
+        mass: Of the whole body, shared equally by its points [kg].
+        collisionMargin: Distance that it keeps from other bodies [m].
+        useMassSpring: Whether its edges are springs.
+        useBendingSprings: Whether there are springs between points two edges apart.
+        useNeoHookean: Whether tetrahedra are elastic solids.
+        springElasticStiffness: [N/m].
+        springDampingStiffness: [N s/m].
+        springDampingAllDirections: Whether this damping also acts across the springs.
+        springBendingStiffness: [N/m].
+        NeoHookeanMu: Lamé parameter [Pa].
+        NeoHookeanLambda: Lamé parameter [Pa].
+        NeoHookeanDamping: Damping of the solid.
+        frictionCoeff: Friction, multiplied by that of what is touched.
+        useFaceContact: Kept without effect: points touch, not the inside of triangles.
+        useSelfCollision: Kept without effect.
+        repulsionStiffness: Kept without effect.
+        simFileName: Mesh that is simulated in place of fileName.
+
+    Returns:
+        Body unique id, -1 without a file name.
+
+    Raises:
+        error: The file is missing or not understood; the reason is given as a warning.
+    """
+    if not fileName:
+        return -1
+    given = {
+        "mass": mass,
+        "margin": collisionMargin,
+        "stiffness": springElasticStiffness,
+        "damping": springDampingStiffness,
+        "bending_stiffness": springBendingStiffness,
+        "mu": NeoHookeanMu,
+        "lam": NeoHookeanLambda,
+        "neo_hookean_damping": NeoHookeanDamping,
+        "friction": frictionCoeff,
+        "repulsion": repulsionStiffness,
+    }
+    material = Material(**{name: float(value) for name, value in given.items() if value is not None})
+    material.mass_spring, material.bending = bool(useMassSpring), bool(useBendingSprings)
+    material.neo_hookean = bool(useNeoHookean)
+    material.all_directions = bool(springDampingAllDirections)
+    material.face_contact, material.self_collision = bool(useFaceContact), bool(useSelfCollision)
+    positions = vectors(basePosition, 3, client, "basePosition")
+    rotations = vectors(baseOrientation, 4, client, "baseOrientation")
+    shown = _mesh(client, fileName)
+    mesh = _mesh(client, simFileName) if simFileName else shown
+    return _add(client, Path(fileName).stem, mesh, material, float(scale), positions, rotations)
+
+
+def _mesh(client: Client, name: str) -> SoftMesh:
+    path = find(name, client.settings.search_path) or find_in_archives(client, name)
+    if path is None:
+        raise error("Cannot load soft body.")
+    try:
+        return read_soft_mesh(path)
+    except ImportFileError as reason:
+        warnings.warn(f"Cannot load soft body. {reason}", stacklevel=4)
+        raise error("Cannot load soft body.") from reason
+
+
+def _add(
+    client: Client,
+    name: str,
+    mesh: SoftMesh,
+    material: Material,
+    scale: float,
+    positions: np.ndarray,
+    rotations: np.ndarray,
+) -> int:
+    world = client.part(SoftWorld)
+    mesh = SoftMesh(mesh.points * scale, mesh.faces, mesh.tetrahedra)
+    x = placed(mesh.points, positions, rotations)
+    return client.add_soft_body(lambda uid: SoftBody(world, name, mesh, material, x))
+
+
+def add_deformable(client: Client, description: BodyDescription) -> int:
+    """Add the soft body of a URDF file.
+
+    Args:
+        client: The client.
+        description: Its record; `soft` says what <deformable> says.
+
+    Returns:
+        Body unique id.
+    """
+    raise error("Cannot load URDF file.")
+
+
+def createSoftBodyAnchor(
+    client: Client,
+    softBodyBodyUniqueId: int,
+    nodeIndex: int,
+    bodyUniqueId: int = -1,
+    linkIndex: int = -1,
+    bodyFramePosition: Sequence[float] = (0.0, 0.0, 0.0),
+) -> int:
+    """Hold a point of a soft body where it is, or at a link.
+
+    Args:
+        client: The client.
+        softBodyBodyUniqueId: The soft body.
+        nodeIndex: Its point, as getMeshData with MESH_DATA_SIMULATION_MESH lists them.
+        bodyUniqueId: What holds it; the world if there is no such body.
+        linkIndex: Its link, -1 for the base.
+        bodyFramePosition: Where, in the inertial frame of the link (3,) [m].
+
+    Returns:
+        Constraint unique id.
+
+    Raises:
+        error: There is no such soft body or point.
+    """
+    soft = client.soft_bodies.get(softBodyBodyUniqueId)
+    if soft is None or not 0 <= nodeIndex < soft.x.shape[1]:
+        raise error("createSoftBodyAnchor failed.")
+    body = client.bodies.get(bodyUniqueId)
+    if body is None or not -1 <= linkIndex < len(body.links) - 1:
+        bodyUniqueId, linkIndex = -1, -1
+    position = np.array(vec3(bodyFramePosition, "bodyFramePosition"))
+    client.structure_changed()
+    uid = client.constraint_ids.take()
+    client.part(SoftWorld).anchors[uid] = Anchor(
+        softBodyBodyUniqueId, nodeIndex, bodyUniqueId, linkIndex, position
+    )
+    return uid
+
+
+def mesh_data(client: Client, uid: int, flags: int = 0) -> tuple:
+    """Points of a soft body for getMeshData.
+
+    Args:
+        client: The client.
+        uid: The soft body.
+        flags: MESH_DATA_SIMULATION_MESH for the simulated points, else the corners of all triangles seen.
+
+    Returns:
+        Number of points, and their world positions [m]; with several worlds an array (W, n, 3).
+    """
+    soft = client.soft_bodies[uid]
+    client.part(SoftWorld).read()
+    points = soft.x if flags & SIMULATION_MESH else soft.x[:, soft.mesh.faces.reshape(-1)]
+    count = points.shape[1]
+    return count, tuple(map(tuple, points[0].tolist())) if client.num_worlds == 1 else points.copy()
+
+
+def getTetraMeshData(client: Client, bodyUniqueId: int, flags: int = 0) -> tuple:
+    """Return the simulated points of a soft body.
+
+    Args:
+        client: The client.
+        bodyUniqueId: The soft body.
+        flags: Without effect.
+
+    Returns:
+        Number of points, and their world positions [m]; with several worlds an array (W, n, 3).
+
+    Raises:
+        error: There is no such soft body.
+    """
+    if bodyUniqueId not in client.soft_bodies:
+        raise error("getTetraMeshData failed")
+    return mesh_data(client, bodyUniqueId, SIMULATION_MESH)
+
+
+def resetMeshData(client: Client, bodyUniqueId: int, vertices: Sequence) -> None:
+    """Put the simulated points of a soft body somewhere and stop them.
+
+    Args:
+        client: The client.
+        bodyUniqueId: The soft body.
+        vertices: World positions (n, 3) [m]; of several worlds also (W, n, 3).
+
+    Raises:
+        error: There is no such soft body, or the number of points is another.
+    """
+    soft = client.soft_bodies.get(bodyUniqueId)
+    try:
+        points = np.asarray(vertices, dtype=np.float64)
+    except (TypeError, ValueError):
+        points = np.zeros(0)
+    if soft is None or points.shape not in (soft.x.shape, soft.x.shape[1:]):
+        raise error("resetMeshData failed")
+    world = client.part(SoftWorld)
+    world.read()
+    soft.x = np.array(np.broadcast_to(points, soft.x.shape))
+    soft.v = np.zeros_like(soft.x)
+    world.written()

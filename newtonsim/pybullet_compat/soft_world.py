@@ -1,0 +1,318 @@
+"""Soft bodies of a client: their state on the host, and the stage that moves them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.builder import ModelBuilder
+from newtonsim.geometry.transforms import quat_rotate
+from newtonsim.pybullet_compat.host_arrays import HostArray
+from newtonsim.pybullet_compat.soft_meshes import SoftMesh
+from newtonsim.solvers.xpbd_soft import SoftBodyStage
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.engine import Engine
+    from newtonsim.pybullet_compat.scene import Client
+
+SOFT_BODY = 3
+"""Type of body that getDynamicsInfo reports."""
+
+
+@dataclass(slots=True, eq=False)
+class Material:
+    """What a soft body is made of.
+
+    Attributes:
+        mass: Of the whole body, shared equally by its points [kg].
+        margin: Distance that the body keeps from others [m].
+        mass_spring: Whether its edges are springs.
+        bending: Whether points two edges apart are joined by springs, too.
+        neo_hookean: Whether its tetrahedra are elastic.
+        stiffness: Of springs [N/m].
+        damping: Of springs [N s/m].
+        all_directions: Whether the damping acts in all directions, rather than along springs.
+        bending_stiffness: Of springs between points two edges apart [N/m].
+        mu, lam: Lamé parameters of tetrahedra [Pa].
+        neo_hookean_damping: Of tetrahedra.
+        friction: Multiplied by that of what is touched.
+        face_contact, self_collision, repulsion: As given; kept without effect.
+    """
+
+    mass: float = 1.0
+    margin: float = 0.02
+    mass_spring: bool = False
+    bending: bool = False
+    neo_hookean: bool = False
+    stiffness: float = 1.0
+    damping: float = 0.1
+    all_directions: bool = False
+    bending_stiffness: float = 0.1
+    mu: float = 1.0
+    lam: float = 1.0
+    neo_hookean_damping: float = 0.1
+    friction: float = 0.0
+    face_contact: bool = False
+    self_collision: bool = False
+    repulsion: float = 0.5
+
+
+class SoftBody:
+    """One soft body in all worlds.
+
+    Args:
+        world: The soft bodies of its client.
+        name: As getBodyInfo reports it.
+        mesh: What is simulated, at rest, scaled.
+        shown: Points of triangles that are seen, as (points of the mesh, weights), each (m, 4); or None for
+            the faces of `mesh`.
+        material: What it is made of.
+
+    Attributes:
+        x, v: Positions [m] and velocities [m/s] of the points in all worlds (W, n, 3), as the host knows them.
+        first: Place of its first point among those of all soft bodies of a world.
+    """
+
+    def __init__(self, world: SoftWorld, name: str, mesh: SoftMesh, material: Material, x: np.ndarray):
+        self.world, self.name, self.mesh, self.material = world, name, mesh, material
+        self.x = x
+        self.v = np.zeros_like(x)
+        self.rest = mesh.points - mesh.points.mean(axis=0)
+        self.first = 0
+
+    def names(self) -> tuple[bytes, bytes]:
+        """Names of the base and of the body."""
+        return self.name.encode(), self.name.encode()
+
+    def poses(self) -> tuple[np.ndarray, np.ndarray]:
+        """Centre of mass (W, 3), and quaternion of the rotation that fits best (W, 4)."""
+        self.world.read()
+        centre = self.x.mean(axis=1)
+        moment = np.einsum("wni,nj->wij", self.x - centre[:, None], self.rest)
+        return centre, _nearest_rotations(moment)
+
+    def base_pose(self) -> tuple:
+        """Position and quaternion; arrays (W, 3) and (W, 4) with several worlds."""
+        centre, rotation = self.poses()
+        if len(centre) == 1:
+            return tuple(centre[0].tolist()), tuple(rotation[0].tolist())
+        return centre, rotation
+
+    def base_velocity(self) -> tuple:
+        """Velocity of the centre of mass, and the angular velocity that has the same angular momentum."""
+        self.world.read()
+        arm = self.x - self.x.mean(axis=1, keepdims=True)
+        linear = self.v.mean(axis=1)
+        momentum = np.cross(arm, self.v).sum(axis=1)
+        square = np.einsum("wni,wni->w", arm, arm)[:, None, None] * np.eye(3)
+        inertia = square - np.einsum("wni,wnj->wij", arm, arm)
+        angular = np.einsum("wij,wj->wi", np.linalg.pinv(inertia), momentum)
+        if len(linear) == 1:
+            return tuple(linear[0].tolist()), tuple(angular[0].tolist())
+        return linear, angular
+
+    def place(self, position: np.ndarray, rotation: np.ndarray) -> None:
+        """Move the body rigidly and stop it.
+
+        Args:
+            position: Of the centre of mass, (3,) or (W, 3) [m].
+            rotation: Quaternion xyzw (4,) or (W, 4).
+        """
+        centre, now = self.poses()
+        turn = _matrices(np.broadcast_to(rotation, now.shape)) @ _matrices(now).transpose(0, 2, 1)
+        around = np.einsum("wij,wnj->wni", turn, self.x - centre[:, None])
+        self.x = around + np.broadcast_to(position, centre.shape)[:, None]
+        self.v = np.zeros_like(self.x)
+        self.world.written()
+
+    def dynamics_info(self) -> tuple:
+        """The 12 fields of getDynamicsInfo: mass, friction and kind of body; the rest is zero."""
+        zero, identity = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
+        material = self.material
+        info = (material.mass, material.friction, zero, zero, identity, 0.0, 0.0, 0.0, 0.0, 0.0, SOFT_BODY)
+        return (*info, material.margin)
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Box about the points with their margin, (W, 3) twice [m]."""
+        self.world.read()
+        margin = self.material.margin
+        return self.x.min(axis=1) - margin, self.x.max(axis=1) + margin
+
+    def add_to(self, builder: ModelBuilder) -> None:
+        """Add points and elements to a builder of one world."""
+        material, count = self.material, len(self.mesh.points)
+        self.first = builder.particle_count
+        mass = material.mass / count
+        for point in self.mesh.points.tolist():
+            builder.add_particle(point, (0.0, 0.0, 0.0), mass, radius=material.margin)
+        builder.particle_mu[self.first :] = [material.friction] * count
+        if material.mass_spring:
+            self._add_springs(builder, self.mesh.links(), material.stiffness)
+            if material.bending:
+                self._add_springs(builder, self.mesh.bending_links(), material.bending_stiffness)
+        if material.neo_hookean and len(self.mesh.tetrahedra):
+            numbers = (material.mu, material.lam, material.neo_hookean_damping)
+            for corners in (self.mesh.tetrahedra + self.first).tolist():
+                builder.add_tetrahedron(*corners, *numbers)
+
+    def _add_springs(self, builder: ModelBuilder, pairs: np.ndarray, stiffness: float) -> None:
+        damping = 0.0 if self.material.all_directions else self.material.damping
+        for a, b in (pairs + self.first).tolist():
+            builder.add_spring(a, b, stiffness, damping, 0.0)
+
+
+@dataclass(slots=True, eq=False)
+class Anchor:
+    """A point of a soft body that is held.
+
+    Attributes:
+        soft: The soft body.
+        node: Its point.
+        body, link: What holds it; body -1 is the world.
+        position: In the inertial frame of the link (3,) [m].
+    """
+
+    soft: int
+    node: int
+    body: int = -1
+    link: int = -1
+    position: np.ndarray = field(default_factory=lambda: np.zeros(3))
+
+
+class SoftWorld:
+    """All soft bodies of a client; a part of it.
+
+    Args:
+        client: The client.
+
+    Attributes:
+        anchors: Held points by constraint unique id.
+        stage: What moves the bodies in the present engine.
+    """
+
+    def __init__(self, client: Client):
+        self.client = client
+        self.anchors: dict[int, Anchor] = {}
+        self.stage: SoftBodyStage | None = None
+        self._unread = False
+        self._written = False
+
+    @property
+    def bodies(self) -> list[SoftBody]:
+        """The soft bodies in the order of their points."""
+        return list(self.client.soft_bodies.values())
+
+    def bind(self, engine: Engine) -> None:
+        """Make the stage for an engine that was just built."""
+        self.stage = None
+        bodies = self.bodies
+        if not bodies:
+            return
+        builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
+        for body in bodies:
+            body.add_to(builder)
+        many = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
+        many.replicate(builder, engine.worlds, spacing=(0.0, 0.0, 0.0))
+        with wp.ScopedDevice(engine.model.device):
+            model = many.finalize()
+        self.stage = SoftBodyStage(model, engine.model)
+        worlds = engine.worlds
+        self._x = HostArray(self.stage.state.particle_q, worlds)
+        self._v = HostArray(self.stage.state.particle_qd, worlds)
+        self._anchor(engine)
+        self._written = True
+
+    def _anchor(self, engine: Engine) -> None:
+        """Give points held by the world no mass, and the others anchors."""
+        stage, worlds = self.stage, engine.worlds
+        weights = HostArray(stage.inv_mass, worlds)
+        particle, row, point = [], [], []
+        for anchor in self.anchors.values():
+            place = self.client.soft_bodies[anchor.soft].first + anchor.node
+            body = self.client.bodies.get(anchor.body)
+            if body is None:
+                weights.host[:, place] = 0.0
+            else:
+                particle.append(place)
+                row.append(body.first_row + anchor.link + 1)
+                point.append(anchor.position)
+        weights.push()
+        world = np.arange(worlds)[:, None]
+        per_world = (stage.particles.particle_count // worlds, engine.model.body_count // worlds)
+        stage.set_anchors(
+            (np.array(particle, int)[None] + world * per_world[0]).reshape(-1),
+            (np.array(row, int)[None] + world * per_world[1]).reshape(-1),
+            np.tile(np.array(point).reshape(-1, 3), (worlds, 1)),
+        )
+
+    def release(self, engine: Engine) -> None:
+        """Keep the state of an engine that goes."""
+        self.read()
+        self.stage = None
+
+    def before_step(self, engine: Engine) -> None:
+        """Have the stage in the solver, and send it what the host has changed."""
+        stage = self.stage
+        if stage is None:
+            return
+        if stage not in engine.solver.before_step:
+            engine.solver.before_step = (*engine.solver.before_step, stage)
+        if self._written:
+            self._written = False
+            for body in self.bodies:
+                part = slice(body.first, body.first + body.x.shape[1])
+                self._x.host[:, part], self._v.host[:, part] = body.x, body.v
+            self._x.push()
+            self._v.push()
+
+    def after_step(self, engine: Engine) -> None:
+        """Note that the device knows better than the host."""
+        self._unread = self.stage is not None
+
+    def read(self) -> None:
+        """Make positions and velocities on the host those of the last step."""
+        if not self._unread:
+            return
+        self._unread = False
+        x, v = self._x.pull().astype(np.float64), self._v.pull().astype(np.float64)
+        for body in self.bodies:
+            part = slice(body.first, body.first + body.x.shape[1])
+            body.x, body.v = x[:, part].copy(), v[:, part].copy()
+
+    def written(self) -> None:
+        """Note that the host has changed positions or velocities."""
+        self._written = True
+
+    def body_removed(self, uid: int) -> None:
+        """Forget the anchors of a body."""
+        for key in [k for k, a in self.anchors.items() if uid in (a.soft, a.body)]:
+            del self.anchors[key]
+
+    def reset(self) -> None:
+        """Forget all anchors."""
+        self.anchors.clear()
+        self.stage = None
+        self._unread = False
+
+
+def placed(points: np.ndarray, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+    """Points (n, 3) at poses (W, 3) and (W, 4): (W, n, 3)."""
+    return np.stack([quat_rotate(q, points) + p for p, q in zip(position, rotation, strict=True)])
+
+
+def _nearest_rotations(moment: np.ndarray) -> np.ndarray:
+    """Quaternions (W, 4) of the rotations nearest to matrices (W, 3, 3) (polar decomposition)."""
+    from scipy.spatial.transform import Rotation
+
+    u, _, vt = np.linalg.svd(moment)
+    u[:, :, 2] *= np.sign(np.linalg.det(u @ vt))[:, None]
+    return Rotation.from_matrix(u @ vt).as_quat()
+
+
+def _matrices(quaternion: np.ndarray) -> np.ndarray:
+    from scipy.spatial.transform import Rotation
+
+    return Rotation.from_quat(quaternion).as_matrix()

@@ -1,0 +1,234 @@
+"""Soft bodies of particles beside rigid bodies: a stage of the solver that moves the rigid bodies."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+from newtonsim.coloring import color_springs
+from newtonsim.enums import JointType
+from newtonsim.errors import ModelError
+from newtonsim.kernels import xpbd_contacts, xpbd_elements
+from newtonsim.kernels.xpbd_shapes import RigidView
+from newtonsim.model import Model
+from newtonsim.revisions import Revised
+from newtonsim.shards import Shard
+from newtonsim.solvers.stages import StepForces
+from newtonsim.workspace import Launcher
+
+
+class SoftBodyStage(Revised):
+    """Steps the particles of one model among the rigid bodies of another, by extended position-based dynamics.
+
+    It is a stage of the rigid bodies' solver (`before_step`): at the start of each step it moves the
+    particles through the whole step, in substeps (Macklin et al., "Small steps in physics simulation", SCA
+    2019), against rigid bodies that move with velocities of their own and yield with their own mass, and
+    adds the impulses between them to the forces of the step. Free bodies yield; a body on a free tree yields
+    with the mass of the whole tree, without turning; what hangs on a fixed base follows its own motion within
+    the step.
+
+    Not handled: contact between particles, and of bodies with the inside of triangles.
+
+    Args:
+        particles: Particles with springs and tetrahedra; worlds as in `rigid`.
+        rigid: Rigid bodies.
+        substeps: Substeps of each step.
+        iterations: Sweeps over the elements in each substep.
+
+    Attributes:
+        state: Positions and velocities of the particles.
+        friction: Of each particle, multiplied by that of the shape, shape (particle_count,).
+        all_directions: Damping of the relative velocity of the ends of each spring, in all directions
+            [N s/m], shape (spring_count,).
+
+    Raises:
+        ModelError: The worlds of the two models differ.
+    """
+
+    def __init__(self, particles: Model, rigid: Model, substeps: int = 8, iterations: int = 1):
+        if particles.world_count != rigid.world_count:
+            raise ModelError(
+                f"soft bodies: {particles.world_count} worlds of particles, {rigid.world_count} of bodies"
+            )
+        self.particles, self.rigid = particles, rigid
+        self.substeps, self.iterations = substeps, iterations
+        self.state = particles.state(requires_grad=False)
+        device, count = rigid.device, particles.particle_count
+        self.inv_mass = wp.clone(particles.particle_inv_mass, requires_grad=False)
+        self.friction = wp.clone(particles.particle_mu, requires_grad=False)
+        self.all_directions = wp.zeros(particles.spring_count, dtype=float, device=device)
+        self.shift = wp.zeros(count, dtype=wp.vec3, device=device)
+        self.spring_multiplier = wp.zeros(particles.spring_count, dtype=float, device=device)
+        self.tetrahedron_multiplier = wp.zeros(particles.tet_count, dtype=wp.vec2, device=device)
+        self.share = wp.array(_shares(rigid), dtype=float, device=device)
+        self._elements()
+        self._bodies()
+        self._contacts()
+        self.set_anchors(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 3)))
+
+    def _elements(self) -> None:
+        """Colour springs and tetrahedra, each colour ordered by world."""
+        model, worlds = self.particles, self.particles.world_count
+        owner = model.particle_world.numpy()
+        self._starts = {
+            "soft_particle": _starts(owner, worlds),
+            "soft_spring": np.linspace(0, model.spring_count, worlds + 1).astype(int),
+            "soft_tetrahedron": np.linspace(0, model.tet_count, worlds + 1).astype(int),
+        }
+        springs = model.spring_indices.numpy().reshape(-1, 2) if model.spring_count else np.zeros((0, 2), int)
+        tetrahedra = model.tet_indices.numpy().reshape(-1, 4) if model.tet_count else np.zeros((0, 4), int)
+        self.springs = self._by_color("spring", springs, color_springs(springs), owner)
+        self.tetrahedra = self._by_color("tetrahedron", tetrahedra, color_elements(tetrahedra), owner)
+
+    def _by_color(
+        self, name: str, elements: np.ndarray, groups: list[np.ndarray], owner: np.ndarray
+    ) -> list[tuple[str, wp.array]]:
+        found = []
+        for color, group in enumerate(groups):
+            group = np.sort(group)
+            kind = f"{name} of colour {color}"
+            self._starts[kind] = _starts(owner[elements[group, 0]], self.particles.world_count)
+            found.append((kind, wp.array(group, dtype=int, device=self.rigid.device)))
+        return found
+
+    def _bodies(self) -> None:
+        model, view = self.rigid, xpbd_contacts.MotionView()
+        count, device = model.body_count, model.device
+        kinds = {"pose": wp.transform, "inv_mass": float, "inv_inertia": wp.mat33, "touching": int}
+        for name in ("velocity", "acceleration", "impulse", "total"):
+            kinds[name] = wp.spatial_vector
+        for name, dtype in kinds.items():
+            setattr(view, name, wp.zeros(count, dtype=dtype, device=device))
+        view.com = model.body_com
+        self.bodies = view
+
+    def _contacts(self) -> None:
+        model, count, device = self.rigid, self.particles.particle_count, self.rigid.device
+        plan = model.collision_plan
+        view = RigidView()
+        view.shape, view.hulls, view.surfaces = plan.shape, plan.hulls, plan.surfaces
+        world = model.shape_world.numpy() if model.shape_count else np.zeros(0, int)
+        listed = [np.flatnonzero((world == w) | (world < 0)) for w in range(model.world_count)]
+        listed = [shapes[shapes != model.ground_shape] for shapes in listed]
+        start = np.concatenate(([0], np.cumsum([len(shapes) for shapes in listed])))
+        view.start = wp.array(start, dtype=int, device=device)
+        view.listed = wp.array(np.concatenate(listed), dtype=int, device=device)
+        self.shapes = view
+        contacts = xpbd_contacts.ContactView()
+        shape = (count, int(xpbd_contacts.CONTACTS))
+        contacts.count = wp.zeros(count, dtype=int, device=device)
+        contacts.shape = wp.zeros(shape, dtype=int, device=device)
+        contacts.normal = wp.zeros(shape, dtype=wp.vec3, device=device)
+        contacts.overlap = wp.zeros(shape, dtype=float, device=device)
+        contacts.before = wp.zeros(shape, dtype=float, device=device)
+        self.contacts = contacts
+
+    def set_anchors(self, particle: np.ndarray, body: np.ndarray, point: np.ndarray) -> None:
+        """Hold particles at points of bodies from now on, in place of those held so far.
+
+        Anchors to the world are best made by particles without mass. An element may not be named twice.
+
+        Args:
+            particle: Particles (n,), in the order of the worlds.
+            body: Bodies (n,), -1 for the world.
+            point: In the body frames, or in the world (n, 3) [m].
+        """
+        device = self.rigid.device
+        owner = self.particles.particle_world.numpy()[particle]
+        self._starts["anchor"] = _starts(owner, self.particles.world_count)
+        self.anchor_particle = wp.array(particle, dtype=int, device=device)
+        self.anchor_body = wp.array(body, dtype=int, device=device)
+        self.anchor_point = wp.array(point, dtype=wp.vec3, device=device)
+
+    def apply(self, launch: Launcher, step: StepForces) -> None:
+        """See `StepStage.apply`."""
+        launch = Launcher(launch.model, False, Shard(launch.model, launch.shard.worlds, self._starts))
+        rigid, dt = self.rigid, step.dt / self.substeps
+        inputs = [step.body_q, step.body_qd, step.body_f, self.share, rigid.body_inv_mass]
+        inputs += [rigid.body_inv_inertia, rigid.gravity_vec, self.bodies]
+        launch(xpbd_contacts.begin_bodies, "body", inputs)
+        for _ in range(self.substeps):
+            launch(xpbd_contacts.move_bodies, "body", [dt, self.bodies])
+            self._substep(launch, dt)
+        launch(xpbd_contacts.end_bodies, "body", [step.dt, self.bodies, step.body_f])
+
+    def _substep(self, launch: Launcher, dt: float) -> None:
+        model, rigid = self.particles, self.rigid
+        x, v, shift = self.state.particle_q, self.state.particle_qd, self.shift
+        for kind, group in self.springs:
+            inputs = [group, model.spring_indices, self.all_directions, self.inv_mass, dt, v]
+            launch(xpbd_elements.damp_springs, kind, inputs)
+        inputs = [self.inv_mass, rigid.gravity_vec, float(model.particle_max_velocity), dt, x, v, shift]
+        launch(xpbd_elements.predict, "soft_particle", inputs)
+        launch(xpbd_elements.clear_springs, "soft_spring", [self.spring_multiplier])
+        launch(xpbd_elements.clear_tetrahedra, "soft_tetrahedron", [self.tetrahedron_multiplier])
+        launch(xpbd_contacts.count_anchors, "anchor", [self.anchor_body, self.bodies])
+        inputs = [model.particle_world, self.inv_mass, model.particle_radius, self.shapes, x, v, dt]
+        launch(xpbd_contacts.find_contacts, "soft_particle", [*inputs, self.bodies, self.contacts])
+        for _ in range(self.iterations):
+            self._solve_elements(launch, dt)
+        inputs = [self.anchor_particle, self.anchor_body, self.anchor_point, self.inv_mass, dt, x, v]
+        launch(xpbd_contacts.solve_anchors, "anchor", [*inputs, self.bodies, shift])
+        inputs = [self.inv_mass, self.friction, rigid.shape_materials.mu, self.shapes, x, v, dt]
+        launch(xpbd_contacts.solve_contacts, "soft_particle", [*inputs, self.bodies, self.contacts, shift])
+        launch(xpbd_elements.finish, "soft_particle", [self.inv_mass, dt, x, v, shift])
+
+    def _solve_elements(self, launch: Launcher, dt: float) -> None:
+        model = self.particles
+        moving = [self.inv_mass, self.state.particle_q, self.state.particle_qd, dt, self.shift]
+        for kind, group in self.springs:
+            inputs = [group, model.spring_indices, model.spring_rest_length, model.spring_stiffness]
+            inputs += [model.spring_damping, *moving, self.spring_multiplier]
+            launch(xpbd_elements.solve_springs, kind, inputs)
+        for kind, group in self.tetrahedra:
+            inputs = [group, model.tet_indices, model.tet_poses, model.tet_materials]
+            launch(xpbd_elements.solve_tetrahedra, kind, [*inputs, *moving, self.tetrahedron_multiplier])
+
+
+def color_elements(elements: np.ndarray) -> list[np.ndarray]:
+    """Colour elements so that no two of one colour share a particle, in the order of the elements.
+
+    Args:
+        elements: Particles of each element (n, k).
+
+    Returns:
+        The elements of each colour, int32.
+    """
+    used: list[int] = [0] * (int(elements.max(initial=-1)) + 1)
+    colors = np.zeros(len(elements), np.int32)
+    for number, corners in enumerate(elements.tolist()):
+        taken = 0
+        for corner in corners:
+            taken |= used[corner]
+        color = (~taken & (taken + 1)).bit_length() - 1
+        colors[number] = color
+        for corner in corners:
+            used[corner] |= 1 << color
+    return [np.flatnonzero(colors == c).astype(np.int32) for c in range(int(colors.max(initial=-1)) + 1)]
+
+
+def _starts(owner: np.ndarray, worlds: int) -> np.ndarray:
+    """First index of each world, and the end, of things ordered by world."""
+    return np.searchsorted(owner, np.arange(worlds + 1)).astype(int)
+
+
+def _shares(model: Model) -> np.ndarray:
+    """Part of each body in the mass that moves with it: 1 for a free body, 0 on a fixed tree."""
+    shares = np.zeros(model.body_count)
+    if not model.body_count:
+        return shares
+    mass = model.body_mass.numpy().astype(np.float64)
+    root = np.arange(model.body_count)
+    free = np.zeros(model.body_count, bool)
+    types, parents = model.joint_type.numpy(), model.joint_parent.numpy()
+    children = model.joint_child.numpy()
+    for kind, parent, child in zip(types.tolist(), parents.tolist(), children.tolist()):
+        if parent >= 0:
+            root[child] = parent
+        free[child] = kind == JointType.FREE and parent < 0
+    while np.any(root[root] != root):
+        root = root[root]
+    total = np.bincount(root, mass, model.body_count)[root]
+    moving = free[root] & (total > 0.0)
+    shares[moving] = mass[moving] / total[moving]
+    return shares
