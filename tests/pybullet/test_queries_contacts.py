@@ -270,12 +270,11 @@ def test_filters_switch_while_the_world_runs(both):
     plane, box = lying_box(both)
     both.step(10)
     engine = compat_client(both).engine
+    by_mask, by_pair = "setCollisionFilterGroupMask", "setCollisionFilterPair"
+    # the mask first: what was said of a pair overrules masks from then on
     for switch, back in (
-        (
-            ("setCollisionFilterPair", box, plane, -1, -1, 0),
-            ("setCollisionFilterPair", plane, box, -1, -1, 1),
-        ),
-        (("setCollisionFilterGroupMask", box, -1, 2, 1), ("setCollisionFilterGroupMask", box, -1, 1, -1)),
+        ((by_mask, box, -1, 2, 1), (by_mask, box, -1, 1, -1)),
+        ((by_pair, box, plane, -1, -1, 0), (by_pair, plane, box, -1, -1, 1)),
     ):
         both.resetBasePositionAndOrientation(box, [0.0, 0.0, 0.5], [0.0, 0.0, 0.0, 1.0])
         getattr(both, switch[0])(*switch[1:])
