@@ -66,6 +66,14 @@ class CameraMesh:
         used = self.points[self.triangles.reshape(-1)]
         return used.min(axis=0), used.max(axis=0)
 
+    def move(self, points: npt.ArrayLike) -> None:
+        """Take new points (n, 3), with normals that are smooth all over."""
+        self.points = _of_points("points", points, self.points.shape)
+        self.corner_normals = smooth_normals(self.points, self.triangles)
+        for mesh in self._meshes.values():
+            mesh.points.assign(self.points)
+            mesh.refit()
+
     def on_device(self, device: wp.Device) -> wp.Mesh:
         """Return the triangles with their hierarchy on a device, made once."""
         if device.alias not in self._meshes:
@@ -118,6 +126,25 @@ def crease_normals(points: np.ndarray, triangles: np.ndarray) -> np.ndarray:
         normals[mine] += weights[other, None] * faces[owner[other]]
     length = np.linalg.norm(normals, axis=1, keepdims=True)
     return np.divide(normals, length, out=np.zeros_like(normals), where=length > 0.0).astype(np.float32)
+
+
+def smooth_normals(points: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """Return normals of the corners of triangles, smooth across all edges that share points.
+
+    Args:
+        points: Points (n, 3).
+        triangles: Triangles (m, 3).
+
+    Returns:
+        Means of the normals around each point, weighted by area, unit, (3 m, 3), float32.
+    """
+    corner = points[triangles]
+    faces = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
+    flat, spread = triangles.reshape(-1), np.repeat(faces, 3, axis=0)
+    sums = [np.bincount(flat, spread[:, k], len(points)) for k in range(3)]
+    length = np.sqrt(sums[0] ** 2 + sums[1] ** 2 + sums[2] ** 2)
+    normals = np.stack(sums, axis=1) / np.maximum(length, np.finfo(np.float64).tiny)[:, None]
+    return normals[flat].astype(np.float32)
 
 
 def _angles(corner: np.ndarray) -> np.ndarray:

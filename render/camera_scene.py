@@ -212,6 +212,27 @@ class CameraScene:
         self.looks.assign(self._looks())
         self.color.assign(self._colors())
 
+    def deform(self, number: int, points: npt.ArrayLike) -> None:
+        """Move the points of a mesh that no other instance has; takes effect at the next `update`.
+
+        Args:
+            number: The instance.
+            points: All points of its mesh, shape (n, 3) [m].
+
+        Raises:
+            ModelError: The array has the wrong shape.
+        """
+        instance = self.instances[number]
+        mesh = instance.mesh
+        mesh.move(points)
+        if len(mesh.triangles):
+            first = 3 * self._first_triangle[id(mesh)]
+            self.corners.normal[first : first + 3 * len(mesh.triangles)].assign(mesh.corner_normals)
+        lower, upper = instance.bounds()
+        self._place_records[number]["middle"] = 0.5 * (lower + upper)
+        self._place_records[number]["half"] = 0.5 * (upper - lower)
+        self._places.assign(self._place_records)
+
     def _add_meshes(self) -> None:
         """Copy the meshes to the device, each once, and note where each one's corners begin."""
         meshes = list({id(i.mesh): i.mesh for i in self.instances if i.mesh is not None}.values())
@@ -240,6 +261,7 @@ class CameraScene:
             places[k] = (i.body, i.pose, 0.5 * (lower + upper), 0.5 * (upper - lower), stretch)
         device = self.device
         self.looks = wp.array(self._looks(), dtype=camera_scene.Look, device=device)
+        self._place_records = places
         self._places = wp.array(places, dtype=camera_scene.Place, device=device)
         view = camera_scene.TraceView()
         view.count, view.color = count, self.color

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from newtonsim.pybullet_compat.constants import (
     GEOM_SPHERE,
 )
 from newtonsim.pybullet_compat.description import Geometry, Visual
+from newtonsim.pybullet_compat.soft_pictures import WHITE, SoftSight, soft_sights
 from newtonsim.pybullet_compat.textures import CHECKER, TextureTable
 from newtonsim.render.camera import Lighting, RayCamera, camera_rays
 from newtonsim.render.camera_meshes import CameraMesh
@@ -141,6 +142,7 @@ class Pictures:
         self._stale_looks = False
         self._texture_revision = -1
         self._seen: list[_Seen] = []
+        self._soft: list[SoftSight] = []
         self._cameras: dict[tuple[int, int], RayCamera] = {}
 
     # -- hooks -----------------------------------------------------------------------------------------------
@@ -187,14 +189,15 @@ class Pictures:
     def looks_of(self, uid: int, link: int, shape: int = -1) -> list[Look]:
         """Return the changes on a visual shape of a link, -1 for all, to write to."""
         self._stale_looks = True
-        count = len(self.client.bodies[uid].links[link + 1].visuals)
+        soft = uid in self.client.soft_bodies
+        count = 1 if soft else len(self.client.bodies[uid].links[link + 1].visuals)
         shapes = range(count) if shape < 0 else range(shape, min(shape + 1, count))
         return [self.looks.setdefault((uid, link, k), Look()) for k in shapes]
 
-    def reported_rgba(self, uid: int, link: int, visual: Visual) -> np.ndarray:
+    def reported_rgba(self, uid: int, link: int, of_file: Sequence[float]) -> np.ndarray:
         """Colour that getVisualShapeData reports, (4,) or (num_worlds, 4); of files in float32."""
         rgba = self.reported.get((uid, link))
-        return np.asarray(visual.rgba, np.float32) if rgba is None else rgba
+        return np.asarray(of_file, np.float32) if rgba is None else rgba
 
     def rays(self, view: np.ndarray, projection: np.ndarray) -> np.ndarray:
         """Return what `camera_rays` does; worked out once for the same matrices in a row."""
@@ -213,7 +216,10 @@ class Pictures:
         self.register()
         bodies = self.client.bodies
         poses = self._poses()
-        key = (*((uid, id(body), body.revision, body.first_row) for uid, body in bodies.items()),)
+        key = (
+            *((uid, id(body), body.revision, body.first_row) for uid, body in bodies.items()),
+            *((uid, id(body)) for uid, body in self.client.soft_bodies.items()),
+        )
         if key != self._key:
             self._build()
             self._key = key
@@ -221,6 +227,10 @@ class Pictures:
             self._apply_looks()
             self.scene.look_again(Textures(self.textures.images))
         self._stale_looks, self._texture_revision = False, self.textures.revision
+        first = len(self._seen)
+        for soft in self._soft:
+            soft.follow(self.scene, first)
+            first += len(soft.instances)
         self.scene.update(poses, rebuild=True)
         size = (width, height)
         if size not in self._cameras:
@@ -252,8 +262,10 @@ class Pictures:
                 seen.instance.label = uid + ((link + 1) << LINK_SHIFT)
                 self._seen.append(seen)
             first += len(body.links)
+        self._soft = soft_sights(self.client)
         self._apply_looks()
         instances = [seen.instance for seen in self._seen]
+        instances += [instance for soft in self._soft for instance in soft.instances]
         textures = Textures(self.textures.images)
         self.scene = CameraScene(instances, textures, self.client.num_worlds, self.client.device)
 
@@ -269,6 +281,12 @@ class Pictures:
             instance.texture = texture if texture in self.textures else -1
             if look.double_sided is not None:
                 instance.double_sided = look.double_sided
+        for soft in self._soft:
+            look = self.looks.get((soft.uid, -1, 0), Look())
+            texture = look.texture if look.texture is not None and look.texture in self.textures else -1
+            soft.paint(
+                shown_color(WHITE if look.rgba is None else look.rgba), texture, bool(look.double_sided)
+            )
 
 
 def shown_color(rgba: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from newtonsim.pybullet_compat.arguments import floats
 from newtonsim.pybullet_compat.constants import (
     ER_NO_SEGMENTATION_MASK,
     ER_SEGMENTATION_MASK_OBJECT_AND_LINKINDEX,
+    GEOM_MESH,
     VISUAL_SHAPE_DATA_TEXTURE_UNIQUE_IDS,
     VISUAL_SHAPE_DOUBLE_SIDED,
 )
@@ -208,6 +209,10 @@ def getVisualShapeData(client: Client, objectUniqueId: int, flags: int = 0) -> t
         orientation in the link frame, RGBA (num_worlds, 4) where worlds differ, and the texture unique id.
     """
     pictures = client.part(Pictures)
+    with_textures = flags & VISUAL_SHAPE_DATA_TEXTURE_UNIQUE_IDS
+    if objectUniqueId in client.soft_bodies:
+        row = _soft_visual(client, pictures, objectUniqueId)
+        return (row if with_textures else row[:-1],)
     body = client.bodies.get(objectUniqueId)
     if body is None:
         return ()
@@ -215,7 +220,6 @@ def getVisualShapeData(client: Client, objectUniqueId: int, flags: int = 0) -> t
     for link, _, visual in visuals_of(body):
         geometry = visual.geometry
         dimensions = GEOMETRY_DIMENSIONS.get(geometry.kind, lambda g: (0.0, 0.0, 0.0))(geometry)
-        rgba = pictures.reported_rgba(objectUniqueId, link, visual)
         row = (
             objectUniqueId,
             link,
@@ -224,12 +228,21 @@ def getVisualShapeData(client: Client, objectUniqueId: int, flags: int = 0) -> t
             geometry.file.encode(),
             tuple(geometry.pose.p.tolist()),
             tuple(geometry.pose.q.tolist()),
-            tuple(rgba.tolist()) if rgba.ndim == 1 else rgba,
+            _color_row(pictures.reported_rgba(objectUniqueId, link, visual.rgba)),
         )
-        if flags & VISUAL_SHAPE_DATA_TEXTURE_UNIQUE_IDS:
-            row += (pictures.texture_of(objectUniqueId, visual),)
-        rows.append(row)
+        rows.append((*row, pictures.texture_of(objectUniqueId, visual)) if with_textures else row)
     return tuple(rows)
+
+
+def _soft_visual(client: Client, pictures: Pictures, uid: int) -> tuple:
+    """The visual shape of a soft body, with its texture."""
+    name = client.soft_bodies[uid].names()[0]
+    rgba = _color_row(pictures.reported_rgba(uid, -1, np.ones(4)))
+    return (uid, -1, GEOM_MESH, (1.0, 1.0, 1.0), name, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), rgba, -1)
+
+
+def _color_row(rgba: np.ndarray) -> tuple | np.ndarray:
+    return tuple(rgba.tolist()) if rgba.ndim == 1 else rgba
 
 
 def changeVisualShape(
@@ -260,7 +273,8 @@ def changeVisualShape(
     pictures = client.part(Pictures)
     pictures.register()
     body = client.bodies.get(objectUniqueId)
-    if body is None or not -1 <= linkIndex < len(body.links) - 1:
+    soft = objectUniqueId in client.soft_bodies and linkIndex == -1
+    if not soft and (body is None or not -1 <= linkIndex < len(body.links) - 1):
         return
     rgba, specular = _colors(client, rgbaColor), _numbers(specularColor, 3)
     if rgba is not None:

@@ -357,6 +357,28 @@ def test_pictures_follow_bodies(both: Both):
     check()
 
 
+def test_soft_bodies_are_seen_where_their_points_are(ours_only: int):
+    """A cloth is put elsewhere: a camera that goes with it sees it as before, one that stays does not."""
+    options = {"physicsClientId": ours_only}
+    args = {"mass": 1.0, "useMassSpring": 1, "scale": 0.5}
+    cloth = ours.loadSoftBody("cloth_z_up.obj", [0, 0, 1], **args, **options)
+    assert ours.getVisualShapeData(cloth, 1, **options)[0][:4] == (cloth, -1, ours.GEOM_MESH, (1.0, 1.0, 1.0))
+    ours.changeVisualShape(cloth, -1, rgbaColor=[1, 0, 0, 1], flags=ours.VISUAL_SHAPE_DOUBLE_SIDED, **options)
+
+    def picture(height: float):
+        view = ours.computeViewMatrix([0, -1.5, height + 0.7], [0, 0, height], [0, 0, 1])
+        return ours.getCameraImage(*SIZE, view, PROJECTION, **options)
+
+    before = picture(1.0)
+    seen = before[4] == cloth
+    assert seen.sum() > 500
+    assert np.all(before[2][seen][:, 1:3] == 0)
+    ours.resetBasePositionAndOrientation(cloth, [0, 0, 0.4], [0, 0, 0, 1], **options)
+    assert np.mean(picture(1.0)[4] == before[4]) < 0.9
+    after = picture(0.4)
+    assert np.mean(after[4] == before[4]) > 0.99
+
+
 def test_pictures_of_many_worlds():
     """Arrays have a leading axis; a world looks as it does alone."""
     client = ours.connect(ours.DIRECT, options="--num_worlds=3 --device=cpu")
