@@ -116,9 +116,8 @@ def _read(path: str, changed: int, size: int) -> MeshFile:
         raise ImportFileError(f"the mesh has more than {MAX_FACES} triangles", path)
     for part in parts:
         finite = np.isfinite(part.vertices).all(axis=1)
-        if not finite.any():
-            raise ImportFileError("the mesh has no finite vertex", path)
-        part.vertices[~finite] = part.vertices[np.argmax(finite)]
+        if not finite.all():
+            part.vertices[~finite] = part.vertices[np.argmax(finite)] if finite.any() else 0.0
         if part.faces.min() < 0 or part.faces.max() >= len(part.vertices):
             raise ImportFileError("the mesh has triangles that refer to missing vertices", path)
     return MeshFile(path, parts)

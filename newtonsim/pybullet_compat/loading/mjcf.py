@@ -18,7 +18,7 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
 from newtonsim.importers.mjcf.document import Defaults
-from newtonsim.importers.pose import Pose, quat_from_axis_angle
+from newtonsim.importers.pose import Pose
 from newtonsim.importers.xml import Node
 from newtonsim.pybullet_compat.description import BodyDescription, Link, Surface
 from newtonsim.pybullet_compat.loading.kinds import JointKind, LoadFlag
@@ -188,6 +188,9 @@ class _MjcfReader:
         inherited = node.text_of("childclass") or inherited
         if not node.text_of("name"):
             self._number()
+        for name in ("axisangle", "euler", "xyaxes", "zaxis"):
+            if name in node.attrib:
+                self.warn(node, f"{name} is not read, only quat")
         own = model.add(Link(node.text_of("name") or ""))
         pose = _body_pose(node)
         joints = [j for j in node.findall("joint") if self._joint_kind(j) is not None]
@@ -297,12 +300,9 @@ def _position(node: Node) -> np.ndarray:
 
 
 def _body_pose(node: Node) -> Pose:
-    """Pose of a body: `pos` and `quat` or `axisangle`."""
+    """Pose of a body: `pos` and `quat`, which is all that PyBullet reads of it."""
     values = numbers(node.text_of("quat") or "")
     q = np.array([0.0, 0.0, 0.0, 1.0])
     if len(values) >= 4 and any(values[:4]):
         q = np.array([*values[1:4], values[0]]) / np.linalg.norm(values[:4])
-    elif node.text_of("axisangle"):
-        angles = numbers(node.text_of("axisangle"))
-        q = quat_from_axis_angle(np.array(angles[:3]) / np.linalg.norm(angles[:3]), angles[3])
     return Pose(_position(node), q)
