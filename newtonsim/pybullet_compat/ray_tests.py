@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -32,8 +33,6 @@ KEPT = 4
 """Numbers of rays for which buffers are kept."""
 
 NOT_VECTORS = "Items in the from/to positions need to be an [x,y,z] list of 3 floats/doubles"
-_VECTOR = np.dtype([("x", "f8"), ("y", "f8"), ("z", "f8")])
-_ROW = np.dtype([("body", "i8"), ("link", "i8"), ("fraction", "f8"), ("p", _VECTOR), ("n", _VECTOR)])
 
 
 def rayTest(
@@ -274,10 +273,15 @@ class RayBatch:
     def tuples(self) -> tuple:
         """Hits as tuples."""
         link, fraction, point, normal = self._columns()
-        rows = np.empty(len(link), _ROW)
-        rows["body"], rows["link"], rows["fraction"] = link[:, 0], link[:, 1], fraction
-        rows["p"], rows["n"] = point.view(_VECTOR)[:, 0], normal.view(_VECTOR)[:, 0]
-        return tuple(rows.tolist())
+        # tuples of numbers are in no cycles; looking for some among so many takes as long as making them
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            points, normals = zip(*point.T.tolist()), zip(*normal.T.tolist())
+            return tuple(zip(link[:, 0].tolist(), link[:, 1].tolist(), fraction.tolist(), points, normals))
+        finally:
+            if collects:
+                gc.enable()
 
     def arrays(self, worlds: int) -> tuple:
         """Hits as arrays with a leading axis of worlds."""

@@ -10,6 +10,7 @@ import newtonsim
 from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
 from newtonsim.kernels.rays import SceneView, cast_ray
+from newtonsim.queries_rays import PreparedSegments
 
 SOLIDS = [
     GeoType.SPHERE,
@@ -521,3 +522,29 @@ def test_far_from_the_origin(device):
     query = query_of(builder, device)
     hits = query.rays(place + np.array([0.0, 2.0, 0.0]), (0.0, -1.0, 0.0))
     np.testing.assert_allclose(hits.distance.numpy(), [1.5], atol=3e-4)
+
+
+def test_prepared_segments_are_the_same(device):
+    """Segments that were prepared in parts hit what the same segments hit otherwise, bit by bit."""
+    builder = newtonsim.ModelBuilder()
+    for k in range(5):
+        body = builder.add_body(origin=wp.transform((0.4 * k, 0.1 * k, 0.0), wp.quat_identity()))
+        builder.add_shape_box(body, hx=0.3, hy=0.5, hz=0.8)
+    worlds = newtonsim.ModelBuilder()
+    worlds.replicate(builder, 2)
+    model = worlds.finalize(device=device)
+    query = newtonsim.SceneQuery(model).update(model.state())
+    rng = np.random.default_rng(5)
+    starts, ends = rng.uniform(-1.0, 1.0, (2, 2, 50, 3)).astype(np.float32)
+    starts[..., 0] -= 2.0
+    ends[..., 0] += 3.0
+    prepared = PreparedSegments(query, 100, 3, skip=1, max_hits=2)
+    prepared.starts.assign(starts.reshape(-1, 3))
+    prepared.ends.assign(ends.reshape(-1, 3))
+    for part in prepared.parts:
+        part.launch()
+    hits = query.segments(starts, ends, hit_number=1, max_hits=2)
+    assert (hits.shape.numpy() >= 0).sum() > 5
+    for name in ("shape", "fraction", "point", "normal"):
+        found = getattr(prepared.hits, name).numpy()
+        assert np.array_equal(found, getattr(hits, name).numpy().reshape(found.shape))
