@@ -93,7 +93,7 @@ def changeDynamics(
     """Change properties of a link; what is None or negative stays, unknown bodies and links do nothing.
 
     A new mass gives the inertia that the collision shapes have with it. Damping and maxJointVelocity hold for
-    the link alone. Continuous collision detection is always on here, islands do not sleep and friction is
+    the whole body, whichever link is named. Continuous collision detection is always on here, islands do not sleep and friction is
     isotropic: ccdSweptSphereRadius, contactProcessingThreshold, activationState, sleepThreshold,
     anisotropicFriction and jointLimitForce have no effect.
     """
@@ -120,7 +120,7 @@ def changeDynamics(
         body.surface["friction_anchor"][:, place] = float(bool(frictionAnchor))
     if _is_meant(mass) or localInertiaDiagonal is not None:
         _change_mass(client, body, place, mass, localInertiaDiagonal)
-    _change_motion(client, body, place, linearDamping, angularDamping, maxJointVelocity)
+    _change_motion(client, body, linearDamping, angularDamping, maxJointVelocity)
     _change_joint(client, body, place, jointDamping, jointLowerLimit, jointUpperLimit)
 
 
@@ -170,7 +170,7 @@ def _inertias(body: Body, place: int) -> np.ndarray:
     return body.mass[:, place, None] * unit
 
 
-def _change_motion(client: Client, body: Body, place: int, linear, angular, top_speed) -> None:
+def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> None:
     changed = False
     for values, value in (
         (body.linear_damping, linear),
@@ -178,7 +178,7 @@ def _change_motion(client: Client, body: Body, place: int, linear, angular, top_
         (body.max_joint_velocity, top_speed),
     ):
         if _is_meant(value):
-            values[:, place] = value
+            values[...] = np.reshape(value, (-1, 1))
             changed = True
     if changed and client.engine is not None:
         client.engine.write_damping(body)

@@ -36,6 +36,15 @@ def test_free_fall_with_damping(both, damping):
     both.same("getBaseVelocity", body, tolerance=1e-3)
 
 
+@pytest.mark.parametrize("change", [{"linearDamping": 0.0}, {"maxJointVelocity": 2.0}], ids=str)
+def test_damping_and_top_speed_hold_for_the_whole_body(both, change):
+    body = both.load("r2d2.urdf", [0.0, 0.0, 40.0])
+    both.changeDynamics(body, 3, **change)
+    both.step(120)
+    real, ours = positions(both, body)
+    assert np.abs(real - ours).max() < 1e-3
+
+
 def test_pendulum(both):
     body = both.load("cartpole.urdf")
     for joint in (0, 1):
