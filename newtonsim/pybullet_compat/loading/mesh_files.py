@@ -16,38 +16,8 @@ from newtonsim.errors import ImportFileError
 from newtonsim.geometry import Mesh
 from newtonsim.importers.meshes import MAX_FACES, MAX_MESH_BYTES
 from newtonsim.importers.xml import read_bytes
-
-
-@dataclass(slots=True, eq=False)
-class Material:
-    """What an MTL file says about one material.
-
-    Attributes:
-        rgba: Diffuse colour and opacity.
-        texture: Image file for the diffuse colour, "" for none.
-    """
-
-    rgba: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
-    texture: str = ""
-
-
-@dataclass(slots=True, eq=False)
-class MeshPart:
-    """One group of a mesh file.
-
-    Attributes:
-        vertices: Points, shape (n, 3), float64 [m].
-        faces: Corners of triangles, shape (m, 3), int32.
-        uvs: Texture coordinates of the points (n, 2), or None.
-        material: Its material, or None.
-        group: Number of the group that it belongs to; one group may have several materials.
-    """
-
-    vertices: np.ndarray
-    faces: np.ndarray
-    uvs: np.ndarray | None = None
-    material: Material | None = None
-    group: int = 0
+from newtonsim.pybullet_compat.loading.mesh_parts import MeshPart
+from newtonsim.pybullet_compat.loading.obj_files import read_obj
 
 
 @dataclass(slots=True, eq=False)
@@ -104,7 +74,7 @@ def read_mesh_file(path: str, use_cache: bool = True) -> MeshFile:
 def _read(path: str, changed: int, size: int) -> MeshFile:
     suffix = Path(path).suffix.lower()
     if suffix == ".obj":
-        parts = _read_obj(path)
+        parts = read_obj(path)
     elif suffix == ".stl":
         parts = _read_stl(path)
     else:
@@ -121,111 +91,6 @@ def _read(path: str, changed: int, size: int) -> MeshFile:
         if part.faces.min() < 0 or part.faces.max() >= len(part.vertices):
             raise ImportFileError("the mesh has triangles that refer to missing vertices", path)
     return MeshFile(path, parts)
-
-
-# -- Wavefront OBJ -------------------------------------------------------------------------------------------
-
-
-class _ObjReader:
-    """Collects the lines of an OBJ file; a part ends at the next g, o or usemtl line, a group at g or o."""
-
-    def __init__(self, path: str):
-        self.path = path
-        self.points: list[list[float]] = []
-        self.uvs: list[list[float]] = []
-        self.corners: list[tuple[int, int]] = []
-        self.parts: list[MeshPart] = []
-        self.materials: dict[str, Material] = {}
-        self.material: Material | None = None
-        self.group = 0
-
-    def read(self, text: str) -> list[MeshPart]:
-        for line in text.splitlines():
-            words = line.split()
-            if not words:
-                continue
-            head = words[0]
-            if head == "v":
-                self.points.append([float(word) for word in words[1:4]])
-            elif head == "vt":
-                self.uvs.append([float(word) for word in words[1:3]])
-            elif head == "f":
-                self._face(words[1:])
-            elif head in ("g", "o"):
-                self._close()
-                self.group += 1
-            elif head == "usemtl":
-                self._close()
-                self.material = self.materials.get(" ".join(words[1:]))
-            elif head == "mtllib":
-                self.materials.update(read_mtl(Path(self.path).parent / line.split(None, 1)[1].strip()))
-        self._close()
-        return self.parts
-
-    def _face(self, words: list[str]) -> None:
-        """Add a polygon as a fan of triangles."""
-        ring = []
-        for word in words:
-            fields = word.split("/")
-            point = int(fields[0])
-            uv = int(fields[1]) if len(fields) > 1 and fields[1] else 0
-            ring.append(
-                (
-                    point - 1 if point > 0 else len(self.points) + point,
-                    uv - 1 if uv > 0 else (len(self.uvs) + uv if uv < 0 else -1),
-                )
-            )
-        for k in range(1, len(ring) - 1):
-            self.corners += (ring[0], ring[k], ring[k + 1])
-
-    def _close(self) -> None:
-        if self.corners:
-            self.parts.append(self._part(np.array(self.corners, dtype=np.int64)))
-            self.corners = []
-
-    def _part(self, corners: np.ndarray) -> MeshPart:
-        if corners.min() < -1 or corners[:, 0].min() < 0 or corners[:, 0].max() >= len(self.points):
-            raise ImportFileError("a face refers to a vertex that is not there", self.path)
-        pairs, inverse = np.unique(corners, axis=0, return_inverse=True)
-        vertices = np.array(self.points)[pairs[:, 0]]
-        uvs = None
-        if self.uvs and (pairs[:, 1] >= 0).all() and pairs[:, 1].max() < len(self.uvs):
-            uvs = np.array(self.uvs)[pairs[:, 1]]
-        return MeshPart(vertices, inverse.reshape(-1, 3).astype(np.int32), uvs, self.material, self.group)
-
-
-def _read_obj(path: str) -> list[MeshPart]:
-    text = read_bytes(Path(path), MAX_MESH_BYTES).decode("utf-8", errors="replace")
-    try:
-        return _ObjReader(path).read(text.replace("\\\n", " "))
-    except (ValueError, IndexError) as error:
-        raise ImportFileError(f"the mesh cannot be read: {error}", path) from error
-
-
-def read_mtl(path: Path) -> dict[str, Material]:
-    """Read the materials of an MTL file; a missing file has none."""
-    if not path.is_file():
-        return {}
-    table: dict[str, Material] = {}
-    current = Material()
-    for line in read_bytes(path, MAX_MESH_BYTES).decode("utf-8", errors="replace").splitlines():
-        head, _, rest = line.strip().partition(" ")
-        words = rest.split()
-        try:
-            if head == "newmtl":
-                current = table.setdefault(rest.strip(), Material())
-            elif head == "Kd" and len(words) >= 3:
-                current.rgba = (*(float(word) for word in words[:3]), current.rgba[3])
-            elif head == "d" and words:
-                current.rgba = (*current.rgba[:3], float(words[-1]))
-            elif head == "Tr" and words:
-                current.rgba = (*current.rgba[:3], 1.0 - float(words[-1]))
-            elif head == "map_Kd" and words:
-                image = path.parent / words[-1]
-                current.texture = str(image) if image.is_file() else ""
-        except ValueError as error:
-            raise ImportFileError(f"the material cannot be read: {line.strip()[:80]!r}", str(path)) from error
-    return table
 
 
 # -- STL and others ------------------------------------------------------------------------------------------
