@@ -35,7 +35,9 @@ def load(root: Path, name: str, client: int, flags: int = 0) -> list[int]:
     p.setAdditionalSearchPath(str(root), physicsClientId=client)
     if name.endswith(".urdf"):
         return [p.loadURDF(str(root / name), flags=flags, physicsClientId=client)]
-    return list((p.loadSDF if name.endswith(".sdf") else p.loadMJCF)(str(root / name), physicsClientId=client))
+    return list(
+        (p.loadSDF if name.endswith(".sdf") else p.loadMJCF)(str(root / name), physicsClientId=client)
+    )
 
 
 def describe(body: int, client: int) -> list[dict]:
@@ -83,6 +85,31 @@ def test_structure_is_that_of_the_original(name: str, client: int):
             assert angle(mine["frame"], theirs["frame"]) < 1e-5, label
             assert angle(mine["rotation"], theirs["rotation"]) < 1e-5, label
             if "joint" in mine:
-                np.testing.assert_allclose(mine["limits"], theirs["limits"], rtol=1e-5, atol=1e-6, err_msg=label)
+                np.testing.assert_allclose(
+                    mine["limits"], theirs["limits"], rtol=1e-5, atol=1e-6, err_msg=label
+                )
                 np.testing.assert_allclose(mine["dynamics"], theirs["dynamics"], rtol=1e-6, err_msg=label)
                 np.testing.assert_allclose(mine["axis"], theirs["axis"], atol=1e-6, err_msg=label)
+
+
+SIZES = [name for name in FILES if name not in WITHOUT_ORIGINAL]
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_and_computed_inertias_are_close(name: str, client: int):
+    """Meshes are shapes of ours: sizes agree to a tenth, the inertias that follow from them to a third."""
+    ours, originals = load(DATA, name, client), load(REAL, name, client)
+    for our, original in zip(ours, originals, strict=True):
+        for index in range(-1, p.getNumJoints(our, physicsClientId=client)):
+            mine, theirs = (
+                np.array(p.getAABB(body, index, physicsClientId=client)) for body in (our, original)
+            )
+            size = np.ptp(theirs, axis=0)
+            assert np.all(np.abs(mine - theirs) <= 0.1 * size.max() + 0.01), (index, mine, theirs)
+            mine, theirs = (
+                np.array(p.getDynamicsInfo(body, index, physicsClientId=client)[2])
+                for body in (our, original)
+            )
+            np.testing.assert_allclose(
+                mine, theirs, rtol=0.35, atol=0.1 * theirs.max(initial=0), err_msg=str(index)
+            )

@@ -1,8 +1,10 @@
-"""Makes the models of newtonsim/pybullet_compat/data: run with pybullet, mujoco, trimesh, scipy and Pillow installed.
+"""Makes the models of newtonsim/pybullet_compat/data; needs pybullet, mujoco, trimesh, scipy and Pillow.
 
-Numbers (names, frames, masses, limits, sizes) are asked from PyBullet; every shape, picture and motion is made here.
+Numbers (names, frames, masses, limits, sizes) are asked from PyBullet; everything that is seen is made here.
 Equal versions of the libraries give equal files.
 """
+
+# ruff: noqa: TID253
 
 from __future__ import annotations
 
@@ -19,10 +21,13 @@ from measure import REAL, Frame, Shape, extents, measure
 from named import NAMED, pebble
 from scipy.spatial.transform import Rotation
 from write_mjcf import mjcf
-from write_urdf import sdf, urdf
+from write_urdf import Replace, sdf, urdf
 
-OUT = Path(__file__).parents[3] / "newtonsim" / "pybullet_compat" / "data"
-HEADER = "Made by docs/tools/model_data/make.py of newtonsim; structure and dimensions measured, shapes our own"
+TARGET = Path(__file__).parents[3] / "newtonsim" / "pybullet_compat" / "data"
+OUT = TARGET.with_name("data.new")
+HEADER = (
+    "Made by docs/tools/model_data/make.py of newtonsim; structure and dimensions measured, shapes our own"
+)
 SURFACES = {"samurai.urdf", "tray/tray.urdf", "tray/tray_textured2.urdf"}
 """Models whose meshes collide as surfaces (seen by rays that enter them)."""
 
@@ -31,15 +36,16 @@ POWERS = {0.6: 2.2, 0.7: 2.9, 0.8: 3.8, 0.9: 6.0}
 """Fill of its box -> power of the rounded box that fills as much."""
 
 
-def rounded(fill: float) -> str:
-    """Return the file of the rounded box whose fill is next."""
-    return f"shapes/rounded{round(100 * min(POWERS, key=lambda known: abs(known - fill)))}.obj"
+def rounded(fill: float, collides: bool) -> str:
+    """Return the file of the rounded box whose fill is next: coarse to collide, fine to be seen."""
+    best = min(POWERS, key=lambda known: abs(known - (fill if collides else max(fill, 0.7))))
+    return f"shapes/{'hull' if collides else 'smooth'}{round(100 * best)}.obj"
 
 
-def replacement(folder: str) -> object:
+def replacement(folder: str) -> Replace:
     """Return the function that puts shapes of ours in the place of meshes, for files in a folder."""
 
-    def replace(shape: Shape, collides: bool, mass: float) -> Shape:
+    def replace(shape: Shape, collides: bool) -> Shape:
         if shape.kind != "mesh":
             return shape
         if shape.mesh in NAMED:
@@ -47,7 +53,7 @@ def replacement(folder: str) -> object:
             return Shape("mesh", shape.size, shape.pose, path, shape.rgba)
         box, scale = extents(shape.mesh), np.abs(np.array(shape.size[:3]))
         tight, sides, fill = box.tight
-        slanted = sides.prod() < (0.6 if collides else 0.8) * box.half.prod() and np.ptp(scale) < 1e-9
+        slanted = sides.prod() < (0.4 if collides else 0.8) * box.half.prod() and np.ptp(scale) < 1e-9
         if slanted:
             local, half = Frame(tight.position * scale, tight.rotation), sides * scale
         else:
@@ -58,8 +64,9 @@ def replacement(folder: str) -> object:
             local = Frame(local.position, Rotation.from_euler("xyz", turn))
             size = (2 * half[box.cylinder], half[across].mean())
             return Shape("cylinder", size, shape.pose @ local, "", shape.rgba)
-        path = posixpath.relpath(("shapes/hull" if collides else "shapes/") + rounded(fill).removeprefix("shapes/"),
-                                 folder or ".")
+        if fill > 0.96:
+            return Shape("box", tuple(2 * half), shape.pose @ local, "", shape.rgba)
+        path = posixpath.relpath(rounded(fill, collides), folder or ".")
         return Shape("mesh", tuple(half), shape.pose @ local, path, shape.rgba)
 
     return replace
@@ -113,9 +120,9 @@ def make_meshes() -> None:
             alpha = 0.5 if "transparent" in name else 1.0
             write(posixpath.join(posixpath.dirname(name), library), solids.mtl(HEADER, texture, alpha=alpha))
     for fill, power in POWERS.items():
-        write(f"shapes/rounded{round(100 * fill)}.obj", solids.obj([solids.sphere(13, 25, power)], HEADER))
+        write(f"shapes/smooth{round(100 * fill)}.obj", solids.obj([solids.sphere(13, 25, power)], HEADER))
         coarse = solids.hull(solids.sphere(9, 13, power).vertices)
-        write(f"shapes/hullrounded{round(100 * fill)}.obj", solids.obj([coarse], HEADER, normals=False))
+        write(f"shapes/hull{round(100 * fill)}.obj", solids.obj([coarse], HEADER, normals=False))
     vertices, cells = solids.block((20, 3, 3), closed=True)
     turn, across = 2 * np.pi * vertices[:, 0], 0.5 * round_square(2 * vertices[:, 1:] - 1)
     radius = 0.5 + 0.5 * across[:, 0]
@@ -174,7 +181,7 @@ PEBBLE = """<?xml version="1.0"?>
 
 
 def make_rest() -> None:
-    """Write what no file of PyBullet's own was measured for: soft bodies, lumps, pictures, heights and motions."""
+    """Write what is not measured: soft bodies, lumps, pictures, heights and motions."""
     write("torus_deform.urdf", DEFORMABLE)
     write("toys/concave_box.urdf", CONCAVE_BOX)
     for index in range(40):
@@ -183,7 +190,7 @@ def make_rest() -> None:
         text = PEBBLE.format(header=HEADER, name=name, colour=" ".join(f"{c:.2f}" for c in colour))
         write(f"random_urdfs/{name}/{name}.urdf", text)
     images = {
-        "checker_blue.png": pictures.checker(512, 2, (103, 145, 204), (255, 255, 255)),
+        "checker_blue.png": pictures.checker(512, 2, (160, 184, 236), (240, 240, 240)),
         "checker_grid.jpg": pictures.checker(256, 8, (90, 90, 90), (220, 220, 220)),
         "table_square/checker_grid.jpg": pictures.checker(256, 8, (90, 90, 90), (220, 220, 220)),
         "checker_huge.gif": pictures.checker(512, 32, (0, 0, 0), (255, 255, 255)),
@@ -196,7 +203,7 @@ def make_rest() -> None:
         "domino/domino.png": pictures.plain(64, (250, 250, 240), (30, 30, 30)),
         "jenga/jenga.png": pictures.wood(128, (222, 184, 135)),
         "table/table.png": pictures.wood(256, (170, 120, 75)),
-        "tray/tray.jpg": pictures.wood(128, (190, 150, 110)),
+        "tray/tray.jpg": pictures.plain(128, (95, 95, 100), (60, 60, 64)),
         "heightmaps/wm_height_out.png": pictures.heights_image(pictures.hills(512, 6, 1)),
         "heightmaps/gimp_overlay_out.png": pictures.landscape(pictures.hills(512, 6, 1)),
         "heightmaps/Maze.png": pictures.maze(256, 16, 2),
@@ -207,7 +214,10 @@ def make_rest() -> None:
         image.save(OUT / name, optimize=True)
     for index in range(3):
         rows = pictures.hills(128 if index == 0 else 64, 7, 10 + index)
-        write(f"heightmaps/ground{index}.txt", "\n".join(",\t".join(f"{v:.2f}" for v in row) for row in rows) + "\n")
+        write(
+            f"heightmaps/ground{index}.txt",
+            "\n".join(",\t".join(f"{v:.2f}" for v in row) for row in rows) + "\n",
+        )
     clips = {
         "walk": motions.gait(1.1, 1.2, 0.4, 0.5, 0.86),
         "run": motions.gait(0.7, 3.0, 0.8, 1.2, 0.84),
@@ -223,16 +233,14 @@ def make_rest() -> None:
 
 def main() -> None:
     """Make everything anew; README.md stays."""
-    readme = (OUT / "README.md").read_text() if (OUT / "README.md").exists() else ""
-    if OUT.exists():
-        shutil.rmtree(OUT)
-    OUT.mkdir(parents=True)
-    if readme:
-        write("README.md", readme)
+    shutil.rmtree(OUT, ignore_errors=True)
+    write("README.md", (TARGET / "README.md").read_text())
     failed = make_models()
     make_meshes()
     make_rest()
-    total = sum(path.stat().st_size for path in OUT.rglob("*") if path.is_file())
+    shutil.rmtree(TARGET)
+    OUT.rename(TARGET)
+    total = sum(path.stat().st_size for path in TARGET.rglob("*") if path.is_file())
     sys.stdout.write(f"{total / 1e6:.2f} MB; PyBullet cannot load: {', '.join(failed)}\n")
 
 

@@ -3,6 +3,8 @@
 No file of the model is read, except that the extents of a mesh are taken from its bounding boxes.
 """
 
+# ruff: noqa: TID253
+
 from __future__ import annotations
 
 import functools
@@ -42,7 +44,7 @@ def frame(position: object, quaternion: object) -> Frame:
 
 @dataclass
 class Shape:
-    """A geometry of a link: `kind` is box, sphere, cylinder, capsule, plane or mesh; `size` as the API says."""
+    """A geometry of a link: kind is box, sphere, cylinder, capsule, plane or mesh; size as the API says."""
 
     kind: str
     size: tuple[float, ...]
@@ -72,6 +74,7 @@ class LinkFacts:
     pose: Frame | None = None
     axis: np.ndarray | None = None
     limits: tuple[float, float] = (0.0, -1.0)
+    inertia_scaling: float = 1.0
     effort: float = 0.0
     velocity: float = 0.0
     joint_damping: float = 0.0
@@ -104,19 +107,42 @@ def _shapes(rows: list[tuple], rgba: int | None) -> list[Shape]:
     return shapes
 
 
-def _link(body: int, index: int, links: dict[int, LinkFacts], collide: bool, visuals: list[tuple]) -> LinkFacts:
+def _link(
+    body: int, index: int, links: dict[int, LinkFacts], collide: bool, visuals: list[tuple]
+) -> LinkFacts:
     dynamics = p.getDynamicsInfo(body, index)
     if index < 0:
         inertial = frame(*dynamics[3:5])
         world = frame(*p.getBasePositionAndOrientation(body)) @ inertial.inverse()
-        link = LinkFacts(p.getBodyInfo(body)[0].decode(), dynamics[0], np.diag(dynamics[2]), inertial, world,
-                         dynamics[1], *dynamics[5:8], dynamics[9], dynamics[8])
+        link = LinkFacts(
+            p.getBodyInfo(body)[0].decode(),
+            dynamics[0],
+            np.diag(dynamics[2]),
+            inertial,
+            world,
+            dynamics[1],
+            *dynamics[5:8],
+            dynamics[9],
+            dynamics[8],
+        )
     else:
         state = p.getLinkState(body, index)
         inertial = frame(*state[2:4])
         info = p.getJointInfo(body, index)
-        link = LinkFacts(info[12].decode(), dynamics[0], np.diag(dynamics[2]), inertial, frame(*state[4:6]), dynamics[1],
-                         *dynamics[5:8], dynamics[9], dynamics[8], info[1].decode(), info[2], info[16])
+        link = LinkFacts(
+            info[12].decode(),
+            dynamics[0],
+            np.diag(dynamics[2]),
+            inertial,
+            frame(*state[4:6]),
+            dynamics[1],
+            *dynamics[5:8],
+            dynamics[9],
+            dynamics[8],
+            info[1].decode(),
+            info[2],
+            info[16],
+        )
         parent = links[info[16]]
         # The reported rotation turns the inertial frame of the parent into that of the child, as a matrix of
         # coordinates: the inverse of the rotation of the frame.
@@ -139,6 +165,16 @@ def _link(body: int, index: int, links: dict[int, LinkFacts], collide: bool, vis
     return link
 
 
+def _scale(link: LinkFacts) -> None:
+    """Set the factor on the inertia that the file asks for, which shows on a link that is one box."""
+    if [shape.kind for shape in link.collisions] == ["box"] and link.mass > 0.0:
+        squares = np.square(link.collisions[0].size[:3])
+        plain = link.mass * (squares.sum() - squares) / 12
+        factor = float(np.round(np.trace(link.inertia) / plain.sum()))
+        if factor > 1.0 and np.allclose(np.diag(link.inertia), factor * plain, rtol=0.1):
+            link.inertia_scaling = factor
+
+
 def _measure(file: str, pipe: object) -> None:
     p.connect(p.DIRECT)
     p.setAdditionalSearchPath(str(REAL))
@@ -154,12 +190,14 @@ def _measure(file: str, pipe: object) -> None:
             links[index] = _link(body, index, links, not file.endswith(".xml"), visuals)
         models.append(ModelFacts(p.getBodyInfo(body)[1].decode(), list(links.values())))
     if file.endswith(".urdf"):
+        for link in models[0].links:
+            _scale(link)
         exact = p.loadURDF(file, flags=p.URDF_USE_INERTIA_FROM_FILE)
         for index, link in enumerate(models[0].links):
             # The frame of the principal axes, relative to that of the file.
             dynamics = p.getDynamicsInfo(exact, index - 1)
             turn = (link.inertial.rotation.inv() * Rotation.from_quat(dynamics[4])).as_matrix()
-            link.inertia = turn @ np.diag(dynamics[2]) @ turn.T
+            link.inertia = turn @ np.diag(dynamics[2]) @ turn.T / link.inertia_scaling
     pipe.send(models)
 
 
@@ -223,7 +261,7 @@ def extents(mesh: str) -> Extents:
     for axis in range(3):
         u, v = [k for k in range(3) if k != axis]
         area = _hull_volume(points[:, [u, v]]) / (4 * half[u] * half[v])
-        if abs(area - np.pi / 4) < 0.04 and abs(half[u] / half[v] - 1) < 0.06 and fill > 0.85 * area:
+        if abs(area - np.pi / 4) < 0.06 and abs(half[u] / half[v] - 1) < 0.08 and fill > 0.8 * area:
             cylinder = axis
     to_origin, sides = trimesh.bounds.oriented_bounds(points)
     pose = np.linalg.inv(to_origin)

@@ -1,4 +1,6 @@
-"""Motion clips made by formulas: a DeepMimic humanoid (Peng et al. 2018, file format) and a walking Laikago."""
+"""Motion clips made by formulas: a humanoid (file format of DeepMimic, Peng et al. 2018) and a Laikago."""
+
+# ruff: noqa: TID253
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ HUMANOID = ("chest", "neck", "right_hip", "right_knee", "right_ankle", "right_sh
 
 
 def _frame(duration: float, place: tuple, root: float, angles: dict[str, float]) -> list[float]:
-    """Return a frame; angles [rad] turn about z, which points to the right of the walker (x forward, y up)."""
+    """Return a frame; angles [rad] turn about z, to the right of the walker (x forward, y up)."""
     values = [duration, *place]
     values += np.roll(Rotation.from_euler("z", root).as_quat(), 1).tolist()
     for joint in HUMANOID:
@@ -58,9 +60,9 @@ def leap(turns: float, crouch: float, rise: float) -> str:
         tuck = np.sin(np.pi * flight) if turns else 0.3 * np.sin(np.pi * flight)
         fold = crouch * max(squat, tuck)
         height = 0.86 - 0.28 * crouch * squat / 1.2 + 4 * rise * flight * (1 - flight)
-        angles = {f"{s}_{j}": v for s in ("right", "left") for j, v in
-                  (("hip", fold), ("knee", -1.6 * fold), ("ankle", 0.5 * squat), ("shoulder", 2 * fold - 1.0 * squat),
-                   ("elbow", 0.4))}  # fmt: skip
+        leg = {"hip": fold, "knee": -1.6 * fold, "ankle": 0.5 * squat}
+        arm = {"shoulder": 2 * fold - squat, "elbow": 0.4}
+        angles = {f"{side}_{joint}": v for side in ("right", "left") for joint, v in (leg | arm).items()}
         angles["chest"] = -0.3 * fold
         frames.append(_frame(dt, (0.0, height, 0.0), 2 * np.pi * turns * flight, angles))
     return _clip(frames, "none")

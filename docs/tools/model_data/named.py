@@ -20,7 +20,11 @@ def duck(rows: int, columns: int) -> list[Piece]:
 
 def teddy(rows: int, columns: int) -> list[Piece]:
     """Return a sitting bear, y up, looking along z."""
-    pieces = [((0, 0.35, 0), (0.3, 0.36, 0.26)), ((0, 0.85, 0.02), (0.27, 0.25, 0.24)), ((0, 0.8, 0.24), (0.1, 0.08, 0.1))]
+    pieces = [
+        ((0, 0.35, 0), (0.3, 0.36, 0.26)),
+        ((0, 0.85, 0.02), (0.27, 0.25, 0.24)),
+        ((0, 0.8, 0.24), (0.1, 0.08, 0.1)),
+    ]
     for side in (-1, 1):
         pieces += [
             ((0.2 * side, 1.06, 0), (0.1, 0.1, 0.05)),
@@ -34,7 +38,9 @@ def bunny() -> list[Piece]:
     """Return a rabbit as one closed surface that a soft body can be made of."""
     balls = [((0, 0, 0), (0.42, 0.45, 0.6)), ((0, 0.35, 0.5), (0.3, 0.3, 0.35))]
     balls += [((0.12 * s, 0.6, 0.42), (0.1, 0.4, 0.14)) for s in (-1, 1)]
-    balls += [((0.2 * s, -0.4, 0.35), (0.16, 0.2, 0.35)) for s in (-1, 1)] + [((0, 0, -0.62), (0.2, 0.2, 0.2))]
+    balls += [((0.2 * s, -0.4, 0.35), (0.16, 0.2, 0.35)) for s in (-1, 1)] + [
+        ((0, 0, -0.62), (0.2, 0.2, 0.2))
+    ]
     return [welded(blob(balls, 17, 29))]
 
 
@@ -71,7 +77,7 @@ def studded() -> list[Piece]:
 def tray(walls: float = 0.03) -> list[Piece]:
     """Return a square tray with walls leaning outwards, z up: a floor and four walls, each convex."""
     low, high, floor, top = 0.42, 0.59, -0.01, 0.26
-    pieces = [box((-low, -low, floor), (low, low, 0.02))]
+    pieces = [box((-low, -low, floor), (low, low, 0.012))]
     for turn in range(4):
         cosine, sine = np.round(np.cos(turn * np.pi / 2)), np.round(np.sin(turn * np.pi / 2))
         outline = [(low - walls, floor), (low, floor), (high, top), (high - walls, top)]
@@ -91,12 +97,14 @@ def mug(segments: int) -> list[Piece]:
 
 def temple() -> list[Piece]:
     """Return a yard with a wall, a gate, a pagoda and lamps, y up; the middle of the yard is free."""
-    pieces = [box((-69, -0.02, -61), (54, 0.0, 59))]
+    pieces = [box((-69, -0.02, -61), (54, -0.019, 59))]
     for x0, x1, z0, z1 in ((-40, -38, -40, 40), (38, 40, -40, 40), (-40, 40, -40, -38)):
         pieces.append(box((x0, 0, z0), (x1, 4, z1)))
         pieces.append(box((x0 - 0.6, 4, z0 - 0.6), (x1 + 0.6, 4.6, z1 + 0.6)))
     pieces += [box((-40, 0, 38), (-8, 4, 40)), box((8, 0, 38), (40, 4, 40))]
-    pieces += [box((s * 8 - 0.7, 0, 38), (s * 8 + 0.7, 9, 40)) for s in (-1, 1)] + [box((-11, 9, 37.6), (11, 10, 40.4))]
+    pieces += [box((s * 8 - 0.7, 0, 38), (s * 8 + 0.7, 9, 40)) for s in (-1, 1)] + [
+        box((-11, 9, 37.6), (11, 10, 40.4))
+    ]
     for story in range(4):
         half, base = 9 - 1.5 * story, 1.2 + 6.5 * story
         pieces.append(box((-half, base, -27 - half), (half, base + 4.2, -27 + half)))
@@ -107,16 +115,27 @@ def temple() -> list[Piece]:
             for z in (-1, 1)
         ]
         pieces.append(hull(np.array(corners, float)))
-    pieces += [box((-12, 0, -39), (12, 1.2, -15)), moved(lathe([(0.4, 0), (0.2, 3), (0, 3.2)], 9, 1), 1, (0, 27, -27))]
+    pieces += [
+        box((-12, 0, -39), (12, 1.2, -15)),
+        moved(lathe([(0.4, 0), (0.2, 3), (0, 3.2)], 9, 1), 1, (0, 27, -27)),
+    ]
     for x in (-24, 24):
         for z in (-12, 12):
-            pieces += [box((x - 0.5, 0, z - 0.5), (x + 0.5, 2, z + 0.5)), box((x - 1, 2, z - 1), (x + 1, 3.2, z + 1))]
+            pieces += [
+                box((x - 0.5, 0, z - 0.5), (x + 0.5, 2, z + 0.5)),
+                box((x - 1, 2, z - 1), (x + 1, 3.2, z + 1)),
+            ]
     return pieces
 
 
 def framed(hole: float) -> list[Piece]:
     """Return a plate with a square hole, of four bars."""
-    bars = [((-1, -1), (1, -hole)), ((-1, hole), (1, 1)), ((-1, -hole), (-hole, hole)), ((hole, -hole), (1, hole))]
+    bars = [
+        ((-1, -1), (1, -hole)),
+        ((-1, hole), (1, 1)),
+        ((-1, -hole), (-hole, hole)),
+        ((hole, -hole), (1, hole)),
+    ]
     return [box((*low, -0.1), (*high, 0.1)) for low, high in bars]
 
 
@@ -192,7 +211,10 @@ NAMED: dict[str, tuple[Callable[[], list[Piece]], str]] = {
     "toys/concave_box.obj": (lambda: framed(0.5), ""),
     "toys/cube.obj": (cube, ""),
     "toys/cylinder.obj": (lambda: [lathe([(0, -1), (1, -1), (1, 1), (0, 1)], 33, 0)], ""),
-    "toys/prism.obj": (lambda: [hull(np.array([(x, y, z) for y, z in ((-1, -1), (1, -1), (0, 1)) for x in (-1, 1)]))], ""),
+    "toys/prism.obj": (
+        lambda: [hull(np.array([(x, y, z) for y, z in ((-1, -1), (1, -1), (0, 1)) for x in (-1, 1)]))],
+        "",
+    ),
     "toys/shape_sorter.obj": (lambda: framed(0.4), ""),
     "quadruped/tmotor3.obj": (disc, ""),
     "roboschool/models_outdoor/stadium/part0.obj": (lambda: ring((0.985, 0.975), (1, 1)), ""),

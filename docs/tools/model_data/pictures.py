@@ -107,5 +107,9 @@ def heights_image(values: np.ndarray) -> Image.Image:
 def landscape(values: np.ndarray) -> Image.Image:
     """Return colours of water, grass, rock and snow for heights in -1..1."""
     stops = np.array([-1.0, -0.4, -0.35, 0.2, 0.6, 1.0])
-    colours = np.array([[40, 70, 150], [70, 120, 190], [90, 150, 70], [60, 120, 50], [130, 120, 110], [245] * 3])
-    return _image(np.stack([np.interp(np.round(values * 24) / 24, stops, colours[:, k]) for k in range(3)], -1))
+    colours = np.array(
+        [[40, 70, 150], [70, 120, 190], [90, 150, 70], [60, 120, 50], [130, 120, 110], [245] * 3]
+    )
+    return _image(
+        np.stack([np.interp(np.round(values * 24) / 24, stops, colours[:, k]) for k in range(3)], -1)
+    )

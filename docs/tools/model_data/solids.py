@@ -1,5 +1,7 @@
 """Small meshes: pieces made of vertices and faces, and OBJ and VTK files of them."""
 
+# ruff: noqa: TID253
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from scipy.spatial import ConvexHull
 
 @dataclass
 class Piece:
-    """A closed surface: vertices (n, 3), faces (m, 3), texture coordinates (n, 2) or None, smooth normals or not."""
+    """A surface: vertices (n, 3), faces (m, 3), texture coordinates (n, 2) or None, smooth normals or not."""
 
     vertices: np.ndarray
     faces: np.ndarray
@@ -222,8 +224,11 @@ def block(counts: tuple[int, int, int], closed: bool = False) -> tuple[np.ndarra
 def vtk(vertices: np.ndarray, tetrahedra: np.ndarray, comment: str) -> str:
     """Return a legacy VTK file of an unstructured grid of tetrahedra, each with positive volume."""
     corner = vertices[tetrahedra]
-    volume = np.einsum("ij,ij->i", np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]),
-                       corner[:, 3] - corner[:, 0])
+    volume = np.einsum(
+        "ij,ij->i",
+        np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]),
+        corner[:, 3] - corner[:, 0],
+    )
     cells = np.where(volume[:, None] < 0, tetrahedra[:, [0, 2, 1, 3]], tetrahedra)
     lines = ["# vtk DataFile Version 2.0", comment, "ASCII", "DATASET UNSTRUCTURED_GRID"]
     lines.append(f"POINTS {len(vertices)} double")

@@ -1,5 +1,7 @@
 """MJCF texts from measured facts: bodies are named links, the links before them are their joints."""
 
+# ruff: noqa: TID253
+
 from __future__ import annotations
 
 import mujoco
@@ -33,7 +35,7 @@ TWINS = {"mjcf/humanoid_symmetric.xml": "mjcf/humanoid_symmetric_no_ground.xml"}
 
 
 class Known:
-    """What MuJoCo says about the same file: shapes by name of body or geom, motors. Empty where it cannot load it."""
+    """What MuJoCo says about a file: shapes by name, motors; nothing where it cannot load it."""
 
     def __init__(self, file: str) -> None:
         try:
@@ -44,7 +46,7 @@ class Known:
         self.nameless = [k for k in range(1, count) if not self.model.body(k).name]
 
     def geoms(self, name: str, massive: bool) -> list[tuple[Shape, int, int]]:
-        """Return the shapes of a body, or of the geom of the world with that name, and whether they collide."""
+        """Return the shapes of a body or geom of the world, each with contype and conaffinity."""
         model, found, nameless = self.model, [], -1
         if massive and _is_automatic(name) and self.nameless:
             nameless = self.nameless.pop(0)
@@ -57,8 +59,13 @@ class Known:
             sizes = {"sphere": (size[0],), "box": tuple(2 * size), "plane": (0.0, 0.0, 1.0)}
             dimensions = sizes.get(kind, (2 * size[1], size[0]))
             pose = Frame(geom.pos, Rotation.from_quat(np.roll(geom.quat, -1)))
-            found.append((Shape(kind, dimensions, pose, rgba=tuple(geom.rgba)), int(geom.contype[0]),
-                          int(geom.conaffinity[0])))
+            found.append(
+                (
+                    Shape(kind, dimensions, pose, rgba=tuple(geom.rgba)),
+                    int(geom.contype[0]),
+                    int(geom.conaffinity[0]),
+                )
+            )
         return found
 
     def motors(self) -> list[str]:
@@ -72,17 +79,30 @@ class Known:
         return lines
 
 
+def _resting(link: LinkFacts) -> list[Shape]:
+    """Return the capsules between two points, or upright in the middle: the API gives no pose of them."""
+    return [
+        shape
+        for shape in link.visuals
+        if shape.kind == "capsule"
+        and not shape.pose.position.any()
+        and shape.pose.rotation.magnitude() < 1e-9
+    ]
+
+
 def _shapes(link: LinkFacts, known: Known) -> list[tuple[Shape, int, int]]:
     shapes = known.geoms(link.name, link.mass > 0.0)
     if shapes:
         return shapes
+    resting = _resting(link)
     fitted = []
     for shape in link.visuals:
         pose = shape.pose
-        at_rest = np.abs(pose.position).max() < 1e-9 and pose.rotation.magnitude() < 1e-9
-        if shape.kind == "capsule" and at_rest and len(link.visuals) == 1 and link.mass:
-            # A capsule between two points: the API gives no pose, but its centre and axis show in the inertia.
-            turn = {0: (0, np.pi / 2, 0), 1: (-np.pi / 2, 0, 0), 2: (0, 0, 0)}[int(np.argmin(np.diag(link.inertia)))]
+        if resting == [shape] and link.mass:
+            # A capsule between two points: its centre and axis show in the inertia.
+            turn = {0: (0, np.pi / 2, 0), 1: (-np.pi / 2, 0, 0), 2: (0, 0, 0)}[
+                int(np.argmin(np.diag(link.inertia)))
+            ]
             pose = Frame(link.inertial.position, Rotation.from_euler("xyz", turn))
         fitted.append((Shape(shape.kind, shape.size, pose, rgba=shape.rgba), 1, 1))
     return fitted
@@ -105,9 +125,14 @@ def _geom(link: LinkFacts, entry: tuple[Shape, int, int], indent: str, name: str
     size = {"sphere": shape.size[:1], "box": np.array(shape.size[:3]) / 2, "plane": (40, 40, 1)}.get(
         shape.kind, (shape.size[1 % len(shape.size)], shape.size[0] / 2)
     )
-    text = f'{indent}<geom{f" name={chr(34)}{name}{chr(34)}" if name else ""} type="{shape.kind}" size="{_text(size)}"'
-    if shape.kind == "capsule" and np.abs(link.inertial.position).max() > 1e-9:
-        # PyBullet puts the centre of mass where a capsule between two points has it, and elsewhere at the origin.
+    label = f' name="{name}"' if name else ""
+    text = f'{indent}<geom{label} type="{shape.kind}" size="{_text(size)}"'
+    if any(
+        np.allclose(shape.size[:2], other.size[:2], rtol=1e-3)
+        for other in _resting(link)
+        if shape.kind == "capsule"
+    ):
+        # PyBullet takes the middle of a capsule between two points, else the origin, for the centre of mass.
         half = shape.pose.rotation.apply((0, 0, shape.size[0] / 2))
         ends = np.concatenate([shape.pose.position - half, shape.pose.position + half])
         text = text.replace(f'size="{_text(size)}"', f'size="{_text(size[:1])}" fromto="{_text(ends)}"')
@@ -131,7 +156,9 @@ def _joint(link: LinkFacts, body: Frame, indent: str) -> str:
     return text + "/>"
 
 
-def _body(model: ModelFacts, index: int, joints: list[LinkFacts], above: Frame, known: Known, depth: int) -> list[str]:
+def _body(
+    model: ModelFacts, index: int, joints: list[LinkFacts], above: Frame, known: Known, depth: int
+) -> list[str]:
     link, indent = model.links[index], "  " * depth
     children = [k for k in range(1, len(model.links)) if model.links[k].parent == index - 1]
     if not link.visuals and link.mass == 0.0 and children and _is_automatic(link.name):

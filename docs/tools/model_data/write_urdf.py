@@ -10,14 +10,14 @@ from measure import Frame, LinkFacts, ModelFacts, Shape
 
 JOINTS = {0: "revolute", 1: "prismatic", 2: "spherical", 3: "planar", 4: "fixed"}
 NO_LIMITS = (0.0, -1.0)
-Replace = Callable[[Shape, bool, float], Shape]
+Replace = Callable[[Shape, bool], Shape]
 
 
 def number(value: float) -> str:
     """Return a number with the digits that are not rounding errors."""
     rounded = round(float(value), 9)
     single = float(f"{rounded:.6g}")
-    return f"{single if abs(single - rounded) < 2e-8 * abs(rounded) + 1e-12 else rounded:.9g}".replace("-0", "-0")
+    return f"{single if abs(single - rounded) < 2e-8 * abs(rounded) + 1e-12 else rounded:.9g}"
 
 
 def numbers(values: object) -> str:
@@ -44,7 +44,7 @@ def _is_identity(pose: Frame) -> bool:
     return np.abs(pose.position).max() < 1e-9 and pose.rotation.magnitude() < 1e-9
 
 
-def _geometry(shape: Shape, collision: bool) -> str:
+def _geometry(shape: Shape) -> str:
     size = shape.size
     if shape.kind == "box":
         return f'<box size="{numbers(size[:3])}"/>'
@@ -63,7 +63,7 @@ def _shape(tag: str, shape: Shape, colours: dict[tuple, str], concave: bool) -> 
     lines = [f"    {head}"]
     if not _is_identity(shape.pose):
         lines.append(f"      {_origin(shape.pose)}")
-    lines.append(f"      <geometry>{_geometry(shape, tag == 'collision')}</geometry>")
+    lines.append(f"      <geometry>{_geometry(shape)}</geometry>")
     if tag == "visual" and shape.rgba != (1.0, 1.0, 1.0, 1.0):
         name = colours.setdefault(shape.rgba, f"colour{len(colours) + 1}")
         lines.append(f'      <material name="{name}"><color rgba="{numbers(shape.rgba)}"/></material>')
@@ -78,6 +78,7 @@ def _contact(link: LinkFacts, attributes: bool) -> list[str]:
         "restitution": (link.restitution, 0.0),
         "stiffness": (link.stiffness, -1.0),
         "damping": (link.damping, -1.0),
+        "inertia_scaling": (link.inertia_scaling, 1.0),
     }
     form = '<{0} value="{1}"/>' if attributes else "<{0}>{1}</{0}>"
     said = [form.format(key, number(v)) for key, (v, default) in values.items() if abs(v - default) > 1e-9]
@@ -90,7 +91,7 @@ def _joint(link: LinkFacts, parent: str) -> list[str]:
     kind = "continuous" if kind == "revolute" and not limited else kind
     lines = [
         f'  <joint name={quoteattr(link.joint)} type="{kind}">',
-        f'    <parent link={quoteattr(parent)}/><child link={quoteattr(link.name)}/>',
+        f"    <parent link={quoteattr(parent)}/><child link={quoteattr(link.name)}/>",
     ]
     if not _is_identity(link.pose):
         lines.append(f"    {_origin(link.pose)}")
@@ -98,7 +99,9 @@ def _joint(link: LinkFacts, parent: str) -> list[str]:
         lines.append(f'    <axis xyz="{numbers(link.axis)}"/>')
     if limited or link.effort or link.velocity:
         bounds = f'lower="{number(link.limits[0])}" upper="{number(link.limits[1])}" ' if limited else ""
-        lines.append(f'    <limit {bounds}effort="{number(link.effort)}" velocity="{number(link.velocity)}"/>')
+        lines.append(
+            f'    <limit {bounds}effort="{number(link.effort)}" velocity="{number(link.velocity)}"/>'
+        )
     if link.joint_damping or link.joint_friction:
         lines.append(
             f'    <dynamics damping="{number(link.joint_damping)}" friction="{number(link.joint_friction)}"/>'
@@ -110,7 +113,10 @@ def _moments(link: LinkFacts) -> list[tuple[str, str]]:
     names = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
     values = link.inertia[np.triu_indices(3)]
     small = 1e-7 * np.abs(values).max()
-    return [(name, f"{value:.7g}" if abs(value) > small else "0") for name, value in zip(names, values, strict=True)]
+    return [
+        (name, f"{value:.7g}" if abs(value) > small else "0")
+        for name, value in zip(names, values, strict=True)
+    ]
 
 
 def _inertial(link: LinkFacts, pose: Frame, indent: str) -> list[str]:
@@ -130,7 +136,7 @@ def urdf(model: ModelFacts, replace: Replace, header: str, concave: bool = False
 
     Args:
         model: Its facts.
-        replace: Gives the shape of ours for a measured one; second argument: whether it collides; third: mass.
+        replace: Gives the shape of ours for a measured one and whether it collides.
         header: Comment at the top.
         concave: Whether meshes collide as surfaces.
     """
@@ -141,9 +147,9 @@ def urdf(model: ModelFacts, replace: Replace, header: str, concave: bool = False
         lines += _contact(link, True)
         lines += _inertial(link, link.inertial, "    ")
         for shape in link.visuals:
-            lines += _shape("visual", replace(shape, False, link.mass), colours, concave)
+            lines += _shape("visual", replace(shape, False), colours, concave)
         for shape in link.collisions:
-            lines += _shape("collision", replace(shape, True, link.mass), colours, concave and shape.kind == "mesh")
+            lines += _shape("collision", replace(shape, True), colours, concave and shape.kind == "mesh")
         lines.append("  </link>")
     for link in model.links[1:]:
         lines += _joint(link, model.links[link.parent + 1].name)
@@ -196,9 +202,9 @@ def sdf(models: list[ModelFacts], replace: Replace, header: str) -> str:
                 f"<inertia>{inertia}</inertia></inertial>"
             )
             for k, shape in enumerate(link.visuals):
-                lines += _sdf_shape("visual", k, replace(shape, False, link.mass))
+                lines += _sdf_shape("visual", k, replace(shape, False))
             for k, shape in enumerate(link.collisions):
-                lines += _sdf_shape("collision", k, replace(shape, True, link.mass))
+                lines += _sdf_shape("collision", k, replace(shape, True))
             lines.append("    </link>")
         for link in model.links[1:]:
             lines += _sdf_joint(link, model.links[link.parent + 1].name)
