@@ -17,7 +17,8 @@ from newtonsim.pybullet_compat.description import BodyDescription, Link
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.loading.shape_table import ShapeTable
 from newtonsim.pybullet_compat.multibody import Body
-from newtonsim.pybullet_compat.scene_queries import Replay, SceneQueries
+from newtonsim.pybullet_compat.replay import Replay
+from newtonsim.pybullet_compat.scene_queries import SceneQueries
 from newtonsim.queries import SceneQuery
 
 if TYPE_CHECKING:

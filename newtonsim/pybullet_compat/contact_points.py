@@ -14,6 +14,7 @@ from newtonsim.kernels import contact_records
 from newtonsim.kernels.contact_records import ContactRecords, ReportView
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.link_shapes import LinkShapes
+from newtonsim.pybullet_compat.replay import Replay
 from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:
@@ -264,13 +265,18 @@ class WorldPoints:
         return found
 
     def _made(self, shapes: np.ndarray, numbers: np.ndarray) -> list[tuple]:
-        links = self._links
-        points = [
-            _point(links[a], links[b], v)
-            for (a, b, _, kept), v in zip(shapes.tolist(), numbers.tolist())
-            if kept
-        ]
-        points.sort(key=_ORDER)
+        links, points = self._links, []
+        for (a, b, _, kept), v in zip(shapes.tolist(), numbers.tolist()):
+            if kept:
+                body_a, link_a = links[a]
+                body_b, link_b = links[b]
+                ax, ay, az, bx, by, bz, nx, ny, nz, gap, force, f1, tx, ty, tz, f2, ux, uy, uz = v
+                at_a, at_b, normal = (ax, ay, az), (bx, by, bz), (nx, ny, nz)
+                friction = (f1, (tx, ty, tz), f2, (ux, uy, uz))
+                pair = (0, body_a, body_b, link_a, link_b)
+                points.append((*pair, at_a, at_b, normal, gap, force, *friction))
+        if len(points) > 1:
+            points.sort(key=_ORDER)
         return points
 
 
@@ -302,18 +308,18 @@ class ContactReader:
         self._starts = contacts.world_start.numpy().tolist()[:-1]
         self._bodies = np.array([uid for uid, _ in engine.shape_link], int)
         self.places: list[slice] = []
-        self._command: wp.Launch | None = None
+        self._replay: Replay | None = None
         self._rate = 0.0
 
     def launch(self) -> None:
         """Write the records on the device."""
         constraints = self.engine.solver.constraints
         rate = 1.0 / constraints.last_dt if constraints.last_dt > 0.0 else 0.0
-        if self._command is None or rate != self._rate:
+        if self._replay is None or rate != self._rate:
             model = self.engine.model
             shape, places = model.collision_plan.shape, self.contacts.placement.X
             inputs = [self.contacts.view, shape, places, self.report, self.impulse, rate, self.records]
-            self._command = wp.launch(
+            launch = wp.launch(
                 contact_records.write_contact_records,
                 dim=self.contacts.rigid_contact_max,
                 inputs=inputs,
@@ -321,8 +327,8 @@ class ContactReader:
                 record_cmd=True,
                 record_tape=False,
             )
-            self._rate = rate
-        self._command.launch()
+            self._replay, self._rate = Replay(model.device, [launch]), rate
+        self._replay.launch()
 
     def read(self) -> list[WorldPoints]:
         """Contact points of each world; what was read before is no longer valid."""
@@ -403,24 +409,3 @@ def _keys(shapes: np.ndarray) -> np.ndarray:
     """One number for both shapes and the feature of each contact (n,)."""
     a, b, feature = shapes[:, :3].T.astype(np.int64)
     return (a << 48) ^ (b << 32) ^ (feature & 0xFFFFFFFF)
-
-
-def _point(first: tuple[int, int], second: tuple[int, int], v: list[float]) -> tuple:
-    body_a, link_a = first
-    body_b, link_b = second
-    return (
-        0,
-        body_a,
-        body_b,
-        link_a,
-        link_b,
-        (v[0], v[1], v[2]),
-        (v[3], v[4], v[5]),
-        (v[6], v[7], v[8]),
-        v[9],
-        v[10],
-        v[11],
-        (v[12], v[13], v[14]),
-        v[15],
-        (v[16], v[17], v[18]),
-    )
