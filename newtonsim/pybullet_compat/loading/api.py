@@ -110,9 +110,10 @@ def loadURDF(
         raise _failure("Cannot load URDF file.", reason) from reason
     body.source = fileName
     if body.soft is not None:
-        from newtonsim.pybullet_compat.soft_bodies import add_deformable
+        from newtonsim.pybullet_compat.soft_bodies import loadSoftBody
 
-        return add_deformable(client, body)
+        place = {"basePosition": positions, "baseOrientation": orientations, "scale": options.scale}
+        return loadSoftBody(client, **body.soft, **place)
     return _add(client, body, positions, orientations)
 
 

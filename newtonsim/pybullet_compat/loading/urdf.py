@@ -9,6 +9,7 @@ from pathlib import Path
 from newtonsim.errors import ImportFileError
 from newtonsim.importers.xml import Node
 from newtonsim.pybullet_compat.description import BodyDescription, Link
+from newtonsim.pybullet_compat.loading.deformable import read_deformable
 from newtonsim.pybullet_compat.loading.kinds import LoadFlag
 from newtonsim.pybullet_compat.loading.merge import Merger
 from newtonsim.pybullet_compat.loading.options import LoadOptions
@@ -59,6 +60,9 @@ def read_urdf(path: str | os.PathLike, options: LoadOptions | None = None) -> Bo
         raise root.error("the root element of a URDF file is <robot>")
     if not root.text_of("name"):
         raise root.error("the robot has no name")
+    soft = root.find("deformable")
+    if soft is not None:
+        return BodyDescription(name=root.text_of("name"), soft=read_deformable(soft, reader.document))
     reader.read_materials(root)
     body = assemble(root, reader)
     for category, message in reader.warnings:
