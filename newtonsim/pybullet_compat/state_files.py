@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from newtonsim.pybullet_compat.contact_points import ContactPoints
 from newtonsim.pybullet_compat.engine import Engine
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.scene import Client, Ids
@@ -135,6 +136,7 @@ def _restore(client: Client, state: SavedState) -> None:
         engine = state.engine
         engine.push_coordinates()
         state.memory.restore()
+        client.part(ContactPoints).state_restored()
 
 
 def saveBullet(client: Client, bulletFileName: str) -> None:

@@ -129,6 +129,20 @@ def test_a_collision_pass_keeps_the_forces_of_the_step(both):
         assert total_force(points) == pytest.approx(force, abs=1e-3)
 
 
+def test_contacts_come_back_with_a_state(both):
+    _, box = lying_box(both)
+    both.step(60)
+    before = both.getContactPoints(box)
+    state = both.saveState()[0]
+    both.resetBasePositionAndOrientation(box, [0.0, 0.0, 5.0], [0.0, 0.0, 0.0, 1.0])
+    both.step(3)
+    assert both.getContactPoints() == ((), ())
+    both.restoreState(state)
+    after = both.getContactPoints(box)
+    assert after[1] == before[1]
+    assert total_force(after[0]) == pytest.approx(total_force(before[0]), rel=1e-3)
+
+
 def test_robots_on_the_ground_touch_with_the_same_links(both):
     both.load("plane.urdf")
     robot = both.load("r2d2.urdf", [0.0, 0.0, 0.48])
