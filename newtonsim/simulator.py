@@ -6,6 +6,7 @@ import operator
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import warp as wp
 
-from newtonsim.compilation import load_once
+from newtonsim.compilation import dry_run, load_once
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels import reset as reset_kernels
 from newtonsim.kinematics import check_length, eval_fk
+from newtonsim.recording import record
 from newtonsim.shards import Shard, divide, work_of_worlds
 
 if TYPE_CHECKING:
@@ -158,7 +160,7 @@ class Simulator:
         self._threads = min(_wanted_threads(model, threads), len(self._shards))
         self._pool: ThreadPoolExecutor | None = None
         self._pool_process = 0
-        self._graphs: list[wp.Graph] = []
+        self._replays: list[Callable[[int], None]] = []
         self._captured: tuple | None = None
         self._on_cpu = model.device.is_cpu
         self._has_shapes = model.shape_count > 0
@@ -182,12 +184,9 @@ class Simulator:
         replays = n
         if self._captured != self._baked():
             with _capturing:
-                self._capture()
-            replays -= 1
-        if len(self._graphs) == 1:
-            graph = self._graphs[0]
-            for _ in range(replays):
-                wp.capture_launch(graph)
+                replays -= self._capture()
+        if len(self._replays) == 1:
+            self._replays[0](replays)
         else:
             self._replay_shards(replays)
         self.time += n * self.dt
@@ -263,17 +262,28 @@ class Simulator:
         # struct views count no assignments
         return revisions + numbers + _materials_of(model.shape_materials) + _geometry_of(model.shape_geo)
 
-    def _capture(self) -> None:
-        """Make one step eagerly, which compiles and loads kernels, and capture the following ones."""
+    def _capture(self) -> int:
+        """Record a step of each shard; returns the number of steps made on the way.
+
+        Solvers that divide worlds only launch what `_load_kernels` has loaded. With others, and on a GPU, a
+        step is made first, which loads kernels and makes buffers.
+        """
         _check_times(self.dt, self.substeps)
-        self._captured, self._graphs = None, []
-        self._advance()
+        self._captured, self._replays = None, []
+        device = self.model.device
+        eager = not (device.is_cpu and self.solver.divides_worlds)
+        if eager:
+            self._advance()
+        elif len(self._shards) > 1:
+            with dry_run():
+                self._advance()  # checks state and control
         if self.model.body_count or self.model.particle_count:
-            for shard in self._shards:
-                with wp.ScopedCapture(device=self.model.device) as capture:
-                    self._advance(shard)
-                self._graphs.append(capture.graph)
+            whole = len(self._shards) == 1
+            self._replays = [
+                record(partial(self._advance, None if whole else s), device) for s in self._shards
+            ]
         self._captured = self._baked()
+        return int(eager)
 
     def _advance(self, shard: Shard | None = None) -> None:
         """Make the solver steps of one step, of a shard or of all worlds."""
@@ -291,7 +301,7 @@ class Simulator:
 
     def _replay_block(self, n: int) -> None:
         """Let the threads, this one among them, take one shard after the other and replay it n times."""
-        waiting = deque(self._graphs)
+        waiting = deque(self._replays)
         if self._threads == 1:
             _replay_waiting(waiting, n)
             return
@@ -329,15 +339,14 @@ class Simulator:
         return result
 
 
-def _replay_waiting(waiting: deque[wp.Graph], n: int) -> None:
-    """Take graphs until none is left, and replay each n times."""
+def _replay_waiting(waiting: deque[Callable[[int], None]], n: int) -> None:
+    """Take shards until none is left, and replay each n times."""
     while True:
         try:
-            graph = waiting.popleft()
+            replay = waiting.popleft()
         except IndexError:
             return
-        for _ in range(n):
-            wp.capture_launch(graph)
+        replay(n)
 
 
 def _check_times(dt: float, substeps: int) -> None:

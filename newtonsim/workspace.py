@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
-from newtonsim import compilation
+from newtonsim import compilation, recording
 from newtonsim.kernels import forward_kinematics, rnea, tree_state
 from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsView
 from newtonsim.shards import Shard
@@ -152,15 +152,13 @@ class Launcher:
         on_tape = record_tape and active_tape() is not None
         if not ranges or not compilation.prepare(kernel, self.model.device, on_tape):
             return
+        recorded = recording.collected()
+        options = {"outputs": outputs, "device": self.model.device}
         for first, count in ranges:
-            wp.launch(
-                kernel,
-                dim=count,
-                inputs=[first, *inputs],
-                outputs=outputs,
-                device=self.model.device,
-                record_tape=record_tape,
-            )
+            if recorded is None:
+                wp.launch(kernel, count, [first, *inputs], record_tape=record_tape, **options)
+            else:
+                recorded.append(wp.launch(kernel, count, [first, *inputs], record_cmd=True, **options))
 
     def poses(self, motion: Motion, joint_q: wp.array) -> None:
         """Body frames and motion subspaces at joint_q."""

@@ -4,6 +4,8 @@ import gc
 import threading
 import warnings
 import weakref
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +14,6 @@ from physics.robots import load_robot
 from physics.scenes import add_hinge, z_up
 
 import newtonsim
-from newtonsim import simulator
 from newtonsim.shards import Shard, divide
 from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 
@@ -222,17 +223,17 @@ def test_an_error_in_another_thread_reaches_the_caller(monkeypatch: pytest.Monke
     model = scene("cpu")
     sim = newtonsim.Simulator(model, FeatherstoneSolver(model), DT, threads=2)
     sim.step()
-    launch, caller = wp.capture_launch, threading.get_ident()
-    entered = threading.Event()
+    caller, entered = threading.get_ident(), threading.Event()
 
-    def fail_elsewhere(graph: wp.Graph) -> None:
+    def fail_elsewhere(replay: Callable[[int], None], n: int) -> None:
         if threading.get_ident() != caller:
             entered.set()
             raise RuntimeError("replay failed")
         assert entered.wait(10.0)
-        launch(graph)
+        replay(n)
 
-    monkeypatch.setattr(simulator.wp, "capture_launch", fail_elsewhere)
+    replays = [partial(fail_elsewhere, replay) for replay in sim._replays]
+    monkeypatch.setattr(sim, "_replays", replays)
     with pytest.raises(RuntimeError, match="replay failed"):
         sim.step()
     monkeypatch.undo()
@@ -339,7 +340,7 @@ def test_graphs_are_captured_once(device: str, monkeypatch: pytest.MonkeyPatch):
     sim = newtonsim.Simulator(model, FeatherstoneSolver(model, sleep=True), DT, threads=2)
     captures = []
     capture = newtonsim.Simulator._capture
-    monkeypatch.setattr(newtonsim.Simulator, "_capture", lambda self: (captures.append(1), capture(self)))
+    monkeypatch.setattr(newtonsim.Simulator, "_capture", lambda self: captures.append(1) or capture(self))
     sim.step(3)
     for k in range(5):
         model.gravity = (0.0, 0.0, -9.0 - k)

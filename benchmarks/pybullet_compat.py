@@ -1,0 +1,127 @@
+"""Scripts for PyBullet under newtonsim.pybullet_compat and under PyBullet itself, calls included.
+
+    python benchmarks/pybullet_compat.py [--cases kuka ant ...] [--worlds 1024] [--short] [--json OUT]
+
+Both modules run the same scripts (`pybullet_scenes.py`) with the same models: those of pybullet_data where it
+is installed. A unit of work is one step of the script's loop with all its calls, or one call. `ratio` is
+PyBullet's time over that of newtonsim: above 1 newtonsim is faster. `worlds` compares one script for many
+arms in one client (`num_worlds`) with the script for one arm, made once for each.
+
+PyBullet runs as it comes, with at most 50 sweeps of its solver. The file is not called pybullet.py because it
+would be found instead of the module of that name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pybullet_scenes
+import warp as wp
+from harness import DT, arguments, interleave, missing, table, write_json
+from pybullet_scenes import SCENES, Work
+
+DIRECT = 2
+OURS, PEER = "newtonsim.pybullet_compat", "pybullet"
+
+
+def main() -> None:
+    parser = arguments(__doc__, device=False, blocks=15)
+    parser.add_argument("--cases", nargs="+", choices=[*SCENES, "worlds"], default=[*SCENES, "worlds"])
+    parser.add_argument("--worlds", type=int, default=1024, help="copies of the arm (default: 1024)")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_ERROR
+    notes: list[str] = []
+    names = [OURS] if options.alone else [OURS, PEER]
+    if PEER in names and missing(PEER):
+        notes.append(missing(PEER))
+        names.remove(PEER)
+    modules = {name: importlib.import_module(name) for name in names}
+    figures, worlds = [], []
+    for case in options.cases:
+        if case == "worlds":
+            worlds.append(measure_worlds(options))
+        else:
+            figures += measure(case, modules, options, notes)
+    if figures:
+        print(table(list(figures[0]), [list(figure.values()) for figure in figures]) + "\n")
+    if worlds:
+        print(table(list(worlds[0]), [list(figure.values()) for figure in worlds]) + "\n")
+    print("\n".join(dict.fromkeys(notes)))
+    write_json(options.json, {"figures": figures, "worlds": worlds, "notes": notes})
+
+
+def model_folder() -> str:
+    """Return the folder of the models: that of pybullet_data if it is installed, or else ours."""
+    if missing("pybullet_data"):
+        return str(Path(importlib.import_module(OURS).__file__).parent / "data")
+    return importlib.import_module("pybullet_data").getDataPath()
+
+
+def measure(
+    case: str, modules: dict[str, ModuleType], options: argparse.Namespace, notes: list[str]
+) -> list[dict[str, object]]:
+    """Return the figures of each module for a scene."""
+    build, settling = SCENES[case]
+    if options.short:
+        settling = min(settling, 0.5)
+    work: dict[str, Work] = {}
+    for name, module in modules.items():
+        module.connect(module.DIRECT)
+        module.setAdditionalSearchPath(model_folder())
+        module.setGravity(0.0, 0.0, -9.81)
+        try:
+            work[name] = build(module)
+        except module.error as problem:
+            notes.append(f"{case}, {name}: {problem}")
+        else:
+            work[name](round(settling / DT) + 1)
+    clock = time.process_time if options.cpu_time else time.perf_counter
+    blocks, seconds = (3, 0.02) if options.short else (options.blocks, 0.1)
+    samples = interleave(work, seconds, blocks, clock=clock) if work else {}
+    for module in modules.values():
+        module.disconnect()
+    base = samples.get(OURS)
+    return [
+        {
+            "case": case,
+            "module": name,
+            "microseconds": 1.0e6 * sample.median,
+            "least_microseconds": 1.0e6 * min(sample.seconds),
+            "spread": sample.spread,
+            "ratio": sample.median / base.median if base is not None and name != OURS else None,
+        }
+        for name, sample in samples.items()
+    ]
+
+
+def measure_worlds(options: argparse.Namespace) -> dict[str, object]:
+    """Return the times of a step of the arm's script with one world and with many."""
+    from newtonsim.pybullet_compat.bullet_client import BulletClient
+
+    count = min(options.worlds, 16) if options.short else options.worlds
+    clients, work = [], {}
+    for worlds in (1, count):
+        client = BulletClient(DIRECT, num_worlds=worlds, device="cpu")
+        client.setAdditionalSearchPath(model_folder())
+        client.setGravity(0.0, 0.0, -9.81)
+        clients.append(client)
+        work[str(worlds)] = pybullet_scenes.kuka(client)
+        work[str(worlds)](20)
+    blocks, seconds = (3, 0.02) if options.short else (options.blocks, 0.3)
+    one, many = (sample.median for sample in interleave(work, seconds, blocks).values())
+    for client in clients:
+        client.disconnect()
+    return {
+        "worlds": count,
+        "one_world_microseconds": 1.0e6 * one,
+        "all_worlds_microseconds": 1.0e6 * many,
+        "times_faster": one * count / many,
+    }
+
+
+if __name__ == "__main__":
+    main()
