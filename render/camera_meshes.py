@@ -58,17 +58,19 @@ class CameraMesh:
         else:
             self.corner_uvs = _of_points("uvs", uvs, (count, 2))[corners]
         self._meshes: dict[str, wp.Mesh] = {}
+        self._bounds: tuple[np.ndarray, np.ndarray] | None = None
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and upper corner of the box about the points (3,), zero if there are none."""
-        if not len(self.triangles):
-            return np.zeros(3), np.zeros(3)
-        used = self.points[self.triangles.reshape(-1)]
-        return used.min(axis=0), used.max(axis=0)
+        if self._bounds is None:
+            used = self.points[np.unique(self.triangles)] if len(self.triangles) else np.zeros((1, 3))
+            self._bounds = used.min(axis=0), used.max(axis=0)
+        return self._bounds
 
     def move(self, points: npt.ArrayLike) -> None:
         """Take new points (n, 3), with normals that are smooth all over."""
         self.points = _of_points("points", points, self.points.shape)
+        self._bounds = None
         self.corner_normals = smooth_normals(self.points, self.triangles)
         for mesh in self._meshes.values():
             mesh.points.assign(self.points)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,9 @@ import warp as wp
 
 from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
-from newtonsim.kernels import camera, camera_scene
+from newtonsim.kernels import camera_scene
 from newtonsim.render.camera_meshes import CameraMesh
+from newtonsim.render.camera_textures import Textures
 from newtonsim.render.staging import StagedArray
 
 IDENTITY = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
@@ -89,40 +90,6 @@ class CameraInstance:
         return -half, half
 
 
-@dataclass(slots=True)
-class Textures:
-    """Images that surfaces can wear.
-
-    Attributes:
-        images: Each (height, width, 3 or 4), uint8, rows from the top.
-        smooth: Whether colours are interpolated between texels.
-    """
-
-    images: Sequence[np.ndarray] = field(default_factory=list)
-    smooth: bool = False
-
-    def view(self, device: wp.Device) -> camera.TextureView:
-        """Copy the images to a device."""
-        parts, start, shapes = [], [0], []
-        for k, image in enumerate(self.images):
-            if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] not in (3, 4) or not image.size:
-                raise ModelError(f"texture {k}: expected (height, width, 3 or 4) uint8, got {image.shape}")
-            texels = np.full((*image.shape[:2], 4), 255, np.uint8)
-            texels[..., : image.shape[2]] = image
-            parts.append(texels.reshape(-1, 4))
-            start.append(start[-1] + len(parts[-1]))
-            shapes.append(image.shape[:2])
-        shape = np.array(shapes, np.int32).reshape(-1, 2)
-        texel = np.concatenate([*parts, np.zeros((0, 4), np.uint8)]).view(np.uint32).reshape(-1)
-        view = camera.TextureView()
-        view.start = wp.array(np.array(start[:-1], np.int32), dtype=int, device=device)
-        view.height = wp.array(np.ascontiguousarray(shape[:, 0]), dtype=int, device=device)
-        view.width = wp.array(np.ascontiguousarray(shape[:, 1]), dtype=int, device=device)
-        view.texel = wp.array(texel, dtype=wp.uint32, device=device)
-        view.smooth = int(self.smooth)
-        return view
-
-
 class CameraScene:
     """Instances in one or many worlds that are alike, at poses that change.
 
@@ -158,13 +125,13 @@ class CameraScene:
         num_worlds: int = 1,
         device: wp.DeviceLike = None,
     ):
-        textures = Textures() if textures is None else textures
+        self._textures = Textures() if textures is None else textures
         if num_worlds < 1:
             raise ModelError(f"num_worlds: expected at least 1, got {num_worlds}")
         self.device = wp.get_device(device)
         self.instances, self.num_worlds = list(instances), num_worlds
-        self._check(textures)
-        self.textures = textures.view(self.device)
+        self._check()
+        self.textures = self._textures.view(self.device)
         rows = num_worlds * len(self.instances)
         self.color = wp.array(self._colors(), dtype=wp.vec4, device=self.device)
         self.boxes = tuple(wp.zeros(rows, dtype=wp.vec3, device=self.device) for _ in range(2))
@@ -182,9 +149,9 @@ class CameraScene:
         array = np.ascontiguousarray(np.array(values, kind).reshape(shape))
         return wp.array(array, dtype=dtype, device=self.device)
 
-    def _check(self, textures: Textures) -> None:
+    def _check(self) -> None:
         for k, instance in enumerate(self.instances):
-            instance.check(f"instance {k}", len(textures.images), self.num_worlds)
+            instance.check(f"instance {k}", len(self._textures), self.num_worlds)
 
     def _colors(self) -> np.ndarray:
         """Colours of all instances in all worlds, (num_worlds * instances, 4)."""
@@ -197,18 +164,14 @@ class CameraScene:
             looks[k] = (i.label, i.texture, self._first_triangle.get(id(i.mesh), 0), i.specular)
         return looks
 
-    def look_again(self, textures: Textures | None = None) -> None:
-        """Take over what was written to the instances' rgba, specular, texture and label.
-
-        Args:
-            textures: Images in place of those so far, None to keep them.
+    def look_again(self) -> None:
+        """Take over what was written to the instances' rgba, specular, texture and label, and the textures.
 
         Raises:
-            ModelError: An instance or a texture is wrong; nothing has changed then.
+            ModelError: An instance is wrong; nothing has changed then.
         """
-        if textures is not None:
-            self._check(textures)
-            self.textures = textures.view(self.device)
+        self._check()
+        self.textures = self._textures.view(self.device)
         self.looks.assign(self._looks())
         self.color.assign(self._colors())
 

@@ -26,7 +26,7 @@ from newtonsim.pybullet_compat.soft_pictures import WHITE, SoftSight, soft_sight
 from newtonsim.pybullet_compat.textures import CHECKER, TextureTable
 from newtonsim.render.camera import Lighting, RayCamera, camera_rays
 from newtonsim.render.camera_meshes import CameraMesh
-from newtonsim.render.camera_scene import CameraInstance, CameraScene, Textures
+from newtonsim.render.camera_scene import CameraInstance, CameraScene
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.multibody import Body
@@ -225,7 +225,7 @@ class Pictures:
             self._key = key
         elif self._stale_looks or self._texture_revision != self.textures.revision:
             self._apply_looks()
-            self.scene.look_again(Textures(self.textures.images))
+            self.scene.look_again()
         self._stale_looks, self._texture_revision = False, self.textures.revision
         first = len(self._seen)
         for soft in self._soft:
@@ -266,8 +266,8 @@ class Pictures:
         self._apply_looks()
         instances = [seen.instance for seen in self._seen]
         instances += [instance for soft in self._soft for instance in soft.instances]
-        textures = Textures(self.textures.images)
-        self.scene = CameraScene(instances, textures, self.client.num_worlds, self.client.device)
+        images, client = self.textures.images, self.client
+        self.scene = CameraScene(instances, images, client.num_worlds, client.device)
 
     def _apply_looks(self) -> None:
         """Write colours and textures to the instances."""
@@ -278,12 +278,12 @@ class Pictures:
             texture = look.texture
             if texture is None:
                 texture = self._own_textures[seen.uid][1][id(seen.visual)]
-            instance.texture = texture if texture in self.textures else -1
+            instance.texture = self.textures.number(texture)
             if look.double_sided is not None:
                 instance.double_sided = look.double_sided
         for soft in self._soft:
             look = self.looks.get((soft.uid, -1, 0), Look())
-            texture = look.texture if look.texture is not None and look.texture in self.textures else -1
+            texture = -1 if look.texture is None else self.textures.number(look.texture)
             soft.paint(
                 shown_color(WHITE if look.rgba is None else look.rgba), texture, bool(look.double_sided)
             )

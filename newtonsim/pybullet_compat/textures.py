@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+
+from newtonsim.render.camera_textures import Textures
 
 CHECKER = "checker"
 """Stands for the image on planes and height fields: 2 x 2 squares, white and light blue."""
@@ -14,18 +15,8 @@ _MAX_PIXELS = 1 << 26
 _CHECKER_BLUE = (173, 199, 255)
 
 
-@lru_cache(maxsize=64)
-def _read(path: str, changed: int) -> np.ndarray:
-    from PIL import Image
-
-    with Image.open(path) as image:
-        if image.width * image.height > _MAX_PIXELS:
-            raise ValueError(f"{path}: {image.width} x {image.height} pixels are too many")
-        return np.asarray(image.convert("RGBA" if "A" in image.getbands() else "RGB")).copy()
-
-
 def read_image(path: str) -> np.ndarray:
-    """Read an image file (PNG, JPEG, TGA, GIF, BMP ...), once as long as it does not change.
+    """Read an image file (PNG, JPEG, TGA, GIF, BMP ...).
 
     Args:
         path: The file.
@@ -40,7 +31,10 @@ def read_image(path: str) -> np.ndarray:
     from PIL import Image
 
     try:
-        return _read(path, Path(path).stat().st_mtime_ns)
+        with Image.open(path) as image:
+            if image.width * image.height > _MAX_PIXELS:
+                raise ValueError(f"{path}: {image.width} x {image.height} pixels are too many")
+            return np.array(image.convert("RGBA" if "A" in image.getbands() else "RGB"))
     except Image.DecompressionBombError as error:
         raise ValueError(str(error)) from error
 
@@ -52,31 +46,46 @@ def checker() -> np.ndarray:
 
 
 class TextureTable:
-    """Images by texture unique id; ids are never used again.
+    """Images by texture unique id; ids are never used again, images of the same file are kept once.
 
     Attributes:
-        images: The image of each id.
+        images: The images, by numbers of their own.
         revision: Grows whenever an image is added or changed.
     """
 
     def __init__(self) -> None:
-        self.images: list[np.ndarray] = []
+        self.images = Textures()
         self.revision = 0
-
-    def add(self, image: np.ndarray) -> int:
-        """Add an image and return its id."""
-        self.images.append(image)
-        self.revision += 1
-        return len(self.images) - 1
-
-    def add_file(self, path: str) -> int:
-        """Add the image of a file, or `CHECKER`; see `read_image`."""
-        return self.add(checker() if path == CHECKER else read_image(path))
+        self._numbers: list[int] = []
+        self._files: dict[tuple[str, int], int] = {}
+        self._owned: set[int] = set()
 
     def __contains__(self, texture: int) -> bool:
-        return 0 <= texture < len(self.images)
+        return 0 <= texture < len(self._numbers)
+
+    def number(self, texture: int) -> int:
+        """Number of the image of a texture, -1 if there is no such texture."""
+        return self._numbers[texture] if texture in self else -1
+
+    def add_file(self, path: str) -> int:
+        """Give an id to the image of a file, read once as long as it does not change, or to `CHECKER`.
+
+        Raises:
+            OSError: The file cannot be read or is no image.
+            ValueError: It is too large.
+        """
+        key = (path, 0 if path == CHECKER else Path(path).stat().st_mtime_ns)
+        if key not in self._files:
+            self._files[key] = self.images.add(checker() if path == CHECKER else read_image(path))
+        self._numbers.append(self._files[key])
+        self.revision += 1
+        return len(self._numbers) - 1
 
     def change(self, texture: int, image: np.ndarray) -> None:
-        """Replace an image by another one."""
-        self.images[texture] = image
+        """Replace the image of a texture by another one, and of no other texture."""
+        if texture in self._owned:
+            self.images.replace(self._numbers[texture], image)
+        else:
+            self._numbers[texture] = self.images.add(image)
+            self._owned.add(texture)
         self.revision += 1

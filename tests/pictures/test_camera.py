@@ -11,7 +11,8 @@ from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
 from newtonsim.render.camera import Lighting, RayCamera, camera_rays, linear_depth
 from newtonsim.render.camera_meshes import CameraMesh
-from newtonsim.render.camera_scene import CameraInstance, CameraScene, Textures
+from newtonsim.render.camera_scene import CameraInstance, CameraScene
+from newtonsim.render.camera_textures import Textures
 
 WIDTH, HEIGHT = 40, 30
 DEPTH = 2.0e-5
@@ -236,14 +237,16 @@ def test_tiles_leave_nothing_out(device: str, monkeypatch, lens: str, count: int
 def test_colors_of_each_world_and_new_looks(device: str):
     colors = np.array([[1, 0, 0, 1], [0, 1, 0, 1], [1, 1, 1, 0]], np.float32)
     box = CameraInstance(GeoType.BOX, (9.0, 9.0, 1.0), pose=(0, 0, -6, 0, 0, 0, 1), rgba=colors, label=5)
-    scene = CameraScene([box], num_worlds=3, device=device).update()
+    textures = Textures()
+    scene = CameraScene([box], textures, 3, device).update()
     light = Lighting(ambient=1.0, diffuse=0.0, specular=0.0, shadow=False, background=(0, 0, 1, 1))
     camera = RayCamera(scene, 4, 4).light(light).look(camera_rays(np.eye(4), fov(60.0))).render()
     seen, _, label = camera.numpy()
     np.testing.assert_array_equal(seen[:, 0, 1, 1, :3], [[255, 0, 0], [0, 255, 0], [0, 0, 255]])
     np.testing.assert_array_equal(label[:, 0, 1, 1], [5, 5, -1])
-    box.rgba, box.texture, box.label = (1.0, 0.5, 1.0, 1.0), 0, 6
-    scene.look_again(Textures([np.full((1, 1, 3), (100, 200, 50), np.uint8)]))
+    box.rgba, box.label = (1.0, 0.5, 1.0, 1.0), 6
+    box.texture = textures.add(np.full((1, 1, 3), (100, 200, 50), np.uint8))
+    scene.look_again()
     seen, _, label = camera.render().numpy()
     np.testing.assert_array_equal(seen[:, 0, 2, 2], [[100, 100, 50, 255]] * 3)
     assert np.all(label[:, 0, 2, 2] == 6)
@@ -264,7 +267,7 @@ def test_colors_of_each_world_and_new_looks(device: str):
         (lambda: CameraMesh([[0, 0, 0]], [0, 0, 1]), "index"),
         (lambda: CameraMesh([[0, 0, np.nan]], [0, 0, 0]), "finite"),
         (lambda: CameraMesh(np.zeros((3, 3)), [0, 1, 2], uvs=np.zeros((2, 2))), "uvs"),
-        (lambda: Textures([np.zeros((2, 2), np.uint8)]).view("cpu"), "texture 0"),
+        (lambda: Textures([np.zeros((2, 2), np.uint8)]), "texture 0"),
         (lambda: camera_rays(np.zeros((4, 4)), fov(30.0)), "singular"),
         (lambda: camera_rays(np.eye(4), np.eye(3)), "matrices"),
         (lambda: camera_rays(np.eye(4), frustum(-1, 1, -1, 1, 2.0, 1.0)), "clipping"),

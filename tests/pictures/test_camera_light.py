@@ -8,7 +8,8 @@ from scipy.spatial.transform import Rotation
 from newtonsim.enums import GeoType
 from newtonsim.render.camera import Lighting
 from newtonsim.render.camera_meshes import CameraMesh
-from newtonsim.render.camera_scene import CameraInstance, CameraScene, Textures
+from newtonsim.render.camera_scene import CameraInstance, CameraScene
+from newtonsim.render.camera_textures import Textures
 
 LEVEL = 1.01
 """Bytes are rounded down."""
@@ -127,6 +128,36 @@ def test_nearest_texels(device: str, repeat: float):
     )
     inner = ~edge[:, None] & ~edge[None, :]
     assert np.abs(found[..., :3] + 0.5 - wanted)[inner].max() < LEVEL
+
+
+def test_textures_that_are_added_and_replaced(device: str):
+    """Images of one colour, the later ones too large for the first buffer."""
+    rng = np.random.default_rng(1)
+
+    def image(side: int) -> np.ndarray:
+        return np.broadcast_to(rng.integers(0, 255, 3).astype(np.uint8), (side, side, 3)).copy()
+
+    images = [image(3), image(50)]
+    textures = Textures(images)
+    square = CameraInstance(GeoType.MESH, mesh=quad(9.0, [[0, 0], [1, 0], [1, 1], [0, 1]]), texture=0)
+    scene = CameraScene([square], textures, device=device).update()
+
+    def check() -> None:
+        for k, wanted in enumerate(images):
+            square.texture = k
+            scene.look_again()
+            found = take(scene, ABOVE, orthographic(2.0, 2.0), (3, 3), FLAT)[0]
+            assert np.all(found[..., :3] == wanted[0, 0]), k
+
+    check()
+    for number, side in ((1, 50), (0, 70), (2, 130), (1, 20), (3, 1)):
+        if number < len(images):
+            images[number] = image(side)
+            textures.replace(number, images[number])
+        else:
+            images.append(image(side))
+            assert textures.add(images[number]) == number
+        check()
 
 
 def test_smooth_texels(device: str):
