@@ -1,5 +1,6 @@
 """Our models against those of pybullet_data: both loaded by the real module, which says what it sees."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,6 @@ FILES = sorted(
 )
 WITHOUT_ORIGINAL = {"torus_deform.urdf", "toys/concave_box.urdf"}
 """The real module cannot load its own: files that they name are missing from the wheel."""
-
-SHAPES = {2: "sphere", 3: "box", 4: "cylinder", 5: "mesh", 6: "plane", 7: "capsule"}
-NEW_SHAPES = ("sphere", "box", "plane", "capsule")
 
 
 @pytest.fixture
@@ -113,3 +111,63 @@ def test_sizes_and_computed_inertias_are_close(name: str, client: int):
             np.testing.assert_allclose(
                 mine, theirs, rtol=0.35, atol=0.1 * theirs.max(initial=0), err_msg=str(index)
             )
+
+
+@pytest.mark.parametrize(
+    "name", sorted(WITHOUT_ORIGINAL) + [f"random_urdfs/{k:03d}/{k:03d}.urdf" for k in (0, 7, 29)]
+)
+def test_models_without_original_load(name: str, client: int):
+    if name.startswith("torus"):
+        p.resetSimulation(p.RESET_USE_DEFORMABLE_WORLD, physicsClientId=client)
+    (body,) = load(DATA, name, client)
+    assert p.getNumJoints(body, physicsClientId=client) == 0
+
+
+def test_every_file_that_a_model_names_exists():
+    missing = []
+    for path in DATA.rglob("*"):
+        if path.suffix in (".urdf", ".sdf", ".mtl"):
+            pattern = r'filename="([^"]+)"|<uri>([^<]+)</uri>|map_Kd (\S+)'
+            names = [next(filter(None, groups)) for groups in re.findall(pattern, path.read_text())]
+            missing += [f"{path.name}: {name}" for name in names if not (path.parent / name).is_file()]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "name", ["cube.obj", "duck.obj", "soccerball.obj", "torus/torus_textured.obj", "bunny.obj"]
+)
+def test_meshes_enclose_a_volume(name: str):
+    """The signed volume of a closed surface with faces outwards is positive and below that of its box."""
+    rows = [line.split() for line in (DATA / name).read_text().splitlines()]
+    points = np.array([row[1:4] for row in rows if row and row[0] == "v"], float)
+    faces = np.array([[v.split("/")[0] for v in row[1:]] for row in rows if row and row[0] == "f"], int) - 1
+    volume = np.linalg.det(points[faces]).sum() / 6
+    assert 0.25 < volume / np.ptp(points, axis=0).prod() <= 1.0 + 1e-6
+
+
+@pytest.mark.parametrize("name", ["torus.vtk", "ball.vtk", "cube_mesh.vtk"])
+def test_tetrahedra_fill_the_body(name: str, client: int):
+    lines = (DATA / name).read_text().splitlines()
+    count = int(lines[4].split()[1])
+    points = np.array([line.split() for line in lines[5 : 5 + count]], float)
+    cells = np.array([line.split()[1:] for line in lines[6 + count :] if line.startswith("4 ")], int)
+    corner = points[cells]
+    volumes = np.linalg.det(corner[:, 1:] - corner[:, :1]) / 6
+    assert volumes.min() > 0.0
+    exact = {"torus.vtk": 2 * np.pi**2 * 0.5 * 0.25**2, "ball.vtk": 4 / 3 * np.pi, "cube_mesh.vtk": 1.0}[name]
+    assert volumes.sum() == pytest.approx(exact, rel=0.2)
+    p.resetSimulation(p.RESET_USE_DEFORMABLE_WORLD, physicsClientId=client)
+    p.setAdditionalSearchPath(str(DATA), physicsClientId=client)
+    arguments = {"mass": 1, "useNeoHookean": 1, "physicsClientId": client}
+    assert p.loadSoftBody("sphere_smooth.obj", simFileName=str(DATA / name), **arguments) >= 0
+
+
+def test_cloth_has_its_corners_where_scripts_anchor_it(client: int):
+    p.resetSimulation(p.RESET_USE_DEFORMABLE_WORLD, physicsClientId=client)
+    p.setAdditionalSearchPath(str(DATA), physicsClientId=client)
+    body = p.loadSoftBody(str(DATA / "cloth_z_up.obj"), mass=1, useMassSpring=1, physicsClientId=client)
+    count, points = p.getMeshData(body, -1, flags=p.MESH_DATA_SIMULATION_MESH, physicsClientId=client)
+    assert count == 25
+    corners = {15: (1, 1, 0), 19: (-1, 1, 0), 20: (-1, -1, 0), 24: (1, -1, 0)}
+    for index, corner in corners.items():
+        np.testing.assert_allclose(points[index], corner, atol=1e-6)

@@ -171,7 +171,7 @@ def _scale(link: LinkFacts) -> None:
         squares = np.square(link.collisions[0].size[:3])
         plain = link.mass * (squares.sum() - squares) / 12
         factor = float(np.round(np.trace(link.inertia) / plain.sum()))
-        if factor > 1.0 and np.allclose(np.diag(link.inertia), factor * plain, rtol=0.1):
+        if factor > 1.0 and np.allclose(np.diag(link.inertia), factor * plain, rtol=0.3):
             link.inertia_scaling = factor
 
 

@@ -33,7 +33,7 @@ def sphere(rows: int = 17, columns: int = 33, power: float = 2.0) -> Piece:
     points = np.stack([np.sin(polar) * np.cos(turn), np.sin(polar) * np.sin(turn), np.cos(polar)], -1)
     points /= (np.abs(points) ** power).sum(-1, keepdims=True) ** (1 / power)
     uv = np.stack([turn / (2 * np.pi), 1 - polar / np.pi], -1)
-    return Piece(points.reshape(-1, 3), _grid_faces(rows, columns), uv.reshape(-1, 2))
+    return Piece(points.reshape(-1, 3), _grid_faces(rows, columns)[:, ::-1], uv.reshape(-1, 2))
 
 
 def ellipsoid(center: tuple, radii: tuple, rows: int = 11, columns: int = 17) -> Piece:
