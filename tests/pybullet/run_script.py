@@ -49,6 +49,8 @@ def patched(module, steps: int, report: dict):
     def connect_direct(mode, *args, **keywords):
         if mode in (module.SHARED_MEMORY, module.TCP, module.UDP):
             return -1
+        if mode not in (module.DIRECT, module.GUI, module.GUI_SERVER, module.SHARED_MEMORY_SERVER):
+            raise RuntimeError(f"connect({mode}) needs a display")  # PyBullet ends the process
         client = connect(module.DIRECT) if report["engine"] == "real" else connect(mode)
         clients.append(client)
         return client

@@ -112,6 +112,12 @@ def ran(report: dict) -> bool:
     return report["outcome"] in GOOD
 
 
+def distance(real: dict, ours: dict) -> float:
+    """Greatest distance of the bases in the end [m]."""
+    pairs = zip(real["poses"], ours["poses"], strict=True)
+    return max((float(np.linalg.norm(np.subtract(a[0], b[0]))) for a, b in pairs), default=0.0)
+
+
 def difference(real: dict, ours: dict) -> str:
     """How far apart the bases are in the end [m], and the angle [rad]."""
     if len(real["poses"]) != len(ours["poses"]):
@@ -120,9 +126,8 @@ def difference(real: dict, ours: dict) -> str:
         return f"after {ours['steps']} steps, not {real['steps']}"
     if not real["poses"]:
         return "no bodies"
-    far = [np.linalg.norm(np.subtract(a[0], b[0])) for a, b in zip(real["poses"], ours["poses"])]
     turned = [2 * np.arccos(min(1.0, abs(np.dot(a[1], b[1])))) for a, b in zip(real["poses"], ours["poses"])]
-    return f"{max(far):.2g} m, {max(turned):.2g} rad"
+    return f"{distance(real, ours):.2g} m, {max(turned):.2g} rad"
 
 
 def main() -> None:

@@ -1,0 +1,48 @@
+"""Scripts that come with PyBullet run under the real module and under ours, and end up alike.
+
+A sample of those that `scripts.py` runs, one of each kind; docs/pybullet_scripts.md has all of them.
+"""
+
+import pytest
+import scripts
+
+pytest.importorskip("pybullet_examples")
+pytest.importorskip("gym")
+
+ALIKE = {
+    "pybullet_examples.biped2d_pybullet": 1e-3,
+    "pybullet_examples.constraint": 2e-3,
+    "pybullet_examples.createObstacleCourse": 1e-3,
+    "pybullet_examples.humanoidMotionCapture": 0.05,
+    "pybullet_examples.inverse_dynamics": 1e-3,
+    "pybullet_examples.inverse_kinematics_husky_kuka": 2e-3,
+    "pybullet_examples.jacobian": 1e-3,
+    "pybullet_examples.mimicJointConstraint": 1e-3,
+    "pybullet_examples.pdControl": 1e-3,
+    "pybullet_examples.soccerball": 1e-3,
+    "pybullet_examples.switchConstraintSolver": 2e-3,
+    "pybullet_examples.testrender_np": 1e-3,
+    "pybullet_examples.video_sync_mp4": 2e-3,
+    "pybullet_robots.xarm.loadxarm_sim": 1e-3,
+}
+"""Scripts, and how far apart [m] any base may end up."""
+
+RUN = ("env:AntBulletEnv-v0", "env:KukaBulletEnv-v0", "env:MinitaurBulletEnv-v0", "env:CartPoleBulletEnv-v1")
+"""Environments that must run; their random motion is chaotic."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", ALIKE)
+def test_a_script_ends_alike(tmp_path, script):
+    real, ours = (scripts.run(engine, script, tmp_path) for engine in ("real", "ours"))
+    assert scripts.ran(real)
+    assert scripts.ran(ours), ours
+    assert real["steps"] == ours["steps"]
+    assert scripts.distance(real, ours) < ALIKE[script]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", RUN)
+def test_an_environment_runs(tmp_path, script):
+    report = scripts.run("ours", script, tmp_path)
+    assert report["outcome"] == "steps", report
