@@ -38,7 +38,7 @@ POWERS = {0.6: 2.2, 0.7: 2.9, 0.8: 3.8, 0.9: 6.0}
 
 def rounded(fill: float, collides: bool) -> str:
     """Return the file of the rounded box whose fill is next: coarse to collide, fine to be seen."""
-    best = min(POWERS, key=lambda known: abs(known - (fill if collides else max(fill, 0.7))))
+    best = min(POWERS, key=lambda known: abs(known - (fill if collides else max(fill, 0.8))))
     return f"shapes/{'hull' if collides else 'smooth'}{round(100 * best)}.obj"
 
 

@@ -91,7 +91,7 @@ def tray(walls: float = 0.03) -> list[Piece]:
 def mug(segments: int) -> list[Piece]:
     """Return a mug with its handle along y."""
     profile = [(0, 0), (0.038, 0), (0.041, 0.004), (0.041, 0.1), (0.037, 0.1), (0.037, 0.006), (0, 0.006)]
-    handle = moved(torus(0.025, 0.005, 9, segments), (1, 1.2, 1.2), (0, 0.0525, 0.05), (1, 0, 2))
+    handle = moved(torus(0.025, 0.005, 9, segments), (1, 0.72, 1.2), (0, 0.059, 0.05), (1, 0, 2))
     return [lathe(profile, segments), handle]
 
 
