@@ -78,7 +78,7 @@ def compound_box(
     shapes: list[Geometry], frame: Pose, margin: float = MARGIN
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest corner of all shapes together, in the frame that `frame` takes the link frame to."""
-    boxes = [moved_box(*local_box(shape), frame @ shape.pose) for shape in shapes]
+    boxes = [placed_box(shape, frame @ shape.pose) for shape in shapes]
     if not boxes:
         return np.full(3, -margin), np.full(3, margin)
     low = np.min([box[0] for box in boxes], axis=0) - margin
@@ -105,6 +105,12 @@ def local_box(shape: Geometry) -> tuple[np.ndarray, np.ndarray]:
     else:
         half = np.zeros(3)
     return -half, half
+
+
+def placed_box(shape: Geometry, pose: Pose) -> tuple[np.ndarray, np.ndarray]:
+    """Box around a shape at a pose."""
+    turned = Pose(pose.p, Pose.identity().q) if shape.kind == Geom.SPHERE else pose
+    return moved_box(*local_box(shape), turned)
 
 
 def is_compound(shape: Geometry) -> bool:

@@ -21,8 +21,8 @@ from newtonsim.pybullet_compat.loading.mass import (
     box_inertia,
     inertia_of_shapes,
     is_plain,
-    local_box,
     moved_box,
+    placed_box,
 )
 from newtonsim.pybullet_compat.loading.options import LoadOptions
 from newtonsim.pybullet_compat.loading.xml_text import number, numbers, vector3
@@ -222,7 +222,7 @@ def inertia_of_geoms(mass: float, geoms: list[Geom], frame: Pose) -> tuple[np.nd
         if geom.ends is not None:
             boxes.append(moved_box(*_box_of_ends(geom, LINE_MARGIN), to_frame @ identity))
         else:
-            boxes.append(moved_box(*local_box(geom.shape), to_frame @ geom.shape.pose))
+            boxes.append(placed_box(geom.shape, to_frame @ geom.shape.pose))
     low = np.min([box[0] for box in boxes], axis=0)
     high = np.max([box[1] for box in boxes], axis=0)
     return box_inertia(mass, 0.5 * (high - low)), 0.0

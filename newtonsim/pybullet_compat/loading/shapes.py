@@ -88,7 +88,7 @@ def collision_shape(arguments: ShapeArguments, search_path: str) -> ShapeRecord:
     if kind == Geom.MESH:
         return _collision_mesh(arguments, pose, search_path)
     if kind == Geom.HEIGHTFIELD:
-        geometry = _heightfield(arguments, pose, search_path)
+        geometry = _heightfield(arguments, search_path)
     else:
         geometry = _primitive(arguments, pose)
     return ShapeRecord([geometry], [Visual(geometry)])
@@ -178,7 +178,9 @@ def _hull_faces(points: np.ndarray) -> np.ndarray:
     return faces.reshape(-1)
 
 
-def _heightfield(arguments: ShapeArguments, pose: Pose, search_path: str) -> Geometry:
+def _heightfield(arguments: ShapeArguments, search_path: str) -> Geometry:
+    """A height field lies in the link frame, whatever position and orientation are given."""
+    pose = Pose.identity()
     scale = vector_or(arguments.mesh_scale, np.ones(3))
     try:
         if arguments.file:
