@@ -1,16 +1,17 @@
 """Particles against rigid bodies in extended position-based dynamics: contacts, friction, anchors.
 
-While particles make their substeps, the bodies move with velocities of their own (`BodyView.velocity`) that
-feel the impulses of the particles; the sum of these impulses is what the solver of the bodies is given. Where
-many particles touch one body at once, each sees a part of its mass (mass splitting: Tonge, Benevolenski,
-Voroshilov, "Mass splitting for jitter-free parallel rigid body simulation", SIGGRAPH 2012).
+While particles make their substeps, the bodies move with velocities of their own that feel the impulses of
+the particles; the sum of these impulses is what the solver of the bodies is given. Where many particles touch
+one body, each sees a part of its mass, so that all can be handled at once (mass splitting: Tonge,
+Benevolenski, Voroshilov, "Mass splitting for jitter-free parallel rigid body simulation", SIGGRAPH 2012).
+Impulses of contacts are accumulated over the sweeps and kept in the friction cone as a whole.
 """
 
 import warp as wp
 
 from newtonsim.kernels.shapes import shape_pose
 from newtonsim.kernels.spatial import quat_exp, unit_quat
-from newtonsim.kernels.xpbd_shapes import FAR, RigidView, shape_distance
+from newtonsim.kernels.xpbd_shapes import RigidView, shape_distance
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -24,13 +25,14 @@ RECOVERY = wp.constant(0.2)
 class MotionView:
     """Rigid bodies during the substeps of particles; B bodies."""
 
-    pose: wp.array(dtype=wp.transform)  # (B) of the body frames
+    origin: wp.array(dtype=wp.transform)  # (B) poses of the body frames at the start of the substep
+    pose: wp.array(dtype=wp.transform)  # (B) at its end, as far as known when it began
     velocity: wp.array(dtype=wp.spatial_vector)  # (B) angular and of the centre of mass [rad/s, m/s]
-    acceleration: wp.array(dtype=wp.spatial_vector)  # (B) during the step
+    expected: wp.array(dtype=wp.spatial_vector)  # (B) velocities that lead from origin to pose
     com: wp.array(dtype=wp.vec3)  # (B) [m] in the body frames
     inv_mass: wp.array(dtype=float)  # (B) [1/kg] 0 for bodies that feel nothing within a step
     inv_inertia: wp.array(dtype=wp.mat33)  # (B) in the body frames
-    impulse: wp.array(dtype=wp.spatial_vector)  # (B) of a substep, about the centre of mass
+    impulse: wp.array(dtype=wp.spatial_vector)  # (B) of a sweep, about the centre of mass
     total: wp.array(dtype=wp.spatial_vector)  # (B) of the step
     touching: wp.array(dtype=int)  # (B) particles in contact or anchored
 
@@ -44,6 +46,8 @@ class ContactView:
     normal: wp.array2d(dtype=wp.vec3)  # out of the shape
     overlap: wp.array2d(dtype=float)  # [m] of the predicted position
     before: wp.array2d(dtype=float)  # [m] at the start of the substep
+    push: wp.array2d(dtype=float)  # impulse along the normal, times the length of the substep [kg m]
+    hold: wp.array2d(dtype=wp.vec3)  # impulse of friction on the body, likewise
 
 
 @wp.func
@@ -53,6 +57,17 @@ def velocity_at(bodies: MotionView, b: int, p: wp.vec3) -> wp.vec3:
     if b >= 0:
         arm = p - wp.transform_point(bodies.pose[b], bodies.com[b])
         u = wp.spatial_bottom(bodies.velocity[b]) + wp.cross(wp.spatial_top(bodies.velocity[b]), arm)
+    return u
+
+
+@wp.func
+def deviation_at(bodies: MotionView, b: int, p: wp.vec3) -> wp.vec3:
+    """Velocity of a point of body b beyond the expected one."""
+    u = wp.vec3(0.0)
+    if b >= 0:
+        arm = p - wp.transform_point(bodies.pose[b], bodies.com[b])
+        more = bodies.velocity[b] - bodies.expected[b]
+        u = wp.spatial_bottom(more) + wp.cross(wp.spatial_top(more), arm)
     return u
 
 
@@ -77,6 +92,15 @@ def push_body(bodies: MotionView, b: int, p: wp.vec3, impulse: wp.vec3):
         wp.atomic_add(bodies.impulse, b, wp.spatial_vector(wp.cross(arm, impulse), impulse))
 
 
+@wp.func
+def moved(X: wp.transform, com: wp.vec3, twist: wp.spatial_vector, dt: float) -> wp.transform:
+    """Pose of a body frame after a time at constant velocity."""
+    r = wp.transform_get_rotation(X)
+    c = wp.transform_point(X, com) + wp.spatial_bottom(twist) * dt
+    r = unit_quat(quat_exp(wp.spatial_top(twist) * dt) * r)
+    return wp.transform(c - wp.quat_rotate(r, com), r)
+
+
 @wp.kernel
 def begin_bodies(
     first: int,
@@ -87,53 +111,62 @@ def begin_bodies(
     inv_mass: wp.array(dtype=float),
     inv_inertia: wp.array(dtype=wp.mat33),
     gravity: wp.array(dtype=wp.vec3),
+    dt: float,
     bodies: MotionView,
 ):
-    """One thread per body: start a step from the state of the rigid bodies, and the forces on them.
+    """One thread per body: start a step from the velocities that forces alone would give, as the solver does.
 
     `share` is the body's part of the mass that moves with it: 1 for a free body, 0 for one on a fixed tree.
     """
     b = first + wp.tid()
     bodies.inv_mass[b] = inv_mass[b] * share[b]
     bodies.inv_inertia[b] = inv_inertia[b] * wp.where(share[b] == 1.0, 1.0, 0.0)
-    bodies.pose[b] = body_q[b]
-    bodies.velocity[b] = body_qd[b]
     bodies.total[b] = wp.spatial_vector()
     bodies.impulse[b] = wp.spatial_vector()
-    bodies.touching[b] = 0
-    a = wp.spatial_vector()
+    twist = body_qd[b]
     w = bodies.inv_mass[b]
     if w > 0.0:
         r = wp.transform_get_rotation(body_q[b])
         torque = wp.quat_rotate_inv(r, wp.spatial_top(body_f[b]))
         turn = wp.quat_rotate(r, bodies.inv_inertia[b] * torque)
-        a = wp.spatial_vector(turn, wp.spatial_bottom(body_f[b]) * w + gravity[0])
-    bodies.acceleration[b] = a
+        push = wp.spatial_bottom(body_f[b]) * w + gravity[0]
+        twist = twist + wp.spatial_vector(turn, push) * dt
+    bodies.velocity[b] = twist
+    bodies.expected[b] = twist
+    bodies.pose[b] = body_q[b]
+    bodies.origin[b] = body_q[b]
 
 
 @wp.kernel
-def move_bodies(first: int, dt: float, bodies: MotionView):
-    """One thread per body: feel the impulses of the last substep, and move on."""
+def move_bodies(first: int, before: float, dt: float, bodies: MotionView):
+    """One thread per body: end a substep of length `before`, and begin the next one."""
+    b = first + wp.tid()
+    twist = bodies.velocity[b]
+    start = moved(bodies.origin[b], bodies.com[b], twist, before)
+    bodies.origin[b] = start
+    bodies.pose[b] = moved(start, bodies.com[b], twist, dt)
+    bodies.expected[b] = twist
+    bodies.touching[b] = 0
+
+
+@wp.kernel
+def apply_impulses(first: int, bodies: MotionView):
+    """One thread per body: feel the impulses of a sweep."""
     b = first + wp.tid()
     impulse = bodies.impulse[b]
     bodies.impulse[b] = wp.spatial_vector()
     bodies.total[b] = bodies.total[b] + impulse
-    bodies.touching[b] = 0
     r = wp.transform_get_rotation(bodies.pose[b])
     kick = wp.quat_rotate(r, bodies.inv_inertia[b] * wp.quat_rotate_inv(r, wp.spatial_top(impulse)))
     push = wp.spatial_bottom(impulse) * bodies.inv_mass[b]
-    twist = bodies.velocity[b] + bodies.acceleration[b] * dt + wp.spatial_vector(kick, push)
-    bodies.velocity[b] = twist
-    c = wp.transform_point(bodies.pose[b], bodies.com[b]) + wp.spatial_bottom(twist) * dt
-    r = unit_quat(quat_exp(wp.spatial_top(twist) * dt) * r)
-    bodies.pose[b] = wp.transform(c - wp.quat_rotate(r, bodies.com[b]), r)
+    bodies.velocity[b] = bodies.velocity[b] + wp.spatial_vector(kick, push)
 
 
 @wp.kernel
 def end_bodies(first: int, dt: float, bodies: MotionView, body_f: wp.array(dtype=wp.spatial_vector)):
     """One thread per body: the impulses of all substeps as a force over the step."""
     b = first + wp.tid()
-    body_f[b] = body_f[b] + (bodies.total[b] + bodies.impulse[b]) / dt
+    body_f[b] = body_f[b] + bodies.total[b] / dt
 
 
 @wp.kernel
@@ -179,6 +212,8 @@ def find_contacts(
                 contacts.normal[i, place] = gap.normal
                 contacts.overlap[i, place] = radius[i] - gap.distance
                 contacts.before[i, place] = radius[i] - gap.distance + approach
+                contacts.push[i, place] = 0.0
+                contacts.hold[i, place] = wp.vec3(0.0)
                 if b >= 0 and gap.distance < radius[i]:
                     wp.atomic_add(bodies.touching, b, 1)
     contacts.count[i] = count
@@ -207,21 +242,26 @@ def solve_contacts(
         b = rigid.shape.body[s]
         p = x[i] + shift[i]
         allowed = wp.max(contacts.before[i, k], 0.0) * (1.0 - RECOVERY)
-        depth = contacts.overlap[i, k] - wp.dot(n, shift[i]) - allowed
-        if depth > 0.0:
-            w_n = inverse_mass_at(bodies, b, p, n)
-            push = depth / (w + w_n)
-            shift[i] = shift[i] + n * (push * w)
-            moved = v[i] * dt + shift[i] - velocity_at(bodies, b, p) * dt
-            slide = moved - n * wp.dot(n, moved)
-            distance = wp.length(slide)
-            hold = wp.vec3(0.0)
-            if distance > 0.0:
-                t = slide / distance
-                w_t = inverse_mass_at(bodies, b, p, t)
-                hold = t * wp.min(friction[i] * shape_friction[s] * push, distance / (w + w_t))
-                shift[i] = shift[i] - hold * w
-            push_body(bodies, b, p, (hold - n * push) / dt)
+        apart = wp.dot(n, shift[i] - deviation_at(bodies, b, p) * dt)
+        depth = contacts.overlap[i, k] - allowed - apart
+        old = contacts.push[i, k]
+        push = wp.max(old + depth / (w + inverse_mass_at(bodies, b, p, n)), 0.0)
+        contacts.push[i, k] = push
+        shift[i] = shift[i] + n * ((push - old) * w)
+        slide = v[i] * dt + shift[i] - velocity_at(bodies, b, p) * dt
+        slide = slide - n * wp.dot(n, slide)
+        distance = wp.length(slide)
+        held = contacts.hold[i, k]
+        hold = held
+        if distance > 0.0:
+            hold = held + slide / (w + inverse_mass_at(bodies, b, p, slide / distance))
+        most = friction[i] * shape_friction[s] * push
+        size = wp.length(hold)
+        if size > most:
+            hold = hold * (most / size)
+        contacts.hold[i, k] = hold
+        shift[i] = shift[i] - (hold - held) * w
+        push_body(bodies, b, p, (hold - held - n * (push - old)) / dt)
 
 
 @wp.kernel
@@ -233,7 +273,6 @@ def solve_anchors(
     inv_mass: wp.array(dtype=float),
     dt: float,
     x: wp.array(dtype=wp.vec3),
-    v: wp.array(dtype=wp.vec3),
     bodies: MotionView,
     shift: wp.array(dtype=wp.vec3),
 ):
@@ -244,7 +283,7 @@ def solve_anchors(
     goal = point[a]
     if b >= 0:
         goal = wp.transform_point(bodies.pose[b], point[a])
-    error = x[i] + shift[i] - goal
+    error = x[i] + shift[i] - goal - deviation_at(bodies, b, goal) * dt
     distance = wp.length(error)
     if distance > 0.0 and inv_mass[i] > 0.0:
         n = error / distance

@@ -10,22 +10,21 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # determinant below which the pair of constraints of a tetrahedron is taken to be singular, relative
 SINGULAR = wp.constant(1.0e-9)
+# least measure of strain that is divided by: a tetrahedron that has shrunk to a point
+FLAT = wp.constant(1.0e-6)
 
 
 @wp.kernel
-def predict(
+def accelerate(
     first: int,
     inv_mass: wp.array(dtype=float),
     gravity: wp.array(dtype=wp.vec3),
     max_speed: float,
     dt: float,
-    x: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
-    shift: wp.array(dtype=wp.vec3),
 ):
-    """One thread per particle: semi-implicit Euler under gravity."""
+    """One thread per particle: gravity of a whole step, at its start, as rigid bodies feel it."""
     i = first + wp.tid()
-    shift[i] = wp.vec3(0.0)
     end = wp.vec3(0.0)
     if inv_mass[i] > 0.0:
         end = v[i] + gravity[0] * dt
@@ -33,7 +32,20 @@ def predict(
         if speed > max_speed:
             end = end * (max_speed / speed)
     v[i] = end
-    x[i] = x[i] + end * dt
+
+
+@wp.kernel
+def predict(
+    first: int,
+    dt: float,
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    shift: wp.array(dtype=wp.vec3),
+):
+    """One thread per particle: move on with its velocity."""
+    i = first + wp.tid()
+    shift[i] = wp.vec3(0.0)
+    x[i] = x[i] + v[i] * dt
 
 
 @wp.kernel
@@ -167,10 +179,11 @@ def solve_tetrahedra(
 ):
     """One thread per tetrahedron: stable neo-Hookean elasticity as two constraints, solved together.
 
-    Macklin, Müller, "A constraint-based formulation of stable neo-Hookean materials", MIG 2021: the energy
-    V/2 (mu tr FᵀF + lambda' (det F - 1 - mu / lambda')²). With lambda' = lambda + mu it has the Lamé
-    parameters mu and lambda at rest. `material` holds mu, lambda and the time over which stresses are felt
-    ahead (stiffness-proportional damping) [s].
+    Two constraints as in Macklin, Müller, "A constraint-based formulation of stable neo-Hookean materials",
+    MIG 2021, for the energy of Smith, de Goes, Kim, "Stable neo-Hookean flesh simulation", ACM TOG 37, 2018,
+    V/2 (mu (I - log(I + 1)) + lambda (J - 1 - 3/4 mu / lambda)²) with I = tr FᵀF and J = det F. At rest its
+    Lamé parameters are 3/4 mu and lambda - 5/8 mu. `material` holds mu, lambda [Pa] and the time over which
+    stresses are felt ahead (damping in proportion to the stiffness) [s].
     """
     t = tetrahedron[first + wp.tid()]
     i0 = indices[t, 0]
@@ -179,7 +192,7 @@ def solve_tetrahedra(
     i3 = indices[t, 3]
     weight = wp.vec4(inv_mass[i0], inv_mass[i1], inv_mass[i2], inv_mass[i3])
     mu = material[t, 0]
-    bulk = material[t, 1] + mu
+    bulk = material[t, 1]
     if weight[0] + weight[1] + weight[2] + weight[3] <= 0.0 or mu <= 0.0 or bulk <= 0.0:
         return
     p0 = x[i0] + shift[i0]
@@ -189,8 +202,9 @@ def solve_tetrahedra(
     d = rest[t]
     f = wp.matrix_from_cols(e1, e2, e3) * d
     volume = 1.0 / (6.0 * wp.determinant(d))
-    length = wp.sqrt(wp.ddot(f, f))
-    g_d = f * wp.transpose(d) * (1.0 / wp.max(length, 1.0e-6))
+    square = wp.ddot(f, f)
+    length = wp.sqrt(wp.max(square - wp.log(1.0 + square), FLAT * FLAT))
+    g_d = f * wp.transpose(d) * ((1.0 - 1.0 / (1.0 + square)) / length)
     g_h = cofactor(f) * wp.transpose(d)
     u0 = v[i0] * dt + shift[i0]
     moved = wp.matrix_from_cols(
@@ -201,7 +215,7 @@ def solve_tetrahedra(
     a_h = 1.0 / (bulk * volume * dt * dt)
     old = multiplier[t]
     r_d = length + a_d * old[0] + gamma * wp.ddot(g_d, moved)
-    r_h = wp.determinant(f) - 1.0 - mu / bulk + a_h * old[1] + gamma * wp.ddot(g_h, moved)
+    r_h = wp.determinant(f) - 1.0 - 0.75 * mu / bulk + a_h * old[1] + gamma * wp.ddot(g_h, moved)
     more = 1.0 + gamma
     m_dd = more * weighted(g_d, g_d, weight) + a_d
     m_hh = more * weighted(g_h, g_h, weight) + a_h

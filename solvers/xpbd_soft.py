@@ -6,37 +6,45 @@ import numpy as np
 import warp as wp
 
 from newtonsim.coloring import color_springs
+from newtonsim.contacts import Contacts
+from newtonsim.control import Control
 from newtonsim.enums import JointType
 from newtonsim.errors import ModelError
-from newtonsim.kernels import xpbd_contacts, xpbd_elements
+from newtonsim.kernels import xpbd_contacts, xpbd_elements, xpbd_faces
 from newtonsim.kernels.xpbd_shapes import RigidView
 from newtonsim.model import Model
 from newtonsim.revisions import Revised
 from newtonsim.shards import Shard
+from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.stages import StepForces
+from newtonsim.state import State
 from newtonsim.workspace import Launcher
 
 
 class SoftBodyStage(Revised):
-    """Steps the particles of one model among the rigid bodies of another, by extended position-based dynamics.
+    """Steps the particles of one model among the rigid bodies of another.
 
     It is a stage of the rigid bodies' solver (`before_step`): at the start of each step it moves the
-    particles through the whole step, in substeps (Macklin et al., "Small steps in physics simulation", SCA
-    2019), against rigid bodies that move with velocities of their own and yield with their own mass, and
-    adds the impulses between them to the forces of the step. Free bodies yield; a body on a free tree yields
-    with the mass of the whole tree, without turning; what hangs on a fixed base follows its own motion within
-    the step.
+    particles through the whole step by extended position-based dynamics (Macklin, Müller, Chentanez, MIG
+    2016), against rigid bodies that move with velocities of their own and yield with their own mass, and adds
+    the impulses between them to the forces of the step. Free bodies yield; a body on a free tree yields with
+    the mass of the whole tree, without turning; what hangs on a fixed base follows its own motion within the
+    step.
 
-    Not handled: contact between particles, and of bodies with the inside of triangles.
+    Gravity acts once, at the start of the step: soft bodies fall as rigid ones do. One substep with several
+    sweeps is an implicit Euler step; more substeps lose less energy. Contact between particles, and of a soft
+    body with itself, is not handled.
 
     Args:
-        particles: Particles with springs and tetrahedra; worlds as in `rigid`.
+        particles: Particles with springs and tetrahedra; its triangles collide, whatever their stiffness.
+            Worlds as in `rigid`.
         rigid: Rigid bodies.
         substeps: Substeps of each step.
-        iterations: Sweeps over the elements in each substep.
+        iterations: Sweeps over the elements and contacts in each substep.
 
     Attributes:
         state: Positions and velocities of the particles.
+        inv_mass: Of each particle, 0 for those that are held [1/kg], shape (particle_count,).
         friction: Of each particle, multiplied by that of the shape, shape (particle_count,).
         all_directions: Damping of the relative velocity of the ends of each spring, in all directions
             [N s/m], shape (spring_count,).
@@ -45,7 +53,7 @@ class SoftBodyStage(Revised):
         ModelError: The worlds of the two models differ.
     """
 
-    def __init__(self, particles: Model, rigid: Model, substeps: int = 8, iterations: int = 1):
+    def __init__(self, particles: Model, rigid: Model, substeps: int = 1, iterations: int = 10):
         if particles.world_count != rigid.world_count:
             raise ModelError(
                 f"soft bodies: {particles.world_count} worlds of particles, {rigid.world_count} of bodies"
@@ -73,12 +81,15 @@ class SoftBodyStage(Revised):
         self._starts = {
             "soft_particle": _starts(owner, worlds),
             "soft_spring": np.linspace(0, model.spring_count, worlds + 1).astype(int),
+            "soft_triangle": np.linspace(0, model.tri_count, worlds + 1).astype(int),
             "soft_tetrahedron": np.linspace(0, model.tet_count, worlds + 1).astype(int),
         }
         springs = model.spring_indices.numpy().reshape(-1, 2) if model.spring_count else np.zeros((0, 2), int)
         tetrahedra = model.tet_indices.numpy().reshape(-1, 4) if model.tet_count else np.zeros((0, 4), int)
+        triangles = model.tri_indices.numpy().reshape(-1, 3) if model.tri_count else np.zeros((0, 3), int)
         self.springs = self._by_color("spring", springs, color_springs(springs), owner)
         self.tetrahedra = self._by_color("tetrahedron", tetrahedra, color_elements(tetrahedra), owner)
+        self.triangles = self._by_color("triangle", triangles, color_elements(triangles), owner)
 
     def _by_color(
         self, name: str, elements: np.ndarray, groups: list[np.ndarray], owner: np.ndarray
@@ -94,9 +105,9 @@ class SoftBodyStage(Revised):
     def _bodies(self) -> None:
         model, view = self.rigid, xpbd_contacts.MotionView()
         count, device = model.body_count, model.device
-        kinds = {"pose": wp.transform, "inv_mass": float, "inv_inertia": wp.mat33, "touching": int}
-        for name in ("velocity", "acceleration", "impulse", "total"):
-            kinds[name] = wp.spatial_vector
+        kinds = {"inv_mass": float, "inv_inertia": wp.mat33, "touching": int}
+        kinds |= dict.fromkeys(("origin", "pose"), wp.transform)
+        kinds |= dict.fromkeys(("velocity", "expected", "impulse", "total"), wp.spatial_vector)
         for name, dtype in kinds.items():
             setattr(view, name, wp.zeros(count, dtype=dtype, device=device))
         view.com = model.body_com
@@ -114,14 +125,20 @@ class SoftBodyStage(Revised):
         view.start = wp.array(start, dtype=int, device=device)
         view.listed = wp.array(np.concatenate(listed), dtype=int, device=device)
         self.shapes = view
-        contacts = xpbd_contacts.ContactView()
-        shape = (count, int(xpbd_contacts.CONTACTS))
-        contacts.count = wp.zeros(count, dtype=int, device=device)
-        contacts.shape = wp.zeros(shape, dtype=int, device=device)
-        contacts.normal = wp.zeros(shape, dtype=wp.vec3, device=device)
-        contacts.overlap = wp.zeros(shape, dtype=float, device=device)
-        contacts.before = wp.zeros(shape, dtype=float, device=device)
-        self.contacts = contacts
+        self.contacts, self.faces = xpbd_contacts.ContactView(), xpbd_faces.FaceView()
+        triangles = self.particles.tri_count
+        for contacts, number, most in (
+            (self.contacts, count, xpbd_contacts.CONTACTS),
+            (self.faces, triangles, xpbd_faces.FACE_CONTACTS),
+        ):
+            shape = (number, int(most))
+            contacts.count = wp.zeros(number, dtype=int, device=device)
+            contacts.shape = wp.zeros(shape, dtype=int, device=device)
+            for name in ("overlap", "before", "push"):
+                setattr(contacts, name, wp.zeros(shape, dtype=float, device=device))
+            for name in ("normal", "hold"):
+                setattr(contacts, name, wp.zeros(shape, dtype=wp.vec3, device=device))
+        self.faces.weight = wp.zeros((triangles, int(xpbd_faces.FACE_CONTACTS)), dtype=wp.vec3, device=device)
 
     def set_anchors(self, particle: np.ndarray, body: np.ndarray, point: np.ndarray) -> None:
         """Hold particles at points of bodies from now on, in place of those held so far.
@@ -145,32 +162,40 @@ class SoftBodyStage(Revised):
         launch = Launcher(launch.model, False, Shard(launch.model, launch.shard.worlds, self._starts))
         rigid, dt = self.rigid, step.dt / self.substeps
         inputs = [step.body_q, step.body_qd, step.body_f, self.share, rigid.body_inv_mass]
-        inputs += [rigid.body_inv_inertia, rigid.gravity_vec, self.bodies]
+        inputs += [rigid.body_inv_inertia, rigid.gravity_vec, step.dt, self.bodies]
         launch(xpbd_contacts.begin_bodies, "body", inputs)
-        for _ in range(self.substeps):
-            launch(xpbd_contacts.move_bodies, "body", [dt, self.bodies])
+        speed = float(self.particles.particle_max_velocity)
+        inputs = [self.inv_mass, rigid.gravity_vec, speed, step.dt, self.state.particle_qd]
+        launch(xpbd_elements.accelerate, "soft_particle", inputs)
+        for number in range(self.substeps):
+            launch(xpbd_contacts.move_bodies, "body", [dt if number else 0.0, dt, self.bodies])
             self._substep(launch, dt)
         launch(xpbd_contacts.end_bodies, "body", [step.dt, self.bodies, step.body_f])
 
     def _substep(self, launch: Launcher, dt: float) -> None:
-        model, rigid = self.particles, self.rigid
+        model, bodies = self.particles, self.bodies
         x, v, shift = self.state.particle_q, self.state.particle_qd, self.shift
         for kind, group in self.springs:
             inputs = [group, model.spring_indices, self.all_directions, self.inv_mass, dt, v]
             launch(xpbd_elements.damp_springs, kind, inputs)
-        inputs = [self.inv_mass, rigid.gravity_vec, float(model.particle_max_velocity), dt, x, v, shift]
-        launch(xpbd_elements.predict, "soft_particle", inputs)
+        launch(xpbd_elements.predict, "soft_particle", [dt, x, v, shift])
         launch(xpbd_elements.clear_springs, "soft_spring", [self.spring_multiplier])
         launch(xpbd_elements.clear_tetrahedra, "soft_tetrahedron", [self.tetrahedron_multiplier])
-        launch(xpbd_contacts.count_anchors, "anchor", [self.anchor_body, self.bodies])
+        launch(xpbd_contacts.count_anchors, "anchor", [self.anchor_body, bodies])
         inputs = [model.particle_world, self.inv_mass, model.particle_radius, self.shapes, x, v, dt]
-        launch(xpbd_contacts.find_contacts, "soft_particle", [*inputs, self.bodies, self.contacts])
+        launch(xpbd_contacts.find_contacts, "soft_particle", [*inputs, bodies, self.contacts])
+        inputs = [model.tri_indices, model.particle_world, model.particle_radius, self.shapes, x, v, dt]
+        launch(xpbd_faces.find_face_contacts, "soft_triangle", [*inputs, bodies, self.faces])
+        held = [self.anchor_particle, self.anchor_body, self.anchor_point, self.inv_mass, dt, x]
+        touching = [self.inv_mass, self.friction, self.rigid.shape_materials.mu, self.shapes, x, v, dt]
         for _ in range(self.iterations):
             self._solve_elements(launch, dt)
-        inputs = [self.anchor_particle, self.anchor_body, self.anchor_point, self.inv_mass, dt, x, v]
-        launch(xpbd_contacts.solve_anchors, "anchor", [*inputs, self.bodies, shift])
-        inputs = [self.inv_mass, self.friction, rigid.shape_materials.mu, self.shapes, x, v, dt]
-        launch(xpbd_contacts.solve_contacts, "soft_particle", [*inputs, self.bodies, self.contacts, shift])
+            launch(xpbd_contacts.solve_anchors, "anchor", [*held, bodies, shift])
+            launch(xpbd_contacts.solve_contacts, "soft_particle", [*touching, bodies, self.contacts, shift])
+            for kind, group in self.triangles:
+                inputs = [group, model.tri_indices, *touching, bodies, self.faces, shift]
+                launch(xpbd_faces.solve_face_contacts, kind, inputs)
+            launch(xpbd_contacts.apply_impulses, "body", [bodies])
         launch(xpbd_elements.finish, "soft_particle", [self.inv_mass, dt, x, v, shift])
 
     def _solve_elements(self, launch: Launcher, dt: float) -> None:
@@ -232,3 +257,33 @@ def _shares(model: Model) -> np.ndarray:
     moving = free[root] & (total > 0.0)
     shares[moving] = mass[moving] / total[moving]
     return shares
+
+
+class SoftBodySolver(SolverBase):
+    """Moves soft bodies in a world without rigid ones.
+
+    Args:
+        stage: The soft bodies.
+    """
+
+    def __init__(self, stage: SoftBodyStage):
+        super().__init__(stage.particles)
+        self.stage = stage
+
+    def step(
+        self,
+        model: Model,
+        state_in: State,
+        state_out: State,
+        control: Control | None,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Advance by one step; see `SolverBase.step`. The state is that of the stage."""
+        s = state_in
+        forces = StepForces(s, control, dt, s.body_q, s.body_qd, s.body_f, None)
+        self.stage.apply(Launcher(model, False), forces)
+
+    def baked_revision(self) -> int:
+        """See `SolverBase.baked_revision`."""
+        return self.revision + self.stage.revision

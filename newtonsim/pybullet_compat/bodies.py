@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from newtonsim.geometry.transforms import transform_multiply
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.scene import Client
@@ -121,6 +122,8 @@ def resetBaseVelocity(client: Client, objectUniqueId: int, linearVelocity=None, 
         raise error("expected at least linearVelocity and/or angularVelocity.")
     body = client.bodies.get(objectUniqueId)
     if body is None:
+        if objectUniqueId in client.soft_bodies:
+            client.soft_bodies[objectUniqueId].set_velocity(linearVelocity, angularVelocity)
         return
     client.read_coordinates()
     if body.floating:
@@ -183,8 +186,8 @@ def getLinkStates(
 def _link_state(client: Client, body: Body, place: int, velocity: int) -> tuple:
     local_position, local_rotation = body.inertial_tuples[place]
     if client.num_worlds > 1:
-        frame = body.link_frames()[:, place]
         pose = body.pose[:, place]
+        frame = transform_multiply(pose, body.inverse_inertial[place])
         state = (pose[:, :3].copy(), pose[:, 3:].copy(), local_position, local_rotation)
         state += (frame[:, :3], frame[:, 3:])
         if velocity:

@@ -50,6 +50,8 @@ def getAABB(client: Client, bodyUniqueId: int, linkIndex: int = -1) -> tuple:
         raise error("getAABB failed; invalid bodyUniqueId")
     if linkIndex < -1:
         raise error("getAABB failed; invalid linkIndex")
+    if bodyUniqueId in client.soft_bodies:
+        return client.soft_bodies[bodyUniqueId].bounds()
     body, place = client.bodies.get(bodyUniqueId), linkIndex + 1
     if body is None or place >= len(body.links):
         raise error("getAABB failed.")

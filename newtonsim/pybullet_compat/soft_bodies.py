@@ -10,15 +10,13 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError
 from newtonsim.pybullet_compat.arguments import vec3, vectors
-from newtonsim.pybullet_compat.description import BodyDescription
+from newtonsim.pybullet_compat.constants import MESH_DATA_SIMULATION_MESH, RESET_USE_DEFORMABLE_WORLD
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.loading.search import find
 from newtonsim.pybullet_compat.plugins import find_in_archives
 from newtonsim.pybullet_compat.scene import Client
 from newtonsim.pybullet_compat.soft_meshes import SoftMesh, read_soft_mesh
-from newtonsim.pybullet_compat.soft_world import Anchor, Material, SoftBody, SoftWorld, placed
-
-SIMULATION_MESH = 1
+from newtonsim.pybullet_compat.soft_world import Material, SoftBody, SoftWorld, make_anchor, placed
 
 
 def loadSoftBody(
@@ -47,6 +45,9 @@ def loadSoftBody(
 ) -> int:
     """Load a soft body: cloth from an OBJ file, or a volume from a VTK file of tetrahedra.
 
+    In a world that was not reset with RESET_USE_DEFORMABLE_WORLD cloth does not stretch, and the parameters
+    of its material have no effect, as in PyBullet; volumes are elastic there, too.
+
     Args:
         client: The client.
         fileName: Mesh that is seen; simulated too if there is no simFileName.
@@ -56,7 +57,8 @@ def loadSoftBody(
         mass: Of the whole body, shared equally by its points [kg].
         collisionMargin: Distance that it keeps from other bodies [m].
         useMassSpring: Whether its edges are springs.
-        useBendingSprings: Whether there are springs between points two edges apart.
+        useBendingSprings: Kept without effect: as in PyBullet, edges that are springs bring springs between
+            points two edges apart.
         useNeoHookean: Whether tetrahedra are elastic solids.
         springElasticStiffness: [N/m].
         springDampingStiffness: [N s/m].
@@ -66,7 +68,7 @@ def loadSoftBody(
         NeoHookeanLambda: Lamé parameter [Pa].
         NeoHookeanDamping: Damping of the solid.
         frictionCoeff: Friction, multiplied by that of what is touched.
-        useFaceContact: Kept without effect: points touch, not the inside of triangles.
+        useFaceContact: Kept without effect: triangles always touch with their inside, too.
         useSelfCollision: Kept without effect.
         repulsionStiffness: Kept without effect.
         simFileName: Mesh that is simulated in place of fileName.
@@ -96,10 +98,13 @@ def loadSoftBody(
     material.neo_hookean = bool(useNeoHookean)
     material.all_directions = bool(springDampingAllDirections)
     material.face_contact, material.self_collision = bool(useFaceContact), bool(useSelfCollision)
+    deformable = getattr(client, "reset_flags", 0) & RESET_USE_DEFORMABLE_WORLD
     positions = vectors(basePosition, 3, client, "basePosition")
     rotations = vectors(baseOrientation, 4, client, "baseOrientation")
     shown = _mesh(client, fileName)
     mesh = _mesh(client, simFileName) if simFileName else shown
+    if not deformable and not len(mesh.tetrahedra):
+        material.make_inextensible()
     return _add(client, Path(fileName).stem, mesh, material, float(scale), positions, rotations)
 
 
@@ -127,19 +132,6 @@ def _add(
     mesh = SoftMesh(mesh.points * scale, mesh.faces, mesh.tetrahedra)
     x = placed(mesh.points, positions, rotations)
     return client.add_soft_body(lambda uid: SoftBody(world, name, mesh, material, x))
-
-
-def add_deformable(client: Client, description: BodyDescription) -> int:
-    """Add the soft body of a URDF file.
-
-    Args:
-        client: The client.
-        description: Its record; `soft` says what <deformable> says.
-
-    Returns:
-        Body unique id.
-    """
-    raise error("Cannot load URDF file.")
 
 
 def createSoftBodyAnchor(
@@ -175,9 +167,7 @@ def createSoftBodyAnchor(
     position = np.array(vec3(bodyFramePosition, "bodyFramePosition"))
     client.structure_changed()
     uid = client.constraint_ids.take()
-    client.part(SoftWorld).anchors[uid] = Anchor(
-        softBodyBodyUniqueId, nodeIndex, bodyUniqueId, linkIndex, position
-    )
+    client.constraints[uid] = make_anchor(softBodyBodyUniqueId, nodeIndex, bodyUniqueId, linkIndex, position)
     return uid
 
 
@@ -194,7 +184,7 @@ def mesh_data(client: Client, uid: int, flags: int = 0) -> tuple:
     """
     soft = client.soft_bodies[uid]
     client.part(SoftWorld).read()
-    points = soft.x if flags & SIMULATION_MESH else soft.x[:, soft.mesh.faces.reshape(-1)]
+    points = soft.x if flags & MESH_DATA_SIMULATION_MESH else soft.x[:, soft.mesh.faces.reshape(-1)]
     count = points.shape[1]
     return count, tuple(map(tuple, points[0].tolist())) if client.num_worlds == 1 else points.copy()
 
@@ -215,7 +205,7 @@ def getTetraMeshData(client: Client, bodyUniqueId: int, flags: int = 0) -> tuple
     """
     if bodyUniqueId not in client.soft_bodies:
         raise error("getTetraMeshData failed")
-    return mesh_data(client, bodyUniqueId, SIMULATION_MESH)
+    return mesh_data(client, bodyUniqueId, MESH_DATA_SIMULATION_MESH)
 
 
 def resetMeshData(client: Client, bodyUniqueId: int, vertices: Sequence) -> None:

@@ -1,4 +1,4 @@
-"""Meshes of soft bodies: surfaces from OBJ files, tetrahedra from VTK files, and the elements between points."""
+"""Meshes of soft bodies: surfaces from OBJ files, tetrahedra from VTK files, links between points."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,9 +10,13 @@ import warp as wp
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.geometry.transforms import quat_rotate
+from newtonsim.importers.pose import Pose
+from newtonsim.pybullet_compat.constants import JOINT_POINT2POINT
+from newtonsim.pybullet_compat.constraint_records import Constraint
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.soft_meshes import SoftMesh
-from newtonsim.solvers.xpbd_soft import SoftBodyStage
+from newtonsim.simulator import Simulator
+from newtonsim.solvers.xpbd_soft import SoftBodySolver, SoftBodyStage
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine
@@ -20,6 +24,12 @@ if TYPE_CHECKING:
 
 SOFT_BODY = 3
 """Type of body that getDynamicsInfo reports."""
+
+INEXTENSIBLE = 1.0e5
+"""Stiffness of cloth that does not stretch [N/m]."""
+
+STICKY = 5.0
+"""Friction of position-based cloth: measured, it holds on slopes of 0.36 where the ground has 0.1."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +69,12 @@ class Material:
     self_collision: bool = False
     repulsion: float = 0.5
 
+    def make_inextensible(self) -> None:
+        """Take the place of PyBullet's position-based cloth, which has no other parameters than its mass."""
+        self.mass_spring, self.all_directions = True, False
+        self.stiffness, self.damping, self.bending_stiffness = INEXTENSIBLE, 0.0, 0.0
+        self.friction = STICKY
+
 
 class SoftBody:
     """One soft body in all worlds.
@@ -72,8 +88,9 @@ class SoftBody:
         material: What it is made of.
 
     Attributes:
-        x, v: Positions [m] and velocities [m/s] of the points in all worlds (W, n, 3), as the host knows them.
+        x, v: Positions [m] and velocities [m/s] of the points in all worlds (W, n, 3) on the host.
         first: Place of its first point among those of all soft bodies of a world.
+        first_spring, spring_count: Likewise of its springs.
     """
 
     def __init__(self, world: SoftWorld, name: str, mesh: SoftMesh, material: Material, x: np.ndarray):
@@ -81,7 +98,7 @@ class SoftBody:
         self.x = x
         self.v = np.zeros_like(x)
         self.rest = mesh.points - mesh.points.mean(axis=0)
-        self.first = 0
+        self.first = self.first_spring = self.spring_count = 0
 
     def names(self) -> tuple[bytes, bytes]:
         """Names of the base and of the body."""
@@ -128,6 +145,23 @@ class SoftBody:
         self.v = np.zeros_like(self.x)
         self.world.written()
 
+    def set_velocity(self, linear: np.ndarray | None, angular: np.ndarray | None) -> None:
+        """Give all points the velocity of a rigid motion.
+
+        Args:
+            linear: Of the centre of mass (3,) or (W, 3) [m/s], None for none.
+            angular: (3,) or (W, 3) [rad/s], None for none.
+        """
+        self.world.read()
+        shape = (len(self.x), 1, 3)
+        self.v = np.zeros_like(self.x)
+        if linear is not None:
+            self.v += np.broadcast_to(np.asarray(linear, np.float64), (len(self.x), 3)).reshape(shape)
+        if angular is not None:
+            spin = np.broadcast_to(np.asarray(angular, np.float64), (len(self.x), 3)).reshape(shape)
+            self.v += np.cross(spin, self.x - self.x.mean(axis=1, keepdims=True))
+        self.world.written()
+
     def dynamics_info(self) -> tuple:
         """The 12 fields of getDynamicsInfo: mass, friction and kind of body; the rest is zero."""
         zero, identity = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
@@ -135,11 +169,13 @@ class SoftBody:
         info = (material.mass, material.friction, zero, zero, identity, 0.0, 0.0, 0.0, 0.0, 0.0, SOFT_BODY)
         return (*info, material.margin)
 
-    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Box about the points with their margin, (W, 3) twice [m]."""
+    def bounds(self) -> tuple:
+        """Lower and upper corner of the box about the points with their margin [m]."""
         self.world.read()
-        margin = self.material.margin
-        return self.x.min(axis=1) - margin, self.x.max(axis=1) + margin
+        lower, upper = self.x.min(axis=1) - self.material.margin, self.x.max(axis=1) + self.material.margin
+        if len(lower) == 1:
+            return tuple(lower[0].tolist()), tuple(upper[0].tolist())
+        return lower, upper
 
     def add_to(self, builder: ModelBuilder) -> None:
         """Add points and elements to a builder of one world."""
@@ -149,10 +185,12 @@ class SoftBody:
         for point in self.mesh.points.tolist():
             builder.add_particle(point, (0.0, 0.0, 0.0), mass, radius=material.margin)
         builder.particle_mu[self.first :] = [material.friction] * count
+        builder.add_triangles(*(self.mesh.faces + self.first).T)
+        self.first_spring = builder.spring_count
         if material.mass_spring:
             self._add_springs(builder, self.mesh.links(), material.stiffness)
-            if material.bending:
-                self._add_springs(builder, self.mesh.bending_links(), material.bending_stiffness)
+            self._add_springs(builder, self.mesh.bending_links(), material.bending_stiffness)
+        self.spring_count = builder.spring_count - self.first_spring
         if material.neo_hookean and len(self.mesh.tetrahedra):
             numbers = (material.mu, material.lam, material.neo_hookean_damping)
             for corners in (self.mesh.tetrahedra + self.first).tolist():
@@ -165,21 +203,25 @@ class SoftBody:
 
 
 @dataclass(slots=True, eq=False)
-class Anchor:
-    """A point of a soft body that is held.
+class Anchor(Constraint):
+    """A point of a soft body that is held: `parent_link` is the point, `child_frame` where it is held."""
 
-    Attributes:
+    def build(self, builder: ModelBuilder, client: Client) -> None:
+        """Add nothing: anchors belong to the stage of the soft bodies."""
+
+
+def make_anchor(soft: int, node: int, body: int, link: int, position: np.ndarray) -> Anchor:
+    """Return the anchor of a point of a soft body.
+
+    Args:
         soft: The soft body.
         node: Its point.
-        body, link: What holds it; body -1 is the world.
+        body: What holds it, -1 for the world.
+        link: Link of that body.
         position: In the inertial frame of the link (3,) [m].
     """
-
-    soft: int
-    node: int
-    body: int = -1
-    link: int = -1
-    position: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    frame = Pose(position, Pose.identity().q)
+    return Anchor(soft, node, body, link, JOINT_POINT2POINT, np.zeros(3), Pose.identity(), frame)
 
 
 class SoftWorld:
@@ -189,14 +231,13 @@ class SoftWorld:
         client: The client.
 
     Attributes:
-        anchors: Held points by constraint unique id.
         stage: What moves the bodies in the present engine.
     """
 
     def __init__(self, client: Client):
         self.client = client
-        self.anchors: dict[int, Anchor] = {}
         self.stage: SoftBodyStage | None = None
+        self._alone: Simulator | None = None
         self._unread = False
         self._written = False
 
@@ -218,7 +259,13 @@ class SoftWorld:
         many.replicate(builder, engine.worlds, spacing=(0.0, 0.0, 0.0))
         with wp.ScopedDevice(engine.model.device):
             model = many.finalize()
-        self.stage = SoftBodyStage(model, engine.model)
+        self.stage, self._alone = SoftBodyStage(model, engine.model), None
+        across = HostArray(self.stage.all_directions, engine.worlds)
+        for body in bodies:
+            if body.material.all_directions:
+                last = body.first_spring + body.spring_count
+                across.host[:, body.first_spring : last] = body.material.damping
+        across.push()
         worlds = engine.worlds
         self._x = HostArray(self.stage.state.particle_q, worlds)
         self._v = HostArray(self.stage.state.particle_qd, worlds)
@@ -230,15 +277,20 @@ class SoftWorld:
         stage, worlds = self.stage, engine.worlds
         weights = HostArray(stage.inv_mass, worlds)
         particle, row, point = [], [], []
-        for anchor in self.anchors.values():
-            place = self.client.soft_bodies[anchor.soft].first + anchor.node
-            body = self.client.bodies.get(anchor.body)
+        anchors = {  # the last one of a point counts
+            (anchor.parent_body, anchor.parent_link): anchor
+            for anchor in self.client.constraints.values()
+            if isinstance(anchor, Anchor)
+        }
+        for (soft, node), anchor in anchors.items():
+            place = self.client.soft_bodies[soft].first + node
+            body = self.client.bodies.get(anchor.child_body)
             if body is None:
                 weights.host[:, place] = 0.0
             else:
                 particle.append(place)
-                row.append(body.first_row + anchor.link + 1)
-                point.append(anchor.position)
+                row.append(body.first_row + anchor.child_link + 1)
+                point.append(anchor.child_frame.p)
         weights.push()
         world = np.arange(worlds)[:, None]
         per_world = (stage.particles.particle_count // worlds, engine.model.body_count // worlds)
@@ -258,7 +310,7 @@ class SoftWorld:
         stage = self.stage
         if stage is None:
             return
-        if stage not in engine.solver.before_step:
+        if engine.model.body_count and stage not in engine.solver.before_step:
             engine.solver.before_step = (*engine.solver.before_step, stage)
         if self._written:
             self._written = False
@@ -267,6 +319,17 @@ class SoftWorld:
                 self._x.host[:, part], self._v.host[:, part] = body.x, body.v
             self._x.push()
             self._v.push()
+        if not engine.model.body_count:
+            self._step_alone(engine)
+
+    def _step_alone(self, engine: Engine) -> None:
+        """Step without rigid bodies, for which the solver of the engine does nothing."""
+        of_bodies = engine.simulator
+        if self._alone is None:
+            solver = SoftBodySolver(self.stage)
+            self._alone = Simulator(solver.model, solver, of_bodies.dt, of_bodies.substeps)
+        self._alone.dt, self._alone.substeps = of_bodies.dt, of_bodies.substeps
+        self._alone.step()
 
     def after_step(self, engine: Engine) -> None:
         """Note that the device knows better than the host."""
@@ -286,15 +349,9 @@ class SoftWorld:
         """Note that the host has changed positions or velocities."""
         self._written = True
 
-    def body_removed(self, uid: int) -> None:
-        """Forget the anchors of a body."""
-        for key in [k for k, a in self.anchors.items() if uid in (a.soft, a.body)]:
-            del self.anchors[key]
-
     def reset(self) -> None:
-        """Forget all anchors."""
-        self.anchors.clear()
-        self.stage = None
+        """Forget the stage."""
+        self.stage = self._alone = None
         self._unread = False
 
 
