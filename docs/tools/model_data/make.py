@@ -215,12 +215,8 @@ def make_rest() -> None:
     for name, image in images.items():
         (OUT / name).parent.mkdir(parents=True, exist_ok=True)
         image.save(OUT / name, optimize=True)
-    for index in range(3):
-        rows = pictures.hills(128 if index == 0 else 64, 7, 10 + index)
-        write(
-            f"heightmaps/ground{index}.txt",
-            "\n".join(",\t".join(f"{v:.2f}" for v in row) for row in rows) + "\n",
-        )
+    rows = pictures.hills(128, 7, 10)
+    write("heightmaps/ground0.txt", "\n".join(",\t".join(f"{v:.2f}" for v in row) for row in rows) + "\n")
     clips = {
         "walk": motions.gait(1.1, 1.2, 0.4, 0.5, 0.86),
         "run": motions.gait(0.7, 3.0, 0.8, 1.2, 0.84),
