@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
+from itertools import repeat
 
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
-from newtonsim.pybullet_compat.constants import JOINT_SPHERICAL
+from newtonsim.pybullet_compat.constants import JOINT_PRISMATIC, JOINT_REVOLUTE, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.errors import error
+from newtonsim.pybullet_compat.joint_groups import OUT_OF_RANGE, joint_group, joint_list
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.scene import Client
 
-OUT_OF_RANGE = "Joint index out-of-range."
 NO_FORCE = (0.0,) * 6
 
 
@@ -45,7 +45,7 @@ def getJointInfo(client: Client, bodyUniqueId: int, jointIndex: int) -> tuple:
     )
     turn = -turn if turn[3] < 0.0 else turn
     axis = (0.0, 0.0, 0.0)
-    if not fixed and link.joint_type != JOINT_SPHERICAL:
+    if link.joint_type in (JOINT_REVOLUTE, JOINT_PRISMATIC):
         axis = quat_rotate(quat_conjugate(link.inertial_pose.q), link.axis_length * link.axis)
         axis = tuple(axis.tolist())
     lower, upper = link.limits
@@ -90,6 +90,13 @@ def getJointState(client: Client, bodyUniqueId: int, jointIndex: int) -> tuple:
         raise error("getJointState failed; invalid jointIndex")
     if jointIndex >= len(body.links) - 1:
         raise error("getJointState failed (2).")
+    engine, place = client.engine, jointIndex + 1
+    if client.num_worlds == 1 and engine is not None and not body.sensors and body.u_count[place] == 1:
+        if engine.unread_coordinates:
+            engine.read_coordinates()
+        d = body.u_start[place]
+        q, u = body.q.item(0, body.q_start[place]), body.u.item(0, d)
+        return q, u, NO_FORCE, engine.applied(body).item(0, d)
     return _joint_states(client, body, (jointIndex,))[0]
 
 
@@ -98,6 +105,13 @@ def getJointStates(client: Client, bodyUniqueId: int, jointIndices: Sequence[int
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         raise error("getJointState failed.")
+    group = joint_group(body, jointIndices)
+    engine = client.engine
+    if client.num_worlds == 1 and engine is not None and not body.sensors and group is not None:
+        if engine.unread_coordinates:
+            engine.read_coordinates()
+        q, u = body.q[0, group.coords].tolist(), body.u[0, group.dofs].tolist()
+        return tuple(zip(q, u, repeat(NO_FORCE), engine.applied(body)[0, group.dofs].tolist()))
     return _joint_states(client, body, joint_list(body, jointIndices))
 
 
@@ -119,17 +133,6 @@ def getJointStatesMultiDof(client: Client, bodyUniqueId: int, jointIndices: Sequ
     if body is None:
         raise error("getJointState failed.")
     return tuple(_multi_dof_state(client, body, j + 1) for j in joint_list(body, jointIndices))
-
-
-def joint_list(body: Body, indices: Sequence[int]) -> list[int]:
-    try:
-        joints = [index(i) for i in indices]
-    except TypeError:
-        raise error("expected a sequence of joint indices") from None
-    for joint in joints:
-        if not 0 <= joint < len(body.links) - 1:
-            raise error(OUT_OF_RANGE)
-    return joints
 
 
 def _joint_states(client: Client, body: Body, joints: Sequence[int]) -> tuple:

@@ -75,8 +75,10 @@ def heights_of_file(path: str) -> np.ndarray:
     """
     if Path(path).suffix.lower() in (".txt", ".csv"):
         return _heights_of_text(path)
-    from PIL import Image, UnidentifiedImageError
-
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise ImportFileError("height fields from images need Pillow (pip install pillow)", path) from error
     try:
         with Image.open(path) as image:
             pixels = np.asarray(image.convert("RGB"))[:, :, 0]

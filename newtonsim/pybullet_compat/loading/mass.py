@@ -1,6 +1,6 @@
 """Inertia as PyBullet derives it: from the boxes around collision shapes, or from the file.
 
-All rules were measured with the real module (see tests/pybullet/test_loading_mass.py).
+All rules were measured with the real module (see tests/pybullet/test_loading_texts.py).
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
 """Merging of links that fixed joints hold together (URDF_MERGE_FIXED_LINKS), with PyBullet's rules.
 
 What it does with masses was measured: each link counts as a point at the origin of its frame, wherever its
-file puts the centre of mass, and its inertia is added without being turned.
+file puts the centre of mass, its inertia is added without being turned, and each sum is replaced by its
+principal moments while the axes stay.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from newtonsim.importers.pose import Pose
 from newtonsim.pybullet_compat.description import Geometry, Link, Visual
 from newtonsim.pybullet_compat.loading.kinds import JointKind
+from newtonsim.pybullet_compat.loading.mass import principal_axes
 
 
 class Merger:
@@ -86,12 +88,13 @@ class Merger:
         total = link.mass + mass
         centre = link.inertial_pose.p
         joined = (link.mass * centre + mass * position) / total if total else np.zeros(3)
-        self.inertia[name] = (
+        moments, _ = principal_axes(
             self.inertia[name]
             + inertia
             + _parallel(link.mass, centre - joined)
             + _parallel(mass, position - joined)
         )
+        self.inertia[name] = np.diag(moments)
         link.mass, link.inertial_pose = total, Pose(joined, Pose.identity().q)
 
 
