@@ -126,8 +126,9 @@ class ContactReader:
 
     def launch(self) -> None:
         """Write the records on the device."""
-        constraints = self.engine.solver.constraints
-        rate = 1.0 / constraints.last_dt if constraints.last_dt > 0.0 else 0.0
+        # as in PyBullet: the impulse of the last substep over the time of all of them
+        period = self.engine.solver.constraints.last_dt * self.engine.simulator.substeps
+        rate = 1.0 / period if period > 0.0 else 0.0
         if self._replay is None or rate != self._rate:
             model = self.engine.model
             shape, places = model.collision_plan.shape, self.contacts.placement.X

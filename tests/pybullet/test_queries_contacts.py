@@ -65,6 +65,15 @@ def test_a_box_at_rest_is_carried_by_its_contacts(both):
             assert point[8] == pytest.approx(0.0, abs=1e-4)
 
 
+@pytest.mark.parametrize(("substeps", "step"), [(0, 0.01), (4, 1.0 / 240.0)])
+def test_forces_are_those_of_the_last_substep_over_the_whole_step(both, substeps, step):
+    both.setPhysicsEngineParameter(numSubSteps=substeps, fixedTimeStep=step)
+    _, box = lying_box(both)
+    both.step(60)
+    real, ours = both.getContactPoints(box)
+    assert total_force(ours)[2] == pytest.approx(total_force(real)[2], rel=0.01)
+
+
 @pytest.mark.parametrize("slope", [(0.15, 0.0, 0.0), (0.1, 0.15, 0.0), (0.0, -0.2, 0.0)])
 def test_friction_directions_and_forces_on_a_slope(both, slope):
     """Both hold the weight, and use the same directions for the two friction forces."""
