@@ -22,9 +22,16 @@ STANDING = (0.0, 0.1, -0.6) * 4
 
 
 def falling_cube(p: ModuleType) -> Work:
-    """A cube falls freely."""
-    p.loadURDF("cube_small.urdf", [0.0, 0.0, 1.0])
-    return _steps(p)
+    """A cube falls freely, again and again for a second."""
+    cube = p.loadURDF("cube_small.urdf", [0.0, 0.0, 1.0])
+
+    def run(n: int) -> None:
+        for k in range(n):
+            p.stepSimulation()
+            if k % 240 == 0:
+                p.resetBasePositionAndOrientation(cube, [0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0])
+
+    return run
 
 
 def resting_cube(p: ModuleType) -> Work:

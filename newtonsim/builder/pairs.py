@@ -82,11 +82,30 @@ class PairFinder:
         return local, candidates[world < 0]
 
     def crowded(self, exclude: int = -1) -> bool:
-        """Return whether a world has more candidate pairs than are worth listing."""
+        """Return whether a world has more candidate pairs than are worth listing.
+
+        Pairs that filters name, and those on one rigid body, do not count; such as differ in their groups do.
+        """
         local, fixed = self._candidates(exclude)
-        _, sizes, moving = self._world_sizes(local)
+        starts, sizes, moving = self._world_sizes(local)
         candidates = moving * (2 * sizes - moving - 1) // 2 + moving * len(fixed)
-        return int(candidates.max(initial=0)) > _MOST_LISTED
+        if int(candidates.max(initial=0)) <= _MOST_LISTED:
+            return False
+        worlds = self.world[local[starts]]
+        candidates -= np.bincount(np.searchsorted(worlds, self._never(local, fixed)), minlength=len(worlds))
+        return int(candidates.max()) > _MOST_LISTED
+
+    def _never(self, local: np.ndarray, fixed: np.ndarray) -> np.ndarray:
+        """Worlds of the pairs of colliding shapes that are filtered or on one rigid body."""
+        used = np.zeros(self.count, bool)
+        used[local], used[fixed] = True, True
+        a, b = np.divmod(self.filter_keys, max(self.count, 1))
+        filtered = used[a] & used[b] & (self.rigid[a] != self.rigid[b])
+        world = np.maximum(self.world[a], self.world[b])[filtered]
+        moves = local[self.rigid[local] >= 0]
+        _, first, together = np.unique(self.rigid[moves], return_index=True, return_counts=True)
+        same = np.repeat(self.world[moves[first]], together * (together - 1) // 2)
+        return np.concatenate([world[world >= 0], same])
 
     def shape_pairs(self, exclude: int = -1) -> np.ndarray:
         """Return the pairs (n, 2), low index first, ordered by world.

@@ -6,11 +6,12 @@ bodies hold views of. What is written there goes to the device before the next s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-import warp as wp
 
+from newtonsim import recording
 from newtonsim.model import Model
 from newtonsim.pybullet_compat import model_building
 from newtonsim.pybullet_compat.host_arrays import HostArray
@@ -82,7 +83,7 @@ class Engine:
         if any(body.pd is not None for body in bodies):
             self.use_pd()
         self._motion: Motion | None = None
-        self._kinematics: wp.Graph | None = None
+        self._kinematics: Callable[[int], None] | None = None
         self._reactions: np.ndarray | None = None
         self.steps = 0
 
@@ -95,6 +96,7 @@ class Engine:
         self._force = HostArray(state.body_f, worlds)
         self._torque = HostArray(self.simulator.control.joint_f, worlds)
         self._applied = HostArray(self.solver.servos.applied, worlds)
+        self._applied_of = {}
         self._forces_set = self._torques_set = False
         self.q, self.u = np.zeros(self._q.host.shape), np.zeros(self._u.host.shape)
         self.pose, self.twist = np.zeros(self._pose.host.shape), np.zeros(self._twist.host.shape)
@@ -106,6 +108,7 @@ class Engine:
             q_first, u_first = q_end, u_end
             q_end, u_end = q_first + body.q.shape[1], u_first + body.u.shape[1]
             columns = self.columns[body.uid] = (slice(q_first, q_end), slice(u_first, u_end))
+            self._applied_of[body.uid] = self._applied.host[:, columns[1]]
             rows = slice(body.first_row, body.first_row + len(body.links))
             for name, places in (("q", columns[0]), ("u", columns[1]), ("pose", rows), ("twist", rows)):
                 view = getattr(self, name)[:, places]
@@ -210,7 +213,7 @@ class Engine:
         if self._unread_applied:
             self._unread_applied = False
             self._applied.pull()
-        return self._applied.host[:, self.columns[body.uid][1]]
+        return self._applied_of[body.uid]
 
     def push_coordinates(self) -> None:
         """Send what the host has changed of coordinates, velocities and bases to the device."""
@@ -244,19 +247,15 @@ class Engine:
                 other.stale_poses = False
 
     def _evaluate_kinematics(self) -> None:
-        """Write poses and velocities of all links of the state, by a graph from the second time on."""
+        """Write poses and velocities of all links of the state, by a recording from the second time on."""
         if self._kinematics is not None:
-            wp.capture_launch(self._kinematics)
-            return
-        if self._motion is not None and self.model.device.is_cpu:
-            with wp.ScopedCapture(device=self.model.device) as capture:
-                self._launch_kinematics()
-            self._kinematics = capture.graph
-            wp.capture_launch(self._kinematics)
-            return
-        if self._motion is None:
+            self._kinematics(1)
+        elif self._motion is None:
             self._motion = Motion(self.model)
-        self._launch_kinematics()
+            self._launch_kinematics()
+        else:
+            self._kinematics = recording.record(self._launch_kinematics, self.model.device)
+            self._kinematics(1)
 
     def _launch_kinematics(self) -> None:
         launch, state = Launcher(self.model, record_tape=False), self.simulator.state
@@ -266,9 +265,9 @@ class Engine:
 
     # -- stepping --------------------------------------------------------------------------------------------
 
-    def add_torque(self, body: Body, dof: int, torque: float | np.ndarray) -> None:
-        """Add a force along a velocity coordinate of a body, for the next step."""
-        self._torque.host[:, self.columns[body.uid][1].start + dof] += torque
+    def add_torque(self, body: Body, dof: int | slice | np.ndarray, torque: float | np.ndarray) -> None:
+        """Add a force along velocity coordinates of a body, for the next step."""
+        self.joint_torques(body)[:, dof] += torque
         self._torques_set = True
 
     def joint_torques(self, body: Body) -> np.ndarray:

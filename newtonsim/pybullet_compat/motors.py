@@ -15,7 +15,8 @@ from newtonsim.pybullet_compat.constants import (
     VELOCITY_CONTROL,
 )
 from newtonsim.pybullet_compat.errors import error
-from newtonsim.pybullet_compat.joints import OUT_OF_RANGE, joint_body, joint_list
+from newtonsim.pybullet_compat.joint_groups import OUT_OF_RANGE, JointGroup, joint_group, joint_list
+from newtonsim.pybullet_compat.joints import joint_body
 from newtonsim.pybullet_compat.multibody import (
     SERVO_IMPLICIT_PD,
     SERVO_OFF,
@@ -101,30 +102,58 @@ def setJointMotorControlArray(
         raise error(OUT_OF_RANGE)
     if controlMode not in MODES:
         raise error("Illegal control mode.")
-    joints = joint_list(body, jointIndices)
-    lists = []
-    for values, default, what in (
-        (targetPositions, 0.0, "target positions should match the number of joint indices"),
-        (targetVelocities, 0.0, "target velocities should match the number of joint indices"),
-        (forces, DEFAULT_FORCE, "forces should match the joint indices"),
-        (positionGains, DEFAULT_POSITION_GAIN, "positionGains should match the number of joint indices"),
-        (velocityGains, DEFAULT_VELOCITY_GAIN, "velocityGains should match the number of joint indices"),
-    ):
-        lists.append(_per_joint(client, values, len(joints), default, f"number of {what}"))
-    for joint, position, velocity, force, kp, kd in zip(joints, *lists):
-        _control(client, body, joint + 1, controlMode, position, velocity, force, kp, kd, -1.0)
+    group = joint_group(body, jointIndices)
+    count = len(jointIndices) if group is None else group.count
+    position = _per_joint(client, targetPositions, count, 0.0, "target positions should match the")
+    velocity = _per_joint(client, targetVelocities, count, 0.0, "target velocities should match the")
+    force = _per_joint(client, forces, count, DEFAULT_FORCE, "forces should match the joint indices", "")
+    kp = _per_joint(client, positionGains, count, DEFAULT_POSITION_GAIN, "positionGains should match the")
+    kd = _per_joint(client, velocityGains, count, DEFAULT_VELOCITY_GAIN, "velocityGains should match the")
+    targets = (position, velocity, force, kp, kd)
+    if group is not None and controlMode in (POSITION_CONTROL, VELOCITY_CONTROL, TORQUE_CONTROL):
+        _control_group(client, body, group, controlMode, *targets)
+        return
+    shape = (count,) if client.num_worlds == 1 else (client.num_worlds, count)
+    columns = [np.broadcast_to(values, shape).T for values in targets]
+    if client.num_worlds == 1:
+        columns = [values.tolist() for values in columns]
+    for joint, *numbers in zip(joint_list(body, jointIndices), *columns):
+        _control(client, body, joint + 1, controlMode, *numbers, -1.0)
 
 
-def _per_joint(client: Client, values, count: int, default: float, message: str) -> Sequence:
-    """One value for each joint, floats or arrays over the worlds."""
+def _per_joint(
+    client: Client, values, count: int, default: float, what: str, of: str = " number of joint indices"
+) -> float | np.ndarray:
+    """One value for each joint (count,), for each joint in each world (W, count), or the default of all."""
     if values is None:
-        return [default] * count
+        return default
     array = np.asarray(values, np.float64)
-    if client.num_worlds > 1 and array.ndim == 2:
-        array = array.T
-    if array.ndim == 0 or len(array) != count:
-        raise error(message)
-    return array.tolist() if array.ndim == 1 else array
+    if array.shape != (count,) and (client.num_worlds == 1 or array.shape != (client.num_worlds, count)):
+        raise error(f"number of {what}{of}")
+    return array
+
+
+def _control_group(
+    client: Client, body: Body, group: JointGroup, mode: int, position, velocity, force, kp, kd
+) -> None:
+    """Do for joints with one coordinate each what `_control` does for one."""
+    dofs = group.dofs
+    if mode == TORQUE_CONTROL:
+        client.ensure().add_torque(body, dofs, force)
+        return
+    servos = body.servos
+    body.servo_is_default[dofs] = False
+    servos.mode[:, dofs] = SERVO_ON
+    servos.kd[:, dofs] = kd
+    servos.target_qd[:, dofs] = velocity
+    servos.max_force[:, dofs] = force
+    servos.max_speed[:, dofs] = UNLIMITED_SPEED
+    if mode == VELOCITY_CONTROL:
+        servos.kp[:, dofs] = 0.0
+    else:
+        servos.kp[:, dofs] = kp
+        servos.target_q[:, group.coords] = np.minimum(np.maximum(position, group.lower), group.upper)
+    client.servos_written()
 
 
 def _control(

@@ -95,6 +95,7 @@ class Body:
         centred: Whether both frames of each place are the same.
         mass, inertia: Of each place, (W, links) and (W, links, 3).
         servos: Motors.
+        joint_groups: Joints named together, see `joint_groups`.
         first_row: Place of the base among the bodies of a world of the engine.
         revision: Grows whenever masses, inertias or frames change.
     """
@@ -168,6 +169,7 @@ class Body:
     def _lay_out(self, floating: bool, time_step: float) -> None:
         """Make coordinates, at zero, and servos that hold every joint."""
         self.floating = floating
+        self.joint_groups = {}
         counts = [FLOATING if floating else (0, 0)]
         counts += [COORDINATES.get(link.joint_type, (0, 0)) for link in self.links[1:]]
         self.q_count = [c[0] for c in counts]
@@ -217,6 +219,7 @@ class Body:
 
     def limits_changed(self) -> None:
         """Keep the limits in the form that setters need."""
+        self.joint_groups = {}
         pairs = [(float(a), float(b)) for a, b in self.limits[0]]
         if self.worlds > 1:
             pairs = [

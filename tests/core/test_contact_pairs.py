@@ -154,3 +154,22 @@ def test_pairs_follow_edits_of_the_builder():
     builder.shape_collision_group[:] = [1, 2]
     builder.find_shape_contact_pairs(model)
     assert model.shape_contact_pair_count == 0
+
+
+def test_filtered_pairs_do_not_make_a_world_crowded():
+    """A robot of 80 parts that pass through each other has few pairs; without the filters it has 3160."""
+
+    def robot(filtered: bool):
+        builder = ModelBuilder()
+        for _ in range(80):
+            body = builder.add_body(mass=1.0, I_m=np.eye(3))
+            builder.add_joint_free(body)
+            builder.add_shape_sphere(body)
+        builder.add_shape_box(-1)
+        if filtered:
+            builder.shape_collision_filter_pairs |= set(itertools.combinations(range(80), 2))
+        return builder.finalize("cpu")
+
+    assert robot(filtered=False).shape_contact_pairs is None
+    pairs = robot(filtered=True).shape_contact_pairs.numpy().reshape(-1, 2)
+    assert {tuple(pair) for pair in pairs.tolist()} == {(shape, 80) for shape in range(80)}

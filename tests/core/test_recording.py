@@ -1,0 +1,87 @@
+"""Recorded work does what the work itself does."""
+
+import gc
+
+import numpy as np
+import warp as wp
+from physics.scenes import many
+
+from newtonsim import ModelBuilder
+from newtonsim.kernels import damping
+from newtonsim.recording import record
+from newtonsim.workspace import Launcher
+
+
+def falling(device: str):
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    builder.add_joint_free(builder.add_body(mass=1.0, I_m=np.eye(3)))
+    return many(builder, 3).finalize(device)
+
+
+def test_nothing_is_done_while_recording(device: str):
+    model = falling(device)
+    source = wp.array(np.arange(18.0), dtype=float, device=device)
+    target = wp.zeros_like(source)
+    launch = Launcher(model, record_tape=False)
+    launch(damping.copy_forces, "dof", [source, target])
+    target.zero_()
+    replay = record(lambda: launch(damping.copy_forces, "dof", [source, target]), model.device)
+    assert not target.numpy().any()
+    source.fill_(3.0)
+    replay(1)
+    np.testing.assert_array_equal(target.numpy(), 3.0)
+
+
+def test_repetitions_follow_one_another(device: str):
+    """Each repetition damps the velocity that the one before has left."""
+    model = falling(device)
+    d = wp.full(18, 0.5, dtype=float, device=device)
+    speed = wp.full(18, 1.0, dtype=float, device=device)
+    launch = Launcher(model, record_tape=False)
+
+    def run() -> None:
+        launch(damping.damp_joints, "dof", [d, speed], [speed])
+
+    run()
+    speed.fill_(1.0)
+    replay = record(run, model.device)
+    replay(0)
+    np.testing.assert_array_equal(speed.numpy(), 1.0)
+    replay(3)
+    np.testing.assert_array_equal(speed.numpy(), 0.125)
+
+
+def test_work_beside_the_launcher_is_recorded_too(device: str):
+    model = falling(device)
+    source, target = (wp.zeros(18, dtype=float, device=device) for _ in range(2))
+    launch = Launcher(model, record_tape=False)
+
+    def run() -> None:
+        wp.copy(target, source)
+        launch(damping.copy_forces, "dof", [target, source])
+        source.fill_(7.0)
+
+    run()
+    source.fill_(5.0)
+    replay = record(run, model.device)
+    replay(1)
+    np.testing.assert_array_equal(target.numpy(), 5.0)
+    np.testing.assert_array_equal(source.numpy(), 7.0)
+
+
+def test_arrays_live_as_long_as_the_recording():
+    """Memory that was freed would be given to the arrays that are made afterwards."""
+    model = falling("cpu")
+    target = wp.zeros(18, dtype=float, device="cpu")
+    launch = Launcher(model, record_tape=False)
+
+    def recorded():
+        source = wp.full(18, 2.0, dtype=float, device="cpu")
+        return record(lambda: launch(damping.copy_forces, "dof", [source, target]), model.device)
+
+    replay = recorded()
+    gc.collect()
+    others = [wp.full(18, 9.0, dtype=float, device="cpu") for _ in range(50)]
+    replay(1)
+    np.testing.assert_array_equal(target.numpy(), 2.0)
+    assert len(others) == 50
