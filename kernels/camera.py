@@ -9,7 +9,16 @@ point that does not see the light gets a part of it only. See-through surfaces a
 
 import warp as wp
 
-from newtonsim.kernels.camera_scene import Body, CameraHit, CornerView, Frame, Look, TraceView, trace
+from newtonsim.kernels.camera_scene import (
+    Body,
+    CameraHit,
+    CornerView,
+    Frame,
+    Look,
+    TraceView,
+    is_lit,
+    normal_at,
+)
 from newtonsim.kernels.camera_tiles import (
     TILE,
     CameraRays,
@@ -166,7 +175,10 @@ def describe_hit(
 ) -> SurfacePoint:
     """Normals and texture coordinates of a hit."""
     point = SurfacePoint()
-    normal = hit.normal
+    o = frame.to_local * (origin - frame.origin)
+    d = frame.to_local * direction
+    face_normal = normal_at(body, hit.triangle, o, d, body.double_sided != 0)
+    normal = face_normal
     if body.kind == GEO_MESH:
         first = 3 * (look.first_triangle + hit.triangle)
         smooth = corner_normal(corners, first, hit)
@@ -175,11 +187,10 @@ def describe_hit(
         if look.texture >= 0:
             point.uv = corner_uv(corners, first, hit)
     elif look.texture >= 0:
-        p = frame.to_local * (origin + hit.t * direction - frame.origin)
-        point.uv = primitive_uv(body.kind, body.size, p, hit.normal)
+        point.uv = primitive_uv(body.kind, body.size, o + hit.t * d, face_normal)
     to_world = wp.transpose(frame.to_local)
     point.normal = wp.normalize(to_world * normal)
-    point.face_normal = wp.normalize(to_world * hit.normal)
+    point.face_normal = wp.normalize(to_world * face_normal)
     if wp.dot(point.face_normal, direction) > 0.0:
         point.face_normal = -point.face_normal
         point.normal = -point.normal
@@ -212,7 +223,7 @@ def shade(
         dark = bool(wp.dot(point.face_normal, towards) <= 0.0)
         if not dark:
             start = position + (LIFT * distance) * point.face_normal
-            dark = trace(scene, world, start, towards, wp.inf, True).row >= 0
+            dark = not is_lit(scene, world, start, towards)
         if dark:
             matt *= light.shadowed
             shine *= light.shadowed
@@ -239,18 +250,22 @@ def render_pixels(
     cameras: wp.array(dtype=CameraRays),
     lights: wp.array(dtype=Light),
     tiles: TileView,
-    first_pixel: int,
+    first_tile: int,
     picture: PictureView,
 ):
-    """One thread per pixel, counted from first_pixel: what is seen there."""
-    k = first_pixel + wp.tid()
-    area = picture.width * picture.height
-    camera = cameras[k // area]
-    world = (k // area) // picture.cameras
+    """One thread per pixel of a tile, tile by tile from first_tile on: what is seen there."""
+    thread = wp.tid()
+    tile = first_tile + thread // (TILE * TILE)
+    place = thread % (TILE * TILE)
+    area = tiles.rows * tiles.columns
+    column = (tile % tiles.columns) * TILE + place % TILE
+    line = ((tile % area) // tiles.columns) * TILE + place // TILE
+    if column >= picture.width or line >= picture.height:
+        return
+    k = ((tile // area) * picture.height + line) * picture.width + column
+    camera = cameras[tile // area]
+    world = (tile // area) // picture.cameras
     light = lights[0]
-    column = k % picture.width
-    line = (k % area) // picture.width
-    tile = (k // area) * tiles.rows * tiles.columns + (line // TILE) * tiles.columns + column // TILE
     x = 2.0 * (float(column) + picture.offset[0]) / float(picture.width) - 1.0
     y = 1.0 - 2.0 * (float(line) + picture.offset[1]) / float(picture.height)
     origin = ray_origin(camera, x, y)

@@ -7,7 +7,7 @@ of them are left out (Assarsson and Moeller, "Optimized view frustum culling alg
 
 import warp as wp
 
-from newtonsim.kernels.camera_scene import CameraHit, TraceView, meet_body, meet_planes, trace
+from newtonsim.kernels.camera_scene import CameraHit, TraceView, hit_of, meet_body, meet_planes, trace
 from newtonsim.kernels.shapes import GEO_PLANE
 
 # axes and edges are unrolled
@@ -147,14 +147,21 @@ def trace_in_tile(
     if tiles.count.shape[0] > 0:
         count = tiles.count[tile]
     if count < 0:
-        return trace(scene, world, origin, direction, reach, False)
-    best = meet_planes(scene, world, origin, direction, reach, False)
+        return trace(scene, world, origin, direction, reach)
+    best_row, best = meet_planes(scene, world, origin, direction, reach, False)
+    best_triangle = int(-1)
+    best_u = float(0.0)
+    best_v = float(0.0)
     for k in range(count):
-        if tiles.nearest[tile, k] > passed + best.t:
-            return best
+        if tiles.nearest[tile, k] > passed + best:
+            break
         row = tiles.row[tile, k]
-        hit = meet_body(scene.body[row % scene.count], scene.frame[row], origin, direction, best.t, False)
-        if hit.row >= 0:
-            best = hit
-            best.row = row
-    return best
+        i = row % scene.count
+        t, triangle, u, v = meet_body(scene.body[i], scene.frame[row], origin, direction, best, False)
+        if t < best:
+            best = t
+            best_row = row
+            best_triangle = triangle
+            best_u = u
+            best_v = v
+    return hit_of(best_row, best, best_triangle, best_u, best_v)

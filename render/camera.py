@@ -142,7 +142,7 @@ def linear_depth(records: np.ndarray) -> np.ndarray:
 class RayCamera:
     """Pictures of a scene by ray casting, of several cameras in each world.
 
-    On the CPU, threads share the rows of the pictures. `render` allocates nothing; it can be captured into a
+    On the CPU, threads share the tiles of the pictures. `render` allocates nothing; it can be captured into a
     graph on a GPU, and on the CPU with `threads=1`.
 
     Attributes:
@@ -267,13 +267,14 @@ class RayCamera:
             )
 
     def _cut(self, threads: int | None) -> list[tuple[int, int]]:
-        """Find how many threads work, and ranges of pixels (first, number) that they take in turn."""
+        """Find how many threads work, and ranges of tiles (first, number) that they take in turn."""
         wanted = _core_count() if threads is None else threads
         self.threads = max(1, min(wanted, self.pixels // _BAND)) if self.scene.device.is_cpu else 1
         if not self.pixels:
             return []
-        bands = 1 if self.threads == 1 else min(8 * self.threads, self.pixels // (_BAND // 4))
-        edges = np.linspace(0, self.pixels, bands + 1).astype(int).tolist()
+        tiles = self.scene.num_worlds * self.count * self._tiles.columns * self._tiles.rows
+        bands = 1 if self.threads == 1 else min(8 * self.threads, tiles)
+        edges = np.linspace(0, tiles, bands + 1).astype(int).tolist()
         return [(first, end - first) for first, end in pairwise(edges)]
 
     def _work(self, turn: count) -> None:
@@ -285,7 +286,7 @@ class RayCamera:
         scene = self.scene
         wp.launch(
             camera.render_pixels,
-            dim=size,
+            dim=size * int(camera_tiles.TILE) ** 2,
             inputs=[
                 scene.view,
                 scene.looks,

@@ -218,7 +218,8 @@ class CameraScene:
             # without triangles there is nothing to see, as in a ball without size
             kind = GeoType.SPHERE if i.kind == GeoType.MESH and made is None else i.kind
             size = (0.0, 0.0, 0.0) if kind != i.kind else i.size
-            bodies[k] = (kind, i.double_sided, made.id if made else 0, size)
+            triangles = len(i.mesh.triangles) if made else 0
+            bodies[k] = (kind, i.double_sided, triangles, made.id if made else 0, size)
             lower, upper = i.bounds()
             stretch = i.size if kind == GeoType.MESH else (1.0, 1.0, 1.0)
             places[k] = (i.body, i.pose, 0.5 * (lower + upper), 0.5 * (upper - lower), stretch)

@@ -36,9 +36,9 @@ def random_pose(rng, reach: float = 0.3) -> np.ndarray:
     return np.concatenate([rng.uniform(-reach, reach, 3), Rotation.random(random_state=rng).as_quat()])
 
 
-def soup(rng, count: int = 80) -> CameraMesh:
+def soup(rng, count: int = 80, size: float = 0.4) -> CameraMesh:
     """Triangles here and there."""
-    corners = rng.uniform(-1.0, 1.0, (count, 1, 3)) + rng.uniform(-0.4, 0.4, (count, 3, 3))
+    corners = rng.uniform(-1.0, 1.0, (count, 1, 3)) + rng.uniform(-size, size, (count, 3, 3))
     return CameraMesh(corners.reshape(-1, 3), np.arange(3 * count))
 
 
@@ -71,11 +71,13 @@ def test_solids_are_where_rays_meet_them(device: str, kind, lens: str):
     expect(found, view, projection, enter / length, origins, ends, 7, np.abs(least) > 1.0e-4)
 
 
+@pytest.mark.parametrize("count", [4, 80])
 @pytest.mark.parametrize("double_sided", [True, False])
 @pytest.mark.parametrize("scale", [(1.0, 1.0, 1.0), (0.5, 1.5, -1.2)])
-def test_triangles_are_where_rays_meet_them(device: str, double_sided: bool, scale):
+def test_triangles_are_where_rays_meet_them(device: str, double_sided: bool, scale, count: int):
+    """Few triangles, large ones, are tried one by one; many by their hierarchy."""
     rng = np.random.default_rng(3)
-    mesh, pose = soup(rng), random_pose(rng)
+    mesh, pose = soup(rng, count, 1.5 if count == 4 else 0.4), random_pose(rng)
     instance = CameraInstance(GeoType.MESH, scale, mesh, pose=pose, label=3 << 24, double_sided=double_sided)
     scene = CameraScene([instance], device=device).update()
     view, projection = look_at((3.0, 2.5, -2.0), (0.0, 0.0, 0.0)), PROJECTIONS["symmetric"]
@@ -125,6 +127,16 @@ def test_nearest_of_many_and_the_ground(device: str):
         np.array([*range(12), 99])[t.argmin(0)],
         sure,
     )
+
+
+def test_no_gap_between_neighbours(device: str):
+    """The two triangles of a square of 200 m, seen at an angle along their common edge."""
+    corners = 100.0 * np.array([[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]])
+    ground = CameraInstance(GeoType.MESH, mesh=CameraMesh(corners, [0, 1, 2, 0, 2, 3]), label=1)
+    scene = CameraScene([ground], device=device).update()
+    for place in ((0.0, 0.0), (0.1, 0.3), (20.0, 20.001)):
+        view = look_at((*place, 1.0), (place[0] + 1.0, place[1] + 1.0, 0.0))
+        assert np.all(take(scene, view, fov(60.0), (201, 201))[2] == 1)
 
 
 def test_nothing_beyond_the_clipping_planes(device: str):
