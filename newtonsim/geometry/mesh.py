@@ -144,17 +144,20 @@ class Mesh:
             return np.zeros(3), np.zeros(3)
         return vertices.min(axis=0), vertices.max(axis=0)
 
-    def convex_decomposition(self, max_parts: int = 32, concavity: float = 0.05, seed: int = 0) -> list[Mesh]:
+    def convex_decomposition(
+        self, max_parts: int = 32, concavity: float = 0.05, seed: int = 0, effort: float = 1.0
+    ) -> list[Mesh]:
         """Split the solid into nearly convex parts, see `newtonsim.geometry.decompose`.
 
         Args:
             max_parts: Greatest number of parts.
             concavity: Greatest distance of a part's surface from its hull, over the extent of the mesh.
             seed: Seed of the search.
+            effort: Share of the usual search, in (0, 1].
         """
         from newtonsim.geometry.decompose import convex_decomposition
 
-        return convex_decomposition(self, max_parts, concavity, seed)
+        return convex_decomposition(self, max_parts, concavity, seed, effort)
 
     def __repr__(self) -> str:
         return f"Mesh({len(self.vertices)} vertices, {len(self.indices) // 3} triangles)"

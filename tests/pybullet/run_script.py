@@ -4,7 +4,7 @@
 
 SCRIPT is the name of a module, or `env:NAME` for a gym environment of pybullet_envs. The report is a JSON
 file: how the script ended ("steps" when the steps were made, "end" when it was over, "time", or the error),
-the number of steps, and the final base poses of all bodies. Scripts in real time step at certain calls.
+the number of steps, and the final poses of all bases and links. Scripts in real time step at certain calls.
 """
 
 import importlib.util
@@ -16,6 +16,8 @@ import sys
 import time
 import traceback
 
+KEPT: list = []
+"""Environments, so that they do not disconnect before their poses are read."""
 PATIENCE = {"real": 10, "ours": 20}
 """Seconds to wait for the first step."""
 
@@ -70,6 +72,9 @@ def patched(module, steps: int, report: dict):
                     body = module.getBodyUniqueId(index, physicsClientId=client)
                     pose = module.getBasePositionAndOrientation(body, physicsClientId=client)
                     found.append([list(pose[0]), list(pose[1])])
+                    for joint in range(module.getNumJoints(body, physicsClientId=client)):
+                        state = module.getLinkState(body, joint, physicsClientId=client)
+                        found.append([list(state[0]), list(state[1])])
         return found
 
     def keep_poses(*args, **keywords):
@@ -135,6 +140,7 @@ def run_environment(name: str, steps: int) -> None:
     import pybullet_envs  # noqa: F401 (registers the environments)
 
     environment = gym.make(name, disable_env_checker=True).unwrapped
+    KEPT.append(environment)
     if hasattr(environment, "seed"):
         environment.seed(0)
     environment.reset()

@@ -113,15 +113,15 @@ def ran(report: dict) -> bool:
 
 
 def distance(real: dict, ours: dict) -> float:
-    """Greatest distance of the bases in the end [m]."""
+    """Greatest distance of bases and links in the end [m]."""
     pairs = zip(real["poses"], ours["poses"], strict=True)
     return max((float(np.linalg.norm(np.subtract(a[0], b[0]))) for a, b in pairs), default=0.0)
 
 
 def difference(real: dict, ours: dict) -> str:
-    """How far apart the bases are in the end [m], and the angle [rad]."""
+    """How far apart bases and links are in the end [m], and the angle [rad]."""
     if len(real["poses"]) != len(ours["poses"]):
-        return f"{len(ours['poses'])} bodies, not {len(real['poses'])}"
+        return f"{len(ours['poses'])} links, not {len(real['poses'])}"
     if real["steps"] != ours["steps"]:
         return f"after {ours['steps']} steps, not {real['steps']}"
     if not real["poses"]:

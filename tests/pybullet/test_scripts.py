@@ -23,7 +23,7 @@ ALIKE = {
     "pybullet_examples.switchConstraintSolver": 2e-3,
     "pybullet_examples.testrender_np": 1e-3,
     "pybullet_examples.video_sync_mp4": 2e-3,
-    "pybullet_robots.xarm.loadxarm_sim": 1e-3,
+    "pybullet_robots.laikago.laikago": 0.01,
 }
 """Scripts, and how far apart [m] any base may end up."""
 
