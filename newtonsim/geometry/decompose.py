@@ -13,7 +13,7 @@ from newtonsim.geometry.mesh import Mesh
 
 
 def convex_decomposition(
-    mesh: Mesh, max_parts: int = 32, concavity: float = 0.05, seed: int = 0
+    mesh: Mesh, max_parts: int = 32, concavity: float = 0.05, seed: int = 0, effort: float = 1.0
 ) -> list[Mesh]:
     """Split the solid that a mesh bounds into nearly convex parts.
 
