@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
-from newtonsim.coloring import color_springs
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.enums import JointType
@@ -87,18 +86,16 @@ class SoftBodyStage(Revised):
         springs = model.spring_indices.numpy().reshape(-1, 2) if model.spring_count else np.zeros((0, 2), int)
         tetrahedra = model.tet_indices.numpy().reshape(-1, 4) if model.tet_count else np.zeros((0, 4), int)
         triangles = model.tri_indices.numpy().reshape(-1, 3) if model.tri_count else np.zeros((0, 3), int)
-        self.springs = self._by_color("spring", springs, color_springs(springs), owner)
-        self.tetrahedra = self._by_color("tetrahedron", tetrahedra, color_elements(tetrahedra), owner)
-        self.triangles = self._by_color("triangle", triangles, color_elements(triangles), owner)
+        self.springs = self._by_color("spring", springs, owner)
+        self.tetrahedra = self._by_color("tetrahedron", tetrahedra, owner)
+        self.triangles = self._by_color("triangle", triangles, owner)
 
-    def _by_color(
-        self, name: str, elements: np.ndarray, groups: list[np.ndarray], owner: np.ndarray
-    ) -> list[tuple[str, wp.array]]:
-        found = []
-        for color, group in enumerate(groups):
-            group = np.sort(group)
+    def _by_color(self, name: str, elements: np.ndarray, owner: np.ndarray) -> list[tuple[str, wp.array]]:
+        """The elements of each colour, ordered by world, with the name of their kind of index."""
+        worlds, found = self.particles.world_count, []
+        for color, group in enumerate(color_worlds(elements, worlds, self.particles.particle_count)):
             kind = f"{name} of colour {color}"
-            self._starts[kind] = _starts(owner[elements[group, 0]], self.particles.world_count)
+            self._starts[kind] = _starts(owner[elements[group, 0]], worlds)
             found.append((kind, wp.array(group, dtype=int, device=self.rigid.device)))
         return found
 
@@ -208,6 +205,23 @@ class SoftBodyStage(Revised):
         for kind, group in self.tetrahedra:
             inputs = [group, model.tet_indices, model.tet_poses, model.tet_materials]
             launch(xpbd_elements.solve_tetrahedra, kind, [*inputs, *moving, self.tetrahedron_multiplier])
+
+
+def color_worlds(elements: np.ndarray, worlds: int, particle_count: int) -> list[np.ndarray]:
+    """Colour elements as `color_elements` does; worlds that are copies of the first one share its colours.
+
+    Args:
+        elements: Particles of each element (n, k), ordered by world.
+        worlds: Number of worlds.
+        particle_count: Particles of all worlds.
+    """
+    count, rest = divmod(len(elements), worlds)
+    step = particle_count // worlds
+    copies = elements[:count][None] + step * np.arange(worlds)[:, None, None]
+    if rest or not np.array_equal(copies.reshape(elements.shape), elements):
+        return color_elements(elements)
+    offsets = count * np.arange(worlds)[:, None]
+    return [(group + offsets).reshape(-1) for group in color_elements(elements[:count])]
 
 
 def color_elements(elements: np.ndarray) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.loading.search import find
 from newtonsim.pybullet_compat.plugins import find_in_archives
 from newtonsim.pybullet_compat.scene import Client
-from newtonsim.pybullet_compat.soft_meshes import SoftMesh, read_soft_mesh
+from newtonsim.pybullet_compat.soft_meshes import SoftMesh, read_soft_mesh, show
 from newtonsim.pybullet_compat.soft_world import Material, SoftBody, SoftWorld, make_anchor, placed
 
 
@@ -101,11 +101,15 @@ def loadSoftBody(
     deformable = getattr(client, "reset_flags", 0) & RESET_USE_DEFORMABLE_WORLD
     positions = vectors(basePosition, 3, client, "basePosition")
     rotations = vectors(baseOrientation, 4, client, "baseOrientation")
-    shown = _mesh(client, fileName)
-    mesh = _mesh(client, simFileName) if simFileName else shown
+    seen = _mesh(client, fileName)
+    mesh = _mesh(client, simFileName) if simFileName else seen
+    shown = show(mesh, seen) if simFileName else None
     if not deformable and not len(mesh.tetrahedra):
         material.make_inextensible()
-    return _add(client, Path(fileName).stem, mesh, material, float(scale), positions, rotations)
+    world = client.part(SoftWorld)
+    rest = SoftMesh(mesh.points * float(scale), mesh.faces, mesh.tetrahedra)
+    x, name = placed(rest.points, positions, rotations), Path(fileName).stem
+    return client.add_soft_body(lambda uid: SoftBody(world, name, rest, material, x, shown))
 
 
 def _mesh(client: Client, name: str) -> SoftMesh:
@@ -117,21 +121,6 @@ def _mesh(client: Client, name: str) -> SoftMesh:
     except ImportFileError as reason:
         warnings.warn(f"Cannot load soft body. {reason}", stacklevel=4)
         raise error("Cannot load soft body.") from reason
-
-
-def _add(
-    client: Client,
-    name: str,
-    mesh: SoftMesh,
-    material: Material,
-    scale: float,
-    positions: np.ndarray,
-    rotations: np.ndarray,
-) -> int:
-    world = client.part(SoftWorld)
-    mesh = SoftMesh(mesh.points * scale, mesh.faces, mesh.tetrahedra)
-    x = placed(mesh.points, positions, rotations)
-    return client.add_soft_body(lambda uid: SoftBody(world, name, mesh, material, x))
 
 
 def createSoftBodyAnchor(
@@ -184,7 +173,10 @@ def mesh_data(client: Client, uid: int, flags: int = 0) -> tuple:
     """
     soft = client.soft_bodies[uid]
     client.part(SoftWorld).read()
-    points = soft.x if flags & MESH_DATA_SIMULATION_MESH else soft.x[:, soft.mesh.faces.reshape(-1)]
+    if flags & MESH_DATA_SIMULATION_MESH:
+        points = soft.x
+    else:
+        points = soft.shown_points()[:, soft.shown.faces.reshape(-1)]
     count = points.shape[1]
     return count, tuple(map(tuple, points[0].tolist())) if client.num_worlds == 1 else points.copy()
 

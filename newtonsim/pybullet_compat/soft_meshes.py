@@ -12,7 +12,7 @@ from newtonsim.importers.meshes import MAX_FACES, MAX_MESH_BYTES
 from newtonsim.importers.xml import read_bytes
 
 VTK_TETRAHEDRON = 10
-_CORNERS = np.array([[1, 0, 2], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
+_CORNERS = np.array([[1, 0, 2], [3, 0, 1], [3, 1, 2], [2, 0, 3]])
 _EDGES = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]])
 
 
@@ -116,16 +116,61 @@ def _read_vtk(text: str) -> SoftMesh:
     tetrahedra = np.array(found, np.int64).reshape(-1, 4)
     if len(tetrahedra) and (tetrahedra.min() < 0 or tetrahedra.max() >= count):
         raise ValueError("a cell refers to a point that is not there")
-    return SoftMesh(points, surface_of(points, tetrahedra), tetrahedra)
+    return SoftMesh(points, surface_of(tetrahedra), tetrahedra)
 
 
-def surface_of(points: np.ndarray, tetrahedra: np.ndarray) -> np.ndarray:
-    """Triangles that belong to one tetrahedron only (m, 3), seen counter-clockwise from outside."""
-    corners = points[tetrahedra]
-    edges = corners[:, 1:] - corners[:, :1]
-    mirrored = np.linalg.det(edges) < 0.0 if len(tetrahedra) else np.zeros(0, bool)
-    faces = tetrahedra[:, _CORNERS]
-    faces[mirrored] = faces[mirrored][:, :, ::-1]
-    faces = faces.reshape(-1, 3)
-    _, place, times = np.unique(np.sort(faces, axis=1), axis=0, return_inverse=True, return_counts=True)
-    return faces[times[place.reshape(-1)] == 1]
+def surface_of(tetrahedra: np.ndarray) -> np.ndarray:
+    """Triangles that belong to one tetrahedron only (m, 3), ordered by their ascending corners.
+
+    They are seen counter-clockwise from outside where tetrahedra have a positive volume.
+    """
+    faces = tetrahedra[:, _CORNERS].reshape(-1, 3)
+    _, place, times = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_counts=True)
+    return faces[place[times == 1]]
+
+
+@dataclass(slots=True, eq=False)
+class ShownMesh:
+    """What is seen of a soft body: points that follow those of the simulation.
+
+    Attributes:
+        faces: Triangles (m, 3) of the shown points.
+        corners: Simulated points that each shown point follows (n, k).
+        weights: Of these points (n, k).
+    """
+
+    faces: np.ndarray
+    corners: np.ndarray
+    weights: np.ndarray
+
+    def points(self, x: np.ndarray) -> np.ndarray:
+        """Shown points (W, n, 3) for simulated ones (W, N, 3)."""
+        return np.einsum("nk,wnki->wni", self.weights, x[:, self.corners])
+
+
+def show(mesh: SoftMesh, shown: SoftMesh | None = None) -> ShownMesh:
+    """Bind a mesh to a simulated one.
+
+    Args:
+        mesh: The simulated mesh.
+        shown: The mesh that is seen, None for the same one. Its points follow the tetrahedron that they are
+            in or next to; if `mesh` is a surface, the nearest point.
+    """
+    if shown is None:
+        every = np.arange(len(mesh.points))[:, None]
+        return ShownMesh(mesh.faces, every, np.ones(every.shape))
+    if not len(mesh.tetrahedra):
+        from scipy.spatial import KDTree
+
+        nearest = KDTree(mesh.points).query(shown.points)[1][:, None]
+        return ShownMesh(shown.faces, nearest, np.ones(nearest.shape))
+    base = mesh.points[mesh.tetrahedra[:, 0]]
+    inverse = np.linalg.pinv(mesh.points[mesh.tetrahedra[:, 1:]] - base[:, None])
+    corners, weights = [], []
+    for point in shown.points:
+        last = np.einsum("ti,tik->tk", point - base, inverse)
+        all_four = np.concatenate([1.0 - last.sum(axis=1, keepdims=True), last], axis=1)
+        best = int(np.argmax(all_four.min(axis=1)))
+        corners.append(mesh.tetrahedra[best])
+        weights.append(all_four[best])
+    return ShownMesh(shown.faces, np.array(corners), np.array(weights))

@@ -28,9 +28,10 @@ class SoftSight:
 
     def __init__(self, uid: int, body: SoftBody):
         self.uid, self.body = uid, body
-        faces = np.asarray(body.mesh.faces, np.int32)
+        faces = np.asarray(body.shown.faces, np.int32)
         self.instances = [
-            CameraInstance(GeoType.MESH, mesh=CameraMesh(points, faces), label=uid) for points in body.x
+            CameraInstance(GeoType.MESH, mesh=CameraMesh(points, faces), label=uid)
+            for points in body.shown_points()
         ]
 
     def paint(self, rgba: np.ndarray, texture: int, double_sided: bool) -> None:
@@ -44,8 +45,7 @@ class SoftSight:
 
     def follow(self, scene: CameraScene, first: int) -> None:
         """Move the points of the instances, which are those of the scene from `first` on."""
-        self.body.world.read()
-        for world, points in enumerate(self.body.x):
+        for world, points in enumerate(self.body.shown_points()):
             scene.deform(first + world, points)
 
 

@@ -14,7 +14,7 @@ from newtonsim.importers.pose import Pose
 from newtonsim.pybullet_compat.constants import JOINT_POINT2POINT
 from newtonsim.pybullet_compat.constraint_records import Constraint
 from newtonsim.pybullet_compat.host_arrays import HostArray
-from newtonsim.pybullet_compat.soft_meshes import SoftMesh
+from newtonsim.pybullet_compat.soft_meshes import ShownMesh, SoftMesh, show
 from newtonsim.simulator import Simulator
 from newtonsim.solvers.xpbd_soft import SoftBodySolver, SoftBodyStage
 
@@ -83,9 +83,9 @@ class SoftBody:
         world: The soft bodies of its client.
         name: As getBodyInfo reports it.
         mesh: What is simulated, at rest, scaled.
-        shown: Points of triangles that are seen, as (points of the mesh, weights), each (m, 4); or None for
-            the faces of `mesh`.
         material: What it is made of.
+        x: Positions of its points in all worlds (W, n, 3) [m].
+        shown: What is seen of it; None for `mesh` itself.
 
     Attributes:
         x, v: Positions [m] and velocities [m/s] of the points in all worlds (W, n, 3) on the host.
@@ -93,8 +93,17 @@ class SoftBody:
         first_spring, spring_count: Likewise of its springs.
     """
 
-    def __init__(self, world: SoftWorld, name: str, mesh: SoftMesh, material: Material, x: np.ndarray):
+    def __init__(
+        self,
+        world: SoftWorld,
+        name: str,
+        mesh: SoftMesh,
+        material: Material,
+        x: np.ndarray,
+        shown: ShownMesh | None = None,
+    ):
         self.world, self.name, self.mesh, self.material = world, name, mesh, material
+        self.shown = show(mesh) if shown is None else shown
         self.x = x
         self.v = np.zeros_like(x)
         self.rest = mesh.points - mesh.points.mean(axis=0)
@@ -110,6 +119,11 @@ class SoftBody:
         centre = self.x.mean(axis=1)
         moment = np.einsum("wni,nj->wij", self.x - centre[:, None], self.rest)
         return centre, _nearest_rotations(moment)
+
+    def shown_points(self) -> np.ndarray:
+        """Points of `shown` (W, m, 3) [m]."""
+        self.world.read()
+        return self.shown.points(self.x)
 
     def base_pose(self) -> tuple:
         """Position and quaternion; arrays (W, 3) and (W, 4) with several worlds."""
@@ -238,8 +252,6 @@ class SoftWorld:
         self.client = client
         self.stage: SoftBodyStage | None = None
         self._alone: Simulator | None = None
-        self._unread = False
-        self._written = False
 
     @property
     def bodies(self) -> list[SoftBody]:
@@ -270,7 +282,14 @@ class SoftWorld:
         self._x = HostArray(self.stage.state.particle_q, worlds)
         self._v = HostArray(self.stage.state.particle_qd, worlds)
         self._anchor(engine)
-        self._written = True
+        self.written()
+        self._join(engine)
+
+    def _join(self, engine: Engine) -> None:
+        """Have the stage in the solver of the rigid bodies; other settings may have replaced its stages."""
+        stages = engine.solver.before_step
+        if engine.model.body_count and self.stage not in stages:
+            engine.solver.before_step = (*stages, self.stage)
 
     def _anchor(self, engine: Engine) -> None:
         """Give points held by the world no mass, and the others anchors."""
@@ -306,20 +325,12 @@ class SoftWorld:
         self.stage = None
 
     def before_step(self, engine: Engine) -> None:
-        """Have the stage in the solver, and send it what the host has changed."""
-        stage = self.stage
-        if stage is None:
+        """See that the stage takes part in the step."""
+        if self.stage is None:
             return
-        if engine.model.body_count and stage not in engine.solver.before_step:
-            engine.solver.before_step = (*engine.solver.before_step, stage)
-        if self._written:
-            self._written = False
-            for body in self.bodies:
-                part = slice(body.first, body.first + body.x.shape[1])
-                self._x.host[:, part], self._v.host[:, part] = body.x, body.v
-            self._x.push()
-            self._v.push()
-        if not engine.model.body_count:
+        if engine.model.body_count:
+            self._join(engine)
+        else:
             self._step_alone(engine)
 
     def _step_alone(self, engine: Engine) -> None:
@@ -331,28 +342,28 @@ class SoftWorld:
         self._alone.dt, self._alone.substeps = of_bodies.dt, of_bodies.substeps
         self._alone.step()
 
-    def after_step(self, engine: Engine) -> None:
-        """Note that the device knows better than the host."""
-        self._unread = self.stage is not None
-
     def read(self) -> None:
-        """Make positions and velocities on the host those of the last step."""
-        if not self._unread:
+        """Make positions and velocities on the host those of the device."""
+        if self.stage is None:
             return
-        self._unread = False
         x, v = self._x.pull().astype(np.float64), self._v.pull().astype(np.float64)
         for body in self.bodies:
             part = slice(body.first, body.first + body.x.shape[1])
-            body.x, body.v = x[:, part].copy(), v[:, part].copy()
+            body.x, body.v = x[:, part], v[:, part]
 
     def written(self) -> None:
-        """Note that the host has changed positions or velocities."""
-        self._written = True
+        """Send positions and velocities that the host has changed to the device."""
+        if self.stage is None:
+            return
+        for body in self.bodies:
+            part = slice(body.first, body.first + body.x.shape[1])
+            self._x.host[:, part], self._v.host[:, part] = body.x, body.v
+        self._x.push()
+        self._v.push()
 
     def reset(self) -> None:
         """Forget the stage."""
         self.stage = self._alone = None
-        self._unread = False
 
 
 def placed(points: np.ndarray, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
