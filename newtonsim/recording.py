@@ -38,7 +38,7 @@ def record(run: Callable[[], None], device: wp.Device) -> Callable[[int], None]:
             run()
         # this is the only place that asks Warp how long a graph is
         if not wp._src.context.runtime.core.wp_apic_get_operation_count(others.graph.apic_state):
-            return _Launches(launches)
+            return LaunchList(launches)
     with wp.ScopedCapture(device=device) as capture:
         run()
     return _Graph(capture.graph)
@@ -69,8 +69,12 @@ class _Graph:
             wp.capture_launch(self._graph)
 
 
-class _Launches:
-    """Launches on the CPU."""
+class LaunchList:
+    """Launches on the CPU one after the other; called with the number of repetitions.
+
+    Args:
+        launches: Made by `wp.launch(..., record_cmd=True)`; what is changed in them later has no effect.
+    """
 
     def __init__(self, launches: Sequence[wp.Launch]):
         self._kept = [(launch, _arrays_of(launch.fwd_args), _packed(launch)) for launch in launches]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import warp as wp
 
+from newtonsim.recording import LaunchList
+
 
 class Replay:
-    """Recorded launches one after the other, as one graph on the CPU.
+    """Recorded launches one after the other, in one call on the CPU.
 
     Args:
         device: Their device.
@@ -15,17 +17,12 @@ class Replay:
 
     def __init__(self, device: wp.Device, launches: list[wp.Launch]):
         self._launches = launches
-        self._graph: wp.Graph | None = None
-        if device.is_cpu:
-            with wp.ScopedCapture(device=device) as capture:
-                for launch in launches:
-                    launch.launch()
-            self._graph = capture.graph
+        self._together = LaunchList(launches) if device.is_cpu else None
 
     def launch(self) -> None:
         """Launch them."""
-        if self._graph is not None:
-            wp.capture_launch(self._graph)
+        if self._together is not None:
+            self._together(1)
             return
         for launch in self._launches:
             launch.launch()
