@@ -20,6 +20,7 @@ RESULTS = HERE / "results"
 SCRIPTS = {
     "robots": [],
     "python_calls": [],
+    "pybullet_compat": [],
     "contacts": [],
     "scaling": ["--plots", str(RESULTS)],
     "building": [],

@@ -14,6 +14,7 @@ from newtonsim.examples import asset_path
 SHORTEST = {
     "robots": ["--robots", "quadruped", "--worlds", "2"],
     "python_calls": ["--cases", "pile"],
+    "pybullet_compat": ["--cases", "falling cube", "getJointState", "worlds"],
     "contacts": ["--scenes", "gripper"],
     "scaling": ["--robots", "quadruped", "--worlds", "1", "2", "--bodies", "3", "6"],
     "profile_step": ["quadruped", "--worlds", "2"],
