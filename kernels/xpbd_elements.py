@@ -12,6 +12,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 SINGULAR = wp.constant(1.0e-9)
 # least measure of strain that is divided by: a tetrahedron that has shrunk to a point
 FLAT = wp.constant(1.0e-6)
+# ratio of volumes beyond which rates of deformation are measured at rest
+CRUSHED = wp.constant(0.1)
 
 
 @wp.kernel
@@ -65,15 +67,19 @@ def finish(
 
 
 @wp.kernel
-def clear_springs(first: int, multiplier: wp.array(dtype=float)):
-    """One thread per spring: forget the force of the last step."""
-    multiplier[first + wp.tid()] = 0.0
+def clear_springs(first: int, multiplier: wp.array(dtype=float), resistance: wp.array(dtype=wp.vec3)):
+    """One thread per spring: forget the forces of the last step."""
+    s = first + wp.tid()
+    multiplier[s] = 0.0
+    resistance[s] = wp.vec3(0.0)
 
 
 @wp.kernel
-def clear_tetrahedra(first: int, multiplier: wp.array(dtype=wp.vec2)):
+def clear_tetrahedra(first: int, multiplier: wp.array(dtype=wp.vec2), resistance: wp.array(dtype=wp.mat33)):
     """One thread per tetrahedron: forget the forces of the last step."""
-    multiplier[first + wp.tid()] = wp.vec2(0.0, 0.0)
+    t = first + wp.tid()
+    multiplier[t] = wp.vec2(0.0, 0.0)
+    resistance[t] = wp.mat33()
 
 
 @wp.kernel
@@ -117,17 +123,26 @@ def damp_springs(
     indices: wp.array(dtype=int),
     damping: wp.array(dtype=float),
     inv_mass: wp.array(dtype=float),
-    dt: float,
     v: wp.array(dtype=wp.vec3),
+    dt: float,
+    shift: wp.array(dtype=wp.vec3),
+    multiplier: wp.array(dtype=wp.vec3),
 ):
-    """One thread per spring: implicit damping of the relative velocity of its ends, in all directions."""
+    """One thread per spring: damping of the relative velocity of its ends in all directions.
+
+    The displacement of the step is what the damper resists: a constraint with the compliance 1 / (c dt).
+    """
     s = spring[first + wp.tid()]
     i = indices[2 * s]
     j = indices[2 * s + 1]
     w = inv_mass[i] + inv_mass[j]
-    impulse = (v[j] - v[i]) * (damping[s] * dt / (1.0 + damping[s] * dt * w))
-    v[i] = v[i] + impulse * inv_mass[i]
-    v[j] = v[j] - impulse * inv_mass[j]
+    if damping[s] > 0.0 and w > 0.0:
+        alpha = 1.0 / (damping[s] * dt)
+        moved = (v[i] - v[j]) * dt + (shift[i] - shift[j])
+        change = (moved + multiplier[s] * alpha) / -(w + alpha)
+        multiplier[s] = multiplier[s] + change
+        shift[i] = shift[i] + change * inv_mass[i]
+        shift[j] = shift[j] - change * inv_mass[j]
 
 
 @wp.func
@@ -172,7 +187,6 @@ def solve_tetrahedra(
     material: wp.array2d(dtype=float),
     inv_mass: wp.array(dtype=float),
     x: wp.array(dtype=wp.vec3),
-    v: wp.array(dtype=wp.vec3),
     dt: float,
     shift: wp.array(dtype=wp.vec3),
     multiplier: wp.array(dtype=wp.vec2),
@@ -182,8 +196,7 @@ def solve_tetrahedra(
     Two constraints as in Macklin, Müller, "A constraint-based formulation of stable neo-Hookean materials",
     MIG 2021, for the energy of Smith, de Goes, Kim, "Stable neo-Hookean flesh simulation", ACM TOG 37, 2018,
     V/2 (mu (I - log(I + 1)) + lambda (J - 1 - 3/4 mu / lambda)²) with I = tr FᵀF and J = det F. At rest its
-    Lamé parameters are 3/4 mu and lambda - 5/8 mu. `material` holds mu, lambda [Pa] and the time over which
-    stresses are felt ahead (damping in proportion to the stiffness) [s].
+    Lamé parameters are 3/4 mu and lambda - 5/8 mu. `material` begins with mu and lambda [Pa].
     """
     t = tetrahedron[first + wp.tid()]
     i0 = indices[t, 0]
@@ -206,20 +219,14 @@ def solve_tetrahedra(
     length = wp.sqrt(wp.max(square - wp.log(1.0 + square), FLAT * FLAT))
     g_d = f * wp.transpose(d) * ((1.0 - 1.0 / (1.0 + square)) / length)
     g_h = cofactor(f) * wp.transpose(d)
-    u0 = v[i0] * dt + shift[i0]
-    moved = wp.matrix_from_cols(
-        v[i1] * dt + shift[i1] - u0, v[i2] * dt + shift[i2] - u0, v[i3] * dt + shift[i3] - u0
-    )
-    gamma = material[t, 2] / dt
     a_d = 1.0 / (mu * volume * dt * dt)
     a_h = 1.0 / (bulk * volume * dt * dt)
     old = multiplier[t]
-    r_d = length + a_d * old[0] + gamma * wp.ddot(g_d, moved)
-    r_h = wp.determinant(f) - 1.0 - 0.75 * mu / bulk + a_h * old[1] + gamma * wp.ddot(g_h, moved)
-    more = 1.0 + gamma
-    m_dd = more * weighted(g_d, g_d, weight) + a_d
-    m_hh = more * weighted(g_h, g_h, weight) + a_h
-    m_dh = more * weighted(g_d, g_h, weight)
+    r_d = length + a_d * old[0]
+    r_h = wp.determinant(f) - 1.0 - 0.75 * mu / bulk + a_h * old[1]
+    m_dd = weighted(g_d, g_d, weight) + a_d
+    m_hh = weighted(g_h, g_h, weight) + a_h
+    m_dh = weighted(g_d, g_h, weight)
     det = m_dd * m_hh - m_dh * m_dh
     if det <= SINGULAR * m_dd * m_hh:
         return
@@ -234,3 +241,97 @@ def solve_tetrahedra(
     shift[i1] = shift[i1] + q1 * weight[1]
     shift[i2] = shift[i2] + q2 * weight[2]
     shift[i3] = shift[i3] + q3 * weight[3]
+
+
+@wp.kernel
+def damp_tetrahedra(
+    first: int,
+    tetrahedron: wp.array(dtype=int),
+    indices: wp.array2d(dtype=int),
+    rest: wp.array(dtype=wp.mat33),
+    material: wp.array2d(dtype=float),
+    inv_mass: wp.array(dtype=float),
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    dt: float,
+    shift: wp.array(dtype=wp.vec3),
+    multiplier: wp.array(dtype=wp.mat33),
+):
+    """One thread per tetrahedron: viscous stress 2 d mu D + d lambda tr(D) I of the rate of deformation D.
+
+    `material` holds mu, lambda [Pa] and d [s]. The displacement of the step is what is resisted, by one
+    constraint for each component of its symmetric gradient and one for its trace, whose compliances are
+    1 / (viscosity volume dt); rigid rotations of small angle are not resisted. Multipliers of the components
+    are kept in the upper triangle, that of the trace in row 2, column 0.
+    """
+    t = tetrahedron[first + wp.tid()]
+    d = material[t, 2]
+    i0 = indices[t, 0]
+    corner = wp.vec3i(indices[t, 1], indices[t, 2], indices[t, 3])
+    w0 = inv_mass[i0]
+    w = wp.vec3(inv_mass[corner[0]], inv_mass[corner[1]], inv_mass[corner[2]])
+    if d <= 0.0 or w0 + w[0] + w[1] + w[2] <= 0.0:
+        return
+    p0 = x[i0] + shift[i0]
+    edges = wp.mat33()
+    moved = wp.mat33()
+    u0 = v[i0] * dt + shift[i0]
+    for k in range(3):
+        e = x[corner[k]] + shift[corner[k]] - p0
+        u = v[corner[k]] * dt + shift[corner[k]] - u0
+        for row in range(3):
+            edges[row, k] = e[row]
+            moved[row, k] = u[row]
+    slope = rest[t]
+    volume = 1.0 / (6.0 * wp.determinant(slope))
+    ratio = wp.determinant(edges) / (6.0 * volume)
+    if ratio > CRUSHED and ratio < 1.0 / CRUSHED:
+        slope = wp.inverse(edges)
+    start = moved
+    old = multiplier[t]
+    for c in range(7):
+        a = wp.min(c, 2)
+        b = a
+        stiffness = 2.0 * d * material[t, 0]
+        if c >= 3 and c < 6:
+            a = wp.where(c == 5, 1, 0)
+            b = wp.where(c == 3, 1, 2)
+            stiffness = d * material[t, 0]
+        g = wp.mat33()  # row k: gradient at corner k
+        for k in range(3):
+            if c == 6:
+                for row in range(3):
+                    g[k, row] = slope[k, row]
+            else:
+                g[k, a] = slope[k, b]
+                g[k, b] = slope[k, a]
+        place = a
+        other = b
+        if c == 6:
+            stiffness = d * material[t, 1]
+            place = 2
+            other = 0
+        if stiffness > 0.0:
+            alpha = 1.0 / (stiffness * volume * dt)
+            total = alpha
+            value = float(0.0)
+            g0 = wp.vec3(0.0)
+            for k in range(3):
+                g_k = wp.vec3(g[k, 0], g[k, 1], g[k, 2])
+                g0 -= g_k
+                total += w[k] * wp.dot(g_k, g_k)
+                value += wp.dot(g_k, wp.vec3(moved[0, k], moved[1, k], moved[2, k]))
+            total += w0 * wp.dot(g0, g0)
+            change = -(value + alpha * old[place, other]) / total
+            old[place, other] = old[place, other] + change
+            for k in range(3):
+                for row in range(3):
+                    moved[row, k] = moved[row, k] + change * (w[k] * g[k, row] - w0 * g0[row])
+            p0 += g0 * (w0 * change)
+    multiplier[t] = old
+    # p0 has moved with particle 0, and the columns of `moved` are relative to it
+    first_shift = p0 - x[i0]
+    for k in range(3):
+        turn = wp.vec3(moved[0, k] - start[0, k], moved[1, k] - start[1, k], moved[2, k] - start[2, k])
+        shift[corner[k]] = shift[corner[k]] + turn + (first_shift - shift[i0])
+    shift[i0] = first_shift

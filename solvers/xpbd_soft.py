@@ -47,6 +47,7 @@ class SoftBodyStage(Revised):
         friction: Of each particle, multiplied by that of the shape, shape (particle_count,).
         all_directions: Damping of the relative velocity of the ends of each spring, in all directions
             [N s/m], shape (spring_count,).
+        damps_across: Whether `all_directions` acts; False saves its launches.
 
     Raises:
         ModelError: The worlds of the two models differ.
@@ -67,6 +68,9 @@ class SoftBodyStage(Revised):
         self.shift = wp.zeros(count, dtype=wp.vec3, device=device)
         self.spring_multiplier = wp.zeros(particles.spring_count, dtype=float, device=device)
         self.tetrahedron_multiplier = wp.zeros(particles.tet_count, dtype=wp.vec2, device=device)
+        self.spring_resistance = wp.zeros(particles.spring_count, dtype=wp.vec3, device=device)
+        self.tetrahedron_resistance = wp.zeros(particles.tet_count, dtype=wp.mat33, device=device)
+        self.damps_across = True
         self.share = wp.array(_shares(rigid), dtype=float, device=device)
         self._elements()
         self._bodies()
@@ -172,12 +176,10 @@ class SoftBodyStage(Revised):
     def _substep(self, launch: Launcher, dt: float) -> None:
         model, bodies = self.particles, self.bodies
         x, v, shift = self.state.particle_q, self.state.particle_qd, self.shift
-        for kind, group in self.springs:
-            inputs = [group, model.spring_indices, self.all_directions, self.inv_mass, dt, v]
-            launch(xpbd_elements.damp_springs, kind, inputs)
         launch(xpbd_elements.predict, "soft_particle", [dt, x, v, shift])
-        launch(xpbd_elements.clear_springs, "soft_spring", [self.spring_multiplier])
-        launch(xpbd_elements.clear_tetrahedra, "soft_tetrahedron", [self.tetrahedron_multiplier])
+        launch(xpbd_elements.clear_springs, "soft_spring", [self.spring_multiplier, self.spring_resistance])
+        inputs = [self.tetrahedron_multiplier, self.tetrahedron_resistance]
+        launch(xpbd_elements.clear_tetrahedra, "soft_tetrahedron", inputs)
         launch(xpbd_contacts.count_anchors, "anchor", [self.anchor_body, bodies])
         inputs = [model.particle_world, self.inv_mass, model.particle_radius, self.shapes, x, v, dt]
         launch(xpbd_contacts.find_contacts, "soft_particle", [*inputs, bodies, self.contacts])
@@ -196,15 +198,21 @@ class SoftBodyStage(Revised):
         launch(xpbd_elements.finish, "soft_particle", [self.inv_mass, dt, x, v, shift])
 
     def _solve_elements(self, launch: Launcher, dt: float) -> None:
-        model = self.particles
-        moving = [self.inv_mass, self.state.particle_q, self.state.particle_qd, dt, self.shift]
+        model, weight = self.particles, self.inv_mass
+        x, v, shift = self.state.particle_q, self.state.particle_qd, self.shift
         for kind, group in self.springs:
             inputs = [group, model.spring_indices, model.spring_rest_length, model.spring_stiffness]
-            inputs += [model.spring_damping, *moving, self.spring_multiplier]
+            inputs += [model.spring_damping, weight, x, v, dt, shift, self.spring_multiplier]
             launch(xpbd_elements.solve_springs, kind, inputs)
+        for kind, group in self.springs if self.damps_across else ():
+            inputs = [group, model.spring_indices, self.all_directions, weight, v, dt, shift]
+            launch(xpbd_elements.damp_springs, kind, [*inputs, self.spring_resistance])
         for kind, group in self.tetrahedra:
-            inputs = [group, model.tet_indices, model.tet_poses, model.tet_materials]
-            launch(xpbd_elements.solve_tetrahedra, kind, [*inputs, *moving, self.tetrahedron_multiplier])
+            inputs = [group, model.tet_indices, model.tet_poses, model.tet_materials, weight, x, dt, shift]
+            launch(xpbd_elements.solve_tetrahedra, kind, [*inputs, self.tetrahedron_multiplier])
+        for kind, group in self.tetrahedra:
+            inputs = [group, model.tet_indices, model.tet_poses, model.tet_materials, weight, x, v, dt, shift]
+            launch(xpbd_elements.damp_tetrahedra, kind, [*inputs, self.tetrahedron_resistance])
 
 
 def color_worlds(elements: np.ndarray, worlds: int, particle_count: int) -> list[np.ndarray]:

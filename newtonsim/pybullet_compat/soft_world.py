@@ -278,6 +278,7 @@ class SoftWorld:
                 last = body.first_spring + body.spring_count
                 across.host[:, body.first_spring : last] = body.material.damping
         across.push()
+        self.stage.damps_across = bool(across.host.any())
         worlds = engine.worlds
         self._x = HostArray(self.stage.state.particle_q, worlds)
         self._v = HostArray(self.stage.state.particle_qd, worlds)
