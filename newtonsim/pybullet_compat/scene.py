@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from newtonsim.pybullet_compat.description import BodyDescription, Geometry, Visual
+from newtonsim.pybullet_compat.description import BodyDescription
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.settings import Settings
 
@@ -109,8 +109,6 @@ class Client:
         soft_bodies: Soft bodies by unique id.
         order: Unique ids of all bodies in the order of getBodyUniqueId.
         constraints: Constraints by unique id.
-        collision_shapes: Geometries by the id of createCollisionShape.
-        visual_shapes: Visuals by the id of createVisualShape.
         settings: Numbers of the world.
         engine: The engine of the present structure, None until it is needed.
         pair_filters: What setCollisionFilterPair said of pairs of (body, link).
@@ -127,14 +125,11 @@ class Client:
         self.soft_bodies: dict[int, SoftBody] = {}
         self.order: list[int] = []
         self.constraints: dict[int, Constraint] = {}
-        self.collision_shapes: dict[int, list[Geometry]] = {}
-        self.visual_shapes: dict[int, list[Visual]] = {}
         self.pair_filters: dict[tuple[tuple[int, int], tuple[int, int]], bool] = {}
         self.engine: Engine | None = None
         self.stale_bodies: set[Body] = set()
         self.hooked_steps = False
         self.body_ids, self.constraint_ids = Ids(), Ids(1)
-        self.shape_ids = Ids()
         self._parts: dict[type, object] = {}
         self._hooks: dict[str, list] = {name: [] for name in _HOOKS}
 
@@ -212,11 +207,9 @@ class Client:
     def reset(self) -> None:
         """Empty the world, as resetSimulation does."""
         self.structure_changed()
-        for table in (self.bodies, self.soft_bodies, self.constraints, self.collision_shapes):
+        for table in (self.bodies, self.soft_bodies, self.constraints, self.pair_filters, self.order):
             table.clear()
-        for table in (self.visual_shapes, self.pair_filters, self.order):
-            table.clear()
-        for ids in (self.body_ids, self.constraint_ids, self.shape_ids):
+        for ids in (self.body_ids, self.constraint_ids):
             ids.clear()
         self.settings.reset()
         self.call_hooks("reset")

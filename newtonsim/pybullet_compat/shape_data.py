@@ -19,7 +19,7 @@ from newtonsim.pybullet_compat.constants import (
     GEOM_SPHERE,
 )
 from newtonsim.pybullet_compat.errors import error
-from newtonsim.pybullet_compat.link_shapes import LinkShapes, world_box, world_boxes
+from newtonsim.pybullet_compat.link_shapes import CONVEX, LinkShapes, LocalBox, world_box, world_boxes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client
 
 ALL_VERTICES = 1 << 30
-NOTHING = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
-"""Box about links without shapes."""
+BARE_LINK = LocalBox(CONVEX, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), margins=1)
+"""What bounds a link without shapes: its margin about the centre of mass."""
 
 
 def getAABB(client: Client, bodyUniqueId: int, linkIndex: int = -1) -> tuple:
@@ -55,14 +55,12 @@ def getAABB(client: Client, bodyUniqueId: int, linkIndex: int = -1) -> tuple:
     body, place = client.bodies.get(bodyUniqueId), linkIndex + 1
     if body is None or place >= len(body.links):
         raise error("getAABB failed.")
-    box = client.part(LinkShapes).boxes(body)[place]
+    box = client.part(LinkShapes).boxes(body)[place] or BARE_LINK
     engine = client.engine
     if (engine is not None and engine.unread_poses) or body.stale_poses:
         client.read_poses(body)
     if client.num_worlds == 1:
-        return world_box(body, place, box) if box is not None else NOTHING
-    if box is None:
-        return np.zeros((client.num_worlds, 3)), np.zeros((client.num_worlds, 3))
+        return world_box(body, place, box)
     return world_boxes(body, place, box)
 
 

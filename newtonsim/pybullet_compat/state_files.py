@@ -111,6 +111,7 @@ def restore_worlds(client: Client, state_id: int, world_mask: npt.ArrayLike) -> 
     engine.push()
     device_mask = wp.array(mask, dtype=bool, device=engine.model.device)
     engine.solver.reset(engine.simulator.state, device_mask)
+    client.part(ContactPoints).state_restored()
 
 
 def _check_bodies(client: Client, state: SavedState) -> None:

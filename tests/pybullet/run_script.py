@@ -73,7 +73,7 @@ def patched(module, steps: int, report: dict):
                     pose = module.getBasePositionAndOrientation(body, physicsClientId=client)
                     found.append([list(pose[0]), list(pose[1])])
                     for joint in range(module.getNumJoints(body, physicsClientId=client)):
-                        state = module.getLinkState(body, joint, physicsClientId=client)
+                        state = module.getLinkState(body, joint, 0, 1, physicsClientId=client)
                         found.append([list(state[0]), list(state[1])])
         return found
 
