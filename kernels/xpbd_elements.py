@@ -75,11 +75,9 @@ def clear_springs(first: int, multiplier: wp.array(dtype=float), resistance: wp.
 
 
 @wp.kernel
-def clear_tetrahedra(first: int, multiplier: wp.array(dtype=wp.vec2), resistance: wp.array(dtype=wp.mat33)):
+def clear_tetrahedra(first: int, multiplier: wp.array(dtype=wp.vec2)):
     """One thread per tetrahedron: forget the forces of the last step."""
-    t = first + wp.tid()
-    multiplier[t] = wp.vec2(0.0, 0.0)
-    resistance[t] = wp.mat33()
+    multiplier[first + wp.tid()] = wp.vec2(0.0, 0.0)
 
 
 @wp.kernel
@@ -252,17 +250,13 @@ def damp_tetrahedra(
     material: wp.array2d(dtype=float),
     inv_mass: wp.array(dtype=float),
     x: wp.array(dtype=wp.vec3),
-    v: wp.array(dtype=wp.vec3),
     dt: float,
-    shift: wp.array(dtype=wp.vec3),
-    multiplier: wp.array(dtype=wp.mat33),
+    v: wp.array(dtype=wp.vec3),
 ):
     """One thread per tetrahedron: viscous stress 2 d mu D + d lambda tr(D) I of the rate of deformation D.
 
-    `material` holds mu, lambda [Pa] and d [s]. The displacement of the step is what is resisted, by one
-    constraint for each component of its symmetric gradient and one for its trace, whose compliances are
-    1 / (viscosity volume dt); rigid rotations of small angle are not resisted. Multipliers of the components
-    are kept in the upper triangle, that of the trace in row 2, column 0.
+    `material` holds mu, lambda [Pa] and d [s]. Each component of D and its trace are resisted implicitly, one
+    after the other, by impulses between the corners; rigid motions are not resisted.
     """
     t = tetrahedron[first + wp.tid()]
     d = material[t, 2]
@@ -272,66 +266,38 @@ def damp_tetrahedra(
     w = wp.vec3(inv_mass[corner[0]], inv_mass[corner[1]], inv_mass[corner[2]])
     if d <= 0.0 or w0 + w[0] + w[1] + w[2] <= 0.0:
         return
-    p0 = x[i0] + shift[i0]
-    edges = wp.mat33()
-    moved = wp.mat33()
-    u0 = v[i0] * dt + shift[i0]
-    for k in range(3):
-        e = x[corner[k]] + shift[corner[k]] - p0
-        u = v[corner[k]] * dt + shift[corner[k]] - u0
-        for row in range(3):
-            edges[row, k] = e[row]
-            moved[row, k] = u[row]
     slope = rest[t]
     volume = 1.0 / (6.0 * wp.determinant(slope))
+    edges = wp.matrix_from_cols(x[corner[0]] - x[i0], x[corner[1]] - x[i0], x[corner[2]] - x[i0])
     ratio = wp.determinant(edges) / (6.0 * volume)
     if ratio > CRUSHED and ratio < 1.0 / CRUSHED:
         slope = wp.inverse(edges)
-    start = moved
-    old = multiplier[t]
     for c in range(7):
+        # components 0 to 2 on the diagonal, 3 to 5 beside it, 6 the trace
         a = wp.min(c, 2)
-        b = a
+        b = int(a)
         stiffness = 2.0 * d * material[t, 0]
-        if c >= 3 and c < 6:
+        if c >= 3:
             a = wp.where(c == 5, 1, 0)
             b = wp.where(c == 3, 1, 2)
             stiffness = d * material[t, 0]
         g = wp.mat33()  # row k: gradient at corner k
         for k in range(3):
-            if c == 6:
-                for row in range(3):
-                    g[k, row] = slope[k, row]
-            else:
-                g[k, a] = slope[k, b]
-                g[k, b] = slope[k, a]
-        place = a
-        other = b
+            g[k, a] = slope[k, b]
+            g[k, b] = slope[k, a]
         if c == 6:
+            g = slope
             stiffness = d * material[t, 1]
-            place = 2
-            other = 0
-        if stiffness > 0.0:
-            alpha = 1.0 / (stiffness * volume * dt)
-            total = alpha
-            value = float(0.0)
-            g0 = wp.vec3(0.0)
-            for k in range(3):
-                g_k = wp.vec3(g[k, 0], g[k, 1], g[k, 2])
-                g0 -= g_k
-                total += w[k] * wp.dot(g_k, g_k)
-                value += wp.dot(g_k, wp.vec3(moved[0, k], moved[1, k], moved[2, k]))
-            total += w0 * wp.dot(g0, g0)
-            change = -(value + alpha * old[place, other]) / total
-            old[place, other] = old[place, other] + change
-            for k in range(3):
-                for row in range(3):
-                    moved[row, k] = moved[row, k] + change * (w[k] * g[k, row] - w0 * g0[row])
-            p0 += g0 * (w0 * change)
-    multiplier[t] = old
-    # p0 has moved with particle 0, and the columns of `moved` are relative to it
-    first_shift = p0 - x[i0]
-    for k in range(3):
-        turn = wp.vec3(moved[0, k] - start[0, k], moved[1, k] - start[1, k], moved[2, k] - start[2, k])
-        shift[corner[k]] = shift[corner[k]] + turn + (first_shift - shift[i0])
-    shift[i0] = first_shift
+        g0 = -(wp.vec3(g[0, 0], g[0, 1], g[0, 2]) + wp.vec3(g[1, 0], g[1, 1], g[1, 2]))
+        g0 -= wp.vec3(g[2, 0], g[2, 1], g[2, 2])
+        total = w0 * wp.dot(g0, g0)
+        rate = wp.dot(g0, v[i0])
+        for k in range(3):
+            g_k = wp.vec3(g[k, 0], g[k, 1], g[k, 2])
+            total += w[k] * wp.dot(g_k, g_k)
+            rate += wp.dot(g_k, v[corner[k]])
+        resistance = stiffness * volume * dt
+        impulse = -rate * resistance / (1.0 + total * resistance)
+        v[i0] = v[i0] + g0 * (w0 * impulse)
+        for k in range(3):
+            v[corner[k]] = v[corner[k]] + wp.vec3(g[k, 0], g[k, 1], g[k, 2]) * (w[k] * impulse)

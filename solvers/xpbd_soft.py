@@ -69,7 +69,6 @@ class SoftBodyStage(Revised):
         self.spring_multiplier = wp.zeros(particles.spring_count, dtype=float, device=device)
         self.tetrahedron_multiplier = wp.zeros(particles.tet_count, dtype=wp.vec2, device=device)
         self.spring_resistance = wp.zeros(particles.spring_count, dtype=wp.vec3, device=device)
-        self.tetrahedron_resistance = wp.zeros(particles.tet_count, dtype=wp.mat33, device=device)
         self.damps_across = True
         self.share = wp.array(_shares(rigid), dtype=float, device=device)
         self._elements()
@@ -165,8 +164,13 @@ class SoftBodyStage(Revised):
         inputs = [step.body_q, step.body_qd, step.body_f, self.share, rigid.body_inv_mass]
         inputs += [rigid.body_inv_inertia, rigid.gravity_vec, step.dt, self.bodies]
         launch(xpbd_contacts.begin_bodies, "body", inputs)
-        speed = float(self.particles.particle_max_velocity)
-        inputs = [self.inv_mass, rigid.gravity_vec, speed, step.dt, self.state.particle_qd]
+        # resisted before gravity acts, so that what is at rest stays where forces balance
+        model, x, v = self.particles, self.state.particle_q, self.state.particle_qd
+        for kind, group in self.tetrahedra:
+            inputs = [group, model.tet_indices, model.tet_poses, model.tet_materials, self.inv_mass, x]
+            launch(xpbd_elements.damp_tetrahedra, kind, [*inputs, step.dt, v])
+        speed = float(model.particle_max_velocity)
+        inputs = [self.inv_mass, rigid.gravity_vec, speed, step.dt, v]
         launch(xpbd_elements.accelerate, "soft_particle", inputs)
         for number in range(self.substeps):
             launch(xpbd_contacts.move_bodies, "body", [dt if number else 0.0, dt, self.bodies])
@@ -178,8 +182,7 @@ class SoftBodyStage(Revised):
         x, v, shift = self.state.particle_q, self.state.particle_qd, self.shift
         launch(xpbd_elements.predict, "soft_particle", [dt, x, v, shift])
         launch(xpbd_elements.clear_springs, "soft_spring", [self.spring_multiplier, self.spring_resistance])
-        inputs = [self.tetrahedron_multiplier, self.tetrahedron_resistance]
-        launch(xpbd_elements.clear_tetrahedra, "soft_tetrahedron", inputs)
+        launch(xpbd_elements.clear_tetrahedra, "soft_tetrahedron", [self.tetrahedron_multiplier])
         launch(xpbd_contacts.count_anchors, "anchor", [self.anchor_body, bodies])
         inputs = [model.particle_world, self.inv_mass, model.particle_radius, self.shapes, x, v, dt]
         launch(xpbd_contacts.find_contacts, "soft_particle", [*inputs, bodies, self.contacts])
@@ -210,9 +213,6 @@ class SoftBodyStage(Revised):
         for kind, group in self.tetrahedra:
             inputs = [group, model.tet_indices, model.tet_poses, model.tet_materials, weight, x, dt, shift]
             launch(xpbd_elements.solve_tetrahedra, kind, [*inputs, self.tetrahedron_multiplier])
-        for kind, group in self.tetrahedra:
-            inputs = [group, model.tet_indices, model.tet_poses, model.tet_materials, weight, x, v, dt, shift]
-            launch(xpbd_elements.damp_tetrahedra, kind, [*inputs, self.tetrahedron_resistance])
 
 
 def color_worlds(elements: np.ndarray, worlds: int, particle_count: int) -> list[np.ndarray]:

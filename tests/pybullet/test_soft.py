@@ -211,7 +211,7 @@ def test_cloth_over_a_sphere(soft):
 @pytest.mark.parametrize("pull", [(0, 0, -100), (0, 0, 150), (20, 0, 0), (60, 0, -40)], ids=str)
 @pytest.mark.parametrize("moduli", [(1000.0, 1000.0), (1000.0, 5000.0)], ids=str)
 def test_stress_of_a_tetrahedron(soft, tmp_path, moduli, pull):
-    """One corner of a tetrahedron that is held at the others, under its weight, to 1e-3."""
+    """One corner of a tetrahedron that is held at the others, under its weight, to 0.3 %."""
     name = _write(tmp_path / "one.vtk", np.concatenate([np.zeros((1, 3)), np.eye(3)]), [[0, 1, 2, 3]])
     arguments = {"useNeoHookean": 1, "NeoHookeanMu": moduli[0], "NeoHookeanLambda": moduli[1]}
     soft.setGravity(*pull)
@@ -220,7 +220,8 @@ def test_stress_of_a_tetrahedron(soft, tmp_path, moduli, pull):
         soft.createSoftBodyAnchor(body, node)
     soft.step(720)
     real, ours = points(soft, body)
-    assert np.abs(real - ours).max() < 1e-3
+    assert np.abs(real - ours).max() < 3e-3
+    assert np.abs(ours[3] - [0.0, 0.0, 1.0]).max() > 0.05
 
 
 def test_a_cube_rests_on_a_soft_block(soft, tmp_path):
@@ -249,7 +250,7 @@ def test_sliding_friction_is_the_product(soft, cloth_mu, ground_mu):
     soft.setGravity(4.0, 0.0, -10.0)
     soft.step(120)
     moved = points(soft, body)[:, :, 0].mean(axis=1) - start
-    expected = max(4.0 - 10.0 * cloth_mu * ground_mu, 0.0) * 0.125
+    expected = max(4.0 - 10.0 * cloth_mu * ground_mu, 0.0) * 120 * 121 / 2 / 240**2
     assert abs(moved[1] - expected) < 2e-3
     assert abs(moved[0] - moved[1]) < 0.03
 
