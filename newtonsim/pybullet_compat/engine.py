@@ -96,7 +96,7 @@ class Engine:
         self._force = HostArray(state.body_f, worlds)
         self._torque = HostArray(self.simulator.control.joint_f, worlds)
         self._applied = HostArray(self.solver.servos.applied, worlds)
-        self._applied_of = {}
+        self._applied_of, self._torque_of = {}, {}
         self._forces_set = self._torques_set = False
         self.q, self.u = np.zeros(self._q.host.shape), np.zeros(self._u.host.shape)
         self.pose, self.twist = np.zeros(self._pose.host.shape), np.zeros(self._twist.host.shape)
@@ -109,6 +109,7 @@ class Engine:
             q_end, u_end = q_first + body.q.shape[1], u_first + body.u.shape[1]
             columns = self.columns[body.uid] = (slice(q_first, q_end), slice(u_first, u_end))
             self._applied_of[body.uid] = self._applied.host[:, columns[1]]
+            self._torque_of[body.uid] = self._torque.host[:, columns[1]]
             rows = slice(body.first_row, body.first_row + len(body.links))
             for name, places in (("q", columns[0]), ("u", columns[1]), ("pose", rows), ("twist", rows)):
                 view = getattr(self, name)[:, places]
@@ -267,12 +268,12 @@ class Engine:
 
     def add_torque(self, body: Body, dof: int | slice | np.ndarray, torque: float | np.ndarray) -> None:
         """Add a force along velocity coordinates of a body, for the next step."""
-        self.joint_torques(body)[:, dof] += torque
+        self._torque_of[body.uid][:, dof] += torque
         self._torques_set = True
 
     def joint_torques(self, body: Body) -> np.ndarray:
         """Forces that the next step applies along the velocity coordinates of a body (W, velocities)."""
-        return self._torque.host[:, self.columns[body.uid][1]]
+        return self._torque_of[body.uid]
 
     def add_force(self, body: Body, place: int, torque: np.ndarray, force: np.ndarray) -> None:
         """Add a wrench at the centre of mass of a link in world axes, for the next step."""

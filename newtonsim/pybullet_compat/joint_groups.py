@@ -9,7 +9,7 @@ from operator import index
 import numpy as np
 
 from newtonsim.pybullet_compat.errors import error
-from newtonsim.pybullet_compat.multibody import Body
+from newtonsim.pybullet_compat.multibody import Body, Servos
 
 NO_SEQUENCE = "expected a sequence of joint indices"
 OUT_OF_RANGE = "Joint index out-of-range."
@@ -17,7 +17,7 @@ _MOST = 64
 """Groups that a body remembers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class JointGroup:
     """Different joints of a body with one coordinate each.
 
@@ -25,7 +25,7 @@ class JointGroup:
         count: Number of joints.
         coords: Columns of their positions, a slice where one follows the other.
         dofs: Columns of their velocities, likewise.
-        lower, upper: Limits (W, count) [rad or m], infinite where there are none.
+        lower, upper: Limits (W, count), or (count,) with one world [rad or m], infinite where there are none.
     """
 
     count: int
@@ -33,6 +33,23 @@ class JointGroup:
     dofs: slice | np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    _views: tuple | None = None
+
+    def servo_views(self, servos: Servos) -> tuple[np.ndarray, ...] | None:
+        """Views of mode, kp, kd, target_q, target_qd, max_force and max_speed of the joints (W, count).
+
+        None if the joints do not follow one another.
+        """
+        if self._views is None or self._views[0] is not servos.kp:
+            if not isinstance(self.dofs, slice) or not isinstance(self.coords, slice):
+                return None
+            arrays = (servos.mode, servos.kp, servos.kd, servos.target_q, servos.target_qd)
+            arrays += (servos.max_force, servos.max_speed)
+            columns = [self.dofs] * 3 + [self.coords] + [self.dofs] * 3
+            views = [array[:, column] for array, column in zip(arrays, columns)]
+            # one world is the common case, and rows are written faster than tables
+            self._views = (servos.kp, tuple(v[0] if len(v) == 1 else v for v in views))
+        return self._views[1]
 
 
 def joint_group(body: Body, indices: Sequence[int]) -> JointGroup | None:
@@ -57,13 +74,17 @@ def joint_group(body: Body, indices: Sequence[int]) -> JointGroup | None:
             len(places),
             _columns([body.q_start[place] for place in places]),
             _columns([body.u_start[place] for place in places]),
-            np.where(free, -np.inf, lower),
-            np.where(free, np.inf, upper),
+            _row(np.where(free, -np.inf, lower)),
+            _row(np.where(free, np.inf, upper)),
         )
     if len(body.joint_groups) >= _MOST:
         body.joint_groups.clear()
     body.joint_groups[key] = group
     return group
+
+
+def _row(table: np.ndarray) -> np.ndarray:
+    return table[0] if len(table) == 1 else table
 
 
 def joint_list(body: Body, indices: Sequence[int]) -> list[int]:

@@ -143,16 +143,27 @@ def _control_group(
         return
     servos = body.servos
     body.servo_is_default[dofs] = False
-    servos.mode[:, dofs] = SERVO_ON
-    servos.kd[:, dofs] = kd
-    servos.target_qd[:, dofs] = velocity
-    servos.max_force[:, dofs] = force
-    servos.max_speed[:, dofs] = UNLIMITED_SPEED
-    if mode == VELOCITY_CONTROL:
-        servos.kp[:, dofs] = 0.0
+    kp = 0.0 if mode == VELOCITY_CONTROL else kp
+    if mode == POSITION_CONTROL:
+        position = np.minimum(np.maximum(position, group.lower), group.upper)
+    views = group.servo_views(servos)
+    if views is not None:
+        modes, kps, kds, positions, velocities, forces, speeds = views
+        modes.fill(SERVO_ON)
+        speeds.fill(UNLIMITED_SPEED)
+        for view, values in ((kps, kp), (kds, kd), (velocities, velocity), (forces, force)):
+            if values.__class__ is float:
+                view.fill(values)
+            else:
+                view[...] = values
+        if mode == POSITION_CONTROL:
+            positions[...] = position
     else:
-        servos.kp[:, dofs] = kp
-        servos.target_q[:, group.coords] = np.minimum(np.maximum(position, group.lower), group.upper)
+        servos.mode[:, dofs], servos.max_speed[:, dofs] = SERVO_ON, UNLIMITED_SPEED
+        servos.kp[:, dofs], servos.kd[:, dofs] = kp, kd
+        servos.target_qd[:, dofs], servos.max_force[:, dofs] = velocity, force
+        if mode == POSITION_CONTROL:
+            servos.target_q[:, group.coords] = position
     client.servos_written()
 
 
@@ -194,6 +205,16 @@ def _control(
         return
     servos = body.servos
     body.servo_is_default[d] = False
+    if body.worlds == 1 and mode in (POSITION_CONTROL, VELOCITY_CONTROL):
+        modes, kps, kds, positions, velocities, forces, speeds = servos.rows()
+        modes[d], kds[d], velocities[d], forces[d] = SERVO_ON, kd, velocity, force
+        if mode == VELOCITY_CONTROL:
+            kps[d], speeds[d] = 0.0, UNLIMITED_SPEED
+        else:
+            kps[d], speeds[d] = kp, top_speed if top_speed > 0.0 else UNLIMITED_SPEED
+            positions[body.q_start[place]] = position
+        client.servos_written()
+        return
     servos.mode[at, d] = SERVO_ON
     servos.kd[at, d] = kd
     servos.target_qd[at, d] = velocity
