@@ -18,6 +18,20 @@ from newtonsim.pybullet_compat.scene import Client
 from newtonsim.pybullet_compat.soft_meshes import SoftMesh, read_soft_mesh, show
 from newtonsim.pybullet_compat.soft_world import Material, SoftBody, SoftWorld, make_anchor, placed
 
+_FIELDS = {
+    "mass": "mass",
+    "collisionMargin": "margin",
+    "springElasticStiffness": "stiffness",
+    "springDampingStiffness": "damping",
+    "springBendingStiffness": "bending_stiffness",
+    "NeoHookeanMu": "mu",
+    "NeoHookeanLambda": "lam",
+    "NeoHookeanDamping": "neo_hookean_damping",
+    "frictionCoeff": "friction",
+    "repulsionStiffness": "repulsion",
+}
+"""Arguments of loadSoftBody as fields of `Material`."""
+
 
 def loadSoftBody(
     client: Client,
@@ -64,9 +78,9 @@ def loadSoftBody(
         springDampingStiffness: [N s/m].
         springDampingAllDirections: Whether this damping also acts across the springs.
         springBendingStiffness: [N/m].
-        NeoHookeanMu: Lamé parameter [Pa].
-        NeoHookeanLambda: Lamé parameter [Pa].
-        NeoHookeanDamping: Damping of the solid.
+        NeoHookeanMu: 4/3 of the shear modulus [Pa].
+        NeoHookeanLambda: First Lamé parameter plus 5/8 of NeoHookeanMu [Pa].
+        NeoHookeanDamping: Viscosities over NeoHookeanMu and NeoHookeanLambda [s].
         frictionCoeff: Friction, multiplied by that of what is touched.
         useFaceContact: Kept without effect: triangles always touch with their inside, too.
         useSelfCollision: Kept without effect.
@@ -77,23 +91,30 @@ def loadSoftBody(
         Body unique id, -1 without a file name.
 
     Raises:
-        error: The file is missing or not understood; the reason is given as a warning.
+        error: A number makes no sense, or the file is missing or not understood; the reason is given as a
+            warning.
     """
     if not fileName:
         return -1
     given = {
         "mass": mass,
-        "margin": collisionMargin,
-        "stiffness": springElasticStiffness,
-        "damping": springDampingStiffness,
-        "bending_stiffness": springBendingStiffness,
-        "mu": NeoHookeanMu,
-        "lam": NeoHookeanLambda,
-        "neo_hookean_damping": NeoHookeanDamping,
-        "friction": frictionCoeff,
-        "repulsion": repulsionStiffness,
+        "collisionMargin": collisionMargin,
+        "springElasticStiffness": springElasticStiffness,
+        "springDampingStiffness": springDampingStiffness,
+        "springBendingStiffness": springBendingStiffness,
+        "NeoHookeanMu": NeoHookeanMu,
+        "NeoHookeanLambda": NeoHookeanLambda,
+        "NeoHookeanDamping": NeoHookeanDamping,
+        "frictionCoeff": frictionCoeff,
+        "repulsionStiffness": repulsionStiffness,
     }
-    material = Material(**{name: float(value) for name, value in given.items() if value is not None})
+    given = {name: float(value) for name, value in given.items() if value is not None}
+    for name, value in given.items():
+        if not 0.0 <= value < np.inf:
+            raise error(f"loadSoftBody: {name} must be a number not below 0, got {value}")
+    if not 0.0 < abs(scale) < np.inf:
+        raise error(f"loadSoftBody: scale must be a number other than 0, got {scale}")
+    material = Material(**{_FIELDS[name]: value for name, value in given.items()})
     material.mass_spring, material.bending = bool(useMassSpring), bool(useBendingSprings)
     material.neo_hookean = bool(useNeoHookean)
     material.all_directions = bool(springDampingAllDirections)
@@ -216,7 +237,8 @@ def resetMeshData(client: Client, bodyUniqueId: int, vertices: Sequence) -> None
         points = np.asarray(vertices, dtype=np.float64)
     except (TypeError, ValueError):
         points = np.zeros(0)
-    if soft is None or points.shape not in (soft.x.shape, soft.x.shape[1:]):
+    fits = soft is not None and points.shape in (soft.x.shape, soft.x.shape[1:])
+    if not fits or not np.isfinite(points).all():
         raise error("resetMeshData failed")
     world = client.part(SoftWorld)
     world.read()

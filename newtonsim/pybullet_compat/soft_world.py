@@ -40,14 +40,14 @@ class Material:
         mass: Of the whole body, shared equally by its points [kg].
         margin: Distance that the body keeps from others [m].
         mass_spring: Whether its edges are springs.
-        bending: Whether points two edges apart are joined by springs, too.
+        bending: As given; springs always join points two edges apart, too.
         neo_hookean: Whether its tetrahedra are elastic.
         stiffness: Of springs [N/m].
         damping: Of springs [N s/m].
         all_directions: Whether the damping acts in all directions, rather than along springs.
         bending_stiffness: Of springs between points two edges apart [N/m].
-        mu, lam: Lamé parameters of tetrahedra [Pa].
-        neo_hookean_damping: Of tetrahedra.
+        mu, lam: Parameters of the energy of Smith et al. 2018, see `kernels.xpbd_elements` [Pa].
+        neo_hookean_damping: Time that makes viscosities of mu and lam [s].
         friction: Multiplied by that of what is touched.
         face_contact, self_collision, repulsion: As given; kept without effect.
     """

@@ -138,6 +138,21 @@ def test_wrong_arguments_raise_the_same_error(soft, function, arguments):
     assert messages[0] == messages[1]
 
 
+@pytest.mark.parametrize("wrong", [{"mass": -1.0}, {"collisionMargin": np.nan}, {"scale": 0.0}], ids=str)
+def test_impossible_numbers_are_named(wrong):
+    client = compat.connect(compat.DIRECT)
+    try:
+        compat.setAdditionalSearchPath(pybullet_data.getDataPath())
+        with pytest.raises(compat.error, match=next(iter(wrong))):
+            compat.loadSoftBody("cloth_z_up.obj", **wrong)
+        assert compat.getNumBodies() == 0
+        body = compat.loadSoftBody("cloth_z_up.obj")
+        with pytest.raises(compat.error, match="resetMeshData failed"):
+            compat.resetMeshData(body, np.full((25, 3), np.nan))
+    finally:
+        compat.disconnect(client)
+
+
 def test_free_fall(soft):
     """As rigid bodies of an engine that updates velocities first fall: g h² n (n + 1) / 2."""
     body = cloth(soft, springElasticStiffness=40.0)
@@ -235,6 +250,69 @@ def test_a_cube_rests_on_a_soft_block(soft, tmp_path):
     assert abs(real - ours) < 0.01
     real, ours = points(soft, body)
     assert abs(real[:, 2].mean() - ours[:, 2].mean()) < 0.01
+
+
+def test_a_soft_block_bounces_and_rests(soft, tmp_path):
+    """Dropped from 30 cm: 2 cm apart after the impact, 3 mm at rest, 2 cm lower than if it were rigid."""
+    plate(soft)
+    moduli = {"NeoHookeanMu": 180.0, "NeoHookeanLambda": 600.0, "NeoHookeanDamping": 0.05}
+    options = {"mass": 3.0, "useNeoHookean": 1, "collisionMargin": 0.006, "frictionCoeff": 0.5, **moduli}
+    body = soft.loadSoftBody(block(tmp_path / "block.vtk"), basePosition=[0, 0, 0.8], **options)[0]
+    soft.step(72)
+    real, ours = points(soft, body)[:, :, 2].mean(axis=1)
+    assert abs(real - ours) < 0.02
+    soft.step(720)
+    real, ours = points(soft, body)[:, :, 2].mean(axis=1)
+    assert ours < 0.49
+    assert abs(real - ours) < 3e-3
+
+
+def test_cloth_on_other_shapes(soft):
+    """A convex mesh and a capsule that lies: 1 cm."""
+    hull = soft.createCollisionShape(
+        p.GEOM_MESH, fileName=pybullet_data.getDataPath() + "/cube.obj", meshScale=[2.0, 2.0, 0.5]
+    )[0]
+    soft.createMultiBody(0, hull, basePosition=[0.0, 0.0, -0.25])
+    capsule = soft.createCollisionShape(p.GEOM_CAPSULE, radius=0.3, height=2.0)[0]
+    across = [0.0, np.sqrt(0.5), 0.0, np.sqrt(0.5)]
+    soft.createMultiBody(0, capsule, basePosition=[5.0, 0.0, -0.3], baseOrientation=across)
+    options = {"springElasticStiffness": 40.0, "springDampingStiffness": 0.3, "frictionCoeff": 0.5}
+    bodies = [cloth(soft, (x, 0.0, 0.3), **options) for x in (0.0, 5.0)]
+    for _ in range(3):
+        soft.step(60)
+        for body in bodies:
+            real, ours = points(soft, body)
+            assert abs(real[:, 2].mean() - ours[:, 2].mean()) < 0.01
+            assert abs(real[:, 2].min() - ours[:, 2].min()) < 0.015
+
+
+def test_a_robot_holds_a_cloth():
+    """The held point stays at the hand to 1 mm, and the hand carries 1 kg."""
+    client = compat.connect(compat.DIRECT)
+    try:
+        compat.setAdditionalSearchPath(pybullet_data.getDataPath())
+        compat.resetSimulation(compat.RESET_USE_DEFORMABLE_WORLD)
+        compat.setGravity(0.0, 0.0, -10.0)
+        arm = compat.loadURDF("kuka_iiwa/model.urdf", [0.0, 0.0, 1.0], useFixedBase=True)
+        compat.resetJointState(arm, 3, -1.0)
+        hand = np.array(compat.getLinkState(arm, 6)[0])
+        body = compat.loadSoftBody("cloth_z_up.obj", hand.tolist(), **CLOTH, springElasticStiffness=200.0)
+        start = np.array(compat.getTetraMeshData(body)[1])
+        node = int(np.argmin(np.linalg.norm(start - hand, axis=1)))
+        compat.createSoftBodyAnchor(body, node, arm, 6, [0.0, 0.0, 0.1])
+        compat.enableJointForceTorqueSensor(arm, 6)
+        loads = []
+        for step in range(720):
+            compat.stepSimulation()
+            if step >= 600:
+                loads.append(np.linalg.norm(compat.getJointState(arm, 6)[2][:3]))
+        position, rotation = compat.getLinkState(arm, 6)[:2]
+        goal = compat.multiplyTransforms(position, rotation, [0.0, 0.0, 0.1], [0.0, 0.0, 0.0, 1.0])[0]
+        assert np.linalg.norm(np.array(compat.getTetraMeshData(body)[1][node]) - goal) < 1e-3
+        mass = 1.0 + compat.getDynamicsInfo(arm, 6)[0]
+        assert abs(np.mean(loads) - 10.0 * mass) < 0.05 * 10.0 * mass
+    finally:
+        compat.disconnect(client)
 
 
 @pytest.mark.parametrize(("cloth_mu", "ground_mu"), [(0.5, 0.5), (0.0, 1.0), (1.0, 0.3), (0.8, 0.9)])
