@@ -13,7 +13,7 @@ import numpy as np
 
 from newtonsim import recording
 from newtonsim.model import Model
-from newtonsim.pybullet_compat import model_building
+from newtonsim.pybullet_compat import link_properties, model_building
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.simulator import Simulator
@@ -96,7 +96,7 @@ class Engine:
         self._force = HostArray(state.body_f, worlds)
         self._torque = HostArray(self.simulator.control.joint_f, worlds)
         self._applied = HostArray(self.solver.servos.applied, worlds)
-        self._applied_of, self._torque_of = {}, {}
+        self._applied_of, self._torque_of, self._torque_row = {}, {}, {}
         self._forces_set = self._torques_set = False
         self.q, self.u = np.zeros(self._q.host.shape), np.zeros(self._u.host.shape)
         self.pose, self.twist = np.zeros(self._pose.host.shape), np.zeros(self._twist.host.shape)
@@ -109,7 +109,8 @@ class Engine:
             q_end, u_end = q_first + body.q.shape[1], u_first + body.u.shape[1]
             columns = self.columns[body.uid] = (slice(q_first, q_end), slice(u_first, u_end))
             self._applied_of[body.uid] = self._applied.host[:, columns[1]]
-            self._torque_of[body.uid] = self._torque.host[:, columns[1]]
+            torques = self._torque_of[body.uid] = self._torque.host[:, columns[1]]
+            self._torque_row[body.uid] = memoryview(torques[0])  # single numbers are written faster so
             rows = slice(body.first_row, body.first_row + len(body.links))
             for name, places in (("q", columns[0]), ("u", columns[1]), ("pose", rows), ("twist", rows)):
                 view = getattr(self, name)[:, places]
@@ -127,6 +128,7 @@ class Engine:
         for body in bodies:
             self._lend(body, body.servos, self._servos)
             self.write_damping(body)
+            link_properties.write_differences(self, body)
 
     def _lend(self, body: Body, record: object, arrays: dict[str, HostArray]) -> None:
         """Copy a body's settings into arrays of all bodies, and make them views of those."""
@@ -268,7 +270,10 @@ class Engine:
 
     def add_torque(self, body: Body, dof: int | slice | np.ndarray, torque: float | np.ndarray) -> None:
         """Add a force along velocity coordinates of a body, for the next step."""
-        self._torque_of[body.uid][:, dof] += torque
+        if torque.__class__ is float and dof.__class__ is int and self.worlds == 1:
+            self._torque_row[body.uid][dof] += torque
+        else:
+            self._torque_of[body.uid][:, dof] += torque
         self._torques_set = True
 
     def joint_torques(self, body: Body) -> np.ndarray:

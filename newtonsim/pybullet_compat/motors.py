@@ -167,6 +167,36 @@ def _control_group(
     client.servos_written()
 
 
+def _set_servo(
+    client: Client,
+    body: Body,
+    place: int,
+    mode: int,
+    position: float,
+    velocity: float,
+    force: float,
+    kp: float,
+    kd: float,
+    top_speed: float,
+) -> None:
+    """Do what `_control` does in POSITION_CONTROL and VELOCITY_CONTROL, in the only world: made for speed."""
+    d = body.u_start[place]
+    modes, kps, kds, positions, velocities, forces, speeds = body.servos.rows()
+    modes[d], kds[d], velocities[d], forces[d] = SERVO_ON, kd, velocity, force
+    body.servo_is_default[d] = False
+    if mode == VELOCITY_CONTROL:
+        kps[d], speeds[d] = 0.0, UNLIMITED_SPEED
+    else:
+        lower, upper = body.limit_pairs[place]
+        if lower <= upper:
+            position = lower if position < lower else upper if position > upper else position
+        kps[d], speeds[d] = kp, top_speed if top_speed > 0.0 else UNLIMITED_SPEED
+        positions[body.q_start[place]] = position
+    engine = client.engine
+    if engine is not None:
+        engine.servos_written = True
+
+
 def _control(
     client: Client,
     body: Body,
@@ -185,6 +215,9 @@ def _control(
         return
     if count > 1:
         _control_multi_dof(client, body, place, mode, None, None, force, kp, kd, top_speed, None)
+        return
+    if body.worlds == 1 and mode in (POSITION_CONTROL, VELOCITY_CONTROL):
+        _set_servo(client, body, place, mode, position, velocity, force, kp, kd, top_speed)
         return
     d, at = body.u_start[place], body.world_index
     if mode == TORQUE_CONTROL:
@@ -205,16 +238,6 @@ def _control(
         return
     servos = body.servos
     body.servo_is_default[d] = False
-    if body.worlds == 1 and mode in (POSITION_CONTROL, VELOCITY_CONTROL):
-        modes, kps, kds, positions, velocities, forces, speeds = servos.rows()
-        modes[d], kds[d], velocities[d], forces[d] = SERVO_ON, kd, velocity, force
-        if mode == VELOCITY_CONTROL:
-            kps[d], speeds[d] = 0.0, UNLIMITED_SPEED
-        else:
-            kps[d], speeds[d] = kp, top_speed if top_speed > 0.0 else UNLIMITED_SPEED
-            positions[body.q_start[place]] = position
-        client.servos_written()
-        return
     servos.mode[at, d] = SERVO_ON
     servos.kd[at, d] = kd
     servos.target_qd[at, d] = velocity
