@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_rotate
+from newtonsim.pybullet_compat import link_properties
 from newtonsim.pybullet_compat.constants import LINK_FRAME, WORLD_FRAME
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.loading.mass import inertia_of_shapes
@@ -18,14 +19,6 @@ _SURFACE = {
     "rollingFriction": "rolling_friction",
     "restitution": "restitution",
     "collisionMargin": "collision_margin",
-}
-_SHAPE_ARRAYS = {
-    "lateral_friction": "shape_materials.mu",
-    "restitution": "shape_materials.restitution",
-    "rolling_friction": "shape_mu_rolling",
-    "spinning_friction": "shape_mu_torsion",
-    "contact_stiffness": "shape_materials.ke",
-    "contact_damping": "shape_materials.kd",
 }
 
 
@@ -93,9 +86,9 @@ def changeDynamics(
     """Change properties of a link; what is None or negative stays, unknown bodies and links do nothing.
 
     A new mass gives the inertia that the collision shapes have with it. Damping and maxJointVelocity hold for
-    the whole body, whichever link is named. Continuous collision detection is always on here, islands do not sleep and friction is
-    isotropic: ccdSweptSphereRadius, contactProcessingThreshold, activationState, sleepThreshold,
-    anisotropicFriction and jointLimitForce have no effect.
+    the whole body, whichever link is named. Continuous collision detection is always on here, islands do not
+    sleep and friction is isotropic: ccdSweptSphereRadius, contactProcessingThreshold, activationState,
+    sleepThreshold, anisotropicFriction and jointLimitForce have no effect.
     """
     body = client.bodies.get(bodyUniqueId)
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
@@ -111,11 +104,11 @@ def changeDynamics(
     for name, value in given.items():
         if _is_meant(value):
             body.surface[_SURFACE[name]][:, place] = value
-            _write_surface(client, body, place, _SURFACE[name])
+            _surface_changed(client, body, _SURFACE[name])
     if _is_meant(contactStiffness) and _is_meant(contactDamping):
         for name, value in (("contact_stiffness", contactStiffness), ("contact_damping", contactDamping)):
             body.surface[name][:, place] = value
-            _write_surface(client, body, place, name)
+            _surface_changed(client, body, name)
     if frictionAnchor is not None:
         body.surface["friction_anchor"][:, place] = float(bool(frictionAnchor))
     if _is_meant(mass) or localInertiaDiagonal is not None:
@@ -128,19 +121,14 @@ def _is_meant(value: float | np.ndarray | None) -> bool:
     return value is not None and bool(np.all(np.asarray(value) >= 0.0))
 
 
-def _write_surface(client: Client, body: Body, place: int, name: str) -> None:
-    """Hand a contact property to the shapes of the engine."""
+def _surface_changed(client: Client, body: Body, name: str) -> None:
     engine = client.engine
-    if engine is None or name not in _SHAPE_ARRAYS:
+    if engine is None:
         return
-    if name in ("rolling_friction", "spinning_friction") and not engine.solver.constraints.rows.spins:
+    if name in link_properties.NEED_ROWS and not engine.solver.constraints.rows.spins:
         client.structure_changed()  # the solver has no rows for these until a shape asks for them
-        return
-    key = (body.uid, place - 1)
-    shapes = [s for s, owner in enumerate(engine.shape_link) if owner == key]
-    if shapes:
-        values = np.maximum(body.surface[name][:, place], 0.0)[:, None]
-        engine.write(_SHAPE_ARRAYS[name], np.array(shapes), values)
+    else:
+        link_properties.write_surface(engine, body, name)
 
 
 def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
@@ -157,10 +145,7 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
         body.update_mobility(client.settings.time_step)
         return
     if client.engine is not None:
-        row = body.first_row + place
-        client.engine.write("body_mass", row, body.mass[:, place])
-        tensors = body.inertia[:, place, :, None] * np.eye(3)
-        client.engine.write("body_inertia", row, tensors)
+        link_properties.write_masses(client.engine, body)
 
 
 def _inertias(body: Body, place: int) -> np.ndarray:
@@ -190,10 +175,7 @@ def _change_joint(client: Client, body: Body, place: int, damping, lower, upper)
         body.joint_damping[:, place] = damping
         body.revision += 1
         if engine is not None:
-            start = engine.columns[body.uid][1].start + body.u_start[place]
-            engine.write(
-                "joint_damping", slice(start, start + body.u_count[place]), np.reshape(damping, (-1, 1))
-            )
+            link_properties.write_joint_damping(engine, body)
     if lower is None and upper is None:
         return
     for side, value in enumerate((lower, upper)):

@@ -38,10 +38,8 @@ if TYPE_CHECKING:
 
 DYNAMIC_GROUP, STATIC_GROUP = 1, 2
 ALL = -1
-LEAST_MASS, LEAST_INERTIA = 1.0e-6, 1.0e-9
-"""What links without mass get [kg, kg m²]; the joint-space inertia would be singular."""
-MASSLESS_ARMATURE = 1.0e3
-"""Rotor inertia of joints that carry no mass at all: they stay where they are [kg m²]."""
+INERT_ARMATURE = 1.0e3
+"""Rotor inertia of joints that turn nothing: they stay where they are [kg m²]."""
 _FIELD_TO_LINK = np.array([0.5, 0.5, 0.5, 0.5])
 """Turns x, y, z of a height field to y, z, x."""
 
@@ -96,12 +94,12 @@ def add_body(builder: ModelBuilder, body: Body) -> list[tuple[int, int]]:
     """
     first = body.first_row = builder.body_count
     builder.add_articulation(f"body {body.uid}")
+    mass, inertia = body.solver_masses()
     for place, link in enumerate(body.links):
-        massless = place > 0 and not body.mass[0, place] > 0.0
         builder.add_body(
             origin=body.pose[0, place],
-            I_m=np.diag(np.maximum(body.inertia[0, place], LEAST_INERTIA if massless else 0.0)),
-            mass=LEAST_MASS if massless else float(body.mass[0, place]),
+            I_m=np.diag(inertia[0, place]),
+            mass=float(mass[0, place]),
             key=f"{body.uid}:{place - 1} {link.name}",
         )
     if body.floating:
@@ -132,7 +130,7 @@ def _add_joint(builder: ModelBuilder, body: Body, place: int, first: int) -> Non
         lower, upper = -np.inf, np.inf
     limits = {"limit_lower": float(lower), "limit_upper": float(upper)}
     damping = float(body.joint_damping[0, place])
-    armature = MASSLESS_ARMATURE if body.mass_beyond[place] <= 0.0 else 0.0
+    armature = INERT_ARMATURE if body.is_inert(place) else 0.0
     axis = JointAxis(link.axis, **limits, damping=damping) if np.any(link.axis) else None
     if link.joint_type == JOINT_REVOLUTE:
         builder.add_joint_revolute(**options, axis=axis, armature=armature)

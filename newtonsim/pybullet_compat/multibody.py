@@ -38,6 +38,10 @@ DEFAULT_MAX_SPEED = 100.0
 DEFAULT_MOTOR_IMPULSE = 1.0
 """Largest impulse a step of the velocity motor that holds every joint after loading [N m s or N s]."""
 
+LEAST_MASS, LEAST_INERTIA, LEAST_GYRATION = 1.0e-6, 1.0e-9, 1.0e-6
+"""Of links that have no mass [kg], and no inertia [kg m²], the latter also for each kilogram [m²]."""
+ENDLESS_INERTIA = 1.0e6
+"""Of bodies of one link without inertia, which no torque turns [kg m²]."""
 SERVO_OFF, SERVO_ON, SERVO_IMPLICIT_PD = 0, 1, 2
 UNLIMITED_SPEED = np.inf
 
@@ -161,6 +165,30 @@ class Body:
 
     def _movable(self) -> bool:
         return not self.description.fixed and bool((self.mass[:, 0] > 0.0).any())
+
+    def solver_masses(self) -> tuple[np.ndarray, np.ndarray]:
+        """Masses (W, links) and inertias (W, links, 3) that the solver gets.
+
+        PyBullet lets links without mass move, and what has no inertia never turn; the solver needs both.
+        """
+        mass, inertia = self.mass.copy(), self.inertia.copy()
+        mass[:, 1:] = np.maximum(mass[:, 1:], LEAST_MASS)
+        least = LEAST_INERTIA + LEAST_GYRATION * mass
+        if len(self.links) == 1:
+            least[:, 0] = ENDLESS_INERTIA
+        bare = ~(inertia.min(axis=2) > 0.0) & (mass > 0.0)
+        inertia = np.where(bare[..., None], np.maximum(inertia, least[..., None]), inertia)
+        return mass, inertia
+
+    def is_inert(self, place: int) -> bool:
+        """Whether a joint turns nothing that has inertia about it: it stays where it is."""
+        link = self.links[place]
+        if self.mass_beyond[place] <= 0.0:
+            return True
+        if place in self.parents or link.joint_type == JOINT_PRISMATIC or self.inertia[0, place].any():
+            return False
+        arm = np.cross(link.axis, link.inertial_pose.p)
+        return bool(np.linalg.norm(arm) < 1.0e-9)
 
     @property
     def mass_beyond(self) -> np.ndarray:

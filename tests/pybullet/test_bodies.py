@@ -161,3 +161,37 @@ def test_reset_simulation_keeps_the_time_step(both):
     both.same("getPhysicsEngineParameters")
     both.same("getNumBodies")
     assert both.load("cube.urdf") == 0
+
+
+def test_bodies_without_shapes_fall_and_do_not_turn(both):
+    body = both.createMultiBody(baseMass=2.0, basePosition=[0.0, 0.0, 5.0])[0]
+    both.applyExternalTorque(body, -1, [1.0, 0.0, 0.0], pybullet.WORLD_FRAME)
+    both.step(10)
+    both.same("getBasePositionAndOrientation", body, tolerance=1e-5)
+    both.same("getBaseVelocity", body, tolerance=1e-5)
+
+
+def test_links_without_shapes_do_not_turn_about_themselves(both):
+    shape = both.createCollisionShape(pybullet.GEOM_SPHERE, radius=0.1)[0]
+    body = both.createMultiBody(
+        1.0,
+        shape,
+        basePosition=[0.0, 0.0, 5.0],
+        linkMasses=[1.0],
+        linkCollisionShapeIndices=[-1],
+        linkVisualShapeIndices=[-1],
+        linkPositions=[[0.3, 0.0, 0.0]],
+        linkOrientations=[[0.0, 0.0, 0.0, 1.0]],
+        linkInertialFramePositions=[[0.0, 0.0, 0.0]],
+        linkInertialFrameOrientations=[[0.0, 0.0, 0.0, 1.0]],
+        linkParentIndices=[0],
+        linkJointTypes=[pybullet.JOINT_REVOLUTE],
+        linkJointAxis=[[0.0, 0.0, 1.0]],
+    )[0]
+    both.setJointMotorControl2(body, 0, pybullet.VELOCITY_CONTROL, force=0.0)
+    for _ in range(10):
+        both.setJointMotorControl2(body, 0, pybullet.TORQUE_CONTROL, force=0.01)
+        both.stepSimulation()
+    real, ours = both.getJointState(body, 0)
+    assert abs(ours[0] - real[0]) < 1e-4
+    both.same("getBasePositionAndOrientation", body, tolerance=1e-4)

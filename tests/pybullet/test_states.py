@@ -248,3 +248,23 @@ def test_gradients_through_the_scene_of_a_script(world):
     tape.backward(grads={states[-1].joint_q: seed})
     assert states[0].joint_q.grad.numpy()[2] == pytest.approx(1.0, abs=1e-5)
     assert states[0].joint_qd.grad.numpy()[5] == pytest.approx(0.1, abs=1e-5)
+
+
+def test_properties_of_worlds_survive_changes_of_the_scene():
+    """Friction and mass differ between worlds; a new body rebuilds the model, and they still do."""
+    client = BulletClient(p.DIRECT, num_worlds=2)
+    client.setGravity(0.0, 0.0, -9.81)
+    add_ground(client)
+    body = add_box(client, [0.0, 0.0, 0.1])
+    client.changeDynamics(body, -1, lateralFriction=np.array([0.0, 1.0]), mass=np.array([1.0, 2.0]))
+    client.stepSimulation()
+    add_box(client, [5.0, 0.0, 0.1])
+    client.resetBaseVelocity(body, [1.0, 0.0, 0.0])
+    for _ in range(60):
+        client.stepSimulation()
+    speed = client.getBaseVelocity(body)[0][:, 0]
+    assert speed[0] == pytest.approx(0.98, abs=0.02)
+    assert speed[1] == pytest.approx(0.0, abs=1e-3)
+    mass = client.model.body_mass.numpy().reshape(2, -1)
+    assert np.array_equal(mass[:, 1], [1.0, 2.0])
+    client.disconnect()
