@@ -153,7 +153,7 @@ def _joint_states(client: Client, body: Body, joints: Sequence[int]) -> tuple:
             states.append((0.0, 0.0, force, 0.0))
             continue
         d = body.u_start[place]
-        torque = 0.0 if motor is None else motor[d]
+        torque = 0.0 if motor is None or body.u_count[place] > 1 else motor[d]
         force = _reaction(client, body, place) if body.sensors else NO_FORCE
         states.append((q[body.q_start[place]], u[d], force, torque))
     return tuple(states)
