@@ -39,6 +39,15 @@ class SoftBody(Protocol):
     def place(self, position: np.ndarray, rotation: np.ndarray) -> None:
         """Move the body rigidly."""
 
+    def set_velocity(self, linear: np.ndarray | None, angular: np.ndarray | None) -> None:
+        """Move on rigidly."""
+
+    def points(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and velocities of its points."""
+
+    def restore(self, x: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None) -> None:
+        """Put its points back, in some worlds."""
+
 
 class ScenePart(Protocol):
     """State of one room of the API in one client; all methods are optional hooks."""

@@ -176,6 +176,24 @@ class SoftBody:
             self.v += np.cross(spin, self.x - self.x.mean(axis=1, keepdims=True))
         self.world.written()
 
+    def points(self) -> tuple[np.ndarray, np.ndarray]:
+        """Copies of positions and velocities (W, n, 3)."""
+        self.world.read()
+        return self.x.copy(), self.v.copy()
+
+    def restore(self, x: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None) -> None:
+        """Put the points back.
+
+        Args:
+            x: Positions (W, n, 3) [m].
+            v: Velocities (W, n, 3) [m/s].
+            mask: Worlds that are put back (W,), None for all.
+        """
+        self.world.read()
+        which = np.ones(len(x), bool) if mask is None else mask
+        self.x[which], self.v[which] = x[which], v[which]
+        self.world.written()
+
     def dynamics_info(self) -> tuple:
         """The 12 fields of getDynamicsInfo: mass, friction and kind of body; the rest is zero."""
         zero, identity = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)

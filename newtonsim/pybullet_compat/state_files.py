@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +27,13 @@ class SavedState:
         bodies: (q, u, base pose) by body unique id.
         engine: The engine that the memory belongs to.
         memory: Contents of the arrays of its solver.
+        soft: Positions and velocities of the points of soft bodies by body unique id.
     """
 
     bodies: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]
     engine: Engine | None = None
     memory: Snapshot | None = None
+    soft: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
 
 class SavedStates:
@@ -65,9 +67,8 @@ def saveState(client: Client) -> int:
     engine = client.ensure()
     engine.push_coordinates()
     uid = saved.ids.take()
-    saved.states[uid] = SavedState(
-        _coordinates(client), engine, Snapshot(engine.solver, engine.simulator.state, skip=(engine.model,))
-    )
+    memory = Snapshot(engine.solver, engine.simulator.state, skip=(engine.model,))
+    saved.states[uid] = SavedState(_coordinates(client), engine, memory, _soft_points(client))
     return uid
 
 
@@ -107,6 +108,8 @@ def restore_worlds(client: Client, state_id: int, world_mask: npt.ArrayLike) -> 
         body = client.bodies[uid]
         body.q[mask], body.u[mask], body.base_pose[mask] = q[mask], u[mask], base[mask]
         client.coordinates_written(body)
+    for uid, points in state.soft.items():
+        client.soft_bodies[uid].restore(*points, mask)
     engine = client.ensure()
     engine.push()
     device_mask = wp.array(mask, dtype=bool, device=engine.model.device)
@@ -119,6 +122,14 @@ def _check_bodies(client: Client, state: SavedState) -> None:
         body = client.bodies.get(uid)
         if body is None or body.q.shape != q.shape or body.u.shape != u.shape:
             raise error(NO_STATE)
+    for uid, (x, _) in state.soft.items():
+        soft = client.soft_bodies.get(uid)
+        if soft is None or soft.x.shape != x.shape:
+            raise error(NO_STATE)
+
+
+def _soft_points(client: Client) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    return {uid: body.points() for uid, body in client.soft_bodies.items()}
 
 
 def _coordinates(client: Client) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -133,6 +144,8 @@ def _restore(client: Client, state: SavedState) -> None:
         body = client.bodies[uid]
         body.q[...], body.u[...], body.base_pose[...] = q, u, base
         client.coordinates_written(body)
+    for uid, points in state.soft.items():
+        client.soft_bodies[uid].restore(*points)
     if state.memory is not None and state.engine is client.engine:
         engine = state.engine
         engine.push_coordinates()
@@ -149,6 +162,8 @@ def saveBullet(client: Client, bulletFileName: str) -> None:
     arrays = {"format": np.array(FORMAT)}
     for uid, (q, u, base) in _coordinates(client).items():
         arrays |= {f"{uid}_q": q, f"{uid}_u": u, f"{uid}_base": base}
+    for uid, (x, v) in _soft_points(client).items():
+        arrays |= {f"{uid}_x": x, f"{uid}_v": v}
     try:
         with Path(bulletFileName).open("wb") as file:
             np.savez(file, **arrays)
@@ -169,8 +184,9 @@ def loadBullet(client: Client, bulletFileName: str) -> tuple:
     """
     state = _read(bulletFileName)
     known = {uid: values for uid, values in state.bodies.items() if uid in client.bodies}
-    _restore(client, SavedState(known))
-    return tuple(known)
+    soft = {uid: points for uid, points in state.soft.items() if uid in client.soft_bodies}
+    _restore(client, SavedState(known, soft=soft))
+    return (*known, *soft)
 
 
 def _read(name: str) -> SavedState:
@@ -179,7 +195,10 @@ def _read(name: str) -> SavedState:
             if str(file["format"]) != FORMAT:
                 raise error(NO_STATE)
             uids = [int(key[:-2]) for key in file.files if key.endswith("_q")]
-            return SavedState({uid: tuple(file[f"{uid}_{k}"] for k in ("q", "u", "base")) for uid in uids})
+            bodies = {uid: tuple(file[f"{uid}_{k}"] for k in ("q", "u", "base")) for uid in uids}
+            uids = [int(key[:-2]) for key in file.files if key.endswith("_x")]
+            soft = {uid: (file[f"{uid}_x"], file[f"{uid}_v"]) for uid in uids}
+            return SavedState(bodies, soft=soft)
     except (OSError, ValueError, KeyError, EOFError):
         raise error(NO_STATE) from None
 

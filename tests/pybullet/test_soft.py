@@ -9,6 +9,7 @@ p = pybullet
 import pybullet_data  # noqa: E402
 
 import newtonsim.pybullet_compat as compat  # noqa: E402
+from newtonsim.pybullet_compat.clients import TABLE  # noqa: E402
 
 CLOTH = {"scale": 0.5, "mass": 1.0, "useMassSpring": 1, "springDampingAllDirections": 1}
 CORNERS = (15, 19, 20, 24)
@@ -443,9 +444,43 @@ def test_worlds_and_restored_states_agree_bit_by_bit():
                 for _ in range(30):
                     compat.stepSimulation(physicsClientId=client)
                 results.append(np.array(compat.getMeshData(body, flags=1, physicsClientId=client)[1]))
+            if worlds > 1:
+                _check_masked_restore(client, body, state)
         finally:
             compat.disconnect(client)
     assert results[2].shape == (5, 25, 3)
     assert np.array_equal(results[0], results[1])
     assert np.array_equal(results[2], results[3])
     assert np.array_equal(np.broadcast_to(results[0], (5, 25, 3)), results[2])
+
+
+def _check_masked_restore(client: int, body: int, state: int):
+    """Two of five worlds go back to a state, the others stay."""
+    before = compat.getMeshData(body, flags=1, physicsClientId=client)[1]
+    mask = np.array([False, True, False, True, False])
+    TABLE[client].restore_worlds(state, mask)
+    after = compat.getMeshData(body, flags=1, physicsClientId=client)[1]
+    assert np.array_equal(after[~mask], before[~mask])
+    compat.restoreState(state, physicsClientId=client)
+    restored = compat.getMeshData(body, flags=1, physicsClientId=client)[1]
+    assert np.array_equal(after[mask], restored[mask])
+    assert not np.array_equal(before[mask], restored[mask])
+
+
+def test_a_state_in_a_file_brings_soft_bodies_back(tmp_path):
+    client = compat.connect(compat.DIRECT)
+    try:
+        compat.setAdditionalSearchPath(pybullet_data.getDataPath())
+        compat.setGravity(0.0, 0.0, -10.0)
+        body = compat.loadSoftBody("cloth_z_up.obj", [0.0, 0.0, 1.0])
+        for _ in range(20):
+            compat.stepSimulation()
+        wanted = compat.getTetraMeshData(body)
+        compat.saveBullet(str(tmp_path / "state.bullet"))
+        for _ in range(20):
+            compat.stepSimulation()
+        assert compat.getTetraMeshData(body) != wanted
+        compat.restoreState(fileName=str(tmp_path / "state.bullet"))
+        assert compat.getTetraMeshData(body) == wanted
+    finally:
+        compat.disconnect(client)
