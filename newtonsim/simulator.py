@@ -17,6 +17,7 @@ import warp as wp
 from newtonsim.compilation import dry_run, load_once
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels import reset as reset_kernels
+from newtonsim.kernels.replay import repeat_launches
 from newtonsim.kinematics import check_length, eval_fk
 from newtonsim.recording import record
 from newtonsim.shards import Shard, divide, work_of_worlds
@@ -241,7 +242,9 @@ class Simulator:
         if self.solver.divides_worlds:
             worlds, state, dt = Shard(self.model), self.state, self.dt / self.substeps
             step = partial(self.solver.step_worlds, worlds, state, state, self.control, None, dt)
-            load_once(self.solver, step, self.model.device, extra=[reset_kernels.restore_bodies])
+            device = self.model.device
+            extra = [reset_kernels.restore_bodies, *([repeat_launches] if device.is_cpu else [])]
+            load_once(self.solver, step, device, extra)
 
     def _divide(self, threads: int | None) -> list[Shard]:
         """Cut the model so that all threads have work until the end."""

@@ -40,7 +40,7 @@ def warmup(model: Model | None = None, *, device: wp.DeviceLike = None, gradient
 def _modules_of(model: Model) -> list[wp.Module]:
     """Kernel modules that simulating a model takes."""
     from newtonsim import dynamics
-    from newtonsim.kernels import reset
+    from newtonsim.kernels import replay, reset
     from newtonsim.shards import Shard
     from newtonsim.solvers import FeatherstoneSolver
 
@@ -49,7 +49,8 @@ def _modules_of(model: Model) -> list[wp.Module]:
         solver.step_worlds(Shard(model), state, state, control, None, 1.0 / 240.0)
         if model.joint_count:
             dynamics.kinetic_energy(model, state)
-    return [*dict.fromkeys(modules), reset.restore_bodies.module]
+    repeating = [replay.repeat_launches.module] if model.device.is_cpu else []
+    return [*dict.fromkeys(modules), reset.restore_bodies.module, *repeating]
 
 
 def _all_modules() -> list[wp.Module]:
