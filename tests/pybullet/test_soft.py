@@ -351,6 +351,25 @@ def test_a_rigid_body_hangs_on_a_cloth(soft):
     assert np.abs(real - ours).max() < 0.05
 
 
+def test_a_ball_on_a_trampoline(soft):
+    """It falls 10 cm, sinks in by 14 cm and comes up again: 6 cm apart in half a second."""
+    options = {"springElasticStiffness": 400.0, "springDampingStiffness": 0.05, "frictionCoeff": 0.5}
+    body = cloth(soft, (0.0, 0.0, 1.0), **options)
+    start = points(soft, body)[0]
+    for node in np.flatnonzero((np.abs(start[:, :2]) > 0.45).all(axis=1)).tolist():
+        soft.createSoftBodyAnchor(body, node)
+    shape = soft.createCollisionShape(p.GEOM_SPHERE, radius=0.2)[0]
+    ball = soft.createMultiBody(1.0, shape, basePosition=[0.0, 0.0, 1.3])[0]
+    heights = []
+    for _ in range(8):
+        soft.step(15)
+        heights.append([answer[0][2] for answer in soft.getBasePositionAndOrientation(ball)])
+    real, ours = np.array(heights).T
+    assert ours.min() < 0.9
+    assert ours[-1] > ours.min() + 0.1
+    assert np.abs(real - ours).max() < 0.06
+
+
 def test_points_and_bodies_exchange_momentum():
     """A cloth flies into a free box without gravity: the total momentum stays, and the box is moved."""
     client = compat.connect(compat.DIRECT)
