@@ -67,6 +67,7 @@ class Engine:
             coriolis="start",
             speed_limit=100.0,
             max_limit_speed=100.0,
+            limit_erp=0.0,  # as measured: limits stop what moves outwards, and push nothing back
             friction_combine="product",
             restitution_combine="product",
             contact_softness="shape",

@@ -281,3 +281,41 @@ def test_spherical_servos(both):
         both.step(5)
         real, ours = (np.array(state[0]) for state in both.getJointStateMultiDof(body, 3))
         assert np.abs(real - ours * np.sign(real @ ours)).max() < 0.02
+
+
+@pytest.mark.parametrize("start", [2.6, -2.6])
+def test_limits_do_not_push_back_what_is_beyond_them(both, start: float):
+    """A joint that was put beyond its limit stays there; a motor brings it back, and not further out."""
+    arm = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
+    for joint in range(7):
+        both.setJointMotorControl2(arm, joint, p.VELOCITY_CONTROL, force=0)
+    both.setGravity(0.0, 0.0, 0.0)
+    both.resetJointState(arm, 1, start)
+    for speed in (0.0, np.sign(start), -np.sign(start)):
+        if speed:
+            both.setJointMotorControl2(arm, 1, p.VELOCITY_CONTROL, targetVelocity=speed, force=300)
+        both.step(60)
+        values = joint_values(both, arm, [1])
+        assert np.abs(values[0] - values[1]).max() < 1e-3
+
+
+def test_ant_sinks_with_its_ankles_beyond_their_limits(both):
+    """The file's start pose is outside the limits of the ankles."""
+    both.load("plane.urdf")
+    (ant,), _ = both.loadMJCF("mjcf/ant.xml")
+    for joint in range(pybullet.getNumJoints(ant, physicsClientId=both.ids[0])):
+        both.setJointMotorControl2(ant, joint, p.VELOCITY_CONTROL, force=0)
+    both.step(240)
+    real, ours = positions(both, ant)
+    assert np.abs(real - ours).max() < 5e-3
+
+
+def test_a_top_speed_stays_for_later_calls(both):
+    body = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
+    both.setJointMotorControl2(body, 0, p.POSITION_CONTROL, 1.0, force=500.0, maxVelocity=0.5)
+    both.setJointMotorControl2(body, 0, p.VELOCITY_CONTROL, targetVelocity=0.0)
+    both.setJointMotorControl2(body, 0, p.POSITION_CONTROL, 1.0, force=500.0)
+    both.step(20)
+    real, ours = joint_values(both, body, [0], 1)
+    assert abs(real[0] - 0.5) < 1e-2
+    assert abs(ours[0] - 0.5) < 1e-2
