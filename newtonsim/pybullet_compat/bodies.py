@@ -64,8 +64,8 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
         posObj: World position (3,) or (W, 3) [m].
         ornObj: Quaternion xyzw (4,) or (W, 4).
     """
-    position = _rows(posObj, 3, "position needs a 3 coordinates [x,y,z].")
-    rotation = _rows(ornObj, 4, "orientation needs a 4 coordinates, quaternion [x,y,z,w].")
+    position = _rows(client, posObj, 3, "position needs a 3 coordinates [x,y,z].")
+    rotation = _rows(client, ornObj, 4, "orientation needs a 4 coordinates, quaternion [x,y,z,w].")
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         if bodyUniqueId in client.soft_bodies:
@@ -82,13 +82,13 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
     client.coordinates_written(body)
 
 
-def _rows(value: object, size: int, message: str) -> np.ndarray:
+def _rows(client: Client, value: object, size: int, message: str) -> np.ndarray:
     """Return numbers (size,) or (W, size)."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise error(message) from None
-    if array.ndim not in (1, 2) or array.shape[-1] != size:
+    if array.shape not in ((size,), (client.num_worlds, size)):
         raise error(message)
     return array
 

@@ -38,7 +38,7 @@ class BulletClient:
         self._shapes = {}
         self._pid = os.getpid()
         self._client = -1
-        if num_worlds > 1:
+        if num_worlds != 1:
             options += f" --num_worlds={num_worlds}"
         if device is not None:
             options += f" --device={device}"

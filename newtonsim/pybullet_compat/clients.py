@@ -97,10 +97,18 @@ def open_world(method: int, num_worlds: int = 1, device: str | None = None) -> i
         device: Warp device, None for the default.
 
     Raises:
-        error: There are too many clients.
+        error: There are too many clients, or no such device.
     """
+    import warp as wp
+
     from newtonsim.pybullet_compat.scene import Client
 
+    wp.config.log_level = max(wp.config.log_level, wp.LOG_ERROR)  # what a script prints is its own
+    if device is not None:
+        try:
+            wp.get_device(device)
+        except ValueError:
+            raise error(f"Option --device={device}: there is no such device.") from None
     return _add(Client(gui=method in _WINDOWS, num_worlds=num_worlds, device=device), method)
 
 

@@ -199,25 +199,25 @@ def applyExternalForce(
         posObj: Point of application [m], likewise.
         flags: WORLD_FRAME, or LINK_FRAME for the inertial frame of the link.
     """
-    force = _vector(forceObj, "force needs a 3 coordinates [x,y,z].")
-    point = _vector(posObj, "position needs a 3 coordinates [x,y,z].")
+    force = _vector(client, forceObj, "force needs a 3 coordinates [x,y,z].")
+    point = _vector(client, posObj, "position needs a 3 coordinates [x,y,z].")
     _check_frame(flags)
     _apply(client, objectUniqueId, linkIndex, force, point, None, flags)
 
 
 def applyExternalTorque(client: Client, objectUniqueId: int, linkIndex: int, torqueObj, flags: int) -> None:
     """Apply a torque to a link during the next step, see `applyExternalForce`."""
-    torque = _vector(torqueObj, "torque needs a 3 coordinates [x,y,z].")
+    torque = _vector(client, torqueObj, "torque needs a 3 coordinates [x,y,z].")
     _check_frame(flags)
     _apply(client, objectUniqueId, linkIndex, np.zeros(3), None, torque, flags)
 
 
-def _vector(value, message: str) -> np.ndarray:
+def _vector(client: Client, value, message: str) -> np.ndarray:
     try:
         array = np.asarray(value, np.float64)
     except (TypeError, ValueError):
         raise error(message) from None
-    if array.ndim not in (1, 2) or array.shape[-1] != 3:
+    if array.shape not in ((3,), (client.num_worlds, 3)):
         raise error(message)
     return array
 

@@ -67,6 +67,7 @@ def setJointMotorControl2(
 
     POSITION_CONTROL and VELOCITY_CONTROL are bounded constraints on the velocity: the servo asks for
     positionGain (target - q) / dt + (1 - velocityGain) v + velocityGain targetVelocity, with at most `force`.
+    A maxVelocity bounds this in POSITION_CONTROL, in later calls too, until VELOCITY_CONTROL lifts it.
     """
     if controlMode not in MODES:
         raise error("Illegal control mode.")
@@ -150,7 +151,8 @@ def _control_group(
     if views is not None:
         modes, kps, kds, positions, velocities, forces, speeds = views
         modes.fill(SERVO_ON)
-        speeds.fill(UNLIMITED_SPEED)
+        if mode == VELOCITY_CONTROL:
+            speeds.fill(UNLIMITED_SPEED)
         for view, values in ((kps, kp), (kds, kd), (velocities, velocity), (forces, force)):
             if values.__class__ is float:
                 view.fill(values)
@@ -159,7 +161,9 @@ def _control_group(
         if mode == POSITION_CONTROL:
             positions[...] = position
     else:
-        servos.mode[:, dofs], servos.max_speed[:, dofs] = SERVO_ON, UNLIMITED_SPEED
+        servos.mode[:, dofs] = SERVO_ON
+        if mode == VELOCITY_CONTROL:
+            servos.max_speed[:, dofs] = UNLIMITED_SPEED
         servos.kp[:, dofs], servos.kd[:, dofs] = kp, kd
         servos.target_qd[:, dofs], servos.max_force[:, dofs] = velocity, force
         if mode == POSITION_CONTROL:
@@ -190,7 +194,9 @@ def _set_servo(
         lower, upper = body.limit_pairs[place]
         if lower <= upper:
             position = lower if position < lower else upper if position > upper else position
-        kps[d], speeds[d] = kp, top_speed if top_speed > 0.0 else UNLIMITED_SPEED
+        kps[d] = kp
+        if top_speed > 0.0:
+            speeds[d] = top_speed
         positions[body.q_start[place]] = position
     engine = client.engine
     if engine is not None:
@@ -248,7 +254,8 @@ def _control(
     else:
         servos.kp[at, d] = kp
         servos.target_q[at, body.q_start[place]] = position
-        servos.max_speed[at, d] = top_speed if top_speed > 0.0 else UNLIMITED_SPEED
+        if np.all(np.asarray(top_speed) > 0.0):
+            servos.max_speed[at, d] = top_speed
         if mode == STABLE_PD_CONTROL:
             servos.mode[at, d] = SERVO_IMPLICIT_PD
     client.servos_written()

@@ -108,6 +108,7 @@ class Body:
         centred: Whether both frames of each place are the same.
         mass, inertia: Of each place, (W, links) and (W, links, 3).
         servos: Motors.
+        servo_is_default: Which of them nobody has set, (nu,).
         joint_groups: Joints named together, see `joint_groups`.
         first_row: Place of the base among the bodies of a world of the engine.
         revision: Grows whenever masses, inertias or frames change.
@@ -278,6 +279,7 @@ class Body:
         """Let the base float or stand still after its mass changed, outside an engine."""
         self.refresh()
         q, u, servos, was = self.q, self.u, self.servos, self.floating
+        is_default = self.servo_is_default
         base = self.pose[:, 0].copy()
         self._lay_out(not was, time_step)
         skip_q, skip_u = FLOATING if was else (0, 0)
@@ -286,6 +288,7 @@ class Body:
         for name in ("mode", "kp", "kd", "target_qd", "max_force", "max_speed"):
             getattr(self.servos, name)[:, put_u:] = getattr(servos, name)[:, skip_u:]
         self.servos.target_q[:, put_q:] = servos.target_q[:, skip_q:]
+        self.servo_is_default[put_u:] = is_default[skip_u:]
         self.base_pose = base
         if self.floating:
             self.q[:, :7] = base

@@ -120,6 +120,7 @@ class Client:
         constraints: Constraints by unique id.
         settings: Numbers of the world.
         engine: The engine of the present structure, None until it is needed.
+        reset_flags: Flags of the last resetSimulation.
         pair_filters: What setCollisionFilterPair said of pairs of (body, link).
     """
 
@@ -138,6 +139,7 @@ class Client:
         self.engine: Engine | None = None
         self.stale_bodies: set[Body] = set()
         self.hooked_steps = False
+        self.reset_flags = 0
         self.body_ids, self.constraint_ids = Ids(), Ids(1)
         self._parts: dict[type, object] = {}
         self._hooks: dict[str, list] = {name: [] for name in _HOOKS}

@@ -119,7 +119,7 @@ def loadSoftBody(
     material.neo_hookean = bool(useNeoHookean)
     material.all_directions = bool(springDampingAllDirections)
     material.face_contact, material.self_collision = bool(useFaceContact), bool(useSelfCollision)
-    deformable = getattr(client, "reset_flags", 0) & RESET_USE_DEFORMABLE_WORLD
+    deformable = client.reset_flags & RESET_USE_DEFORMABLE_WORLD
     positions = vectors(basePosition, 3, client, "basePosition")
     rotations = vectors(baseOrientation, 4, client, "baseOrientation")
     seen = _mesh(client, fileName)

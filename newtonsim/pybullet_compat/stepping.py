@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.real_time import RealTimeClock
 from newtonsim.pybullet_compat.scene import Client
 
@@ -39,7 +40,9 @@ def resetSimulation(client: Client, flags: int = 0) -> None:
 
 
 def setGravity(client: Client, gravX: float, gravY: float, gravZ: float) -> None:
-    """Set the gravity of all worlds [m/s²]."""
+    """Set the gravity of all worlds [m/s²], the same in each."""
+    if np.ndim(gravX) or np.ndim(gravY) or np.ndim(gravZ):
+        raise error("Gravity is the same in all worlds: expected three numbers.")
     client.settings.gravity = np.array([gravX, gravY, gravZ])
     if client.engine is not None:
         client.engine.model.gravity = client.settings.gravity
