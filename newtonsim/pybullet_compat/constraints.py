@@ -48,10 +48,6 @@ def createConstraint(
         parentFrameOrientation: Quaternion xyzw (4,).
         childFrameOrientation: Quaternion xyzw (4,).
     """
-    if parentBodyUniqueId in client.soft_bodies:
-        return _anchor(
-            client, parentBodyUniqueId, parentLinkIndex, childBodyUniqueId, childLinkIndex, childFramePosition
-        )
     parent, child = client.bodies.get(parentBodyUniqueId), client.bodies.get(childBodyUniqueId)
     if parent is None or not -1 <= parentLinkIndex < len(parent.links) - 1:
         raise error(FAILED)
@@ -79,12 +75,6 @@ def _frame(position, rotation, name: str) -> Pose:
     q = np.array(quat(rotation, name.replace("Position", "Orientation")))
     norm = np.linalg.norm(q)
     return Pose(np.array(vec3(position, name)), q / norm if norm > 0.0 else np.array([0.0, 0.0, 0.0, 1.0]))
-
-
-def _anchor(client: Client, soft: int, node: int, body: int, link: int, position) -> int:
-    from newtonsim.pybullet_compat.soft_bodies import createSoftBodyAnchor
-
-    return createSoftBodyAnchor(client, soft, node, body, link, position)
 
 
 def changeConstraint(
