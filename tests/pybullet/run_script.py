@@ -66,7 +66,7 @@ def patched(module, steps: int, report: dict):
 
     def positions() -> list:
         found = []
-        for client in clients:
+        for client in clients if report["engine"] == "real" else list(our_clients()):
             if module.isConnected(physicsClientId=client):
                 for index in range(module.getNumBodies(physicsClientId=client)):
                     body = module.getBodyUniqueId(index, physicsClientId=client)
@@ -76,6 +76,12 @@ def patched(module, steps: int, report: dict):
                         state = module.getLinkState(body, joint, 0, 1, physicsClientId=client)
                         found.append([list(state[0]), list(state[1])])
         return found
+
+    def our_clients() -> list[int]:
+        """Clients of ours that are connected, those of BulletClient too."""
+        from newtonsim.pybullet_compat.clients import TABLE
+
+        return sorted(TABLE)
 
     def keep_poses(*args, **keywords):
         report["poses"] = positions()
@@ -107,7 +113,7 @@ def patched(module, steps: int, report: dict):
         slider = {}
 
         def add(name, low=0.0, high=1.0, start=0.0, **keywords):
-            slider[len(slider)] = start
+            slider[len(slider)] = min(max(start, low), high) if low <= high else start
             return len(slider) - 1
 
         module.addUserDebugParameter = Builtin(add)
