@@ -13,8 +13,8 @@ from newtonsim.pybullet_compat.arguments import as_int
 from newtonsim.pybullet_compat.errors import error, not_connected
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.remote import RemoteClient
     from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.server.remote import RemoteClient
 
 API_VERSION = 202010061
 MAX_CLIENTS = 1024
@@ -70,7 +70,7 @@ def connect(
     if method in _WINDOWS and any(m in _WINDOWS for m in _METHODS.values()):
         raise error("Only one local in-process GUI/GUI_SERVER connection allowed. Use DIRECT connection mode")
     if method in _REMOTE:
-        from newtonsim.pybullet_compat import remote
+        from newtonsim.pybullet_compat.server import remote
 
         client = remote.connect(method, hostName, DEFAULT_PORTS.get(method, -1) if port < 0 else port, key)
         return -1 if client is None else _add(client, method)
@@ -82,7 +82,7 @@ def connect(
 
         open_window(TABLE[number], options)
     if method in _SERVERS:
-        from newtonsim.pybullet_compat.server import share
+        from newtonsim.pybullet_compat.server.physics_server import share
 
         share(TABLE[number], key)
     return number

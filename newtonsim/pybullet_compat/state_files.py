@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.pybullet_compat.contact_points import ContactPoints
 from newtonsim.pybullet_compat.engine import Engine
 from newtonsim.pybullet_compat.errors import error
+from newtonsim.pybullet_compat.queries.contact_points import ContactPoints
 from newtonsim.pybullet_compat.scene import Client, Ids
 from newtonsim.snapshot import Snapshot
 

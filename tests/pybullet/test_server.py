@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import newtonsim.pybullet_compat as compat
-from newtonsim.pybullet_compat import protocol
 from newtonsim.pybullet_compat.clients import TABLE
-from newtonsim.pybullet_compat.protocol import Answer, Call
+from newtonsim.pybullet_compat.server import protocol
+from newtonsim.pybullet_compat.server.protocol import Answer, Call
 
 zmq = pytest.importorskip("zmq")
 msgpack = pytest.importorskip("msgpack")
@@ -234,7 +234,7 @@ def test_a_lost_server_is_noticed():
 def test_a_silent_server_is_given_up():
     with zmq.Context() as context, context.socket(zmq.ROUTER) as silent:
         port = silent.bind_to_random_port("tcp://127.0.0.1")
-        from newtonsim.pybullet_compat.remote import RemoteClient
+        from newtonsim.pybullet_compat.server.remote import RemoteClient
 
         client = RemoteClient(f"tcp://127.0.0.1:{port}")
         client.call("setTimeOut", {"timeOutInSeconds": 0.2})

@@ -107,7 +107,7 @@ def replay(client: Client, path: str) -> None:
     Raises:
         error: It cannot be read, or a call of it fails; the text names its line.
     """
-    from newtonsim.pybullet_compat.server import SERVED
+    from newtonsim.pybullet_compat.server.physics_server import SERVED
 
     try:
         with open(path) as file:

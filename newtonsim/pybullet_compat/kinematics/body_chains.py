@@ -10,8 +10,8 @@ import warp as wp
 from newtonsim.geometry.transforms import quat_matrix, quat_multiply
 from newtonsim.pybullet_compat.constants import GEOM_CAPSULE, GEOM_SPHERE
 from newtonsim.pybullet_compat.description import Geometry, Link
-from newtonsim.pybullet_compat.kinematic_chains import BASE_DOFS, Chain
-from newtonsim.pybullet_compat.kinematic_reach import Reach
+from newtonsim.pybullet_compat.kinematics.chains import BASE_DOFS, Chain
+from newtonsim.pybullet_compat.kinematics.reach import Reach
 from newtonsim.pybullet_compat.loading.mass import MARGIN, box_inertia, local_box
 from newtonsim.pybullet_compat.maths import getEulerFromQuaternion
 from newtonsim.pybullet_compat.multibody import Body

@@ -13,7 +13,7 @@ from newtonsim.contacts import Contacts
 from newtonsim.kernels import contact_records
 from newtonsim.kernels.contact_records import ContactRecords, ReportView
 from newtonsim.pybullet_compat.host_arrays import HostArray
-from newtonsim.pybullet_compat.replay import Replay
+from newtonsim.pybullet_compat.queries.replay import Replay
 from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:

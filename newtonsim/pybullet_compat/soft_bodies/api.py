@@ -15,8 +15,8 @@ from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.loading.search import find
 from newtonsim.pybullet_compat.plugins import find_in_archives
 from newtonsim.pybullet_compat.scene import Client
-from newtonsim.pybullet_compat.soft_meshes import SoftMesh, read_soft_mesh, show
-from newtonsim.pybullet_compat.soft_world import Material, SoftBody, SoftWorld, make_anchor, placed
+from newtonsim.pybullet_compat.soft_bodies.meshes import SoftMesh, read_soft_mesh, show
+from newtonsim.pybullet_compat.soft_bodies.world import Material, SoftBody, SoftWorld, make_anchor, placed
 
 _FIELDS = {
     "mass": "mass",

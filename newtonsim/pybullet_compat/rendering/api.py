@@ -23,7 +23,13 @@ from newtonsim.pybullet_compat.constants import (
 )
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.loading.search import find
-from newtonsim.pybullet_compat.pictures import GEOMETRY_DIMENSIONS, LINK_SHIFT, Light, Pictures, visuals_of
+from newtonsim.pybullet_compat.rendering.pictures import (
+    GEOMETRY_DIMENSIONS,
+    LINK_SHIFT,
+    Light,
+    Pictures,
+    visuals_of,
+)
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client

@@ -9,10 +9,10 @@ from __future__ import annotations
 import socket
 import time
 
-from newtonsim.pybullet_compat import protocol
 from newtonsim.pybullet_compat.constants import SHARED_MEMORY
 from newtonsim.pybullet_compat.errors import error, not_connected
-from newtonsim.pybullet_compat.protocol import Call
+from newtonsim.pybullet_compat.server import protocol
+from newtonsim.pybullet_compat.server.protocol import Call
 
 DEFAULT_TIMEOUT = 600.0
 """Seconds that a server may take for a call unless setTimeOut is called: first steps compile kernels."""

@@ -22,8 +22,8 @@ from newtonsim.pybullet_compat.constants import (
     GEOM_SPHERE,
 )
 from newtonsim.pybullet_compat.description import Geometry, Visual
-from newtonsim.pybullet_compat.soft_pictures import WHITE, SoftSight, soft_sights
-from newtonsim.pybullet_compat.textures import CHECKER, TextureTable
+from newtonsim.pybullet_compat.rendering.soft_pictures import WHITE, SoftSight, soft_sights
+from newtonsim.pybullet_compat.rendering.textures import CHECKER, TextureTable
 from newtonsim.render.camera import Lighting, RayCamera, camera_rays
 from newtonsim.render.camera_meshes import CameraMesh
 from newtonsim.render.camera_scene import CameraInstance, CameraScene

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from newtonsim.pybullet_compat.body_chains import (
+from newtonsim.pybullet_compat.errors import error
+from newtonsim.pybullet_compat.kinematics.body_chains import (
     BASE_COORDINATES,
     BodyChains,
     chains_of,
@@ -20,8 +21,7 @@ from newtonsim.pybullet_compat.body_chains import (
     numbers,
     system_error,
 )
-from newtonsim.pybullet_compat.errors import error
-from newtonsim.pybullet_compat.kinematic_reach import Reach
+from newtonsim.pybullet_compat.kinematics.reach import Reach
 from newtonsim.pybullet_compat.scene import Client
 
 IK_SDLS = 1

@@ -12,13 +12,13 @@ from newtonsim.builder import ModelBuilder
 from newtonsim.kernels import closest_records
 from newtonsim.pybullet_compat import model_building
 from newtonsim.pybullet_compat.arguments import quat, vec3
-from newtonsim.pybullet_compat.contact_points import ANY_LINK
 from newtonsim.pybullet_compat.description import BodyDescription, Link
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.loading.shape_table import ShapeTable
 from newtonsim.pybullet_compat.multibody import Body
-from newtonsim.pybullet_compat.replay import Replay
-from newtonsim.pybullet_compat.scene_queries import SceneQueries
+from newtonsim.pybullet_compat.queries.contact_points import ANY_LINK
+from newtonsim.pybullet_compat.queries.replay import Replay
+from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
 from newtonsim.queries import SceneQuery
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import numpy as np
 import warp as wp
 
 from newtonsim.kernels.contact_records import ReportView
-from newtonsim.pybullet_compat.contact_reading import CollisionPass, ContactReader, WorldPoints
 from newtonsim.pybullet_compat.link_shapes import LinkShapes
+from newtonsim.pybullet_compat.queries.contact_reading import CollisionPass, ContactReader, WorldPoints
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine

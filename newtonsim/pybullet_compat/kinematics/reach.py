@@ -7,7 +7,7 @@ import warp as wp
 
 from newtonsim.kernels import chain_reach
 from newtonsim.kernels.chain_views import ReachView
-from newtonsim.pybullet_compat.kinematic_chains import Chain
+from newtonsim.pybullet_compat.kinematics.chains import Chain
 
 EFFECTORS, COLUMNS, ITERATIONS = range(3)
 

@@ -1,10 +1,10 @@
 """Collision queries of the API: contacts, closest points, boxes, rays, filters and shapes."""
 
-from newtonsim.pybullet_compat.closest_points import getClosestPoints
-from newtonsim.pybullet_compat.contact_points import getContactPoints, performCollisionDetection
-from newtonsim.pybullet_compat.filters import setCollisionFilterGroupMask, setCollisionFilterPair
-from newtonsim.pybullet_compat.ray_tests import rayTest, rayTestBatch
-from newtonsim.pybullet_compat.shape_data import (
+from newtonsim.pybullet_compat.queries.closest_points import getClosestPoints
+from newtonsim.pybullet_compat.queries.contact_points import getContactPoints, performCollisionDetection
+from newtonsim.pybullet_compat.queries.filters import setCollisionFilterGroupMask, setCollisionFilterPair
+from newtonsim.pybullet_compat.queries.ray_tests import rayTest, rayTestBatch
+from newtonsim.pybullet_compat.queries.shape_data import (
     getAABB,
     getCollisionShapeData,
     getMeshData,

@@ -15,8 +15,8 @@ from newtonsim.pybullet_compat.arguments import vec3, vectors
 from newtonsim.pybullet_compat.constants import MAX_RAY_INTERSECTION_BATCH_SIZE
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.host_arrays import HostArray
-from newtonsim.pybullet_compat.replay import Replay
-from newtonsim.pybullet_compat.scene_queries import SceneQueries
+from newtonsim.pybullet_compat.queries.replay import Replay
+from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
 from newtonsim.queries import ALL_BITS
 from newtonsim.queries_rays import PreparedSegments
 

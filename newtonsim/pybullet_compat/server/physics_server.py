@@ -13,10 +13,11 @@ import threading
 import warnings
 from typing import TYPE_CHECKING
 
-from newtonsim.pybullet_compat import clients, protocol
+from newtonsim.pybullet_compat import clients
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.functions import FUNCTIONS, implementation
-from newtonsim.pybullet_compat.protocol import Answer, Call
+from newtonsim.pybullet_compat.server import protocol
+from newtonsim.pybullet_compat.server.protocol import Answer, Call
 from newtonsim.pybullet_compat.signatures import POSITIONAL, SIGNATURES
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from newtonsim.render.camera_scene import CameraInstance, CameraScene
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client
-    from newtonsim.pybullet_compat.soft_world import SoftBody
+    from newtonsim.pybullet_compat.soft_bodies.world import SoftBody
 
 WHITE = np.ones(4)
 

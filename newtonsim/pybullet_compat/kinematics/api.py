@@ -23,7 +23,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.pybullet_compat.body_chains import (
+from newtonsim.pybullet_compat.errors import error
+from newtonsim.pybullet_compat.kinematics.body_chains import (
     BASE_COORDINATES,
     BodyChains,
     chains_of,
@@ -32,14 +33,13 @@ from newtonsim.pybullet_compat.body_chains import (
     quaternions_of_angles,
     system_error,
 )
-from newtonsim.pybullet_compat.errors import error
-from newtonsim.pybullet_compat.inverse_kinematics import (
+from newtonsim.pybullet_compat.kinematics.chains import BASE_DOFS
+from newtonsim.pybullet_compat.kinematics.inverse import (
     calculateInverseKinematics as calculateInverseKinematics,
 )
-from newtonsim.pybullet_compat.inverse_kinematics import (
+from newtonsim.pybullet_compat.kinematics.inverse import (
     calculateInverseKinematics2 as calculateInverseKinematics2,
 )
-from newtonsim.pybullet_compat.kinematic_chains import BASE_DOFS
 from newtonsim.pybullet_compat.maths import getEulerFromQuaternion
 from newtonsim.pybullet_compat.scene import Client
 

@@ -14,7 +14,7 @@ from newtonsim.importers.pose import Pose
 from newtonsim.pybullet_compat.constants import JOINT_POINT2POINT
 from newtonsim.pybullet_compat.constraint_records import Constraint
 from newtonsim.pybullet_compat.host_arrays import HostArray
-from newtonsim.pybullet_compat.soft_meshes import ShownMesh, SoftMesh, show
+from newtonsim.pybullet_compat.soft_bodies.meshes import ShownMesh, SoftMesh, show
 from newtonsim.simulator import Simulator
 from newtonsim.solvers.xpbd_soft import SoftBodySolver, SoftBodyStage
 

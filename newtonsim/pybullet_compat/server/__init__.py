@@ -1,0 +1,1 @@
+"""Physics servers: a world that other processes use, and clients of such worlds."""
