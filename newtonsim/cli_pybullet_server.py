@@ -25,7 +25,7 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
     """
     from newtonsim.pybullet_compat import clients, constants
     from newtonsim.pybullet_compat.errors import error
-    from newtonsim.pybullet_compat.server import PhysicsServer
+    from newtonsim.pybullet_compat.server.physics_server import PhysicsServer
 
     world = clients.open_world(constants.GUI_SERVER, arguments.num_worlds, arguments.device)
     try:
