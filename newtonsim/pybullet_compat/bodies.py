@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from newtonsim.geometry.transforms import transform_multiply
+from newtonsim.pybullet_compat.driven_bodies import DrivenBodies
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.scene import Client
@@ -79,6 +80,7 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
     target[:, 3:7] = rotation
     if body.floating:
         body.u[:, :6] = 0.0
+    body.base_twist[...] = 0.0
     client.coordinates_written(body)
 
 
@@ -110,7 +112,10 @@ def getBaseVelocity(client: Client, bodyUniqueId: int) -> tuple:
 
 
 def resetBaseVelocity(client: Client, objectUniqueId: int, linearVelocity=None, angularVelocity=None) -> None:
-    """Set the velocity of a floating base in the world.
+    """Set the velocity of a base in the world.
+
+    A static body of one link moves with it from now on, and carries what lies on it; bases of robots that
+    are fixed stay.
 
     Args:
         client: The client.
@@ -126,10 +131,14 @@ def resetBaseVelocity(client: Client, objectUniqueId: int, linearVelocity=None, 
             client.soft_bodies[objectUniqueId].set_velocity(linearVelocity, angularVelocity)
         return
     client.read_coordinates()
-    if body.floating:
-        for value, columns in ((linearVelocity, slice(3, 6)), (angularVelocity, slice(0, 3))):
-            if value is not None and len(value) and np.shape(value)[-1] == 3:
-                body.u[:, columns] = value
+    if not body.floating and len(body.links) > 1:
+        return
+    velocity = body.u if body.floating else body.base_twist
+    for value, columns in ((linearVelocity, slice(3, 6)), (angularVelocity, slice(0, 3))):
+        if value is not None and len(value) and np.shape(value)[-1] == 3:
+            velocity[:, columns] = value
+    if not body.floating and velocity.any():
+        client.part(DrivenBodies).drive(body)
     client.coordinates_written(body)
 
 

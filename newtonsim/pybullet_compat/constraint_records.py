@@ -92,7 +92,7 @@ class Constraint:
         first, second = client.bodies[self.parent_body], client.bodies.get(self.child_body)
         if second is None or self.gear_ratio == 0.0:
             return
-        joints = [body.first_row + link + 1 for body, link in self._geared(first, second)]
+        joints = [body.first_joint + link + 1 for body, link in self._geared(first, second)]
         places = [(body, link + 1) for body, link in self._geared(first, second)]
         if any(link < 1 or body.u_count[link] != 1 for body, link in places):
             return

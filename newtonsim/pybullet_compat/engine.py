@@ -228,10 +228,18 @@ class Engine:
         self._q.push()
         self._u.push()
         for body in self.written:
-            if not body.floating:
-                self._base.host[:, body.first_row] = body.base_pose
+            if body.driven:
+                self.write_base(body)
+            elif not body.floating:
+                self._base.host[:, body.first_joint] = body.base_pose
         self._base.push()
         self.written.clear()
+
+    def write_base(self, body: Body) -> None:
+        """Send pose and velocity of a driven body, which no joint carries."""
+        for array, values in ((self._pose, body.base_pose), (self._twist, body.base_twist)):
+            array.pull()[:, body.first_row] = values
+            array.push()
 
     def push(self) -> None:
         """Make the whole state on the device agree with what the host has changed."""

@@ -34,6 +34,13 @@ def getJointInfo(client: Client, bodyUniqueId: int, jointIndex: int) -> tuple:
     body = client.bodies.get(bodyUniqueId)
     if body is None or not 0 <= jointIndex < len(body.links) - 1:
         raise error("GetJointInfo failed.")
+    known = body.joint_infos.get(jointIndex)
+    if known is None:
+        known = body.joint_infos[jointIndex] = _joint_info(body, jointIndex)
+    return known
+
+
+def _joint_info(body: Body, jointIndex: int) -> tuple:
     place = jointIndex + 1
     link, parent = body.links[place], body.links[body.parents[place]]
     fixed = body.u_count[place] == 0

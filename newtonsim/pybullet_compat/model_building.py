@@ -92,8 +92,10 @@ def add_body(builder: ModelBuilder, body: Body) -> list[tuple[int, int]]:
     Returns:
         (place of the link, number of the geometry) of each shape, in the order of the builder's shapes.
     """
-    first = body.first_row = builder.body_count
-    builder.add_articulation(f"body {body.uid}")
+    first, body.first_joint = builder.body_count, builder.joint_count
+    body.first_row = first
+    if not body.driven:
+        builder.add_articulation(f"body {body.uid}")
     mass, inertia = body.solver_masses()
     for place, link in enumerate(body.links):
         builder.add_body(
@@ -104,7 +106,7 @@ def add_body(builder: ModelBuilder, body: Body) -> list[tuple[int, int]]:
         )
     if body.floating:
         builder.add_joint_free(first, key=f"{body.uid}:base")
-    else:
+    elif not body.driven:
         builder.add_joint_fixed(-1, first, parent_xform=body.base_pose[0], key=f"{body.uid}:base")
     for place in range(1, len(body.links)):
         _add_joint(builder, body, place, first)

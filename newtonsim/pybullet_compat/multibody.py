@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from newtonsim.geometry.transforms import quat_conjugate, quat_rotate, transform_multiply
+from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate, transform_multiply
 from newtonsim.importers.pose import Pose
 from newtonsim.pybullet_compat.constants import (
     JOINT_FIXED,
@@ -107,10 +107,14 @@ class Body:
         inertial, inverse_inertial: Inertial frames in the link frames and back (links, 7).
         centred: Whether both frames of each place are the same.
         mass, inertia: Of each place, (W, links) and (W, links, 3).
+        joint_infos: What getJointInfo has said of each joint.
         servos: Motors.
         servo_is_default: Which of them nobody has set, (nu,).
         joint_groups: Joints named together, see `joint_groups`.
         first_row: Place of the base among the bodies of a world of the engine.
+        first_joint: Place of the base's joint among the joints of a world.
+        driven: Whether a static body was given a velocity: it moves with that, whatever is in its way.
+        base_twist: (ω, v) of a driven base in the world (W, 6).
         revision: Grows whenever masses, inertias or frames change.
     """
 
@@ -118,7 +122,9 @@ class Body:
         self.uid, self.description, self.worlds = uid, description, worlds
         self.links: list[Link] = [description.base, *description.links]
         self.revision = 0
-        self.first_row = -1
+        self.first_row = self.first_joint = -1
+        self.driven = False
+        self.base_twist = np.zeros((worlds, 6))
         count = len(self.links)
         self.mass = np.tile([link.mass for link in self.links], (worlds, 1))
         self.inertia = np.tile(np.array([link.inertia for link in self.links]), (worlds, 1, 1))
@@ -222,6 +228,7 @@ class Body:
             if link.joint_type == JOINT_SPHERICAL:
                 self.q[:, self.q_start[place] + 3] = 1.0
         self.servos = self._default_servos(time_step)
+        self.joint_infos: dict[int, tuple] = {}
         self.servo_is_default = np.ones(self.u.shape[1], bool)
         self.pd: PDGains | None = None
 
@@ -289,7 +296,8 @@ class Body:
             getattr(self.servos, name)[:, put_u:] = getattr(servos, name)[:, skip_u:]
         self.servos.target_q[:, put_q:] = servos.target_q[:, skip_q:]
         self.servo_is_default[put_u:] = is_default[skip_u:]
-        self.base_pose = base
+        self.base_pose, self.driven = base, False
+        self.base_twist[...] = 0.0
         if self.floating:
             self.q[:, :7] = base
         self.stale_poses = True
@@ -299,11 +307,19 @@ class Body:
         if not self.stale_poses:
             return
         self.stale_poses = False
-        base_twist = self.u[:, :6] if self.floating else np.zeros((self.worlds, 6))
         self.pose[:, 0] = self.q[:, :7] if self.floating else self.base_pose
-        self.twist[:, 0] = base_twist
+        self.twist[:, 0] = self.u[:, :6] if self.floating else self.base_twist
         for place in self.order[1:]:
             self._place(place)
+
+    def drive(self, time_step: float) -> None:
+        """Move the base of a driven body for a time, at its velocity."""
+        angle = np.linalg.norm(self.base_twist[:, :3], axis=1, keepdims=True) * time_step
+        axis = self.base_twist[:, :3] * time_step / np.where(angle > 0.0, angle, 1.0)
+        turn = np.concatenate([np.sin(0.5 * angle) * axis, np.cos(0.5 * angle)], axis=1)
+        self.base_pose[:, :3] += time_step * self.base_twist[:, 3:]
+        self.base_pose[:, 3:] = quat_multiply(turn, self.base_pose[:, 3:])
+        self.pose[:, 0], self.twist[:, 0] = self.base_pose, self.base_twist
 
     def _place(self, place: int) -> None:
         """Pose and velocity of one link from those of its parent."""

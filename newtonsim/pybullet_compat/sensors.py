@@ -26,18 +26,18 @@ def joint_reactions(engine: Engine) -> np.ndarray:
     client = engine.client
     wrench = HostArray(engine.solver.joint_reactions(engine.simulator.state), engine.worlds).host
     wrench = np.asarray(wrench, np.float64)
-    moment, force = wrench[..., :3].copy(), wrench[..., 3:].copy()
+    moment, force = wrench[..., :3], wrench[..., 3:]
     if engine.unread_poses:
         engine.read_poses()
-    result = np.zeros(wrench.shape)
+    result = np.zeros(engine.twist.shape)
     for body in client.bodies.values():
         applied = engine.applied(body)
-        for place, link in enumerate(body.links):
-            row = body.first_row + place
+        for place, link in enumerate([] if body.driven else body.links):
+            row, joint = body.first_row + place, body.first_joint + place
             pose = engine.pose[:, row]
             _, at_joint = body.joint_frames(place)
             arm = quat_rotate(pose[:, 3:], at_joint[:3])
-            turning, pushing = moment[:, row], force[:, row]
+            turning, pushing = moment[:, joint], force[:, joint]
             if link.joint_type in (JOINT_REVOLUTE, JOINT_PRISMATIC) and place:
                 axis = quat_rotate(pose[:, 3:], quat_rotate(at_joint[3:], link.axis))
                 motor = applied[:, body.u_start[place], None] * axis

@@ -320,3 +320,28 @@ def test_a_top_speed_stays_until_velocity_control(both, between):
     both.step(5)
     real, ours = joint_values(both, body, [0], 1)
     assert abs(real[0] - ours[0]) < 0.01 * real[0]
+
+
+def test_static_bodies_with_a_velocity_carry_others(both):
+    """A conveyor belt, which PyBullet moves as a kinematic body."""
+    belt = box(both, [0.0, 0.0, 0.0], half=(5.0, 1.0, 0.1), mass=0.0)
+    body = box(both, [0.0, 0.0, 0.2])
+    both.step(20)
+    both.resetBaseVelocity(belt, [0.5, 0.0, 0.0])
+    both.step(120)
+    both.same("getBaseVelocity", belt, tolerance=1e-6)
+    for thing in (belt, body):
+        real, ours = positions(both, thing)
+        assert np.abs(real - ours).max() < 0.01
+    assert positions(both, body)[1][0] > 0.15
+    both.resetBaseVelocity(belt, [0.0, 0.0, 0.0])
+    both.step(60)
+    real, ours = positions(both, body)
+    assert np.abs(real - ours).max() < 0.01
+
+
+def test_turning_static_bodies(both):
+    table = box(both, [0.0, 0.0, 0.0], half=(1.0, 1.0, 0.1), mass=0.0)
+    both.resetBaseVelocity(table, [0.0, 0.0, 0.0], [0.0, 0.0, 1.0])
+    both.step(100)
+    both.same("getBasePositionAndOrientation", table, tolerance=1e-3)
