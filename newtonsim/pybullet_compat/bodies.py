@@ -74,6 +74,7 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
         return
     norm = np.linalg.norm(rotation, axis=-1, keepdims=True)
     rotation = rotation / norm if np.all(norm > 0.0) else np.array([0.0, 0.0, 0.0, 1.0])
+    rotation = np.where(rotation[..., 3:] < 0.0, -rotation, rotation)  # PyBullet reports this sign
     client.read_coordinates()
     target = body.q if body.floating else body.base_pose
     target[:, :3] = position

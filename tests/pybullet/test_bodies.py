@@ -55,6 +55,8 @@ def test_the_base_pose_is_that_of_the_centre_of_mass(both):
     robot = both.load("r2d2.urdf", [1.0, 2.0, 3.0])
     both.resetBasePositionAndOrientation(robot, [4.0, 5.0, 6.0], [0.0, 0.0, 2.0, 2.0])
     both.same("getBasePositionAndOrientation", robot)
+    both.resetBasePositionAndOrientation(robot, [4.0, 5.0, 6.0], [0.0, 0.0, 0.6, -0.8])
+    assert both.getBasePositionAndOrientation(robot)[1][1] == pytest.approx((0.0, 0.0, -0.6, 0.8))
     both.resetBaseVelocity(robot, [1.0, 2.0, 3.0], [0.1, 0.2, 0.3])
     both.same("getBaseVelocity", robot)
     both.resetBaseVelocity(robot, angularVelocity=[0.3, 0.2, 0.1])

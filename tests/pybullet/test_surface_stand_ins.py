@@ -140,3 +140,22 @@ def test_bullet_client_of_pybullet_utils(monkeypatch):
     assert first._client != second._client
     first.disconnect()
     second.disconnect()
+
+
+PATHS = """
+import subprocess, sys, sysconfig
+sys.path.insert(0, sysconfig.get_path("purelib"))  # as modules of pybullet_envs do
+import pybullet
+print(pybullet.__name__, flush=True)
+code = "import sys, sysconfig; sys.path.insert(0, sysconfig.get_path('purelib'))"
+code += "; import pybullet; print(pybullet.__name__)"
+subprocess.run([sys.executable, "-c", code], check=True)
+"""
+
+
+def test_folders_in_front_of_the_path_do_not_bring_the_real_module_back(tmp_path):
+    path = tmp_path / "paths.py"
+    path.write_text(PATHS)
+    status, output, errors = newtonsim("pybullet", path, folder=tmp_path)
+    assert status == 0, errors
+    assert output.split() == ["newtonsim.pybullet_compat"] * 2

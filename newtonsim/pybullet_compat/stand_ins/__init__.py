@@ -1,7 +1,8 @@
 """Modules under the names that scripts import: pybullet, pybullet_data and pybullet_utils.
 
-The folder is put first on the path of imports, of this process and, by PYTHONPATH, of those it starts, so
-that scripts and packages written for PyBullet find newtonsim. Of pybullet_utils only bullet_client is ours;
+A finder in front of all others gives them to this process and, by PYTHONPATH and a sitecustomize, to those
+that it starts, so that scripts and packages written for PyBullet find newtonsim even if they put folders in
+front of sys.path, as pybullet_envs does. Of pybullet_utils only bullet_client is ours;
 the rest, which is Python on top of `import pybullet`, is taken from the real package where it is installed.
 """
 
@@ -12,8 +13,10 @@ import os
 import sys
 from pathlib import Path
 
+from newtonsim.pybullet_compat.stand_ins.startup import stand_in_finder
+from newtonsim.pybullet_compat.stand_ins.startup.stand_in_finder import NAMES
+
 FOLDER = Path(__file__).parent
-NAMES = ("pybullet", "pybullet_data", "pybullet_utils")
 DATA_VARIABLE = "NEWTONSIM_PYBULLET_DATA"
 """Environment variable: `real` for the data of the real package, `own` (the default) for ours."""
 
@@ -34,8 +37,10 @@ def install(data: str | None = None) -> None:
             raise ImportError(f"{name} was imported from {file} before newtonsim could take its place")
     if data is not None:
         os.environ[DATA_VARIABLE] = data
-    others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != folder]
-    os.environ["PYTHONPATH"] = os.pathsep.join([folder, *others])
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    folders = [str(FOLDER / "startup"), folder]
+    others = [
+        path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path not in (*folders, "")
+    ]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*folders, *others])
+    stand_in_finder.install()
     importlib.invalidate_caches()
