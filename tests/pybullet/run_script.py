@@ -139,13 +139,23 @@ def quiet_environment() -> None:
             setattr(np, name, kind)
 
 
+def patch_gym() -> None:
+    """Leave out gym's wrappers, which refuse what environments of older gyms do."""
+    try:
+        import gym
+    except ImportError:
+        return
+    make = gym.make
+    gym.make = lambda *args, **keywords: make(*args, **{"disable_env_checker": True, **keywords}).unwrapped
+
+
 def run_environment(name: str, steps: int) -> None:
     """Reset a gym environment and act at random, the same in both engines."""
     import gym
     import numpy as np
     import pybullet_envs  # noqa: F401 (registers the environments)
 
-    environment = gym.make(name, disable_env_checker=True).unwrapped
+    environment = gym.make(name)
     KEPT.append(environment)
     if hasattr(environment, "seed"):
         environment.seed(0)
@@ -167,6 +177,7 @@ def main() -> None:
     engine, script, steps, seconds, target = sys.argv[1:6]
     report = {"engine": engine, "script": script, "steps": 0, "outcome": "end", "poses": []}
     quiet_environment()
+    patch_gym()
     if engine == "ours":
         from newtonsim.pybullet_compat.stand_ins import install
 
