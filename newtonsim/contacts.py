@@ -102,7 +102,7 @@ class Contacts:
         self.overflow.most_contacts = wp.zeros(model.world_count, dtype=int, device=device)
         self.overflow.any = wp.zeros(1, dtype=int, device=device)
         # on the CPU the array is read without a copy, which is cheap enough for every step
-        self._any = self.overflow.any.numpy() if device.is_cpu else None
+        self._any = memoryview(self.overflow.any.numpy()) if device.is_cpu else None
         if plan.sweep_entries is not None:
             self.sweep = plan.sweep_view()
             self.sweep_world = _owners(plan.sweep_start, device)

@@ -12,14 +12,15 @@ import contextlib
 import ctypes
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import warp as wp
 
 from newtonsim.kernels.replay import repeat_launches
 
-_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+_ENTRY = ctypes.CFUNCTYPE(None)
+"""Type of the entry points. Naming their two pointers would cost a conversion of each at every call."""
 _collecting = threading.local()
 
 
@@ -38,7 +39,7 @@ def record(run: Callable[[], None], device: wp.Device) -> Callable[[int], None]:
             run()
         # this is the only place that asks Warp how long a graph is
         if not wp._src.context.runtime.core.wp_apic_get_operation_count(others.graph.apic_state):
-            return LaunchList(launches)
+            return LaunchList(launches).__call__  # bound here, not at every call
     with wp.ScopedCapture(device=device) as capture:
         run()
     return _Graph(capture.graph)
@@ -84,13 +85,12 @@ class LaunchList:
             repeat_launches, 1, [self._table, len(rows), 0], device="cpu", record_cmd=True
         )
         self._arguments = _packed(self._caller)
-        entry, bounds, arguments = _addresses(self._caller, self._arguments)
-        self._call = _ENTRY(entry)
-        self._places = ctypes.c_void_p(bounds), ctypes.c_void_p(arguments)
+        entry = _entry(self._caller)
+        self._call = partial(_ENTRY(entry), ctypes.byref(self._caller.bounds), ctypes.byref(self._arguments))
 
     def __call__(self, n: int) -> None:
         self._arguments.repeats = n
-        self._call(*self._places)
+        self._call()
 
 
 def _packed(launch: wp.Launch) -> ctypes.Structure:
@@ -105,10 +105,14 @@ def _structure(fields: tuple[tuple[str, type], ...]) -> type[ctypes.Structure]:
     return type("Arguments", (ctypes.Structure,), {"_fields_": list(fields)})
 
 
+def _entry(launch: wp.Launch) -> int:
+    """Address of the function of a kernel."""
+    return ctypes.cast(launch.hooks.forward, ctypes.c_void_p).value
+
+
 def _addresses(launch: wp.Launch, packed: ctypes.Structure) -> tuple[int, int, int]:
     """Addresses of entry point, bounds and packed arguments."""
-    entry = ctypes.cast(launch.hooks.forward, ctypes.c_void_p).value
-    return entry, ctypes.addressof(launch.bounds), ctypes.addressof(packed)
+    return _entry(launch), ctypes.addressof(launch.bounds), ctypes.addressof(packed)
 
 
 def _arrays_of(arguments: Sequence[object]) -> list[wp.array]:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import count
+
 import warp as wp
 
 _PLAIN = (bool, int, float, str, type(None))
+_numbers = count(1)
+
+latest = [0]
+"""Number of the latest change of any `Revised` object of the process, unlike all earlier ones.
+
+While it stays, no revision has grown: one comparison instead of one per object.
+"""
 
 
 class Revised:
@@ -23,8 +33,32 @@ class Revised:
         before = held.get(name)
         object.__setattr__(self, name, value)
         # properties keep what they are given in an attribute of their own
-        if value is before or name not in held or not isinstance(value, (wp.array, *_PLAIN)):
+        baked = isinstance(value, _PLAIN) or hasattr(value, "__ctype__")  # arrays and structs have one
+        if value is before or name not in held or not baked:
             return
         if isinstance(before, _PLAIN) and isinstance(value, _PLAIN) and before == value:
             return
         held["revision"] = self.revision + 1
+        latest[0] = next(_numbers)
+
+
+def counted(struct: wp.Struct) -> object:
+    """Return a new instance of a struct, whose assignments `latest` counts.
+
+    Args:
+        struct: The struct.
+    """
+    return _counted_type(struct)()
+
+
+class CountedStruct:
+    """Base of the structs that `counted` makes."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        latest[0] = next(_numbers)
+
+
+@cache
+def _counted_type(struct: wp.Struct) -> type:
+    return type(f"Counted{struct.key}", (CountedStruct, struct.instance_type), {})

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import warp as wp
 
+from newtonsim import revisions
 from newtonsim.compilation import dry_run, load_once
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels import reset as reset_kernels
 from newtonsim.kernels.replay import repeat_launches
 from newtonsim.kinematics import check_length, eval_fk
 from newtonsim.recording import record
+from newtonsim.revisions import CountedStruct, Revised
 from newtonsim.shards import Shard, divide, work_of_worlds
 
 if TYPE_CHECKING:
@@ -67,7 +69,11 @@ class Solver(Protocol):
         """Warn of what went wrong in earlier steps and has not been reported yet."""
 
     def baked_revision(self) -> int:
-        """A number that grows whenever a number or an array that `step` bakes into a graph is replaced."""
+        """A number that grows whenever a number or an array that `step` bakes into a graph is replaced.
+
+        Of solvers that are `Revised`, such as `SolverBase`, it is only asked for after a `Revised` object of
+        the process has changed.
+        """
 
 
 _REPORT_EVERY = 100
@@ -162,7 +168,10 @@ class Simulator:
         self._pool: ThreadPoolExecutor | None = None
         self._pool_process = 0
         self._replays: list[Callable[[int], None]] = []
+        self._replay: Callable[[int], None] | None = None
         self._captured: tuple | None = None
+        self._seen: tuple | None = None
+        self._asks_always = True
         self._on_cpu = model.device.is_cpu
         self._has_shapes = model.shape_count > 0
 
@@ -183,11 +192,15 @@ class Simulator:
                 raise ValueError(f"n: expected a number not below 0, got {n}")
             return
         replays = n
-        if self._captured != self._baked():
-            with _capturing:
-                replays -= self._capture()
-        if len(self._replays) == 1:
-            self._replays[0](replays)
+        latest = revisions.latest[0]
+        if self._seen != (latest, self.state, self.control, self.dt, self.substeps) or self._asks_always:
+            if self._captured != self._baked():
+                with _capturing:
+                    replays -= self._capture()
+            self._seen = (latest, self.state, self.control, self.dt, self.substeps)
+            self._asks_always = not self._counts_changes()
+        if self._replay is not None:
+            self._replay(replays)
         else:
             self._replay_shards(replays)
         self.time += n * self.dt
@@ -197,7 +210,7 @@ class Simulator:
 
     def recapture(self) -> None:
         """Drop the captured graphs; the next step captures new ones."""
-        self._captured = None
+        self._captured = self._seen = None
 
     def reset(self, world_mask: wp.array | np.ndarray | None = None, state: State | None = None) -> None:
         """Put worlds back to a state and forget what the solver remembers of them.
@@ -255,15 +268,21 @@ class Simulator:
         each = int(work_of_worlds(model).sum()) // (threads * _SHARD_WORK)
         return divide(model, threads * max(1, min(each, _SHARDS_PER_THREAD)))
 
+    def _counts_changes(self) -> bool:
+        """Whether everything that `_baked` asks shows its changes in `revisions.latest`."""
+        model = self.model
+        structs = (model.shape_materials, model.shape_geo) if self._has_shapes else ()
+        return isinstance(self.solver, Revised) and all(isinstance(s, CountedStruct) for s in structs)
+
     def _baked(self) -> tuple:
         """What is baked into the graphs: counts of replaced arrays, arrays that are not counted, numbers."""
         model, state, control = self.model, self.state, self.control
-        revisions = (model.revision, state.revision, control.revision, self.solver.baked_revision())
+        counts = (model.revision, state.revision, control.revision, self.solver.baked_revision())
         numbers = (state, control, self.dt, self.substeps)
         if not self._has_shapes:
-            return revisions + numbers
-        # struct views count no assignments
-        return revisions + numbers + _materials_of(model.shape_materials) + _geometry_of(model.shape_geo)
+            return counts + numbers
+        # struct views have no revision of their own
+        return counts + numbers + _materials_of(model.shape_materials) + _geometry_of(model.shape_geo)
 
     def _capture(self) -> int:
         """Record a step of each shard; returns the number of steps made on the way.
@@ -272,7 +291,7 @@ class Simulator:
         step is made first, which loads kernels and makes buffers.
         """
         _check_times(self.dt, self.substeps)
-        self._captured, self._replays = None, []
+        self._captured, self._replay, self._replays = None, None, []
         device = self.model.device
         eager = not (device.is_cpu and self.solver.divides_worlds)
         if eager:
@@ -285,6 +304,7 @@ class Simulator:
             self._replays = [
                 record(partial(self._advance, None if whole else s), device) for s in self._shards
             ]
+        self._replay = self._replays[0] if len(self._replays) == 1 else None
         self._captured = self._baked()
         return int(eager)
 

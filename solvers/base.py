@@ -83,7 +83,10 @@ class SolverBase(Revised):
         raise NotImplementedError(f"{type(self).__name__} handles all worlds together")
 
     def baked_revision(self) -> int:
-        """A number that grows whenever a number or an array that `step` bakes into a graph is replaced."""
+        """A number that grows whenever a number or an array that `step` bakes into a graph is replaced.
+
+        A Simulator asks again only after a `Revised` object, such as the solver itself, has changed.
+        """
         return self.revision
 
     def simulate(

@@ -136,7 +136,7 @@ class FeatherstoneSolver(SolverBase):
         self.world_nonfinite = self.constraints.world_nonfinite
         self._any_nonfinite = self.constraints.any_nonfinite
         # on the CPU the array is read without a copy, which is cheap enough for every step
-        self._any_view = self._any_nonfinite.numpy() if model.device.is_cpu else None
+        self._any_view = memoryview(self._any_nonfinite.numpy()) if model.device.is_cpu else None
         self._reported = np.zeros(model.world_count, dtype=bool)
         self.default_control = model.control(clone_variables=False)
         self.adjoint = StepAdjoint(model) if model.requires_grad else None

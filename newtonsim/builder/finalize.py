@@ -15,6 +15,7 @@ from newtonsim.errors import ModelError
 from newtonsim.geometry.sdf import SDF
 from newtonsim.kernels.structs import ModelShapeGeometry, ModelShapeMaterials
 from newtonsim.model import ContactRules, Model
+from newtonsim.revisions import counted
 
 _GEOMETRY = {"type": "shape_geo_type", "is_solid": "shape_geo_is_solid"}
 _GEOMETRY |= {"thickness": "shape_geo_thickness", "scale": "shape_geo_scale"}
@@ -217,10 +218,10 @@ class _Allocation:
 
     def _shapes(self, ground: int | None) -> None:
         model, arrays = self.model, self.arrays
-        model.shape_materials = ModelShapeMaterials()
+        model.shape_materials = counted(ModelShapeMaterials)
         for field in ("ke", "kd", "kf", "ka", "mu", "restitution"):
             setattr(model.shape_materials, field, self._array(f"shape_material_{field}"))
-        model.shape_geo = ModelShapeGeometry()
+        model.shape_geo = counted(ModelShapeGeometry)
         for field, name in _GEOMETRY.items():
             setattr(model.shape_geo, field, self._array(name))
         model.shape_geo.source = self._put(self._source_ids(), wp.uint64)

@@ -303,9 +303,10 @@ class Engine:
             client.call_hooks("before_step", self)
         if self.written:
             self.push_coordinates()
-        for body in client.stale_bodies:
-            body.stale_poses = False
-        client.stale_bodies.clear()
+        if client.stale_bodies:
+            for body in client.stale_bodies:
+                body.stale_poses = False
+            client.stale_bodies.clear()
         if self._forces_set:
             self._force.push()
         if self._torques_set:

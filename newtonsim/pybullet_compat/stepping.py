@@ -19,7 +19,8 @@ def stepSimulation(client: Client) -> tuple:
     if engine is None:
         engine = client.ensure()
     engine.step()
-    if not client.settings.parameters.get("reportSolverAnalytics"):
+    parameters = client.settings.parameters
+    if not parameters or not parameters.get("reportSolverAnalytics"):
         return ()
     solve = engine.solver.constraints
     return tuple(
