@@ -117,6 +117,7 @@ class Engine:
                 view = getattr(self, name)[:, places]
                 view[...] = getattr(body, name)
                 setattr(body, name, view)
+            body.engine = self
 
     def _share_settings(self, bodies: list[Body]) -> None:
         """Let the bodies' motors be views of the solver's, and hand over what changeDynamics has set."""
@@ -161,7 +162,7 @@ class Engine:
             for record, names in ((body.servos, SERVO_ARRAYS), (body.pd, PD_ARRAYS)):
                 for name in names if record is not None else ():
                     setattr(record, name, getattr(record, name).copy())
-            body.first_row = -1
+            body.first_row, body.engine = -1, None
 
     # -- settings --------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ order of the description.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from newtonsim.pybullet_compat.constants import (
     JOINT_SPHERICAL,
 )
 from newtonsim.pybullet_compat.description import BodyDescription, Link
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.engine import Engine
 
 COORDINATES = {
     JOINT_REVOLUTE: (1, 1),
@@ -111,6 +115,7 @@ class Body:
         servos: Motors.
         servo_is_default: Which of them nobody has set, (nu,).
         joint_groups: Joints named together, see `joint_groups`.
+        engine: The engine that has its coordinates, None without one.
         first_row: Place of the base among the bodies of a world of the engine.
         first_joint: Place of the base's joint among the joints of a world.
         driven: Whether a static body was given a velocity: it moves with that, whatever is in its way.
@@ -123,6 +128,7 @@ class Body:
         self.links: list[Link] = [description.base, *description.links]
         self.revision = 0
         self.first_row = self.first_joint = -1
+        self.engine: Engine | None = None
         self.driven = False
         self.base_twist = np.zeros((worlds, 6))
         count = len(self.links)
@@ -169,6 +175,30 @@ class Body:
         self.twist = np.zeros((worlds, count, 6))
         self.stale_poses = True
         self.refresh()
+
+    @property
+    def q(self) -> np.ndarray:
+        """Positions (W, nq), those after the last step."""
+        engine = self.engine
+        if engine is not None and engine.unread_coordinates:
+            engine.read_coordinates()
+        return self._q
+
+    @q.setter
+    def q(self, values: np.ndarray) -> None:
+        self._q = values
+
+    @property
+    def u(self) -> np.ndarray:
+        """Velocities (W, nu), those after the last step."""
+        engine = self.engine
+        if engine is not None and engine.unread_coordinates:
+            engine.read_coordinates()
+        return self._u
+
+    @u.setter
+    def u(self, values: np.ndarray) -> None:
+        self._u = values
 
     def _movable(self) -> bool:
         return not self.description.fixed and bool((self.mass[:, 0] > 0.0).any())

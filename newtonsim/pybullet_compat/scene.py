@@ -205,7 +205,8 @@ class Client:
         self.structure_changed()
         self.bodies.pop(uid, None)
         self.soft_bodies.pop(uid, None)
-        self.order.remove(uid)
+        self.order[self.order.index(uid)] = self.order[-1]  # the last one takes the place, as in PyBullet
+        self.order.pop()
         self.body_ids.give_back(uid)
         for key in [k for k, c in self.constraints.items() if uid in (c.parent_body, c.child_body)]:
             del self.constraints[key]

@@ -47,6 +47,8 @@ def test_freed_ids_are_used_again_last_in_first_out(both):
     assert [both.same("getBodyUniqueId", i) for i in range(4)] == [0, 3, 2, 1]
     both.same("getNumBodies")
     both.same("getBodyUniqueId", 4)
+    both.removeBody(0)
+    assert [both.same("getBodyUniqueId", i) for i in range(3)] == [1, 3, 2]
 
 
 def test_the_base_pose_is_that_of_the_centre_of_mass(both):

@@ -268,3 +268,19 @@ def test_properties_of_worlds_survive_changes_of_the_scene():
     mass = client.model.body_mass.numpy().reshape(2, -1)
     assert np.array_equal(mass[:, 1], [1.0, 2.0])
     client.disconnect()
+
+
+def test_coordinates_are_never_those_before_the_step(world):
+    """Inverse kinematics starts from where the joints are now, whatever was asked before."""
+    world.setAdditionalSearchPath(_data())
+    arm = world.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True)
+    for joint in range(7):
+        world.setJointMotorControl2(arm, joint, p.POSITION_CONTROL, 0.5, force=500.0, positionGain=0.5)
+    world.getJointStates(arm, range(7))
+    for _ in range(50):
+        world.stepSimulation()
+    target = [0.5, 0.2, 0.6]
+    first = world.calculateInverseKinematics(arm, 6, target, maxNumIterations=3)
+    states = [state[0] for state in world.getJointStates(arm, range(7))]
+    assert min(states) > 0.3
+    assert world.calculateInverseKinematics(arm, 6, target, maxNumIterations=3) == first
