@@ -54,6 +54,8 @@ def replacement(folder: str) -> Replace:
         box, scale = extents(shape.mesh), np.abs(np.array(shape.size[:3]))
         tight, sides, fill = box.tight
         slanted = sides.prod() < (0.4 if collides else 0.8) * box.half.prod() and np.ptp(scale) < 1e-9
+        if "finger" in shape.mesh and collides:
+            fill = 1.0  # flat faces, which can hold things
         if slanted:
             local, half = Frame(tight.position * scale, tight.rotation), sides * scale
         else:
