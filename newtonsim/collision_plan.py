@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
 
+from newtonsim.allocation import put, zeros
 from newtonsim.columns import distinct
 from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
@@ -118,7 +119,7 @@ class CollisionPlan:
     def contact_world(self) -> wp.array:
         """World of each contact place, shape (contact_count,)."""
         owner = np.repeat(np.arange(self.model.world_count), np.diff(self.contact_start))
-        return wp.array(owner, dtype=int, device=self.model.device)
+        return put(owner, dtype=int, device=self.model.device)
 
     def _shape_views(self) -> tuple[ShapeView, HullView]:
         model, device = self.model, self.model.device
@@ -129,11 +130,11 @@ class CollisionPlan:
         first, index[shapes] = _same_geometry(place[shapes], scale[shapes])
         hulls = [objects[place[s]].convex_hull(scale[s]) for s in shapes[first].tolist()]
         shape = ShapeView()
-        shape.kind = wp.array(self.kind, dtype=int, device=device)
-        shape.hull = wp.array(index, dtype=int, device=device)
+        shape.kind = put(self.kind, dtype=int, device=device)
+        shape.hull = put(index, dtype=int, device=device)
         lower, upper = _local_bounds(objects, place, scale)
-        shape.local_lower = wp.array(lower, dtype=wp.vec3, device=device)
-        shape.local_upper = wp.array(upper, dtype=wp.vec3, device=device)
+        shape.local_lower = put(lower, dtype=wp.vec3, device=device)
+        shape.local_upper = put(upper, dtype=wp.vec3, device=device)
         return shape, pack_hulls(hulls, device)
 
     def _list_pairs(self, world: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -155,8 +156,8 @@ class CollisionPlan:
         table = np.column_stack([pairs, families])[order].astype(np.int32)
         start = np.searchsorted(owner[order], np.arange(model.world_count + 1))
         self.families = set(np.unique(families).tolist())
-        self.listed = wp.array(table, dtype=wp.vec3i, device=model.device)
-        self.listed_start = wp.array(start, dtype=int, device=model.device)
+        self.listed = put(table, dtype=wp.vec3i, device=model.device)
+        self.listed_start = put(start, dtype=int, device=model.device)
         most = _pair_points(kinds, families)
         self.pair_points = int(most.max(initial=1))
         leaf = np.append(model.topology.view.body_leaf.numpy(), -1)
@@ -196,20 +197,20 @@ class CollisionPlan:
         sweep = SweepView()
         # shapes spread least upwards, where gravity piles them up on each other
         sweep.axis = (model.up_axis + 1) % 3
-        sweep.start = wp.array(self.sweep_start, dtype=int, device=device)
-        sweep.shape = wp.array(self.sweep_entries, dtype=int, device=device)
-        sweep.count = wp.zeros(count, dtype=int, device=device)
-        sweep.first = wp.zeros(count, dtype=int, device=device)
-        sweep.group = wp.array(rules.group, dtype=int, device=device)
-        sweep.rigid = wp.array(rules.rigid, dtype=int, device=device)
-        sweep.collides = wp.array(rules.collides, dtype=int, device=device)
-        sweep.meets_ground = wp.array(rules.meets_ground, dtype=int, device=device)
+        sweep.start = put(self.sweep_start, dtype=int, device=device)
+        sweep.shape = put(self.sweep_entries, dtype=int, device=device)
+        sweep.count = zeros(count, dtype=int, device=device)
+        sweep.first = zeros(count, dtype=int, device=device)
+        sweep.group = put(rules.group, dtype=int, device=device)
+        sweep.rigid = put(rules.rigid, dtype=int, device=device)
+        sweep.collides = put(rules.collides, dtype=int, device=device)
+        sweep.meets_ground = put(rules.meets_ground, dtype=int, device=device)
         sweep.ground = self.ground_shape
-        sweep.filter_start = wp.array(start, dtype=int, device=device)
+        sweep.filter_start = put(start, dtype=int, device=device)
         partners = rules.filter_keys % max(model.shape_count, 1)
-        sweep.filter = wp.array(partners, dtype=int, device=device)
-        sweep.family = wp.array(family, dtype=int, device=device)
-        sweep.second = wp.array(swap, dtype=int, device=device)
+        sweep.filter = put(partners, dtype=int, device=device)
+        sweep.family = put(family, dtype=int, device=device)
+        sweep.second = put(swap, dtype=int, device=device)
         return sweep
 
     def _report_unsupported(self, kinds: np.ndarray) -> None:
@@ -221,8 +222,12 @@ class CollisionPlan:
             warnings.warn(f"shape pairs without contact generation: {listed}", stacklevel=4)
 
 
+@cache
 def family_tables() -> tuple[np.ndarray, np.ndarray]:
-    """Return the narrow phase of each pair of kinds, and where the first one has to come second, (13, 13)."""
+    """Return the narrow phase of each pair of kinds, and where the first one has to come second, (13, 13).
+
+    Both are made once, and are only read.
+    """
     family = np.full((_KINDS, _KINDS), int(manifolds.FAMILY_NONE), np.int32)
     rank = np.full(_KINDS, -1)
     rank[list(_CONVEX)], rank[list(_SURFACES)], rank[GeoType.SDF], rank[GeoType.PLANE] = 0, 1, 2, 3
@@ -240,6 +245,8 @@ def family_tables() -> tuple[np.ndarray, np.ndarray]:
     assign(_SURFACES, _SURFACES, manifolds.FAMILY_MESH_MESH)
     assign((*_CONVEX, *_SURFACES, GeoType.SDF), (GeoType.SDF,), manifolds.FAMILY_SDF)
     assign((*_CONVEX, *_SURFACES, GeoType.SDF), (GeoType.PLANE,), manifolds.FAMILY_PLANE)
+    family.setflags(write=False)
+    swap.setflags(write=False)
     return family, swap
 
 

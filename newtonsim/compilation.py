@@ -30,6 +30,7 @@ DIFFERENTIABLE = frozenset(
 
 _loaded: set[tuple[wp.Module, str]] = set()
 _owners: weakref.WeakSet = weakref.WeakSet()
+_kinds: set[tuple[object, str]] = set()
 _dry_runs = threading.local()
 
 
@@ -63,7 +64,8 @@ def load_once(
     """Compile and load what a function launches, before it is called for the first time.
 
     Args:
-        owner: Nothing is done if this was called for the same object before.
+        owner: Nothing is done if this was called for the same object before, or for one whose `kernel_kind`
+            is the same. What it needs beyond that one is loaded when it is launched.
         run: Launches by `Launcher` only. It is run dry: nothing is launched.
         device: Where the kernels will run.
         extra: Further kernels that will be needed.
@@ -71,6 +73,11 @@ def load_once(
     if owner in _owners:
         return
     _owners.add(owner)
+    kind = getattr(owner, "kernel_kind", None)
+    if kind is not None:
+        if (kind, str(device)) in _kinds:
+            return
+        _kinds.add((kind, str(device)))
     with dry_run() as modules:
         run()
     load([*modules, *(kernel.module for kernel in extra)], device)

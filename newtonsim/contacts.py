@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim.allocation import put, zeros
 from newtonsim.kernels import contacts as contact_kernels
 from newtonsim.kernels.broad_phase import PlacementView
 from newtonsim.kernels.contacts import ContactView, HistoryView, OverflowView
@@ -67,14 +68,14 @@ class Contacts:
         plan: CollisionPlan = model.collision_plan
         device = self.device = model.device
         self.rigid_contact_max = plan.contact_count
-        self._total = wp.zeros(1, dtype=int, device=device)
-        self.world_start = wp.array(plan.contact_start, dtype=int, device=device)
-        self.world_count = wp.zeros(model.world_count, dtype=int, device=device)
-        self.pairs_needed = wp.zeros(model.world_count, dtype=int, device=device)
-        self.contacts_needed = wp.zeros(model.world_count, dtype=int, device=device)
+        self._total = zeros(1, dtype=int, device=device)
+        self.world_start = put(plan.contact_start, dtype=int, device=device)
+        self.world_count = zeros(model.world_count, dtype=int, device=device)
+        self.pairs_needed = zeros(model.world_count, dtype=int, device=device)
+        self.contacts_needed = zeros(model.world_count, dtype=int, device=device)
         view = ContactView()
         for name, (field, dtype) in _POINT_ARRAYS.items():
-            array = wp.zeros(plan.contact_count, dtype=dtype, device=device)
+            array = zeros(plan.contact_count, dtype=dtype, device=device)
             setattr(self, name, array)
             setattr(view, field, array)
         self.rigid_contact_shape0.fill_(-1)
@@ -82,8 +83,8 @@ class Contacts:
         view.world_start = self.world_start
         view.world_count = self.world_count
         view.world = plan.contact_world
-        view.pair = wp.zeros(plan.contact_count, dtype=int, device=device)
-        view.point = wp.zeros(plan.contact_count, dtype=int, device=device)
+        view.pair = zeros(plan.contact_count, dtype=int, device=device)
+        view.point = zeros(plan.contact_count, dtype=int, device=device)
         self.view = view
         self._allocate_passes(model, plan)
         self._warned = False
@@ -98,9 +99,9 @@ class Contacts:
         self.overflow = OverflowView()
         self.overflow.pairs_needed = self.pairs_needed
         self.overflow.contacts_needed = self.contacts_needed
-        self.overflow.most_pairs = wp.zeros(model.world_count, dtype=int, device=device)
-        self.overflow.most_contacts = wp.zeros(model.world_count, dtype=int, device=device)
-        self.overflow.any = wp.zeros(1, dtype=int, device=device)
+        self.overflow.most_pairs = zeros(model.world_count, dtype=int, device=device)
+        self.overflow.most_contacts = zeros(model.world_count, dtype=int, device=device)
+        self.overflow.any = zeros(1, dtype=int, device=device)
         # on the CPU the array is read without a copy, which is cheap enough for every step
         self._any = memoryview(self.overflow.any.numpy()) if device.is_cpu else None
         if plan.sweep_entries is not None:
@@ -151,47 +152,47 @@ Contact = Contacts
 
 
 def _owners(start: np.ndarray, device: wp.Device) -> wp.array:
-    return wp.array(np.repeat(np.arange(len(start) - 1), np.diff(start)), dtype=int, device=device)
+    return put(np.repeat(np.arange(len(start) - 1), np.diff(start)), dtype=int, device=device)
 
 
 def _placement(shapes: int, device: wp.Device) -> PlacementView:
     place = PlacementView()
-    place.X = wp.zeros(shapes, dtype=wp.transform, device=device)
+    place.X = zeros(shapes, dtype=wp.transform, device=device)
     for name in ("lower", "upper", "velocity"):
-        setattr(place, name, wp.zeros(shapes, dtype=wp.vec3, device=device))
-    place.spin = wp.zeros(shapes, dtype=float, device=device)
-    place.grow = wp.zeros(shapes, dtype=float, device=device)
-    place.awake = wp.full(shapes, 1, dtype=int, device=device)
+        setattr(place, name, zeros(shapes, dtype=wp.vec3, device=device))
+    place.spin = zeros(shapes, dtype=float, device=device)
+    place.grow = zeros(shapes, dtype=float, device=device)
+    place.awake = put(np.full(shapes, 1), dtype=int, device=device)
     return place
 
 
 def _pairs(plan: CollisionPlan, device: wp.Device) -> PairView:
     pairs = PairView()
-    pairs.world_start = wp.array(plan.pair_start, dtype=int, device=device)
-    pairs.world_count = wp.zeros(len(plan.pair_start) - 1, dtype=int, device=device)
+    pairs.world_start = put(plan.pair_start, dtype=int, device=device)
+    pairs.world_count = zeros(len(plan.pair_start) - 1, dtype=int, device=device)
     pairs.world = _owners(plan.pair_start, device)
     for name in ("shape0", "shape1", "family"):
-        setattr(pairs, name, wp.zeros(plan.pair_count, dtype=int, device=device))
-    pairs.reach = wp.zeros(plan.pair_count, dtype=float, device=device)
+        setattr(pairs, name, zeros(plan.pair_count, dtype=int, device=device))
+    pairs.reach = zeros(plan.pair_count, dtype=float, device=device)
     return pairs
 
 
 def _manifolds(plan: CollisionPlan, device: wp.Device) -> ManifoldView:
     manifolds = ManifoldView()
     size = (plan.pair_count, plan.pair_points)
-    manifolds.count = wp.zeros(plan.pair_count, dtype=int, device=device)
-    manifolds.point = wp.zeros(size, dtype=wp.vec3, device=device)
-    manifolds.normal = wp.zeros(size, dtype=wp.vec3, device=device)
-    manifolds.distance = wp.zeros(size, dtype=float, device=device)
-    manifolds.feature = wp.zeros(size, dtype=int, device=device)
+    manifolds.count = zeros(plan.pair_count, dtype=int, device=device)
+    manifolds.point = zeros(size, dtype=wp.vec3, device=device)
+    manifolds.normal = zeros(size, dtype=wp.vec3, device=device)
+    manifolds.distance = zeros(size, dtype=float, device=device)
+    manifolds.feature = zeros(size, dtype=int, device=device)
     return manifolds
 
 
 def _history(shapes: int, plan: CollisionPlan, device: wp.Device) -> HistoryView:
     history = HistoryView()
-    history.head = wp.full(shapes, -1, dtype=int, device=device)
+    history.head = put(np.full(shapes, -1), dtype=int, device=device)
     for name in ("next", "other", "count", "first"):
-        setattr(history, name, wp.zeros(plan.pair_count, dtype=int, device=device))
-    history.feature = wp.zeros(plan.contact_count, dtype=int, device=device)
-    history.point0 = wp.zeros(plan.contact_count, dtype=wp.vec3, device=device)
+        setattr(history, name, zeros(plan.pair_count, dtype=int, device=device))
+    history.feature = zeros(plan.contact_count, dtype=int, device=device)
+    history.point0 = zeros(plan.contact_count, dtype=wp.vec3, device=device)
     return history

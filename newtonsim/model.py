@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from newtonsim.allocation import put, zeros
 from newtonsim.arrays import (
     CONTROL_ARRAYS,
     COUNTS,
@@ -203,7 +204,7 @@ class Model(Revised):
         if "gravity_vec" in self.__dict__:
             self.gravity_vec.assign(row)
         else:
-            self.gravity_vec = wp.array(row, dtype=wp.vec3, device=self.device)
+            self.gravity_vec = put(row, dtype=wp.vec3, device=self.device)
 
     @property
     def ground(self) -> bool:
@@ -320,7 +321,7 @@ class Model(Revised):
                 continue
             initial = getattr(self, spec.name, None)
             if initial is None:
-                array = wp.zeros(count, dtype=spec.dtype, device=self.device, requires_grad=grad)
+                array = zeros(count, dtype=spec.dtype, device=self.device, requires_grad=grad)
             else:
                 array = wp.clone(initial, requires_grad=grad)
             setattr(state, spec.name, array)
@@ -365,7 +366,7 @@ class Model(Revised):
                 continue
             initial = getattr(self, spec.name, None)
             if initial is None:
-                initial = wp.zeros(count, dtype=spec.dtype, device=self.device, requires_grad=grad)
+                initial = zeros(count, dtype=spec.dtype, device=self.device, requires_grad=grad)
             elif clone_variables:
                 initial = wp.clone(initial, requires_grad=grad)
             setattr(control, spec.name, initial)
@@ -385,12 +386,12 @@ class Model(Revised):
             requires_grad: Whether gradients can flow to the buffers.
         """
         for spec in SOFT_CONTACT_ARRAYS:
-            array = wp.zeros(
+            array = zeros(
                 count, dtype=spec.dtype, device=self.device, requires_grad=requires_grad and spec.grad
             )
             setattr(self, spec.name, array)
-        self.soft_contact_count = wp.zeros(1, dtype=wp.int32, device=self.device)
-        self.soft_contact_tids = wp.zeros(
+        self.soft_contact_count = zeros(1, dtype=wp.int32, device=self.device)
+        self.soft_contact_tids = zeros(
             self.particle_count * max(self.shape_count, 1), dtype=wp.int32, device=self.device
         )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 
 import numpy as np
@@ -78,8 +78,9 @@ class LaunchList:
     """
 
     def __init__(self, launches: Sequence[wp.Launch]):
-        self._kept = [(launch, _arrays_of(launch.fwd_args), _packed(launch)) for launch in launches]
-        rows = [_addresses(launch, packed) for launch, _, packed in self._kept]
+        self._kept = [(launch, _packed(launch)) for launch in launches]
+        self._arrays = _arrays_of(argument for launch in launches for argument in launch.fwd_args)
+        rows = [_addresses(launch, packed) for launch, packed in self._kept]
         self._table = wp.array(np.array(rows, np.uint64).reshape(-1, 3), dtype=wp.uint64, device="cpu")
         self._caller = wp.launch(
             repeat_launches, 1, [self._table, len(rows), 0], device="cpu", record_cmd=True
@@ -115,11 +116,16 @@ def _addresses(launch: wp.Launch, packed: ctypes.Structure) -> tuple[int, int, i
     return _entry(launch), ctypes.addressof(launch.bounds), ctypes.addressof(packed)
 
 
-def _arrays_of(arguments: Sequence[object]) -> list[wp.array]:
+def _arrays_of(arguments: Iterable[object]) -> list[wp.array]:
     """Return the arrays in structs, which may be replaced there while kernels go on using them."""
-    found, waiting = [], list(arguments)
+    found: list[wp.array] = []
+    seen: set[int] = set()
+    waiting = list(arguments)
     while waiting:
         value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
         if isinstance(value, wp.array):
             found.append(value)
         elif hasattr(value, "__dict__"):

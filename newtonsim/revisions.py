@@ -30,11 +30,14 @@ class Revised:
 
     def __setattr__(self, name: str, value: object) -> None:
         held = self.__dict__
-        before = held.get(name)
+        if name not in held:
+            # no graph has seen it; properties keep what they are given in an attribute of their own
+            object.__setattr__(self, name, value)
+            return
+        before = held[name]
         object.__setattr__(self, name, value)
-        # properties keep what they are given in an attribute of their own
         baked = isinstance(value, _PLAIN) or hasattr(value, "__ctype__")  # arrays and structs have one
-        if value is before or name not in held or not baked:
+        if value is before or not baked:
             return
         if isinstance(before, _PLAIN) and isinstance(value, _PLAIN) and before == value:
             return

@@ -15,6 +15,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim import revisions
+from newtonsim.allocation import put
 from newtonsim.compilation import dry_run, load_once
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels import reset as reset_kernels
@@ -233,7 +234,7 @@ class Simulator:
                 raise NewtonsimError(f"world_mask: expected booleans, one per world, got {world_mask.dtype}")
             if world_mask.ndim != 1:
                 raise NewtonsimError(f"world_mask: expected one dimension, got shape {world_mask.shape}")
-            world_mask = wp.array(world_mask, dtype=bool, device=device)
+            world_mask = put(world_mask, dtype=bool, device=device)
         check_length("world_mask", world_mask, model.world_count)
         target = self.state
         for name in ("joint_q", "joint_qd"):
@@ -358,7 +359,7 @@ class Simulator:
         for name, (start, count) in starts.items():
             world = np.searchsorted(np.asarray(start), np.arange(count), side="right") - 1
             world[world >= model.world_count] = -1
-            result[name] = wp.array(world, dtype=int, device=model.device)
+            result[name] = put(world, dtype=int, device=model.device)
         return result
 
 

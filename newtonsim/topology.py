@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim.allocation import put
 from newtonsim.errors import ModelError
 from newtonsim.kernels.views import TreeView
 
@@ -122,7 +123,7 @@ def build_topology(model: Model) -> Topology:
     articulation = np.searchsorted(model.articulation_start.numpy(), roots, side="right") - 1
     view = TreeView()
     for name, values in arrays.items():
-        setattr(view, name, wp.array(values, dtype=int, device=model.device))
+        setattr(view, name, put(values, dtype=int, device=model.device))
     return Topology(
         tree_count=len(roots),
         max_depth=int(dof_depth.max(initial=-1)) + 1,
@@ -136,7 +137,7 @@ def build_topology(model: Model) -> Topology:
         dof_joint=dof_joint,
         body_tree=view.body_tree.numpy(),
         has_loose_bodies=bool((body_tree < 0).any()),
-        tree_articulation=wp.array(articulation, dtype=int, device=model.device),
+        tree_articulation=put(articulation, dtype=int, device=model.device),
         view=view,
     )
 

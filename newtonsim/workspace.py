@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from newtonsim import compilation, recording
+from newtonsim.allocation import zeros
 from newtonsim.kernels import forward_kinematics, rnea, tree_state
 from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsView
 from newtonsim.shards import Shard
@@ -76,31 +77,31 @@ class Motion:
         options = {"device": model.device, "requires_grad": requires_grad}
         self.arrays: list[wp.array] = []
 
-        def zeros(count: int, dtype: type) -> wp.array:
-            array = wp.zeros(count, dtype=dtype, **options)
+        def own(count: int, dtype: type) -> wp.array:
+            array = zeros(count, dtype=dtype, **options)
             self.arrays.append(array)
             return array
 
         self.kin = KinematicsView()
         if poses is None:
-            self.kin.origin = wp.zeros(model.topology.tree_count, dtype=wp.vec3, device=model.device)
-            self.kin.dof_X = zeros(dofs, wp.transform)
-            self.kin.S = zeros(dofs, wp.spatial_vector)
-            self.kin.body_X = zeros(bodies, wp.transform)
+            self.kin.origin = zeros(model.topology.tree_count, dtype=wp.vec3, device=model.device)
+            self.kin.dof_X = own(dofs, wp.transform)
+            self.kin.S = own(dofs, wp.spatial_vector)
+            self.kin.body_X = own(bodies, wp.transform)
             if forces:
-                self.kin.body_com = zeros(bodies, wp.vec3)
-                self.kin.body_I = zeros(bodies, wp.mat33)
+                self.kin.body_com = own(bodies, wp.vec3)
+                self.kin.body_I = own(bodies, wp.mat33)
         else:
             for field in ("origin", "dof_X", "S", "body_X", "body_com", "body_I"):
                 setattr(self.kin, field, getattr(poses.kin, field))
-        self.kin.dof_V = zeros(dofs, wp.spatial_vector)
-        self.kin.body_V = zeros(bodies, wp.spatial_vector)
+        self.kin.dof_V = own(dofs, wp.spatial_vector)
+        self.kin.body_V = own(bodies, wp.spatial_vector)
         if not forces:
             return
-        self.dof_A = zeros(dofs, wp.spatial_vector)
-        self.body_A = zeros(bodies, wp.spatial_vector)
-        self.body_F = zeros(bodies, wp.spatial_vector)
-        self.tau = zeros(dofs, float)
+        self.dof_A = own(dofs, wp.spatial_vector)
+        self.body_A = own(bodies, wp.spatial_vector)
+        self.body_F = own(bodies, wp.spatial_vector)
+        self.tau = own(dofs, float)
 
     def zero_grad(self) -> None:
         """Clear the gradients of all own arrays."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
+from newtonsim.allocation import put, zeros
 from newtonsim.enums import ConstraintType, JointType
 from newtonsim.kernels import constraint_rows, pair_rows
 from newtonsim.kernels.constraint_rows import DofRowView
@@ -20,7 +21,7 @@ _X_AXIS = (1.0, 0.0, 0.0)
 
 def _zeros(view: object, count: int, device: wp.Device, **fields: type) -> None:
     for name, dtype in fields.items():
-        setattr(view, name, wp.zeros(count, dtype=dtype, device=device))
+        setattr(view, name, zeros(count, dtype=dtype, device=device))
 
 
 def dof_rows(model: Model, servos: bool) -> DofRowView:
@@ -43,16 +44,16 @@ def dof_rows(model: Model, servos: bool) -> DofRowView:
 
     rows = DofRowView()
     device = model.device
-    rows.source_kind = wp.array(kind[order], dtype=int, device=device)
-    rows.source_dof = wp.array(dof[order], dtype=int, device=device)
-    rows.world = wp.array(world[order], dtype=int, device=device)
+    rows.source_kind = put(kind[order], dtype=int, device=device)
+    rows.source_dof = put(dof[order], dtype=int, device=device)
+    rows.world = put(world[order], dtype=int, device=device)
     rows.world_start = _starts(world[order], model)
-    rows.world_count = wp.zeros(model.world_count, dtype=int, device=device)
-    rows.world_servos = wp.zeros_like(rows.world_count)
-    rows.source = wp.zeros(count, dtype=int, device=device)
+    rows.world_count = zeros(model.world_count, dtype=int, device=device)
+    rows.world_servos = zeros(model.world_count, dtype=int, device=device)
+    rows.source = zeros(count, dtype=int, device=device)
     numbers = ("lower", "upper", "target_lower", "target_upper", "softness", "delassus", "impulse", "memory")
     _zeros(rows, count, device, **dict.fromkeys(numbers, float))
-    rows.B = wp.zeros((count, model.topology.max_depth), dtype=float, device=device)
+    rows.B = zeros((count, model.topology.max_depth), dtype=float, device=device)
     return rows
 
 
@@ -65,7 +66,7 @@ def _servo_dofs(model: Model) -> np.ndarray:
 def _starts(world: np.ndarray, model: Model) -> wp.array:
     """First entry of each world in a sorted list, and the end."""
     start = np.searchsorted(world, np.arange(model.world_count + 1))
-    return wp.array(start, dtype=int, device=model.device)
+    return put(start, dtype=int, device=model.device)
 
 
 _PAIR_ROW = np.dtype(
@@ -111,16 +112,16 @@ def pair_rows_of(model: Model) -> PairRowView:
 
     rows = PairRowView()
     rows.world_start = _starts(world, model)
-    rows.world = wp.array(world, dtype=int, device=device)
+    rows.world = put(world, dtype=int, device=device)
     for name in ("kind", "constraint", "joint", "index"):
-        setattr(rows, name, wp.array(table[name], dtype=int, device=device))
-    rows.dofs = wp.array(table["dofs"], dtype=wp.vec2i, device=device)
+        setattr(rows, name, put(table[name], dtype=int, device=device))
+    rows.dofs = put(table["dofs"], dtype=wp.vec2i, device=device)
     for name in ("axis0", "axis1"):
-        setattr(rows, name, wp.array(table[name], dtype=wp.vec3, device=device))
+        setattr(rows, name, put(table[name], dtype=wp.vec3, device=device))
     numbers = ("lower", "upper", "target_lower", "target_upper", "softness", "delassus", "impulse")
     vectors = dict.fromkeys(("force", "torque", "point"), wp.vec3)
     _zeros(rows, count, device, leaf=wp.vec2i, **dict.fromkeys(numbers, float), **vectors)
-    rows.B = wp.zeros((count, 2 * model.topology.max_depth), dtype=float, device=device)
+    rows.B = zeros((count, 2 * model.topology.max_depth), dtype=float, device=device)
     return rows
 
 
@@ -229,7 +230,7 @@ def contact_rows_of(model: Model) -> ContactRowView:
     numbers = {"leaf": wp.vec2i, "friction": float, "softness": float, "soft": int}
     vectors = dict.fromkeys(("target", "impact", "impulse", "memory"), wp.vec3)
     _zeros(rows, count, device, **numbers, **vectors, delassus=wp.vec2, coupling=wp.vec2)
-    rows.B = wp.zeros((count, _contact_row_length(model)), dtype=wp.vec3, device=device)
+    rows.B = zeros((count, _contact_row_length(model)), dtype=wp.vec3, device=device)
     return rows
 
 
@@ -248,7 +249,7 @@ def spin_rows_of(model: Model) -> SpinRowView:
     _zeros(
         rows, count, model.device, torsion=float, rolling=float, **vectors, delassus=wp.vec2, coupling=wp.vec2
     )
-    rows.B = wp.zeros((count, _contact_row_length(model)), dtype=wp.vec3, device=model.device)
+    rows.B = zeros((count, _contact_row_length(model)), dtype=wp.vec3, device=model.device)
     return rows
 
 
@@ -270,16 +271,16 @@ def envelope_of(model: Model, rows: RowsView, most: float) -> EnvelopeView:
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order)) - np.repeat(start[:-1], size)
     env = EnvelopeView()
-    env.world_start = wp.array(start, dtype=int, device=device)
-    env.dof = wp.array(order, dtype=int, device=device)
-    env.place = wp.array(place, dtype=int, device=device)
-    env.entry_start = wp.array(np.concatenate(([0], np.cumsum(room))), dtype=int, device=device)
-    env.L = wp.zeros(int(room.sum()), dtype=wp.float64, device=device)
-    env.x = wp.zeros(len(order), dtype=wp.float64, device=device)
+    env.world_start = put(start, dtype=int, device=device)
+    env.dof = put(order, dtype=int, device=device)
+    env.place = put(place, dtype=int, device=device)
+    env.entry_start = put(np.concatenate(([0], np.cumsum(room))), dtype=int, device=device)
+    env.L = zeros(int(room.sum()), dtype=wp.float64, device=device)
+    env.x = zeros(len(order), dtype=wp.float64, device=device)
     _zeros(env, len(order), device, first=int, row=int, z=float, kept_z=float)
-    env.pause = wp.zeros(model.world_count, dtype=int, device=device)
-    env.kept_dof = wp.zeros_like(rows.dof.impulse)
-    env.kept_pair = wp.zeros_like(rows.pair.impulse)
-    env.kept_contact = wp.zeros_like(rows.contact.impulse)
-    env.kept_spin = wp.zeros_like(rows.spin.impulse)
+    env.pause = zeros(model.world_count, dtype=int, device=device)
+    env.kept_dof = zeros(len(rows.dof.impulse), dtype=float, device=device)
+    env.kept_pair = zeros(len(rows.pair.impulse), dtype=float, device=device)
+    env.kept_contact = zeros(len(rows.contact.impulse), dtype=wp.vec3, device=device)
+    env.kept_spin = zeros(len(rows.spin.impulse), dtype=wp.vec3, device=device)
     return env

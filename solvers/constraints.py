@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
+from newtonsim.allocation import zeros
 from newtonsim.contacts import Contacts
 from newtonsim.kernels import (
     constraint_rows,
@@ -50,14 +51,14 @@ class ConstraintStage:
         self.options = options
         device = model.device
         worlds = model.world_count
-        self.world_state = wp.zeros(worlds, dtype=int, device=device)
-        self.iterations = wp.zeros(worlds, dtype=int, device=device)
-        self.residual = wp.zeros(worlds, dtype=float, device=device)
-        self.world_nonfinite = wp.zeros(worlds, dtype=bool, device=device)
-        self.any_nonfinite = wp.zeros(1, dtype=int, device=device)
-        self.z = wp.zeros(model.joint_dof_count, dtype=float, device=device)
-        self.z_moving = wp.zeros_like(self.z)
-        self.moving_qd = wp.zeros_like(self.z)
+        self.world_state = zeros(worlds, dtype=int, device=device)
+        self.iterations = zeros(worlds, dtype=int, device=device)
+        self.residual = zeros(worlds, dtype=float, device=device)
+        self.world_nonfinite = zeros(worlds, dtype=bool, device=device)
+        self.any_nonfinite = zeros(1, dtype=int, device=device)
+        self.z = zeros(model.joint_dof_count, dtype=float, device=device)
+        self.z_moving = zeros(model.joint_dof_count, dtype=float, device=device)
+        self.moving_qd = zeros(model.joint_dof_count, dtype=float, device=device)
         self.rows = RowsView()
         self.rows.dof = constraint_layout.dof_rows(model, servos is not None)
         self.rows.pair = constraint_layout.pair_rows_of(model)

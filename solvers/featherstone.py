@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import warp as wp
 
+from newtonsim.allocation import put, zeros
 from newtonsim.collide import find_contacts
 from newtonsim.compilation import load_once
 from newtonsim.contacts import Contacts
@@ -191,6 +192,14 @@ class FeatherstoneSolver(SolverBase):
             launch = Launcher(model, record_tape=False, shard=shard.with_starts(self.constraints.starts))
             self._step_bodies(launch, state_in, state_out, control, contacts, dt)
 
+    @property
+    def kernel_kind(self) -> tuple:
+        """The same for solvers that launch mostly the same kernels, see `compilation.load_once`."""
+        model = self.model
+        families = frozenset(model.collision_plan.families) if model.shape_count else frozenset()
+        parts = (self.servos is None, self.sleep is None, self.compliant, self.smooth.from_start)
+        return type(self), families, parts, model.particle_count > 0, self.constraints.predicts
+
     def _step_bodies(
         self,
         launch: Launcher,
@@ -252,7 +261,7 @@ class FeatherstoneSolver(SolverBase):
             raise ValueError("speed_limit: only for models without gradients")
         if not speed > 0.0:
             raise ValueError(f"speed_limit: expected a positive number or None, got {speed}")
-        return wp.full(self.model.joint_dof_count, speed, dtype=float, device=self.model.device)
+        return put(np.full(self.model.joint_dof_count, speed), dtype=float, device=self.model.device)
 
     @property
     def before_step(self) -> tuple[StepStage, ...]:
@@ -267,7 +276,7 @@ class FeatherstoneSolver(SolverBase):
         self._stage_changes += 1 + sum(getattr(stage, "revision", 0) for stage in self._before_step)
         self._before_step = tuple(stages)
         if self._before_step and self._joint_f is None:
-            self._joint_f = wp.zeros(self.model.joint_dof_count, dtype=float, device=self.model.device)
+            self._joint_f = zeros(self.model.joint_dof_count, dtype=float, device=self.model.device)
 
     def _apply_stages(self, launch: Launcher, state: State, control: Control, dt: float) -> wp.array | None:
         """Add the forces of all stages; returns the generalised ones with those of the control, if any."""

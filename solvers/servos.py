@@ -7,6 +7,7 @@ from enum import IntEnum
 import numpy as np
 import warp as wp
 
+from newtonsim.allocation import put, zeros
 from newtonsim.enums import JointType
 from newtonsim.kernels import servos
 from newtonsim.model import Model
@@ -57,14 +58,14 @@ class JointServos(Revised):
 
     def __init__(self, model: Model):
         dofs, device = model.joint_dof_count, model.device
-        self.mode = wp.zeros(dofs, dtype=int, device=device)
-        self.kp = wp.zeros(dofs, dtype=float, device=device)
-        self.kd = wp.full(dofs, 1.0, dtype=float, device=device)
+        self.mode = zeros(dofs, dtype=int, device=device)
+        self.kp = zeros(dofs, dtype=float, device=device)
+        self.kd = put(np.full(dofs, 1.0), dtype=float, device=device)
         self.target_q = wp.clone(model.joint_q, requires_grad=False)
-        self.target_qd = wp.zeros_like(self.kp)
-        self.max_speed = wp.full(dofs, float("inf"), dtype=float, device=device)
-        self.max_force = wp.full(dofs, float("inf"), dtype=float, device=device)
-        self.applied = wp.zeros_like(self.kp)
+        self.target_qd = zeros(dofs, dtype=float, device=device)
+        self.max_speed = put(np.full(dofs, float("inf")), dtype=float, device=device)
+        self.max_force = put(np.full(dofs, float("inf")), dtype=float, device=device)
+        self.applied = zeros(dofs, dtype=float, device=device)
         self.period: float | None = None
         self._ball, self._component = find_ball_dofs(model)
 
@@ -93,4 +94,4 @@ def find_ball_dofs(model: Model) -> tuple[wp.array, wp.array]:
         dofs = model.joint_qd_start.numpy()[joints][:, None] + np.arange(3)
         ball[dofs] = model.joint_q_start.numpy()[joints][:, None]
         component[dofs] = np.arange(3)
-    return tuple(wp.array(a, dtype=int, device=model.device) for a in (ball, component))
+    return tuple(put(a, dtype=int, device=model.device) for a in (ball, component))

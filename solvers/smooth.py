@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import warp as wp
 
+from newtonsim.allocation import zeros
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.kernels import contact_penalty, crba, integrate, joint_forces, rnea, tree_advance
@@ -35,23 +36,23 @@ class SmoothStage:
     def __init__(self, model: Model, from_start: bool = False):
         self.from_start = from_start
         dofs, bodies, device = model.joint_dof_count, model.body_count, model.device
-        self.body_q = wp.zeros(bodies, dtype=wp.transform, device=device)
-        self.body_qd = wp.zeros(bodies, dtype=wp.spatial_vector, device=device)
-        self.body_f = wp.zeros(bodies, dtype=wp.spatial_vector, device=device)
+        self.body_q = zeros(bodies, dtype=wp.transform, device=device)
+        self.body_qd = zeros(bodies, dtype=wp.spatial_vector, device=device)
+        self.body_f = zeros(bodies, dtype=wp.spatial_vector, device=device)
         self.motion = Motion(model)
         self.mid = self.motion if from_start else Motion(model, poses=self.motion)
         self.composite = crba.CompositeView()
-        self.composite.mass = wp.zeros(bodies, dtype=float, device=device)
-        self.composite.com = wp.zeros(bodies, dtype=wp.vec3, device=device)
-        self.composite.inertia = wp.zeros(bodies, dtype=wp.mat33, device=device)
-        self.L = wp.zeros(model.topology.entry_count, dtype=float, device=device)
-        self.implicit = wp.zeros(dofs, dtype=int, device=device)
-        self.diagonal = wp.zeros(dofs, dtype=float, device=device)
-        self.floor = wp.zeros(dofs, dtype=float, device=device)
-        self.zero = wp.zeros(dofs, dtype=float, device=device)
-        self.v_predicted = wp.zeros(dofs, dtype=float, device=device)
-        self.v_mid = wp.zeros(dofs, dtype=float, device=device)
-        self.v_free = wp.zeros(dofs, dtype=float, device=device)
+        self.composite.mass = zeros(bodies, dtype=float, device=device)
+        self.composite.com = zeros(bodies, dtype=wp.vec3, device=device)
+        self.composite.inertia = zeros(bodies, dtype=wp.mat33, device=device)
+        self.L = zeros(model.topology.entry_count, dtype=float, device=device)
+        self.implicit = zeros(dofs, dtype=int, device=device)
+        self.diagonal = zeros(dofs, dtype=float, device=device)
+        self.floor = zeros(dofs, dtype=float, device=device)
+        self.zero = zeros(dofs, dtype=float, device=device)
+        self.v_predicted = zeros(dofs, dtype=float, device=device)
+        self.v_mid = zeros(dofs, dtype=float, device=device)
+        self.v_free = zeros(dofs, dtype=float, device=device)
 
     def bodies(self, model: Model) -> BodyStateView:
         """Poses and velocities at the start of the step as a view for kernels."""

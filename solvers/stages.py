@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 import warp as wp
 
+from newtonsim.allocation import put, zeros
 from newtonsim.control import Control
 from newtonsim.kernels import damping, servos
 from newtonsim.model import Model
@@ -64,8 +66,8 @@ class BodyDamping(Revised):
 
     def __init__(self, model: Model):
         self.model = model
-        self.linear = wp.zeros(model.body_count, dtype=float, device=model.device)
-        self.angular = wp.zeros_like(self.linear)
+        self.linear = zeros(model.body_count, dtype=float, device=model.device)
+        self.angular = zeros(model.body_count, dtype=float, device=model.device)
 
     def apply(self, launch: Launcher, step: StepForces) -> None:
         """See `StepStage.apply`."""
@@ -84,7 +86,7 @@ class JointDamping(Revised):
     """
 
     def __init__(self, model: Model):
-        self.damping = wp.zeros(model.joint_dof_count, dtype=float, device=model.device)
+        self.damping = zeros(model.joint_dof_count, dtype=float, device=model.device)
 
     def apply(self, launch: Launcher, step: StepForces) -> None:
         """See `StepStage.apply`."""
@@ -104,11 +106,11 @@ class PDForces(Revised):
 
     def __init__(self, model: Model):
         dofs, device = model.joint_dof_count, model.device
-        self.kp = wp.zeros(dofs, dtype=float, device=device)
-        self.kd = wp.zeros_like(self.kp)
+        self.kp = zeros(dofs, dtype=float, device=device)
+        self.kd = zeros(dofs, dtype=float, device=device)
         self.target_q = wp.clone(model.joint_q, requires_grad=False)
-        self.target_qd = wp.zeros_like(self.kp)
-        self.max_force = wp.full(dofs, float("inf"), dtype=float, device=device)
+        self.target_qd = zeros(dofs, dtype=float, device=device)
+        self.max_force = put(np.full(dofs, float("inf")), dtype=float, device=device)
         self._ball, self._component = find_ball_dofs(model)
 
     def apply(self, launch: Launcher, step: StepForces) -> None:

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import warp as wp
 
+from newtonsim.allocation import put
 from newtonsim.arrays import COUNTS, MODEL_ARRAYS, SPECS
 from newtonsim.builder.bodies import inverse_inertia
 from newtonsim.builder.pairs import PairFinder
@@ -145,7 +146,7 @@ class _Allocation:
         return self._put(self.arrays[name], spec.dtype, spec.grad)
 
     def _put(self, values: np.ndarray, dtype: type, grad: bool = False) -> wp.array:
-        return wp.array(values, dtype=dtype, device=self.device, requires_grad=grad and self.requires_grad)
+        return put(values, dtype=dtype, device=self.device, requires_grad=grad and self.requires_grad)
 
     def _globals(self) -> None:
         model, source = self.model, self.source
@@ -263,12 +264,12 @@ def _set_pairs(model: Model, finder: PairFinder, ground: int) -> None:
         finder.rigid, finder.group, finder.collides, finder.meets_ground, finder.filter_keys
     )
     ground_pairs = finder.ground_pairs(ground) if ground >= 0 else np.zeros((0, 2), np.int32)
-    model.shape_ground_contact_pairs = wp.array(ground_pairs, dtype=wp.int32, device=model.device)
+    model.shape_ground_contact_pairs = put(ground_pairs, dtype=wp.int32, device=model.device)
     model.shape_ground_contact_pair_count = len(ground_pairs)
     model.shape_contact_pairs, model.shape_contact_pair_count = None, 0
     if not finder.crowded(ground):
         pairs = finder.shape_pairs(exclude=ground)
-        model.shape_contact_pairs = wp.array(pairs, dtype=wp.int32, device=model.device)
+        model.shape_contact_pairs = put(pairs, dtype=wp.int32, device=model.device)
         model.shape_contact_pair_count = len(pairs)
     model.forget_collision_plan()
 

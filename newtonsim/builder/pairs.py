@@ -126,12 +126,10 @@ class PairFinder:
         found = [np.zeros((0, 2), np.int64)]
         for size, movers in np.unique(np.stack([sizes, moving], axis=1), axis=0):
             begin = starts[(sizes == size) & (moving == movers)]
-            for i in range(min(movers, size - 1)):
-                offsets = begin[:, None] + np.arange(i + 1, size)
-                for rows in np.array_split(offsets, max(1, offsets.size // _CHUNK)):
-                    first = np.broadcast_to(rows[:, :1] - 1, rows.shape)
-                    pairs = np.stack([local[first].reshape(-1), local[rows].reshape(-1)], axis=1)
-                    found.append(pairs[self._allowed(pairs)])
+            ends = np.argwhere(np.arange(min(movers, size - 1))[:, None] < np.arange(size))
+            for worlds in np.array_split(begin, max(1, len(begin) * len(ends) // _CHUNK)):
+                pairs = local[worlds[:, None, None] + ends].reshape(-1, 2)
+                found.append(pairs[self._allowed(pairs)])
         return np.concatenate(found)
 
     def _between(self, local: np.ndarray, fixed: np.ndarray) -> np.ndarray:

@@ -1,11 +1,14 @@
 """Convex hulls of point sets, as polyhedra with polygonal faces."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from newtonsim.allocation import put
 from newtonsim.errors import ModelError
 from newtonsim.kernels.shapes import HullView
 
@@ -15,6 +18,20 @@ _FLAT = 1.0e-6
 _COPLANAR = 1.0e-5
 # cosine of the angle to the polygon's normal that such a facet must keep: slivers point anywhere
 _ALIGNED = 0.99
+
+
+@dataclass(frozen=True)
+class HullTables:
+    """Neighbours and faces of a hull one after the other, and how many belong to each vertex and face."""
+
+    neighbor_counts: list[int]
+    neighbors: np.ndarray
+    corner_counts: list[int]
+    corners: np.ndarray
+
+
+def _joined(parts: Sequence[npt.ArrayLike]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
 
 
 class ConvexHull:
@@ -85,6 +102,16 @@ class ConvexHull:
             linked = [{1}, {0}]
         self.neighbors = [np.array(sorted(ids), dtype=np.int32) for ids in linked]
 
+    @cached_property
+    def tables(self) -> HullTables:
+        """Neighbours and faces as flat arrays, made once."""
+        return HullTables(
+            neighbor_counts=[len(ids) for ids in self.neighbors],
+            neighbors=_joined(self.neighbors),
+            corner_counts=[len(face) for face in self.faces],
+            corners=_joined(self.faces),
+        )
+
     def __repr__(self) -> str:
         return f"ConvexHull({len(self.vertices)} vertices, {len(self.faces)} faces)"
 
@@ -96,25 +123,25 @@ def pack_hulls(hulls: Sequence[ConvexHull], device: wp.DeviceLike = None) -> Hul
         hulls: The hulls, each in the frame of its shape.
         device: Where the arrays live.
     """
+    device = wp.get_device(device)
 
     def starts(counts: list[int]) -> wp.array:
-        return wp.array(np.concatenate(([0], np.cumsum(counts))).astype(np.int32), dtype=int, device=device)
+        return put(np.concatenate(([0], np.cumsum(counts))).astype(np.int32), dtype=int, device=device)
 
     def joined(parts: list[np.ndarray], dtype: type) -> wp.array:
         empty = np.zeros((0, 3), np.float32) if dtype is wp.vec3 else np.zeros(0, np.int32)
-        return wp.array(np.concatenate([empty, *parts]), dtype=dtype, device=device)
+        return put(np.concatenate([empty, *parts]), dtype=dtype, device=device)
 
-    neighbors = [ids for hull in hulls for ids in hull.neighbors]
-    faces = [face for hull in hulls for face in hull.faces]
+    tables = [hull.tables for hull in hulls]
     view = HullView()
     view.vertex_start = starts([len(hull.vertices) for hull in hulls])
     view.vertex = joined([hull.vertices for hull in hulls], wp.vec3)
-    view.neighbor_start = starts([len(ids) for ids in neighbors])
-    view.neighbor = joined(neighbors, int)
+    view.neighbor_start = starts([n for table in tables for n in table.neighbor_counts])
+    view.neighbor = joined([table.neighbors for table in tables], int)
     view.face_start = starts([len(hull.faces) for hull in hulls])
     view.face_normal = joined([hull.normals for hull in hulls], wp.vec3)
-    view.corner_start = starts([len(face) for face in faces])
-    view.corner = joined(faces, int)
+    view.corner_start = starts([n for table in tables for n in table.corner_counts])
+    view.corner = joined([table.corners for table in tables], int)
     return view
 
 

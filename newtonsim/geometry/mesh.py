@@ -121,7 +121,11 @@ class Mesh:
         return self._hulls[key]
 
     def finalize(self, device: wp.DeviceLike = None, requires_grad: bool = False) -> int:
-        """Create the `wp.Mesh` on a device; `self.mesh` keeps it alive.
+        """Create the `wp.Mesh` on a device, unless the last one lives there; `self.mesh` keeps it alive.
+
+        Args:
+            device: Where it lives, None for Warp's default.
+            requires_grad: Whether gradients can flow to its points; then it is always a new one.
 
         Returns:
             The id that kernels take (uint64).
@@ -129,6 +133,10 @@ class Mesh:
         Raises:
             ModelError: If there are no triangles.
         """
+        device = wp.get_device(device)
+        reusable = self.mesh is not None and self.mesh.device == device and not self.mesh.points.requires_grad
+        if reusable and not requires_grad:
+            return self.mesh.id
         vertices, triangles = self.surface
         if not len(triangles):
             raise ModelError(f"{self.label}: has no triangles")
@@ -139,6 +147,11 @@ class Mesh:
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and upper corner of the box about the surface [m], zeros without any."""
+        lower, upper = self._bounds
+        return lower.copy(), upper.copy()
+
+    @functools.cached_property
+    def _bounds(self) -> tuple[np.ndarray, np.ndarray]:
         vertices, _ = self.surface
         if not len(vertices):
             return np.zeros(3), np.zeros(3)

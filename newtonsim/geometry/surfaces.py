@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import warp as wp
 
+from newtonsim import allocation
 from newtonsim.columns import distinct
 from newtonsim.geometry.heightfield import Heightfield
 from newtonsim.geometry.mesh import Mesh, weld
@@ -55,9 +57,7 @@ def pack_surfaces(
         role[~used], triangle_start[~used] = 0, -1
         sample_start[~used], sample_count[~used] = 0, 0
 
-    def put(values: np.ndarray, dtype: type) -> wp.array:
-        return wp.array(values, dtype=dtype, device=device)
-
+    put = partial(allocation.put, device=wp.get_device(device))
     view = SurfaceView()
     view.role, view.triangle_start = put(role, int), put(triangle_start, int)
     view.opposite = put(np.concatenate(opposite).reshape(-1), int)

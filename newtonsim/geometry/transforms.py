@@ -63,10 +63,34 @@ def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def quat_multiply(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
     """Return the product a b, the rotation b followed by a."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if a.ndim == 1 and b.ndim == 1:
+        return np.array(_multiply_one(*a.tolist(), *b.tolist()))
     av, aw, bv, bw = a[..., :3], a[..., 3:], b[..., :3], b[..., 3:]
     vector = aw * bv + bw * av + cross(av, bv)
     scalar = aw * bw - np.sum(av * bv, axis=-1, keepdims=True)
     return np.concatenate([vector, scalar], axis=-1)
+
+
+def _multiply_one(
+    ax: float, ay: float, az: float, aw: float, bx: float, by: float, bz: float, bw: float
+) -> tuple[float, float, float, float]:
+    """`quat_multiply` of one pair, digit for digit; on single numbers NumPy takes ten times as long."""
+    x = aw * bx + bw * ax + (ay * bz - az * by)
+    y = aw * by + bw * ay + (az * bx - ax * bz)
+    z = aw * bz + bw * az + (ax * by - ay * bx)
+    return x, y, z, aw * bw - (ax * bx + ay * by + az * bz)
+
+
+def _rotate_one(
+    x: float, y: float, z: float, w: float, vx: float, vy: float, vz: float
+) -> tuple[float, float, float]:
+    """`quat_rotate` of one vector, likewise."""
+    tx, ty, tz = 2.0 * (y * vz - z * vy), 2.0 * (z * vx - x * vz), 2.0 * (x * vy - y * vx)
+    return (
+        vx + w * tx + (y * tz - z * ty),
+        vy + w * ty + (z * tx - x * tz),
+        vz + w * tz + (x * ty - y * tx),
+    )
 
 
 def quat_conjugate(q: npt.ArrayLike) -> np.ndarray:
@@ -77,6 +101,8 @@ def quat_conjugate(q: npt.ArrayLike) -> np.ndarray:
 def quat_rotate(q: npt.ArrayLike, v: npt.ArrayLike) -> np.ndarray:
     """Rotate vectors (..., 3) by quaternions (..., 4)."""
     q, v = np.asarray(q, np.float64), np.asarray(v, np.float64)
+    if q.ndim == 1 and v.ndim == 1:
+        return np.array(_rotate_one(*q.tolist(), *v.tolist()))
     u, w = q[..., :3], q[..., 3:]
     t = 2.0 * cross(u, v)
     return v + w * t + cross(u, t)

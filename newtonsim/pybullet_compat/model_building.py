@@ -78,8 +78,12 @@ def describe_world(client: Client) -> WorldContent:
 
 def make_model(client: Client, builder: ModelBuilder, requires_grad: bool = False) -> Model:
     """Return the model of all worlds of a client, each like the builder."""
-    many = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
-    many.replicate(builder, client.num_worlds, spacing=(0.0, 0.0, 0.0))
+    many = builder
+    if client.num_worlds == 1:
+        builder.num_envs = 1
+    else:
+        many = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
+        many.replicate(builder, client.num_worlds, spacing=(0.0, 0.0, 0.0))
     with wp.ScopedDevice(client.device):
         model = many.finalize(requires_grad=requires_grad)
     model.gravity = client.settings.gravity

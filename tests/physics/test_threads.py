@@ -14,6 +14,7 @@ from physics.robots import load_robot
 from physics.scenes import add_hinge, z_up
 
 import newtonsim
+from newtonsim.kernels.structs import ModelShapeMaterials
 from newtonsim.shards import Shard, divide
 from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 
@@ -275,11 +276,20 @@ def _set(holder: object, name: str, value: object) -> None:
     setattr(holder, name, value)
 
 
+def _new_materials(model: newtonsim.Model, friction: float) -> None:
+    """Replace the struct with all materials by one that counts nothing, then an array in that."""
+    materials = ModelShapeMaterials()
+    materials.assign(model.shape_materials)
+    model.shape_materials = materials
+    _new_array(materials, "mu", friction)
+
+
 CHANGES = {
     "ground": lambda r: _set(r.model, "ground", False),
     "contact margin": lambda r: _set(r.model, "rigid_contact_margin", 0.08),
     "armature": lambda r: _new_array(r.model, "joint_armature", 3.0, 0.1),
     "friction coefficient": lambda r: _new_array(r.model.shape_materials, "mu", 0.1),
+    "materials": lambda r: _new_materials(r.model, 0.1),
     "size": lambda r: _new_array(r.model.shape_geo, "scale", 1.3),
     "place of shapes": lambda r: _new_array(r.model, "shape_transform", 1.0, 0.01),
     "state": lambda r: _new_array(r.state, "joint_qd", 0.5),

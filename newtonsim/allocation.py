@@ -1,0 +1,72 @@
+"""Many small arrays at little cost.
+
+A model and its solver have some 500 arrays. Warp takes 6 µs to make one on the CPU and 14 µs to fill it
+from NumPy; over memory of NumPy it takes 4 µs. Elsewhere, and with gradients, these functions are Warp's.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+
+def zeros(
+    shape: int | tuple[int, ...], dtype: type, device: wp.Device, requires_grad: bool = False
+) -> wp.array:
+    """Return a new array of zeros, as `wp.zeros` does.
+
+    Args:
+        shape: Number of entries, or numbers along each axis.
+        dtype: Warp type of an entry.
+        device: Where it lives.
+        requires_grad: Whether gradients can flow to it.
+    """
+    if requires_grad or not device.is_cpu:
+        return wp.zeros(shape, dtype=dtype, device=device, requires_grad=requires_grad)
+    shape = shape if isinstance(shape, tuple) else (int(shape),)
+    scalar, tail = _layout(dtype)
+    return _over(np.zeros(shape + tail, scalar), shape, dtype, device)
+
+
+def put(values: npt.ArrayLike, dtype: type, device: wp.Device, requires_grad: bool = False) -> wp.array:
+    """Return a new array with given values, as `wp.array` does.
+
+    Args:
+        values: Shape (n, ...) and the shape of an entry, as in `wp.array.numpy`; they are copied.
+        dtype: Warp type of an entry.
+        device: Where it lives.
+        requires_grad: Whether gradients can flow to it.
+    """
+    if not requires_grad and device.is_cpu:
+        scalar, tail = _layout(dtype)
+        values = np.array(values, scalar, order="C")
+        axes = values.ndim - len(tail)
+        if axes > 0 and values.shape[axes:] == tail:
+            return _over(values, values.shape[:axes], dtype, device)
+    return wp.array(values, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+@cache
+def _layout(dtype: type) -> tuple[np.dtype, tuple[int, ...]]:
+    """Scalar type and shape of an entry in NumPy."""
+    sample = wp.zeros(1, dtype=dtype, device="cpu").numpy()
+    return sample.dtype, sample.shape[1:]
+
+
+def _over(memory: np.ndarray, shape: tuple[int, ...], dtype: type, device: wp.Device) -> wp.array:
+    """Return an array over memory of NumPy, which it keeps alive."""
+    if not memory.size:
+        return _empty(shape, dtype)
+    address = memory.__array_interface__["data"][0]
+    array = wp.array(ptr=address, dtype=dtype, shape=shape, device=device)
+    array.memory = memory
+    return array
+
+
+@cache
+def _empty(shape: tuple[int, ...], dtype: type) -> wp.array:
+    """The array without entries of a shape; nothing can be written to it, so all models share it."""
+    return wp.zeros(shape, dtype=dtype, device="cpu")
