@@ -35,7 +35,7 @@ class Both:
     def same(self, name: str, *args, tolerance: float = 1.0e-6, **keywords):
         """Call, and compare all numbers, names and lengths; return the real answer."""
         real, ours = getattr(self, name)(*args, **keywords)
-        compare(real, ours, tolerance, f"{name}{args}")
+        compare(real, ours, tolerance, f"{name}{args}", signs=not name.endswith("ShapeData"))
         return real
 
     def step(self, count: int = 1) -> None:
@@ -48,21 +48,22 @@ class Both:
         self.disconnect()
 
 
-def compare(real: object, ours: object, tolerance: float, where: str) -> None:
-    """Compare answers item by item; quaternions up to their sign."""
+def compare(real: object, ours: object, tolerance: float, where: str, signs: bool = False) -> None:
+    """Compare answers item by item; quaternions up to their sign unless that is asked for."""
     if isinstance(real, (tuple, list)):
         assert len(real) == len(ours), where
-        if len(real) == 4 and all(isinstance(x, float) for x in real) and np.dot(real, ours) < 0.0:
+        quaternion = not signs and len(real) == 4 and all(isinstance(x, float) for x in real)
+        if quaternion and np.dot(real, ours) < 0.0:
             ours = type(ours)(-value for value in ours)
         for i, (a, b) in enumerate(zip(real, ours)):
-            compare(a, b, tolerance, f"{where}[{i}]")
+            compare(a, b, tolerance, f"{where}[{i}]", signs)
     elif isinstance(real, float):
         assert isinstance(ours, float), where
         assert abs(real - ours) <= tolerance * max(1.0, abs(real)), f"{where}: {ours} is not {real}"
     elif isinstance(real, dict):
         assert set(real) == set(ours), where
         for key, value in real.items():
-            compare(value, ours[key], tolerance, f"{where}[{key!r}]")
+            compare(value, ours[key], tolerance, f"{where}[{key!r}]", signs)
     else:
         assert real == ours, where
         assert type(real) is type(ours), where

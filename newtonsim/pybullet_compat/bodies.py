@@ -52,8 +52,26 @@ def getBasePositionAndOrientation(client: Client, bodyUniqueId: int) -> tuple:
         client.read_poses(body)
     if client.num_worlds == 1:
         x, y, z, qx, qy, qz, qw = body.pose[0, 0].tolist()
+        if qw < 0.5:
+            return (x, y, z), canonical(qx, qy, qz, qw)
         return (x, y, z), (qx, qy, qz, qw)
-    return body.pose[:, 0, :3].copy(), body.pose[:, 0, 3:].copy()
+    return body.pose[:, 0, :3].copy(), canonical_rows(body.pose[:, 0, 3:])
+
+
+def canonical(x: float, y: float, z: float, w: float) -> tuple[float, float, float, float]:
+    """Of q and -q the one that PyBullet reports.
+
+    The scalar part is positive for turns up to 120 degrees, and the largest part of the others beyond.
+    """
+    lead = w if w > 0.5 or w < -0.5 else max((x, y, z), key=abs)
+    return (-x, -y, -z, -w) if lead < 0.0 else (x, y, z, w)
+
+
+def canonical_rows(q: np.ndarray) -> np.ndarray:
+    """Do for quaternions (W, 4) what `canonical` does for one."""
+    largest = np.argmax(np.abs(q[:, :3]), axis=1)
+    lead = np.where(np.abs(q[:, 3]) > 0.5, q[:, 3], q[np.arange(len(q)), largest])
+    return np.where(lead[:, None] < 0.0, -q, q)
 
 
 def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, ornObj) -> None:
@@ -74,7 +92,6 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
         return
     norm = np.linalg.norm(rotation, axis=-1, keepdims=True)
     rotation = rotation / norm if np.all(norm > 0.0) else np.array([0.0, 0.0, 0.0, 1.0])
-    rotation = np.where(rotation[..., 3:] < 0.0, -rotation, rotation)  # PyBullet reports this sign
     client.read_coordinates()
     target = body.q if body.floating else body.base_pose
     target[:, :3] = position
@@ -198,17 +215,19 @@ def _link_state(client: Client, body: Body, place: int, velocity: int) -> tuple:
     if client.num_worlds > 1:
         pose = body.pose[:, place]
         frame = transform_multiply(pose, body.inverse_inertial[place])
-        state = (pose[:, :3].copy(), pose[:, 3:].copy(), local_position, local_rotation)
-        state += (frame[:, :3], frame[:, 3:])
+        state = (pose[:, :3].copy(), canonical_rows(pose[:, 3:]), local_position, local_rotation)
+        state += (frame[:, :3], canonical_rows(frame[:, 3:]))
         if velocity:
             state += (body.twist[:, place, 3:].copy(), body.twist[:, place, :3].copy())
         return state
     x, y, z, a, b, c, d = body.pose[0, place].tolist()
-    position, rotation = (x, y, z), (a, b, c, d)
+    position, rotation = (x, y, z), canonical(a, b, c, d) if d < 0.5 else (a, b, c, d)
     if body.centred[place]:
         frame_position, frame_rotation = position, rotation
     else:
         frame_position, frame_rotation = _compose(position, rotation, *body.inverse_tuples[place])
+        if frame_rotation[3] < 0.5:
+            frame_rotation = canonical(*frame_rotation)
     state = (position, rotation, local_position, local_rotation, frame_position, frame_rotation)
     if velocity:
         wx, wy, wz, vx, vy, vz = body.twist[0, place].tolist()

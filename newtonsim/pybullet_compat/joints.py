@@ -8,6 +8,7 @@ from itertools import repeat
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
+from newtonsim.pybullet_compat.bodies import canonical
 from newtonsim.pybullet_compat.constants import JOINT_PRISMATIC, JOINT_REVOLUTE, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.joint_groups import OUT_OF_RANGE, joint_group, joint_list
@@ -50,7 +51,7 @@ def _joint_info(body: Body, jointIndex: int) -> tuple:
         quat_conjugate(link.inertial_pose.q),
         quat_multiply(quat_conjugate(link.joint_pose.q), parent.inertial_pose.q),
     )
-    turn = -turn if turn[3] < 0.0 else turn
+    turn = canonical(*turn.tolist())
     axis = (0.0, 0.0, 0.0)
     if link.joint_type in (JOINT_REVOLUTE, JOINT_PRISMATIC):
         axis = quat_rotate(quat_conjugate(link.inertial_pose.q), link.axis_length * link.axis)
@@ -72,7 +73,7 @@ def _joint_info(body: Body, jointIndex: int) -> tuple:
         link.name.encode(),
         axis,
         tuple(before[:3].tolist()),
-        tuple(turn.tolist()),
+        turn,
         link.parent,
     )
 

@@ -59,3 +59,4 @@ class Settings:
         """What resetSimulation puts back; the time step, the substeps and the search path stay."""
         self.gravity = np.zeros(3)
         self.iterations = 50
+        self.parameters.clear()

@@ -353,3 +353,26 @@ def test_bases_differ_between_worlds():
         np.testing.assert_allclose(position, places, atol=1.0e-6)
     finally:
         compat.disconnect(client)
+
+
+@pytest.mark.parametrize("name", ["heights.png", "heights.txt"])
+def test_height_fields_of_files_lie_the_same_way(tmp_path, name):
+    """Rays meet the same heights in both modules, of a picture and of a square table of numbers."""
+    from PIL import Image
+    from pybullet_both import Both
+
+    rng, path = np.random.default_rng(1), str(tmp_path / name)
+    if name.endswith("png"):
+        pixels = (rng.random((6, 9)) * 255).astype(np.uint8)
+        Image.fromarray(np.stack([pixels] * 3, axis=-1)).save(path)
+    else:
+        np.savetxt(path, rng.random((7, 7)), fmt="%.6f", delimiter=",")
+    both = Both()
+    shape = both.createCollisionShape(pybullet.GEOM_HEIGHTFIELD, fileName=path, meshScale=[1.0, 1.0, 1.0])[0]
+    both.createMultiBody(0.0, shape)
+    starts = [[x, y, 50.0] for x in np.arange(-1.8, 2.0, 0.7) for y in np.arange(-1.8, 2.0, 0.7)]
+    hits = both.rayTestBatch(starts, [[x, y, -50.0] for x, y, _ in starts])
+    real, ours = ([hit[3][2] for hit in found] for found in hits)
+    assert np.ptp(real) > 0.3
+    assert np.allclose(real, ours, atol=2e-3)
+    both.close()

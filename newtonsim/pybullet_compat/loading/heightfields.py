@@ -68,7 +68,9 @@ def heights_of_list(data: Sequence[float], rows: int, columns: int) -> np.ndarra
 
 
 def heights_of_file(path: str) -> np.ndarray:
-    """Heights (rows, columns) of an image, from its first channel as 0 to 1, or of a table of numbers.
+    """Heights (along x, along y) of an image, from its first channel as 0 to 1, or of a table of numbers.
+
+    Rows of a table lie along x; PyBullet reads tables that are not square beyond their end.
 
     Raises:
         ImportFileError: The file cannot be read.
@@ -84,13 +86,13 @@ def heights_of_file(path: str) -> np.ndarray:
             pixels = np.asarray(image.convert("RGB"))[:, :, 0]
     except (OSError, ValueError, UnidentifiedImageError, Image.DecompressionBombError) as error:
         raise ImportFileError(f"the height field cannot be read: {error}", path) from error
-    return pixels.astype(np.float64).T / 255.0
+    return pixels[:, ::-1].astype(np.float64).T / 255.0  # x runs against the columns of a picture
 
 
 def _heights_of_text(path: str) -> np.ndarray:
     text = read_bytes(Path(path), MAX_BYTES).decode("utf-8", errors="replace")
     lines = [line.replace(",", " ").split() for line in text.splitlines()]
     try:
-        return np.array([[float(word) for word in line] for line in lines if line]).T
+        return np.array([[float(word) for word in line] for line in lines if line])
     except ValueError as error:
         raise ImportFileError(f"the height field cannot be read: {error}", path) from error
