@@ -17,16 +17,16 @@ ALIKE = {
     "pybullet_examples.inverse_dynamics": 1e-3,
     "pybullet_examples.jacobian": 1e-3,
     "pybullet_examples.mimicJointConstraint": 1e-3,
-    "pybullet_examples.snake": 0.6,
     "pybullet_examples.soccerball": 1e-3,
     "pybullet_examples.switchConstraintSolver": 2e-3,
     "pybullet_examples.testrender_np": 1e-3,
     "pybullet_examples.video_sync_mp4": 2e-3,
     "pybullet_robots.laikago.laikago": 0.01,
 }
-"""Scripts, and how far apart [m] any base or link may end up; the snake needs anisotropic friction."""
+"""Scripts, and how far apart [m] any base or link may end up."""
 
 RUN = (
+    "pybullet_examples.snake",
     "pybullet_examples.pdControl",
     "pybullet_examples.inverse_kinematics_husky_kuka",
     "env:AntBulletEnv-v0",

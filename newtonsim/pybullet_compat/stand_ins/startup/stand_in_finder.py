@@ -2,6 +2,7 @@
 
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import module_from_spec
 from pathlib import Path
 
 FOLDER = str(Path(__file__).parents[1])
@@ -21,3 +22,16 @@ def install() -> None:
     """Ask the finder first, from now on."""
     if not any(getattr(entry, "__name__", "") == StandInFinder.__name__ for entry in sys.meta_path):
         sys.meta_path.insert(0, StandInFinder)
+
+
+def start_process(folder: Path) -> None:
+    """Install the finder, then do what the sitecustomize does that would have run without ours.
+
+    Args:
+        folder: Folder of our sitecustomize.
+    """
+    install()
+    others = [path for path in sys.path if Path(path).resolve() != folder.resolve()]
+    found = PathFinder.find_spec("sitecustomize", others)
+    if found is not None and found.loader is not None:
+        found.loader.exec_module(module_from_spec(found))
