@@ -202,7 +202,10 @@ class Model(Revised):
         self._gravity = vector
         row = vector.astype(np.float32)[None]
         if "gravity_vec" in self.__dict__:
-            self.gravity_vec.assign(row)
+            if self.device.is_cpu:
+                self.gravity_vec.numpy()[...] = row  # the memory of the array, in a tenth of the time
+            else:
+                self.gravity_vec.assign(row)
         else:
             self.gravity_vec = put(row, dtype=wp.vec3, device=self.device)
 

@@ -7,6 +7,7 @@ solver integrates.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ import warp as wp
 
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.geometry.transforms import quat_between, quat_multiply
+from newtonsim.importers.pose import Pose
 from newtonsim.pybullet_compat.constants import (
     GEOM_BOX,
     GEOM_CAPSULE,
@@ -70,7 +72,7 @@ def describe_world(client: Client) -> WorldContent:
             content.shape_link.append((body.uid, place - 1))
             content.shape_geometry.append(number)
         content.rows += [(body.uid, place - 1) for place in range(len(body.links))]
-    builder.shape_collision_filter_pairs |= filter_pairs(client, content.shape_link)
+    builder.shape_collision_filter_pairs.update(filter_pairs(client, content.shape_link))
     for constraint in client.constraints.values():
         constraint.build(builder, client)
     return content
@@ -154,10 +156,16 @@ def _add_joint(builder: ModelBuilder, body: Body, place: int, first: int) -> Non
         builder.add_joint_fixed(**options)
 
 
+@lru_cache(maxsize=10_000)
+def _seen_from(frame: Pose, pose: Pose) -> Pose:
+    """A pose in a frame that is given in the same frame as itself; robots are built again and again."""
+    return frame.inverse() @ pose
+
+
 def _add_shapes(builder: ModelBuilder, body: Body, place: int, geometry: Geometry) -> int:
     """Add a geometry of a link; returns the number of shapes that it became."""
     link = body.links[place]
-    pose = link.inertial_pose.inverse() @ geometry.pose
+    pose = _seen_from(link.inertial_pose, geometry.pose)
     surface = body.surface
     stiffness = surface["contact_stiffness"][0, place]
     damping = surface["contact_damping"][0, place]
@@ -214,6 +222,9 @@ def filter_pairs(client: Client, shape_link: list[tuple[int, int]]) -> set[tuple
         of_body.setdefault(uid, []).append(shape)
     for uid, shapes in of_body.items():
         body = client.bodies[uid]
+        if not body.description.self_collision:
+            pairs.update(combinations(shapes, 2))
+            continue
         for a, b in combinations(shapes, 2):
             links = (shape_link[a][1], shape_link[b][1])
             if not self_collide(body, *links):
