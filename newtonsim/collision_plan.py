@@ -11,7 +11,7 @@ import warp as wp
 
 from newtonsim.allocation import put, zeros
 from newtonsim.columns import distinct
-from newtonsim.enums import GeoType
+from newtonsim.enums import GeoType, among
 from newtonsim.errors import ModelError
 from newtonsim.geometry.hull import pack_hulls
 from newtonsim.geometry.surfaces import pack_surfaces
@@ -69,7 +69,7 @@ class CollisionPlan:
         self.ground_shape = model.ground_shape
         self.kind = _collision_kinds(model, rules)
         self._shape, self.hulls = self._shape_views()
-        colliding = np.isin(self.kind, (*_SURFACES, GeoType.SDF))
+        colliding = among(self.kind, (*_SURFACES, GeoType.SDF))
         self.surfaces = pack_surfaces(model.shape_geo_src, model.device, used=colliding)
         self.unsupported: dict[str, int] = {}
         self.listed, self.listed_start = None, None
@@ -288,5 +288,5 @@ def _pair_points(kinds: np.ndarray, families: np.ndarray) -> np.ndarray:
     points[(kinds == GeoType.SPHERE).any(axis=1)] = 1
     planes = families == int(manifolds.FAMILY_PLANE)
     points[planes] = _points(kinds[planes, 0], _PLANE_POINTS, 8)
-    surface = np.isin(families, [manifolds.FAMILY_MESH, manifolds.FAMILY_MESH_MESH, manifolds.FAMILY_SDF])
+    surface = among(families, (manifolds.FAMILY_MESH, manifolds.FAMILY_MESH_MESH, manifolds.FAMILY_SDF))
     return np.where(surface, int(MANIFOLD_SIZE), points)

@@ -11,7 +11,7 @@ from newtonsim.builder.bodies import inverse_inertia
 from newtonsim.builder.pairs import PairFinder
 from newtonsim.builder.validate import check_constraints, check_structure, check_tree, check_values
 from newtonsim.columns import Column, distinct, to_array
-from newtonsim.enums import GeoType, JointType
+from newtonsim.enums import GeoType, JointType, among
 from newtonsim.errors import ModelError
 from newtonsim.geometry.sdf import SDF
 from newtonsim.kernels.structs import ModelShapeGeometry, ModelShapeMaterials
@@ -110,7 +110,7 @@ def _normalize(arrays: dict[str, np.ndarray]) -> None:
         arrays[name] /= np.linalg.norm(arrays[name], axis=1, keepdims=True)
     kind = arrays["joint_type"]
     start = np.where(kind == JointType.BALL, 0, 3) + arrays["joint_q_start"]
-    start = start[np.isin(kind, (JointType.BALL, JointType.FREE, JointType.DISTANCE))]
+    start = start[among(kind, (JointType.BALL, JointType.FREE, JointType.DISTANCE))]
     places = start[:, None] + np.arange(4)
     q = arrays["joint_q"][places]
     norm = np.linalg.norm(q, axis=1, keepdims=True)
@@ -285,7 +285,7 @@ def _collision_radii(kind: np.ndarray, scale: np.ndarray, sources: Column) -> np
     bounded = (x > 0.0) & (y > 0.0)
     radii = np.where(kind == GeoType.PLANE, np.where(bounded, 0.5 * np.hypot(x, y), 1.0e6), radii)
     objects, place = distinct(sources)
-    shapes = np.flatnonzero(np.isin(kind, (GeoType.MESH, GeoType.HFIELD, GeoType.SDF)))
+    shapes = np.flatnonzero(among(kind, (GeoType.MESH, GeoType.HFIELD, GeoType.SDF)))
     sized = np.column_stack([place[shapes], scale[shapes]])
     _, first, same = np.unique(sized, axis=0, return_index=True, return_inverse=True)
     sizes = [_mesh_radius(objects[place[shape]], scale[shape]) for shape in shapes[first].tolist()]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from newtonsim.builder.validate import rigid_groups
-from newtonsim.enums import GeoType, ShapeFlags
+from newtonsim.enums import GeoType, ShapeFlags, among
 
 _MOST_LISTED = 2000
 """Candidate pairs in one world beyond which pairs are not listed, but swept for in the collision pass."""
@@ -37,7 +37,7 @@ class PairFinder:
         self.collides = (flags & int(ShapeFlags.COLLIDE_SHAPES)) != 0
         self.collides &= arrays["shape_geo_type"] != GeoType.NONE
         self.meets_ground = (flags & int(ShapeFlags.COLLIDE_GROUND)) != 0
-        self.meets_ground &= ~np.isin(arrays["shape_geo_type"], (GeoType.PLANE, GeoType.NONE, GeoType.HFIELD))
+        self.meets_ground &= ~among(arrays["shape_geo_type"], (GeoType.PLANE, GeoType.NONE, GeoType.HFIELD))
         self.group = np.array(builder.shape_collision_group, np.int64)
         self.world = arrays["shape_world"].astype(np.int64)
         pairs = builder.shape_collision_filter_pairs.array().astype(np.int64)

@@ -4,7 +4,7 @@ import numpy as np
 
 from newtonsim.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
 from newtonsim.columns import Column, to_array
-from newtonsim.enums import ConstraintType, JointMode, JointType
+from newtonsim.enums import ConstraintType, JointMode, JointType, among
 from newtonsim.errors import ModelError
 
 _KEY_LISTS = {
@@ -148,7 +148,7 @@ def _check_scalars(builder) -> None:
 
 def _check_kinds(builder, arrays: dict[str, np.ndarray]) -> None:
     for name, kinds in (("joint_type", JointType), ("joint_axis_mode", JointMode)):
-        unknown = ~np.isin(arrays[name], [int(kind) for kind in kinds])
+        unknown = ~among(arrays[name], kinds)
         if unknown.any():
             at = int(np.argmax(unknown))
             element = element_name(builder, SPECS[name].per, at)
@@ -265,7 +265,7 @@ def check_constraints(builder, arrays: dict[str, np.ndarray]) -> None:
             raise ModelError(f"{element_name(builder, 'constraint', int(np.argmax(wrong)))}: {what}")
 
     kind = arrays["constraint_type"]
-    complain(~np.isin(kind, [int(one) for one in ConstraintType]), "its type is no ConstraintType")
+    complain(~among(kind, ConstraintType), "its type is no ConstraintType")
     ends = [np.array(arrays[f"constraint_{end}"], np.int64) for end in ("parent", "child")]
     axes = arrays["constraint_coupled_axes"].astype(np.int64).reshape(-1, 2)
     coupling = kind == ConstraintType.COUPLING
