@@ -69,9 +69,11 @@ def canonical(x: float, y: float, z: float, w: float) -> tuple[float, float, flo
 
 def canonical_rows(q: np.ndarray) -> np.ndarray:
     """Do for quaternions (W, 4) what `canonical` does for one."""
-    largest = np.argmax(np.abs(q[:, :3]), axis=1)
-    lead = np.where(np.abs(q[:, 3]) > 0.5, q[:, 3], q[np.arange(len(q)), largest])
-    return np.where(lead[:, None] < 0.0, -q, q)
+    x, y, z, w = q.T
+    size_x, size_y, size_z = np.abs(x), np.abs(y), np.abs(z)
+    vector_lead = np.where((size_x >= size_y) & (size_x >= size_z), x, np.where(size_y >= size_z, y, z))
+    lead = np.where(np.abs(w) > 0.5, w, vector_lead)
+    return q * np.where(lead < 0.0, -1.0, 1.0)[:, None]
 
 
 def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, ornObj) -> None:
