@@ -35,7 +35,15 @@ def getDynamicsInfo(client: Client, bodyUniqueId: int, linkIndex: int) -> tuple:
         return client.soft_bodies[bodyUniqueId].dynamics_info()
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
         raise error("getDynamicsInfo failed; invalid return status")
-    place = linkIndex + 1
+    if client.num_worlds > 1:
+        return _dynamics_info(client, body, linkIndex + 1)
+    known = body.dynamics_infos.get(linkIndex)
+    if known is None:
+        known = body.dynamics_infos[linkIndex] = _dynamics_info(client, body, linkIndex + 1)
+    return known
+
+
+def _dynamics_info(client: Client, body: Body, place: int) -> tuple:
     surface = {name: values[:, place] for name, values in body.surface.items()}
     mass, inertia = body.mass[:, place], body.inertia[:, place]
     if place == 0 and not body.floating:
@@ -99,6 +107,7 @@ def changeDynamics(
     body = client.bodies.get(bodyUniqueId)
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
         return
+    body.dynamics_infos.clear()
     place = linkIndex + 1
     given = {
         "lateralFriction": lateralFriction,

@@ -178,6 +178,9 @@ def _joint_state_of_worlds(client: Client, body: Body, place: int, applied: np.n
 
 
 def _multi_dof_state(client: Client, body: Body, place: int) -> tuple:
+    if client.num_worlds == 1 and body.u_count[place] == 1:
+        position, velocity, force, torque = _joint_states(client, body, (place - 1,))[0]
+        return (position,), (velocity,), force, (torque,)
     client.read_coordinates()
     engine = client.engine
     columns, dofs = body.columns(place)

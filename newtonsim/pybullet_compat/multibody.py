@@ -112,6 +112,7 @@ class Body:
         centred: Whether both frames of each place are the same.
         mass, inertia: Of each place, (W, links) and (W, links, 3).
         joint_infos: What getJointInfo has said of each joint.
+        dynamics_infos: What getDynamicsInfo has said of each link since the last changeDynamics.
         servos: Motors.
         servo_is_default: Which of them nobody has set, (nu,).
         joint_groups: Joints named together, see `joint_groups`.
@@ -259,6 +260,7 @@ class Body:
                 self.q[:, self.q_start[place] + 3] = 1.0
         self.servos = self._default_servos(time_step)
         self.joint_infos: dict[int, tuple] = {}
+        self.dynamics_infos: dict[int, tuple] = {}
         self.servo_is_default = np.ones(self.u.shape[1], bool)
         self.pd: PDGains | None = None
 

@@ -199,3 +199,10 @@ def test_links_without_shapes_do_not_turn_about_themselves(both):
     real, ours = both.getJointState(body, 0)
     assert abs(ours[0] - real[0]) < 1e-4
     both.same("getBasePositionAndOrientation", body, tolerance=1e-4)
+
+
+def test_dynamics_infos_follow_changes(both):
+    body = both.load("sphere2.urdf", [0.0, 0.0, 3.0])
+    for mass in (1.0, 0.0, 3.0):
+        both.changeDynamics(body, -1, mass=mass, restitution=0.1 * mass)
+        both.same("getDynamicsInfo", body, -1)
