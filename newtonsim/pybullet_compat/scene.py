@@ -209,8 +209,7 @@ class Client:
         self.order.pop()
         self.body_ids.give_back(uid)
         for key in [k for k, c in self.constraints.items() if uid in (c.parent_body, c.child_body)]:
-            del self.constraints[key]
-            self.constraint_ids.give_back(key)
+            del self.constraints[key]  # its id is not used again, as in PyBullet
         self.pair_filters = {
             pair: on for pair, on in self.pair_filters.items() if uid not in (pair[0][0], pair[1][0])
         }

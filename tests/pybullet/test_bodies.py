@@ -206,3 +206,16 @@ def test_dynamics_infos_follow_changes(both):
     for mass in (1.0, 0.0, 3.0):
         both.changeDynamics(body, -1, mass=mass, restitution=0.1 * mass)
         both.same("getDynamicsInfo", body, -1)
+
+
+def test_ids_of_constraints_are_not_used_again(both):
+    first, second = both.load("cube_small.urdf"), both.load("cube_small.urdf", [1.0, 0.0, 0.0])
+    held = [-1, -1, -1, pybullet.JOINT_FIXED, [0, 0, 0], [0, 0, 0], [0, 0, 0]]
+    for body in (first, second):
+        both.same("createConstraint", body, *held)
+    both.removeConstraint(1)
+    both.same("createConstraint", first, *held)
+    both.removeBody(first)
+    both.same("getNumConstraints")
+    both.same("createConstraint", both.load("cube_small.urdf"), *held)
+    assert [both.same("getConstraintUniqueId", i) for i in range(2)] == [2, 4]
