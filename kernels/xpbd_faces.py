@@ -7,16 +7,16 @@ PACMCGIT 3(1), 2020, section 4).
 
 import warp as wp
 
-from newtonsim.kernels.shapes import shape_pose
-from newtonsim.kernels.xpbd_contacts import (
-    RECOVERY,
+from newtonsim.kernels.moving_bodies import (
     MotionView,
     deviation_at,
     inverse_mass_at,
     push_body,
     velocity_at,
 )
-from newtonsim.kernels.xpbd_shapes import RigidView, shape_distance
+from newtonsim.kernels.point_distance import RigidView, shape_distance
+from newtonsim.kernels.shapes import shape_pose
+from newtonsim.kernels.xpbd_contacts import RECOVERY
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

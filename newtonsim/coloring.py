@@ -122,3 +122,42 @@ def color_springs(pairs: npt.ArrayLike) -> list[np.ndarray]:
         reach += 1
     graph = np.unique(np.sort(np.concatenate(conflicts), axis=1), axis=0)
     return _color_graph(len(pairs), graph[graph[:, 0] != graph[:, 1]], ColoringAlgorithm.GREEDY)
+
+
+def color_worlds(elements: np.ndarray, worlds: int, particle_count: int) -> list[np.ndarray]:
+    """Colour elements as `color_elements` does; worlds that are copies of the first one share its colours.
+
+    Args:
+        elements: Particles of each element (n, k), ordered by world.
+        worlds: Number of worlds.
+        particle_count: Particles of all worlds.
+    """
+    count, rest = divmod(len(elements), worlds)
+    step = particle_count // worlds
+    copies = elements[:count][None] + step * np.arange(worlds)[:, None, None]
+    if rest or not np.array_equal(copies.reshape(elements.shape), elements):
+        return color_elements(elements)
+    offsets = count * np.arange(worlds)[:, None]
+    return [(group + offsets).reshape(-1) for group in color_elements(elements[:count])]
+
+
+def color_elements(elements: np.ndarray) -> list[np.ndarray]:
+    """Colour elements so that no two of one colour share a particle, in the order of the elements.
+
+    Args:
+        elements: Particles of each element (n, k).
+
+    Returns:
+        The elements of each colour, int32.
+    """
+    used: list[int] = [0] * (int(elements.max(initial=-1)) + 1)
+    colors = np.zeros(len(elements), np.int32)
+    for number, corners in enumerate(elements.tolist()):
+        taken = 0
+        for corner in corners:
+            taken |= used[corner]
+        color = (~taken & (taken + 1)).bit_length() - 1
+        colors[number] = color
+        for corner in corners:
+            used[corner] |= 1 << color
+    return [np.flatnonzero(colors == c).astype(np.int32) for c in range(int(colors.max(initial=-1)) + 1)]

@@ -38,7 +38,7 @@ FUNCTIONS_ONLY = {
     "triangle_distance",
     "triangle_surface",
     "views",
-    "xpbd_shapes",
+    "point_distance",
 }
 
 

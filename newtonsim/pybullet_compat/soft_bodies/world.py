@@ -290,13 +290,13 @@ class SoftWorld:
         with wp.ScopedDevice(engine.model.device):
             model = many.finalize()
         self.stage, self._alone = SoftBodyStage(model, engine.model), None
-        across = HostArray(self.stage.all_directions, engine.worlds)
+        across = HostArray(self.stage.system.all_directions, engine.worlds)
         for body in bodies:
             if body.material.all_directions:
                 last = body.first_spring + body.spring_count
                 across.host[:, body.first_spring : last] = body.material.damping
         across.push()
-        self.stage.damps_across = bool(across.host.any())
+        self.stage.system.damps_across = bool(across.host.any())
         worlds = engine.worlds
         self._x = HostArray(self.stage.state.particle_q, worlds)
         self._v = HostArray(self.stage.state.particle_qd, worlds)
@@ -313,7 +313,7 @@ class SoftWorld:
     def _anchor(self, engine: Engine) -> None:
         """Give points held by the world no mass, and the others anchors."""
         stage, worlds = self.stage, engine.worlds
-        weights = HostArray(stage.inv_mass, worlds)
+        weights = HostArray(stage.system.inv_mass, worlds)
         particle, row, point = [], [], []
         anchors = {  # the last one of a point counts
             (anchor.parent_body, anchor.parent_link): anchor
@@ -332,7 +332,7 @@ class SoftWorld:
         weights.push()
         world = np.arange(worlds)[:, None]
         per_world = (stage.particles.particle_count // worlds, engine.model.body_count // worlds)
-        stage.set_anchors(
+        stage.system.set_anchors(
             (np.array(particle, int)[None] + world * per_world[0]).reshape(-1),
             (np.array(row, int)[None] + world * per_world[1]).reshape(-1),
             np.tile(np.array(point).reshape(-1, 3), (worlds, 1)),

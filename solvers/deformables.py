@@ -1,0 +1,129 @@
+"""What the solvers of particles have in common: a step of particles among rigid bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import warp as wp
+
+from newtonsim.control import Control
+from newtonsim.model import Model
+from newtonsim.shards import Shard
+from newtonsim.solvers.moving_bodies import MovingBodies
+from newtonsim.workspace import Launcher
+
+
+@dataclass
+class ParticleStep:
+    """What a particle system sees of a step.
+
+    Attributes:
+        x: Positions, changed in place [m], shape (particle_count,), vec3.
+        v: Velocities, changed in place [m/s], shape (particle_count,), vec3.
+        f: External forces [N], shape (particle_count,), vec3; None for none.
+        control: Inputs of the step.
+        dt: Length of the step [s].
+    """
+
+    x: wp.array
+    v: wp.array
+    f: wp.array | None
+    control: Control | None
+    dt: float
+
+
+@runtime_checkable
+class ParticleSystem(Protocol):
+    """Particles and their elements, moved within a step among rigid bodies that they push.
+
+    Everything is launched, nothing is allocated or read back.
+
+    Attributes:
+        particles: The model of the particles.
+        starts: Kinds of index beside those of the rigid bodies' model, see `Shard`.
+        substeps: Substeps of a step.
+        iterations: Sweeps of a substep.
+    """
+
+    particles: Model
+    starts: Mapping[str, Sequence[int]]
+    substeps: int
+    iterations: int
+
+    def begin(self, launch: Launcher, step: ParticleStep) -> None:
+        """Start a step: external forces, gravity and what else is explicit."""
+
+    def begin_substep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
+        """Predict positions after dt, and find contacts."""
+
+    def sweep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
+        """Go once over elements and contacts; bodies are pushed, and feel it after the sweep."""
+
+    def end_substep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
+        """Write positions and velocities."""
+
+
+class BodySystem(Protocol):
+    """Constraints of rigid bodies that are solved in the same sweeps as the particles."""
+
+    def begin_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
+        """Prepare what is constant in a substep."""
+
+    def sweep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
+        """Go once over joints and contacts, and change velocities and poses of the bodies."""
+
+    def end_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
+        """Change velocities after the last sweep, by restitution and damping."""
+
+
+def advance(
+    launch: Launcher,
+    particles: ParticleSystem | None,
+    step: ParticleStep,
+    bodies: MovingBodies,
+    constraints: BodySystem | None = None,
+    substeps: int = 1,
+    iterations: int = 1,
+) -> None:
+    """Move particles, and bodies as far as this step solves them, through a step.
+
+    `MovingBodies.begin` comes before; what becomes of the bodies' motion is up to the caller. It is complete
+    in `origin` after a last `begin_substep`, of length 0.
+
+    Args:
+        launch: For the worlds of the bodies' model.
+        particles: The particles, if any.
+        step: The step.
+        bodies: The bodies.
+        constraints: Joints and contacts of the bodies; None where another solver handles them.
+        substeps: Substeps.
+        iterations: Sweeps of each substep.
+    """
+    if particles is not None:
+        launch = Launcher(launch.model, False, Shard(launch.model, launch.shard.worlds, particles.starts))
+        particles.begin(launch, step)
+    dt = step.dt / substeps
+    for number in range(substeps):
+        bodies.begin_substep(launch, dt if number else 0.0, dt)
+        if particles is not None:
+            particles.begin_substep(launch, step, dt, bodies)
+        if constraints is not None:
+            constraints.begin_substep(launch, dt, bodies)
+        for _ in range(iterations):
+            if particles is not None:
+                particles.sweep(launch, step, dt, bodies)
+                bodies.apply_impulses(launch)
+            if constraints is not None:
+                constraints.sweep(launch, dt, bodies)
+        if particles is not None:
+            particles.end_substep(launch, step, dt, bodies)
+        if constraints is not None:
+            constraints.end_substep(launch, dt, bodies)
+
+
+def starts_of(owner: np.ndarray, worlds: int) -> np.ndarray:
+    """First index of each world, and the end, of things ordered by world (n,)."""
+    return np.searchsorted(owner, np.arange(worlds + 1)).astype(int)

@@ -1,0 +1,84 @@
+"""The rigid bodies of a model while one step is being solved."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+from newtonsim.allocation import put, zeros
+from newtonsim.enums import JointType
+from newtonsim.kernels import moving_bodies
+from newtonsim.model import Model
+from newtonsim.workspace import Launcher
+
+
+class MovingBodies:
+    """Poses and velocities of rigid bodies within a step, which particles and constraints change.
+
+    A step is `begin`, then for each substep `begin_substep` and sweeps that push bodies (`push_body` of the
+    kernels) followed by `apply_impulses`, then `end` where another solver moves the bodies.
+
+    Args:
+        model: The bodies.
+        whole: Whether each body yields with its own mass, because its joints are solved in the same sweeps.
+            Otherwise a free body yields, a body on a free tree yields with the mass of the whole tree and
+            without turning, and what hangs on a fixed base follows its own motion within the step.
+
+    Attributes:
+        view: What kernels see.
+    """
+
+    def __init__(self, model: Model, whole: bool):
+        self.model = model
+        count, device = model.body_count, model.device
+        view = moving_bodies.MotionView()
+        kinds = {"inv_mass": float, "inv_inertia": wp.mat33, "touching": int}
+        kinds |= dict.fromkeys(("origin", "pose"), wp.transform)
+        kinds |= dict.fromkeys(("velocity", "expected", "impulse", "total"), wp.spatial_vector)
+        for name, dtype in kinds.items():
+            setattr(view, name, zeros(count, dtype=dtype, device=device))
+        view.com = model.body_com
+        self.view = view
+        self._share = put(np.ones(count) if whole else _shares(model), dtype=float, device=device)
+
+    def begin(
+        self, launch: Launcher, body_q: wp.array, body_qd: wp.array, body_f: wp.array, dt: float
+    ) -> None:
+        """Start a step of length dt at the velocities that forces and gravity alone would give."""
+        model = self.model
+        inputs = [body_q, body_qd, body_f, self._share, model.body_inv_mass, model.body_inv_inertia]
+        launch(moving_bodies.begin_bodies, "body", [*inputs, model.gravity_vec, dt, self.view])
+
+    def begin_substep(self, launch: Launcher, before: float, dt: float) -> None:
+        """End a substep of length `before`, 0 for none, and begin one of length dt."""
+        launch(moving_bodies.move_bodies, "body", [before, dt, self.view])
+
+    def apply_impulses(self, launch: Launcher) -> None:
+        """Change velocities by the impulses of a sweep."""
+        launch(moving_bodies.apply_impulses, "body", [self.view])
+
+    def end(self, launch: Launcher, dt: float, body_f: wp.array) -> None:
+        """Add the impulses of a step of length dt to the forces of the bodies' own solver."""
+        launch(moving_bodies.end_bodies, "body", [dt, self.view, body_f])
+
+
+def _shares(model: Model) -> np.ndarray:
+    """Part of each body in the mass that moves with it: 1 for a free body, 0 on a fixed tree."""
+    shares = np.zeros(model.body_count)
+    if not model.body_count:
+        return shares
+    mass = model.body_mass.numpy().astype(np.float64)
+    root = np.arange(model.body_count)
+    free = np.zeros(model.body_count, bool)
+    types, parents = model.joint_type.numpy(), model.joint_parent.numpy()
+    children = model.joint_child.numpy()
+    for kind, parent, child in zip(types.tolist(), parents.tolist(), children.tolist()):
+        if parent >= 0:
+            root[child] = parent
+        free[child] = kind == JointType.FREE and parent < 0
+    while np.any(root[root] != root):
+        root = root[root]
+    total = np.bincount(root, mass, model.body_count)[root]
+    moving = free[root] & (total > 0.0)
+    shares[moving] = mass[moving] / total[moving]
+    return shares
