@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from newtonsim.errors import ModelError
+from newtonsim.geometry.tetmesh import surface_triangles
 from newtonsim.geometry.transforms import pose, transform_point
 
 TETRAHEDRA_EVEN = np.array([[0, 1, 3, 4], [2, 3, 1, 6], [5, 4, 6, 1], [7, 6, 4, 3], [4, 1, 6, 3]])
@@ -43,13 +44,6 @@ def unique_edges(triangles: np.ndarray) -> np.ndarray:
     paired = sharing == 2
     edges[paired, 1] = opposite[order[begin[paired] + 1]]
     return edges
-
-
-def surface_triangles(tetrahedra: np.ndarray) -> np.ndarray:
-    """Return the faces (m, 3) that belong to one tetrahedron only, wound outward for positive volumes."""
-    faces = np.concatenate([tetrahedra[:, f] for f in ([0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3])])
-    _, first, count = np.unique(np.sort(faces, axis=1), axis=0, return_index=True, return_counts=True)
-    return faces[np.sort(first[count == 1])]
 
 
 class GridMethods:
