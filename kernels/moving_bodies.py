@@ -27,6 +27,8 @@ class MotionView:
     impulse: wp.array(dtype=wp.spatial_vector)  # (B) of a sweep, about the centre of mass
     total: wp.array(dtype=wp.spatial_vector)  # (B) of the step
     touching: wp.array(dtype=int)  # (B) particles in contact or anchored
+    articulated: int  # 1 if bodies yield by `mobility`, not by inv_mass and inv_inertia
+    mobility: wp.array(dtype=wp.spatial_matrix)  # (B) change of the velocity by an impulse, world axes
 
 
 @wp.func
@@ -55,7 +57,11 @@ def inverse_mass_at(bodies: MotionView, b: int, p: wp.vec3, n: wp.vec3) -> float
     """Inverse mass that a particle feels when it pushes body b at world point p along n."""
     w = float(0.0)
     if b >= 0:
-        if bodies.inv_mass[b] > 0.0:
+        if bodies.articulated == 1:
+            arm = p - wp.transform_point(bodies.pose[b], bodies.com[b])
+            push = wp.spatial_vector(wp.cross(arm, n), n)
+            w = wp.dot(push, bodies.mobility[b] * push) * float(wp.max(bodies.touching[b], 1))
+        elif bodies.inv_mass[b] > 0.0:
             arm = p - wp.transform_point(bodies.pose[b], bodies.com[b])
             turn = wp.quat_rotate_inv(wp.transform_get_rotation(bodies.pose[b]), wp.cross(arm, n))
             w = bodies.inv_mass[b] + wp.dot(turn, bodies.inv_inertia[b] * turn)

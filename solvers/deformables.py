@@ -110,6 +110,7 @@ def advance(
         bodies.begin_substep(launch, dt if number else 0.0, dt)
         if particles is not None:
             particles.begin_substep(launch, step, dt, bodies)
+            bodies.share(launch)
         if constraints is not None:
             constraints.begin_substep(launch, dt, bodies)
         for _ in range(iterations):

@@ -53,6 +53,9 @@ class MovingBodies:
         """End a substep of length `before`, 0 for none, and begin one of length dt."""
         launch(moving_bodies.move_bodies, "body", [before, dt, self.view])
 
+    def share(self, launch: Launcher) -> None:
+        """Let what has been counted as touching share the bodies' mass, before the first sweep."""
+
     def apply_impulses(self, launch: Launcher) -> None:
         """Change velocities by the impulses of a sweep."""
         launch(moving_bodies.apply_impulses, "body", [self.view])

@@ -1,0 +1,247 @@
+"""Robots while the particles among them move: how links yield, and what they do next.
+
+A link that is pushed at its centre of mass by an impulse p moves by M p, M = J H⁻¹ Jᵀ, the inverse of its
+operational-space inertia (Khatib, "A unified approach for motion and force control of robot manipulators: the
+operational space formulation", IEEE J. Robotics and Automation 3(1), 1987; Featherstone, "Rigid Body Dynamics
+Algorithms", 2008, chapter 9). H has the implicit terms of drives, and of the rows on single dofs (servos,
+limits, dry friction, drives at work) that held in the step before. Forces of constraints are expected to be
+those of the step before, as far as these lasted for two steps: an impact does not.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.constraint_rows import ROW_LIMIT, DofRowView
+from newtonsim.kernels.crba import solve_tree
+from newtonsim.kernels.forward_kinematics import world_velocity
+from newtonsim.kernels.moving_bodies import MotionView
+from newtonsim.kernels.chains import fill_turning, fill_velocity, whiten_chain
+from newtonsim.kernels.sparse_blas import axpyi, doti, row_gram3
+from newtonsim.kernels.views import BodyView, JointView, KinematicsView, TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# a dof that is held by a row without softness yields this much less than a free one
+HELD = wp.constant(1.0e-4)
+# share of its bound above which an impulse counts as at the bound
+AT_BOUND = wp.constant(0.999)
+
+
+@wp.kernel
+def clear_holds(first: int, hold: wp.array(dtype=float)):
+    """One thread per dof: nothing holds it."""
+    hold[first + wp.tid()] = 0.0
+
+
+@wp.kernel
+def remember_holds(first: int, rows: DofRowView, hold: wp.array(dtype=float)):
+    """One thread per place of a row on a dof: inertia that stands for the row in the next step [kg or kg m²].
+
+    A row within its bounds keeps its velocity, up to its softness; at a bound its force is constant.
+    """
+    r = first + wp.tid()
+    w = rows.world[r]
+    if r - rows.world_start[w] >= rows.world_count[w]:
+        return
+    source = rows.source[r]
+    impulse = rows.impulse[r]
+    inside = impulse > AT_BOUND * rows.lower[r] and impulse < AT_BOUND * rows.upper[r]
+    if rows.source_kind[source] == ROW_LIMIT and impulse == 0.0:
+        inside = False
+    if inside and rows.delassus[r] > 0.0:
+        wp.atomic_add(hold, rows.source_dof[source], 1.0 / (rows.softness[r] + HELD * rows.delassus[r]))
+
+
+@wp.kernel
+def remember_forces(
+    first: int,
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    v_free: wp.array(dtype=float),
+    v_end: wp.array(dtype=float),
+    dt: float,
+    scratch: wp.array(dtype=float),
+    latest: wp.array(dtype=float),
+    lasting: wp.array(dtype=float),
+):
+    """One thread per tree: generalised forces H (v_end - v_free) / h of constraints, and what lasts of them.
+
+    What lasts is the smaller one of the last two steps, none if they have different signs.
+    """
+    t = first + wp.tid()
+    begin = tree.dof_start[t]
+    end = tree.dof_start[t + 1]
+    for i in range(begin, end):
+        d = tree.dof[i]
+        scratch[d] = v_end[d] - v_free[d]
+        lasting[d] = 0.0
+    for i in range(begin, end):
+        d = tree.dof[i]
+        row = tree.dof_row[d]
+        depth = tree.dof_depth[d]
+        scale = L[row + depth]
+        y = (scratch[d] + doti(depth, L, tree.row_dof, row, scratch)) / (scale * scale * dt)
+        lasting[d] = lasting[d] + y
+        axpyi(depth, y, L, tree.row_dof, row, lasting)
+    for i in range(begin, end):
+        d = tree.dof[i]
+        now = lasting[d]
+        before = latest[d]
+        latest[d] = wp.where(wp.isfinite(now), now, 0.0)
+        least = wp.min(wp.abs(now), wp.abs(before))
+        lasting[d] = wp.where(wp.isfinite(now) and now * before > 0.0, wp.sign(now) * least, 0.0)
+
+
+@wp.kernel
+def forget_forces(
+    mask: wp.array(dtype=bool),
+    world: wp.array(dtype=int),
+    hold: wp.array(dtype=float),
+    latest: wp.array(dtype=float),
+    lasting: wp.array(dtype=float),
+):
+    """One thread per dof: forget what constraints did in the masked worlds."""
+    d = wp.tid()
+    if mask[world[d]]:
+        hold[d] = 0.0
+        latest[d] = 0.0
+        lasting[d] = 0.0
+
+
+@wp.kernel
+def expect_forces(
+    first: int,
+    hold: wp.array(dtype=float),
+    lasting: wp.array(dtype=float),
+    joint_f: wp.array(dtype=float),
+    diagonal: wp.array(dtype=float),
+    force: wp.array(dtype=float),
+):
+    """One thread per dof: add what holds it to the diagonal, and lasting forces to the given ones."""
+    d = first + wp.tid()
+    diagonal[d] = diagonal[d] + hold[d]
+    force[d] = joint_f[d] + lasting[d]
+
+
+@wp.kernel
+def begin_bodies(
+    first: int,
+    tree: TreeView,
+    body: BodyView,
+    kin: KinematicsView,
+    L: wp.array(dtype=float),
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    B: wp.array2d(dtype=wp.vec3),
+    bodies: MotionView,
+):
+    """One thread per body: its pose, the velocity that `kin` has, and how it yields.
+
+    Rows 2b and 2b + 1 of B hold the whitened Jacobians of the velocity of the centre of mass and of the
+    angular velocity. A body without joints moves as it does, whatever pushes it.
+    """
+    b = first + wp.tid()
+    twist = body_qd[b]
+    bodies.inv_mass[b] = 0.0
+    mobility = wp.spatial_matrix()
+    if tree.body_tree[b] >= 0:
+        twist = world_velocity(b, body, kin)
+        leaf = tree.body_leaf[b]
+        if leaf >= 0:
+            axes = wp.identity(n=3, dtype=float)
+            fill_velocity(tree, kin, 2 * b, leaf, 0, axes, wp.transform_point(kin.body_X[b], body.com[b]), B)
+            fill_turning(tree, kin, 2 * b + 1, leaf, 0, axes, B)
+            whiten_chain(tree, L, 2 * b, leaf, 0, 0, B)
+            whiten_chain(tree, L, 2 * b + 1, leaf, 0, 0, B)
+            count = tree.dof_depth[leaf] + 1
+            linear = row_gram3(count, B, 2 * b, 0)
+            angular = row_gram3(count, B, 2 * b + 1, 0)
+            mixed = wp.mat33()
+            for k in range(count):
+                mixed += wp.outer(B[2 * b + 1, k], B[2 * b, k])
+            for i in range(3):
+                for j in range(3):
+                    mobility[i, j] = angular[i, j]
+                    mobility[i, 3 + j] = mixed[i, j]
+                    mobility[3 + i, j] = mixed[j, i]
+                    mobility[3 + i, 3 + j] = linear[i, j]
+            bodies.inv_mass[b] = wp.trace(linear) / 3.0
+    bodies.mobility[b] = mobility
+    bodies.total[b] = wp.spatial_vector()
+    bodies.impulse[b] = wp.spatial_vector()
+    bodies.velocity[b] = twist
+    bodies.expected[b] = twist
+    bodies.pose[b] = body_q[b]
+    bodies.origin[b] = body_q[b]
+
+
+@wp.kernel
+def share_bodies(first: int, tree: TreeView, joint: JointView, bodies: MotionView):
+    """One thread per tree: what touches any of its bodies shares in the mass of all of them."""
+    t = first + wp.tid()
+    count = int(0)
+    for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
+        count += bodies.touching[joint.child[tree.joint[i]]]
+    for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
+        bodies.touching[joint.child[tree.joint[i]]] = count
+
+
+@wp.kernel
+def apply_impulses(
+    first: int,
+    tree: TreeView,
+    joint: JointView,
+    kin: KinematicsView,
+    L: wp.array(dtype=float),
+    carried: wp.array(dtype=wp.spatial_vector),
+    qd: wp.array(dtype=float),
+    bodies: MotionView,
+):
+    """One thread per tree: all its bodies feel the impulses of a sweep, through its joints.
+
+    `carried` is first the impulse on the part of the tree behind a body about the tree's origin, then the
+    change of the body's velocity there; `qd` is the change of joint velocities.
+    """
+    t = first + wp.tid()
+    begin = tree.joint_start[t]
+    end = tree.joint_start[t + 1]
+    pushed = bool(False)
+    for i in range(begin, end):
+        b = joint.child[tree.joint[i]]
+        impulse = bodies.impulse[b]
+        if wp.length_sq(impulse) != 0.0:
+            pushed = True
+            p = wp.spatial_bottom(impulse)
+            carried[b] = wp.spatial_vector(wp.spatial_top(impulse) + wp.cross(kin.body_com[b], p), p)
+            bodies.total[b] = bodies.total[b] + impulse
+            bodies.impulse[b] = wp.spatial_vector()
+        else:
+            carried[b] = wp.spatial_vector()
+    if not pushed:
+        return
+    for i in range(begin, end):
+        j = tree.joint[begin + end - 1 - i]
+        impulse = carried[joint.child[j]]
+        for d in range(joint.qd_start[j], joint.qd_start[j + 1]):
+            qd[d] = wp.dot(kin.S[d], impulse)
+        if joint.parent[j] >= 0:
+            carried[joint.parent[j]] = carried[joint.parent[j]] + impulse
+    solve_tree(t, tree, L, qd)
+    for i in range(begin, end):
+        j = tree.joint[i]
+        b = joint.child[j]
+        change = wp.spatial_vector()
+        if joint.parent[j] >= 0:
+            change = carried[joint.parent[j]]
+        for d in range(joint.qd_start[j], joint.qd_start[j + 1]):
+            change += kin.S[d] * qd[d]
+        carried[b] = change
+        turn = wp.spatial_top(change)
+        move = wp.spatial_bottom(change) + wp.cross(turn, kin.body_com[b])
+        bodies.velocity[b] = bodies.velocity[b] + wp.spatial_vector(turn, move)
+
+
+@wp.kernel
+def end_bodies(first: int, dt: float, bodies: MotionView, body_f: wp.array(dtype=wp.spatial_vector)):
+    """One thread per body: the impulses of all substeps as a force over the step."""
+    b = first + wp.tid()
+    body_f[b] = body_f[b] + bodies.total[b] / dt
