@@ -1,6 +1,8 @@
-"""Readers of robot files: each adds the contents of a file to a ModelBuilder and reports what it did."""
+"""Readers of files: robots are added to a ModelBuilder with a report of what was done, soft meshes returned."""
 
 from newtonsim.importers.mjcf import parse_mjcf as parse_mjcf
 from newtonsim.importers.report import ImportReport as ImportReport
 from newtonsim.importers.report import ReportEntry as ReportEntry
+from newtonsim.importers.soft_meshes import load_cloth_mesh as load_cloth_mesh
+from newtonsim.importers.soft_meshes import load_tet_mesh as load_tet_mesh
 from newtonsim.importers.urdf import parse_urdf as parse_urdf
