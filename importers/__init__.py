@@ -1,4 +1,4 @@
-"""Readers of files: robots are added to a ModelBuilder with a report of what was done, soft meshes returned."""
+"""Readers of files: robots are added to a ModelBuilder and reported on, meshes of soft bodies returned."""
 
 from newtonsim.importers.mjcf import parse_mjcf as parse_mjcf
 from newtonsim.importers.report import ImportReport as ImportReport
