@@ -2,8 +2,8 @@
 
 A spring and damper along the normal and Coulomb friction regularised around zero slip, as in Geilinger et
 al., "ADD: Analytically differentiable dynamics for multi-body systems with frictional contact", 2020. The
-damper fades in over the first millimetre of penetration and slip is smoothed below a millimetre per second:
-forces have a derivative everywhere but at first touch. The features in contact stay fixed; their distance
+damper fades in over the first millimetre of penetration and slip is smoothed below a small speed: forces
+have a derivative everywhere but at first touch. The features in contact stay fixed; their distance
 follows the body poses.
 """
 
@@ -17,20 +17,22 @@ from newtonsim.kernels.structs import ModelShapeMaterials
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 FADE_DEPTH = wp.constant(1.0e-3)  # [m]
-SLIP_SPEED = wp.constant(1.0e-3)  # [m/s]
 
 
 @wp.func
 def contact_force(
-    depth: float, v: wp.vec3, n: wp.vec3, ke: float, kd: float, kf: float, mu: float
+    depth: float, v: wp.vec3, n: wp.vec3, ke: float, kd: float, kf: float, mu: float, slip_speed: float
 ) -> wp.vec3:
-    """Force on side 0 at penetration `depth` [m] and relative velocity v [m/s]; zero without penetration."""
+    """Force on side 0 at penetration `depth` [m] and relative velocity v [m/s]; zero without penetration.
+
+    Friction fades below `slip_speed` [m/s].
+    """
     force = wp.vec3(0.0, 0.0, 0.0)
     if depth > 0.0:
         vn = wp.dot(v, n)
         fn = wp.max(0.0, ke * depth - kd * vn * depth / (depth + FADE_DEPTH))
         vt = v - vn * n
-        slip = wp.sqrt(wp.dot(vt, vt) + SLIP_SPEED * SLIP_SPEED)
+        slip = wp.sqrt(wp.dot(vt, vt) + slip_speed * slip_speed)
         force = fn * n - wp.min(kf, mu * fn / slip) * vt
     return force
 
@@ -59,6 +61,7 @@ def apply_contact_penalty(
     body_com: wp.array(dtype=wp.vec3),
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
+    slip_speed: float,
     body_f: wp.array(dtype=wp.spatial_vector),
 ):
     """One thread per contact place: add the contact's force to both bodies. Materials are averaged."""
@@ -78,7 +81,7 @@ def apply_contact_penalty(
     kd = 0.5 * (material.kd[s0] + material.kd[s1])
     kf = 0.5 * (material.kf[s0] + material.kf[s1])
     mu = 0.5 * (material.mu[s0] + material.mu[s1])
-    force = contact_force(wp.dot(n, x1 - x0), v, n, ke, kd, kf, mu)
+    force = contact_force(wp.dot(n, x1 - x0), v, n, ke, kd, kf, mu, slip_speed)
     push_body(b0, x0, force, body_q, body_com, body_f)
     push_body(b1, x1, -force, body_q, body_com, body_f)
 

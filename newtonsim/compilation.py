@@ -24,7 +24,21 @@ from newtonsim.errors import NotDifferentiableError
 from newtonsim.progress import Progress
 
 DIFFERENTIABLE = frozenset(
-    ("contact_penalty", "forward_kinematics", "integrate", "joint_forces", "middle_velocity", "rnea")
+    (
+        "contact_penalty",
+        "forward_kinematics",
+        "integrate",
+        "inverse_kinematics",
+        "joint_forces",
+        "middle_velocity",
+        "muscles",
+        "penalty_bodies",
+        "penalty_contacts",
+        "penalty_elements",
+        "penalty_joints",
+        "penalty_sums",
+        "rnea",
+    )
 )
 """Kernel files that are compiled with gradients when these are asked for; the others have none."""
 

@@ -138,13 +138,19 @@ class SmoothStage:
 
 
 def apply_penalty(
-    launch: Launcher, contacts: Contacts, body_q: wp.array, body_qd: wp.array, body_f: wp.array
+    launch: Launcher,
+    contacts: Contacts,
+    body_q: wp.array,
+    body_qd: wp.array,
+    body_f: wp.array,
+    slip_speed: float = 1.0e-3,
 ) -> None:
-    """Add the forces of compliant contacts to body_f."""
+    """Add the forces of compliant contacts to body_f; friction fades below a speed [m/s]."""
     if contacts.rigid_contact_max == 0:
         return
     model = launch.model
     inputs = [contacts.view, model.shape_body, model.shape_materials, model.body_com, body_q, body_qd]
+    inputs += [slip_speed]
     launch(contact_penalty.apply_contact_penalty, "contact", inputs, [body_f])
 
 

@@ -1,0 +1,167 @@
+"""Forces of rigid bodies in maximal coordinates by penalty: joints, contacts, muscles."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+from newtonsim.allocation import put, zeros
+from newtonsim.contacts import Contacts
+from newtonsim.control import Control
+from newtonsim.errors import ModelError
+from newtonsim.kernels import inverse_kinematics, muscles, penalty_joints, penalty_sums
+from newtonsim.model import Model
+from newtonsim.solvers.penalty_elements import order_by_world, slots_of
+from newtonsim.solvers.smooth import apply_penalty
+from newtonsim.state import State
+from newtonsim.workspace import Launcher
+
+_HELD = (
+    "enabled",
+    "linear_compliance",
+    "angular_compliance",
+    "twist_lower",
+    "twist_upper",
+    "swing_limit",
+    "distance_lower",
+    "distance_upper",
+    "limit_lower",
+    "limit_upper",
+    "limit_ke",
+    "limit_kd",
+    "velocity_limit",
+    "friction",
+)
+"""Fields of AttachView that are arrays joint_* of the model."""
+
+
+class BodyForces:
+    """Wrenches on the bodies.
+
+    Args:
+        model: The model.
+
+    Attributes:
+        starts: Kinds of index of the muscles, see `Shard`.
+        f: Wrench on each body at its centre of mass, gravity apart, shape (body_count,).
+        part: Wrenches of joints, parent and child in turn, and of waypoints of muscles.
+        q: Joint coordinates at the start of the step, shape (joint_coord_count,).
+        qd: Joint velocities at the start of the step, shape (joint_dof_count,).
+        tension: Of each muscle in the last step [N], shape (muscle_count,).
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+        grad = {"device": model.device, "requires_grad": model.requires_grad}
+        joints = model.joint_count
+        self.raw = zeros(model.joint_coord_count, dtype=float, **grad)
+        self.q = zeros(model.joint_coord_count, dtype=float, **grad)
+        self.qd = zeros(model.joint_dof_count, dtype=float, **grad)
+        self.raw_end = zeros(model.joint_coord_count, dtype=float, **grad)
+        self.torque = zeros(joints, dtype=wp.vec3, **grad)
+        self.tension = zeros(model.muscle_count, dtype=float, **grad)
+        self.part = zeros(2 * joints + model.muscle_point_count, dtype=wp.spatial_vector, **grad)
+        self.f = zeros(model.body_count, dtype=wp.spatial_vector, **grad)
+        ends = np.zeros((0, 2), int)
+        if joints:
+            ends = np.stack([model.joint_parent.numpy(), model.joint_child.numpy()], axis=1)
+        waypoints = model.muscle_bodies.numpy() if model.muscle_count else np.zeros(0, int)
+        owner = np.concatenate([ends.reshape(-1), waypoints])
+        self.slots = slots_of(owner, np.arange(len(owner)), model.body_count, model.device)
+        self._make_muscles(waypoints)
+
+    def _make_muscles(self, waypoints: np.ndarray) -> None:
+        model = self.model
+        self.muscles = muscles.MuscleView()
+        self.starts: dict[str, np.ndarray] = {}
+        if not model.muscle_count:
+            return
+        start = _check_muscles(model)
+        # the world of a muscle is that of its bodies; -1 for those of the global world alone
+        world = np.where(waypoints >= 0, model.body_world.numpy()[waypoints], -1)
+        world = np.maximum.reduceat(world, start[:-1])
+        found = order_by_world(np.arange(model.muscle_count), world, model)
+        self.starts["penalty_muscle"] = found.start
+        self.muscles.order = found.order
+        self.muscles.start = put(start, dtype=int, device=model.device)
+
+    def apply(
+        self,
+        launch: Launcher,
+        state: State,
+        control: Control,
+        contacts: Contacts,
+        joint_attach_ke: float,
+        joint_attach_kd: float,
+        friction_speed: float,
+    ) -> None:
+        """Write the wrenches at the start of a step to `f`."""
+        model = self.model
+        if model.joint_count:
+            self._hold_joints(launch, state, control, joint_attach_ke, joint_attach_kd, friction_speed)
+        if model.muscle_count:
+            view = self.muscles
+            view.body, view.point, view.params = (
+                model.muscle_bodies,
+                model.muscle_points,
+                model.muscle_params,
+            )
+            inputs = [view, control.muscle_activations, state.body_q, model.body_com, state.body_qd]
+            inputs += [2 * model.joint_count]
+            launch(muscles.pull_muscles, "penalty_muscle", inputs, [self.part, self.tension])
+        inputs = [self.slots.start, self.slots.slot, self.part, state.body_f]
+        launch(penalty_sums.sum_wrenches, "body", inputs, [self.f])
+        apply_penalty(launch, contacts, state.body_q, state.body_qd, self.f, friction_speed)
+
+    def _hold_joints(
+        self, launch: Launcher, state: State, control: Control, ke: float, kd: float, friction_speed: float
+    ) -> None:
+        model, v = self.model, launch.views
+        inputs = [v.joint, model.body_com, state.body_q, state.body_qd]
+        launch(inverse_kinematics.read_joints, "joint", inputs, [self.raw, self.qd])
+        launch(penalty_joints.unwind_angles, "joint", [v.joint, self.raw, state.joint_q], [self.q])
+        attach, given, bodies = (
+            penalty_joints.AttachView(),
+            penalty_joints.JointInputView(),
+            penalty_joints.BodyMotionView(),
+        )
+        attach.ke, attach.kd, attach.slip = ke, kd, friction_speed
+        for name in _HELD:
+            setattr(attach, name, getattr(model, f"joint_{name}"))
+        given.q, given.qd, given.act, given.f = self.q, self.qd, control.joint_act, control.joint_f
+        bodies.q, bodies.qd = state.body_q, state.body_qd
+        for name in ("com", "inv_mass", "inv_inertia"):
+            setattr(bodies, name, getattr(model, f"body_{name}"))
+        inputs = [v.joint, v.drive, attach, given, bodies]
+        launch(penalty_joints.turn_joints, "joint", inputs, [self.torque])
+        launch(penalty_joints.pull_joints, "joint", [*inputs, self.torque], [self.part])
+
+    def read_joints(self, launch: Launcher, state: State) -> None:
+        """Write the joint coordinates that belong to the bodies at the end of the step."""
+        v = launch.views
+        inputs = [v.joint, self.model.body_com, state.body_q, state.body_qd]
+        launch(inverse_kinematics.read_joints, "joint", inputs, [self.raw_end, state.joint_qd])
+        launch(penalty_joints.unwind_angles, "joint", [v.joint, self.raw_end, self.q], [state.joint_q])
+
+
+def _check_muscles(model: Model) -> np.ndarray:
+    """Return the first waypoint of each muscle and the end.
+
+    Raises:
+        ModelError: A muscle has no path, or parameters without meaning.
+    """
+    start = model.muscle_start.numpy()
+    for muscle, count in enumerate(np.diff(start).tolist()):
+        if count < 2:
+            raise ModelError(f"muscle {muscle}: expected at least two waypoints, got {count}")
+    for muscle, (f0, lm, lt, lmax, pen) in enumerate(model.muscle_params.numpy().tolist()):
+        for name, value, good in (
+            ("f0", f0, f0 >= 0.0),
+            ("lm", lm, lm > 0.0),
+            ("lt", lt, lt >= 0.0),
+            ("lmax", lmax, lmax > 0.0),
+            ("pen", pen, abs(pen) < 0.5 * np.pi),
+        ):
+            if not good:
+                raise ModelError(f"muscle {muscle}: {name} is out of range: {value}")
+    return start
