@@ -10,11 +10,11 @@ those of the step before, as far as these lasted for two steps: an impact does n
 
 import warp as wp
 
+from newtonsim.kernels.chains import fill_turning, fill_velocity, whiten_chain
 from newtonsim.kernels.constraint_rows import ROW_LIMIT, DofRowView
 from newtonsim.kernels.crba import solve_tree
 from newtonsim.kernels.forward_kinematics import world_velocity
 from newtonsim.kernels.moving_bodies import MotionView
-from newtonsim.kernels.chains import fill_turning, fill_velocity, whiten_chain
 from newtonsim.kernels.sparse_blas import axpyi, doti, row_gram3
 from newtonsim.kernels.views import BodyView, JointView, KinematicsView, TreeView
 

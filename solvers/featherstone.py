@@ -21,6 +21,8 @@ from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.constraint_options import ConstraintOptions
 from newtonsim.solvers.constraints import ConstraintStage
+from newtonsim.solvers.deformable_stage import DeformableStage
+from newtonsim.solvers.deformables import ParticleSystem
 from newtonsim.solvers.featherstone_gradient import RecordedStep, StepAdjoint
 from newtonsim.solvers.reactions import Reactions
 from newtonsim.solvers.servos import JointServos
@@ -29,6 +31,15 @@ from newtonsim.solvers.smooth import SmoothStage, move_kinematic_bodies
 from newtonsim.solvers.stages import StepForces, StepStage
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion, active_tape
+
+_ELEMENTS = {
+    "spring": "springs",
+    "tri": "triangles",
+    "edge": "bending edges",
+    "tet": "tetrahedra",
+    "muscle": "muscles",
+}
+"""Elements between particles or bodies that the solver does not move by itself."""
 
 
 class FeatherstoneSolver(SolverBase):
@@ -73,6 +84,9 @@ class FeatherstoneSolver(SolverBase):
             the energy of swinging bodies, or at its "start", which is less work, gains a little energy, and
             is what explicit engines do; there a robot that turns by half a radian in a step explodes. Not
             "start" with gradients.
+        deformables: What moves particles with elements, and contact of particles, such as
+            `XPBDSolver(model)`; see the property. Not with gradients or sleep. Without it particles fly
+            freely: they meet neither the ground nor bodies.
         options: Further fields of `ConstraintOptions`, such as iterations, tolerance, cone, contact_erp.
 
     Attributes:
@@ -84,8 +98,7 @@ class FeatherstoneSolver(SolverBase):
         speed_limit: Largest velocity of each degree of freedom, to be written to, shape (joint_dof_count,);
             None without.
 
-    Not supported: contact of particles, and particles with springs, triangles or tetrahedra;
-    `joint_limit_ke`, `joint_limit_kd` and joint compliances; `joint_enabled`.
+    Not supported: muscles; `joint_limit_ke`, `joint_limit_kd` and joint compliances; `joint_enabled`.
 
     Sources: Featherstone, "Rigid Body Dynamics Algorithms", 2008; Stewart and Trinkle, "An implicit
     time-stepping scheme for rigid body dynamics", 1996.
@@ -108,14 +121,13 @@ class FeatherstoneSolver(SolverBase):
         servos: bool = False,
         speed_limit: float | None = None,
         coriolis: str = "middle",
+        deformables: SolverBase | ParticleSystem | None = None,
         **options: object,
     ):
         super().__init__(model)
         if contact_mode not in ("hard", "compliant"):
             raise ValueError(f"contact_mode: expected 'hard' or 'compliant', got {contact_mode!r}")
-        for name in ("spring", "tri", "edge", "tet", "muscle"):
-            if getattr(model, f"{name}_count"):
-                raise ModelError(f"FeatherstoneSolver moves bodies and free particles; the model has {name}s")
+        _check_elements(model, deformables is not None)
         self.options = ConstraintOptions(**options)
         self.compliant = contact_mode == "compliant"
         if coriolis not in ("middle", "start"):
@@ -141,6 +153,9 @@ class FeatherstoneSolver(SolverBase):
         self._reported = np.zeros(model.world_count, dtype=bool)
         self.default_control = model.control(clone_variables=False)
         self.adjoint = StepAdjoint(model) if model.requires_grad else None
+        self._deformables: DeformableStage | None = None
+        if deformables is not None:
+            self.deformables = deformables
 
     def step(
         self,
@@ -186,11 +201,13 @@ class FeatherstoneSolver(SolverBase):
     ) -> None:
         """Advance some worlds by one step; see `SolverBase.step_worlds`."""
         model = self.model
-        if model.particle_count:
+        if model.particle_count and self._deformables is None:
             self.integrate_particles(model, state_in, state_out, dt, shard)
+        launch = Launcher(model, record_tape=False, shard=shard.with_starts(self.constraints.starts))
         if model.body_count:
-            launch = Launcher(model, record_tape=False, shard=shard.with_starts(self.constraints.starts))
             self._step_bodies(launch, state_in, state_out, control, contacts, dt)
+        elif self._deformables is not None:
+            self._deformables.apply(launch, state_in, state_out, control, None, dt)
 
     @property
     def kernel_kind(self) -> tuple:
@@ -198,7 +215,8 @@ class FeatherstoneSolver(SolverBase):
         model = self.model
         families = frozenset(model.collision_plan.families) if model.shape_count else frozenset()
         parts = (self.servos is None, self.sleep is None, self.compliant, self.smooth.from_start)
-        return type(self), families, parts, model.particle_count > 0, self.constraints.predicts
+        deformables = None if self._deformables is None else id(self._deformables)
+        return type(self), families, parts, model.particle_count > 0, self.constraints.predicts, deformables
 
     def _step_bodies(
         self,
@@ -223,6 +241,8 @@ class FeatherstoneSolver(SolverBase):
             find_contacts(launch, smooth.body_q, smooth.body_qd, contacts, dt, ahead)
         smooth.sum_forces(launch, state_in, contacts if self.compliant else None)
         joint_f = self._apply_stages(launch, state_in, control, dt)
+        if self._deformables is not None:
+            self._deformables.apply(launch, state_in, state_out, control, joint_f, dt)
         correct = None
         if self.constraints.predicts and not smooth.from_start:
             correct = partial(self.constraints.predict, launch, smooth, state_in, dt)
@@ -233,6 +253,8 @@ class FeatherstoneSolver(SolverBase):
         self.constraints.solve(
             launch, smooth, state_in.joint_q, control.joint_act, rigid_contacts, dt, state_out
         )
+        if self._deformables is not None:
+            self._deformables.remember(launch, state_out.joint_qd, dt)
         if self.speed_limit is not None:
             inputs = [self.speed_limit, state_out.joint_qd, self.constraints.moving_qd]
             launch(energy_coordinates.clamp_velocities, "dof", inputs)
@@ -278,6 +300,27 @@ class FeatherstoneSolver(SolverBase):
         if self._before_step and self._joint_f is None:
             self._joint_f = zeros(self.model.joint_dof_count, dtype=float, device=self.model.device)
 
+    @property
+    def deformables(self) -> DeformableStage | None:
+        """What moves particles with elements, and contact of particles; None for neither.
+
+        Assign a solver of deformables that has `particles`, or a `ParticleSystem`. Its particles are those of
+        this solver's model; or those of another one with the same worlds, whose state is then
+        `deformables.state`.
+        """
+        return self._deformables
+
+    @deformables.setter
+    def deformables(self, source: SolverBase | ParticleSystem | None) -> None:
+        if source is None:
+            _check_elements(self.model, False)
+        elif self.sleep is not None:
+            raise ValueError("deformables: not with sleep")
+        before = 0 if self._deformables is None else self._deformables.baked_revision()
+        self._stage_changes += 1 + before
+        parts = (self.model, self.smooth, self.constraints)
+        self._deformables = None if source is None else DeformableStage(source, *parts)
+
     def _apply_stages(self, launch: Launcher, state: State, control: Control, dt: float) -> wp.array | None:
         """Add the forces of all stages; returns the generalised ones with those of the control, if any."""
         if not self._before_step:
@@ -302,6 +345,8 @@ class FeatherstoneSolver(SolverBase):
         See `SolverBase.report`.
         """
         self.contacts.warn_of_overflow()
+        if self._deformables is not None:
+            self._deformables.report()
         found = self._any_nonfinite.numpy() if self._any_view is None else self._any_view
         if found[0]:
             self._warn_of_nonfinite()
@@ -328,6 +373,8 @@ class FeatherstoneSolver(SolverBase):
     def baked_revision(self) -> int:
         """See `SolverBase.baked_revision`; the options count, too."""
         revision = self.revision + self.options.revision + self._stage_changes
+        if self._deformables is not None:
+            revision += self._deformables.baked_revision()
         for part in (self.servos, *self._before_step):
             revision += getattr(part, "revision", 0)
         return revision if self.sleep is None else revision + self.sleep.options.revision
@@ -407,6 +454,8 @@ class FeatherstoneSolver(SolverBase):
         """
         self.constraints.forget(world_mask)
         self.wake(world_mask)
+        if self._deformables is not None:
+            self._deformables.reset(state, world_mask)
         if world_mask is None:
             self.world_nonfinite.zero_()
         else:
@@ -433,6 +482,8 @@ class FeatherstoneSolver(SolverBase):
             raise ValueError("state_in and state_out must differ while a gradient is recorded")
         if self._before_step:
             raise NotDifferentiableError("stages of before_step have no gradient")
+        if self._deformables is not None:
+            raise NotDifferentiableError("FeatherstoneSolver has no gradient with deformables")
         if not (state_in.requires_grad and state_out.requires_grad and self.adjoint is not None):
             raise ValueError(
                 "a recorded step needs a model finalized with requires_grad=True and states that require "
@@ -445,6 +496,17 @@ class FeatherstoneSolver(SolverBase):
             )
         step = RecordedStep(state_in, state_out, control, contacts, dt)
         self.adjoint.record(tape, self, step)
+
+
+def _check_elements(model: Model, with_deformables: bool) -> None:
+    """Raise if the model has elements that nothing moves."""
+    for name, what in _ELEMENTS.items():
+        count = getattr(model, f"{name}_count")
+        if count and (name == "muscle" or not with_deformables):
+            how = "use SemiImplicitSolver"
+            if name != "muscle":
+                how = "pass deformables=XPBDSolver(model) or VBDSolver(model), which move them"
+            raise ModelError(f"FeatherstoneSolver: the model has {count} {what}; {how}")
 
 
 def _requires_grad(control: Control) -> bool:
