@@ -37,7 +37,6 @@ class DeformableStage(Revised):
 
     Attributes:
         source: As given.
-        system: What moves the particles.
         bodies: The bodies within a step.
         state: State of particles of another model; None if they belong to that of the step.
 
@@ -53,16 +52,21 @@ class DeformableStage(Revised):
         smooth: SmoothStage,
         constraints: ConstraintStage,
     ):
-        system = getattr(source, "particles", None) if isinstance(source, SolverBase) else source
+        self.source, self.constraints = source, constraints
+        system = self.system
         if not isinstance(system, ParticleSystem):
             raise TypeError(f"deformables: {source!r} is neither a solver of particles nor a ParticleSystem")
-        if system.particles is model and system.rigid is not model:
+        if system.rigid is not model and (system.rigid.body_count or model.body_count):
             raise ModelError("deformables: they were made for another model than that of the solver")
-        self.source, self.system, self.constraints = source, system, constraints
         self.bodies = ArticulatedBodies(model, smooth)
         owner = system.particles.particle_world.numpy()
         self._starts = {"stage_particle": starts_of(owner, model.world_count)}
         self.state = None if system.particles is model else system.particles.state(requires_grad=False)
+
+    @property
+    def system(self) -> ParticleSystem:
+        """What moves the particles, with the present options of its solver."""
+        return self.source.particles if isinstance(self.source, SolverBase) else self.source
 
     def apply(
         self,

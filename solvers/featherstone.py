@@ -215,7 +215,7 @@ class FeatherstoneSolver(SolverBase):
         model = self.model
         families = frozenset(model.collision_plan.families) if model.shape_count else frozenset()
         parts = (self.servos is None, self.sleep is None, self.compliant, self.smooth.from_start)
-        deformables = None if self._deformables is None else id(self._deformables)
+        deformables = None if self._deformables is None else type(self._deformables.system)
         return type(self), families, parts, model.particle_count > 0, self.constraints.predicts, deformables
 
     def _step_bodies(

@@ -1,17 +1,13 @@
-"""Meshes of soft bodies: surfaces from OBJ files, tetrahedra from VTK files, links between points."""
+"""Meshes of soft bodies: surfaces, tetrahedra, links between points."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from newtonsim.errors import ImportFileError
-from newtonsim.importers.meshes import MAX_FACES, MAX_MESH_BYTES
-from newtonsim.importers.xml import read_bytes
+from newtonsim.importers.soft_meshes import read_cells
 
-VTK_TETRAHEDRON = 10
 _CORNERS = np.array([[1, 0, 2], [3, 0, 1], [3, 1, 2], [2, 0, 3]])
 _EDGES = np.array([[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]])
 
@@ -59,64 +55,21 @@ def read_soft_mesh(path: str) -> SoftMesh:
     """Read a mesh by the ending of its name.
 
     Args:
-        path: An OBJ file, or a legacy VTK file of tetrahedra in text.
+        path: A file of tetrahedra or triangles that `read_cells` knows, such as OBJ and VTK.
+
+    Returns:
+        The tetrahedra if it has any, otherwise the triangles. Points are numbered as in the file; of surfaces
+        those after the last that a face uses are left out.
 
     Raises:
         ImportFileError: The file cannot be read, or holds no elements.
     """
-    suffix = Path(path).suffix.lower()
-    if suffix not in (".obj", ".vtk"):
-        raise ImportFileError(f"soft bodies are read from .obj and .vtk files, not {suffix!r}", path)
-    text = read_bytes(Path(path), MAX_MESH_BYTES).decode("utf-8", errors="replace")
-    try:
-        mesh = _read_obj(text) if suffix == ".obj" else _read_vtk(text)
-    except (ValueError, IndexError) as error:
-        raise ImportFileError(f"the mesh cannot be read: {error}", path) from error
-    elements = mesh.tetrahedra if suffix == ".vtk" else mesh.faces
-    if not len(elements) or len(elements) > MAX_FACES:
-        raise ImportFileError(f"the mesh has {len(elements)} elements, not 1 to {MAX_FACES}", path)
-    if elements.min() < 0 or elements.max() >= len(mesh.points) or not np.isfinite(mesh.points).all():
-        raise ImportFileError("an element refers to a point that is not there, or is not finite", path)
-    return mesh
-
-
-def _read_obj(text: str) -> SoftMesh:
-    """Points as the file lists them, up to the last that a face uses; polygons as fans."""
-    points, faces = [], []
-    for line in text.splitlines():
-        words = line.split()
-        if words[:1] == ["v"]:
-            points.append([float(word) for word in words[1:4]])
-        elif words[:1] == ["f"]:
-            ring = [int(word.split("/")[0]) for word in words[1:]]
-            ring = [k - 1 if k > 0 else len(points) + k for k in ring]
-            faces += [(ring[0], ring[k], ring[k + 1]) for k in range(1, len(ring) - 1)]
-    triangles = np.array(faces, np.int64).reshape(-1, 3)
-    used = np.array(points, np.float64).reshape(-1, 3)[: int(triangles.max(initial=-1)) + 1]
-    return SoftMesh(used, triangles, np.zeros((0, 4), np.int64))
-
-
-def _read_vtk(text: str) -> SoftMesh:
-    """Legacy VTK in text: POINTS, CELLS and CELL_TYPES of an unstructured grid."""
-    words = text.split()
-    if "POINTS" not in words or "CELLS" not in words:
-        raise ValueError("no POINTS or no CELLS")
-    at = words.index("POINTS")
-    count = int(words[at + 1])
-    points = np.array(words[at + 3 : at + 3 + 3 * count], np.float64).reshape(count, 3)
-    at = words.index("CELLS")
-    cells, size = int(words[at + 1]), int(words[at + 2])
-    numbers = [int(word) for word in words[at + 3 : at + 3 + size]]
-    found, place = [], 0
-    for _ in range(cells):
-        corners = numbers[place]
-        if corners == 4:
-            found.append(numbers[place + 1 : place + 5])
-        place += 1 + corners
-    tetrahedra = np.array(found, np.int64).reshape(-1, 4)
-    if len(tetrahedra) and (tetrahedra.min() < 0 or tetrahedra.max() >= count):
-        raise ValueError("a cell refers to a point that is not there")
-    return SoftMesh(points, surface_of(tetrahedra), tetrahedra)
+    file = read_cells(path)
+    if any(block.kind.dimension == 3 for block in file.blocks):
+        tetrahedra = file.tetrahedra()
+        return SoftMesh(file.points, surface_of(tetrahedra), tetrahedra)
+    triangles = file.triangles()
+    return SoftMesh(file.points[: int(triangles.max()) + 1], triangles, np.zeros((0, 4), np.int64))
 
 
 def surface_of(tetrahedra: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Soft bodies of a client: their state on the host, and the stage that moves them."""
+"""Soft bodies of a client: their state on the host, and the particles that they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from newtonsim.pybullet_compat.constraint_records import Constraint
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.soft_bodies.meshes import ShownMesh, SoftMesh, show
 from newtonsim.simulator import Simulator
-from newtonsim.solvers.xpbd_soft import SoftBodySolver, SoftBodyStage
+from newtonsim.solvers import FeatherstoneSolver
+from newtonsim.solvers.xpbd_particles import XPBDParticles
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine
@@ -239,7 +240,7 @@ class Anchor(Constraint):
     """A point of a soft body that is held: `parent_link` is the point, `child_frame` where it is held."""
 
     def build(self, builder: ModelBuilder, client: Client) -> None:
-        """Add nothing: anchors belong to the stage of the soft bodies."""
+        """Add nothing: anchors belong to the particles of the soft bodies."""
 
 
 def make_anchor(soft: int, node: int, body: int, link: int, position: np.ndarray) -> Anchor:
@@ -259,16 +260,19 @@ def make_anchor(soft: int, node: int, body: int, link: int, position: np.ndarray
 class SoftWorld:
     """All soft bodies of a client; a part of it.
 
+    They are the deformables of the engine's solver. Where there are no rigid bodies, that solver has nothing
+    to step, and they have one of their own.
+
     Args:
         client: The client.
 
     Attributes:
-        stage: What moves the bodies in the present engine.
+        system: What moves the bodies in the present engine, None without any.
     """
 
     def __init__(self, client: Client):
         self.client = client
-        self.stage: SoftBodyStage | None = None
+        self.system: XPBDParticles | None = None
         self._alone: Simulator | None = None
 
     @property
@@ -277,8 +281,8 @@ class SoftWorld:
         return list(self.client.soft_bodies.values())
 
     def bind(self, engine: Engine) -> None:
-        """Make the stage for an engine that was just built."""
-        self.stage = None
+        """Make the particles for an engine that was just built."""
+        self.reset()
         bodies = self.bodies
         if not bodies:
             return
@@ -289,31 +293,35 @@ class SoftWorld:
         many.replicate(builder, engine.worlds, spacing=(0.0, 0.0, 0.0))
         with wp.ScopedDevice(engine.model.device):
             model = many.finalize()
-        self.stage, self._alone = SoftBodyStage(model, engine.model), None
-        across = HostArray(self.stage.system.all_directions, engine.worlds)
-        for body in bodies:
+        self.system = XPBDParticles(model, engine.model)
+        self._set_damping(engine.worlds)
+        self._anchor(engine)
+        if engine.model.body_count:
+            engine.solver.deformables = self.system
+            state = engine.solver.deformables.state
+        else:
+            of_bodies = engine.simulator
+            solver = FeatherstoneSolver(model, deformables=self.system)
+            self._alone = Simulator(model, solver, of_bodies.dt, of_bodies.substeps)
+            state = self._alone.state
+        self._x = HostArray(state.particle_q, engine.worlds)
+        self._v = HostArray(state.particle_qd, engine.worlds)
+        self.written()
+
+    def _set_damping(self, worlds: int) -> None:
+        """Damp springs in all directions where this was asked for."""
+        across = HostArray(self.system.all_directions, worlds)
+        for body in self.bodies:
             if body.material.all_directions:
                 last = body.first_spring + body.spring_count
                 across.host[:, body.first_spring : last] = body.material.damping
         across.push()
-        self.stage.system.damps_across = bool(across.host.any())
-        worlds = engine.worlds
-        self._x = HostArray(self.stage.state.particle_q, worlds)
-        self._v = HostArray(self.stage.state.particle_qd, worlds)
-        self._anchor(engine)
-        self.written()
-        self._join(engine)
-
-    def _join(self, engine: Engine) -> None:
-        """Have the stage in the solver of the rigid bodies; other settings may have replaced its stages."""
-        stages = engine.solver.before_step
-        if engine.model.body_count and self.stage not in stages:
-            engine.solver.before_step = (*stages, self.stage)
+        self.system.damps_across = bool(across.host.any())
 
     def _anchor(self, engine: Engine) -> None:
         """Give points held by the world no mass, and the others anchors."""
-        stage, worlds = self.stage, engine.worlds
-        weights = HostArray(stage.system.inv_mass, worlds)
+        system, worlds = self.system, engine.worlds
+        weights = HostArray(system.inv_mass, worlds)
         particle, row, point = [], [], []
         anchors = {  # the last one of a point counts
             (anchor.parent_body, anchor.parent_link): anchor
@@ -331,8 +339,8 @@ class SoftWorld:
                 point.append(anchor.child_frame.p)
         weights.push()
         world = np.arange(worlds)[:, None]
-        per_world = (stage.particles.particle_count // worlds, engine.model.body_count // worlds)
-        stage.system.set_anchors(
+        per_world = (system.particles.particle_count // worlds, engine.model.body_count // worlds)
+        system.set_anchors(
             (np.array(particle, int)[None] + world * per_world[0]).reshape(-1),
             (np.array(row, int)[None] + world * per_world[1]).reshape(-1),
             np.tile(np.array(point).reshape(-1, 3), (worlds, 1)),
@@ -341,29 +349,19 @@ class SoftWorld:
     def release(self, engine: Engine) -> None:
         """Keep the state of an engine that goes."""
         self.read()
-        self.stage = None
+        self.reset()
 
     def before_step(self, engine: Engine) -> None:
-        """See that the stage takes part in the step."""
-        if self.stage is None:
-            return
-        if engine.model.body_count:
-            self._join(engine)
-        else:
-            self._step_alone(engine)
-
-    def _step_alone(self, engine: Engine) -> None:
         """Step without rigid bodies, for which the solver of the engine does nothing."""
-        of_bodies = engine.simulator
         if self._alone is None:
-            solver = SoftBodySolver(self.stage)
-            self._alone = Simulator(solver.model, solver, of_bodies.dt, of_bodies.substeps)
+            return
+        of_bodies = engine.simulator
         self._alone.dt, self._alone.substeps = of_bodies.dt, of_bodies.substeps
         self._alone.step()
 
     def read(self) -> None:
         """Make positions and velocities on the host those of the device."""
-        if self.stage is None:
+        if self.system is None:
             return
         x, v = self._x.pull().astype(np.float64), self._v.pull().astype(np.float64)
         for body in self.bodies:
@@ -372,7 +370,7 @@ class SoftWorld:
 
     def written(self) -> None:
         """Send positions and velocities that the host has changed to the device."""
-        if self.stage is None:
+        if self.system is None:
             return
         for body in self.bodies:
             part = slice(body.first, body.first + body.x.shape[1])
@@ -381,8 +379,8 @@ class SoftWorld:
         self._v.push()
 
     def reset(self) -> None:
-        """Forget the stage."""
-        self.stage = self._alone = None
+        """Forget the particles."""
+        self.system = self._alone = None
 
 
 def placed(points: np.ndarray, position: np.ndarray, rotation: np.ndarray) -> np.ndarray:
