@@ -12,6 +12,7 @@ import warp as wp
 from newtonsim.kernels.body_points import point_velocity
 from newtonsim.kernels.forward_kinematics import is_floating
 from newtonsim.kernels.inverse_kinematics import DEPENDENT, twist_angle
+from newtonsim.kernels.penalty_motion import inverse_of
 from newtonsim.kernels.spatial import rotate_inertia, unit_quat
 from newtonsim.kernels.views import (
     JOINT_BALL,
@@ -68,8 +69,8 @@ class BodyMotionView:
     q: wp.array(dtype=wp.transform)  # (B)
     qd: wp.array(dtype=wp.spatial_vector)  # (B)
     com: wp.array(dtype=wp.vec3)  # (B)
-    inv_mass: wp.array(dtype=float)  # (B)
-    inv_inertia: wp.array(dtype=wp.mat33)  # (B)
+    mass: wp.array(dtype=float)  # (B)
+    inertia: wp.array(dtype=wp.mat33)  # (B)
 
 
 @wp.kernel
@@ -113,17 +114,20 @@ def inverse_mass(b: int, bodies: BodyMotionView) -> float:
     """1/mass of body b."""
     m = float(0.0)
     if b >= 0:
-        m = bodies.inv_mass[b]
+        if bodies.mass[b] > 0.0:
+            m = 1.0 / bodies.mass[b]
     return m
 
 
 @wp.func
 def inverse_inertia(b: int, bodies: BodyMotionView) -> wp.mat33:
     """Inverse inertia of body b in world axes."""
-    inertia = wp.mat33(0.0)
+    inverse = wp.mat33(0.0)
     if b >= 0:
-        inertia = rotate_inertia(wp.transform_get_rotation(bodies.q[b]), bodies.inv_inertia[b])
-    return inertia
+        if bodies.mass[b] > 0.0:
+            r = wp.transform_get_rotation(bodies.q[b])
+            inverse = rotate_inertia(r, inverse_of(bodies.inertia[b]))
+    return inverse
 
 
 @wp.func
@@ -362,7 +366,7 @@ def turn_joints(
     end = wp.transform_get_rotation(joint_anchor(child, joint.X_c[j], bodies))
     relative = wp.quat_inverse(r) * end
     w = turning(child, bodies) - turning(parent, bodies)
-    stiff = inv_mass * wp.inverse(inverse_inertia(parent, bodies) + inverse_inertia(child, bodies))
+    stiff = inv_mass * inverse_of(inverse_inertia(parent, bodies) + inverse_inertia(child, bodies))
     if joint.type[j] == JOINT_BALL:
         driven = wp.quat_rotate(r, dof_efforts(joint.qd_start[j], drive, attach, inputs))
         torque[j] = driven + limit_ball(j, r, relative, w, stiff, attach)

@@ -32,10 +32,11 @@ DIFFERENTIABLE = frozenset(
         "joint_forces",
         "middle_velocity",
         "muscles",
-        "penalty_bodies",
         "penalty_contacts",
         "penalty_elements",
+        "penalty_grains",
         "penalty_joints",
+        "penalty_motion",
         "penalty_sums",
         "rnea",
     )

@@ -130,7 +130,7 @@ class BodyForces:
             setattr(attach, name, getattr(model, f"joint_{name}"))
         given.q, given.qd, given.act, given.f = self.q, self.qd, control.joint_act, control.joint_f
         bodies.q, bodies.qd = state.body_q, state.body_qd
-        for name in ("com", "inv_mass", "inv_inertia"):
+        for name in ("com", "mass", "inertia"):
             setattr(bodies, name, getattr(model, f"body_{name}"))
         inputs = [v.joint, v.drive, attach, given, bodies]
         launch(penalty_joints.turn_joints, "joint", inputs, [self.torque])

@@ -14,7 +14,7 @@ from newtonsim.compilation import load_once
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import ModelError
-from newtonsim.kernels import energy_coordinates, integrate, penalty_bodies
+from newtonsim.kernels import energy_coordinates, penalty_motion
 from newtonsim.model import Model
 from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
@@ -191,15 +191,15 @@ class SemiImplicitSolver(SolverBase):
         """Symplectic Euler step under the forces."""
         model = self.model
         if model.particle_count:
-            inputs = [state_in.particle_q, state_in.particle_qd, self.elements.f, model.particle_inv_mass]
+            inputs = [state_in.particle_q, state_in.particle_qd, self.elements.f, model.particle_mass]
             inputs += [model.particle_flags, model.gravity_vec, float(model.particle_max_velocity), dt]
             outputs = [state_out.particle_q, state_out.particle_qd]
-            launch(integrate.integrate_particles, "particle", inputs, outputs)
+            launch(penalty_motion.move_particles, "particle", inputs, outputs)
         if model.body_count:
-            inputs = [state_in.body_q, state_in.body_qd, self.bodies.f, model.body_com, model.body_inv_mass]
-            inputs += [model.body_inertia, model.body_inv_inertia, model.gravity_vec]
+            inputs = [state_in.body_q, state_in.body_qd, self.bodies.f, model.body_com, model.body_mass]
+            inputs += [model.body_inertia, model.gravity_vec]
             inputs += [float(self.angular_damping), dt]
-            launch(penalty_bodies.move_bodies, "body", inputs, [state_out.body_q, state_out.body_qd])
+            launch(penalty_motion.move_bodies, "body", inputs, [state_out.body_q, state_out.body_qd])
         if model.joint_count:
             self.bodies.read_joints(launch, state_out)
 
@@ -208,9 +208,9 @@ class SemiImplicitSolver(SolverBase):
         model, marks = self.model, [self.world_nonfinite, self._any_nonfinite]
         if model.particle_count:
             inputs = [model.particle_world, state.particle_qd]
-            launch(penalty_bodies.mark_particles, "particle", inputs, marks)
+            launch(penalty_motion.mark_particles, "particle", inputs, marks)
         if model.body_count:
-            launch(penalty_bodies.mark_bodies, "body", [model.body_world, state.body_qd], marks)
+            launch(penalty_motion.mark_bodies, "body", [model.body_world, state.body_qd], marks)
 
     def report(self) -> None:
         """Warn of contacts that there was no room for, and of worlds that became non-finite, once each.
