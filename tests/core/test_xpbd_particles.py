@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 import newtonsim
-from newtonsim import ModelBuilder, ModelError, NotDifferentiableError, XPBDSolver
+from newtonsim import ModelBuilder, NotDifferentiableError, XPBDSolver
 
 G = 9.81
 
@@ -156,18 +156,43 @@ def test_corrections_move_particles_and_change_velocities():
     np.testing.assert_allclose(after.particle_qd.numpy(), [(1, 1, 1), (6, 1, 1)], rtol=1e-5)
 
 
-def test_what_is_not_supported_is_named():
-    builder = ModelBuilder()
-    builder.add_shape_sphere(builder.add_body())
-    builder.add_soft_grid((0, 0, 0), None, (0, 0, 0), 1, 1, 1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
-    model = builder.finalize("cpu")
-    with pytest.raises(ModelError, match="rigid bodies, triangles, tetrahedra, shapes"):
-        XPBDSolver(model)
-    with pytest.raises(ModelError, match="rigid bodies"):
-        XPBDSolver().apply_body_deltas(model, None, None, None, 0.1)
+def test_options_out_of_range_are_named():
     chain = hanging_chain().finalize("cpu")
-    with pytest.raises(ModelError, match="restitution"):
-        XPBDSolver(chain, enable_restitution=True)
-    state = chain.state(requires_grad=True)
-    with pytest.raises(NotDifferentiableError):
-        XPBDSolver(chain).step(chain, state, state, None, None, 0.1)
+    for name, value in (("iterations", 0), ("substeps", 0), ("soft_body_relaxation", 2.0)):
+        with pytest.raises(ValueError, match=name):
+            XPBDSolver(chain, **{name: value})
+    with pytest.raises(ValueError, match="dt"):
+        XPBDSolver(chain).step(chain, chain.state(), chain.state(), None, None, 0.0)
+    with pytest.raises(ValueError, match="without a model"):
+        _ = XPBDSolver().particles
+
+
+def test_a_tape_is_refused_and_states_with_gradients_step_as_others():
+    chain = hanging_chain().finalize("cpu")
+    plain, traced = chain.state(), chain.state(requires_grad=True)
+    for state in (plain, traced):
+        solver = XPBDSolver(chain)
+        for _ in range(5):
+            solver.step(chain, state, state, None, None, 0.01)
+    np.testing.assert_array_equal(plain.particle_q.numpy(), traced.particle_q.numpy())
+    with wp.Tape(), pytest.raises(NotDifferentiableError):
+        XPBDSolver(chain).step(chain, traced, traced, None, None, 0.1)
+
+
+def test_corrections_move_bodies_and_change_velocities():
+    """A push p moves by p / m, a twist t turns by I⁻¹ t; both over dt are velocities."""
+    builder = ModelBuilder(gravity=0.0)
+    body = builder.add_body()
+    builder.add_shape_sphere(body, radius=0.5)
+    model = builder.finalize("cpu")
+    mass, inertia = float(model.body_mass.numpy()[0]), float(model.body_inertia.numpy()[0, 0, 0])
+    before, after = model.state(), model.state()
+    push = wp.array([(0.0, 0.0, 0.1 * inertia, mass, 0.0, 0.0)], dtype=wp.spatial_vector, device="cpu")
+    halved = wp.array([2.0], dtype=float, device="cpu")
+    for divisor, factor in ((None, 1.0), (halved, 0.5)):
+        XPBDSolver().apply_body_deltas(model, before, after, push, 0.5, divisor)
+        turn = 0.1 * factor
+        expected = (factor, 0, 0, 0, 0, np.sin(turn / 2), np.cos(turn / 2))
+        np.testing.assert_allclose(after.body_q.numpy()[0], expected, atol=1e-6)
+        velocity = np.array((0, 0, turn, factor, 0, 0)) / 0.5
+        np.testing.assert_allclose(after.body_qd.numpy()[0], velocity, atol=1e-6)

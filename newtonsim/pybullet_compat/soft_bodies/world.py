@@ -47,7 +47,7 @@ class Material:
         damping: Of springs [N s/m].
         all_directions: Whether the damping acts in all directions, rather than along springs.
         bending_stiffness: Of springs between points two edges apart [N/m].
-        mu, lam: Parameters of the energy of Smith et al. 2018, see `kernels.xpbd_elements` [Pa].
+        mu, lam: Parameters of the energy of Smith et al. 2018, see `kernels.xpbd_tetrahedra` [Pa].
         neo_hookean_damping: Time that makes viscosities of mu and lam [s].
         friction: Multiplied by that of what is touched.
         face_contact, self_collision, repulsion: As given; kept without effect.
@@ -218,7 +218,8 @@ class SoftBody:
         for point in self.mesh.points.tolist():
             builder.add_particle(point, (0.0, 0.0, 0.0), mass, radius=material.margin)
         builder.particle_mu[self.first :] = [material.friction] * count
-        builder.add_triangles(*(self.mesh.faces + self.first).T)
+        # faces only collide
+        builder.add_triangles(*(self.mesh.faces + self.first).T, 0.0, 0.0, 0.0, 0.0, 0.0)
         self.first_spring = builder.spring_count
         if material.mass_spring:
             self._add_springs(builder, self.mesh.links(), material.stiffness)
@@ -293,7 +294,7 @@ class SoftWorld:
         many.replicate(builder, engine.worlds, spacing=(0.0, 0.0, 0.0))
         with wp.ScopedDevice(engine.model.device):
             model = many.finalize()
-        self.system = XPBDParticles(model, engine.model)
+        self.system = XPBDParticles(model, engine.model, logarithm=True)
         self._set_damping(engine.worlds)
         self._anchor(engine)
         if engine.model.body_count:
@@ -310,7 +311,7 @@ class SoftWorld:
 
     def _set_damping(self, worlds: int) -> None:
         """Damp springs in all directions where this was asked for."""
-        across = HostArray(self.system.all_directions, worlds)
+        across = HostArray(self.system.springs.across, worlds)
         for body in self.bodies:
             if body.material.all_directions:
                 last = body.first_spring + body.spring_count
@@ -319,9 +320,9 @@ class SoftWorld:
         self.system.damps_across = bool(across.host.any())
 
     def _anchor(self, engine: Engine) -> None:
-        """Give points held by the world no mass, and the others anchors."""
+        """Hold points of the world where they are, and give the others anchors."""
         system, worlds = self.system, engine.worlds
-        weights = HostArray(system.inv_mass, worlds)
+        flags = HostArray(system.particles.particle_flags, worlds)
         particle, row, point = [], [], []
         anchors = {  # the last one of a point counts
             (anchor.parent_body, anchor.parent_link): anchor
@@ -332,12 +333,12 @@ class SoftWorld:
             place = self.client.soft_bodies[soft].first + node
             body = self.client.bodies.get(anchor.child_body)
             if body is None:
-                weights.host[:, place] = 0.0
+                flags.host[:, place] = 0
             else:
                 particle.append(place)
                 row.append(body.first_row + anchor.child_link + 1)
                 point.append(anchor.child_frame.p)
-        weights.push()
+        flags.push()
         world = np.arange(worlds)[:, None]
         per_world = (system.particles.particle_count // worlds, engine.model.body_count // worlds)
         system.set_anchors(
