@@ -26,6 +26,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 SAFETY = wp.constant(1.01)
 # part of their distance at rest at which two parts of one surface press each other
 OF_REST = wp.constant(0.5)
+# particles from which the common part of the ways is estimated
+SAMPLES = wp.constant(16)
 
 
 @wp.struct
@@ -37,8 +39,60 @@ class Search:
     held: wp.array(dtype=int)  # (P) 1 if the solver does not move the particle
     cursor: wp.array(dtype=int)  # (W) entries handed out to particles
     filled: wp.array(dtype=int)  # (P) entries written
+    stopped: wp.array(dtype=int)  # (W) 1 if the particles do not move together
+    drift: wp.array(dtype=wp.vec3)  # (W) common part of their ways [m]
     dropped: wp.array(dtype=int)  # (W) pairs without room, summed up over all detections
     radius: float  # [m]
+
+
+@wp.func
+def is_held(inv_mass: wp.array(dtype=float), flags: wp.array(dtype=wp.uint32), i: int) -> bool:
+    """Whether the solver does not move particle i."""
+    return inv_mass[i] == 0.0 or (flags[i] & PARTICLE_FLAG_ACTIVE) == wp.uint32(0)
+
+
+@wp.kernel
+def stop_drift(
+    first: int,
+    inv_mass: wp.array(dtype=float),
+    flags: wp.array(dtype=wp.uint32),
+    busy: wp.array(dtype=int),
+    view: SelfContactView,
+    search: Search,
+):
+    """One thread per particle: its world does not drift as a whole if it is held or may touch a shape."""
+    i = first + wp.tid()
+    if busy[i] > 0 or is_held(inv_mass, flags, i):
+        wp.atomic_max(search.stopped, view.world[i], 1)
+
+
+@wp.kernel
+def find_drift(
+    first: int,
+    x: wp.array(dtype=wp.vec3),
+    target: wp.array(dtype=wp.vec3),
+    particle_start: wp.array(dtype=int),
+    search: Search,
+):
+    """One thread per world: the common part of the ways of its particles, estimated from some of them."""
+    w = first + wp.tid()
+    begin = particle_start[w]
+    count = particle_start[w + 1] - begin
+    drift = wp.vec3()
+    if search.stopped[w] == 0 and count > 0:
+        samples = wp.min(count, SAMPLES)
+        for k in range(samples):
+            i = begin + (k * (count - 1)) // wp.max(samples - 1, 1)
+            drift += (target[i] - x[i]) / float(samples)
+    search.drift[w] = drift
+    search.stopped[w] = 0
+
+
+@wp.kernel
+def let_drift(first: int, view: SelfContactView, search: Search, x: wp.array(dtype=wp.vec3)):
+    """One thread per particle: moves with its whole world, which changes no distance."""
+    i = first + wp.tid()
+    x[i] = x[i] + search.drift[view.world[i]]
 
 
 @wp.kernel
@@ -57,7 +111,7 @@ def begin_search(
     path = wp.vec3()
     spread = float(0.0)
     search.held[i] = 1
-    if inv_mass[i] > 0.0 and (flags[i] & PARTICLE_FLAG_ACTIVE) != wp.uint32(0):
+    if not is_held(inv_mass, flags, i):
         path = target[i] - p
         size = wp.length(path)
         if size > view.reach.longest:

@@ -100,17 +100,26 @@ class SelfContact:
         self.view.damping = float(damping)
         self.view.friction = float(friction)
 
-    def detect(self, launch: Launcher, x: wp.array, target: wp.array) -> None:
+    def detect(self, launch: Launcher, x: wp.array, target: wp.array, busy: wp.array | None = None) -> None:
         """List the pairs that can touch until the next detection.
+
+        Where nothing but self-contact can stop any particle of a world, all of them are moved here by the
+        common part of their ways, so that what flies fast is not taken to move within itself.
 
         Args:
             launch: Its shard knows `starts`.
             x: Present positions [m], shape (particle_count,).
             target: Where the particles want to go [m], shape (particle_count,).
+            busy: Positive where a particle may touch a shape until the next detection, int, shape
+                (particle_count,). None: nothing is moved.
         """
         view, search, model = self.view, self.search, self.model
-        inputs = [model.particle_inv_mass, model.particle_flags, x, target, view, search]
-        launch(self_pairs.begin_search, "particle", inputs)
+        own = [model.particle_inv_mass, model.particle_flags]
+        if busy is not None:
+            launch(self_pairs.stop_drift, "particle", [*own, busy, view, search])
+            launch(self_pairs.find_drift, "world", [x, target, self._particle_start, search])
+            launch(self_pairs.let_drift, "particle", [view, search, x])
+        launch(self_pairs.begin_search, "particle", [*own, x, target, view, search])
         launch(self_pairs.begin_worlds, "world", [view, search])
         launch(bvh_surface.enclose_leaves, "self_leaf", [view.tree, view.reach])
         launch(bvh_surface.enclose_subtrees, "self_subtree", [view.tree])
@@ -241,7 +250,9 @@ class SelfContact:
         search.piece = wp.array(mesh.piece, dtype=int, device=device)
         for name in ("held", "filled"):
             setattr(search, name, wp.zeros(count, dtype=int, device=device))
-        for name in ("cursor", "dropped"):
+        search.drift = wp.zeros(mesh.worlds, dtype=wp.vec3, device=device)
+        self._particle_start = wp.array(self.model.world_particle_start, dtype=int, device=device)
+        for name in ("cursor", "dropped", "stopped"):
             setattr(search, name, wp.zeros(mesh.worlds, dtype=int, device=device))
         search.radius = float(radius)
         self.search = search
