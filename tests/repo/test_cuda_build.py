@@ -39,6 +39,7 @@ FUNCTIONS_ONLY = {
     "triangle_surface",
     "views",
     "point_distance",
+    "self_geometry",
 }
 
 
