@@ -51,13 +51,17 @@ def move_bodies(
     if mass[b] > 0.0:
         inverse = inverse_of(inertia[b])
         v = v + (wp.spatial_bottom(body_f[b]) / mass[b] + gravity[0]) * dt
-        momentum = rotate_inertia(r, inertia[b]) * w + wp.spatial_top(body_f[b]) * dt
-        momentum = momentum * (1.0 - angular_damping * dt)
-        w_start = rotate_inertia(r, inverse) * momentum
+        momentum = rotate_inertia(r, inertia[b]) * w
+        change = wp.spatial_top(body_f[b]) * dt
+        change = change - (momentum + change) * (angular_damping * dt)
+        # by differences from w: momentum times inverse inertia would be off by the same factor in each step
+        w_start = w + rotate_inertia(r, inverse) * change
         r_middle = unit_quat(quat_exp(w_start * (0.5 * dt)) * r)
-        w_middle = rotate_inertia(r_middle, inverse) * momentum
+        gained = momentum - rotate_inertia(r_middle, inertia[b]) * w + change
+        w_middle = w + rotate_inertia(r_middle, inverse) * gained
         r_end = unit_quat(quat_exp(w_middle * dt) * r)
-        w = rotate_inertia(r_end, inverse) * momentum
+        gained_end = momentum - rotate_inertia(r_end, inertia[b]) * w + change
+        w = w + rotate_inertia(r_end, inverse) * gained_end
     body_q_out[b] = wp.transform(c + v * dt - wp.quat_rotate(r_end, com[b]), r_end)
     body_qd_out[b] = wp.spatial_vector(w, v)
 
