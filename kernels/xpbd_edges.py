@@ -45,8 +45,8 @@ def fold_of(o0: wp.vec3, o1: wp.vec3, v0: wp.vec3, v1: wp.vec3) -> Fold:
     square1 = wp.dot(n1, n1)
     if length > 0.0 and square0 > 0.0 and square1 > 0.0:
         fold.angle = wp.atan2(wp.dot(wp.cross(n0, n1), edge) / length, wp.dot(n0, n1))
-        a0 = n0 * (length / square0)
-        a1 = n1 * (length / square1)
+        a0 = -n0 * (length / square0)
+        a1 = -n1 * (length / square1)
         along0 = wp.dot(o0 - v0, edge) / (length * length)
         along1 = wp.dot(o1 - v0, edge) / (length * length)
         fold.g0 = a0
