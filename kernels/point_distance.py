@@ -1,21 +1,32 @@
-"""Signed distance of a point from the surface of a collision shape."""
+"""Signed distance of a point from the surface of a collision shape, and of a point that moves.
+
+Ellipsoids: D. Eberly, "Distance from a point to an ellipse, an ellipsoid, or a hyperellipsoid", 2013; moving
+points: conservative advancement (B. Mirtich, "Impulse-based dynamic simulation of rigid body systems", 1996,
+section 2.3).
+"""
 
 import warp as wp
 
+from newtonsim.kernels.convex import convex_triangle
+from newtonsim.kernels.moving_bodies import MotionView, velocity_at
+from newtonsim.kernels.queries_fields import Field, level_at
 from newtonsim.kernels.shapes import (
     GEO_BOX,
     GEO_CAPSULE,
+    GEO_CONE,
     GEO_CYLINDER,
+    GEO_ELLIPSOID,
     GEO_HFIELD,
     GEO_MESH,
     GEO_PLANE,
+    GEO_SDF,
     GEO_SPHERE,
     KIND_HULL,
     HullView,
     ShapeView,
 )
 from newtonsim.kernels.triangle_distance import level_of_surface, surface_of
-from newtonsim.kernels.triangle_surface import SurfaceView
+from newtonsim.kernels.triangle_surface import SurfaceView, nearest_on_triangle
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -23,6 +34,11 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 FAR = wp.constant(1.0e6)
 # [m] distance below which the direction to a core is not used
 TINY = wp.constant(1.0e-9)
+# halvings of the interval that holds the root for an ellipsoid
+ELLIPSOID_STEPS = wp.constant(32)
+# most steps of a point along its path, and the part of its radius at which it counts as arrived
+PATH_STEPS = wp.constant(24)
+ARRIVED = wp.constant(0.05)
 
 
 @wp.struct
@@ -33,7 +49,10 @@ class RigidView:
     hulls: HullView
     surfaces: SurfaceView
     start: wp.array(dtype=int)  # (W + 1) places of each world in `listed`
-    listed: wp.array(dtype=int)  # shapes that soft bodies may touch
+    listed: wp.array(dtype=int)  # shapes that particles may touch
+    pose: wp.array(dtype=wp.transform)  # (S) in the world
+    centre: wp.array(dtype=wp.vec4)  # (S) centre and radius of a ball about the shape, in the world [m]
+    disabled: int  # a shape that nothing touches, -1 for none
 
 
 @wp.struct
@@ -99,25 +118,157 @@ def cylinder_distance(radius: float, half_height: float, p: wp.vec3) -> Gap:
 
 
 @wp.func
-def hull_distance(hulls: HullView, hull: int, p: wp.vec3) -> Gap:
-    """Gap from the planes of a hull's faces: exact inside and above a face, too small beside edges."""
+def cone_distance(radius: float, half_height: float, p: wp.vec3) -> Gap:
+    """Gap from a cone about local y, its tip at +y."""
+    across = wp.vec3(p[0], 0.0, p[2])
+    length = wp.length(across)
+    outward = wp.vec3(1.0, 0.0, 0.0)
+    if length > TINY:
+        outward = across / length
+    upward = wp.vec3(0.0, 1.0, 0.0)
+    slant = wp.sqrt(4.0 * half_height * half_height + radius * radius)
+    # the side, from the rim of the base to the tip
+    side_out = 2.0 * half_height / slant
+    side_up = radius / slant
+    side = side_out * (length - radius) + side_up * (p[1] + half_height)
+    below = -half_height - p[1]
+    gap = Gap()
+    if side <= 0.0 and below <= 0.0:
+        gap.distance = side
+        gap.normal = outward * side_out + upward * side_up
+        if below > side:
+            gap.distance = below
+            gap.normal = -upward
+        return gap
+    t = wp.clamp((side_out * (p[1] + half_height) - side_up * (length - radius)) / slant, 0.0, 1.0)
+    on_side = outward * (length - radius * (1.0 - t)) + upward * (p[1] + half_height - 2.0 * half_height * t)
+    on_base = outward * wp.max(length - radius, 0.0) + upward * (p[1] + half_height)
+    if wp.length_sq(on_base) < wp.length_sq(on_side):
+        on_side = on_base
+    return along(on_side, 0.0)
+
+
+@wp.func(inline=False)
+def ellipsoid_distance(size: wp.vec3, p: wp.vec3) -> Gap:
+    """Gap from an ellipsoid with half axes `size`.
+
+    The nearest point is a_k² p_k / (t + a_k²), with t the largest root of a decreasing function.
+    """
+    q = wp.abs(p)
+    a = wp.max(size, wp.vec3(TINY, TINY, TINY))
+    least = wp.min(wp.min(a[0], a[1]), a[2])
+    # a point in a plane of symmetry counts as one beside it
+    q = wp.max(q, wp.vec3(1.0e-6, 1.0e-6, 1.0e-6) * least)
+    low = float(-least * least + least * 1.0e-6 * least)
+    high = float(wp.length(wp.cw_mul(a, q)) - least * least)
+    high = wp.max(high, low)
+    for _k in range(ELLIPSOID_STEPS):
+        t = 0.5 * (low + high)
+        u = wp.cw_div(wp.cw_mul(a, q), wp.cw_mul(a, a) + wp.vec3(t, t, t))
+        if wp.length_sq(u) > 1.0:
+            low = t
+        else:
+            high = t
+    t = 0.5 * (low + high)
+    squares = wp.cw_mul(a, a)
+    nearest = wp.cw_div(wp.cw_mul(squares, q), squares + wp.vec3(t, t, t))
+    unit = wp.cw_div(nearest, a)
+    nearest = nearest / wp.length(unit)
+    outward = wp.normalize(wp.cw_div(nearest, squares))
+    for k in range(3):
+        if p[k] < 0.0:
+            outward[k] = -outward[k]
+            nearest[k] = -nearest[k]
+    gap = Gap()
+    gap.distance = wp.dot(outward, p - nearest)
+    gap.normal = outward
+    return gap
+
+
+@wp.func
+def plane_distance(size: wp.vec3, p: wp.vec3, viewer: wp.vec3, reach: float) -> Gap:
+    """Gap from a half-space y < 0, or from the upper side of a rectangle, 0 for endless sides."""
+    gap = Gap()
+    gap.distance = p[1]
+    gap.normal = wp.vec3(0.0, 1.0, 0.0)
+    if size[0] > 0.0 or size[1] > 0.0:
+        beyond = wp.vec3(0.0)
+        if size[0] > 0.0:
+            beyond[0] = p[0] - wp.clamp(p[0], -0.5 * size[0], 0.5 * size[0])
+        if size[1] > 0.0:
+            beyond[2] = p[2] - wp.clamp(p[2], -0.5 * size[1], 0.5 * size[1])
+        if viewer[1] < -reach:
+            gap.distance = FAR
+        elif beyond[0] != 0.0 or beyond[2] != 0.0:
+            beyond[1] = p[1]
+            gap = along(beyond, 0.0)
+    return gap
+
+
+@wp.func(inline=False)
+def hull_distance(hulls: HullView, hull: int, p: wp.vec3, reach: float) -> Gap:
+    """Gap from a convex polyhedron, or from what is left of a flat one; beyond reach any larger number."""
     gap = Gap()
     gap.distance = -FAR
+    gap.normal = wp.vec3(0.0, 1.0, 0.0)
     first = hulls.vertex_start[hull]
-    for f in range(hulls.face_start[hull], hulls.face_start[hull + 1]):
+    faces = hulls.face_start[hull]
+    for f in range(faces, hulls.face_start[hull + 1]):
         n = hulls.face_normal[f]
         height = wp.dot(n, p - hulls.vertex[first + hulls.corner[hulls.corner_start[f]]])
         if height > gap.distance:
             gap.distance = height
             gap.normal = n
+    if faces == hulls.face_start[hull + 1]:
+        a = hulls.vertex[first]
+        e = hulls.vertex[hulls.vertex_start[hull + 1] - 1] - a
+        t = wp.clamp(wp.dot(p - a, e) / wp.max(wp.length_sq(e), TINY), 0.0, 1.0)
+        return along(p - a - t * e, 0.0)
+    if gap.distance <= 0.0 or gap.distance > reach:
+        return gap
+    best = wp.vec3(FAR, 0.0, 0.0)
+    for f in range(faces, hulls.face_start[hull + 1]):
+        start = hulls.corner_start[f]
+        a = hulls.vertex[first + hulls.corner[start]] - p
+        if wp.dot(hulls.face_normal[f], a) < 0.0:
+            b = hulls.vertex[first + hulls.corner[start + 1]] - p
+            for k in range(start + 2, hulls.corner_start[f + 1]):
+                c = hulls.vertex[first + hulls.corner[k]] - p
+                q = nearest_on_triangle(convex_triangle(a, b, c), wp.vec3())
+                if wp.length_sq(q) < wp.length_sq(best):
+                    best = q
+                b = c
+    n = gap.normal
+    gap = along(-best, 0.0)
+    if gap.distance < 1.0e-6:
+        gap.normal = n
     return gap
 
 
-@wp.func
+@wp.func(inline=False)
+def field_distance(shape: ShapeView, s: int, X: wp.transform, p: wp.vec3, reach: float) -> Gap:
+    """Gap from a signed distance field."""
+    gap = Gap()
+    gap.distance = FAR
+    field = Field()
+    field.volume = shape.geo.source[s]
+    field.scale = shape.geo.scale[s][0]
+    field.lower = shape.local_lower[s]
+    field.upper = shape.local_upper[s]
+    field.X = X
+    outside = wp.length(p - wp.min(wp.max(p, field.lower), field.upper))
+    if field.volume != wp.uint64(0) and field.scale != 0.0 and outside <= reach:
+        level = level_at(field, p)
+        gap.distance = level.value
+        gap.normal = level.slope
+    return gap
+
+
+@wp.func(inline=False)
 def shape_distance(
     rigid: RigidView, s: int, X: wp.transform, point: wp.vec3, viewer: wp.vec3, reach: float
 ) -> Gap:
-    """Gap of a point from shape s at world pose X.
+    """Gap of a point from shape s at world pose X, whose thickness counts.
 
     Args:
         rigid: The shapes.
@@ -134,13 +285,12 @@ def shape_distance(
     p = wp.transform_point(inverse, point)
     size = rigid.shape.geo.scale[s]
     kind = rigid.shape.kind[s]
+    thickness = rigid.shape.geo.thickness[s]
+    far = reach + thickness
     gap = Gap()
     gap.distance = FAR
     if kind == GEO_PLANE:
-        gap.distance = p[1]
-        gap.normal = wp.vec3(0.0, 1.0, 0.0)
-    elif wp.length(p) > rigid.shape.radius[s] + reach and kind != GEO_HFIELD and kind != GEO_MESH:
-        return gap
+        gap = plane_distance(size, p, wp.transform_point(inverse, viewer), far)
     elif kind == GEO_SPHERE:
         gap = along(p, size[0])
     elif kind == GEO_BOX:
@@ -150,13 +300,91 @@ def shape_distance(
         gap = along(p - core, size[0])
     elif kind == GEO_CYLINDER:
         gap = cylinder_distance(size[0], size[1], p)
+    elif kind == GEO_CONE:
+        gap = cone_distance(size[0], size[1], p)
+    elif kind == GEO_ELLIPSOID:
+        gap = ellipsoid_distance(size, p)
     elif kind == KIND_HULL:
-        gap = hull_distance(rigid.hulls, rigid.shape.hull[s], p)
+        gap = hull_distance(rigid.hulls, rigid.shape.hull[s], p, far)
+    elif kind == GEO_SDF:
+        gap = field_distance(rigid.shape, s, X, p, far)
     elif kind == GEO_MESH or kind == GEO_HFIELD:
         surface = surface_of(rigid.shape, rigid.surfaces, s, X)
-        level = level_of_surface(surface, p, wp.transform_point(inverse, viewer), reach, reach)
+        level = level_of_surface(surface, p, wp.transform_point(inverse, viewer), far, far)
         if level.found != 0:
             gap.distance = level.value
             gap.normal = level.slope
+    gap.distance = gap.distance - thickness
     gap.normal = wp.transform_vector(X, gap.normal)
     return gap
+
+
+@wp.func
+def is_near(rigid: RigidView, s: int, p: wp.vec3, reach: float) -> bool:
+    """Whether a world point comes within reach of the ball about a shape."""
+    ball = rigid.centre[s]
+    radius = ball[3] + reach
+    return wp.length_sq(p - wp.vec3(ball[0], ball[1], ball[2])) < radius * radius
+
+
+@wp.func
+def gap_after(rigid: RigidView, s: int, start: wp.vec3, end: wp.vec3, radius: float, reach: float) -> Gap:
+    """Gap of a ball's centre from shape s at the end of its path, from what it meets first on its way.
+
+    A ball that moves on by more than its radius could come through a thin shape, or into it by more than
+    half: then it is stopped at the first contact, and the gap is measured along the normal there.
+
+    Args:
+        rigid: The shapes.
+        s: The shape.
+        start: Start of the path, relative to where the shape is at its end, in the world [m].
+        end: Its end [m].
+        radius: Radius of the ball [m].
+        reach: Beyond this distance the gap may be any larger number [m].
+
+    Returns:
+        The gap of the centre.
+    """
+    way = end - start
+    length = wp.length(way)
+    if length > radius:
+        done = float(0.0)
+        p = start
+        for _k in range(PATH_STEPS):
+            ahead = length - done
+            gap = shape_distance(rigid, s, rigid.pose[s], p, start, ahead + reach)
+            height = gap.distance - radius
+            if height <= ARRIVED * wp.max(radius, ARRIVED * length):
+                approach = wp.dot(gap.normal, way)
+                if approach < 0.0 and gap.distance > 0.0:
+                    gap.distance = gap.distance + approach * (ahead / length)
+                    return gap
+                break
+            done += height
+            if done >= length:
+                break
+            p = start + way * (done / length)
+    return shape_distance(rigid, s, rigid.pose[s], end, start, reach)
+
+
+@wp.kernel
+def place_shapes(first: int, bodies: MotionView, dt: float, endless: float, rigid: RigidView):
+    """One thread per shape: its pose in the world, and a ball about where it is within the substep."""
+    s = first + wp.tid()
+    X = rigid.shape.transform[s]
+    b = rigid.shape.body[s]
+    if b >= 0:
+        X = bodies.pose[b] * X
+    rigid.pose[s] = X
+    kind = rigid.shape.kind[s]
+    middle = wp.vec3(0.0)
+    radius = rigid.shape.radius[s]
+    if kind == GEO_PLANE or kind == GEO_HFIELD:
+        # below a terrain everything is inside
+        radius = endless
+    elif kind == GEO_MESH or kind == GEO_SDF:
+        middle = 0.5 * (rigid.shape.local_lower[s] + rigid.shape.local_upper[s])
+        radius = 0.5 * wp.length(rigid.shape.local_upper[s] - rigid.shape.local_lower[s])
+    c = wp.transform_point(X, middle)
+    radius += rigid.shape.geo.thickness[s] + wp.length(velocity_at(bodies, b, c)) * dt
+    rigid.centre[s] = wp.vec4(c[0], c[1], c[2], radius)

@@ -1,7 +1,9 @@
-"""Particles against rigid bodies in extended position-based dynamics: contacts, friction, anchors.
+"""Particles and triangles against rigid bodies in extended position-based dynamics: contacts, anchors.
 
-Impulses of contacts are accumulated over the sweeps and kept in the friction cone as a whole. Bodies feel
-them as `moving_bodies` describes.
+Impulses of contacts are accumulated over the sweeps and kept in the friction cone as a whole (Müller,
+Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body simulation with extended position based dynamics", SCA
+2020, section 3.5, with the cone of Coulomb in place of two tests). Bodies feel them as `moving_bodies`
+describes.
 """
 
 import warp as wp
@@ -13,90 +15,104 @@ from newtonsim.kernels.moving_bodies import (
     push_body,
     velocity_at,
 )
-from newtonsim.kernels.point_distance import RigidView, shape_distance
-from newtonsim.kernels.shapes import shape_pose
+from newtonsim.kernels.particle_contacts import ContactView, FaceView, blend, corners_of
+from newtonsim.kernels.point_distance import RigidView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# most contacts of a particle; the deepest ones are kept
-CONTACTS = wp.constant(4)
 # part of the overlap at the start of a substep that one substep removes
 RECOVERY = wp.constant(0.2)
+# [kg m] a push without bound
+UNBOUNDED = wp.constant(1.0e30)
 
 
-@wp.struct
-class ContactView:
-    """Contacts of N particles, CONTACTS for each."""
+@wp.func
+def within_cone(held: wp.vec3, slide: wp.vec3, weight: float, most: float) -> wp.vec3:
+    """Impulse of friction that stops a slide, as far as the cone allows.
 
-    count: wp.array(dtype=int)  # (N)
-    shape: wp.array2d(dtype=int)  # (N, CONTACTS)
-    normal: wp.array2d(dtype=wp.vec3)  # out of the shape
-    overlap: wp.array2d(dtype=float)  # [m] of the predicted position
-    before: wp.array2d(dtype=float)  # [m] at the start of the substep
-    push: wp.array2d(dtype=float)  # impulse along the normal, times the length of the substep [kg m]
-    hold: wp.array2d(dtype=wp.vec3)  # impulse of friction on the body, likewise
+    Args:
+        held: Impulse so far.
+        slide: What is left of the relative motion [m].
+        weight: Inverse mass along it [1/kg].
+        most: Largest impulse.
+    """
+    hold = held
+    if weight > 0.0:
+        hold = held + slide / weight
+    size = wp.length(hold)
+    if size > most:
+        hold = hold * (most / size)
+    return hold
 
 
-@wp.kernel
-def find_contacts(
-    first: int,
-    world: wp.array(dtype=int),
-    inv_mass: wp.array(dtype=float),
-    radius: wp.array(dtype=float),
-    rigid: RigidView,
-    x: wp.array(dtype=wp.vec3),
-    v: wp.array(dtype=wp.vec3),
-    dt: float,
-    bodies: MotionView,
+@wp.func
+def touch(
     contacts: ContactView,
-):
-    """One thread per particle: shapes that its predicted position overlaps, or comes near."""
-    i = first + wp.tid()
-    contacts.count[i] = 0
-    if inv_mass[i] <= 0.0:
-        return
-    count = int(0)
-    start = x[i] - v[i] * dt
-    reach = radius[i] + 0.5 * wp.length(v[i]) * dt
-    for k in range(rigid.start[world[i]], rigid.start[world[i] + 1]):
-        s = rigid.listed[k]
-        X = shape_pose(rigid.shape, s, bodies.pose)
-        gap = shape_distance(rigid, s, X, x[i], start, reach)
-        if gap.distance < reach:
-            place = int(count)
-            if count == CONTACTS:
-                place = int(0)
-                for other in range(1, CONTACTS):
-                    if contacts.overlap[i, other] < contacts.overlap[i, place]:
-                        place = other
-                if radius[i] - gap.distance <= contacts.overlap[i, place]:
-                    place = -1
-            else:
-                count += 1
-            if place >= 0:
-                b = rigid.shape.body[s]
-                approach = wp.dot(gap.normal, (v[i] - velocity_at(bodies, b, x[i])) * dt)
-                contacts.shape[i, place] = s
-                contacts.normal[i, place] = gap.normal
-                contacts.overlap[i, place] = radius[i] - gap.distance
-                contacts.before[i, place] = radius[i] - gap.distance + approach
-                contacts.push[i, place] = 0.0
-                contacts.hold[i, place] = wp.vec3(0.0)
-                if b >= 0 and gap.distance < radius[i]:
-                    wp.atomic_add(bodies.touching, b, 1)
-    contacts.count[i] = count
+    i: int,
+    k: int,
+    bodies: MotionView,
+    b: int,
+    p: wp.vec3,
+    shift: wp.vec3,
+    motion: wp.vec3,
+    w: float,
+    dt: float,
+    relaxation: float,
+) -> wp.vec3:
+    """Solve contact k of particle or triangle i, and push body b back.
+
+    Args:
+        contacts: The contacts; the multipliers are kept there.
+        i: Particle or triangle.
+        k: Contact.
+        bodies: The bodies.
+        b: Body of the shape, -1 for none.
+        p: Point of contact [m].
+        shift: Correction of its position so far [m].
+        motion: Its whole motion within the substep [m].
+        w: Its inverse mass [1/kg].
+        dt: Length of the substep [s].
+        relaxation: Factor on the correction along the normal.
+
+    Returns:
+        The impulse on the point, times the length of the substep [kg m].
+    """
+    n = contacts.normal[i, k]
+    overlap = contacts.overlap[i, k]
+    old = contacts.push[i, k]
+    w_n = w + inverse_mass_at(bodies, b, p, n)
+    if w_n <= 0.0:
+        return wp.vec3(0.0)
+    allowed = wp.max(contacts.before[i, k], 0.0) * (1.0 - RECOVERY)
+    depth = overlap - allowed - wp.dot(n, shift - deviation_at(bodies, b, p) * dt)
+    least = float(0.0)
+    if contacts.stick[i, k] > 0.0 and overlap > -contacts.stick[i, k]:
+        least = -UNBOUNDED
+    push = wp.max(old + relaxation * depth / w_n, least)
+    contacts.push[i, k] = push
+    slide = motion - velocity_at(bodies, b, p) * dt
+    slide = slide - n * wp.dot(n, slide)
+    distance = wp.length(slide)
+    held = contacts.hold[i, k]
+    w_t = float(0.0)
+    if distance > 0.0:
+        w_t = w + inverse_mass_at(bodies, b, p, slide / distance)
+    hold = within_cone(held, slide, w_t, contacts.mu[i, k] * wp.abs(push))
+    contacts.hold[i, k] = hold
+    change = n * (push - old) - (hold - held)
+    push_body(bodies, b, p, -change / dt)
+    return change
 
 
 @wp.kernel
 def solve_contacts(
     first: int,
     inv_mass: wp.array(dtype=float),
-    friction: wp.array(dtype=float),
-    shape_friction: wp.array(dtype=float),
     rigid: RigidView,
     x: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
     dt: float,
+    relaxation: float,
     bodies: MotionView,
     contacts: ContactView,
     shift: wp.array(dtype=wp.vec3),
@@ -105,31 +121,74 @@ def solve_contacts(
     i = first + wp.tid()
     w = inv_mass[i]
     for k in range(contacts.count[i]):
-        s = contacts.shape[i, k]
-        n = contacts.normal[i, k]
-        b = rigid.shape.body[s]
-        p = x[i] + shift[i]
-        allowed = wp.max(contacts.before[i, k], 0.0) * (1.0 - RECOVERY)
-        apart = wp.dot(n, shift[i] - deviation_at(bodies, b, p) * dt)
-        depth = contacts.overlap[i, k] - allowed - apart
-        old = contacts.push[i, k]
-        push = wp.max(old + depth / (w + inverse_mass_at(bodies, b, p, n)), 0.0)
-        contacts.push[i, k] = push
-        shift[i] = shift[i] + n * ((push - old) * w)
-        slide = v[i] * dt + shift[i] - velocity_at(bodies, b, p) * dt
-        slide = slide - n * wp.dot(n, slide)
-        distance = wp.length(slide)
-        held = contacts.hold[i, k]
-        hold = held
-        if distance > 0.0:
-            hold = held + slide / (w + inverse_mass_at(bodies, b, p, slide / distance))
-        most = friction[i] * shape_friction[s] * push
-        size = wp.length(hold)
-        if size > most:
-            hold = hold * (most / size)
-        contacts.hold[i, k] = hold
-        shift[i] = shift[i] - (hold - held) * w
-        push_body(bodies, b, p, (hold - held - n * (push - old)) / dt)
+        b = rigid.shape.body[contacts.shape[i, k]]
+        moved = shift[i]
+        p = x[i] + moved
+        change = touch(contacts, i, k, bodies, b, p, moved, v[i] * dt + moved, w, dt, relaxation)
+        shift[i] = moved + change * w
+
+
+@wp.kernel
+def solve_face_contacts(
+    first: int,
+    face: wp.array(dtype=int),
+    indices: wp.array2d(dtype=int),
+    inv_mass: wp.array(dtype=float),
+    rigid: RigidView,
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    dt: float,
+    relaxation: float,
+    bodies: MotionView,
+    faces: FaceView,
+    shift: wp.array(dtype=wp.vec3),
+):
+    """One thread per triangle of one colour: as `solve_contacts`, for a point of the triangle."""
+    t = face[first + wp.tid()]
+    corner = corners_of(indices, t)
+    for k in range(faces.touch.count[t]):
+        b = rigid.shape.body[faces.touch.shape[t, k]]
+        weight = faces.weight[t, k]
+        w = float(0.0)
+        for c in range(3):
+            w += weight[c] * weight[c] * inv_mass[corner[c]]
+        moved = blend(shift, corner, weight)
+        p = blend(x, corner, weight) + moved
+        motion = blend(v, corner, weight) * dt + moved
+        change = touch(faces.touch, t, k, bodies, b, p, moved, motion, w, dt, relaxation)
+        for c in range(3):
+            shift[corner[c]] = shift[corner[c]] + change * (weight[c] * inv_mass[corner[c]])
+
+
+@wp.kernel
+def bounce(
+    first: int,
+    inv_mass: wp.array(dtype=float),
+    rigid: RigidView,
+    x: wp.array(dtype=wp.vec3),
+    dt: float,
+    restitution: float,
+    slowest: float,
+    bodies: MotionView,
+    contacts: ContactView,
+    v: wp.array(dtype=wp.vec3),
+):
+    """One thread per particle: what has come faster than `slowest` [m/s] leaves with its share of the speed.
+
+    Müller et al. 2020, section 3.6.
+    """
+    i = first + wp.tid()
+    w = inv_mass[i]
+    for k in range(contacts.count[i]):
+        if contacts.push[i, k] > 0.0:
+            b = rigid.shape.body[contacts.shape[i, k]]
+            n = contacts.normal[i, k]
+            came = (contacts.overlap[i, k] - contacts.before[i, k]) / dt
+            leaves = wp.dot(n, v[i] - velocity_at(bodies, b, x[i]))
+            if came > slowest and leaves < restitution * came:
+                push = (restitution * came - leaves) / (w + inverse_mass_at(bodies, b, x[i], n))
+                v[i] = v[i] + n * (push * w)
+                push_body(bodies, b, x[i], -push * n)
 
 
 @wp.kernel

@@ -38,7 +38,6 @@ FUNCTIONS_ONLY = {
     "triangle_distance",
     "triangle_surface",
     "views",
-    "point_distance",
     "self_geometry",
 }
 
