@@ -218,7 +218,8 @@ def add_edges(s: wp.ref[StencilView], slot: int, i: int, block: wp.ref[Block]):
         for (int c = 0; c < 3; ++c) {
             const int a = (c + 1) % 3, b = (c + 2) % 3;
             block.force[c] += s1 * p[c] + s2 * q[c] + s3 * r[c];
-            block.diagonal[c] += pressed + kw * (p[c] * ep[c] + q[c] * eq[c] + r[c] * er[c]) + ky * y[c] * y[c];
+            const float along = p[c] * ep[c] + q[c] * eq[c] + r[c] * er[c];
+            block.diagonal[c] += pressed + kw * along + ky * y[c] * y[c];
             block.mixed[c] += kw * (p[a] * ep[b] + q[a] * eq[b] + r[a] * er[b]) + ky * y[a] * y[b];
         }
     }

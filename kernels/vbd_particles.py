@@ -85,7 +85,7 @@ def guess(
     descent: DescentView,
     stencils: StencilView,
 ):
-    """One thread per particle: start from as much of the fall as the last step had (section 3.5 of the paper).
+    """One thread per particle: start with the share of the fall that the last step had (section 3.5).
 
     Args:
         first: First particle.
@@ -116,11 +116,12 @@ def finish(
     i = first + wp.tid()
     if descent.mass[i] > 0.0:
         u = stencils.u[i]
-        speed = wp.length(u) / dt
-        if speed > fastest:
-            u = u * (fastest / speed)
         x[i] = x[i] + u
-        v[i] = u / dt
+        velocity = u / dt
+        speed = wp.length(velocity)
+        if speed > fastest:
+            velocity = velocity * (fastest / speed)
+        v[i] = velocity
 
 
 @wp.kernel

@@ -20,6 +20,7 @@ class SpringView:
     rest_length: wp.array(dtype=float)
     stiffness: wp.array(dtype=float)
     damping: wp.array(dtype=float)
+    control: wp.array(dtype=float)
 
 
 @wp.struct
@@ -41,6 +42,7 @@ class TriangleView:
     poses: wp.array(dtype=wp.mat22)
     areas: wp.array(dtype=float)
     materials: wp.array2d(dtype=float)
+    activation: wp.array(dtype=float)
 
 
 @wp.struct
@@ -50,16 +52,15 @@ class TetrahedronView:
     indices: wp.array2d(dtype=int)
     poses: wp.array(dtype=wp.mat33)
     materials: wp.array2d(dtype=float)
+    activation: wp.array(dtype=float)
 
 
 @wp.kernel
-def pack_springs(
-    first: int, springs: SpringView, control: wp.array(dtype=float), dt: float, stencils: StencilView
-):
+def pack_springs(first: int, springs: SpringView, dt: float, stencils: StencilView):
     """One thread per spring: stiffness and length at rest that stand for spring and damper."""
     s = springs.order[first + wp.tid()]
     start = wp.length(stencils.x[springs.indices[2 * s + 1]] - stencils.x[springs.indices[2 * s]])
-    rest = springs.rest_length[s] * (1.0 - control[s])
+    rest = springs.rest_length[s] * (1.0 - springs.control[s])
     viscous = springs.damping[s] / dt
     total = springs.stiffness[s] + viscous
     stencils.spring_row[2 * s] = total
@@ -99,7 +100,6 @@ def pack_triangles(
     first: int,
     base: int,
     triangles: TriangleView,
-    activation: wp.array(dtype=float),
     dt: float,
     stencils: StencilView,
 ):
@@ -153,7 +153,7 @@ def pack_triangles(
         row[8 * pair + 4] = area * triangles.materials[t, 1]
         row[8 * pair + 5] = t1
         row[8 * pair + 6] = t2
-        row[8 * pair + 7] = 1.0 + activation[t]
+        row[8 * pair + 7] = 1.0 + triangles.activation[t]
 
 
 @wp.func
@@ -171,7 +171,6 @@ def pack_tetrahedra(
     first: int,
     base: int,
     tetrahedra: TetrahedronView,
-    activation: wp.array(dtype=float),
     dt: float,
     stencils: StencilView,
 ):
@@ -202,7 +201,7 @@ def pack_tetrahedra(
         pressed = float(0.0)
         if lame + mu > 0.0:
             pressed = mu / (lame + mu)
-        row[8 * pair + 6] = 1.0 + activation[t] + pressed
+        row[8 * pair + 6] = 1.0 + tetrahedra.activation[t] + pressed
         row[8 * pair + 7] = k_damp
         if k_damp > 0.0:
             pack_damping(stencils, tetrahedra.indices, inverse, pair, i, volume * k_damp / dt, mu, lame)

@@ -6,6 +6,8 @@ Chen, Liu, Yang, Yuksel, "Vertex Block Descent", TOG 43(4), 2024. The objective 
 
 import warp as wp
 
+from newtonsim.kernels.moving_bodies import MotionView
+from newtonsim.kernels.vbd_contacts import TouchView, add_contacts, add_face_contacts
 from newtonsim.kernels.vbd_elements import (
     Block,
     StencilView,
@@ -21,34 +23,55 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
 @wp.func
-def inertia_block(descent: DescentView, i: int, u: wp.vec3, dt: float) -> Block:
-    """Force that draws particle i to where inertia leads it, and its Hessian."""
+def find_block(
+    slot: int,
+    i: int,
+    dt: float,
+    touching: int,
+    touch: TouchView,
+    bodies: MotionView,
+    descent: DescentView,
+    stencils: StencilView,
+    block: wp.ref[Block],
+) -> int:
+    """Write force and Hessian of particle i, which has a place in the order of the colours.
+
+    Returns:
+        How many of its contacts with rigid bodies press.
+    """
     stiffness = descent.mass[i] / (dt * dt)
-    block = Block()
-    block.force = (descent.goal[i] - u) * stiffness
+    block.force = (descent.goal[i] - stencils.u[i]) * stiffness
     block.diagonal = wp.vec3(stiffness)
     block.mixed = wp.vec3(0.0)
-    return block
-
-
-@wp.func
-def add_elements(stencils: wp.ref[StencilView], slot: int, i: int, block: wp.ref[Block]):
-    """Add all elements of particle i, which has a place in the order of the colours."""
     add_springs(stencils, slot, i, block)
     add_triangles(stencils, slot, i, block)
     add_edges(stencils, slot, i, block)
     add_tetrahedra(stencils, slot, i, block)
+    pressing = int(0)
+    if touching != 0:
+        pressing += add_contacts(touch, i, dt, bodies, descent, stencils, block)
+        pressing += add_face_contacts(touch, slot, i, dt, bodies, descent, stencils, block)
+    return pressing
 
 
 @wp.kernel
 def descend(
-    first: int, base: int, relaxation: float, dt: float, descent: DescentView, stencils: StencilView
+    first: int,
+    base: int,
+    relaxation: float,
+    dt: float,
+    touching: int,
+    touch: TouchView,
+    bodies: MotionView,
+    descent: DescentView,
+    stencils: StencilView,
 ):
-    """One thread per particle of one colour: a Newton step, lengthened by the relaxation."""
+    """One thread per particle of one colour: a Newton step, lengthened by the relaxation where it is free."""
     slot = base + first + wp.tid()
     i = stencils.vertex[slot]
     if not descent.mass[i] > 0.0:
         return
-    block = inertia_block(descent, i, stencils.u[i], dt)
-    add_elements(stencils, slot, i, block)
-    stencils.u[i] = stencils.u[i] + relaxation * solve_block(block)
+    block = Block()
+    pressing = find_block(slot, i, dt, touching, touch, bodies, descent, stencils, block)
+    factor = wp.where(pressing > 0, 1.0, relaxation)
+    stencils.u[i] = stencils.u[i] + factor * solve_block(block)

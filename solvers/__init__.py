@@ -10,4 +10,5 @@ from newtonsim.solvers.stages import JointDamping as JointDamping
 from newtonsim.solvers.stages import PDForces as PDForces
 from newtonsim.solvers.stages import StepForces as StepForces
 from newtonsim.solvers.stages import StepStage as StepStage
+from newtonsim.solvers.vbd import VBDSolver as VBDSolver
 from newtonsim.solvers.xpbd import XPBDSolver as XPBDSolver

@@ -26,6 +26,7 @@ class ParticleStep:
         f: External forces [N], shape (particle_count,), vec3; None for none.
         control: Inputs of the step.
         dt: Length of the step [s].
+        sweep: Sweeps made in the substep, for systems that count them.
     """
 
     x: wp.array
@@ -33,6 +34,7 @@ class ParticleStep:
     f: wp.array | None
     control: Control | None
     dt: float
+    sweep: int = 0
 
 
 @runtime_checkable
@@ -76,7 +78,7 @@ class BodySystem(Protocol):
         """Go once over joints and contacts, and change velocities and poses of the bodies."""
 
     def end_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
-        """Change velocities after the last sweep, by restitution and damping."""
+        """Move the bodies in `origin`, then change their velocities by restitution and damping."""
 
 
 def advance(
@@ -107,7 +109,7 @@ def advance(
         particles.begin(launch, step)
     dt = step.dt / substeps
     for number in range(substeps):
-        bodies.begin_substep(launch, dt if number else 0.0, dt)
+        bodies.begin_substep(launch, dt if number and constraints is None else 0.0, dt)
         if particles is not None:
             particles.begin_substep(launch, step, dt, bodies)
             bodies.share(launch)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import warp as wp
 
 from newtonsim.allocation import put, zeros
 from newtonsim.errors import ModelError
-from newtonsim.kernels import aerodynamics, vbd_particles, vbd_rows, vbd_sweep
+from newtonsim.kernels import (
+    aerodynamics,
+    vbd_apart,
+    vbd_contacts,
+    vbd_particles,
+    vbd_rows,
+    vbd_sweep,
+)
 from newtonsim.model import Model
 from newtonsim.solvers.deformables import ParticleStep, starts_of
 from newtonsim.solvers.moving_bodies import MovingBodies
+from newtonsim.solvers.particle_contacts import ParticleContacts
+from newtonsim.solvers.self_contact import SelfContact
 from newtonsim.solvers.vbd_stencils import Stencils, elements_of
 from newtonsim.workspace import Launcher
 
@@ -29,10 +40,15 @@ class VBDParticles:
         iterations: Sweeps over the particles in each substep.
         relaxation: Factor on the steps of particles that touch nothing, above 0 and below 2. More than 1
             needs fewer sweeps where many elements pull in a row (successive over-relaxation).
+        friction_epsilon: Speed above which friction is that of Coulomb [m/s].
+        surfaces: Contact of the triangles with each other; None for none.
+        detection_interval: Sweeps after which such contacts are sought again.
+        mixing: How the friction of a contact with a shape comes about, see `ParticleContacts`.
 
     Attributes:
         descent: The particles during a step.
         stencils: The particles by colour and the elements around them.
+        contacts: Contacts with rigid bodies.
 
     Raises:
         ModelError: The worlds of the two models differ.
@@ -45,6 +61,10 @@ class VBDParticles:
         substeps: int = 1,
         iterations: int = 10,
         relaxation: float = 1.0,
+        friction_epsilon: float = 1e-2,
+        surfaces: SelfContact | None = None,
+        detection_interval: int = 5,
+        mixing: Literal["mean", "product"] = "mean",
     ):
         if particles.world_count != rigid.world_count:
             raise ModelError(
@@ -52,6 +72,7 @@ class VBDParticles:
             )
         self.particles, self.rigid = particles, rigid
         self.substeps, self.iterations, self.relaxation = substeps, iterations, relaxation
+        self.friction_epsilon, self.detection_interval = friction_epsilon, detection_interval
         device, count, worlds = rigid.device, particles.particle_count, particles.world_count
         self.stencils = Stencils(particles)
         self.descent = vbd_particles.DescentView()
@@ -61,21 +82,24 @@ class VBDParticles:
             setattr(self.descent, name, zeros(count, dtype=wp.vec3, device=device))
         owner = particles.particle_world.numpy() if count else np.zeros(0, int)
         self.starts = self.stencils.starts | {"vbd particle": starts_of(owner, worlds)}
-        self._control = particles.control(clone_variables=False)
-        self._make_views(owner)
-        self._make_air(owner)
+        self.contacts = ParticleContacts(particles, rigid, mixing)
+        self.surfaces = surfaces if surfaces is not None and surfaces.active else None
+        if self.surfaces is not None:
+            self.starts |= self.surfaces.starts
+            self._now = zeros(count, dtype=wp.vec3, device=device)
+        self._sort_elements(owner)
+        self._make_air()
 
-    def _make_views(self, owner: np.ndarray) -> None:
-        """Make struct views of the elements' arrays, those of springs and edges in the order of the worlds."""
-        elements = elements_of(self.particles)
+    def _sort_elements(self, owner: np.ndarray) -> None:
+        """Put elements in the order of the worlds."""
         self._order = {}
-        for name in ("spring", "edge", "triangle"):
-            world = owner[elements[name].max(axis=1)] if len(elements[name]) else np.zeros(0, int)
+        for name, corners in elements_of(self.particles).items():
+            world = owner[corners.max(axis=1)] if len(corners) else np.zeros(0, int)
             order = np.argsort(world, kind="stable")
             self.starts[f"vbd {name}"] = starts_of(world[order], self.particles.world_count)
             self._order[name] = put(order, dtype=int, device=self.rigid.device)
 
-    def _make_air(self, owner: np.ndarray) -> None:
+    def _make_air(self) -> None:
         """Make room for the forces of the air, if there are any."""
         model = self.particles
         self._air = bool(model.tri_count and np.any(model.tri_materials.numpy()[:, 3:] != 0.0))
@@ -94,8 +118,8 @@ class VBDParticles:
         inputs = [model.particle_mass, model.particle_flags, step.f, int(step.f is not None), self.descent]
         launch(vbd_particles.begin_particles, "vbd particle", inputs)
         if self._air:
-            inputs = [self._order["triangle"], model.tri_indices, model.tri_materials, step.x, step.v]
-            launch(aerodynamics.find_air_forces, "vbd triangle", [*inputs[1:], self._air_force])
+            inputs = [model.tri_indices, model.tri_materials, step.x, step.v, self._air_force]
+            launch(aerodynamics.find_air_forces, "vbd triangle", inputs)
             inputs = [self._air_start, self._air_triangle, self._air_force, self.descent.force]
             launch(aerodynamics.add_air_forces, "vbd particle", inputs)
         inputs = [self.rigid.gravity_vec, step.dt, self.descent, step.v]
@@ -103,55 +127,119 @@ class VBDParticles:
 
     def begin_substep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
         """See `ParticleSystem.begin_substep`."""
-        inputs = [step.x, step.v, dt, self.descent, self.stencils.view]
-        launch(vbd_particles.predict, "vbd particle", inputs)
-        self._pack(launch, step, dt)
-        inputs = [self.rigid.gravity_vec, step.dt, dt, self.descent, self.stencils.view]
-        launch(vbd_particles.guess, "vbd particle", inputs)
         step.sweep = 0
+        descent, view = self.descent, self.stencils.view
+        launch(vbd_particles.predict, "vbd particle", [step.x, step.v, dt, descent, view])
+        self._pack(launch, step, dt)
+        if self._touches:
+            self.contacts.find(launch, descent.inv_mass, descent.predicted, step.v, dt, bodies)
+        if self.surfaces is not None:
+            self._find_surfaces(launch)
+        inputs = [self.rigid.gravity_vec, step.dt, dt, descent, view]
+        launch(vbd_particles.guess, "vbd particle", inputs)
+        if self.surfaces is not None:
+            launch(vbd_apart.place_particles, "vbd particle", [view, self._now])
+            self.surfaces.truncate(launch, self._now, self._now)
+            launch(vbd_apart.take_displacement, "vbd particle", [descent, view, self._now])
+
+    @property
+    def _touches(self) -> bool:
+        """Whether there are shapes to touch."""
+        return self.rigid.shape_count > 0
+
+    def _find_surfaces(self, launch: Launcher) -> None:
+        """Find contacts of surfaces at the start of a substep."""
+        model, view = self.particles, self.stencils.view
+        material = (model.soft_contact_ke, model.soft_contact_kd, model.soft_contact_mu)
+        self.surfaces.set_material(*map(float, material))
+        launch(vbd_apart.place_particles, "vbd particle", [view, self._now])
+        self.surfaces.detect(launch, self._now, self.descent.predicted)
+        self.surfaces.refresh(launch, self._now, view.x)
 
     def _pack(self, launch: Launcher, step: ParticleStep, dt: float) -> None:
         """Write the rows of all elements."""
         model, view = self.particles, self.stencils.view
-        if model.spring_count:
-            springs = vbd_rows.SpringView()
-            springs.order, springs.indices = self._order["spring"], model.spring_indices
-            springs.rest_length, springs.stiffness = model.spring_rest_length, model.spring_stiffness
-            springs.damping = model.spring_damping
-            inputs = [springs, model.spring_control, dt, view]
-            launch(vbd_rows.pack_springs, "vbd spring", inputs)
-        if model.edge_count:
-            edges = vbd_rows.EdgeView()
-            edges.order, edges.indices = self._order["edge"], model.edge_indices
-            edges.rest_angle, edges.rest_length = model.edge_rest_angle, model.edge_rest_length
-            edges.properties = model.edge_bending_properties
-            launch(vbd_rows.pack_edges, "vbd edge", [edges, dt, view])
+        springs, edges = vbd_rows.SpringView(), vbd_rows.EdgeView()
+        springs.order, springs.indices = self._order["spring"], model.spring_indices
+        springs.rest_length, springs.stiffness = model.spring_rest_length, model.spring_stiffness
+        springs.damping, springs.control = model.spring_damping, model.spring_control
+        launch(vbd_rows.pack_springs, "vbd spring", [springs, dt, view])
+        edges.order, edges.indices = self._order["edge"], model.edge_indices
+        edges.rest_angle, edges.rest_length = model.edge_rest_angle, model.edge_rest_length
+        edges.properties = model.edge_bending_properties
+        launch(vbd_rows.pack_edges, "vbd edge", [edges, dt, view])
         triangles, tetrahedra = vbd_rows.TriangleView(), vbd_rows.TetrahedronView()
         triangles.indices, triangles.poses = model.tri_indices, model.tri_poses
         triangles.areas, triangles.materials = model.tri_areas, model.tri_materials
+        triangles.activation = model.tri_activations
         tetrahedra.indices, tetrahedra.poses = model.tet_indices, model.tet_poses
-        tetrahedra.materials = model.tet_materials
-        control = step.control
+        tetrahedra.materials, tetrahedra.activation = model.tet_materials, model.tet_activations
+        if step.control is not None and step.control.tri_activations is not None:
+            triangles.activation = step.control.tri_activations
+        if step.control is not None and step.control.tet_activations is not None:
+            tetrahedra.activation = step.control.tet_activations
         for kind, base in self.stencils.colors:
             if model.tri_count:
-                inputs = [base, triangles, control.tri_activations, dt, view]
-                launch(vbd_rows.pack_triangles, kind, inputs)
+                launch(vbd_rows.pack_triangles, kind, [base, triangles, dt, view])
             if model.tet_count:
-                inputs = [base, tetrahedra, control.tet_activations, dt, view]
-                launch(vbd_rows.pack_tetrahedra, kind, inputs)
+                launch(vbd_rows.pack_tetrahedra, kind, [base, tetrahedra, dt, view])
+
+    def _touch(self) -> vbd_contacts.TouchView:
+        """Contacts with rigid bodies, and what the model says of their material now."""
+        touch, model = vbd_contacts.TouchView(), self.particles
+        touch.contacts, touch.faces = self.contacts.contacts, self.contacts.faces
+        touch.triangles = model.tri_indices
+        touch.body = self.contacts.shapes.shape.body
+        touch.stiffness, touch.damping = float(model.soft_contact_ke), float(model.soft_contact_kd)
+        touch.friction_speed = float(self.friction_epsilon)
+        return touch
 
     def sweep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
         """See `ParticleSystem.sweep`."""
-        colors = self.stencils.colors
-        if step.sweep % 2:
-            colors = colors[::-1]
+        descent, view, touch = self.descent, self.stencils.view, self._touch()
+        surfaces = self.surfaces
+        if surfaces is not None:
+            if step.sweep and step.sweep % self.detection_interval == 0:
+                surfaces.detect(launch, self._now, descent.predicted)
+            surfaces.refresh(launch, self._now, view.x)
+        # there and back, so that both ends of a mesh hear of each other
+        colors = self.stencils.colors[:: -1 if step.sweep % 2 else 1]
         step.sweep += 1
+        options = [float(self.relaxation), dt, int(self._touches), touch, bodies.view, descent, view]
         for kind, base in colors:
-            inputs = [base, self.relaxation, dt, self.descent, self.stencils.view]
-            launch(vbd_sweep.descend, kind, inputs)
+            if surfaces is None:
+                launch(vbd_sweep.descend, kind, [base, *options])
+            else:
+                launch(vbd_apart.descend_apart, kind, [base, *options, surfaces.view, self._now])
+        if self._touches and self.rigid.body_count:
+            inputs = [touch, dt, bodies.view, descent, view]
+            launch(vbd_contacts.push_by_particles, "vbd particle", inputs)
+            launch(vbd_contacts.push_by_faces, "vbd triangle", [self._order["triangle"], *inputs])
 
     def end_substep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
         """See `ParticleSystem.end_substep`."""
         fastest = float(self.particles.particle_max_velocity)
         inputs = [dt, fastest, self.descent, self.stencils.view, step.x, step.v]
         launch(vbd_particles.finish, "vbd particle", inputs)
+        if self.surfaces is not None:
+            launch(vbd_apart.settle, "vbd particle", [self.descent, self._now, step.x])
+        launch(vbd_particles.note_gain, "vbd particle", [step.dt, step.v, self.descent])
+
+    def reset(self, world_mask: wp.array | None = None) -> None:
+        """Forget the accelerations of the last step.
+
+        Args:
+            world_mask: Worlds to forget, bool, shape (world_count,); None for all.
+        """
+        model = self.particles
+        if not model.particle_count:
+            return
+        masked = world_mask is not None
+        inputs = [world_mask, int(masked), model.particle_world, self.descent]
+        wp.launch(vbd_particles.forget_gain, model.particle_count, inputs, device=self.rigid.device)
+
+    def report(self) -> None:
+        """Warn of contacts that there was no room for; reads from the device."""
+        self.contacts.report()
+        if self.surfaces is not None:
+            self.surfaces.report()

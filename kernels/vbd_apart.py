@@ -1,0 +1,79 @@
+"""Sweeps of vertex block descent over surfaces that touch themselves and each other.
+
+Chen, Hsu, Liu, Macklin, Yang, Yuksel, "Offset Geometric Contact", TOG 2025: contact forces enter the Newton
+step of each particle, and the step is cut short where it would lead through a plane between two surfaces.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.moving_bodies import MotionView
+from newtonsim.kernels.self_contact import SelfContactView, self_contact_terms, truncate
+from newtonsim.kernels.vbd_contacts import TouchView
+from newtonsim.kernels.vbd_elements import Block, StencilView, solve_block
+from newtonsim.kernels.vbd_particles import DescentView
+from newtonsim.kernels.vbd_sweep import find_block
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.kernel
+def descend_apart(
+    first: int,
+    base: int,
+    relaxation: float,
+    dt: float,
+    touching: int,
+    touch: TouchView,
+    bodies: MotionView,
+    descent: DescentView,
+    stencils: StencilView,
+    contact: SelfContactView,
+    now: wp.array(dtype=wp.vec3),
+):
+    """One thread per particle of one colour: as `vbd_sweep.descend`, and no farther than it may go."""
+    slot = base + first + wp.tid()
+    i = stencils.vertex[slot]
+    if not descent.mass[i] > 0.0:
+        return
+    block = Block()
+    pressing = find_block(slot, i, dt, touching, touch, bodies, descent, stencils, block)
+    if contact.count[i] > 0:
+        pressing += 1
+        terms = self_contact_terms(contact, i, now, dt)
+        block.force += terms.force
+        h = terms.hessian
+        block.diagonal += wp.vec3(h[0, 0], h[1, 1], h[2, 2])
+        block.mixed += wp.vec3(h[1, 2], h[2, 0], h[0, 1])
+    factor = wp.where(pressing > 0, 1.0, relaxation)
+    u = stencils.u[i] + factor * solve_block(block)
+    wanted = stencils.x[i] + u
+    to = truncate(contact, i, wanted)
+    # a step that is not cut short keeps what rounding takes from large coordinates
+    if wp.length_sq(to - wanted) > 0.0:
+        u = to - stencils.x[i]
+    stencils.u[i] = u
+    now[i] = to
+
+
+@wp.kernel
+def place_particles(first: int, stencils: StencilView, now: wp.array(dtype=wp.vec3)):
+    """One thread per particle: where it is now."""
+    i = first + wp.tid()
+    now[i] = stencils.x[i] + stencils.u[i]
+
+
+@wp.kernel
+def take_displacement(first: int, descent: DescentView, stencils: StencilView, now: wp.array(dtype=wp.vec3)):
+    """One thread per particle: displacement that leads to where it is now, after it was cut short."""
+    i = first + wp.tid()
+    cut = now[i] - (stencils.x[i] + stencils.u[i])
+    if descent.mass[i] > 0.0 and wp.length_sq(cut) > 0.0:
+        stencils.u[i] = now[i] - stencils.x[i]
+
+
+@wp.kernel
+def settle(first: int, descent: DescentView, now: wp.array(dtype=wp.vec3), x: wp.array(dtype=wp.vec3)):
+    """One thread per particle: end a substep exactly where nothing is penetrated."""
+    i = first + wp.tid()
+    if descent.mass[i] > 0.0:
+        x[i] = now[i]
