@@ -173,14 +173,14 @@ def _row_patterns(
             ConstraintType.DISTANCE: [(pair_rows.PAIR_DISTANCE, 0, _ZERO, _ZERO)],
         }.get(kind[k])
         if rows is None:
-            rows = _loop_rows(
+            rows = loop_rows(
                 axes[k, :linear].astype(float), axes[k, linear : linear + angular].astype(float)
             )
         result.append((members, rows))
     return result
 
 
-def _loop_rows(linear: np.ndarray, angular: np.ndarray) -> list[tuple]:
+def loop_rows(linear: np.ndarray, angular: np.ndarray) -> list[tuple]:
     """Rows (kind, axis number, axis in frame 0, axis in frame 1) of a joint with the given free axes.
 
     The directions that the axes leave over are held: all others of the offset; the whole rotation, or the

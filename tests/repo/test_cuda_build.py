@@ -10,6 +10,9 @@ import newtonsim.kernels
 
 MODULES = [info.name for info in pkgutil.iter_modules(newtonsim.kernels.__path__)]
 FUNCTIONS_ONLY = {
+    "body_axes",
+    "body_contact_solve",
+    "body_rows",
     "impacts",
     "shapes",
     "manifolds",

@@ -1,0 +1,155 @@
+"""What sweeps do at one contact between bodies: see `body_contacts`."""
+
+import warp as wp
+
+from newtonsim.kernels.body_contacts import (
+    BodyContactView,
+    BodySettings,
+    push_contact,
+    relative_spin,
+    relative_velocity,
+)
+from newtonsim.kernels.body_rows import SpinView
+from newtonsim.kernels.contacts import ContactView
+from newtonsim.kernels.moving_bodies import MotionView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.func
+def push_spin(c: int, x: wp.vec3, view: BodyContactView, spin: SpinView, bodies: MotionView):
+    """Apply an angular impulse to both bodies of contact c."""
+    b0 = view.body0[c]
+    b1 = view.body1[c]
+    if b0 >= 0:
+        kick = wp.spatial_vector(spin.inv_inertia[b0] * x, wp.vec3(0.0))
+        bodies.velocity[b0] = bodies.velocity[b0] + kick
+    if b1 >= 0:
+        kick = wp.spatial_vector(spin.inv_inertia[b1] * x, wp.vec3(0.0))
+        bodies.velocity[b1] = bodies.velocity[b1] - kick
+
+
+@wp.func
+def bounded(x: wp.vec3, most: float) -> wp.vec3:
+    """x shortened to a largest length."""
+    size = wp.length(x)
+    return wp.where(size > most, x * (most / wp.max(size, 1.0e-30)), x)
+
+
+@wp.func
+def start_contact(
+    c: int, contacts: ContactView, view: BodyContactView, s: BodySettings, spin: SpinView, bodies: MotionView
+):
+    """Apply a share of the impulse of the last substep, along the normal and tangents of now."""
+    n = contacts.normal[c]
+    x = s.warm_start * view.impulse[c]
+    along = wp.dot(n, x)
+    if along <= 0.0:
+        view.impulse[c] = wp.vec3(0.0)
+        view.spin[c] = wp.vec3(0.0)
+        return
+    x = along * n + bounded(x - along * n, view.friction[c][0] * along)
+    view.impulse[c] = x
+    push_contact(c, x, view, bodies)
+    y = s.warm_start * view.spin[c]
+    about = wp.dot(n, y)
+    torsion = view.friction[c][1] * along
+    y = wp.clamp(about, -torsion, torsion) * n + bounded(y - about * n, view.friction[c][2] * along)
+    view.spin[c] = y
+    if wp.length_sq(y) > 0.0:
+        push_spin(c, y, view, spin, bodies)
+
+
+@wp.func
+def slow_sliding(
+    c: int, n: wp.vec3, along: float, before: wp.vec3, view: BodyContactView, bodies: MotionView
+):
+    """Stop the sliding at contact c as far as the cone of its normal impulse allows.
+
+    Args:
+        c: The contact.
+        n: Its normal.
+        along: Normal impulse.
+        before: Tangential impulse so far.
+        view: Contacts.
+        bodies: Bodies.
+    """
+    tangential = wp.vec3(0.0)
+    mobility = view.mobility[c][1]
+    if mobility > 0.0 and along > 0.0:
+        u = relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies)
+        sliding = u - wp.dot(n, u) * n
+        tangential = bounded(before - sliding / mobility, view.friction[c][0] * along)
+    view.impulse[c] = along * n + tangential
+    push_contact(c, tangential - before, view, bodies)
+
+
+@wp.func
+def slow_spinning(
+    c: int, n: wp.vec3, along: float, view: BodyContactView, spin: SpinView, bodies: MotionView
+):
+    """Torsional and rolling friction of contact c, within bounds that grow with its normal impulse."""
+    torsion = view.friction[c][1] * along
+    rolling = view.friction[c][2] * along
+    before = view.spin[c]
+    if torsion <= 0.0 and rolling <= 0.0 and wp.length_sq(before) == 0.0:
+        return
+    w = relative_spin(view.body0[c], view.body1[c], bodies)
+    about = wp.dot(n, w)
+    mobility = view.spin_mobility[c]
+    pivoting = wp.dot(n, before)
+    rest = before - pivoting * n
+    if mobility[0] > 0.0:
+        pivoting = pivoting - about / mobility[0]
+    if mobility[1] > 0.0:
+        rest = rest - (w - about * n) / mobility[1]
+    total = wp.clamp(pivoting, -torsion, torsion) * n + bounded(rest, rolling)
+    view.spin[c] = total
+    push_spin(c, total - before, view, spin, bodies)
+
+
+@wp.func
+def solve_contact(
+    c: int,
+    contacts: ContactView,
+    view: BodyContactView,
+    s: BodySettings,
+    share: int,
+    spin: SpinView,
+    bodies: MotionView,
+):
+    """Keep contact c open until the end of the substep, with friction.
+
+    With `share` the points of a pair of shapes divide the correction.
+    """
+    n = contacts.normal[c]
+    mobility = view.mobility[c][0]
+    if mobility <= 0.0:
+        return
+    u = relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies)
+    wanted = wp.min(-view.gap[c] / s.dt, s.push_speed)
+    factor = s.contact_relaxation
+    if share == 1:
+        factor = factor * view.share[c]
+    before = wp.dot(n, view.impulse[c])
+    tangential = view.impulse[c] - before * n
+    along = wp.max(0.0, before + factor * (wanted - wp.dot(n, u)) / mobility)
+    push_contact(c, (along - before) * n, view, bodies)
+    slow_sliding(c, n, along, tangential, view, bodies)
+    slow_spinning(c, n, along, view, spin, bodies)
+
+
+@wp.func
+def relax_contact(c: int, contacts: ContactView, view: BodyContactView, spin: SpinView, bodies: MotionView):
+    """Leave contact c the velocity that it ought to have, if it pushed in the sweeps before."""
+    n = contacts.normal[c]
+    mobility = view.mobility[c][0]
+    if wp.dot(n, view.memory[c]) <= 0.0 or mobility <= 0.0:
+        return
+    u = relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies)
+    before = wp.dot(n, view.impulse[c])
+    tangential = view.impulse[c] - before * n
+    along = wp.max(0.0, before + (view.target[c] - wp.dot(n, u)) / mobility)
+    push_contact(c, (along - before) * n, view, bodies)
+    slow_sliding(c, n, along, tangential, view, bodies)
+    slow_spinning(c, n, along, view, spin, bodies)

@@ -1,0 +1,187 @@
+"""How bodies turn in a substep, and what a step leaves: poses, velocities, joint coordinates.
+
+The angular momentum of a body is what impulses change; in a substep it turns with the angular velocity that
+belongs to that momentum in its orientation half-way. This midpoint rule is of second order, symmetric, and
+stable at any spin, since the momentum keeps its size whatever the angular velocity (after Hairer, Lubich,
+Wanner, "Geometric Numerical Integration", 2006, section VII.5).
+"""
+
+import warp as wp
+
+from newtonsim.kernels.body_axes import split_near
+from newtonsim.kernels.body_rows import RowView, SpinView
+from newtonsim.kernels.inverse_kinematics import axis_of, components
+from newtonsim.kernels.moving_bodies import MotionView, moved
+from newtonsim.kernels.spatial import quat_exp, rotate_inertia, unit_quat
+from newtonsim.kernels.views import JOINT_BALL, JOINT_DISTANCE, JOINT_FREE, JointView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# change of the angular velocity by the gyroscopic torque that float32 does not resolve, as a share of it
+SMALL = wp.constant(1.0e-7)
+# error of the angular velocity half-way, as a share of it
+CONVERGED = wp.constant(1.0e-6)
+
+
+@wp.func
+def half_way(momentum: wp.vec3, inv_inertia: wp.mat33, dt: float) -> wp.vec3:
+    """Angular velocity in body axes in the middle of a substep, from the momentum in those of its start."""
+    w = inv_inertia * momentum
+    if dt * wp.length(wp.cross(w, momentum)) > SMALL * wp.length(momentum):
+        for _k in range(12):
+            turned = wp.quat_rotate(quat_exp(w * (-0.5 * dt)), momentum)
+            change = inv_inertia * turned - w
+            w = w + change
+            if wp.length_sq(change) < CONVERGED * CONVERGED * wp.length_sq(w):
+                break
+    return w
+
+
+@wp.kernel
+def keep_velocities(
+    first: int,
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    spin: SpinView,
+):
+    """One thread per body: its velocity at the start of the step."""
+    b = first + wp.tid()
+    spin.entering[b] = body_qd[b]
+
+
+@wp.kernel
+def turn_bodies(
+    first: int,
+    inertia: wp.array(dtype=wp.mat33),
+    dt: float,
+    bodies: MotionView,
+    spin: SpinView,
+):
+    """One thread per body: angular velocity of the substep, and inertia in its middle."""
+    b = first + wp.tid()
+    spin.com[b] = wp.transform_point(bodies.origin[b], bodies.com[b])
+    r = wp.transform_get_rotation(bodies.origin[b])
+    spin.middle[b] = r
+    spin.inv_inertia[b] = wp.mat33()
+    if bodies.inv_mass[b] > 0.0:
+        twist = bodies.velocity[b]
+        momentum = inertia[b] * wp.quat_rotate_inv(r, wp.spatial_top(twist))
+        w = half_way(momentum, bodies.inv_inertia[b], dt)
+        r = unit_quat(r * quat_exp(w * (0.5 * dt)))
+        spin.middle[b] = r
+        spin.inv_inertia[b] = rotate_inertia(r, bodies.inv_inertia[b])
+        bodies.velocity[b] = wp.spatial_vector(wp.quat_rotate(r, w), wp.spatial_bottom(twist))
+
+
+@wp.kernel
+def finish_bodies(
+    first: int,
+    inertia: wp.array(dtype=wp.mat33),
+    angular_damping: float,
+    dt: float,
+    bodies: MotionView,
+    spin: SpinView,
+):
+    """One thread per body: move it to the end of the substep, where its momentum is that of the middle."""
+    b = first + wp.tid()
+    twist = bodies.velocity[b]
+    end = moved(bodies.origin[b], bodies.com[b], twist, dt)
+    bodies.origin[b] = end
+    spin.com[b] = wp.transform_point(end, bodies.com[b])
+    if bodies.inv_mass[b] > 0.0:
+        r = wp.transform_get_rotation(end)
+        middle = spin.middle[b]
+        momentum = wp.quat_rotate(middle, inertia[b] * wp.quat_rotate_inv(middle, wp.spatial_top(twist)))
+        w = wp.quat_rotate(r, bodies.inv_inertia[b] * wp.quat_rotate_inv(r, momentum))
+        spin.inv_inertia[b] = rotate_inertia(r, bodies.inv_inertia[b])
+        w = w / (1.0 + angular_damping * dt)
+        bodies.velocity[b] = wp.spatial_vector(w, wp.spatial_bottom(twist))
+
+
+@wp.kernel
+def keep_end_velocities(first: int, bodies: MotionView, spin: SpinView):
+    """One thread per body: its velocity at the start of the next substep."""
+    b = first + wp.tid()
+    spin.entering[b] = bodies.velocity[b]
+
+
+@wp.kernel
+def write_bodies(
+    first: int,
+    bodies: MotionView,
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per body: the state at the end of the step."""
+    b = first + wp.tid()
+    body_q[b] = bodies.origin[b]
+    body_qd[b] = bodies.velocity[b]
+
+
+@wp.kernel
+def copy_coordinates(first: int, q: wp.array(dtype=float), near: wp.array(dtype=float)):
+    """One thread per coordinate: where it was before the step."""
+    i = first + wp.tid()
+    near[i] = q[i]
+
+
+@wp.kernel
+def follow_joints(
+    first: int,
+    joint: JointView,
+    near: wp.array(dtype=float),
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+):
+    """One thread per joint: of all coordinates that give the same pose, those nearest to the earlier ones."""
+    j = first + wp.tid()
+    kind = joint.type[j]
+    i = joint.q_start[j]
+    if kind == JOINT_FREE or kind == JOINT_DISTANCE or kind == JOINT_BALL:
+        start = i
+        if kind != JOINT_BALL:
+            start = i + 3
+        same = float(0.0)
+        for k in range(4):
+            same += near[start + k] * q[start + k]
+        if same < 0.0:
+            for k in range(4):
+                q[start + k] = -q[start + k]
+        return
+    lin = joint.axis_dim[j, 0]
+    ang = joint.axis_dim[j, 1]
+    if ang > 0:
+        b0 = axis_of(joint, j, lin, lin + ang)
+        b1 = axis_of(joint, j, lin + 1, lin + ang)
+        b2 = axis_of(joint, j, lin + 2, lin + ang)
+        r0 = wp.quat_from_axis_angle(b0, q[i + lin])
+        turn = r0
+        before = wp.vec3(0.0)
+        for k in range(ang):
+            before[k] = near[i + lin + k]
+        if ang > 1:
+            turn = r0 * wp.quat_from_axis_angle(b1, q[i + lin + 1])
+        if ang > 2:
+            d = joint.qd_start[j] + lin
+            w = qd[d] * b0 + qd[d + 1] * wp.quat_rotate(r0, b1) + qd[d + 2] * wp.quat_rotate(turn, b2)
+            angles = split_near(turn * wp.quat_from_axis_angle(b2, q[i + lin + 2]), ang, b0, b1, b2, before)
+            r0 = wp.quat_from_axis_angle(b0, angles[0])
+            r1 = r0 * wp.quat_from_axis_angle(b1, angles[1])
+            rate = components(ang, b0, wp.quat_rotate(r0, b1), wp.quat_rotate(r1, b2), w)
+            for k in range(ang):
+                q[i + lin + k] = angles[k]
+                qd[d + k] = rate[k]
+        else:
+            angles = split_near(turn, ang, b0, b1, b2, before)
+            for k in range(ang):
+                q[i + lin + k] = angles[k]
+
+
+@wp.kernel
+def forget_rows(first: int, mask: wp.array(dtype=bool), rows: RowView):
+    """One thread per world: forget the impulses of its joints and constraints if it is masked."""
+    w = first + wp.tid()
+    if mask[w]:
+        for i in range(rows.world_start[w], rows.world_start[w + 1]):
+            k = rows.block[i]
+            for r in range(rows.row_start[k], rows.row_start[k + 1]):
+                rows.impulse[r] = 0.0

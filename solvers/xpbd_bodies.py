@@ -1,0 +1,313 @@
+"""Rigid bodies with joints and contacts by sweeps over positions and velocities."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+from newtonsim.allocation import zeros
+from newtonsim.collide import find_contacts
+from newtonsim.contacts import Contacts
+from newtonsim.control import Control
+from newtonsim.enums import JointType, among
+from newtonsim.errors import ModelError
+from newtonsim.kernels import (
+    body_contacts,
+    body_joints,
+    body_motion,
+    body_sweeps,
+    inverse_kinematics,
+)
+from newtonsim.kernels.body_axes import AxisView
+from newtonsim.kernels.body_contacts import BodyContactView, BodySettings
+from newtonsim.kernels.body_rows import SpinView
+from newtonsim.kernels.body_sweeps import BlockView
+from newtonsim.kernels.pair_rows import LoopView
+from newtonsim.model import Model
+from newtonsim.revisions import Revised
+from newtonsim.solvers.moving_bodies import MovingBodies
+from newtonsim.solvers.xpbd_body_rows import body_rows_of
+from newtonsim.state import State
+from newtonsim.workspace import Launcher
+
+_SHARES = ("linear_relaxation", "angular_relaxation", "contact_relaxation", "warm_start")
+_POSITIVE = ("push_speed", "recovery_speed", "limit_speed", "angular_damping")
+
+
+class BodySweeps(Revised):
+    """A `BodySystem`: joints, constraints and contacts of rigid bodies that move in maximal coordinates.
+
+    Positions at the end of a substep decide, as in XPBD (Müller et al. 2020); the impulses that correct them
+    act as at its start (SHAKE, see `kernels.body_rows`), so that swinging bodies keep their energy at any
+    number of sweeps that satisfies the joints. One thread per world goes over joints and contacts one after
+    the other, forward and backward in turn, from the impulses of the last substep. After that, velocities
+    alone are corrected.
+
+    A step is `begin`, `deformables.advance`, `end`.
+
+    Args:
+        model: The bodies.
+        linear_relaxation: Factor on linear corrections of joints.
+        angular_relaxation: Factor on angular corrections of joints.
+        contact_relaxation: Factor on corrections of contacts.
+        con_weighting: Whether the points of a pair of shapes divide the correction of the first sweep among
+            them, so that none carries all; later sweeps correct each of them by what it still lacks.
+        angular_damping: Rate at which angular velocities decay [1/s].
+        restitution: Whether contacts bounce.
+
+    Attributes:
+        warm_start: Share of the impulses of the last substep to start from; 0 for none.
+        push_speed: Fastest removal of a penetration [m/s].
+        recovery_speed: Fastest removal of errors of joints that are there at the start [m/s, rad/s].
+        limit_speed: Fastest return to a violated limit [m/s, rad/s].
+        velocity_sweeps: Sweeps over velocities after those over positions.
+        soft_limits: Whether limits of axes have `joint_limit_ke` and `joint_limit_kd`; else they are hard, as
+            FeatherstoneSolver's, and so are those with a stiffness of 0.
+        friction_combine: "mean" or "product" of both shapes' friction coefficients.
+        contacts: Contacts of the last step that was not given any.
+
+    Torsional and rolling friction are those of the shapes; where both shapes have none, those of the model
+    (`rigid_contact_torsional_friction`, `rigid_contact_rolling_friction`).
+
+    Raises:
+        ModelError: A joint has what bodies that move freely cannot have.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        linear_relaxation: float = 0.7,
+        angular_relaxation: float = 0.4,
+        contact_relaxation: float = 0.8,
+        con_weighting: bool = True,
+        angular_damping: float = 0.0,
+        restitution: bool = False,
+    ):
+        self.model = model
+        self.linear_relaxation = linear_relaxation
+        self.angular_relaxation = angular_relaxation
+        self.contact_relaxation = contact_relaxation
+        self.con_weighting = con_weighting
+        self.angular_damping = angular_damping
+        self.restitution = restitution
+        self.warm_start = 1.0
+        self.push_speed = 1.0
+        self.recovery_speed = 5.0
+        self.limit_speed = 5.0
+        self.velocity_sweeps = 2
+        self.soft_limits = False
+        self.friction_combine = "mean"
+        _check_joints(model)
+        self.contacts = Contacts(model)
+        self._floats = bool(
+            model.joint_count and among(model.joint_type.numpy(), (JointType.FREE, JointType.DISTANCE)).any()
+        )
+        self._rows, self._row_joint = body_rows_of(model)
+        self._spin = _spin_view(model)
+        self._near = zeros(model.joint_coord_count, dtype=float, device=model.device)
+        self._places = _contact_view(model)
+        self._given: Contacts | None = None
+        self._control: Control | None = None
+        self._step = 0.0
+        self._sweep = 0
+        self._substep = 0
+
+    def check(self) -> None:
+        """Raise a ValueError that names an option which is out of range."""
+        for name in _SHARES:
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
+        for name in _POSITIVE:
+            if not getattr(self, name) >= 0.0:
+                raise ValueError(f"{name}: expected a number not below 0, got {getattr(self, name)}")
+        if self.velocity_sweeps < 0:
+            raise ValueError(f"velocity_sweeps: expected a number not below 0, got {self.velocity_sweeps}")
+        if self.friction_combine not in ("mean", "product"):
+            given = self.friction_combine
+            raise ValueError(f"friction_combine: expected 'mean' or 'product', got {given!r}")
+
+    def begin(
+        self, launch: Launcher, state: State, control: Control, contacts: Contacts | None, dt: float
+    ) -> None:
+        """Start a step: find contacts, unless they are given.
+
+        Args:
+            launch: For the worlds of the model.
+            state: State at the start of the step.
+            control: Inputs of the step.
+            contacts: Contacts at the start of the step; None to find them.
+            dt: Time step [s].
+        """
+        self.check()
+        self._control, self._step, self._substep = control, dt, 0
+        self._given = contacts
+        if contacts is None:
+            find_contacts(launch, state.body_q, state.body_qd, self.contacts, dt)
+        launch(body_motion.keep_velocities, "body", [state.body_qd, self._spin])
+        if self.model.joint_coord_count:
+            launch(body_motion.copy_coordinates, "coord", [state.joint_q, self._near])
+
+    def begin_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
+        """See `BodySystem.begin_substep`."""
+        model, spin = self.model, self._spin
+        launch(body_motion.turn_bodies, "body", [model.body_inertia, dt, bodies.view, spin])
+        block = self._block(launch)
+        if self._floats:
+            inputs = [block.joint, self._control.joint_f, model.joint_damping, model.joint_friction, dt]
+            launch(body_joints.push_floating, "joint", [*inputs, bodies.view, spin])
+        if model.joint_count:
+            inputs = [block.joints, block.joint, block.enabled, block.loop, block.linear_compliance]
+            inputs += [block.angular_compliance, self._near, dt, bodies.view, spin, block.rows]
+            launch(body_joints.place_joints, "joint", inputs)
+        if model.constraint_count:
+            inputs = [block.joints, block.joint, block.enabled, block.loop, self._near, dt]
+            inputs += [self._row_joint, bodies.view, spin, block.rows]
+            launch(body_joints.place_constraints, "world", inputs)
+        contacts, settings = self._contacts(), self._settings(dt)
+        if model.shape_count:
+            plan = model.collision_plan
+            inputs = [contacts.view, plan.shape, model.shape_materials, model.shape_mu_torsion]
+            inputs += [model.shape_mu_rolling, model.gravity_vec, int(self._substep == 0), settings]
+            launch(body_contacts.place_contacts, "contact", [*inputs, bodies.view, spin, self._places])
+        inputs = [block, contacts.view, self._places, settings, spin, bodies.view]
+        launch(body_sweeps.start_sweeps, "world", inputs)
+        self._sweep = 0
+        self._substep += 1
+
+    def sweep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
+        """See `BodySystem.sweep`."""
+        block, spin = self._block(launch), self._spin
+        inputs = [block.joints, block.joint, block.enabled, block.loop, self._near, dt, bodies.view, spin]
+        if self.model.joint_count:
+            launch(body_joints.measure_joints, "joint", [*inputs, block.rows])
+        if self.model.constraint_count:
+            launch(body_joints.measure_constraints, "world", [*inputs, block.rows])
+        share = int(self.con_weighting and self._sweep == 0)
+        inputs = [block, self._contacts().view, self._places, self._settings(dt), self._sweep % 2, share]
+        launch(body_sweeps.sweep_worlds, "world", [*inputs, spin, bodies.view])
+        self._sweep += 1
+
+    def end_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
+        """See `BodySystem.end_substep`: bodies are moved, and then velocities corrected."""
+        model, spin = self.model, self._spin
+        inputs = [model.body_inertia, float(self.angular_damping), dt, bodies.view, spin]
+        launch(body_motion.finish_bodies, "body", inputs)
+        contacts = self._contacts()
+        if model.shape_count:
+            inputs = [contacts.view, bodies.view, spin, self._places]
+            launch(body_contacts.place_contacts_again, "contact", inputs)
+        for number in range(self.velocity_sweeps):
+            inputs = [self._block(launch), contacts.view, self._places, number % 2, spin, bodies.view]
+            launch(body_sweeps.relax_worlds, "world", inputs)
+        launch(body_motion.keep_end_velocities, "body", [bodies.view, spin])
+
+    def end(self, launch: Launcher, bodies: MovingBodies, state: State) -> None:
+        """Write poses and velocities of the bodies, and the joint coordinates that belong to them."""
+        model = self.model
+        launch(body_motion.write_bodies, "body", [bodies.view, state.body_q, state.body_qd])
+        if model.joint_count:
+            joint = launch.views.joint
+            inputs = [joint, model.body_com, state.body_q, state.body_qd]
+            launch(inverse_kinematics.read_joints, "joint", inputs, [state.joint_q, state.joint_qd])
+            inputs = [joint, self._near, state.joint_q, state.joint_qd]
+            launch(body_motion.follow_joints, "joint", inputs)
+
+    def reset(self, world_mask: wp.array | None = None) -> None:
+        """Forget the impulses of the masked worlds, or of all; world_mask: bool, shape (world_count,)."""
+        if world_mask is None:
+            for array in (self._rows.impulse, self._places.memory, self._places.spin_memory):
+                array.zero_()
+            return
+        model = self.model
+        inputs = [world_mask, self._rows]
+        launch = Launcher(model, record_tape=False)
+        launch(body_motion.forget_rows, "world", inputs)
+        if model.shape_count:
+            inputs = [world_mask, self.contacts.view, self._places]
+            launch(body_contacts.forget_contacts, "contact", inputs)
+
+    def _contacts(self) -> Contacts:
+        return self.contacts if self._given is None else self._given
+
+    def _settings(self, dt: float) -> BodySettings:
+        model = self.model
+        s = BodySettings()
+        s.dt, s.step = dt, self._step
+        for name in (*_SHARES, *_POSITIVE):
+            setattr(s, name, float(getattr(self, name)))
+        s.torsion = float(model.rigid_contact_torsional_friction)
+        s.rolling = float(model.rigid_contact_rolling_friction)
+        s.restitution = int(self.restitution)
+        s.product = int(self.friction_combine == "product")
+        return s
+
+    def _block(self, launch: Launcher) -> BlockView:
+        """Struct of the model's arrays, made anew so that replaced ones are seen."""
+        model, control = self.model, self._control
+        block = BlockView()
+        block.joints = model.joint_count
+        block.joint = launch.views.joint
+        block.enabled = model.joint_enabled
+        block.linear_compliance = model.joint_linear_compliance
+        block.angular_compliance = model.joint_angular_compliance
+        block.loop = _loop_view(model)
+        axis = AxisView()
+        axis.drive = launch.views.drive
+        for name in ("limit_lower", "limit_upper", "limit_ke", "limit_kd", "velocity_limit", "friction"):
+            setattr(axis, name, getattr(model, f"joint_{name}"))
+        axis.act, axis.force = control.joint_act, control.joint_f
+        axis.soft_limits = int(self.soft_limits)
+        axis.limit_speed = float(self.limit_speed)
+        block.axis = axis
+        block.row_joint = self._row_joint
+        block.rows = self._rows
+        return block
+
+
+def _loop_view(model: Model) -> LoopView:
+    view = LoopView()
+    for name in ("parent", "child", "X_p", "X_c", "enabled", "max_force", "recovery_time"):
+        setattr(view, name, getattr(model, f"constraint_{name}"))
+    for name in ("linear_compliance", "angular_compliance", "distance_lower", "distance_upper"):
+        setattr(view, name, getattr(model, f"constraint_{name}"))
+    for name in ("coefficients", "limit_lower", "limit_upper"):
+        setattr(view, name, getattr(model, f"constraint_{name}"))
+    for name in ("twist_lower", "twist_upper", "swing_limit", "distance_lower", "distance_upper"):
+        setattr(view, f"joint_{name}", getattr(model, f"joint_{name}"))
+    return view
+
+
+def _spin_view(model: Model) -> SpinView:
+    view, count, device = SpinView(), model.body_count, model.device
+    kinds = {"com": wp.vec3, "inv_inertia": wp.mat33, "middle": wp.quat, "entering": wp.spatial_vector}
+    for name, dtype in kinds.items():
+        setattr(view, name, zeros(count, dtype=dtype, device=device))
+    return view
+
+
+def _contact_view(model: Model) -> BodyContactView:
+    count = model.collision_plan.contact_count if model.shape_count else 0
+    view = BodyContactView()
+    kinds: dict[str, type] = dict.fromkeys(("body0", "body1"), int)
+    kinds |= dict.fromkeys(("turn0", "turn1"), wp.mat33)
+    kinds |= dict.fromkeys(("mobility", "spin_mobility"), wp.vec2)
+    kinds |= dict.fromkeys(("gap", "target", "share"), float)
+    vectors = ("arm0", "arm1", "friction", "impulse", "spin", "memory", "spin_memory")
+    for name, dtype in (kinds | dict.fromkeys(vectors, wp.vec3)).items():
+        setattr(view, name, zeros(count, dtype=dtype, device=model.device))
+    return view
+
+
+def _check_joints(model: Model) -> None:
+    """Refuse what has no meaning for a body that moves freely."""
+    if not model.joint_count:
+        return
+    floating = among(model.joint_type.numpy(), (JointType.FREE, JointType.DISTANCE))
+    of_dof = np.repeat(floating, np.diff(model.joint_qd_start.numpy()))
+    bad = np.flatnonzero(of_dof & (model.joint_armature.numpy() != 0.0))
+    if len(bad):
+        joint = np.searchsorted(model.joint_qd_start.numpy(), bad[0], side="right") - 1
+        value = model.joint_armature.numpy()[bad[0]]
+        raise ModelError(
+            f"joint '{model.joint_key[joint]}': armature {value} of a free body; give it mass and inertia"
+        )
