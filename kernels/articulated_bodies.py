@@ -5,7 +5,7 @@ operational-space inertia (Khatib, "A unified approach for motion and force cont
 operational space formulation", IEEE J. Robotics and Automation 3(1), 1987; Featherstone, "Rigid Body Dynamics
 Algorithms", 2008, chapter 9). H has the implicit terms of drives, and of the rows on single dofs (servos,
 limits, dry friction, drives at work) that held in the step before. Forces of constraints are expected to be
-those of the step before, as far as these lasted for two steps: an impact does not.
+those of the step before, as far as these lasted for three steps: an impact does not.
 """
 
 import warp as wp
@@ -60,12 +60,13 @@ def remember_forces(
     v_end: wp.array(dtype=float),
     dt: float,
     scratch: wp.array(dtype=float),
-    latest: wp.array(dtype=float),
+    latest: wp.array(dtype=wp.vec2),
     lasting: wp.array(dtype=float),
 ):
     """One thread per tree: generalised forces H (v_end - v_free) / h of constraints, and what lasts of them.
 
-    What lasts is the smaller one of the last two steps, none if they have different signs.
+    What lasts is the smallest one of the last three steps, none if they have different signs. A hard landing
+    takes two steps: what is left of a gap is closed by the second one.
     """
     t = first + wp.tid()
     begin = tree.dof_start[t]
@@ -86,9 +87,12 @@ def remember_forces(
         d = tree.dof[i]
         now = lasting[d]
         before = latest[d]
-        latest[d] = wp.where(wp.isfinite(now), now, 0.0)
-        least = wp.min(wp.abs(now), wp.abs(before))
-        lasting[d] = wp.where(wp.isfinite(now) and now * before > 0.0, wp.sign(now) * least, 0.0)
+        if not wp.isfinite(now):
+            now = 0.0
+        latest[d] = wp.vec2(now, before[0])
+        low = wp.min(now, wp.min(before[0], before[1]))
+        high = wp.max(now, wp.max(before[0], before[1]))
+        lasting[d] = wp.max(low, 0.0) + wp.min(high, 0.0)
 
 
 @wp.kernel
@@ -96,14 +100,14 @@ def forget_forces(
     mask: wp.array(dtype=bool),
     world: wp.array(dtype=int),
     hold: wp.array(dtype=float),
-    latest: wp.array(dtype=float),
+    latest: wp.array(dtype=wp.vec2),
     lasting: wp.array(dtype=float),
 ):
     """One thread per dof: forget what constraints did in the masked worlds."""
     d = wp.tid()
     if mask[world[d]]:
         hold[d] = 0.0
-        latest[d] = 0.0
+        latest[d] = wp.vec2(0.0)
         lasting[d] = 0.0
 
 

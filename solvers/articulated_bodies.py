@@ -37,7 +37,8 @@ class ArticulatedBodies(MovingBodies):
         self._expected = Motion(model, poses=smooth.motion, forces=False)
         self._L = zeros(model.topology.entry_count, dtype=float, device=device)
         self._implicit = zeros(dofs, dtype=int, device=device)
-        names = ("hold", "latest", "lasting", "diagonal", "floor", "force", "qd", "change", "zero")
+        self._latest = zeros(dofs, dtype=wp.vec2, device=device)
+        names = ("hold", "lasting", "diagonal", "floor", "force", "qd", "change", "zero")
         for name in names:
             setattr(self, f"_{name}", zeros(dofs, dtype=float, device=device))
 
