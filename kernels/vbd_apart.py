@@ -7,6 +7,7 @@ step of each particle, and the step is cut short where it would lead through a p
 import warp as wp
 
 from newtonsim.kernels.moving_bodies import MotionView
+from newtonsim.kernels.particle_contacts import ContactView
 from newtonsim.kernels.self_contact import SelfContactView, self_contact_terms, truncate
 from newtonsim.kernels.vbd_contacts import TouchView
 from newtonsim.kernels.vbd_elements import Block, StencilView, solve_block
@@ -53,6 +54,22 @@ def descend_apart(
         u = to - stencils.x[i]
     stencils.u[i] = u
     now[i] = to
+
+
+@wp.kernel
+def mark_busy(first: int, contacts: ContactView, busy: wp.array(dtype=int)):
+    """One thread per particle: whether it may touch a shape within the substep."""
+    i = first + wp.tid()
+    busy[i] = contacts.count[i]
+
+
+@wp.kernel
+def mark_busy_corners(first: int, order: wp.array(dtype=int), touch: TouchView, busy: wp.array(dtype=int)):
+    """One thread per triangle: mark its corners if its inside may touch a shape within the substep."""
+    t = order[first + wp.tid()]
+    if touch.faces.touch.count[t] > 0:
+        for corner in range(3):
+            busy[touch.triangles[t, corner]] = 1
 
 
 @wp.kernel

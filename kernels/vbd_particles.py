@@ -72,7 +72,6 @@ def predict(
     descent.goal[i] = wp.vec3(0.0)
     if descent.mass[i] > 0.0:
         descent.goal[i] = v[i] * dt
-        stencils.u[i] = v[i] * dt
     descent.predicted[i] = x[i] + v[i] * dt
 
 
@@ -97,8 +96,10 @@ def guess(
     """
     i = first + wp.tid()
     g2 = wp.dot(gravity[0], gravity[0])
-    if descent.mass[i] > 0.0 and g2 > 0.0:
+    part = float(1.0)
+    if g2 > 0.0:
         part = wp.clamp(wp.dot(descent.gain[i], gravity[0]) / g2, 0.0, 1.0)
+    if descent.mass[i] > 0.0:
         stencils.u[i] = descent.goal[i] - gravity[0] * ((1.0 - part) * step * dt)
 
 

@@ -87,6 +87,7 @@ class VBDParticles:
         if self.surfaces is not None:
             self.starts |= self.surfaces.starts
             self._now = zeros(count, dtype=wp.vec3, device=device)
+            self._busy = zeros(count, dtype=int, device=device)
         self._sort_elements(owner)
         self._make_air()
 
@@ -153,7 +154,11 @@ class VBDParticles:
         material = (model.soft_contact_ke, model.soft_contact_kd, model.soft_contact_mu)
         self.surfaces.set_material(*map(float, material))
         launch(vbd_apart.place_particles, "vbd particle", [view, self._now])
-        self.surfaces.detect(launch, self._now, self.descent.predicted)
+        if self._touches:
+            launch(vbd_apart.mark_busy, "vbd particle", [self.contacts.contacts, self._busy])
+            inputs = [self._order["triangle"], self._touch(), self._busy]
+            launch(vbd_apart.mark_busy_corners, "vbd triangle", inputs)
+        self.surfaces.detect(launch, self._now, self.descent.predicted, self._busy)
         self.surfaces.refresh(launch, self._now, view.x)
 
     def _pack(self, launch: Launcher, step: ParticleStep, dt: float) -> None:
