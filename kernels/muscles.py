@@ -30,7 +30,9 @@ class MuscleView:
     """Muscles of a model; M muscles, P waypoints."""
 
     order: wp.array(dtype=int)  # (M) by world
+    point_order: wp.array(dtype=int)  # (P) by world
     start: wp.array(dtype=int)  # (M + 1)
+    muscle: wp.array(dtype=int)  # (P)
     body: wp.array(dtype=int)  # (P) -1 is the world
     point: wp.array(dtype=wp.vec3)  # (P) [m] in the frame of the body
     params: wp.array2d(dtype=float)  # (M, 5) f0, lm, lt, lmax, pen
@@ -106,62 +108,77 @@ def muscle_tension(
     return tension
 
 
-@wp.func
-def point_of_com(b: int, body_com: wp.array(dtype=wp.vec3)) -> wp.vec3:
-    """Centre of mass of body b in its frame; the origin for the world."""
-    p = wp.vec3(0.0, 0.0, 0.0)
-    if b >= 0:
-        p = body_com[b]
-    return p
-
-
 @wp.kernel
-def pull_muscles(
+def measure_muscles(
     first: int,
     muscles: MuscleView,
-    activation: wp.array(dtype=float),
     body_q: wp.array(dtype=wp.transform),
     body_com: wp.array(dtype=wp.vec3),
     body_qd: wp.array(dtype=wp.spatial_vector),
-    place: int,
-    part: wp.array(dtype=wp.spatial_vector),
-    tension: wp.array(dtype=float),
+    length: wp.array(dtype=float),
+    rate: wp.array(dtype=float),
 ):
-    """One thread per muscle: its tension, and the wrench on the body of each waypoint.
-
-    Wrenches are at the centres of mass, in `part[place + waypoint]`; those of waypoints in the world are
-    written, too.
-    """
+    """One thread per muscle: length of its path and how fast it grows."""
     m = muscles.order[first + wp.tid()]
-    begin = muscles.start[m]
-    end = muscles.start[m + 1]
-    length = float(0.0)
-    rate = float(0.0)
-    for p in range(begin + 1, end):
+    # sums that a loop carries may be stored only: the backward pass does not know their values
+    total = float(0.0)
+    growth = float(0.0)
+    for p in range(muscles.start[m] + 1, muscles.start[m + 1]):
         a = muscles.body[p - 1]
         b = muscles.body[p]
         xa = point_in_world(a, muscles.point[p - 1], body_q)
         xb = point_in_world(b, muscles.point[p], body_q)
         va = point_velocity(a, xa, body_q, body_com, body_qd)
         vb = point_velocity(b, xb, body_q, body_com, body_qd)
-        length += wp.length(xb - xa)
-        rate += wp.dot(wp.normalize(xb - xa), vb - va)
+        total += wp.length(xb - xa)
+        growth += wp.dot(wp.normalize(xb - xa), vb - va)
+    length[m] = total
+    rate[m] = growth
+
+
+@wp.kernel
+def tense_muscles(
+    first: int,
+    muscles: MuscleView,
+    activation: wp.array(dtype=float),
+    length: wp.array(dtype=float),
+    rate: wp.array(dtype=float),
+    tension: wp.array(dtype=float),
+):
+    """One thread per muscle: its tension."""
+    m = muscles.order[first + wp.tid()]
     f0 = muscles.params[m, 0]
     lm = muscles.params[m, 1]
     lt = muscles.params[m, 2]
     lmax = muscles.params[m, 3]
     pen = muscles.params[m, 4]
-    pull = muscle_tension(length, rate, activation[m], f0, lm, lt, lmax, pen)
-    tension[m] = pull
-    for p in range(begin, end):
-        b = muscles.body[p]
-        x = point_in_world(b, muscles.point[p], body_q)
-        force = wp.vec3(0.0, 0.0, 0.0)
-        if p > begin:
-            before = point_in_world(muscles.body[p - 1], muscles.point[p - 1], body_q)
-            force += pull * wp.normalize(before - x)
-        if p < end - 1:
-            behind = point_in_world(muscles.body[p + 1], muscles.point[p + 1], body_q)
-            force += pull * wp.normalize(behind - x)
-        com = point_in_world(b, point_of_com(b, body_com), body_q)
-        part[place + p] = wp.spatial_vector(wp.cross(x - com, force), force)
+    tension[m] = muscle_tension(length[m], rate[m], activation[m], f0, lm, lt, lmax, pen)
+
+
+@wp.kernel
+def pull_waypoints(
+    first: int,
+    muscles: MuscleView,
+    body_q: wp.array(dtype=wp.transform),
+    body_com: wp.array(dtype=wp.vec3),
+    tension: wp.array(dtype=float),
+    place: int,
+    part: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per waypoint: wrench on its body at the centre of mass, in `part[place + waypoint]`."""
+    p = muscles.point_order[first + wp.tid()]
+    m = muscles.muscle[p]
+    b = muscles.body[p]
+    x = point_in_world(b, muscles.point[p], body_q)
+    direction = wp.vec3(0.0, 0.0, 0.0)
+    if p > muscles.start[m]:
+        before = point_in_world(muscles.body[p - 1], muscles.point[p - 1], body_q)
+        direction += wp.normalize(before - x)
+    if p < muscles.start[m + 1] - 1:
+        behind = point_in_world(muscles.body[p + 1], muscles.point[p + 1], body_q)
+        direction += wp.normalize(behind - x)
+    force = tension[m] * direction
+    moment = wp.vec3(0.0, 0.0, 0.0)
+    if b >= 0:
+        moment = wp.cross(x - wp.transform_point(body_q[b], body_com[b]), force)
+    part[place + p] = wp.spatial_vector(moment, force)

@@ -47,7 +47,9 @@ class BodyForces:
         part: Wrenches of joints, parent and child in turn, and of waypoints of muscles.
         q: Joint coordinates at the start of the step, shape (joint_coord_count,).
         qd: Joint velocities at the start of the step, shape (joint_dof_count,).
-        tension: Of each muscle in the last step [N], shape (muscle_count,).
+        length: Length of the path of each muscle at the start of the step [m], shape (muscle_count,).
+        rate: How fast it grew [m/s], shape (muscle_count,).
+        tension: Of each muscle in the step [N], shape (muscle_count,).
     """
 
     def __init__(self, model: Model):
@@ -58,7 +60,10 @@ class BodyForces:
         self.q = zeros(model.joint_coord_count, dtype=float, **grad)
         self.qd = zeros(model.joint_dof_count, dtype=float, **grad)
         self.raw_end = zeros(model.joint_coord_count, dtype=float, **grad)
+        self.no_axes = zeros(0, dtype=float, device=model.device)
         self.torque = zeros(joints, dtype=wp.vec3, **grad)
+        self.length = zeros(model.muscle_count, dtype=float, **grad)
+        self.rate = zeros(model.muscle_count, dtype=float, **grad)
         self.tension = zeros(model.muscle_count, dtype=float, **grad)
         self.part = zeros(2 * joints + model.muscle_point_count, dtype=wp.spatial_vector, **grad)
         self.f = zeros(model.body_count, dtype=wp.spatial_vector, **grad)
@@ -83,6 +88,11 @@ class BodyForces:
         found = order_by_world(np.arange(model.muscle_count), world, model)
         self.starts["penalty_muscle"] = found.start
         self.muscles.order = found.order
+        owner = np.repeat(np.arange(model.muscle_count), np.diff(start))
+        of_points = order_by_world(np.arange(len(waypoints)), world[owner], model)
+        self.starts["penalty_waypoint"] = of_points.start
+        self.muscles.point_order = of_points.order
+        self.muscles.muscle = put(owner, dtype=int, device=model.device)
         self.muscles.start = put(start, dtype=int, device=model.device)
 
     def apply(
@@ -100,15 +110,7 @@ class BodyForces:
         if model.joint_count:
             self._hold_joints(launch, state, control, joint_attach_ke, joint_attach_kd, friction_speed)
         if model.muscle_count:
-            view = self.muscles
-            view.body, view.point, view.params = (
-                model.muscle_bodies,
-                model.muscle_points,
-                model.muscle_params,
-            )
-            inputs = [view, control.muscle_activations, state.body_q, model.body_com, state.body_qd]
-            inputs += [2 * model.joint_count]
-            launch(muscles.pull_muscles, "penalty_muscle", inputs, [self.part, self.tension])
+            self._pull_muscles(launch, state, control)
         inputs = [self.slots.start, self.slots.slot, self.part, state.body_f]
         launch(penalty_sums.sum_wrenches, "body", inputs, [self.f])
         apply_penalty(launch, contacts, state.body_q, state.body_qd, self.f, friction_speed)
@@ -128,13 +130,24 @@ class BodyForces:
         attach.ke, attach.kd, attach.slip = ke, kd, friction_speed
         for name in _HELD:
             setattr(attach, name, getattr(model, f"joint_{name}"))
-        given.q, given.qd, given.act, given.f = self.q, self.qd, control.joint_act, control.joint_f
+        given.q, given.qd, given.f = self.q, self.qd, control.joint_f
+        given.act = self.no_axes if control.joint_act is None else control.joint_act
         bodies.q, bodies.qd = state.body_q, state.body_qd
         for name in ("com", "mass", "inertia"):
             setattr(bodies, name, getattr(model, f"body_{name}"))
         inputs = [v.joint, v.drive, attach, given, bodies]
         launch(penalty_joints.turn_joints, "joint", inputs, [self.torque])
         launch(penalty_joints.pull_joints, "joint", [*inputs, self.torque], [self.part])
+
+    def _pull_muscles(self, launch: Launcher, state: State, control: Control) -> None:
+        model, view = self.model, self.muscles
+        view.body, view.point, view.params = model.muscle_bodies, model.muscle_points, model.muscle_params
+        inputs = [view, state.body_q, model.body_com, state.body_qd]
+        launch(muscles.measure_muscles, "penalty_muscle", inputs, [self.length, self.rate])
+        inputs = [view, control.muscle_activations, self.length, self.rate]
+        launch(muscles.tense_muscles, "penalty_muscle", inputs, [self.tension])
+        inputs = [view, state.body_q, model.body_com, self.tension, 2 * model.joint_count]
+        launch(muscles.pull_waypoints, "penalty_waypoint", inputs, [self.part])
 
     def read_joints(self, launch: Launcher, state: State) -> None:
         """Write the joint coordinates that belong to the bodies at the end of the step."""
