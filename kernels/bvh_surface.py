@@ -42,7 +42,7 @@ class Reach:
     lower: wp.array(dtype=wp.vec3)  # (P) box of these points and half of the contact radius [m]
     upper: wp.array(dtype=wp.vec3)
     spread: float  # [m]
-    longest: float  # [m] of a path
+    longest: wp.array(dtype=float)  # (W) [m] of a path, in each world
     half_radius: float  # [m]
 
 

@@ -17,7 +17,6 @@ presses once.
 import warp as wp
 
 from newtonsim.kernels.bvh_surface import Reach, SurfaceTree
-from newtonsim.kernels.integrate import PARTICLE_FLAG_ACTIVE
 from newtonsim.kernels.self_geometry import is_inside, nearest_of_segments, nearest_on_triangle
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -164,6 +163,13 @@ def side_of_corner(edges: bool, corner: int) -> float:
 
 
 @wp.func
+def room_of_sides(view: SelfContactView, gap: float, near: wp.vec3) -> float:
+    """How far either side of a pair may come nearer; rounding at the place of the pair stays between them."""
+    size = wp.max(wp.max(wp.abs(near[0]), wp.abs(near[1])), wp.abs(near[2]))
+    return view.relaxation * wp.max(gap - ROUNDING * size, 0.0)
+
+
+@wp.func
 def slacks(
     view: SelfContactView, edges: bool, n: wp.vec3, x0: wp.vec3, x1: wp.vec3, x2: wp.vec3, x3: wp.vec3
 ) -> wp.vec4:
@@ -175,8 +181,7 @@ def slacks(
     h = heights(edges, n, x0, x1, x2, x3)
     a = lowest_of_first(edges, h)
     b = lowest_of_second(edges, h)
-    size = wp.max(wp.max(wp.abs(x0[0]), wp.abs(x0[1])), wp.abs(x0[2]))
-    near = view.relaxation * wp.max(a + b - ROUNDING * size, 0.0)
+    near = room_of_sides(view, a + b, x0)
     second = near - b
     first = near - a
     return h + wp.vec4(first, wp.where(edges, first, second), second, second)
@@ -443,18 +448,3 @@ def truncate(view: SelfContactView, i: int, to: wp.vec3) -> wp.vec3:
     if part_before_planes(view, i, to - origin) < 1.0 - ROUNDING:
         return origin
     return to
-
-
-@wp.kernel
-def truncate_particles(
-    first: int,
-    inv_mass: wp.array(dtype=float),
-    flags: wp.array(dtype=wp.uint32),
-    to: wp.array(dtype=wp.vec3),
-    view: SelfContactView,
-    x: wp.array(dtype=wp.vec3),
-):
-    """One thread per particle: as near to its target as it may go; x may be the target."""
-    i = first + wp.tid()
-    if inv_mass[i] > 0.0 and (flags[i] & PARTICLE_FLAG_ACTIVE) != wp.uint32(0):
-        x[i] = truncate(view, i, to[i])

@@ -114,8 +114,9 @@ def begin_search(
     if not is_held(inv_mass, flags, i):
         path = target[i] - p
         size = wp.length(path)
-        if size > view.reach.longest:
-            path = path * (view.reach.longest / size)
+        longest = view.reach.longest[view.world[i]]
+        if size > longest:
+            path = path * (longest / size)
         spread = view.reach.spread * SAFETY
         search.held[i] = 0
     view.reach.anchor[i] = p

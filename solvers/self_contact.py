@@ -8,14 +8,16 @@ import numpy as np
 import warp as wp
 
 from newtonsim.errors import ModelError
-from newtonsim.kernels import bvh_surface, self_contact, self_pairs
+from newtonsim.kernels import bvh_surface, self_advance, self_contact, self_pairs
 from newtonsim.model import Model
 from newtonsim.solvers.self_contact_mesh import SurfaceMesh
 from newtonsim.workspace import Launcher
 
+ROUNDS = 3
+"""Rounds in which particles that move together are held back."""
 WORKERS = 4096
 """Threads over the pairs of a world on a GPU; the CPU takes one."""
-LONGEST = 16.0
+LONGEST = 2.0
 """Longest path between two detections, in mean edge lengths; it bounds the work where things explode."""
 
 
@@ -140,15 +142,25 @@ class SelfContact:
         launch(self_contact.refresh_pairs, "self_worker", [self.workers, x, x_start, self.view])
 
     def truncate(self, launch: Launcher, target: wp.array, x: wp.array) -> None:
-        """Move all particles as near to their targets as they may go, all at once, after a refresh.
+        """Move all particles toward their targets, all at once; after a `refresh` and before the next one.
+
+        What goes the same way gets there. Where pairs would lose too much of their gap, their particles are
+        held back.
 
         Args:
             launch: Its shard knows `starts`.
             target: Where they want to go [m], shape (particle_count,).
-            x: Receives the positions [m]; may be `target`.
+            x: Receives the positions of those that are not held [m]; may be `target`.
         """
-        inputs = [self.model.particle_inv_mass, self.model.particle_flags, target, self.view, x]
-        launch(self_contact.truncate_particles, "particle", inputs)
+        view, search, advance = self.view, self.search, self._advance
+        launch(self_advance.start_advance, "particle", [target, view, search, advance])
+        launch(self_advance.forget_broken, "world", [advance])
+        for number in range(ROUNDS):
+            inputs = [self.workers, int(number == 0), view, advance]
+            launch(self_advance.hold_back, "self_worker", inputs)
+            launch(self_advance.take_parts, "particle", [advance])
+        launch(self_advance.find_broken, "self_worker", [self.workers, view, advance])
+        launch(self_advance.finish_advance, "particle", [view, search, advance, x])
 
     def rebuild(self, x: wp.array) -> None:
         """Sort the triangles anew by their present positions; waits for the device.
@@ -214,7 +226,7 @@ class SelfContact:
         reach.limit = wp.zeros(count, dtype=float, device=device)
         reach.spread = float(relaxation * max(margin - radius, 0.25 * margin))
         reach.half_radius = 0.5 * float(radius)
-        reach.longest = float(LONGEST * mesh.mean_edge)
+        reach.longest = wp.array(LONGEST * mesh.mean_edges, dtype=float, device=device)
         return reach
 
     def _pairs(self, mesh: SurfaceMesh) -> None:
@@ -255,6 +267,11 @@ class SelfContact:
         for name in ("cursor", "dropped", "stopped"):
             setattr(search, name, wp.zeros(mesh.worlds, dtype=int, device=device))
         search.radius = float(radius)
+        self._advance = self_advance.Advance()
+        self._advance.way = wp.zeros(count, dtype=wp.vec3, device=device)
+        for name in ("part", "next", "still"):
+            setattr(self._advance, name, wp.zeros(count, dtype=float, device=device))
+        self._advance.broken = wp.zeros(mesh.worlds, dtype=int, device=device)
         self.search = search
 
 

@@ -35,7 +35,7 @@ class SurfaceMesh:
         leaf_start: First triangle of each leaf, (L + 1,).
         subtrees: Subtrees of each world, a power of two or 0, (W,).
         subtree_first: First subtree of each world, (W + 1,).
-        mean_edge: Mean length of all edges [m].
+        mean_edges: Mean length of the edges of each world [m], (W,).
 
     Raises:
         ModelError: Triangles of the global world stand beside others.
@@ -82,7 +82,9 @@ class SurfaceMesh:
         order = np.argsort(both, kind="stable")
         self.neighbor = np.concatenate([b, a])[order]
         self.neighbor_start = np.searchsorted(both[order], np.arange(count + 1))
-        self.mean_edge = float(np.linalg.norm(x[a] - x[b], axis=1).mean())
+        lengths = np.linalg.norm(x[a] - x[b], axis=1)
+        count = np.bincount(self._edge_world, minlength=self.worlds)
+        self.mean_edges = np.bincount(self._edge_world, lengths, self.worlds) / np.maximum(count, 1)
 
     def _count_by_world(self, count: int) -> None:
         used = np.zeros(count, bool)
