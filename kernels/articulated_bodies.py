@@ -14,7 +14,7 @@ from newtonsim.kernels.chains import fill_turning, fill_velocity, whiten_chain
 from newtonsim.kernels.constraint_rows import ROW_LIMIT, DofRowView
 from newtonsim.kernels.crba import solve_tree
 from newtonsim.kernels.forward_kinematics import world_velocity
-from newtonsim.kernels.moving_bodies import MotionView
+from newtonsim.kernels.moving_bodies import MotionView, moved
 from newtonsim.kernels.sparse_blas import axpyi, doti, row_gram3
 from newtonsim.kernels.views import BodyView, JointView, KinematicsView, TreeView
 
@@ -136,19 +136,20 @@ def begin_bodies(
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
     B: wp.array2d(dtype=wp.vec3),
+    gain: wp.array(dtype=wp.spatial_vector),
     bodies: MotionView,
 ):
-    """One thread per body: its pose, the velocity that `kin` has, and how it yields.
+    """One thread per body: its pose and velocity, what it gains to that in `kin`, and how it yields.
 
     Rows 2b and 2b + 1 of B hold the whitened Jacobians of the velocity of the centre of mass and of the
     angular velocity. A body without joints moves as it does, whatever pushes it.
     """
     b = first + wp.tid()
-    twist = body_qd[b]
+    gain[b] = wp.spatial_vector()
     bodies.inv_mass[b] = 0.0
     mobility = wp.spatial_matrix()
     if tree.body_tree[b] >= 0:
-        twist = world_velocity(b, body, kin)
+        gain[b] = world_velocity(b, body, kin) - body_qd[b]
         leaf = tree.body_leaf[b]
         if leaf >= 0:
             axes = wp.identity(n=3, dtype=float)
@@ -172,10 +173,30 @@ def begin_bodies(
     bodies.mobility[b] = mobility
     bodies.total[b] = wp.spatial_vector()
     bodies.impulse[b] = wp.spatial_vector()
-    bodies.velocity[b] = twist
-    bodies.expected[b] = twist
+    bodies.velocity[b] = body_qd[b]
+    bodies.expected[b] = body_qd[b]
     bodies.pose[b] = body_q[b]
     bodies.origin[b] = body_q[b]
+
+
+@wp.kernel
+def move_bodies(
+    first: int,
+    before: float,
+    dt: float,
+    share: float,
+    gain: wp.array(dtype=wp.spatial_vector),
+    bodies: MotionView,
+):
+    """One thread per body: end a substep of length `before`, and begin one with its share of the gain."""
+    b = first + wp.tid()
+    start = moved(bodies.origin[b], bodies.com[b], bodies.velocity[b], before)
+    twist = bodies.velocity[b] + gain[b] * share
+    bodies.velocity[b] = twist
+    bodies.expected[b] = twist
+    bodies.origin[b] = start
+    bodies.pose[b] = moved(start, bodies.com[b], twist, dt)
+    bodies.touching[b] = 0
 
 
 @wp.kernel

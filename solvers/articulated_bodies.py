@@ -34,6 +34,8 @@ class ArticulatedBodies(MovingBodies):
         self.view.mobility = zeros(bodies, dtype=wp.spatial_matrix, device=device)
         self._B = zeros((2 * bodies, model.topology.max_depth), dtype=wp.vec3, device=device)
         self._carried = zeros(bodies, dtype=wp.spatial_vector, device=device)
+        self._gain = zeros(bodies, dtype=wp.spatial_vector, device=device)
+        self._dt = 1.0
         self._expected = Motion(model, poses=smooth.motion, forces=False)
         self._L = zeros(model.topology.entry_count, dtype=float, device=device)
         self._implicit = zeros(dofs, dtype=int, device=device)
@@ -70,7 +72,13 @@ class ArticulatedBodies(MovingBodies):
         launch(tree_advance.advance_trees, "tree", [*inputs, smooth.motion.tau, dt, self._qd])
         launch.velocities(self._expected, self._qd)
         inputs = [v.tree, v.body, self._expected.kin, self._L, smooth.body_q, smooth.body_qd]
-        launch(articulated_bodies.begin_bodies, "body", [*inputs, self._B, self.view])
+        launch(articulated_bodies.begin_bodies, "body", [*inputs, self._B, self._gain, self.view])
+        self._dt = dt
+
+    def begin_substep(self, launch: Launcher, before: float, dt: float) -> None:
+        """See `MovingBodies.begin_substep`: forces act over all substeps, each takes its share."""
+        inputs = [before, dt, dt / self._dt, self._gain, self.view]
+        launch(articulated_bodies.move_bodies, "body", inputs)
 
     def share(self, launch: Launcher) -> None:
         """See `MovingBodies.share`."""
