@@ -12,8 +12,8 @@ from newtonsim.allocation import zeros
 from newtonsim.compilation import load_once
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
-from newtonsim.errors import ModelError, NotDifferentiableError
-from newtonsim.kernels import coupled_particles, energy_coordinates
+from newtonsim.errors import NotDifferentiableError
+from newtonsim.kernels import coupled_particles, energy_coordinates, penalty_motion
 from newtonsim.model import Model
 from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
@@ -21,6 +21,7 @@ from newtonsim.solvers.deformables import ParticleStep, advance
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.self_contact import SelfContact
 from newtonsim.solvers.vbd_particles import VBDParticles
+from newtonsim.solvers.xpbd_bodies import BodySweeps
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, active_tape
 
@@ -62,7 +63,9 @@ class VBDSolver(SolverBase):
         detection_interval: Sweeps after which contacts of surfaces are sought again.
 
     Attributes:
-        world_nonfinite: Worlds whose particles became NaN or infinite, bool, shape (world_count,).
+        world_nonfinite: Worlds whose particles or bodies became NaN or infinite, bool, shape (world_count,).
+        constraints: What moves rigid bodies, with its options; None without them.
+        surfaces: Contact of triangles with each other; None without it.
 
     Raises:
         ModelError: The model has something that the solver does not move.
@@ -107,8 +110,7 @@ class VBDSolver(SolverBase):
         self._particles = VBDParticles(model, model, surfaces=self.surfaces)
         self._bodies = MovingBodies(model, whole=True)
         self._control = model.control(clone_variables=False)
-        if model.body_count:
-            raise ModelError("VBDSolver does not support rigid bodies yet")
+        self.constraints = BodySweeps(model) if model.body_count else None
         self.world_nonfinite = zeros(model.world_count, dtype=bool, device=model.device)
         self._any_nonfinite = zeros(1, dtype=int, device=model.device)
         self._reported = np.zeros(model.world_count, dtype=bool)
@@ -167,16 +169,28 @@ class VBDSolver(SolverBase):
         """Advance some worlds by one step; see `SolverBase.step_worlds`."""
         model, out = self.model, state_out
         launch = Launcher(model, record_tape=False, shard=shard)
-        if not model.particle_count:
-            return
-        if state_in is not out:
+        bodies, constraints = self._bodies, self.constraints
+        if constraints is not None:
+            bodies.begin(launch, state_in.body_q, state_in.body_qd, state_in.body_f, dt)
+            constraints.begin(launch, state_in, control, contacts, dt)
+        if model.particle_count and state_in is not out:
             inputs = [state_in.particle_q, state_in.particle_qd, out.particle_q, out.particle_qd]
             launch(coupled_particles.copy_particles, "particle", inputs)
         step = ParticleStep(out.particle_q, out.particle_qd, state_in.particle_f, control, dt)
-        advance(launch, self.particles, step, self._bodies, None, self.substeps, self.iterations)
-        inputs = [model.particle_world, out.particle_q, out.particle_qd]
-        inputs += [self.world_nonfinite, self._any_nonfinite]
-        launch(coupled_particles.mark_nonfinite, "particle", inputs)
+        particles = self.particles if model.particle_count else None
+        advance(launch, particles, step, bodies, constraints, self.substeps, self.iterations)
+        if constraints is not None:
+            constraints.end(launch, bodies, out)
+        marks = [self.world_nonfinite, self._any_nonfinite]
+        if model.particle_count:
+            inputs = [model.particle_world, out.particle_q, out.particle_qd, *marks]
+            launch(coupled_particles.mark_nonfinite, "particle", inputs)
+        if model.body_count:
+            launch(penalty_motion.mark_bodies, "body", [model.body_world, out.body_qd, *marks])
+
+    def baked_revision(self) -> int:
+        """See `SolverBase.baked_revision`."""
+        return self.revision + (0 if self.constraints is None else self.constraints.revision)
 
     def rebuild_bvh(self, state: State) -> None:
         """Sort the triangles for self-contact anew, by their present positions; waits for the device.
@@ -193,6 +207,8 @@ class VBDSolver(SolverBase):
         See `SolverBase.report`.
         """
         self._particles.report()
+        if self.constraints is not None:
+            self.constraints.contacts.warn_of_overflow()
         if not self._any_nonfinite.numpy()[0]:
             return
         # an array operation would be recorded if a step is being captured
@@ -218,6 +234,8 @@ class VBDSolver(SolverBase):
         See `SolverBase.reset`.
         """
         self._particles.reset(world_mask)
+        if self.constraints is not None:
+            self.constraints.reset(world_mask)
         if world_mask is None:
             self.world_nonfinite.zero_()
         else:
