@@ -186,7 +186,10 @@ def axis_velocity(r: int, free: float, axis: AxisView, dt: float, rows: RowView)
     a = rows.index[r]
     rest = rows.rest[r]
     # impulses are constant - slope * velocity
-    constant = dt * axis.force[d] + axis.drive.armature[d] * rows.before[r]
+    constant = dt * axis.force[d]
+    if axis.drive.armature[d] > 0.0:
+        # by mean rates of both substeps, as a discrete Lagrangian has them: rates change as axes turn
+        constant += axis.drive.armature[d] * (rows.before[r] - (rest - rows.start[r]) / dt)
     slope = dt * axis.drive.damping[d] + axis.drive.armature[d]
     v = float(0.0)
     if a >= 0:

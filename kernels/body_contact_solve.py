@@ -44,7 +44,7 @@ def start_contact(
     n = contacts.normal[c]
     x = s.warm_start * view.impulse[c]
     along = wp.dot(n, x)
-    if along <= 0.0:
+    if along <= 0.0 or s.warm_start == 0.0:
         view.impulse[c] = wp.vec3(0.0)
         view.spin[c] = wp.vec3(0.0)
         return
@@ -144,7 +144,7 @@ def relax_contact(c: int, contacts: ContactView, view: BodyContactView, spin: Sp
     """Leave contact c the velocity that it ought to have, if it pushed in the sweeps before."""
     n = contacts.normal[c]
     mobility = view.mobility[c][0]
-    if wp.dot(n, view.memory[c]) <= 0.0 or mobility <= 0.0:
+    if view.pushes[c] == 0 or mobility <= 0.0:
         return
     u = relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies)
     before = wp.dot(n, view.impulse[c])

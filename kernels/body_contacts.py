@@ -1,11 +1,10 @@
 """Contacts of bodies in sweeps over velocities: normal, friction in a cone, torsion, rolling, restitution.
 
 The gap is measured anew at the start of every substep, from points that move with the bodies; within it, it
-changes with the velocities. Impulses add up over the sweeps and are kept from step to step; friction is bounded
-by their sum (Coulomb), not by the correction of one sweep. After the sweeps over positions, velocities
-are corrected alone, so that what removes a penetration does not become speed, and for restitution (Müller,
-Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body simulation with extended position based dynamics", SCA
-2020, section 3.6).
+changes with the velocities. Impulses add up over the sweeps and are kept from step to step; friction is
+bounded by their sum (Coulomb), not by the correction of one sweep. Then velocities are corrected alone, so
+that what removes a penetration does not become speed, and for restitution (Müller, Macklin, Chentanez,
+Jeschke, Kim, "Detailed rigid body simulation with extended position based dynamics", SCA 2020, section 3.6).
 """
 
 import warp as wp
@@ -14,7 +13,7 @@ from newtonsim.kernels.body_points import point_in_world
 from newtonsim.kernels.body_rows import SpinView, inverse_mass
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.moving_bodies import MotionView
-from newtonsim.kernels.shapes import ShapeView
+from newtonsim.kernels.shapes import GEO_CAPSULE, GEO_SPHERE, ShapeView
 from newtonsim.kernels.structs import ModelShapeMaterials
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -46,6 +45,7 @@ class BodyContactView:
 
     body0: wp.array(dtype=int)  # (C)
     body1: wp.array(dtype=int)  # (C)
+    follows: wp.array(dtype=int)  # (C) the shape, 0 or 1, with which the point of contact moves
     arm0: wp.array(dtype=wp.vec3)  # (C) [m] from the centres of mass to the point of contact
     arm1: wp.array(dtype=wp.vec3)  # (C)
     turn0: wp.array(dtype=wp.mat33)  # (C) change of angular velocity by an impulse at the point
@@ -58,7 +58,8 @@ class BodyContactView:
     share: wp.array(dtype=float)  # (C) 1 over the points of the pair
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] on body 0, world axes
     spin: wp.array(dtype=wp.vec3)  # (C) [N m s] likewise
-    memory: wp.array(dtype=wp.vec3)  # (C) impulses of the last substep
+    pushes: wp.array(dtype=int)  # (C) 1 if the contact pushed in the sweeps over positions
+    memory: wp.array(dtype=wp.vec3)  # (C) impulses of the last step
     spin_memory: wp.array(dtype=wp.vec3)  # (C)
 
 
@@ -145,8 +146,11 @@ def place_point(
     x1 = point_in_world(b1, contacts.point1[c], bodies.origin)
     round0 = wp.length(contacts.offset0[c])
     round1 = wp.length(contacts.offset1[c])
-    # both bodies are pushed in the middle between both surfaces
-    x = 0.5 * (x0 + x1 - (round0 - round1) * n)
+    # both bodies are pushed in the middle between both surfaces, where the smaller or round shape is by now
+    gap = wp.dot(n, x0 - x1) - round0 - round1
+    x = x0 - (round0 + 0.5 * gap) * n
+    if view.follows[c] == 1:
+        x = x1 + (round1 + 0.5 * gap) * n
     r0 = wp.vec3(0.0)
     r1 = wp.vec3(0.0)
     if b0 >= 0:
@@ -173,7 +177,18 @@ def place_point(
     ts = wp.dot(s, answer_t)
     half = 0.5 * (tt - ss)
     view.mobility[c] = wp.vec2(kn, m + 0.5 * (tt + ss) + wp.sqrt(half * half + ts * ts))
-    return wp.dot(n, x0 - x1) - round0 - round1
+    return gap
+
+
+@wp.func
+def follower(s0: int, s1: int, shape: ShapeView) -> int:
+    """Which of two shapes a point of contact moves with: a round one, or else the smaller one."""
+    round0 = shape.kind[s0] == GEO_SPHERE or shape.kind[s0] == GEO_CAPSULE
+    round1 = shape.kind[s1] == GEO_SPHERE or shape.kind[s1] == GEO_CAPSULE
+    second = shape.radius[s1] < shape.radius[s0]
+    if round0 != round1:
+        second = round1
+    return int(second)
 
 
 @wp.kernel
@@ -205,6 +220,7 @@ def place_contacts(
     b1 = shape.body[s1]
     view.body0[c] = b0
     view.body1[c] = b1
+    view.follows[c] = follower(s0, s1, shape)
     gap = place_point(c, contacts, bodies, spin, view)
     view.gap[c] = gap
     n = contacts.normal[c]
@@ -267,15 +283,25 @@ def pair_size(c: int, contacts: ContactView) -> int:
 def place_contacts_again(
     first: int, contacts: ContactView, bodies: MotionView, spin: SpinView, view: BodyContactView
 ):
-    """One thread per contact place: arms and mobilities at the poses reached, and keep the impulses."""
+    """One thread per contact place: arms and mobilities at the poses reached, where bodies push."""
     c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] >= contacts.world_count[w]:
         return
-    view.memory[c] = view.impulse[c]
-    view.spin_memory[c] = view.spin[c]
-    if wp.length_sq(view.impulse[c]) > 0.0:
+    view.pushes[c] = 0
+    if wp.dot(contacts.normal[c], view.impulse[c]) > 0.0:
+        view.pushes[c] = 1
         view.gap[c] = place_point(c, contacts, bodies, spin, view)
+
+
+@wp.kernel
+def keep_impulses(first: int, contacts: ContactView, view: BodyContactView):
+    """One thread per contact place: keep its impulse for the next step."""
+    c = first + wp.tid()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] < contacts.world_count[w]:
+        view.memory[c] = view.impulse[c]
+        view.spin_memory[c] = view.spin[c]
 
 
 @wp.kernel

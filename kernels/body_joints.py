@@ -125,15 +125,16 @@ def place_block(
     linear: wp.array(dtype=float),
     angular: wp.array(dtype=float),
     near: wp.array(dtype=float),
+    fresh: int,
     dt: float,
     bodies: MotionView,
     spin: SpinView,
     rows: RowView,
 ):
     """Directions and mobilities of the rows of block k at the start of a substep."""
+    for r in range(rows.row_start[k], rows.row_start[k + 1]):
+        rows.impulse[r] = 0.0
     if not block_enabled(k, joints, enabled, loop):
-        for r in range(rows.row_start[k], rows.row_start[k + 1]):
-            rows.impulse[r] = 0.0
         return
     f = block_frames(k, joints, joint, loop)
     m = inverse_mass(f.b0, bodies) + inverse_mass(f.b1, bodies)
@@ -163,9 +164,10 @@ def place_block(
             continue
         place_wrench(r, direct_row(r, k, joint, p, near, rows), p, f, bodies, spin, rows)
         rows.start[r] = measure_row(r, k, joint, p, near, rows)
+        if fresh == 1:
+            rows.before[r] = row_rate(r, entering, rows) + rows.ahead[r]
         clear_of_held(k, r, m, rows)
         rows.mobility[r] = coupling(r, r, m, rows)
-        rows.before[r] = row_rate(r, entering, rows)
 
 
 @wp.func
@@ -187,7 +189,11 @@ def measure_block(
         u = load_twists(f, bodies)
         p = pair_at(f, u, bodies, spin, dt)
         for r in range(rows.row_start[k], rows.row_start[k + 1]):
-            if rows.kind[r] != PAIR_COUPLING:
+            if rows.kind[r] == ROW_BALL_DOF:
+                # no coordinate, but its rate changes as the axis turns with the parent
+                turning = wp.cross(u.w0, wp.quat_rotate(p.q0, world_axis(rows.number[r])))
+                rows.rest[r] = 0.5 * dt * dt * wp.dot(turning, u.w1 - u.w0)
+            elif rows.kind[r] != PAIR_COUPLING:
                 rows.rest[r] = measure_row(r, k, joint, p, near, rows) - dt * row_rate(r, u, rows)
 
 
@@ -201,6 +207,7 @@ def place_joints(
     linear: wp.array(dtype=float),
     angular: wp.array(dtype=float),
     near: wp.array(dtype=float),
+    fresh: int,
     dt: float,
     bodies: MotionView,
     spin: SpinView,
@@ -208,7 +215,7 @@ def place_joints(
 ):
     """One thread per joint: directions and mobilities of its rows."""
     k = first + wp.tid()
-    place_block(k, joints, joint, enabled, loop, linear, angular, near, dt, bodies, spin, rows)
+    place_block(k, joints, joint, enabled, loop, linear, angular, near, fresh, dt, bodies, spin, rows)
 
 
 @wp.kernel
@@ -226,6 +233,38 @@ def measure_joints(
 ):
     """One thread per joint: what its rows measure at the end of the substep."""
     measure_block(first + wp.tid(), joints, joint, enabled, loop, near, dt, bodies, spin, rows)
+
+
+@wp.kernel
+def keep_rates(first: int, joint: JointView, dt: float, bodies: MotionView, rows: RowView):
+    """One thread per joint: mean rates of its axes in the substep, for the velocities before relaxation."""
+    j = first + wp.tid()
+    f = PairFrames()
+    f.b0 = joint.parent[j]
+    f.b1 = joint.child[j]
+    u = load_twists(f, bodies)
+    for r in range(rows.row_start[j] + rows.held[j], rows.row_start[j + 1]):
+        rows.before[r] = row_rate(r, u, rows) + (rows.rest[r] - rows.start[r]) / dt
+
+
+@wp.kernel
+def compare_rates(first: int, qd: wp.array(dtype=float), rows: RowView):
+    """One thread per joint: by how much mean rates exceed those that the step ends with."""
+    j = first + wp.tid()
+    for r in range(rows.row_start[j], rows.row_start[j + 1]):
+        if rows.dof[r] >= 0:
+            rows.ahead[r] = rows.before[r] - qd[rows.dof[r]]
+
+
+@wp.kernel
+def forget_rates(first: int, mask: wp.array(dtype=bool), rows: RowView):
+    """One thread per world: forget what is kept of its joints if it is masked."""
+    w = first + wp.tid()
+    if mask[w]:
+        for i in range(rows.world_start[w], rows.world_start[w + 1]):
+            k = rows.block[i]
+            for r in range(rows.row_start[k], rows.row_start[k + 1]):
+                rows.ahead[r] = 0.0
 
 
 @wp.func
@@ -292,6 +331,7 @@ def place_constraints(
     enabled: wp.array(dtype=int),
     loop: LoopView,
     near: wp.array(dtype=float),
+    fresh: int,
     dt: float,
     row_joint: wp.array(dtype=int),
     bodies: MotionView,
@@ -313,6 +353,7 @@ def place_constraints(
                 loop.linear_compliance,
                 loop.angular_compliance,
                 near,
+                fresh,
                 dt,
                 bodies,
                 spin,

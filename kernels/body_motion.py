@@ -9,7 +9,7 @@ Wanner, "Geometric Numerical Integration", 2006, section VII.5).
 import warp as wp
 
 from newtonsim.kernels.body_axes import split_near
-from newtonsim.kernels.body_rows import RowView, SpinView
+from newtonsim.kernels.body_rows import SpinView
 from newtonsim.kernels.inverse_kinematics import axis_of, components
 from newtonsim.kernels.moving_bodies import MotionView, moved
 from newtonsim.kernels.spatial import quat_exp, rotate_inertia, unit_quat
@@ -24,12 +24,20 @@ CONVERGED = wp.constant(1.0e-6)
 
 
 @wp.func
+def turn(q: wp.quat, v: wp.vec3) -> wp.vec3:
+    """Rotate a vector; its length does not grow with the rounding errors of the quaternion's."""
+    u = wp.vec3(q[0], q[1], q[2])
+    c = wp.cross(u, v)
+    return v + (q[3] * c + wp.cross(u, c)) * (2.0 / wp.dot(q, q))
+
+
+@wp.func
 def half_way(momentum: wp.vec3, inv_inertia: wp.mat33, dt: float) -> wp.vec3:
     """Angular velocity in body axes in the middle of a substep, from the momentum in those of its start."""
     w = inv_inertia * momentum
     if dt * wp.length(wp.cross(w, momentum)) > SMALL * wp.length(momentum):
         for _k in range(12):
-            turned = wp.quat_rotate(quat_exp(w * (-0.5 * dt)), momentum)
+            turned = turn(quat_exp(w * (-0.5 * dt)), momentum)
             change = inv_inertia * turned - w
             w = w + change
             if wp.length_sq(change) < CONVERGED * CONVERGED * wp.length_sq(w):
@@ -64,12 +72,12 @@ def turn_bodies(
     spin.inv_inertia[b] = wp.mat33()
     if bodies.inv_mass[b] > 0.0:
         twist = bodies.velocity[b]
-        momentum = inertia[b] * wp.quat_rotate_inv(r, wp.spatial_top(twist))
+        momentum = inertia[b] * turn(wp.quat_inverse(r), wp.spatial_top(twist))
         w = half_way(momentum, bodies.inv_inertia[b], dt)
         r = unit_quat(r * quat_exp(w * (0.5 * dt)))
         spin.middle[b] = r
         spin.inv_inertia[b] = rotate_inertia(r, bodies.inv_inertia[b])
-        bodies.velocity[b] = wp.spatial_vector(wp.quat_rotate(r, w), wp.spatial_bottom(twist))
+        bodies.velocity[b] = wp.spatial_vector(turn(r, w), wp.spatial_bottom(twist))
 
 
 @wp.kernel
@@ -90,8 +98,8 @@ def finish_bodies(
     if bodies.inv_mass[b] > 0.0:
         r = wp.transform_get_rotation(end)
         middle = spin.middle[b]
-        momentum = wp.quat_rotate(middle, inertia[b] * wp.quat_rotate_inv(middle, wp.spatial_top(twist)))
-        w = wp.quat_rotate(r, bodies.inv_inertia[b] * wp.quat_rotate_inv(r, momentum))
+        momentum = turn(middle, inertia[b] * turn(wp.quat_inverse(middle), wp.spatial_top(twist)))
+        w = turn(r, bodies.inv_inertia[b] * turn(wp.quat_inverse(r), momentum))
         spin.inv_inertia[b] = rotate_inertia(r, bodies.inv_inertia[b])
         w = w / (1.0 + angular_damping * dt)
         bodies.velocity[b] = wp.spatial_vector(w, wp.spatial_bottom(twist))
@@ -174,14 +182,3 @@ def follow_joints(
             angles = split_near(turn, ang, b0, b1, b2, before)
             for k in range(ang):
                 q[i + lin + k] = angles[k]
-
-
-@wp.kernel
-def forget_rows(first: int, mask: wp.array(dtype=bool), rows: RowView):
-    """One thread per world: forget the impulses of its joints and constraints if it is masked."""
-    w = first + wp.tid()
-    if mask[w]:
-        for i in range(rows.world_start[w], rows.world_start[w + 1]):
-            k = rows.block[i]
-            for r in range(rows.row_start[k], rows.row_start[k + 1]):
-                rows.impulse[r] = 0.0

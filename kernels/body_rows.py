@@ -73,9 +73,10 @@ class RowView:
     turn1: wp.array(dtype=wp.vec3)  # (R)
     mobility: wp.array(dtype=float)  # (R) rate for a unit impulse
     start: wp.array(dtype=float)  # (R) what the row measures at the start of the substep
-    before: wp.array(dtype=float)  # (R) rate at the start
+    before: wp.array(dtype=float)  # (R) mean rate in the last substep
+    ahead: wp.array(dtype=float)  # (R) by which that was above the rate at the end of the last step
     rest: wp.array(dtype=float)  # (R) what it would measure at the end if its rate were 0
-    impulse: wp.array(dtype=float)  # (R) kept from step to step
+    impulse: wp.array(dtype=float)  # (R) of the substep
 
 
 @wp.struct

@@ -105,6 +105,7 @@ def solve_held(
     first = rows.row_start[k]
     count = rows.held[k]
     wrong = wp.spatial_vector()
+    relaxation = float(0.0)
     for i in range(count):
         r = first + i
         keep = float(0.0)
@@ -120,8 +121,10 @@ def solve_held(
         )
         error = (rows.rest[r] - keep * start) / s.dt + row_rate(r, u, rows)
         error += compliance / (s.dt * s.dt) * rows.impulse[r]
-        wrong[i] = -error * wp.where(rows.kind[r] == PAIR_OFFSET, s.linear_relaxation, s.angular_relaxation)
-    x = rows.inverse[k] * wrong
+        wrong[i] = -error
+        relaxation += wp.where(rows.kind[r] == PAIR_OFFSET, s.linear_relaxation, s.angular_relaxation)
+    # one factor for all: with several the correction would no longer be that of a symmetric system
+    x = rows.inverse[k] * wrong * (relaxation / float(count))
     e = u
     for i in range(count):
         r = first + i
@@ -210,39 +213,16 @@ def solve_block(k: int, block: BlockView, s: BodySettings, bodies: MotionView):
 
 
 @wp.kernel
-def start_sweeps(
+def start_contacts(
     first: int,
-    block: BlockView,
     contacts: ContactView,
     view: BodyContactView,
     s: BodySettings,
     spin: SpinView,
     bodies: MotionView,
 ):
-    """One thread per world: apply a share of the impulses of the last substep."""
+    """One thread per world: apply a share of the impulses that its contacts had in the last substep."""
     w = first + wp.tid()
-    rows = block.rows
-    for i in range(rows.world_start[w], rows.world_start[w + 1]):
-        k = rows.block[i]
-        if block_enabled(k, block.joints, block.enabled, block.loop):
-            f = block_frames(k, block.joints, block.joint, block.loop)
-            m0 = inverse_mass(f.b0, bodies)
-            m1 = inverse_mass(f.b1, bodies)
-            u = load_twists(f, bodies)
-            for r in range(rows.row_start[k], rows.row_start[k + 1]):
-                rows.impulse[r] = s.warm_start * rows.impulse[r]
-                if rows.kind[r] == PAIR_COUPLING:
-                    ra = rows.coupled[r][0]
-                    rb = rows.coupled[r][1]
-                    push_coupled(ra, block.row_joint[ra], rows.impulse[r], block, bodies)
-                    if rb >= 0:
-                        x = -rows.before[r] * rows.impulse[r]
-                        push_coupled(rb, block.row_joint[rb], x, block, bodies)
-                else:
-                    u = push(r, rows.impulse[r], m0, m1, u, rows)
-            if rows.row_start[k + 1] > rows.row_start[k]:
-                if rows.kind[rows.row_start[k]] != PAIR_COUPLING:
-                    store_twists(f, u, bodies)
     begin = contacts.world_start[w]
     for c in range(begin, begin + contacts.world_count[w]):
         start_contact(c, contacts, view, s, spin, bodies)

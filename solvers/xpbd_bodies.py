@@ -40,7 +40,8 @@ class BodySweeps(Revised):
     Positions at the end of a substep decide, as in XPBD (Müller et al. 2020); the impulses that correct them
     act as at its start (SHAKE, see `kernels.body_rows`), so that swinging bodies keep their energy at any
     number of sweeps that satisfies the joints. One thread per world goes over joints and contacts one after
-    the other, forward and backward in turn, from the impulses of the last substep. After that, velocities
+    the other, forward and backward in turn; contacts start from their impulses of the last step, joints from
+    none, since with old impulses linkages swing up where sweeps fail to converge. After that, velocities
     alone are corrected.
 
     A step is `begin`, `deformables.advance`, `end`.
@@ -56,7 +57,7 @@ class BodySweeps(Revised):
         restitution: Whether contacts bounce.
 
     Attributes:
-        warm_start: Share of the impulses of the last substep to start from; 0 for none.
+        warm_start: Share of the impulses of the last step that contacts start from; 0 for none.
         push_speed: Fastest removal of a penetration [m/s].
         recovery_speed: Fastest removal of errors of joints that are there at the start [m/s, rad/s].
         limit_speed: Fastest return to a violated limit [m/s, rad/s].
@@ -151,26 +152,27 @@ class BodySweeps(Revised):
         """See `BodySystem.begin_substep`."""
         model, spin = self.model, self._spin
         launch(body_motion.turn_bodies, "body", [model.body_inertia, dt, bodies.view, spin])
-        block = self._block(launch)
+        block, fresh = self._block(launch), int(self._substep == 0)
         if self._floats:
             inputs = [block.joint, self._control.joint_f, model.joint_damping, model.joint_friction, dt]
             launch(body_joints.push_floating, "joint", [*inputs, bodies.view, spin])
         if model.joint_count:
             inputs = [block.joints, block.joint, block.enabled, block.loop, block.linear_compliance]
-            inputs += [block.angular_compliance, self._near, dt, bodies.view, spin, block.rows]
+            inputs += [block.angular_compliance, self._near, fresh, dt, bodies.view, spin, block.rows]
             launch(body_joints.place_joints, "joint", inputs)
         if model.constraint_count:
-            inputs = [block.joints, block.joint, block.enabled, block.loop, self._near, dt]
+            inputs = [block.joints, block.joint, block.enabled, block.loop, self._near, fresh, dt]
             inputs += [self._row_joint, bodies.view, spin, block.rows]
             launch(body_joints.place_constraints, "world", inputs)
         contacts, settings = self._contacts(), self._settings(dt)
         if model.shape_count:
             plan = model.collision_plan
             inputs = [contacts.view, plan.shape, model.shape_materials, model.shape_mu_torsion]
-            inputs += [model.shape_mu_rolling, model.gravity_vec, int(self._substep == 0), settings]
+            inputs += [model.shape_mu_rolling, model.gravity_vec, fresh, settings]
             launch(body_contacts.place_contacts, "contact", [*inputs, bodies.view, spin, self._places])
-        inputs = [block, contacts.view, self._places, settings, spin, bodies.view]
-        launch(body_sweeps.start_sweeps, "world", inputs)
+            if self.warm_start > 0.0:
+                inputs = [contacts.view, self._places, settings, spin, bodies.view]
+                launch(body_sweeps.start_contacts, "world", inputs)
         self._sweep = 0
         self._substep += 1
 
@@ -190,6 +192,9 @@ class BodySweeps(Revised):
     def end_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
         """See `BodySystem.end_substep`: bodies are moved, and then velocities corrected."""
         model, spin = self.model, self._spin
+        if model.joint_count:
+            inputs = [launch.views.joint, dt, bodies.view, self._rows]
+            launch(body_joints.keep_rates, "joint", inputs)
         inputs = [model.body_inertia, float(self.angular_damping), dt, bodies.view, spin]
         launch(body_motion.finish_bodies, "body", inputs)
         contacts = self._contacts()
@@ -199,6 +204,8 @@ class BodySweeps(Revised):
         for number in range(self.velocity_sweeps):
             inputs = [self._block(launch), contacts.view, self._places, number % 2, spin, bodies.view]
             launch(body_sweeps.relax_worlds, "world", inputs)
+        if model.shape_count:
+            launch(body_contacts.keep_impulses, "contact", [contacts.view, self._places])
         launch(body_motion.keep_end_velocities, "body", [bodies.view, spin])
 
     def end(self, launch: Launcher, bodies: MovingBodies, state: State) -> None:
@@ -211,18 +218,17 @@ class BodySweeps(Revised):
             launch(inverse_kinematics.read_joints, "joint", inputs, [state.joint_q, state.joint_qd])
             inputs = [joint, self._near, state.joint_q, state.joint_qd]
             launch(body_motion.follow_joints, "joint", inputs)
+            launch(body_joints.compare_rates, "joint", [state.joint_qd, self._rows])
 
     def reset(self, world_mask: wp.array | None = None) -> None:
-        """Forget the impulses of the masked worlds, or of all; world_mask: bool, shape (world_count,)."""
+        """Forget what earlier steps left of the masked worlds, bool, shape (world_count,), or of all."""
         if world_mask is None:
-            for array in (self._rows.impulse, self._places.memory, self._places.spin_memory):
+            for array in (self._places.memory, self._places.spin_memory, self._rows.ahead):
                 array.zero_()
             return
-        model = self.model
-        inputs = [world_mask, self._rows]
-        launch = Launcher(model, record_tape=False)
-        launch(body_motion.forget_rows, "world", inputs)
-        if model.shape_count:
+        launch = Launcher(self.model, record_tape=False)
+        launch(body_joints.forget_rates, "world", [world_mask, self._rows])
+        if self.model.shape_count:
             inputs = [world_mask, self.contacts.view, self._places]
             launch(body_contacts.forget_contacts, "contact", inputs)
 
@@ -288,7 +294,7 @@ def _spin_view(model: Model) -> SpinView:
 def _contact_view(model: Model) -> BodyContactView:
     count = model.collision_plan.contact_count if model.shape_count else 0
     view = BodyContactView()
-    kinds: dict[str, type] = dict.fromkeys(("body0", "body1"), int)
+    kinds: dict[str, type] = dict.fromkeys(("body0", "body1", "follows", "pushes"), int)
     kinds |= dict.fromkeys(("turn0", "turn1"), wp.mat33)
     kinds |= dict.fromkeys(("mobility", "spin_mobility"), wp.vec2)
     kinds |= dict.fromkeys(("gap", "target", "share"), float)
