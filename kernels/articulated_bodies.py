@@ -5,17 +5,18 @@ operational-space inertia (Khatib, "A unified approach for motion and force cont
 operational space formulation", IEEE J. Robotics and Automation 3(1), 1987; Featherstone, "Rigid Body Dynamics
 Algorithms", 2008, chapter 9). H has the implicit terms of drives, and of the rows on single dofs (servos,
 limits, dry friction, drives at work) that held in the step before. Forces of constraints are expected to be
-those of the step before, as far as these lasted for three steps: an impact does not.
+those of the step before, those of contacts and limits as far as they lasted for three steps; impacts do not.
 """
 
 import warp as wp
 
-from newtonsim.kernels.chains import fill_turning, fill_velocity, whiten_chain
+from newtonsim.kernels.chains import fill_turning, fill_velocity, push_row, whiten_chain
 from newtonsim.kernels.constraint_rows import ROW_LIMIT, DofRowView
 from newtonsim.kernels.crba import solve_tree
 from newtonsim.kernels.forward_kinematics import world_velocity
 from newtonsim.kernels.moving_bodies import MotionView, moved
-from newtonsim.kernels.sparse_blas import axpyi, doti, row_gram3
+from newtonsim.kernels.pair_rows import PairRowView
+from newtonsim.kernels.sparse_blas import axpyi, doti, row_axpyi, row_gram3
 from newtonsim.kernels.views import BodyView, JointView, KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -27,9 +28,11 @@ AT_BOUND = wp.constant(0.999)
 
 
 @wp.kernel
-def clear_holds(first: int, hold: wp.array(dtype=float)):
-    """One thread per dof: nothing holds it."""
-    hold[first + wp.tid()] = 0.0
+def clear_memory(first: int, hold: wp.array(dtype=float), z: wp.array(dtype=float)):
+    """One thread per dof: nothing holds it, and no impulse acts."""
+    d = first + wp.tid()
+    hold[d] = 0.0
+    z[d] = 0.0
 
 
 @wp.kernel
@@ -52,47 +55,83 @@ def remember_holds(first: int, rows: DofRowView, hold: wp.array(dtype=float)):
 
 
 @wp.kernel
+def add_steady_impulses(
+    first: int,
+    tree: TreeView,
+    rows: DofRowView,
+    pairs: PairRowView,
+    depth: int,
+    z: wp.array(dtype=float),
+):
+    """One thread per world: impulses of all rows but contacts and limits, in energy coordinates.
+
+    Those of drives, servos, dry friction, loops and couplings change steadily.
+    """
+    w = first + wp.tid()
+    begin = rows.world_start[w]
+    for r in range(begin, begin + rows.world_count[w]):
+        source = rows.source[r]
+        if rows.source_kind[source] != ROW_LIMIT:
+            d = rows.source_dof[source]
+            row_axpyi(tree.dof_depth[d] + 1, rows.impulse[r], rows.B, r, 0, tree.row_dof, tree.dof_row[d], z)
+    for r in range(pairs.world_start[w], pairs.world_start[w + 1]):
+        if pairs.delassus[r] > 0.0:
+            push_row(tree, pairs.leaf[r], r, depth, pairs.impulse[r], pairs.B, z)
+
+
+@wp.kernel
 def remember_forces(
     first: int,
     tree: TreeView,
     L: wp.array(dtype=float),
     v_free: wp.array(dtype=float),
     v_end: wp.array(dtype=float),
+    z: wp.array(dtype=float),
     dt: float,
-    scratch: wp.array(dtype=float),
+    change: wp.array(dtype=float),
     latest: wp.array(dtype=wp.vec2),
-    lasting: wp.array(dtype=float),
+    expected: wp.array(dtype=float),
 ):
-    """One thread per tree: generalised forces H (v_end - v_free) / h of constraints, and what lasts of them.
+    """One thread per tree: generalised forces of constraints, as far as they are expected in the next step.
 
-    What lasts is the smallest one of the last three steps, none if they have different signs. A hard landing
-    takes two steps: what is left of a gap is closed by the second one.
+    Of all, H (v_end - v_free) / h, those with the impulses z are expected as they are. Of the others, which
+    are contacts and limits, the smallest of the last three steps, none if they have different signs: a hard
+    landing takes two steps, in which what is left of a gap is closed by the second one.
     """
     t = first + wp.tid()
     begin = tree.dof_start[t]
     end = tree.dof_start[t + 1]
     for i in range(begin, end):
         d = tree.dof[i]
-        scratch[d] = v_end[d] - v_free[d]
-        lasting[d] = 0.0
+        change[d] = v_end[d] - v_free[d]
+        expected[d] = 0.0
     for i in range(begin, end):
+        # Lᵀ √D (√D L change - z), of which row d adds to its ancestors
         d = tree.dof[i]
         row = tree.dof_row[d]
         depth = tree.dof_depth[d]
         scale = L[row + depth]
-        y = (scratch[d] + doti(depth, L, tree.row_dof, row, scratch)) / (scale * scale * dt)
-        lasting[d] = lasting[d] + y
-        axpyi(depth, y, L, tree.row_dof, row, lasting)
+        y = ((change[d] + doti(depth, L, tree.row_dof, row, change)) / scale - z[d]) / (scale * dt)
+        expected[d] = expected[d] + y
+        axpyi(depth, y, L, tree.row_dof, row, expected)
     for i in range(begin, end):
         d = tree.dof[i]
-        now = lasting[d]
+        now = expected[d]
         before = latest[d]
         if not wp.isfinite(now):
             now = 0.0
         latest[d] = wp.vec2(now, before[0])
         low = wp.min(now, wp.min(before[0], before[1]))
         high = wp.max(now, wp.max(before[0], before[1]))
-        lasting[d] = wp.max(low, 0.0) + wp.min(high, 0.0)
+        expected[d] = wp.max(low, 0.0) + wp.min(high, 0.0)
+    for i in range(begin, end):
+        d = tree.dof[i]
+        row = tree.dof_row[d]
+        depth = tree.dof_depth[d]
+        y = z[d] / (L[row + depth] * dt)
+        if wp.isfinite(y):
+            expected[d] = expected[d] + y
+            axpyi(depth, y, L, tree.row_dof, row, expected)
 
 
 @wp.kernel
@@ -101,29 +140,29 @@ def forget_forces(
     world: wp.array(dtype=int),
     hold: wp.array(dtype=float),
     latest: wp.array(dtype=wp.vec2),
-    lasting: wp.array(dtype=float),
+    expected: wp.array(dtype=float),
 ):
     """One thread per dof: forget what constraints did in the masked worlds."""
     d = wp.tid()
     if mask[world[d]]:
         hold[d] = 0.0
         latest[d] = wp.vec2(0.0)
-        lasting[d] = 0.0
+        expected[d] = 0.0
 
 
 @wp.kernel
 def expect_forces(
     first: int,
     hold: wp.array(dtype=float),
-    lasting: wp.array(dtype=float),
+    expected: wp.array(dtype=float),
     joint_f: wp.array(dtype=float),
     diagonal: wp.array(dtype=float),
     force: wp.array(dtype=float),
 ):
-    """One thread per dof: add what holds it to the diagonal, and lasting forces to the given ones."""
+    """One thread per dof: add what holds it to the diagonal, and expected forces to the given ones."""
     d = first + wp.tid()
     diagonal[d] = diagonal[d] + hold[d]
-    force[d] = joint_f[d] + lasting[d]
+    force[d] = joint_f[d] + expected[d]
 
 
 @wp.kernel

@@ -75,17 +75,19 @@ class GripperScript:
         closing: Time [s] for closing.
         lifting: Time [s] for lifting after that.
         height: How high to lift [m].
+        opening: How far each finger is from the middle at first [m].
     """
 
     closing: float = 0.5
     lifting: float = 1.0
     height: float = 0.2
+    opening: float = _OPEN
 
     def targets(self, time: float) -> np.ndarray:
         """Return the targets of lift, left and right finger (3,) [m] at a time [s]."""
         done = min(max((time - self.closing) / self.lifting, 0.0), 1.0)
         smooth = done * done * (3.0 - 2.0 * done)
-        opening = _OPEN * max(0.0, 1.0 - time / self.closing)
+        opening = self.opening * max(0.0, 1.0 - time / self.closing)
         return np.array([self.height * smooth, opening, 0.0], dtype=np.float32)
 
 
@@ -99,18 +101,26 @@ def gripper(grasped: str = "cube") -> ModelBuilder:
         grasped: One of `GRASPED`: a cube of 50 mm, a cylinder of 50 mm on its base, or a hexagonal nut of
             50 mm between its flats, as a mesh. Each weighs 0.2 kg and is the last body.
     """
-    from newtonsim.importers import parse_urdf
-
     if grasped not in GRASPED:
         raise ValueError(f"grasped: expected one of {GRASPED}, got {grasped!r}")
     builder = new_scene(friction=0.5)
     builder.set_ground_plane()
+    add_gripper(builder)
+    _add_grasped(builder, grasped)
+    return builder
+
+
+def add_gripper(builder: ModelBuilder, script: GripperScript | None = None) -> None:
+    """Add the gripper to an empty builder, as it is at time 0 of a script, by default `GripperScript()`."""
+    from newtonsim.importers import parse_urdf
+
+    script = GripperScript() if script is None else script
     report = parse_urdf(
         asset_path("gripper.urdf"),
         builder,
         stiffness=0.0,
         damping=0.0,
-        contact_mu=0.5,
+        contact_mu=builder.default_shape_mu,
         contact_restitution=0.0,
         ignore_inertial_definitions=False,
     )
@@ -119,10 +129,8 @@ def gripper(grasped: str = "cube") -> ModelBuilder:
         builder.joint_axis_mode[axis] = int(JointMode.TARGET_POSITION)
         builder.joint_target_ke[axis], builder.joint_target_kd[axis] = stiffness, damping
     for name in ("left", "right"):
-        builder.joint_q[report.joint_coords[name]] = _OPEN
-    _add_grasped(builder, grasped)
-    builder.joint_act[:] = GripperScript().targets(0.0).tolist()
-    return builder
+        builder.joint_q[report.joint_coords[name]] = script.opening
+    builder.joint_act[:] = script.targets(0.0).tolist()
 
 
 def _add_grasped(builder: ModelBuilder, grasped: str) -> None:

@@ -288,7 +288,7 @@ def test_cloth_on_other_shapes(soft):
 
 
 def test_a_robot_holds_a_cloth():
-    """The held point stays at the hand to 1 mm, and the hand carries 1 kg."""
+    """A cloth hangs beside the arm: the held point stays at the hand to 1 mm, and the hand carries 1 kg."""
     client = compat.connect(compat.DIRECT)
     try:
         compat.setAdditionalSearchPath(pybullet_data.getDataPath())
@@ -300,7 +300,7 @@ def test_a_robot_holds_a_cloth():
         body = compat.loadSoftBody("cloth_z_up.obj", hand.tolist(), **CLOTH, springElasticStiffness=200.0)
         start = np.array(compat.getTetraMeshData(body)[1])
         node = int(np.argmin(np.linalg.norm(start - hand, axis=1)))
-        compat.createSoftBodyAnchor(body, node, arm, 6, [0.0, 0.0, 0.1])
+        compat.createSoftBodyAnchor(body, node, arm, 6, [0.0, 0.0, 0.6])
         compat.enableJointForceTorqueSensor(arm, 6)
         loads = []
         for step in range(720):
@@ -308,10 +308,10 @@ def test_a_robot_holds_a_cloth():
             if step >= 600:
                 loads.append(np.linalg.norm(compat.getJointState(arm, 6)[2][:3]))
         position, rotation = compat.getLinkState(arm, 6)[:2]
-        goal = compat.multiplyTransforms(position, rotation, [0.0, 0.0, 0.1], [0.0, 0.0, 0.0, 1.0])[0]
+        goal = compat.multiplyTransforms(position, rotation, [0.0, 0.0, 0.6], [0.0, 0.0, 0.0, 1.0])[0]
         assert np.linalg.norm(np.array(compat.getTetraMeshData(body)[1][node]) - goal) < 1e-3
         mass = 1.0 + compat.getDynamicsInfo(arm, 6)[0]
-        assert abs(np.mean(loads) - 10.0 * mass) < 0.05 * 10.0 * mass
+        assert abs(np.mean(loads) - 10.0 * mass) < 0.01 * 10.0 * mass
     finally:
         compat.disconnect(client)
 

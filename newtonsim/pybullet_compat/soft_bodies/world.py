@@ -340,12 +340,13 @@ class SoftWorld:
                 point.append(anchor.child_frame.p)
         flags.push()
         world = np.arange(worlds)[:, None]
-        per_world = (system.particles.particle_count // worlds, engine.model.body_count // worlds)
-        system.set_anchors(
-            (np.array(particle, int)[None] + world * per_world[0]).reshape(-1),
-            (np.array(row, int)[None] + world * per_world[1]).reshape(-1),
-            np.tile(np.array(point).reshape(-1, 3), (worlds, 1)),
-        )
+        count = system.particles.particle_count
+        particles = (np.array(particle, int)[None] + world * (count // worlds)).reshape(-1)
+        links = (np.array(row, int)[None] + world * (engine.model.body_count // worlds)).reshape(-1)
+        system.set_anchors(particles, links, np.tile(np.array(point).reshape(-1, 3), (worlds, 1)))
+        anchored = system.contacts.anchored.numpy()
+        anchored[particles] = links
+        system.contacts.anchored.assign(anchored)
 
     def release(self, engine: Engine) -> None:
         """Keep the state of an engine that goes."""
