@@ -17,7 +17,6 @@ from newtonsim.kernels.self_contact import (
     room_of_sides,
     within_reach,
 )
-from newtonsim.kernels.self_pairs import Search
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -34,15 +33,10 @@ class Advance:
 
 
 @wp.kernel
-def start_advance(
-    first: int, to: wp.array(dtype=wp.vec3), view: SelfContactView, search: Search, advance: Advance
-):
+def start_advance(first: int, to: wp.array(dtype=wp.vec3), view: SelfContactView, advance: Advance):
     """One thread per particle: the whole way to its target, as far as that is within its reach."""
     i = first + wp.tid()
-    way = wp.vec3()
-    if search.held[i] == 0:
-        way = within_reach(view.reach, i, to[i]) - view.origin[i]
-    advance.way[i] = way
+    advance.way[i] = within_reach(view.reach, i, to[i]) - view.origin[i]
     advance.part[i] = 1.0
     advance.next[i] = 1.0
     advance.still[i] = 1.0
@@ -127,13 +121,10 @@ def find_broken(first: int, workers: int, view: SelfContactView, advance: Advanc
 
 
 @wp.kernel
-def finish_advance(
-    first: int, view: SelfContactView, search: Search, advance: Advance, x: wp.array(dtype=wp.vec3)
-):
+def finish_advance(first: int, view: SelfContactView, advance: Advance, x: wp.array(dtype=wp.vec3)):
     """One thread per particle: moves by its part of the way."""
     i = first + wp.tid()
-    if search.held[i] == 0:
-        part = advance.part[i]
-        if advance.broken[view.world[i]] != 0:
-            part = advance.still[i]
-        x[i] = view.origin[i] + part * advance.way[i]
+    part = advance.part[i]
+    if advance.broken[view.world[i]] != 0:
+        part = advance.still[i]
+    x[i] = view.origin[i] + part * advance.way[i]

@@ -17,13 +17,15 @@ presses once.
 import warp as wp
 
 from newtonsim.kernels.bvh_surface import Reach, SurfaceTree
-from newtonsim.kernels.self_geometry import is_inside, nearest_of_segments, nearest_on_triangle
+from newtonsim.kernels.self_geometry import fine_normal, is_inside, nearest_of_segments, nearest_on_triangle
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 EDGES = wp.constant(-1)
 # rounding of a coordinate, times the largest coordinate of a pair, that stays between the two
 ROUNDING = wp.constant(2.0e-6)
+# part of the distance that a pair must be apart along its normal, or rounding has spoilt that
+EXACT = wp.constant(0.95)
 # part of the radius below which the barrier goes on as a parabola
 DEEPEST = wp.constant(0.02)
 # squared sine of the angle between edges below which their force fades, for it jumps where they are parallel
@@ -163,6 +165,17 @@ def side_of_corner(edges: bool, corner: int) -> float:
 
 
 @wp.func
+def separating_normal(
+    edges: bool, near: Nearest, x0: wp.vec3, x1: wp.vec3, x2: wp.vec3, x3: wp.vec3
+) -> wp.vec3:
+    """Direction along which a pair is apart by its distance, also where long elements are very near."""
+    h = heights(edges, near.normal, x0, x1, x2, x3)
+    if lowest_of_first(edges, h) + lowest_of_second(edges, h) < EXACT * near.distance:
+        return fine_normal(edges, x0, x1, x2, x3)
+    return near.normal
+
+
+@wp.func
 def room_of_sides(view: SelfContactView, gap: float, near: wp.vec3) -> float:
     """How far either side of a pair may come nearer; rounding at the place of the pair stays between them."""
     size = wp.max(wp.max(wp.abs(near[0]), wp.abs(near[1])), wp.abs(near[2]))
@@ -284,9 +297,10 @@ def refresh_pair(view: SelfContactView, q: int, x: wp.array(dtype=wp.vec3), x_st
     x2 = x[c[2]]
     x3 = x[c[3]]
     near = nearest_of_pair(edges, x0, x1, x2, x3, view.parallel)
-    slack = slacks(view, edges, near.normal, x0, x1, x2, x3)
+    n = separating_normal(edges, near, x0, x1, x2, x3)
+    slack = slacks(view, edges, n, x0, x1, x2, x3)
     view.weight[q] = near.weight
-    view.normal[q] = near.normal
+    view.normal[q] = n
     view.slack[q] = slack
     for k in range(4):
         wp.atomic_min(view.free, c[k], slack[k])

@@ -36,7 +36,7 @@ class Search:
 
     rest: wp.array(dtype=wp.vec3)  # (P) positions at rest [m]
     piece: wp.array(dtype=int)  # (P) which connected surface
-    held: wp.array(dtype=int)  # (P) 1 if the solver does not move the particle
+    held: wp.array(dtype=int)  # (P) 1 if the user moves the particle, 2 if it stands still
     cursor: wp.array(dtype=int)  # (W) entries handed out to particles
     filled: wp.array(dtype=int)  # (P) entries written
     stopped: wp.array(dtype=int)  # (W) 1 if the particles do not move together
@@ -108,17 +108,18 @@ def begin_search(
     """One thread per particle: where it may go until the next detection, and no pairs yet."""
     i = first + wp.tid()
     p = x[i]
-    path = wp.vec3()
-    spread = float(0.0)
-    search.held[i] = 1
-    if not is_held(inv_mass, flags, i):
-        path = target[i] - p
-        size = wp.length(path)
-        longest = view.reach.longest[view.world[i]]
-        if size > longest:
-            path = path * (longest / size)
-        spread = view.reach.spread * SAFETY
-        search.held[i] = 0
+    path = target[i] - p
+    size = wp.length(path)
+    longest = view.reach.longest[view.world[i]]
+    if size > longest:
+        path = path * (longest / size)
+    spread = view.reach.spread * SAFETY
+    search.held[i] = 0
+    if is_held(inv_mass, flags, i):
+        search.held[i] = 1
+        if size == 0.0:
+            search.held[i] = 2
+            spread = 0.0
     view.reach.anchor[i] = p
     view.reach.path[i] = path
     view.reach.limit[i] = FAR
@@ -140,9 +141,8 @@ def begin_worlds(first: int, view: SelfContactView, search: Search):
 @wp.func
 def approach(view: SelfContactView, search: Search, i: int, away: wp.vec3) -> float:
     """How far particle i may go against a direction until the next detection [m]."""
-    if search.held[i] == 1:
-        return 0.0
-    return view.reach.spread * SAFETY + wp.max(0.0, -wp.dot(view.reach.path[i], away))
+    spread = wp.where(search.held[i] == 2, 0.0, view.reach.spread * SAFETY)
+    return spread + wp.max(0.0, -wp.dot(view.reach.path[i], away))
 
 
 @wp.func
@@ -183,7 +183,7 @@ def drop_pair(view: SelfContactView, search: Search, w: int, c: wp.vec4i, distan
 @wp.func
 def add_pair(view: SelfContactView, search: Search, w: int, t: int, c: wp.vec4i, x: wp.array(dtype=wp.vec3)):
     """List a pair if it can come into contact."""
-    if search.held[c[0]] + search.held[c[1]] + search.held[c[2]] + search.held[c[3]] == 4:
+    if search.held[c[0]] + search.held[c[1]] + search.held[c[2]] + search.held[c[3]] == 8:
         return
     edges = t == EDGES
     x0 = x[c[0]]

@@ -27,6 +27,7 @@ class ParticleStep:
         control: Inputs of the step.
         dt: Length of the step [s].
         sweep: Sweeps made in the substep, for systems that count them.
+        substep: Substeps begun, likewise.
     """
 
     x: wp.array
@@ -35,6 +36,7 @@ class ParticleStep:
     control: Control | None
     dt: float
     sweep: int = 0
+    substep: int = 0
 
 
 @runtime_checkable

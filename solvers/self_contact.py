@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.errors import ModelError
-from newtonsim.kernels import bvh_surface, self_advance, self_contact, self_pairs
+from newtonsim.kernels import bvh_surface, self_advance, self_contact, self_held, self_pairs
 from newtonsim.model import Model
 from newtonsim.solvers.self_contact_mesh import SurfaceMesh
 from newtonsim.workspace import Launcher
@@ -26,8 +26,9 @@ class SelfContact:
 
     Each sweep of a solver calls `refresh` and moves particles, in any order, through
     `kernels.self_contact.truncate`; forces come from `kernels.self_contact.self_contact_terms`. What starts
-    without an edge through a triangle stays so. A particle that the solver does not move is the user's: it
-    can be put anywhere, also through a triangle.
+    without an edge through a triangle stays so. A particle that is held goes to where the user has put it
+    since the last step, in the course of the step; where it would go through a triangle, it stays behind.
+    Where other particles were put elsewhere too, all of them start from there.
 
     Between two detections a particle may go along the straight way to its target and
     `relaxation * max(margin - radius, margin / 4)` off it, and planes between near pairs hold it back.
@@ -102,6 +103,51 @@ class SelfContact:
         self.view.damping = float(damping)
         self.view.friction = float(friction)
 
+    def begin(self, launch: Launcher, x: wp.array) -> None:
+        """Start a step: held particles go back to where the last step has left them.
+
+        Args:
+            launch: Its shard knows `starts`.
+            x: Positions at the start of the step [m], shape (particle_count,), changed in place.
+        """
+        model, view, memory = self.model, self.view, self._memory
+        own = [model.particle_inv_mass, model.particle_flags]
+        launch(self_held.forget_changes, "world", [memory])
+        launch(self_held.find_changes, "particle", [*own, x, view, memory])
+        launch(self_held.take_back, "particle", [*own, view, memory, x])
+
+    def aim(self, launch: Launcher, x: wp.array, substeps_left: int, target: wp.array) -> None:
+        """Write the targets of held particles in a substep.
+
+        Args:
+            launch: Its shard knows `starts`.
+            x: Positions at the start of the substep [m], shape (particle_count,).
+            substeps_left: Substeps from here to the end of the step, this one included.
+            target: Receives the targets of the held particles [m], shape (particle_count,).
+        """
+        model = self.model
+        inputs = [model.particle_inv_mass, model.particle_flags, x, 1.0 / substeps_left, self._memory]
+        launch(self_held.aim_held, "particle", [*inputs, target])
+
+    def pull(self, launch: Launcher, target: wp.array, x: wp.array) -> None:
+        """Move held particles to their targets, as far as they may go; in a sweep, after `refresh`.
+
+        Args:
+            launch: Its shard knows `starts`.
+            target: Where they belong [m], shape (particle_count,).
+            x: Present positions of all, those of held particles are changed [m], shape (particle_count,).
+        """
+        launch(self_held.pull_held, "particle", [target, self.view, self.search, x])
+
+    def end(self, launch: Launcher, x: wp.array) -> None:
+        """End a step: keep where it leaves the particles.
+
+        Args:
+            launch: Its shard knows `starts`.
+            x: Positions at the end of the step [m], shape (particle_count,).
+        """
+        launch(self_held.settle_particles, "particle", [x, self._memory])
+
     def detect(self, launch: Launcher, x: wp.array, target: wp.array, busy: wp.array | None = None) -> None:
         """List the pairs that can touch until the next detection.
 
@@ -150,17 +196,17 @@ class SelfContact:
         Args:
             launch: Its shard knows `starts`.
             target: Where they want to go [m], shape (particle_count,).
-            x: Receives the positions of those that are not held [m]; may be `target`.
+            x: Receives the positions [m]; may be `target`.
         """
-        view, search, advance = self.view, self.search, self._advance
-        launch(self_advance.start_advance, "particle", [target, view, search, advance])
+        view, advance = self.view, self._advance
+        launch(self_advance.start_advance, "particle", [target, view, advance])
         launch(self_advance.forget_broken, "world", [advance])
         for number in range(ROUNDS):
             inputs = [self.workers, int(number == 0), view, advance]
             launch(self_advance.hold_back, "self_worker", inputs)
             launch(self_advance.take_parts, "particle", [advance])
         launch(self_advance.find_broken, "self_worker", [self.workers, view, advance])
-        launch(self_advance.finish_advance, "particle", [view, search, advance, x])
+        launch(self_advance.finish_advance, "particle", [view, advance, x])
 
     def rebuild(self, x: wp.array) -> None:
         """Sort the triangles anew by their present positions; waits for the device.
@@ -271,6 +317,10 @@ class SelfContact:
         self._advance.way = wp.zeros(count, dtype=wp.vec3, device=device)
         for name in ("part", "next", "still"):
             setattr(self._advance, name, wp.zeros(count, dtype=float, device=device))
+        self._memory = self_held.Memory()
+        self._memory.settled = wp.full(count, wp.vec3(np.nan), dtype=wp.vec3, device=device)
+        self._memory.wanted = wp.zeros(count, dtype=wp.vec3, device=device)
+        self._memory.changed = wp.zeros(mesh.worlds, dtype=int, device=device)
         self._advance.broken = wp.zeros(mesh.worlds, dtype=int, device=device)
         self.search = search
 
