@@ -97,7 +97,7 @@ class ElementForces:
         self.f = zeros(model.particle_count, dtype=wp.vec3, **grad)
 
     def apply(self, launch: Launcher, state: State, control: Control) -> None:
-        """Write the forces at the start of a step to `f`."""
+        """Write the forces on corners at the start of a step; `sum_up` is what makes forces of them."""
         model, x, v = self.model, state.particle_q, state.particle_qd
         inputs = [model.spring_indices, model.spring_rest_length, model.spring_stiffness]
         inputs += [model.spring_damping, model.spring_control]
@@ -110,6 +110,9 @@ class ElementForces:
         self._launch(launch, penalty_elements.bend_edges, "edge", inputs, x, v)
         inputs = [model.tet_indices, model.tet_poses, model.tet_materials, control.tet_activations]
         self._launch(launch, penalty_elements.squeeze_tetrahedra, "tet", inputs, x, v)
+
+    def sum_up(self, launch: Launcher, state: State) -> None:
+        """Write external forces and those on corners to `f`."""
         inputs = [self.slots.start, self.slots.slot, self.corner, state.particle_f]
         launch(penalty_sums.sum_forces, "particle", inputs, [self.f])
 

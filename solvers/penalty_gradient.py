@@ -61,7 +61,7 @@ class StepAdjoint:
         solver, model = self.solver, self.solver.model
         shard = Shard(model).with_starts(solver.starts)
         launch = Launcher(model, record_tape=False, shard=shard)
-        contacts = solver.find_contacts(launch, step.state_in, None, step.dt)
+        contacts = solver.find_contacts(launch, step.state_in, None, step.dt, curved=True)
         for array in self._scratch:
             array.grad.zero_()
         with wp.Tape() as tape:

@@ -19,6 +19,7 @@ from newtonsim.model import Model
 from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.penalty_bodies import BodyForces
+from newtonsim.solvers.penalty_contacts import SoftContactForces
 from newtonsim.solvers.penalty_elements import ElementForces
 from newtonsim.solvers.penalty_gradient import RecordedStep, StepAdjoint
 from newtonsim.state import State
@@ -93,6 +94,8 @@ class SemiImplicitSolver(SolverBase):
         self.joint_attach_kd = _not_negative("joint_attach_kd", joint_attach_kd)
         self.elements = ElementForces(model)
         self.bodies = BodyForces(model)
+        touching = model.particle_count and model.shape_count
+        self.soft_contacts = SoftContactForces(model, self.elements) if touching else None
         self.contacts = Contacts(model)
         self.default_control = model.control(clone_variables=False)
         device = model.device
@@ -146,11 +149,13 @@ class SemiImplicitSolver(SolverBase):
     ) -> None:
         """Advance some worlds by one step; see `SolverBase.step_worlds`."""
         launch = Launcher(self.model, record_tape=False, shard=shard.with_starts(self.starts))
-        contacts = self.find_contacts(launch, state_in, contacts, dt)
+        contacts = self.find_contacts(launch, state_in, contacts, dt, curved=False)
         self.advance(launch, state_in, state_out, control, contacts, dt)
         self._mark_nonfinite(launch, state_out)
 
-    def find_contacts(self, launch: Launcher, state: State, contacts: Contacts | None, dt: float) -> Contacts:
+    def find_contacts(
+        self, launch: Launcher, state: State, contacts: Contacts | None, dt: float, curved: bool
+    ) -> Contacts:
         """Find what touches at the start of a step: features that stay fixed in it.
 
         Args:
@@ -158,10 +163,13 @@ class SemiImplicitSolver(SolverBase):
             state: State at the start.
             contacts: Contacts of bodies; None to find them.
             dt: Time step [s].
+            curved: Whether the forces' slopes are needed.
 
         Returns:
             The contacts of bodies.
         """
+        if self.soft_contacts is not None:
+            self.soft_contacts.find(launch, state, dt, curved)
         if contacts is None:
             contacts = self.contacts
             if self.model.body_count:
@@ -178,13 +186,20 @@ class SemiImplicitSolver(SolverBase):
         dt: float,
     ) -> None:
         """All of a step that has a gradient: forces at its start, and motion."""
-        model = self.model
+        model, soft = self.model, self.soft_contacts
+        slip = _SLIP_SPEED * self.friction_smoothing
+        body_f = None
         if model.body_count:
-            slip = _SLIP_SPEED * self.friction_smoothing
             attach = (self.joint_attach_ke, self.joint_attach_kd)
             self.bodies.apply(launch, state_in, control, contacts, *attach, slip)
+            body_f = self.bodies.f
         if model.particle_count:
             self.elements.apply(launch, state_in, control)
+            if soft is not None:
+                soft.push_triangles(launch, state_in, slip, body_f)
+            self.elements.sum_up(launch, state_in)
+            if soft is not None:
+                soft.push_particles(launch, state_in, slip, body_f)
         self._move(launch, state_in, state_out, dt)
 
     def _move(self, launch: Launcher, state_in: State, state_out: State, dt: float) -> None:
@@ -218,6 +233,8 @@ class SemiImplicitSolver(SolverBase):
         See `SolverBase.report`.
         """
         self.contacts.warn_of_overflow()
+        if self.soft_contacts is not None:
+            self.soft_contacts.search.report()
         if not self._any_nonfinite.numpy()[0]:
             return
         # an array operation would be recorded if a step is being captured
