@@ -78,9 +78,18 @@ def prepare_edges(
 
 
 @wp.kernel
-def clear_edges(first: int, edges: EdgeView):
-    """One thread per edge: forget the torques of the last substep."""
-    edges.torque[edges.place[first + wp.tid()]] = 0.0
+def clear_edges(
+    first: int, masked: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), edges: EdgeView
+):
+    """One thread per edge: forget the torques of the last substep, in masked worlds if asked."""
+    s = edges.place[first + wp.tid()]
+    clear = masked == 0
+    if not clear:
+        owner = world[edges.corner[s][0]]
+        if owner >= 0:
+            clear = mask[owner]
+    if clear:
+        edges.torque[s] = 0.0
 
 
 @wp.kernel

@@ -50,11 +50,19 @@ def prepare_springs(
 
 
 @wp.kernel
-def clear_springs(first: int, springs: SpringView):
-    """One thread per spring: forget the forces of the last substep."""
+def clear_springs(
+    first: int, masked: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), springs: SpringView
+):
+    """One thread per spring: forget the forces of the last substep, in masked worlds if asked."""
     s = springs.place[first + wp.tid()]
-    springs.force[s] = wp.vec3(0.0)
-    springs.resistance[s] = wp.vec3(0.0)
+    clear = masked == 0
+    if not clear:
+        owner = world[springs.ends[s][0]]
+        if owner >= 0:
+            clear = mask[owner]
+    if clear:
+        springs.force[s] = wp.vec3(0.0)
+        springs.resistance[s] = wp.vec3(0.0)
 
 
 @wp.kernel

@@ -21,6 +21,13 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # ratio of volumes beyond which rates of deformation are measured at rest
 CRUSHED = wp.constant(0.1)
+# J / |F|³ below which a tetrahedron counts as crushed; 0.19 at rest, 0.06 if one edge is a fifth
+DISTORTED = wp.constant(0.06)
+
+# largest change of F that is made at once, over F: the answer is that of small changes
+LONGEST = wp.constant(0.3)
+# square of a change that is small for sure
+SMALLEST = wp.constant(1.0e-12)
 
 
 @wp.struct
@@ -37,7 +44,6 @@ class TetrahedronView:
     goal: wp.array(dtype=float)  # ratio of volumes that the bulk asks for
     viscosity: wp.array(dtype=wp.vec2)  # of shear and of volume, times V [J s]
     force: wp.array(dtype=wp.mat33)  # P, negative [J]
-    pressure: wp.array(dtype=float)  # of the constraint on the volume [J]
 
 
 @wp.func
@@ -94,11 +100,22 @@ def prepare_tetrahedra(
 
 
 @wp.kernel
-def clear_tetrahedra(first: int, tetrahedra: TetrahedronView):
-    """One thread per tetrahedron: forget the forces of the last substep."""
+def clear_tetrahedra(
+    first: int,
+    masked: int,
+    mask: wp.array(dtype=bool),
+    world: wp.array(dtype=int),
+    tetrahedra: TetrahedronView,
+):
+    """One thread per tetrahedron: forget the forces of the last substep, in masked worlds if asked."""
     t = tetrahedra.place[first + wp.tid()]
-    tetrahedra.force[t] = wp.mat33()
-    tetrahedra.pressure[t] = 0.0
+    clear = masked == 0
+    if not clear:
+        owner = world[tetrahedra.corner[t][0]]
+        if owner >= 0:
+            clear = mask[owner]
+    if clear:
+        tetrahedra.force[t] = wp.mat33()
 
 
 @wp.func
@@ -129,8 +146,49 @@ def start_tetrahedra(
     t = base + first + wp.tid()
     force = tetrahedra.force[t] * keep
     tetrahedra.force[t] = force
-    tetrahedra.pressure[t] = tetrahedra.pressure[t] * keep
     push_corners(tetrahedra, t, force, dt, shift)
+
+
+@wp.func
+def answer_of(x: wp.mat33, g: wp.vec3, sym: float, skew: float) -> wp.mat33:
+    """Change D of the force on F, in axes that turn with it, that solves D + K(D G) = x.
+
+    K is the stiffness `sym` against symmetric changes of F, and `skew` against turns. Components off the
+    diagonal are coupled in pairs.
+
+    Args:
+        x: What is missing.
+        g: Diagonal of the mobility times dt².
+        sym: Stiffness against strain [J].
+        skew: Stiffness against turning [J].
+    """
+    a = 0.5 * (sym + skew)
+    b = 0.5 * (sym - skew)
+    own0 = 1.0 + a * g[0]
+    own1 = 1.0 + a * g[1]
+    own2 = 1.0 + a * g[2]
+    det01 = 1.0 / (own0 * own1 - b * b * g[0] * g[1])
+    det02 = 1.0 / (own0 * own2 - b * b * g[0] * g[2])
+    det12 = 1.0 / (own1 * own2 - b * b * g[1] * g[2])
+    return wp.mat33(
+        x[0, 0] / (1.0 + sym * g[0]),
+        (x[0, 1] * own0 - x[1, 0] * (b * g[0])) * det01,
+        (x[0, 2] * own0 - x[2, 0] * (b * g[0])) * det02,
+        (x[1, 0] * own1 - x[0, 1] * (b * g[1])) * det01,
+        x[1, 1] / (1.0 + sym * g[1]),
+        (x[1, 2] * own1 - x[2, 1] * (b * g[1])) * det12,
+        (x[2, 0] * own2 - x[0, 2] * (b * g[2])) * det02,
+        (x[2, 1] * own2 - x[1, 2] * (b * g[2])) * det12,
+        x[2, 2] / (1.0 + sym * g[2]),
+    )
+
+
+@wp.func
+def weighted(a: wp.mat33, b: wp.mat33, g: wp.vec3) -> float:
+    """Inner product of two matrices with weights of their columns."""
+    total = g[0] * wp.dot(column(a, 0), column(b, 0))
+    total += g[1] * wp.dot(column(a, 1), column(b, 1))
+    return total + g[2] * wp.dot(column(a, 2), column(b, 2))
 
 
 @wp.kernel
@@ -144,10 +202,10 @@ def solve_tetrahedra(
     logarithm: float,
     shift: wp.array(dtype=wp.vec3),
 ):
-    """One thread per tetrahedron of a colour: bring its stress to what its deformation will be.
+    """One thread per tetrahedron of a colour: bring its force to what its deformation will be.
 
-    `logarithm` is 1 with it, and 0 without. With c = ∂J/∂F, P = p c - μV F at the end, and p = -(λ + μ) V (J
-    - goal). Where the pressure is larger than the shear stiffness, it is what resists the turning of p c.
+    The force is -∂E/∂F = p c - μV F with c = ∂J/∂F and p = -(λ + μ) V (J - goal). How it changes with F is that
+    of a turned tetrahedron without strain, with the present p. `logarithm` is 1 with it, and 0 without.
     """
     t = base + first + wp.tid()
     corner = tetrahedra.corner[t]
@@ -167,35 +225,38 @@ def solve_tetrahedra(
     c0 = wp.cross(f1, f2)
     c1 = wp.cross(f2, f0)
     c2 = wp.cross(f0, f1)
-    p = tetrahedra.force[t]
-    pressure = tetrahedra.pressure[t]
-    r0 = column(p, 0) - c0 * pressure + f0 * shear
-    r1 = column(p, 1) - c1 * pressure + f1 * shear
-    r2 = column(p, 2) - c2 * pressure + f2 * shear
+    volume = wp.dot(f0, c0)
+    pressure = -bulk * (volume - tetrahedra.goal[t])
+    f = wp.matrix_from_cols(f0, f1, f2)
+    slope = wp.matrix_from_cols(c0, c1, c2)
+    missing = slope * pressure - f * shear - tetrahedra.force[t]
     g = tetrahedra.mobility[t] * (dt * dt)
-    stiff = wp.max(shear, wp.abs(pressure))
-    y0 = 1.0 / (1.0 + stiff * g[0])
-    y1 = 1.0 / (1.0 + stiff * g[1])
-    y2 = 1.0 / (1.0 + stiff * g[2])
-    u0 = g[0] * y0
-    u1 = g[1] * y1
-    u2 = g[2] * y2
-    yields = wp.dot(c0, c0) * u0 + wp.dot(c1, c1) * u1 + wp.dot(c2, c2) * u2
-    lost = wp.dot(c0, r0) * u0 + wp.dot(c1, r1) * u1 + wp.dot(c2, r2) * u2
-    beyond = wp.dot(f0, c0) - tetrahedra.goal[t] - lost
-    change = -(pressure + bulk * beyond) / (1.0 + bulk * yields)
-    tetrahedra.pressure[t] = pressure + change * relaxation
-    y0 *= relaxation
-    y1 *= relaxation
-    y2 *= relaxation
-    p0 = (c0 * change - r0) * y0
-    p1 = (c1 * change - r1) * y1
-    p2 = (c2 * change - r2) * y2
-    tetrahedra.force[t] = p + wp.matrix_from_cols(p0, p1, p2)
-    h2 = dt * dt
-    q1 = (p0 * d[0, 0] + p1 * d[0, 1] + p2 * d[0, 2]) * h2
-    q2 = (p0 * d[1, 0] + p1 * d[1, 1] + p2 * d[1, 2]) * h2
-    q3 = (p0 * d[2, 0] + p1 * d[2, 1] + p2 * d[2, 2]) * h2
+    # crushed or inverted, it is as stiff against turning as against strain, whatever its rotation is
+    sym = shear + wp.abs(pressure) * wp.sqrt(square)
+    skew = sym
+    turned = wp.identity(n=3, dtype=float)
+    if volume > DISTORTED * square * wp.sqrt(square):
+        # one step of Newton's iteration to the rotation (Higham 1986): 3 % off for a stretch of 30 %
+        turned = (f + slope * (1.0 / volume)) * 0.5
+        # not less against strain than at rest: where it is stretched, a step would go much too far
+        sym = shear + wp.max(pressure, shear)
+        skew = wp.max(shear - pressure, 0.1 * shear)
+    back = wp.transpose(turned)
+    slope = back * slope
+    change = answer_of(back * missing, g, sym, skew)
+    yields = answer_of(slope, g, sym, skew)
+    bulk += wp.max(-pressure, 0.0)
+    resisted = bulk * weighted(slope, change, g) / (1.0 + bulk * weighted(slope, yields, g))
+    change = turned * (change - yields * resisted)
+    squared = wp.vec3(g[0] * g[0], g[1] * g[1], g[2] * g[2])
+    squared = wp.vec3(g[0] * g[0], g[1] * g[1], g[2] * g[2])
+    moved = weighted(change, change, squared)
+    change = change * (relaxation * wp.min(1.0, LONGEST * wp.sqrt(square / wp.max(moved, SMALLEST))))
+    tetrahedra.force[t] = tetrahedra.force[t] + change
+    q = change * wp.transpose(d) * (dt * dt)
+    q1 = column(q, 0)
+    q2 = column(q, 1)
+    q3 = column(q, 2)
     shift[corner[0]] = s0 - (q1 + q2 + q3) * w[0]
     shift[corner[1]] = shift[corner[1]] + q1 * w[1]
     shift[corner[2]] = shift[corner[2]] + q2 * w[2]

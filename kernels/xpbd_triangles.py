@@ -65,9 +65,18 @@ def prepare_triangles(
 
 
 @wp.kernel
-def clear_triangles(first: int, triangles: TriangleView):
-    """One thread per triangle: forget the forces of the last substep."""
-    triangles.force[triangles.place[first + wp.tid()]] = wp.spatial_vector()
+def clear_triangles(
+    first: int, masked: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), triangles: TriangleView
+):
+    """One thread per triangle: forget the forces of the last substep, in masked worlds if asked."""
+    t = triangles.place[first + wp.tid()]
+    clear = masked == 0
+    if not clear:
+        owner = world[triangles.corner[t][0]]
+        if owner >= 0:
+            clear = mask[owner]
+    if clear:
+        triangles.force[t] = wp.spatial_vector()
 
 
 @wp.func

@@ -30,6 +30,7 @@ class Elements(Revised):
     """
 
     view: object
+    clear_kernel: wp.Kernel
 
     def __init__(self, model: Model, name: str, corners: np.ndarray):
         self.model, self.name = model, name
@@ -44,6 +45,7 @@ class Elements(Revised):
             self.runs.append((kind, base))
             base += len(group)
         self.order = np.concatenate(groups) if groups else np.zeros(0, int)
+        self._no_mask = zeros(1, dtype=bool, device=model.device)
 
     def _allocate(self, view: object, corners: np.ndarray, dtype: type, **arrays: type) -> None:
         """Fill a struct view: the places, the corners at each place, and zeros."""
@@ -56,6 +58,12 @@ class Elements(Revised):
         for name, kind in arrays.items():
             setattr(view, name, zeros(count, dtype=kind, device=device))
         self.view = view
+
+    def clear(self, launch: Launcher, world_mask: wp.array | None = None) -> None:
+        """Forget the forces of the last substep, in masked worlds or in all of the launcher's."""
+        masked = world_mask is not None
+        inputs = [int(masked), world_mask if masked else self._no_mask, self.model.particle_world]
+        self._each(launch, self.clear_kernel, inputs)
 
     def _each(self, launch: Launcher, kernel: wp.Kernel, inputs: list) -> None:
         launch(kernel, f"soft_{self.name}", [*inputs, self.view])
@@ -71,6 +79,8 @@ class Springs(Elements):
     Attributes:
         across: Damping of the relative velocity of the ends of each, in all directions [N s/m].
     """
+
+    clear_kernel = xpbd_springs.clear_springs
 
     def __init__(self, model: Model):
         corners = _rows(model.spring_indices, 2)
@@ -90,7 +100,7 @@ class Springs(Elements):
     def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the forces of the last one."""
         if keep == 0.0:
-            self._each(launch, xpbd_springs.clear_springs, [])
+            self.clear(launch)
         else:
             self._by_color(launch, xpbd_springs.start_springs, [keep, dt, shift])
 
@@ -105,6 +115,8 @@ class Springs(Elements):
 
 class Triangles(Elements):
     """Triangles that are stiff when they are made; the others only collide."""
+
+    clear_kernel = xpbd_triangles.clear_triangles
 
     def __init__(self, model: Model):
         corners = _rows(model.tri_indices, 3)
@@ -125,7 +137,7 @@ class Triangles(Elements):
     def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the forces of the last one."""
         if keep == 0.0:
-            self._each(launch, xpbd_triangles.clear_triangles, [])
+            self.clear(launch)
         else:
             self._by_color(launch, xpbd_triangles.start_triangles, [keep, dt, shift])
 
@@ -136,6 +148,8 @@ class Triangles(Elements):
 
 class Edges(Elements):
     """Bending edges between two triangles."""
+
+    clear_kernel = xpbd_edges.clear_edges
 
     def __init__(self, model: Model):
         corners = _rows(model.edge_indices, 4)
@@ -157,7 +171,7 @@ class Edges(Elements):
     def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the torques of the last one."""
         if keep == 0.0:
-            self._each(launch, xpbd_edges.clear_edges, [])
+            self.clear(launch)
         else:
             self._by_color(launch, xpbd_edges.start_edges, [x, keep, dt, shift])
 
@@ -174,12 +188,14 @@ class Tetrahedra(Elements):
         logarithm: Whether their energy has a logarithm, see `kernels.xpbd_tetrahedra`.
     """
 
+    clear_kernel = xpbd_tetrahedra.clear_tetrahedra
+
     def __init__(self, model: Model, logarithm: bool):
         self.logarithm = float(logarithm)
         corners = _rows(model.tet_indices, 4)
         super().__init__(model, "tetrahedron", corners)
         arrays = {"weight": wp.vec4, "rest": wp.mat33, "mobility": wp.vec3, "shear": float, "bulk": float}
-        arrays |= {"goal": float, "viscosity": wp.vec2, "force": wp.mat33, "pressure": float}
+        arrays |= {"goal": float, "viscosity": wp.vec2, "force": wp.mat33}
         self._allocate(xpbd_tetrahedra.TetrahedronView(), corners, wp.vec4i, **arrays)
 
     def prepare(self, launch: Launcher, control: Control | None, weight: wp.array) -> None:
@@ -196,7 +212,7 @@ class Tetrahedra(Elements):
     def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the forces of the last one."""
         if keep == 0.0:
-            self._each(launch, xpbd_tetrahedra.clear_tetrahedra, [])
+            self.clear(launch)
         else:
             self._by_color(launch, xpbd_tetrahedra.start_tetrahedra, [keep, dt, shift])
 

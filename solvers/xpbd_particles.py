@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import warp as wp
 
@@ -11,6 +13,7 @@ from newtonsim.errors import ModelError
 from newtonsim.kernels import xpbd_contacts, xpbd_particles
 from newtonsim.model import Model
 from newtonsim.revisions import Revised
+from newtonsim.shards import Shard
 from newtonsim.solvers.deformables import ParticleStep, starts_of
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.particle_contacts import ParticleContacts
@@ -33,9 +36,12 @@ class XPBDParticles(Revised):
         relaxation: Factor on the corrections of elements, between 0 and 2.
         warm_start: Part of the forces of the last substep that a substep starts from, between 0 and 1.
         logarithm: Whether the energy of tetrahedra has a logarithm, see `kernels.xpbd_tetrahedra`.
+        friction: How friction of contacts with shapes is combined, see `ParticleContacts`.
 
     Attributes:
         inv_mass: Of each particle in this step, 0 for those that are held [1/kg], shape (particle_count,).
+        contact_relaxation: Factor on the corrections of contacts with shapes.
+        restitution: Whether contacts with shapes bounce.
         damps_across: Whether damping of springs in all directions acts, `springs.across`.
         springs: The springs.
         stiff_triangles: The triangles with stiffness.
@@ -56,6 +62,7 @@ class XPBDParticles(Revised):
         relaxation: float = 1.0,
         warm_start: float = 0.0,
         logarithm: bool = False,
+        friction: Literal["mean", "product"] = "product",
     ):
         if particles.world_count != rigid.world_count:
             raise ModelError(
@@ -64,6 +71,7 @@ class XPBDParticles(Revised):
         self.particles, self.rigid = particles, rigid
         self.substeps, self.iterations = substeps, iterations
         self.relaxation, self.warm_start = relaxation, warm_start
+        self.contact_relaxation, self.restitution = 1.0, False
         self.damps_across = False
         device, count = rigid.device, particles.particle_count
         self.inv_mass = zeros(count, dtype=float, device=device)
@@ -81,7 +89,7 @@ class XPBDParticles(Revised):
         for kind in self.elements:
             self.starts |= kind.starts
         self.triangles = self._color_triangles(owner, worlds)
-        self.contacts = ParticleContacts(particles, rigid)
+        self.contacts = ParticleContacts(particles, rigid, friction)
         self.set_anchors(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 3)))
 
     def _color_triangles(self, owner: np.ndarray, worlds: int) -> list[tuple[str, wp.array]]:
@@ -144,16 +152,23 @@ class XPBDParticles(Revised):
             self.springs.damp(launch, step, dt, shift)
         held = [self.anchor_particle, self.anchor_body, self.anchor_point, self.inv_mass, dt, x]
         launch(xpbd_contacts.solve_anchors, "anchor", [*held, bodies.view, shift])
-        self.contacts.solve(launch, self.triangles, self.inv_mass, x, v, dt, bodies, shift)
+        factor = self.contact_relaxation
+        self.contacts.solve(launch, self.triangles, self.inv_mass, x, v, dt, bodies, shift, factor)
 
     def end_substep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
         """See `ParticleSystem.end_substep`."""
         speed = float(self.particles.particle_max_velocity)
         inputs = [self.inv_mass, speed, dt, step.x, step.v, self.shift]
         launch(xpbd_particles.finish_particles, "soft_particle", inputs)
+        if self.restitution:
+            self.contacts.bounce(launch, self.inv_mass, step.x, step.v, dt, bodies)
 
     def reset(self, world_mask: wp.array | None = None) -> None:
-        """Forget the forces of the last step in the masked worlds, or in all."""
+        """Forget the forces of the last step in the masked worlds, bool, shape (world_count,), or in all."""
+        launch = Launcher(self.rigid, False, Shard(self.rigid, None, self.starts))
+        for kind in self.elements:
+            kind.clear(launch, world_mask)
 
     def report(self) -> None:
-        """Warn of what went wrong and has not been reported yet."""
+        """Warn of contacts that found no room."""
+        self.contacts.report()

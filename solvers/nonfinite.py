@@ -1,0 +1,72 @@
+"""Marks of worlds whose state became NaN or infinite, and the warning of them."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import warp as wp
+
+from newtonsim.allocation import zeros
+from newtonsim.kernels import coupled_particles, energy_coordinates, penalty_motion
+from newtonsim.model import Model
+from newtonsim.state import State
+from newtonsim.workspace import Launcher
+
+
+class NonfiniteWorlds:
+    """Worlds of a model that became NaN or infinite.
+
+    Args:
+        model: The model.
+
+    Attributes:
+        worlds: Whether each is, bool, shape (world_count,).
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.worlds = zeros(model.world_count, dtype=bool, device=model.device)
+        self._any = zeros(1, dtype=int, device=model.device)
+        self._reported = np.zeros(model.world_count, dtype=bool)
+
+    def mark(self, launch: Launcher, state: State) -> None:
+        """Mark the worlds whose particles or bodies are at no place in a state."""
+        model, marks = self.model, [self.worlds, self._any]
+        if model.particle_count:
+            inputs = [model.particle_world, state.particle_q, state.particle_qd, *marks]
+            launch(coupled_particles.mark_nonfinite, "particle", inputs)
+        if model.body_count:
+            launch(penalty_motion.mark_bodies, "body", [model.body_world, state.body_qd, *marks])
+
+    def report(self) -> None:
+        """Warn once of each; waits for the device."""
+        if not self._any.numpy()[0]:
+            return
+        # an array operation would be recorded if a step is being captured
+        if self.model.device.is_cpu:
+            self._any.numpy()[0] = 0
+        else:
+            self._any.zero_()
+        now = self.worlds.numpy().copy()
+        fresh = np.flatnonzero(now & ~self._reported)
+        self._reported = now
+        if len(fresh):
+            named = ", ".join(map(str, fresh[:8])) + (", ..." if len(fresh) > 8 else "")
+            warnings.warn(
+                f"{len(fresh)} of {len(now)} worlds have become non-finite (NaN or infinite): {named}; "
+                "shorten the step, check inputs, and reset these worlds",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def reset(self, world_mask: wp.array | None) -> None:
+        """Forget the marks of the masked worlds, bool, shape (world_count,), or of all."""
+        if world_mask is None:
+            self.worlds.zero_()
+        else:
+            inputs = [world_mask, self.worlds]
+            device = self.model.device
+            wp.launch(energy_coordinates.clear_flags, self.model.world_count, inputs, device=device)
+        if self.model.device.is_cpu:
+            self._reported &= self.worlds.numpy()
