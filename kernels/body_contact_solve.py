@@ -109,6 +109,37 @@ def slow_spinning(
 
 
 @wp.func
+def part_contact(
+    c: int,
+    n: wp.vec3,
+    factor: float,
+    view: BodyContactView,
+    s: BodySettings,
+    spin: SpinView,
+    bodies: MotionView,
+):
+    """Remove the penetration at contact c by velocities that end with the substep: they leave no energy."""
+    b0 = view.body0[c]
+    b1 = view.body1[c]
+    speed = float(0.0)
+    if b0 >= 0:
+        w = wp.spatial_top(spin.shift[b0])
+        speed = wp.dot(n, wp.spatial_bottom(spin.shift[b0]) + wp.cross(w, view.arm0[c]))
+    if b1 >= 0:
+        w = wp.spatial_top(spin.shift[b1])
+        speed -= wp.dot(n, wp.spatial_bottom(spin.shift[b1]) + wp.cross(w, view.arm1[c]))
+    wanted = wp.min(-view.gap[c] / s.dt, s.push_speed)
+    before = view.shift[c]
+    total = wp.max(0.0, before + factor * (wanted - speed) / view.mobility[c][0])
+    view.shift[c] = total
+    x = (total - before) * n
+    if b0 >= 0:
+        spin.shift[b0] = spin.shift[b0] + wp.spatial_vector(view.turn0[c] * x, bodies.inv_mass[b0] * x)
+    if b1 >= 0:
+        spin.shift[b1] = spin.shift[b1] - wp.spatial_vector(view.turn1[c] * x, bodies.inv_mass[b1] * x)
+
+
+@wp.func
 def solve_contact(
     c: int,
     contacts: ContactView,
@@ -127,10 +158,12 @@ def solve_contact(
     if mobility <= 0.0:
         return
     u = relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies)
-    wanted = wp.min(-view.gap[c] / s.dt, s.push_speed)
     factor = s.contact_relaxation
     if share == 1:
         factor = factor * view.share[c]
+    if view.gap[c] < 0.0:
+        part_contact(c, n, factor, view, s, spin, bodies)
+    wanted = -wp.max(view.gap[c], 0.0) / s.dt
     before = wp.dot(n, view.impulse[c])
     tangential = view.impulse[c] - before * n
     along = wp.max(0.0, before + factor * (wanted - wp.dot(n, u)) / mobility)
@@ -140,8 +173,18 @@ def solve_contact(
 
 
 @wp.func
-def relax_contact(c: int, contacts: ContactView, view: BodyContactView, spin: SpinView, bodies: MotionView):
-    """Leave contact c the velocity that it ought to have, if it pushed in the sweeps before."""
+def relax_contact(
+    c: int,
+    contacts: ContactView,
+    view: BodyContactView,
+    share: int,
+    spin: SpinView,
+    bodies: MotionView,
+):
+    """Leave contact c the velocity that it ought to have, if it pushed in the sweeps before.
+
+    For `share` see `solve_contact`.
+    """
     n = contacts.normal[c]
     mobility = view.mobility[c][0]
     if view.pushes[c] == 0 or mobility <= 0.0:
@@ -149,7 +192,8 @@ def relax_contact(c: int, contacts: ContactView, view: BodyContactView, spin: Sp
     u = relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies)
     before = wp.dot(n, view.impulse[c])
     tangential = view.impulse[c] - before * n
-    along = wp.max(0.0, before + (view.target[c] - wp.dot(n, u)) / mobility)
+    factor = wp.where(share == 1, view.share[c], 1.0)
+    along = wp.max(0.0, before + factor * (view.target[c] - wp.dot(n, u)) / mobility)
     push_contact(c, (along - before) * n, view, bodies)
     slow_sliding(c, n, along, tangential, view, bodies)
     slow_spinning(c, n, along, view, spin, bodies)

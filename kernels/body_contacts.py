@@ -55,6 +55,7 @@ class BodyContactView:
     friction: wp.array(dtype=wp.vec3)  # (C) coefficients of friction, torsion [m], rolling [m]
     gap: wp.array(dtype=float)  # (C) [m] at the start of the substep
     target: wp.array(dtype=float)  # (C) [m/s] normal velocity after the substep, if the contact pushes
+    shift: wp.array(dtype=float)  # (C) [N s] what removes a penetration in the substep
     share: wp.array(dtype=float)  # (C) 1 over the points of the pair
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] on body 0, world axes
     spin: wp.array(dtype=wp.vec3)  # (C) [N m s] likewise
@@ -245,6 +246,7 @@ def place_contacts(
     about = wp.dot(n, W * n)
     view.spin_mobility[c] = wp.vec2(about, W[0, 0] + W[1, 1] + W[2, 2] - about)
     view.target[c] = 0.0
+    view.shift[c] = 0.0
     if s.restitution == 1:
         e = mixed(material.restitution[s0], material.restitution[s1], s.product)
         approach = -wp.dot(n, relative_velocity(b0, b1, view.arm0[c], view.arm1[c], bodies))

@@ -70,6 +70,7 @@ def turn_bodies(
     r = wp.transform_get_rotation(bodies.origin[b])
     spin.middle[b] = r
     spin.inv_inertia[b] = wp.mat33()
+    spin.shift[b] = wp.spatial_vector()
     if bodies.inv_mass[b] > 0.0:
         twist = bodies.velocity[b]
         momentum = inertia[b] * turn(wp.quat_inverse(r), wp.spatial_top(twist))
@@ -92,7 +93,7 @@ def finish_bodies(
     """One thread per body: move it to the end of the substep, where its momentum is that of the middle."""
     b = first + wp.tid()
     twist = bodies.velocity[b]
-    end = moved(bodies.origin[b], bodies.com[b], twist, dt)
+    end = moved(bodies.origin[b], bodies.com[b], twist + spin.shift[b], dt)
     bodies.origin[b] = end
     spin.com[b] = wp.transform_point(end, bodies.com[b])
     if bodies.inv_mass[b] > 0.0:

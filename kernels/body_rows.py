@@ -43,6 +43,9 @@ class SpinView:
     com: wp.array(dtype=wp.vec3)  # (B) [m] centres of mass in the world
     inv_inertia: wp.array(dtype=wp.mat33)  # (B) [1/(kg m²)] world axes
     middle: wp.array(dtype=wp.quat)  # (B) orientation in the middle of the substep
+    shift: wp.array(
+        dtype=wp.spatial_vector
+    )  # (B) velocities that move bodies in the substep, and end with it
     entering: wp.array(dtype=wp.spatial_vector)  # (B) velocities at the start, before forces act
 
 

@@ -113,12 +113,13 @@ def solve_held(
             recovery = block.loop.recovery_time[k - block.joints]
             if recovery > 0.0:
                 keep = wp.max(0.0, 1.0 - s.dt / recovery)
-        # what is wrong at the start goes away at a bounded speed
         start = rows.start[r]
-        keep = wp.max(keep, 1.0 - s.dt * s.recovery_speed / wp.max(wp.abs(start), 1.0e-9))
         compliance = row_compliance(
             r, k, block.joints, rows, block.loop, block.linear_compliance, block.angular_compliance
         )
+        if compliance == 0.0:
+            # what is wrong at the start goes away at a bounded speed
+            keep = wp.max(keep, 1.0 - s.dt * s.recovery_speed / wp.max(wp.abs(start), 1.0e-9))
         error = (rows.rest[r] - keep * start) / s.dt + row_rate(r, u, rows)
         error += compliance / (s.dt * s.dt) * rows.impulse[r]
         wrong[i] = -error
@@ -259,6 +260,19 @@ def sweep_worlds(
 
 
 @wp.func
+def is_rigid(r: int, k: int, block: BlockView) -> bool:
+    """Whether row r of block k holds without compliance, and whatever the force."""
+    rows = block.rows
+    compliance = row_compliance(
+        r, k, block.joints, rows, block.loop, block.linear_compliance, block.angular_compliance
+    )
+    rigid = compliance == 0.0
+    if k >= block.joints:
+        rigid = rigid and block.loop.max_force[k - block.joints] > 1.0e30
+    return rigid
+
+
+@wp.func
 def relax_held(k: int, block: BlockView, spin: SpinView, bodies: MotionView):
     """Take the relative velocity that block k forbids from its bodies, at their poses now.
 
@@ -273,20 +287,22 @@ def relax_held(k: int, block: BlockView, spin: SpinView, bodies: MotionView):
     u = load_twists(f, bodies)
     p = pair_at(f, u, bodies, spin, 0.0)
     first = rows.row_start[k]
+    v = (u.v1 + wp.cross(u.w1, p.r1)) - (u.v0 + wp.cross(u.w0, p.r0))
     wrong = wp.spatial_vector()
     for i in range(count):
         r = first + i
-        n = row_wrench(rows.kind[r], p, rows.axis0[r], rows.axis1[r])
-        v = (u.v1 + wp.cross(u.w1, p.r1)) - (u.v0 + wp.cross(u.w0, p.r0))
-        wrong[i] = -(wp.dot(n.force, v) + wp.dot(n.torque, u.w1 - u.w0))
+        if is_rigid(r, k, block):
+            n = row_wrench(rows.kind[r], p, rows.axis0[r], rows.axis1[r])
+            wrong[i] = -(wp.dot(n.force, v) + wp.dot(n.torque, u.w1 - u.w0))
     x = rows.inverse[k] * wrong
     force = wp.vec3(0.0)
     torque = wp.vec3(0.0)
     for i in range(count):
         r = first + i
-        n = row_wrench(rows.kind[r], p, rows.axis0[r], rows.axis1[r])
-        force += x[i] * n.force
-        torque += x[i] * n.torque
+        if is_rigid(r, k, block):
+            n = row_wrench(rows.kind[r], p, rows.axis0[r], rows.axis1[r])
+            force += x[i] * n.force
+            torque += x[i] * n.torque
     if f.b0 >= 0:
         u.v0 = u.v0 - bodies.inv_mass[f.b0] * force
         u.w0 = u.w0 - spin.inv_inertia[f.b0] * (torque + wp.cross(p.r0, force))
@@ -303,10 +319,14 @@ def relax_worlds(
     contacts: ContactView,
     view: BodyContactView,
     backward: int,
+    share: int,
     spin: SpinView,
     bodies: MotionView,
 ):
-    """One thread per world: velocities that joints allow at the poses reached, and that contacts leave."""
+    """One thread per world: velocities that joints allow at the poses reached, and that contacts leave.
+
+    For `share` see `sweep_worlds`.
+    """
     w = first + wp.tid()
     rows = block.rows
     start = rows.world_start[w]
@@ -318,4 +338,4 @@ def relax_worlds(
     count = contacts.world_count[w]
     for i in range(count):
         place = wp.where(backward == 1, count - 1 - i, i)
-        relax_contact(begin + place, contacts, view, spin, bodies)
+        relax_contact(begin + place, contacts, view, share, spin, bodies)

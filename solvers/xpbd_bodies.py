@@ -202,7 +202,8 @@ class BodySweeps(Revised):
             inputs = [contacts.view, bodies.view, spin, self._places]
             launch(body_contacts.place_contacts_again, "contact", inputs)
         for number in range(self.velocity_sweeps):
-            inputs = [self._block(launch), contacts.view, self._places, number % 2, spin, bodies.view]
+            share = int(self.con_weighting and number == 0)
+            inputs = [self._block(launch), contacts.view, self._places, number % 2, share, spin, bodies.view]
             launch(body_sweeps.relax_worlds, "world", inputs)
         if model.shape_count:
             launch(body_contacts.keep_impulses, "contact", [contacts.view, self._places])
@@ -285,7 +286,8 @@ def _loop_view(model: Model) -> LoopView:
 
 def _spin_view(model: Model) -> SpinView:
     view, count, device = SpinView(), model.body_count, model.device
-    kinds = {"com": wp.vec3, "inv_inertia": wp.mat33, "middle": wp.quat, "entering": wp.spatial_vector}
+    kinds = {"com": wp.vec3, "inv_inertia": wp.mat33, "middle": wp.quat}
+    kinds |= dict.fromkeys(("shift", "entering"), wp.spatial_vector)
     for name, dtype in kinds.items():
         setattr(view, name, zeros(count, dtype=dtype, device=device))
     return view
@@ -297,7 +299,7 @@ def _contact_view(model: Model) -> BodyContactView:
     kinds: dict[str, type] = dict.fromkeys(("body0", "body1", "follows", "pushes"), int)
     kinds |= dict.fromkeys(("turn0", "turn1"), wp.mat33)
     kinds |= dict.fromkeys(("mobility", "spin_mobility"), wp.vec2)
-    kinds |= dict.fromkeys(("gap", "target", "share"), float)
+    kinds |= dict.fromkeys(("gap", "target", "shift", "share"), float)
     vectors = ("arm0", "arm1", "friction", "impulse", "spin", "memory", "spin_memory")
     for name, dtype in (kinds | dict.fromkeys(vectors, wp.vec3)).items():
         setattr(view, name, zeros(count, dtype=dtype, device=model.device))
