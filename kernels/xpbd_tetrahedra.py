@@ -204,8 +204,9 @@ def solve_tetrahedra(
 ):
     """One thread per tetrahedron of a colour: bring its force to what its deformation will be.
 
-    The force is -∂E/∂F = p c - μV F with c = ∂J/∂F and p = -(λ + μ) V (J - goal). How it changes with F is that
-    of a turned tetrahedron without strain, with the present p. `logarithm` is 1 with it, and 0 without.
+    The force is -∂E/∂F = p c - μV F with c = ∂J/∂F and p = -(λ + μ) V (J - goal). It is taken to change
+    with F as that of a turned tetrahedron without strain does, at the present p. `logarithm` is 1 with
+    it, and 0 without.
     """
     t = base + first + wp.tid()
     corner = tetrahedra.corner[t]

@@ -14,6 +14,7 @@ from newtonsim.kernels import xpbd_contacts, xpbd_particles
 from newtonsim.model import Model
 from newtonsim.revisions import Revised
 from newtonsim.shards import Shard
+from newtonsim.solvers.air import Air
 from newtonsim.solvers.deformables import ParticleStep, starts_of
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.particle_contacts import ParticleContacts
@@ -48,6 +49,7 @@ class XPBDParticles(Revised):
         edges: The bending edges.
         tetrahedra: The tetrahedra.
         contacts: Contacts with rigid bodies.
+        air: Drag and lift.
 
     Raises:
         ModelError: The worlds of the two models differ.
@@ -82,21 +84,22 @@ class XPBDParticles(Revised):
         self.elements = [self.springs, self.stiff_triangles, self.edges, self.tetrahedra]
         self.elements = [kind for kind in self.elements if kind.runs]
         owner, worlds = particles.particle_world.numpy(), particles.world_count
+        corners = _triangles_of(particles)
         self.starts = {
             "soft_particle": starts_of(owner, worlds),
-            "soft_triangle": np.linspace(0, particles.tri_count, worlds + 1).astype(int),
+            "soft_triangle": starts_of(owner[corners[:, 0]], worlds),
         }
         for kind in self.elements:
             self.starts |= kind.starts
-        self.triangles = self._color_triangles(owner, worlds)
+        self.air = Air(particles, "soft_triangle", "soft_particle")
+        self.triangles = self._color_triangles(corners, owner)
         self.contacts = ParticleContacts(particles, rigid, friction)
         self.set_anchors(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 3)))
 
-    def _color_triangles(self, owner: np.ndarray, worlds: int) -> list[tuple[str, wp.array]]:
+    def _color_triangles(self, triangles: np.ndarray, owner: np.ndarray) -> list[tuple[str, wp.array]]:
         """All triangles by colour, ordered by world, with the name of their kind of index."""
-        model, found = self.particles, []
-        triangles = model.tri_indices.numpy().reshape(-1, 3) if model.tri_count else np.zeros((0, 3), int)
-        for color, group in enumerate(color_worlds(triangles, worlds, model.particle_count)):
+        found, worlds = [], self.particles.world_count
+        for color, group in enumerate(color_worlds(triangles, worlds, self.particles.particle_count)):
             kind = f"triangle of colour {color}"
             self.starts[kind] = starts_of(owner[triangles[group, 0]], worlds)
             found.append((kind, put(group, dtype=int, device=self.rigid.device)))
@@ -125,6 +128,7 @@ class XPBDParticles(Revised):
         inputs = [model.particle_inv_mass, model.particle_flags, step.f if has_force else self.force]
         inputs += [int(has_force), self.inv_mass, self.force]
         launch(xpbd_particles.begin_particles, "soft_particle", inputs)
+        self.air.add(launch, step.x, step.v, self.force)
         # the inputs of another model have nothing to say about these elements
         control = step.control if model is self.rigid else None
         for kind in self.elements:
@@ -172,3 +176,8 @@ class XPBDParticles(Revised):
     def report(self) -> None:
         """Warn of contacts that found no room."""
         self.contacts.report()
+
+
+def _triangles_of(model: Model) -> np.ndarray:
+    """Corners of all triangles (n, 3)."""
+    return model.tri_indices.numpy().reshape(-1, 3) if model.tri_count else np.zeros((0, 3), int)
