@@ -73,6 +73,14 @@ def mark_busy_corners(first: int, order: wp.array(dtype=int), touch: TouchView, 
 
 
 @wp.kernel
+def move_held(first: int, descent: DescentView, stencils: StencilView):
+    """One thread per particle: if it is held, it is to go to its target."""
+    i = first + wp.tid()
+    if not descent.mass[i] > 0.0:
+        stencils.u[i] = descent.predicted[i] - stencils.x[i]
+
+
+@wp.kernel
 def place_particles(first: int, stencils: StencilView, now: wp.array(dtype=wp.vec3)):
     """One thread per particle: where it is now."""
     i = first + wp.tid()
@@ -80,17 +88,16 @@ def place_particles(first: int, stencils: StencilView, now: wp.array(dtype=wp.ve
 
 
 @wp.kernel
-def take_displacement(first: int, descent: DescentView, stencils: StencilView, now: wp.array(dtype=wp.vec3)):
+def take_displacement(first: int, stencils: StencilView, now: wp.array(dtype=wp.vec3)):
     """One thread per particle: displacement that leads to where it is now, after it was cut short."""
     i = first + wp.tid()
     cut = now[i] - (stencils.x[i] + stencils.u[i])
-    if descent.mass[i] > 0.0 and wp.length_sq(cut) > 0.0:
+    if wp.length_sq(cut) > 0.0:
         stencils.u[i] = now[i] - stencils.x[i]
 
 
 @wp.kernel
-def settle(first: int, descent: DescentView, now: wp.array(dtype=wp.vec3), x: wp.array(dtype=wp.vec3)):
+def settle(first: int, now: wp.array(dtype=wp.vec3), x: wp.array(dtype=wp.vec3)):
     """One thread per particle: end a substep exactly where nothing is penetrated."""
     i = first + wp.tid()
-    if descent.mass[i] > 0.0:
-        x[i] = now[i]
+    x[i] = now[i]

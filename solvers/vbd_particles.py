@@ -22,8 +22,12 @@ from newtonsim.solvers.deformables import ParticleStep, starts_of
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.particle_contacts import ParticleContacts
 from newtonsim.solvers.self_contact import SelfContact
+from newtonsim.solvers.vbd_pieces import Pieces
 from newtonsim.solvers.vbd_stencils import Stencils, elements_of
 from newtonsim.workspace import Launcher
+
+_LAST_ROUNDS = 5
+"""Newton steps for the motion of whole pieces after the last sweep: what is left is lost momentum."""
 
 
 class VBDParticles:
@@ -82,6 +86,8 @@ class VBDParticles:
             setattr(self.descent, name, zeros(count, dtype=wp.vec3, device=device))
         owner = particles.particle_world.numpy() if count else np.zeros(0, int)
         self.starts = self.stencils.starts | {"vbd particle": starts_of(owner, worlds)}
+        self.pieces = Pieces(particles, self.stencils)
+        self.starts |= self.pieces.starts
         self.contacts = ParticleContacts(particles, rigid, mixing)
         self.surfaces = surfaces if surfaces is not None and surfaces.active else None
         if self.surfaces is not None:
@@ -118,6 +124,8 @@ class VBDParticles:
         model = self.particles
         inputs = [model.particle_mass, model.particle_flags, step.f, int(step.f is not None), self.descent]
         launch(vbd_particles.begin_particles, "vbd particle", inputs)
+        if self.surfaces is not None:
+            self.surfaces.begin(launch, step.x)
         if self._air:
             inputs = [model.tri_indices, model.tri_materials, step.x, step.v, self._air_force]
             launch(aerodynamics.find_air_forces, "vbd triangle", inputs)
@@ -131,7 +139,11 @@ class VBDParticles:
         step.sweep = 0
         descent, view = self.descent, self.stencils.view
         launch(vbd_particles.predict, "vbd particle", [step.x, step.v, dt, descent, view])
+        self.pieces.begin_substep(launch, descent)
         self._pack(launch, step, dt)
+        if self.surfaces is not None:
+            self.surfaces.aim(launch, step.x, self.substeps - step.substep, descent.predicted)
+        step.substep += 1
         if self._touches:
             self.contacts.find(launch, descent.inv_mass, descent.predicted, step.v, dt, bodies)
         if self.surfaces is not None:
@@ -139,9 +151,10 @@ class VBDParticles:
         inputs = [self.rigid.gravity_vec, step.dt, dt, descent, view]
         launch(vbd_particles.guess, "vbd particle", inputs)
         if self.surfaces is not None:
+            launch(vbd_apart.move_held, "vbd particle", [descent, view])
             launch(vbd_apart.place_particles, "vbd particle", [view, self._now])
             self.surfaces.truncate(launch, self._now, self._now)
-            launch(vbd_apart.take_displacement, "vbd particle", [descent, view, self._now])
+            launch(vbd_apart.take_displacement, "vbd particle", [view, self._now])
 
     @property
     def _touches(self) -> bool:
@@ -207,16 +220,20 @@ class VBDParticles:
             if step.sweep and step.sweep % self.detection_interval == 0:
                 surfaces.detect(launch, self._now, descent.predicted)
             surfaces.refresh(launch, self._now, view.x)
-        # there and back, so that both ends of a mesh hear of each other
-        colors = self.stencils.colors[:: -1 if step.sweep % 2 else 1]
+            surfaces.pull(launch, descent.predicted, self._now)
+            launch(vbd_apart.take_displacement, "vbd particle", [view, self._now])
         step.sweep += 1
         options = [float(self.relaxation), dt, int(self._touches), touch, bodies.view, descent, view]
-        for kind, base in colors:
+        for kind, base in self.stencils.colors:  # there and back would solve the last one twice in a row
             if surfaces is None:
                 launch(vbd_sweep.descend, kind, [base, *options])
             else:
                 launch(vbd_apart.descend_apart, kind, [base, *options, surfaces.view, self._now])
-        if self._touches and self.rigid.body_count:
+        last = step.sweep == self.iterations
+        now = None if surfaces is None else self._now
+        rounds = _LAST_ROUNDS if last else 1
+        self.pieces.move(launch, dt, self._touches, touch, bodies, descent, surfaces, now, rounds)
+        if self._touches and (last or self.rigid.body_count):
             inputs = [touch, dt, bodies.view, descent, view]
             launch(vbd_contacts.push_by_particles, "vbd particle", inputs)
             launch(vbd_contacts.push_by_faces, "vbd triangle", [self._order["triangle"], *inputs])
@@ -226,8 +243,11 @@ class VBDParticles:
         fastest = float(self.particles.particle_max_velocity)
         inputs = [dt, fastest, self.descent, self.stencils.view, step.x, step.v]
         launch(vbd_particles.finish, "vbd particle", inputs)
+        inputs = [dt, self._touches, self._touch(), self.descent, self.surfaces, step.v]
+        self.pieces.restore_momentum(launch, *inputs)
         if self.surfaces is not None:
-            launch(vbd_apart.settle, "vbd particle", [self.descent, self._now, step.x])
+            launch(vbd_apart.settle, "vbd particle", [self._now, step.x])
+            self.surfaces.end(launch, step.x)
         launch(vbd_particles.note_gain, "vbd particle", [step.dt, step.v, self.descent])
 
     def reset(self, world_mask: wp.array | None = None) -> None:
