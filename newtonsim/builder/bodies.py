@@ -101,16 +101,18 @@ class BodyMethods:
         lmax: float,
         pen: float,
     ) -> int:
-        """Add a muscle-tendon unit that runs through waypoints on bodies. It is data; no solver uses it yet.
+        """Add a muscle-tendon unit that runs through waypoints on bodies; SemiImplicitSolver moves it.
+
+        `newtonsim.kernels.muscles` says what its tension is.
 
         Args:
-            bodies: Body of each waypoint.
+            bodies: Body of each waypoint, -1 for the world.
             positions: Waypoints in the body frames [m].
-            f0: Force scaling [N].
-            lm: Muscle length [m].
+            f0: Active force of the fibre, held at its best length [N].
+            lm: Length of the fibre beyond which it resists passively [m].
             lt: Tendon length [m].
-            lmax: Maximally efficient muscle length [m].
-            pen: Pennation angle [rad].
+            lmax: Length of the fibre at which it is strongest [m].
+            pen: Pennation angle at that length [rad].
 
         Returns:
             The index of the muscle.
