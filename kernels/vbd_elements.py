@@ -154,7 +154,21 @@ def add_triangles(s: wp.ref[StencilView], slot: int, i: int, block: wp.ref[Block
         if (!(size0 > least && size1 > least)) continue;
         const float length = sqrtf(length2);
         const float sine = length * dot(n0, r), cosine = dot(n0, n1);
-        float bend = atan2f(sine, cosine) - row[1];
+        // arc tangent of the smaller over the larger: Abramowitz, Stegun, 4.4.49, error 2e-8
+        const float high = fabsf(sine), wide = fabsf(cosine);
+        const float t = high > wide ? wide / high : high / wide, tt = t * t;
+        float angle = 0.0028662257f;
+        angle = angle * tt - 0.0161657367f;
+        angle = angle * tt + 0.0429096138f;
+        angle = angle * tt - 0.0752896400f;
+        angle = angle * tt + 0.1065626393f;
+        angle = angle * tt - 0.1420889944f;
+        angle = angle * tt + 0.1999355085f;
+        angle = angle * tt - 0.3333314528f;
+        angle = t + angle * tt * t;
+        angle = high > wide ? 1.57079633f - angle : angle;
+        angle = cosine < 0.0f ? 3.14159265f - angle : angle;
+        float bend = (sine < 0.0f ? -angle : angle) - row[1];
         bend -= 6.28318531f * rintf(bend * 0.159154943f);
         wp::vec3 slope;
         if (on_edge) {

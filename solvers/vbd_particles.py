@@ -29,6 +29,14 @@ from newtonsim.workspace import Launcher
 _LAST_ROUNDS = 5
 """Newton steps for the motion of whole pieces after the last sweep: what is left is lost momentum."""
 
+_PLAIN_SWEEPS = 2
+"""Sweeps at the end without relaxation, which smooth out what longer steps leave between neighbours.
+
+Measured, in one step of a beam of 10 000 tetrahedra at 1/60 s with 10 sweeps: the residual is 0.38 without
+relaxation, 0.42 at 1.7 throughout, 0.13 with two plain sweeps at the end; the error of the energy is 0.55,
+0.05 and 0.07. On a stiff cloth of 4096 particles the residual is that without relaxation, the energy closer.
+"""
+
 
 class VBDParticles:
     """A `ParticleSystem`: Chen, Liu, Yang, Yuksel, "Vertex Block Descent", TOG 43(4), 2024.
@@ -43,7 +51,8 @@ class VBDParticles:
         substeps: Substeps of each step.
         iterations: Sweeps over the particles in each substep.
         relaxation: Factor on the steps of particles that touch nothing, above 0 and below 2. More than 1
-            needs fewer sweeps where many elements pull in a row (successive over-relaxation).
+            needs fewer sweeps where many elements pull in a row (successive over-relaxation). The last two
+            sweeps are without it.
         friction_epsilon: Speed above which friction is that of Coulomb [m/s].
         surfaces: Contact of the triangles with each other; None for none.
         detection_interval: Sweeps after which such contacts are sought again.
@@ -64,7 +73,7 @@ class VBDParticles:
         rigid: Model,
         substeps: int = 1,
         iterations: int = 10,
-        relaxation: float = 1.0,
+        relaxation: float = 1.7,
         friction_epsilon: float = 1e-2,
         surfaces: SelfContact | None = None,
         detection_interval: int = 5,
@@ -223,7 +232,8 @@ class VBDParticles:
             surfaces.pull(launch, descent.predicted, self._now)
             launch(vbd_apart.take_displacement, "vbd particle", [view, self._now])
         step.sweep += 1
-        options = [float(self.relaxation), dt, int(self._touches), touch, bodies.view, descent, view]
+        relaxation = float(self.relaxation) if step.sweep <= self.iterations - _PLAIN_SWEEPS else 1.0
+        options = [relaxation, dt, int(self._touches), touch, bodies.view, descent, view]
         for kind, base in self.stencils.colors:  # there and back would solve the last one twice in a row
             if surfaces is None:
                 launch(vbd_sweep.descend, kind, [base, *options])
