@@ -169,6 +169,7 @@ def test_momentum_of_free_elements_stays(device):
         cell_x=0.1, cell_y=0.1, mass=0.1, tri_ke=500.0, tri_ka=500.0, tri_kd=0.5, edge_ke=1.0, edge_kd=0.01,
         add_springs=True, spring_ke=200.0, spring_kd=0.1,
     )  # fmt: skip
+    builder.particle_radius[:] = [0.0] * builder.particle_count
     model = builder.finalize(device)
     simulator = newtonsim.Simulator(model, SemiImplicitSolver(model), dt=1.0 / 4000.0)
     rng = np.random.default_rng(0)
