@@ -76,10 +76,12 @@ def slow_sliding(
     """
     tangential = wp.vec3(0.0)
     mobility = view.mobility[c][1]
-    if mobility > 0.0 and along > 0.0:
+    if mobility > 0.0 and along + view.shift[c] > 0.0:
         u = relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies)
         sliding = u - wp.dot(n, u) * n
-        tangential = bounded(before - sliding / mobility, view.friction[c][0] * along)
+        # what is wedged in sticks, too
+        most = view.friction[c][0] * (along + view.shift[c])
+        tangential = bounded(before - sliding / mobility, most)
     view.impulse[c] = along * n + tangential
     push_contact(c, tangential - before, view, bodies)
 

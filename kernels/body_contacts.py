@@ -28,7 +28,8 @@ class BodySettings:
     linear_relaxation: float  # factors on corrections
     angular_relaxation: float
     contact_relaxation: float
-    warm_start: float  # share of the impulses of the last substep to start from
+    warm_start: float  # share of the impulses of the last substep that contacts start from
+    joint_warm_start: float  # and joints
     push_speed: float  # [m/s] at which a penetration is removed
     recovery_speed: float  # [m/s or rad/s] at which errors of joints at the start are removed
     limit_speed: float  # [m/s or rad/s] at which violated limits are restored

@@ -3,6 +3,7 @@
 import warp as wp
 
 from newtonsim.kernels.body_axes import axis_value, axis_wrench
+from newtonsim.kernels.body_contacts import BodySettings
 from newtonsim.kernels.body_rows import (
     ROW_ANGULAR_AXIS,
     ROW_BALL_DOF,
@@ -116,6 +117,36 @@ def clear_of_held(k: int, r: int, m: float, rows: RowView):
 
 
 @wp.func
+def aim_row(
+    r: int,
+    k: int,
+    joints: int,
+    compliance: float,
+    loop: LoopView,
+    dt: float,
+    s: BodySettings,
+    rows: RowView,
+):
+    """Where held row r is to be at the end of the substep, and the impulse to start from.
+
+    What is wrong with a rigid row at the start goes away at a bounded speed.
+    """
+    start = rows.start[r]
+    keep = float(0.0)
+    rigid = compliance == 0.0
+    if k >= joints:
+        rigid = rigid and loop.max_force[k - joints] > 1.0e30
+        recovery = loop.recovery_time[k - joints]
+        if recovery > 0.0:
+            keep = wp.max(0.0, 1.0 - dt / recovery)
+    if rigid:
+        keep = wp.max(keep, 1.0 - dt * s.recovery_speed / wp.max(wp.abs(start), 1.0e-9))
+    rows.give[r] = compliance / (dt * dt)
+    rows.goal[r] = keep * start
+    rows.impulse[r] = wp.where(rigid, s.joint_warm_start, 0.0) * rows.impulse[r]
+
+
+@wp.func
 def place_block(
     k: int,
     joints: int,
@@ -126,16 +157,17 @@ def place_block(
     angular: wp.array(dtype=float),
     near: wp.array(dtype=float),
     fresh: int,
-    dt: float,
+    s: BodySettings,
     bodies: MotionView,
     spin: SpinView,
     rows: RowView,
 ):
     """Directions and mobilities of the rows of block k at the start of a substep."""
-    for r in range(rows.row_start[k], rows.row_start[k + 1]):
-        rows.impulse[r] = 0.0
     if not block_enabled(k, joints, enabled, loop):
+        for r in range(rows.row_start[k], rows.row_start[k + 1]):
+            rows.impulse[r] = 0.0
         return
+    dt = s.dt
     f = block_frames(k, joints, joint, loop)
     m = inverse_mass(f.b0, bodies) + inverse_mass(f.b1, bodies)
     p = pair_at(f, Twists(), bodies, spin, 0.0)
@@ -150,7 +182,9 @@ def place_block(
             mobility = coupling(first + e, r, m, rows)
             K[i, e] = mobility
             K[e, i] = mobility
-        K[i, i] = K[i, i] + row_compliance(r, k, joints, rows, loop, linear, angular) / (dt * dt)
+        compliance = row_compliance(r, k, joints, rows, loop, linear, angular)
+        aim_row(r, k, joints, compliance, loop, dt, s, rows)
+        K[i, i] = K[i, i] + rows.give[r]
     rows.inverse[k] = invert(K, count)
     entering = Twists()
     if f.b0 >= 0:
@@ -161,7 +195,9 @@ def place_block(
         entering.v1 = wp.spatial_bottom(spin.entering[f.b1])
     for r in range(first + count, rows.row_start[k + 1]):
         if rows.kind[r] == PAIR_COUPLING:
+            rows.impulse[r] = 0.0
             continue
+        rows.impulse[r] = wp.where(rows.kind[r] >= ROW_LINEAR_AXIS, s.joint_warm_start, 0.0) * rows.impulse[r]
         place_wrench(r, direct_row(r, k, joint, p, near, rows), p, f, bodies, spin, rows)
         rows.start[r] = measure_row(r, k, joint, p, near, rows)
         if fresh == 1:
@@ -208,14 +244,14 @@ def place_joints(
     angular: wp.array(dtype=float),
     near: wp.array(dtype=float),
     fresh: int,
-    dt: float,
+    s: BodySettings,
     bodies: MotionView,
     spin: SpinView,
     rows: RowView,
 ):
     """One thread per joint: directions and mobilities of its rows."""
     k = first + wp.tid()
-    place_block(k, joints, joint, enabled, loop, linear, angular, near, fresh, dt, bodies, spin, rows)
+    place_block(k, joints, joint, enabled, loop, linear, angular, near, fresh, s, bodies, spin, rows)
 
 
 @wp.kernel
@@ -265,6 +301,7 @@ def forget_rates(first: int, mask: wp.array(dtype=bool), rows: RowView):
             k = rows.block[i]
             for r in range(rows.row_start[k], rows.row_start[k + 1]):
                 rows.ahead[r] = 0.0
+                rows.impulse[r] = 0.0
 
 
 @wp.func
@@ -332,7 +369,7 @@ def place_constraints(
     loop: LoopView,
     near: wp.array(dtype=float),
     fresh: int,
-    dt: float,
+    s: BodySettings,
     row_joint: wp.array(dtype=int),
     bodies: MotionView,
     spin: SpinView,
@@ -354,7 +391,7 @@ def place_constraints(
                 loop.angular_compliance,
                 near,
                 fresh,
-                dt,
+                s,
                 bodies,
                 spin,
                 rows,

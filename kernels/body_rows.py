@@ -79,7 +79,9 @@ class RowView:
     before: wp.array(dtype=float)  # (R) mean rate in the last substep
     ahead: wp.array(dtype=float)  # (R) by which that was above the rate at the end of the last step
     rest: wp.array(dtype=float)  # (R) what it would measure at the end if its rate were 0
-    impulse: wp.array(dtype=float)  # (R) of the substep
+    give: wp.array(dtype=float)  # (R) compliance of a held row over the square of the substep
+    goal: wp.array(dtype=float)  # (R) what a held row is to measure at the end of the substep
+    impulse: wp.array(dtype=float)  # (R) kept from step to step
 
 
 @wp.struct

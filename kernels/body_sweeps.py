@@ -5,7 +5,7 @@ import warp as wp
 from newtonsim.kernels.body_axes import AxisView, axis_velocity
 from newtonsim.kernels.body_contact_solve import relax_contact, solve_contact, start_contact
 from newtonsim.kernels.body_contacts import BodyContactView, BodySettings
-from newtonsim.kernels.body_joints import block_enabled, polynomial, row_compliance
+from newtonsim.kernels.body_joints import block_enabled, polynomial
 from newtonsim.kernels.body_rows import (
     ROW_LINEAR_AXIS,
     RowView,
@@ -28,7 +28,6 @@ from newtonsim.kernels.pair_rows import (
     PAIR_OFFSET,
     PAIR_SWING,
     LoopView,
-    PairFrames,
 )
 from newtonsim.kernels.views import JointView
 
@@ -97,35 +96,18 @@ def solve_interval(r: int, k: int, rate: float, block: BlockView, s: BodySetting
 
 
 @wp.func
-def solve_held(
-    k: int, f: PairFrames, u: Twists, m0: float, m1: float, block: BlockView, s: BodySettings
-) -> Twists:
-    """Bring the held rows of block k to zero together."""
+def solve_held(k: int, u: Twists, m0: float, m1: float, block: BlockView, s: BodySettings) -> Twists:
+    """Velocities that bring the held rows of block k to where they are to be, all together."""
     rows = block.rows
     first = rows.row_start[k]
     count = rows.held[k]
     wrong = wp.spatial_vector()
-    relaxation = float(0.0)
     for i in range(count):
         r = first + i
-        keep = float(0.0)
-        if k >= block.joints:
-            recovery = block.loop.recovery_time[k - block.joints]
-            if recovery > 0.0:
-                keep = wp.max(0.0, 1.0 - s.dt / recovery)
-        start = rows.start[r]
-        compliance = row_compliance(
-            r, k, block.joints, rows, block.loop, block.linear_compliance, block.angular_compliance
+        wrong[i] = (
+            (rows.goal[r] - rows.rest[r]) / s.dt - row_rate(r, u, rows) - rows.give[r] * rows.impulse[r]
         )
-        if compliance == 0.0:
-            # what is wrong at the start goes away at a bounded speed
-            keep = wp.max(keep, 1.0 - s.dt * s.recovery_speed / wp.max(wp.abs(start), 1.0e-9))
-        error = (rows.rest[r] - keep * start) / s.dt + row_rate(r, u, rows)
-        error += compliance / (s.dt * s.dt) * rows.impulse[r]
-        wrong[i] = -error
-        relaxation += wp.where(rows.kind[r] == PAIR_OFFSET, s.linear_relaxation, s.angular_relaxation)
-    # one factor for all: with several the correction would no longer be that of a symmetric system
-    x = rows.inverse[k] * wrong * (relaxation / float(count))
+    x = rows.inverse[k] * wrong * relaxation_of(k, rows, s)
     e = u
     for i in range(count):
         r = first + i
@@ -136,6 +118,19 @@ def solve_held(
         e = push(r, total - rows.impulse[r], m0, m1, e, rows)
         rows.impulse[r] = total
     return e
+
+
+@wp.func
+def relaxation_of(k: int, rows: RowView, s: BodySettings) -> float:
+    """Factor on the corrections of block k: the mean of its rows'.
+
+    With several factors the correction would no longer be that of a symmetric system, and could diverge.
+    """
+    total = float(0.0)
+    first = rows.row_start[k]
+    for r in range(first, first + rows.held[k]):
+        total += wp.where(rows.kind[r] == PAIR_OFFSET, s.linear_relaxation, s.angular_relaxation)
+    return total / float(rows.held[k])
 
 
 @wp.func
@@ -198,7 +193,7 @@ def solve_block(k: int, block: BlockView, s: BodySettings, bodies: MotionView):
     u = load_twists(f, bodies)
     count = rows.held[k]
     if count > 0:
-        u = solve_held(k, f, u, m0, m1, block, s)
+        u = solve_held(k, u, m0, m1, block, s)
     for r in range(first + count, end):
         if rows.mobility[r] > 0.0:
             rate = row_rate(r, u, rows)
@@ -214,16 +209,28 @@ def solve_block(k: int, block: BlockView, s: BodySettings, bodies: MotionView):
 
 
 @wp.kernel
-def start_contacts(
+def start_sweeps(
     first: int,
+    block: BlockView,
     contacts: ContactView,
     view: BodyContactView,
     s: BodySettings,
     spin: SpinView,
     bodies: MotionView,
 ):
-    """One thread per world: apply a share of the impulses that its contacts had in the last substep."""
+    """One thread per world: apply a share of the impulses of the last substep."""
     w = first + wp.tid()
+    rows = block.rows
+    for i in range(rows.world_start[w], rows.world_start[w + 1]):
+        k = rows.block[i]
+        if block_enabled(k, block.joints, block.enabled, block.loop):
+            f = block_frames(k, block.joints, block.joint, block.loop)
+            m0 = inverse_mass(f.b0, bodies)
+            m1 = inverse_mass(f.b1, bodies)
+            u = load_twists(f, bodies)
+            for r in range(rows.row_start[k], rows.row_start[k + 1]):
+                u = push(r, rows.impulse[r], m0, m1, u, rows)
+            store_twists(f, u, bodies)
     begin = contacts.world_start[w]
     for c in range(begin, begin + contacts.world_count[w]):
         start_contact(c, contacts, view, s, spin, bodies)
@@ -262,11 +269,7 @@ def sweep_worlds(
 @wp.func
 def is_rigid(r: int, k: int, block: BlockView) -> bool:
     """Whether row r of block k holds without compliance, and whatever the force."""
-    rows = block.rows
-    compliance = row_compliance(
-        r, k, block.joints, rows, block.loop, block.linear_compliance, block.angular_compliance
-    )
-    rigid = compliance == 0.0
+    rigid = block.rows.give[r] == 0.0
     if k >= block.joints:
         rigid = rigid and block.loop.max_force[k - block.joints] > 1.0e30
     return rigid

@@ -30,7 +30,7 @@ from newtonsim.solvers.xpbd_body_rows import body_rows_of
 from newtonsim.state import State
 from newtonsim.workspace import Launcher
 
-_SHARES = ("linear_relaxation", "angular_relaxation", "contact_relaxation", "warm_start")
+_SHARES = ("linear_relaxation", "angular_relaxation", "contact_relaxation", "warm_start", "joint_warm_start")
 _POSITIVE = ("push_speed", "recovery_speed", "limit_speed", "angular_damping")
 
 
@@ -40,16 +40,16 @@ class BodySweeps(Revised):
     Positions at the end of a substep decide, as in XPBD (Müller et al. 2020); the impulses that correct them
     act as at its start (SHAKE, see `kernels.body_rows`), so that swinging bodies keep their energy at any
     number of sweeps that satisfies the joints. One thread per world goes over joints and contacts one after
-    the other, forward and backward in turn; contacts start from their impulses of the last step, joints from
-    none, since with old impulses linkages swing up where sweeps fail to converge. After that, velocities
-    alone are corrected.
+    the other, forward and backward in turn, from a share of the impulses of the last step. After that,
+    velocities alone are corrected. What removes penetrations moves bodies without leaving them speed.
 
     A step is `begin`, `deformables.advance`, `end`.
 
     Args:
         model: The bodies.
-        linear_relaxation: Factor on linear corrections of joints.
-        angular_relaxation: Factor on angular corrections of joints.
+        linear_relaxation: Factor on corrections of the directions that joints hold.
+        angular_relaxation: Factor on corrections of the rotations that they hold. All rows of a joint are
+            solved together; it takes the mean of its rows' factors.
         contact_relaxation: Factor on corrections of contacts.
         con_weighting: Whether the points of a pair of shapes divide the correction of the first sweep among
             them, so that none carries all; later sweeps correct each of them by what it still lacks.
@@ -58,6 +58,8 @@ class BodySweeps(Revised):
 
     Attributes:
         warm_start: Share of the impulses of the last step that contacts start from; 0 for none.
+        joint_warm_start: Likewise for joints. With much more than half, linkages swing up where sweeps fail
+            to converge.
         push_speed: Fastest removal of a penetration [m/s].
         recovery_speed: Fastest removal of errors of joints that are there at the start [m/s, rad/s].
         limit_speed: Fastest return to a violated limit [m/s, rad/s].
@@ -92,6 +94,7 @@ class BodySweeps(Revised):
         self.angular_damping = angular_damping
         self.restitution = restitution
         self.warm_start = 1.0
+        self.joint_warm_start = 0.5
         self.push_speed = 1.0
         self.recovery_speed = 5.0
         self.limit_speed = 5.0
@@ -152,27 +155,26 @@ class BodySweeps(Revised):
         """See `BodySystem.begin_substep`."""
         model, spin = self.model, self._spin
         launch(body_motion.turn_bodies, "body", [model.body_inertia, dt, bodies.view, spin])
-        block, fresh = self._block(launch), int(self._substep == 0)
+        block, settings, fresh = self._block(launch), self._settings(dt), int(self._substep == 0)
         if self._floats:
             inputs = [block.joint, self._control.joint_f, model.joint_damping, model.joint_friction, dt]
             launch(body_joints.push_floating, "joint", [*inputs, bodies.view, spin])
         if model.joint_count:
             inputs = [block.joints, block.joint, block.enabled, block.loop, block.linear_compliance]
-            inputs += [block.angular_compliance, self._near, fresh, dt, bodies.view, spin, block.rows]
+            inputs += [block.angular_compliance, self._near, fresh, settings, bodies.view, spin, block.rows]
             launch(body_joints.place_joints, "joint", inputs)
         if model.constraint_count:
-            inputs = [block.joints, block.joint, block.enabled, block.loop, self._near, fresh, dt]
+            inputs = [block.joints, block.joint, block.enabled, block.loop, self._near, fresh, settings]
             inputs += [self._row_joint, bodies.view, spin, block.rows]
             launch(body_joints.place_constraints, "world", inputs)
-        contacts, settings = self._contacts(), self._settings(dt)
+        contacts = self._contacts()
         if model.shape_count:
             plan = model.collision_plan
             inputs = [contacts.view, plan.shape, model.shape_materials, model.shape_mu_torsion]
             inputs += [model.shape_mu_rolling, model.gravity_vec, fresh, settings]
             launch(body_contacts.place_contacts, "contact", [*inputs, bodies.view, spin, self._places])
-            if self.warm_start > 0.0:
-                inputs = [contacts.view, self._places, settings, spin, bodies.view]
-                launch(body_sweeps.start_contacts, "world", inputs)
+        inputs = [block, contacts.view, self._places, settings, spin, bodies.view]
+        launch(body_sweeps.start_sweeps, "world", inputs)
         self._sweep = 0
         self._substep += 1
 
@@ -224,7 +226,8 @@ class BodySweeps(Revised):
     def reset(self, world_mask: wp.array | None = None) -> None:
         """Forget what earlier steps left of the masked worlds, bool, shape (world_count,), or of all."""
         if world_mask is None:
-            for array in (self._places.memory, self._places.spin_memory, self._rows.ahead):
+            memory = (self._places.memory, self._places.spin_memory, self._rows.ahead, self._rows.impulse)
+            for array in memory:
                 array.zero_()
             return
         launch = Launcher(self.model, record_tape=False)
