@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import warp as wp
 
@@ -32,6 +34,17 @@ from newtonsim.workspace import Launcher
 
 _SHARES = ("linear_relaxation", "angular_relaxation", "contact_relaxation", "warm_start", "joint_warm_start")
 _POSITIVE = ("push_speed", "recovery_speed", "limit_speed", "angular_damping")
+
+
+@dataclass
+class _Progress:
+    """Where a step is while it is being launched."""
+
+    contacts: Contacts
+    control: Control | None = None
+    dt: float = 0.0
+    substep: int = 0
+    sweep: int = 0
 
 
 class BodySweeps(Revised):
@@ -110,11 +123,7 @@ class BodySweeps(Revised):
         self._spin = _spin_view(model)
         self._near = zeros(model.joint_coord_count, dtype=float, device=model.device)
         self._places = _contact_view(model)
-        self._given: Contacts | None = None
-        self._control: Control | None = None
-        self._step = 0.0
-        self._sweep = 0
-        self._substep = 0
+        self._now = _Progress(self.contacts)
 
     def check(self) -> None:
         """Raise a ValueError that names an option which is out of range."""
@@ -143,8 +152,7 @@ class BodySweeps(Revised):
             dt: Time step [s].
         """
         self.check()
-        self._control, self._step, self._substep = control, dt, 0
-        self._given = contacts
+        self._now = _Progress(self.contacts if contacts is None else contacts, control, dt)
         if contacts is None:
             find_contacts(launch, state.body_q, state.body_qd, self.contacts, dt)
         launch(body_motion.keep_velocities, "body", [state.body_qd, self._spin])
@@ -155,9 +163,9 @@ class BodySweeps(Revised):
         """See `BodySystem.begin_substep`."""
         model, spin = self.model, self._spin
         launch(body_motion.turn_bodies, "body", [model.body_inertia, dt, bodies.view, spin])
-        block, settings, fresh = self._block(launch), self._settings(dt), int(self._substep == 0)
+        block, settings, fresh = self._block(launch), self._settings(dt), int(self._now.substep == 0)
         if self._floats:
-            inputs = [block.joint, self._control.joint_f, model.joint_damping, model.joint_friction, dt]
+            inputs = [block.joint, self._now.control.joint_f, model.joint_damping, model.joint_friction, dt]
             launch(body_joints.push_floating, "joint", [*inputs, bodies.view, spin])
         if model.joint_count:
             inputs = [block.joints, block.joint, block.enabled, block.loop, block.linear_compliance]
@@ -167,7 +175,7 @@ class BodySweeps(Revised):
             inputs = [block.joints, block.joint, block.enabled, block.loop, self._near, fresh, settings]
             inputs += [self._row_joint, bodies.view, spin, block.rows]
             launch(body_joints.place_constraints, "world", inputs)
-        contacts = self._contacts()
+        contacts = self._now.contacts
         if model.shape_count:
             plan = model.collision_plan
             inputs = [contacts.view, plan.shape, model.shape_materials, model.shape_mu_torsion]
@@ -175,8 +183,8 @@ class BodySweeps(Revised):
             launch(body_contacts.place_contacts, "contact", [*inputs, bodies.view, spin, self._places])
         inputs = [block, contacts.view, self._places, settings, spin, bodies.view]
         launch(body_sweeps.start_sweeps, "world", inputs)
-        self._sweep = 0
-        self._substep += 1
+        self._now.sweep = 0
+        self._now.substep += 1
 
     def sweep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
         """See `BodySystem.sweep`."""
@@ -186,10 +194,17 @@ class BodySweeps(Revised):
             launch(body_joints.measure_joints, "joint", [*inputs, block.rows])
         if self.model.constraint_count:
             launch(body_joints.measure_constraints, "world", [*inputs, block.rows])
-        share = int(self.con_weighting and self._sweep == 0)
-        inputs = [block, self._contacts().view, self._places, self._settings(dt), self._sweep % 2, share]
+        share = int(self.con_weighting and self._now.sweep == 0)
+        inputs = [
+            block,
+            self._now.contacts.view,
+            self._places,
+            self._settings(dt),
+            self._now.sweep % 2,
+            share,
+        ]
         launch(body_sweeps.sweep_worlds, "world", [*inputs, spin, bodies.view])
-        self._sweep += 1
+        self._now.sweep += 1
 
     def end_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
         """See `BodySystem.end_substep`: bodies are moved, and then velocities corrected."""
@@ -199,7 +214,7 @@ class BodySweeps(Revised):
             launch(body_joints.keep_rates, "joint", inputs)
         inputs = [model.body_inertia, float(self.angular_damping), dt, bodies.view, spin]
         launch(body_motion.finish_bodies, "body", inputs)
-        contacts = self._contacts()
+        contacts = self._now.contacts
         if model.shape_count:
             inputs = [contacts.view, bodies.view, spin, self._places]
             launch(body_contacts.place_contacts_again, "contact", inputs)
@@ -236,13 +251,10 @@ class BodySweeps(Revised):
             inputs = [world_mask, self.contacts.view, self._places]
             launch(body_contacts.forget_contacts, "contact", inputs)
 
-    def _contacts(self) -> Contacts:
-        return self.contacts if self._given is None else self._given
-
     def _settings(self, dt: float) -> BodySettings:
         model = self.model
         s = BodySettings()
-        s.dt, s.step = dt, self._step
+        s.dt, s.step = dt, self._now.dt
         for name in (*_SHARES, *_POSITIVE):
             setattr(s, name, float(getattr(self, name)))
         s.torsion = float(model.rigid_contact_torsional_friction)
@@ -253,7 +265,7 @@ class BodySweeps(Revised):
 
     def _block(self, launch: Launcher) -> BlockView:
         """Struct of the model's arrays, made anew so that replaced ones are seen."""
-        model, control = self.model, self._control
+        model, control = self.model, self._now.control
         block = BlockView()
         block.joints = model.joint_count
         block.joint = launch.views.joint
