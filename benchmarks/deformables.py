@@ -13,8 +13,8 @@ springs, soft enough for Newton to be stable, and newtonsim's XPBD on the beam s
 
 Heap: particles fall into a box; the level is the largest overlap over the radius when they rest.
 
-Both replay a captured graph of a step on one thread of the CPU, in blocks, one engine after the other; a figure
-is the median over the blocks.
+Both replay a captured graph of a step on one thread of the CPU, in blocks, one engine after the other; a
+figure is the median over the blocks.
 """
 
 import argparse
