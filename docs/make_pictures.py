@@ -1,4 +1,4 @@
-"""Simulate the scenes of contact and constraints, and draw them by casting rays.
+"""Simulate the scenes of contact, constraints and deformables, and draw them by casting rays.
 
     python docs/make_pictures.py [NAME ...] [--folder FOLDER]
 
@@ -18,7 +18,7 @@ import warp as wp
 import newtonsim
 from newtonsim.examples import scenes
 from newtonsim.render.shapes import PALETTE
-from newtonsim.solvers import FeatherstoneSolver
+from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 
 DT = 1.0 / 240.0
 WIDTH, HEIGHT = 640, 400
@@ -26,6 +26,7 @@ SAMPLES = 2  # along each side of a pixel
 SUN = np.array([0.35, -0.45, 0.82]) / np.linalg.norm([0.35, -0.45, 0.82])
 SKY = np.array([0.95, 0.96, 0.98])
 GROUND = np.array([0.78, 0.79, 0.80])
+SOFT = np.array([0.93, 0.62, 0.35])
 FARTHEST = 60.0  # [m]
 COLORS = 128
 
@@ -71,6 +72,21 @@ PICTURES = {
         functools.partial(scenes.bolt_in_box, convex=False), 5.0, (0.25, -0.42, 0.42), (0.0, 0.0, 0.03)
     ),
     "humanoid": Picture(scenes.humanoid_on_terrain, 8.0, (0.9, -3.0, 1.6), (-0.4, 0.0, 0.0), 24.0),
+    "gripper_soft_ball": Picture(
+        scenes.gripper_and_soft_ball,
+        6.5,
+        (0.35, -0.7, 0.42),
+        (0.0, 0.0, 0.24),
+        script=scenes.GripperScript(),
+    ),
+    "gripper_cloth": Picture(
+        scenes.gripper_and_cloth,
+        6.5,
+        (0.4, -0.75, 0.42),
+        (0.0, 0.0, 0.22),
+        script=scenes.CLOTH_SCRIPT,
+    ),
+    "quadruped_mat": Picture(scenes.quadruped_on_mat, 2.0, (1.0, -1.5, 0.7), (0.0, 0.0, 0.18)),
     **{
         f"gripper_{grasped}": Picture(
             functools.partial(scenes.gripper, grasped),
@@ -87,7 +103,8 @@ PICTURES = {
 def simulate(picture: Picture) -> newtonsim.Simulator:
     """Run a scene up to its picture."""
     model = picture.build().finalize("cpu")
-    simulator = newtonsim.Simulator(model, FeatherstoneSolver(model), DT)
+    deformables = XPBDSolver(model, iterations=4, substeps=5) if model.particle_count else None
+    simulator = newtonsim.Simulator(model, FeatherstoneSolver(model, deformables=deformables), DT)
     for _ in range(round(picture.seconds / DT)):
         if picture.script is not None:
             simulator.control.joint_act.assign(picture.script.targets(simulator.time))
@@ -109,9 +126,20 @@ def camera_rays(picture: Picture) -> np.ndarray:
     return forward + x[None, :, None] * right + y[:, None, None] * down
 
 
+def with_surfaces(simulator: newtonsim.Simulator, picture: Picture) -> newtonsim.Model:
+    """Return a model with the triangles between particles, where they are now, as a last shape."""
+    builder, model = picture.build(), simulator.model
+    if not model.tri_count:
+        return model
+    triangles = model.tri_indices.numpy().reshape(-1)
+    surface = newtonsim.Mesh(simulator.state.particle_q.numpy(), triangles, is_solid=False)
+    builder.add_shape_mesh(-1, mesh=surface, density=0.0)
+    return builder.finalize("cpu")
+
+
 def draw(simulator: newtonsim.Simulator, picture: Picture) -> np.ndarray:
     """Return the picture (rows, columns, 3) with values from 0 to 1."""
-    model = simulator.model
+    model = with_surfaces(simulator, picture)
     query = newtonsim.SceneQuery(model, visual=True, surfaces=True).update(simulator.state)
     mask = query.shape_mask.numpy().copy()
     mask[list(picture.hidden)] = 0
@@ -136,7 +164,10 @@ def shape_colors(model: newtonsim.Model) -> np.ndarray:
     """Return the colours (shapes, 3): grey for what stands still, a body's own for what moves."""
     body = model.shape_body.numpy()
     palette = np.array(PALETTE)[:, :3]
-    return np.where(body[:, None] >= 0, 0.25 + 0.75 * palette[body % len(palette)], GROUND)
+    colors = np.where(body[:, None] >= 0, 0.25 + 0.75 * palette[body % len(palette)], GROUND)
+    if model.particle_count:
+        colors[model.shape_count - 1] = SOFT
+    return colors
 
 
 def save(path: pathlib.Path, picture: np.ndarray) -> None:

@@ -14,6 +14,10 @@ from newtonsim.examples.scenes.containers import ball_pit as ball_pit
 from newtonsim.examples.scenes.containers import bolt_in_box as bolt_in_box
 from newtonsim.examples.scenes.containers import hills as hills
 from newtonsim.examples.scenes.containers import humanoid_on_terrain as humanoid_on_terrain
+from newtonsim.examples.scenes.deformables import CLOTH_SCRIPT as CLOTH_SCRIPT
+from newtonsim.examples.scenes.deformables import gripper_and_cloth as gripper_and_cloth
+from newtonsim.examples.scenes.deformables import gripper_and_soft_ball as gripper_and_soft_ball
+from newtonsim.examples.scenes.deformables import quadruped_on_mat as quadruped_on_mat
 from newtonsim.examples.scenes.impacts import DOMINO as DOMINO
 from newtonsim.examples.scenes.impacts import domino_row as domino_row
 from newtonsim.examples.scenes.impacts import newtons_cradle as newtons_cradle

@@ -4,11 +4,24 @@ import numpy as np
 
 from newtonsim import ModelBuilder
 from newtonsim.builder.grids import TETRAHEDRA_EVEN, TETRAHEDRA_ODD
+from newtonsim.examples import asset_path
 from newtonsim.examples.scenes.mechanisms import GripperScript, add_gripper
 from newtonsim.examples.scenes.parts import new_scene
 
 BALL_RADIUS = 0.03
 """Of the soft ball [m]."""
+
+PARTICLE_RADIUS = 0.001
+"""Of the particles of solids [m]."""
+
+CLOTH_RADIUS = 0.002
+"""Of the cloth's particles [m]."""
+
+CLOTH_SCRIPT = GripperScript(closing=0.1, opening=0.012)
+"""What the gripper does with the cloth."""
+
+MAT = (0.8, 0.5, 0.06)
+"""Length, width and height of the soft mat [m]."""
 
 
 def gripper_and_soft_ball(cells: int = 6) -> ModelBuilder:
@@ -34,25 +47,25 @@ def gripper_and_soft_ball(cells: int = 6) -> ModelBuilder:
         k_mu=1.2e4,
         k_lambda=1.2e4,
         k_damp=1.0e-3,
+        tri_ke=0.0,
+        tri_ka=0.0,
+        tri_kd=0.0,
     )
     builder.particle_radius[:] = [PARTICLE_RADIUS] * builder.particle_count
     return builder
 
 
-PARTICLE_RADIUS = 0.001
-"""Of all particles [m]."""
-
-
 def ball_mesh(cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return points (n, 3) and tetrahedra (m, 4) of the unit ball: a cube of cells, drawn in to the sphere."""
+    """Return points (n, 3) and tetrahedra (m, 4) of the unit ball, a cube of cells that is drawn in."""
     line = np.linspace(-1.0, 1.0, cells + 1)
     z, y, x = (a.reshape(-1) for a in np.meshgrid(line, line, line, indexing="ij"))
     points = np.stack([x, y, z], axis=1)
-    far, length = np.abs(points).max(axis=1, keepdims=True), np.linalg.norm(points, axis=1, keepdims=True)
-    points = points * far / np.maximum(length, 1e-12)
+    far, length = np.abs(points).max(axis=1), np.linalg.norm(points, axis=1)
+    points *= (far / np.maximum(length, 1e-12))[:, None]
     n = cells + 1
     cz, cy, cx = (a.reshape(-1) for a in np.meshgrid(*[np.arange(cells)] * 3, indexing="ij"))
-    corner = (cx + cy * n + cz * n * n)[:, None] + np.array([0, 1, n + 1, n, n * n, n * n + 1, n * n + n + 1, n * n + n])
+    around = np.array([0, 1, n + 1, n])
+    corner = (cx + cy * n + cz * n * n)[:, None] + np.concatenate([around, around + n * n])
     even = ((cx + cy + cz) % 2 == 0)[:, None, None]
     forms = np.where(even, TETRAHEDRA_EVEN, TETRAHEDRA_ODD).reshape(len(corner), -1)
     return points, np.take_along_axis(corner, forms, axis=1).reshape(-1, 4)
@@ -88,15 +101,10 @@ def gripper_and_cloth(cells: int = 24) -> ModelBuilder:
         edge_kd=1.0e-7,
         particle_radius=CLOTH_RADIUS,
     )
-    builder.particle_q[:] = [(*_folded(x), y, z)[:1] + (y,) + _folded(x)[1:] for x, y, z in builder.particle_q]
+    for i, (x, y, _) in enumerate(builder.particle_q):
+        across, height = _folded(x)
+        builder.particle_q[i] = (across, y, height)
     return builder
-
-
-CLOTH_RADIUS = 0.002
-"""Of the cloth's particles [m]."""
-
-CLOTH_SCRIPT = GripperScript(closing=0.1, opening=0.012)
-"""What the gripper does with the cloth."""
 
 
 def _folded(x: float, height: float = 0.06) -> tuple[float, float]:
@@ -106,7 +114,7 @@ def _folded(x: float, height: float = 0.06) -> tuple[float, float]:
     top = 0.5 * np.pi * gap
     if along < top:
         angle = along / gap
-        return side * gap * np.sin(angle), CLOTH_RADIUS + height - gap + gap * np.cos(angle) 
+        return side * gap * np.sin(angle), CLOTH_RADIUS + height - gap + gap * np.cos(angle)
     along -= top
     wall = height - 2.0 * gap
     if along < wall:
@@ -116,3 +124,39 @@ def _folded(x: float, height: float = 0.06) -> tuple[float, float]:
         angle = along / gap
         return side * (2.0 * gap - gap * np.cos(angle)), CLOTH_RADIUS + gap - gap * np.sin(angle)
     return side * (2.0 * gap + along - top), CLOTH_RADIUS
+
+
+def quadruped_on_mat(cell: float = 0.04) -> ModelBuilder:
+    """Quadruped that stands on a soft mat, which lies on the ground; Young's modulus 100 kPa.
+
+    Args:
+        cell: Size of the mat's cells, of which two lie upon each other in half its height [m].
+    """
+    from newtonsim.importers import parse_mjcf
+
+    builder = new_scene(friction=0.8)
+    builder.set_ground_plane()
+    parse_mjcf(asset_path("quadruped.xml"), builder, floating=None, ignore_inertial_definitions=False)
+    home = builder.keyframes[0]
+    builder.joint_q[:], builder.joint_act[:] = list(home["joint_q"]), list(home["joint_act"])
+    builder.joint_q[2] += MAT[2] + 2.0 * PARTICLE_RADIUS
+    cells = [max(1, round(length / cell)) for length in MAT[:2]]
+    builder.add_soft_grid(
+        (-0.5 * MAT[0], -0.5 * MAT[1], PARTICLE_RADIUS),
+        (0.0, 0.0, 0.0, 1.0),
+        (0.0, 0.0, 0.0),
+        *cells,
+        2,
+        MAT[0] / cells[0],
+        MAT[1] / cells[1],
+        0.5 * MAT[2],
+        density=100.0,
+        k_mu=4.0e4,
+        k_lambda=4.0e4,
+        k_damp=2.0e-3,
+        tri_ke=0.0,
+        tri_ka=0.0,
+        tri_kd=0.0,
+    )
+    builder.particle_radius[:] = [PARTICLE_RADIUS] * builder.particle_count
+    return builder
