@@ -185,7 +185,12 @@ def list_near(rigid: RigidView, blocks: BlockView, c: int, lower: wp.vec3, upper
         ball = rigid.centre[s]
         p = wp.vec3(ball[0], ball[1], ball[2])
         beside = p - wp.min(wp.max(p, lower), upper)
-        if wp.length_sq(beside) <= ball[3] * ball[3] and s != rigid.disabled:
+        meets = wp.length_sq(beside) <= ball[3] * ball[3]
+        if rigid.shape.kind[s] == GEO_PLANE:
+            n = wp.transform_vector(rigid.pose[s], wp.vec3(0.0, 1.0, 0.0))
+            lowest = 0.5 * (wp.dot(n, lower + upper) - wp.dot(wp.abs(n), upper - lower))
+            meets = lowest <= wp.dot(n, p) + rigid.shape.geo.thickness[s]
+        if meets and s != rigid.disabled:
             if count < NEAR:
                 blocks.near[c, count] = s
             count += 1

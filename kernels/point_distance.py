@@ -264,7 +264,49 @@ def field_distance(shape: ShapeView, s: int, X: wp.transform, p: wp.vec3, reach:
     return gap
 
 
+@wp.func
+def solid_distance(kind: int, size: wp.vec3, p: wp.vec3) -> Gap:
+    """Gap from a solid that its kind and size describe; none for other kinds."""
+    gap = Gap()
+    gap.distance = FAR
+    if kind == GEO_SPHERE:
+        gap = along(p, size[0])
+    elif kind == GEO_BOX:
+        gap = box_distance(size, p)
+    elif kind == GEO_CAPSULE:
+        core = wp.vec3(0.0, wp.clamp(p[1], -size[1], size[1]), 0.0)
+        gap = along(p - core, size[0])
+    elif kind == GEO_CYLINDER:
+        gap = cylinder_distance(size[0], size[1], p)
+    elif kind == GEO_CONE:
+        gap = cone_distance(size[0], size[1], p)
+    elif kind == GEO_ELLIPSOID:
+        gap = ellipsoid_distance(size, p)
+    return gap
+
+
 @wp.func(inline=False)
+def surface_distance(
+    rigid: RigidView, s: int, X: wp.transform, p: wp.vec3, viewer: wp.vec3, reach: float
+) -> Gap:
+    """Gap from a hull, mesh, height field or distance field; points are in the frame of the shape."""
+    gap = Gap()
+    gap.distance = FAR
+    kind = rigid.shape.kind[s]
+    if kind == KIND_HULL:
+        gap = hull_distance(rigid.hulls, rigid.shape.hull[s], p, reach)
+    elif kind == GEO_SDF:
+        gap = field_distance(rigid.shape, s, X, p, reach)
+    elif kind == GEO_MESH or kind == GEO_HFIELD:
+        surface = surface_of(rigid.shape, rigid.surfaces, s, X)
+        level = level_of_surface(surface, p, viewer, reach, reach)
+        if level.found != 0:
+            gap.distance = level.value
+            gap.normal = level.slope
+    return gap
+
+
+@wp.func
 def shape_distance(
     rigid: RigidView, s: int, X: wp.transform, point: wp.vec3, viewer: wp.vec3, reach: float
 ) -> Gap:
@@ -288,32 +330,13 @@ def shape_distance(
     thickness = rigid.shape.geo.thickness[s]
     far = reach + thickness
     gap = Gap()
-    gap.distance = FAR
+    # what takes all views along is kept apart: they are copied at each call
     if kind == GEO_PLANE:
         gap = plane_distance(size, p, wp.transform_point(inverse, viewer), far)
-    elif kind == GEO_SPHERE:
-        gap = along(p, size[0])
-    elif kind == GEO_BOX:
-        gap = box_distance(size, p)
-    elif kind == GEO_CAPSULE:
-        core = wp.vec3(0.0, wp.clamp(p[1], -size[1], size[1]), 0.0)
-        gap = along(p - core, size[0])
-    elif kind == GEO_CYLINDER:
-        gap = cylinder_distance(size[0], size[1], p)
-    elif kind == GEO_CONE:
-        gap = cone_distance(size[0], size[1], p)
-    elif kind == GEO_ELLIPSOID:
-        gap = ellipsoid_distance(size, p)
-    elif kind == KIND_HULL:
-        gap = hull_distance(rigid.hulls, rigid.shape.hull[s], p, far)
-    elif kind == GEO_SDF:
-        gap = field_distance(rigid.shape, s, X, p, far)
-    elif kind == GEO_MESH or kind == GEO_HFIELD:
-        surface = surface_of(rigid.shape, rigid.surfaces, s, X)
-        level = level_of_surface(surface, p, wp.transform_point(inverse, viewer), far, far)
-        if level.found != 0:
-            gap.distance = level.value
-            gap.normal = level.slope
+    elif kind == KIND_HULL or kind == GEO_SDF or kind == GEO_MESH or kind == GEO_HFIELD:
+        gap = surface_distance(rigid, s, X, p, wp.transform_point(inverse, viewer), far)
+    else:
+        gap = solid_distance(kind, size, p)
     gap.distance = gap.distance - thickness
     gap.normal = wp.transform_vector(X, gap.normal)
     return gap
@@ -347,24 +370,28 @@ def gap_after(rigid: RigidView, s: int, start: wp.vec3, end: wp.vec3, radius: fl
     """
     way = end - start
     length = wp.length(way)
+    p = end
+    ahead = float(0.0)
     if length > radius:
-        done = float(0.0)
         p = start
-        for _k in range(PATH_STEPS):
-            ahead = length - done
-            gap = shape_distance(rigid, s, rigid.pose[s], p, start, ahead + reach)
-            height = gap.distance - radius
-            if height <= ARRIVED * wp.max(radius, ARRIVED * length):
-                approach = wp.dot(gap.normal, way)
-                if approach < 0.0 and gap.distance > 0.0:
-                    gap.distance = gap.distance + approach * (ahead / length)
-                    return gap
-                break
-            done += height
-            if done >= length:
-                break
-            p = start + way * (done / length)
-    return shape_distance(rigid, s, rigid.pose[s], end, start, reach)
+        ahead = length
+    gap = Gap()
+    for k in range(PATH_STEPS):
+        gap = shape_distance(rigid, s, rigid.pose[s], p, start, ahead + reach)
+        if ahead <= 0.0:
+            return gap
+        height = gap.distance - radius
+        if height <= ARRIVED * wp.max(radius, ARRIVED * length) or k == PATH_STEPS - 2:
+            approach = wp.dot(gap.normal, way)
+            if approach < 0.0 and gap.distance > 0.0 and height < reach:
+                gap.distance = gap.distance + approach * (ahead / length)
+                return gap
+            ahead = 0.0
+        ahead = wp.max(ahead - wp.max(height, 0.0), 0.0)
+        p = end
+        if ahead > 0.0:
+            p = end - way * (ahead / length)
+    return gap
 
 
 @wp.kernel

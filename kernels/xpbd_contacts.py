@@ -27,21 +27,11 @@ UNBOUNDED = wp.constant(1.0e30)
 
 
 @wp.func
-def within_cone(held: wp.vec3, slide: wp.vec3, weight: float, most: float) -> wp.vec3:
-    """Impulse of friction that stops a slide, as far as the cone allows.
-
-    Args:
-        held: Impulse so far.
-        slide: What is left of the relative motion [m].
-        weight: Inverse mass along it [1/kg].
-        most: Largest impulse.
-    """
-    hold = held
-    if weight > 0.0:
-        hold = held + slide / weight
-    size = wp.length(hold)
-    if size > most:
-        hold = hold * (most / size)
+def within_cone(hold: wp.vec3, most: float) -> wp.vec3:
+    """Impulse of friction, cut off at the largest one that the cone of Coulomb allows."""
+    square = wp.length_sq(hold)
+    if square > most * most:
+        return hold * (most / wp.sqrt(square))
     return hold
 
 
@@ -94,10 +84,10 @@ def touch(
     slide = slide - n * wp.dot(n, slide)
     distance = wp.length(slide)
     held = contacts.hold[i, k]
-    w_t = float(0.0)
+    hold = held
     if distance > 0.0:
-        w_t = w + inverse_mass_at(bodies, b, p, slide / distance)
-    hold = within_cone(held, slide, w_t, contacts.mu[i, k] * wp.abs(push))
+        hold = held + slide / (w + inverse_mass_at(bodies, b, p, slide / distance))
+    hold = within_cone(hold, contacts.mu[i, k] * wp.abs(push))
     contacts.hold[i, k] = hold
     change = n * (push - old) - (hold - held)
     push_body(bodies, b, p, -change / dt)

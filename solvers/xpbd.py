@@ -27,8 +27,8 @@ from newtonsim.workspace import Launcher, active_tape
 class _Parts:
     """What moves the particles and bodies of one model."""
 
-    def __init__(self, model: Model):
-        self.particles = XPBDParticles(model, model, friction="mean")
+    def __init__(self, model: Model, particle_contact: bool):
+        self.particles = XPBDParticles(model, model, friction="mean", pairs=particle_contact)
         self.bodies = MovingBodies(model, whole=True)
         self.constraints = BodySweeps(model) if model.body_count else None
         self.control = model.control(clone_variables=False)
@@ -67,6 +67,9 @@ class XPBDSolver(SolverBase):
         substeps: Substeps of each step.
         warm_start: Part of the forces of the last substep that elements start from, between 0 and 1. From 0.5
             to 0.9 few sweeps make material much stiffer, as long as steps are short; too much of it rocks.
+        particle_contact: Whether particles meet each other, see `ParticlePairs`. Where radii are larger than
+            the meshes of a fine cloth or soft body, folds are far apart and neighbours many: give particles
+            radii of about half their distance, or switch this off. Not to be changed later.
 
     Raises:
         ModelError: The model has something that the solver does not move.
@@ -89,6 +92,7 @@ class XPBDSolver(SolverBase):
         enable_restitution: bool = False,
         substeps: int = 1,
         warm_start: float = 0.0,
+        particle_contact: bool = True,
     ):
         super().__init__(model)
         self.iterations = iterations
@@ -101,7 +105,7 @@ class XPBDSolver(SolverBase):
         self.angular_damping = angular_damping
         self.enable_restitution = enable_restitution
         self.substeps = substeps
-        self.warm_start = warm_start
+        self.warm_start, self.particle_contact = warm_start, bool(particle_contact)
         _check_options(self)
         self._parts: WeakKeyDictionary[Model, _Parts] = WeakKeyDictionary()
         if model is not None:
@@ -117,7 +121,7 @@ class XPBDSolver(SolverBase):
     def _parts_of(self, model: Model) -> _Parts:
         """Return what moves a model, made when it is first seen, with the present options."""
         if model not in self._parts:
-            self._parts[model] = _Parts(model)
+            self._parts[model] = _Parts(model, self.particle_contact)
         parts = self._parts[model]
         particles = parts.particles
         particles.iterations, particles.substeps = self.iterations, self.substeps

@@ -18,6 +18,7 @@ from newtonsim.solvers.air import Air
 from newtonsim.solvers.deformables import ParticleStep, starts_of
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.particle_contacts import ParticleContacts
+from newtonsim.solvers.particle_pairs import ParticlePairs
 from newtonsim.solvers.xpbd_elements import Edges, Springs, Tetrahedra, Triangles
 from newtonsim.workspace import Launcher
 
@@ -38,6 +39,7 @@ class XPBDParticles(Revised):
         warm_start: Part of the forces of the last substep that a substep starts from, between 0 and 1.
         logarithm: Whether the energy of tetrahedra has a logarithm, see `kernels.xpbd_tetrahedra`.
         friction: How friction of contacts with shapes is combined, see `ParticleContacts`.
+        pairs: Whether particles meet each other, see `ParticlePairs`.
 
     Attributes:
         inv_mass: Of each particle in this step, 0 for those that are held [1/kg], shape (particle_count,).
@@ -49,6 +51,7 @@ class XPBDParticles(Revised):
         edges: The bending edges.
         tetrahedra: The tetrahedra.
         contacts: Contacts with rigid bodies.
+        pairs: Contacts between particles; None if they do not meet each other.
         air: Drag and lift.
 
     Raises:
@@ -65,6 +68,7 @@ class XPBDParticles(Revised):
         warm_start: float = 0.0,
         logarithm: bool = False,
         friction: Literal["mean", "product"] = "product",
+        pairs: bool = False,
     ):
         if particles.world_count != rigid.world_count:
             raise ModelError(
@@ -94,6 +98,7 @@ class XPBDParticles(Revised):
         self.air = Air(particles, "soft_triangle", "soft_particle")
         self.triangles = self._color_triangles(corners, owner)
         self.contacts = ParticleContacts(particles, rigid, friction)
+        self.pairs = ParticlePairs(particles) if pairs and count > 1 else None
         self.set_anchors(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 3)))
 
     def _color_triangles(self, triangles: np.ndarray, owner: np.ndarray) -> list[tuple[str, wp.array]]:
@@ -144,6 +149,8 @@ class XPBDParticles(Revised):
         launch(xpbd_particles.predict_particles, "soft_particle", inputs)
         launch(xpbd_contacts.count_anchors, "anchor", [self.anchor_body, bodies.view])
         self.contacts.find(launch, self.inv_mass, x, v, dt, bodies)
+        if self.pairs is not None:
+            self.pairs.begin_substep(launch, self.inv_mass, x, v, dt)
         for kind in self.elements:
             kind.start(launch, x, self.warm_start, dt, shift)
 
@@ -156,6 +163,8 @@ class XPBDParticles(Revised):
             self.springs.damp(launch, step, dt, shift)
         held = [self.anchor_particle, self.anchor_body, self.anchor_point, self.inv_mass, dt, x]
         launch(xpbd_contacts.solve_anchors, "anchor", [*held, bodies.view, shift])
+        if self.pairs is not None:
+            self.pairs.sweep(launch, shift)
         factor = self.contact_relaxation
         self.contacts.solve(launch, self.triangles, self.inv_mass, x, v, dt, bodies, shift, factor)
 
@@ -176,6 +185,8 @@ class XPBDParticles(Revised):
     def report(self) -> None:
         """Warn of contacts that found no room."""
         self.contacts.report()
+        if self.pairs is not None:
+            self.pairs.report()
 
 
 def _triangles_of(model: Model) -> np.ndarray:
