@@ -32,8 +32,6 @@ ROW_LINEAR_AXIS = wp.constant(8)
 ROW_ANGULAR_AXIS = wp.constant(9)
 ROW_BALL_DOF = wp.constant(10)
 TINY = wp.constant(1.0e-9)
-# what is left of a pivot in which nothing can move is rounding
-DEPENDENT = wp.constant(1.0e-6)
 
 
 @wp.struct
@@ -306,30 +304,32 @@ def coupling(r: int, s: int, m: float, rows: RowView) -> float:
     )
 
 
-@wp.func
+@wp.func_native(
+    """
+    auto A = K;
+    for (int k = 0; k < n; ++k) {
+        const float pivot = A.data[k][k];
+        if (!(pivot > 1.0e-6f * K.data[k][k] && K.data[k][k] > 0.0f)) {
+            for (int i = 0; i < n; ++i) A.data[i][k] = A.data[k][i] = 0.0f;
+            continue;
+        }
+        const float scale = 1.0f / pivot;
+        A.data[k][k] = 1.0f;
+        for (int j = 0; j < 6; ++j) A.data[k][j] *= scale;
+        for (int i = 0; i < n; ++i) {
+            if (i == k) continue;
+            const float factor = A.data[i][k];
+            A.data[i][k] = 0.0f;
+            for (int j = 0; j < 6; ++j) A.data[i][j] -= factor * A.data[k][j];
+        }
+    }
+    return A;
+    """
+)
 def invert(K: wp.spatial_matrix, n: int) -> wp.spatial_matrix:
     """Inverse of the leading n rows and columns of a positive semidefinite matrix, by Gauss and Jordan.
 
-    A row that depends on those before it, or along which nothing moves, gets zeros: it pushes nothing.
+    A row that depends on those before it, or along which nothing moves, gets zeros: it pushes nothing. What
+    is left of its pivot is rounding.
     """
-    A = K
-    for k in range(n):
-        pivot = A[k, k]
-        if pivot > DEPENDENT * K[k, k] and K[k, k] > 0.0:
-            scale = 1.0 / pivot
-            for i in range(n):
-                if i != k:
-                    factor = A[i, k] * scale
-                    for j in range(n):
-                        if j != k:
-                            A[i, j] = A[i, j] - factor * A[k, j]
-                    A[i, k] = -factor
-            for j in range(n):
-                if j != k:
-                    A[k, j] = A[k, j] * scale
-            A[k, k] = scale
-        else:
-            for i in range(n):
-                A[i, k] = 0.0
-                A[k, i] = 0.0
-    return A
+    ...

@@ -292,20 +292,16 @@ def relax_held(k: int, block: BlockView, spin: SpinView, bodies: MotionView):
     first = rows.row_start[k]
     v = (u.v1 + wp.cross(u.w1, p.r1)) - (u.v0 + wp.cross(u.w0, p.r0))
     wrong = wp.spatial_vector()
+    wrenches = wp.spatial_matrix()
     for i in range(count):
         r = first + i
         if is_rigid(r, k, block):
             n = row_wrench(rows.kind[r], p, rows.axis0[r], rows.axis1[r])
+            wrenches[i] = wp.spatial_vector(n.torque, n.force)
             wrong[i] = -(wp.dot(n.force, v) + wp.dot(n.torque, u.w1 - u.w0))
-    x = rows.inverse[k] * wrong
-    force = wp.vec3(0.0)
-    torque = wp.vec3(0.0)
-    for i in range(count):
-        r = first + i
-        if is_rigid(r, k, block):
-            n = row_wrench(rows.kind[r], p, rows.axis0[r], rows.axis1[r])
-            force += x[i] * n.force
-            torque += x[i] * n.torque
+    total = wp.transpose(wrenches) * (rows.inverse[k] * wrong)
+    torque = wp.spatial_top(total)
+    force = wp.spatial_bottom(total)
     if f.b0 >= 0:
         u.v0 = u.v0 - bodies.inv_mass[f.b0] * force
         u.w0 = u.w0 - spin.inv_inertia[f.b0] * (torque + wp.cross(p.r0, force))
