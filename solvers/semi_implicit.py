@@ -22,6 +22,7 @@ from newtonsim.solvers.penalty_bodies import BodyForces
 from newtonsim.solvers.penalty_contacts import SoftContactForces
 from newtonsim.solvers.penalty_elements import ElementForces
 from newtonsim.solvers.penalty_gradient import RecordedStep, StepAdjoint
+from newtonsim.solvers.penalty_grains import GrainForces, reach_of
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, active_tape
 
@@ -42,7 +43,8 @@ class SemiImplicitSolver(SolverBase):
 
     Forces are explicit, so a step is stable only if it is short for every spring and damper:
     dt < 2 √(m/k) and dt < 2 m/d, with m the mass that moves, or the inertia that turns. For a net, k is the
-    sum over the springs of a particle. Joints are held by springs that give way: an arm of 1 kg hangs 1 cm
+    sum over the springs of a particle. Damping and friction of particles in contact are limited to what stops
+    them within a step. Joints are held by springs that give way: an arm of 1 kg hangs 1 cm
     low at the default `joint_attach_ke`.
 
     Particles: gravity, `particle_f`, springs, triangles with drag and lift, bending edges, tetrahedra;
@@ -51,7 +53,11 @@ class SemiImplicitSolver(SolverBase):
     materials' ke, kd, kf, mu; muscles (see `newtonsim.kernels.muscles`).
 
     Ignored: `joint_armature`, restitution, torsional and rolling friction. Same bits in every run on a CPU;
-    on a GPU contacts add up in any order.
+    on a GPU contacts with bodies add up in any order.
+
+    Gradients of masses and inertias arrive at `particle_mass`, `body_mass` and `body_inertia`, not at their
+    inverses. Between bodies the direction of a contact is fixed within a step; between particles and shapes
+    it follows the curvature of the shape.
 
     Args:
         model: The model to simulate.
@@ -96,6 +102,7 @@ class SemiImplicitSolver(SolverBase):
         self.bodies = BodyForces(model)
         touching = model.particle_count and model.shape_count
         self.soft_contacts = SoftContactForces(model, self.elements) if touching else None
+        self.grains = GrainForces(model) if reach_of(model) > 0.0 else None
         self.contacts = Contacts(model)
         self.default_control = model.control(clone_variables=False)
         device = model.device
@@ -153,6 +160,20 @@ class SemiImplicitSolver(SolverBase):
         self.advance(launch, state_in, state_out, control, contacts, dt)
         self._mark_nonfinite(launch, state_out)
 
+    @property
+    def kernel_kind(self) -> tuple:
+        """The same for solvers that launch mostly the same kernels, see `compilation.load_once`."""
+        model = self.model
+        families = frozenset(model.collision_plan.families) if model.shape_count else frozenset()
+        elements = tuple(len(order) > 0 for order in self.elements.orders.values())
+        parts = (
+            model.joint_count > 0,
+            model.muscle_count > 0,
+            model.particle_count > 0,
+            model.body_count > 0,
+        )
+        return type(self), families, elements, parts, self.soft_contacts is None, self.grains is None
+
     def find_contacts(
         self, launch: Launcher, state: State, contacts: Contacts | None, dt: float, curved: bool
     ) -> Contacts:
@@ -170,6 +191,8 @@ class SemiImplicitSolver(SolverBase):
         """
         if self.soft_contacts is not None:
             self.soft_contacts.find(launch, state, dt, curved)
+        if self.grains is not None:
+            self.grains.find(launch, state)
         if contacts is None:
             contacts = self.contacts
             if self.model.body_count:
@@ -196,10 +219,12 @@ class SemiImplicitSolver(SolverBase):
         if model.particle_count:
             self.elements.apply(launch, state_in, control)
             if soft is not None:
-                soft.push_triangles(launch, state_in, slip, body_f)
+                soft.push_triangles(launch, state_in, slip, dt, body_f)
             self.elements.sum_up(launch, state_in)
             if soft is not None:
-                soft.push_particles(launch, state_in, slip, body_f)
+                soft.push_particles(launch, state_in, slip, dt, body_f)
+            if self.grains is not None:
+                self.grains.push(launch, state_in, slip, dt, self.elements.f)
         self._move(launch, state_in, state_out, dt)
 
     def _move(self, launch: Launcher, state_in: State, state_out: State, dt: float) -> None:
