@@ -75,15 +75,17 @@ PICTURES = {
     "gripper_soft_ball": Picture(
         scenes.gripper_and_soft_ball,
         6.5,
-        (0.35, -0.7, 0.42),
-        (0.0, 0.0, 0.24),
+        (0.35, -0.7, 0.36),
+        (0.0, 0.0, 0.22),
+        20.0,
         script=scenes.GripperScript(),
     ),
     "gripper_cloth": Picture(
         scenes.gripper_and_cloth,
         6.5,
-        (0.4, -0.75, 0.42),
+        (0.5, -0.7, 0.36),
         (0.0, 0.0, 0.22),
+        22.0,
         script=scenes.CLOTH_SCRIPT,
     ),
     "quadruped_mat": Picture(scenes.quadruped_on_mat, 2.0, (1.0, -1.5, 0.7), (0.0, 0.0, 0.18)),
@@ -126,20 +128,20 @@ def camera_rays(picture: Picture) -> np.ndarray:
     return forward + x[None, :, None] * right + y[:, None, None] * down
 
 
-def with_surfaces(simulator: newtonsim.Simulator, picture: Picture) -> newtonsim.Model:
-    """Return a model with the triangles between particles, where they are now, as a last shape."""
+def with_surfaces(simulator: newtonsim.Simulator, picture: Picture) -> tuple[newtonsim.Model, list[int]]:
+    """Return a model with the triangles between particles, as they are now, and the shape that they are."""
     builder, model = picture.build(), simulator.model
     if not model.tri_count:
-        return model
+        return model, []
     triangles = model.tri_indices.numpy().reshape(-1)
     surface = newtonsim.Mesh(simulator.state.particle_q.numpy(), triangles, is_solid=False)
-    builder.add_shape_mesh(-1, mesh=surface, density=0.0)
-    return builder.finalize("cpu")
+    shape = builder.add_shape_mesh(-1, mesh=surface, density=0.0)
+    return builder.finalize("cpu"), [shape]
 
 
 def draw(simulator: newtonsim.Simulator, picture: Picture) -> np.ndarray:
     """Return the picture (rows, columns, 3) with values from 0 to 1."""
-    model = with_surfaces(simulator, picture)
+    model, soft = with_surfaces(simulator, picture)
     query = newtonsim.SceneQuery(model, visual=True, surfaces=True).update(simulator.state)
     mask = query.shape_mask.numpy().copy()
     mask[list(picture.hidden)] = 0
@@ -152,7 +154,7 @@ def draw(simulator: newtonsim.Simulator, picture: Picture) -> np.ndarray:
     shadow = query.rays(point + 1.0e-3 * normal, SUN, max_distance=FARTHEST).hit
     sun = np.clip(normal @ SUN, 0.0, None) * np.where(shadow, 0.0, 1.0)
     light = 0.55 + 0.10 * normal[..., 2] + 0.45 * sun
-    color = shape_colors(model)[shape] * light[..., None]
+    color = shape_colors(model, soft)[shape] * light[..., None]
     distance = hits.distance.numpy()[..., None]
     haze = np.clip((distance / FARTHEST) * 2.0, 0.0, 1.0)
     color = np.where(np.isfinite(distance), color * (1.0 - haze) + SKY * haze, SKY)
@@ -160,13 +162,12 @@ def draw(simulator: newtonsim.Simulator, picture: Picture) -> np.ndarray:
     return color.mean(axis=(1, 3))
 
 
-def shape_colors(model: newtonsim.Model) -> np.ndarray:
-    """Return the colours (shapes, 3): grey for what stands still, a body's own for what moves."""
+def shape_colors(model: newtonsim.Model, soft: list[int]) -> np.ndarray:
+    """Return the colours (shapes, 3): grey for what stands still, a body's own, one for soft surfaces."""
     body = model.shape_body.numpy()
     palette = np.array(PALETTE)[:, :3]
     colors = np.where(body[:, None] >= 0, 0.25 + 0.75 * palette[body % len(palette)], GROUND)
-    if model.particle_count:
-        colors[model.shape_count - 1] = SOFT
+    colors[soft] = SOFT
     return colors
 
 
