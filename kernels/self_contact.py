@@ -26,6 +26,8 @@ EDGES = wp.constant(-1)
 ROUNDING = wp.constant(2.0e-6)
 # part of the distance that a pair must be apart along its normal, or rounding has spoilt that
 EXACT = wp.constant(0.95)
+# part of the radius within which pairs may begin to press in a sweep
+ALERT = wp.constant(1.25)
 # part of the radius below which the barrier goes on as a parabola
 DEEPEST = wp.constant(0.02)
 # squared sine of the angle between edges below which their force fades, for it jumps where they are parallel
@@ -50,8 +52,8 @@ class SelfContactView:
     normal: wp.array(dtype=wp.vec3)  # (N) from the second of the pair to the first
     slack: wp.array(dtype=wp.vec4)  # (N) [m] by which each corner may approach the plane
     before: wp.array(dtype=wp.vec3)  # (N) the weighted sum at the start of the step [m]
-    load: wp.array(dtype=float)  # (N) [N] normal force; 0 if the pair does not press
-    share: wp.array(dtype=float)  # (N) part of the stiffness
+    load: wp.array(dtype=float)  # (N) [N] normal force
+    share: wp.array(dtype=float)  # (N) part of the stiffness; 0 for pairs that cannot press in this sweep
     # pairs of each particle
     start: wp.array(dtype=int)  # (P)
     count: wp.array(dtype=int)  # (P)
@@ -77,6 +79,8 @@ class ContactTerms:
 
     force: wp.vec3  # [N]
     hessian: wp.mat33  # [N/m] symmetric, positive semi-definite
+    near: int  # pairs that may press in this sweep
+    pressing: int  # those that press now
 
 
 @wp.struct
@@ -306,11 +310,12 @@ def refresh_pair(view: SelfContactView, q: int, x: wp.array(dtype=wp.vec3), x_st
         wp.atomic_min(view.free, c[k], slack[k])
     load = float(0.0)
     radius = view.radius[q]
-    if near.distance < radius:
+    share = float(0.0)
+    if near.distance < ALERT * radius:
         share = share_of_pair(view, q, near, x0, x1 - x0, x3 - x2, x)
-        view.share[q] = share
         load = share * view.stiffness * press(radius, near.distance)[0]
         view.before[q] = weighted(near.weight, x_start[c[0]], x_start[c[1]], x_start[c[2]], x_start[c[3]])
+    view.share[q] = share
     view.load[q] = load
 
 
@@ -335,7 +340,7 @@ def refresh_pairs(
 def pair_terms(
     view: SelfContactView, q: int, corner: int, x: wp.array(dtype=wp.vec3), dt: float, terms: ContactTerms
 ) -> ContactTerms:
-    """Add force and Hessian of one pressing pair at one of its corners."""
+    """Add force and Hessian of one pair at one of its corners."""
     c = view.corners[q]
     weights = view.weight[q]
     w = weights[corner]
@@ -346,6 +351,9 @@ def pair_terms(
     climb = wp.dot(n, moved)
     radius = view.radius[q]
     share = view.share[q]
+    terms.near += 1
+    if gap < radius:
+        terms.pressing += 1
     fk = share * view.stiffness * press(radius, gap)
     damping = share * view.damping * wp.clamp(2.0 - 2.0 * gap / radius, 0.0, 1.0) / dt
     slide = moved - climb * n
@@ -374,9 +382,24 @@ def self_contact_terms(view: SelfContactView, i: int, x: wp.array(dtype=wp.vec3)
     for k in range(begin, begin + view.count[i]):
         entry = view.entry[k]
         q = entry >> 2
-        if view.load[q] > 0.0:
+        if view.share[q] > 0.0:
             terms = pair_terms(view, q, entry & 3, x, dt, terms)
     return terms
+
+
+@wp.func
+def count_pressing(view: SelfContactView, i: int, x: wp.array(dtype=wp.vec3)) -> int:
+    """How many of the pairs of a particle press at present positions."""
+    pressing = int(0)
+    begin = view.start[i]
+    for k in range(begin, begin + view.count[i]):
+        q = view.entry[k] >> 2
+        if view.share[q] > 0.0:
+            c = view.corners[q]
+            e = weighted(view.weight[q], x[c[0]], x[c[1]], x[c[2]], x[c[3]])
+            if wp.dot(view.normal[q], e) < view.radius[q]:
+                pressing += 1
+    return pressing
 
 
 @wp.func

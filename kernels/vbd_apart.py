@@ -8,13 +8,57 @@ import warp as wp
 
 from newtonsim.kernels.moving_bodies import MotionView
 from newtonsim.kernels.particle_contacts import ContactView
-from newtonsim.kernels.self_contact import SelfContactView, self_contact_terms, truncate
+from newtonsim.kernels.self_contact import (
+    ContactTerms,
+    SelfContactView,
+    count_pressing,
+    self_contact_terms,
+    truncate,
+)
 from newtonsim.kernels.vbd_contacts import TouchView
 from newtonsim.kernels.vbd_elements import Block, StencilView, solve_block
 from newtonsim.kernels.vbd_particles import DescentView
 from newtonsim.kernels.vbd_sweep import find_block
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.func
+def take_step(
+    slot: int,
+    i: int,
+    relaxation: float,
+    dt: float,
+    touching: int,
+    touch: TouchView,
+    bodies: MotionView,
+    descent: DescentView,
+    stencils: StencilView,
+    contact: SelfContactView,
+    now: wp.array(dtype=wp.vec3),
+) -> ContactTerms:
+    """Move particle i, which has a place in the order of the colours, by a Newton step as far as it may.
+
+    Returns:
+        What its surfaces' contacts said before the step.
+    """
+    block = Block()
+    pressing = find_block(slot, i, dt, touching, touch, bodies, descent, stencils, block)
+    terms = self_contact_terms(contact, i, now, dt)
+    block.force += terms.force
+    h = terms.hessian
+    block.diagonal += wp.vec3(h[0, 0], h[1, 1], h[2, 2])
+    block.mixed += wp.vec3(h[1, 2], h[2, 0], h[0, 1])
+    factor = wp.where(pressing + terms.near > 0, 1.0, relaxation)
+    u = stencils.u[i] + factor * solve_block(block)
+    wanted = stencils.x[i] + u
+    to = truncate(contact, i, wanted)
+    # a step that is not cut short keeps what rounding takes from large coordinates
+    if wp.length_sq(to - wanted) > 0.0:
+        u = to - stencils.x[i]
+    stencils.u[i] = u
+    now[i] = to
+    return terms
 
 
 @wp.kernel
@@ -31,29 +75,19 @@ def descend_apart(
     contact: SelfContactView,
     now: wp.array(dtype=wp.vec3),
 ):
-    """One thread per particle of one colour: as `vbd_sweep.descend`, and no farther than it may go."""
+    """One thread per particle of one colour: as `vbd_sweep.descend`, and no farther than it may go.
+
+    A step that leads into contacts which did not press before it knew nothing of them: a second one follows.
+    Without it such particles jump into contact and out of it from sweep to sweep.
+    """
     slot = base + first + wp.tid()
     i = stencils.vertex[slot]
     if not descent.mass[i] > 0.0:
         return
-    block = Block()
-    pressing = find_block(slot, i, dt, touching, touch, bodies, descent, stencils, block)
-    if contact.count[i] > 0:
-        pressing += 1
-        terms = self_contact_terms(contact, i, now, dt)
-        block.force += terms.force
-        h = terms.hessian
-        block.diagonal += wp.vec3(h[0, 0], h[1, 1], h[2, 2])
-        block.mixed += wp.vec3(h[1, 2], h[2, 0], h[0, 1])
-    factor = wp.where(pressing > 0, 1.0, relaxation)
-    u = stencils.u[i] + factor * solve_block(block)
-    wanted = stencils.x[i] + u
-    to = truncate(contact, i, wanted)
-    # a step that is not cut short keeps what rounding takes from large coordinates
-    if wp.length_sq(to - wanted) > 0.0:
-        u = to - stencils.x[i]
-    stencils.u[i] = u
-    now[i] = to
+    before = take_step(slot, i, relaxation, dt, touching, touch, bodies, descent, stencils, contact, now)
+    if before.near > before.pressing:
+        if count_pressing(contact, i, now) > before.pressing:
+            take_step(slot, i, 1.0, dt, touching, touch, bodies, descent, stencils, contact, now)
 
 
 @wp.kernel

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import warp as wp
-from deformables.intersections import crossings, edges_of
+from intersections import crossings, edges_of
 from scipy.optimize import lsq_linear
 
 import newtonsim
