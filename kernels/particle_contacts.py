@@ -1,16 +1,18 @@
 """Contacts of particles, and of the inside of triangles between them, with the shapes of rigid bodies.
 
-The deepest point of a triangle is searched from its centre by the method of Frank and Wolfe (Macklin,
-Erleben, Müller, Chentanez, Jeschke, Corse, "Local optimization for robust signed distance field collision",
-PACMCGIT 3(1), 2020, section 4). Shapes are first sought near blocks of particles or triangles that follow
-each other in their arrays.
+The deepest point of a triangle is searched from its centre by descent along the gradient of the distance,
+projected onto the triangle (Macklin, Erleben, Müller, Chentanez, Jeschke, Corse, "Local optimization for
+robust signed distance field collision", PACMCGIT 3(1), 2020). Shapes are first sought near blocks of
+particles or triangles that follow each other in their arrays.
 """
 
 import warp as wp
 
+from newtonsim.kernels.convex import Convex, convex_triangle
 from newtonsim.kernels.moving_bodies import MotionView, velocity_at
 from newtonsim.kernels.point_distance import Gap, RigidView, gap_after, is_near, shape_distance
 from newtonsim.kernels.shapes import GEO_PLANE
+from newtonsim.kernels.triangle_surface import nearest_on_triangle
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -23,8 +25,13 @@ NEAR = wp.constant(16)
 BLOCK = wp.constant(32)
 # part of the way of a substep within which contacts are made that are not yet touching
 AHEAD = wp.constant(0.5)
-# steps of the search for the deepest point of a triangle
-SEARCH = wp.constant(12)
+# steps of the search for the deepest point of a triangle, how much shorter one is after another that did not
+# lead deeper, and the length over the size of the triangle at which the search ends
+SEARCH = wp.constant(24)
+SHORTER = wp.constant(0.4)
+SETTLED = wp.constant(1.0e-3)
+# squared sine below which a triangle has no inside
+FLAT = wp.constant(1.0e-8)
 # weight of a corner above which the contact is left to the particle there
 CORNER = wp.constant(0.95)
 
@@ -94,19 +101,6 @@ def blend(m: wp.array(dtype=wp.vec3), corner: wp.vec3i, weight: wp.vec3) -> wp.v
 def corners_of(indices: wp.array2d(dtype=int), t: int) -> wp.vec3i:
     """Particles of a triangle."""
     return wp.vec3i(indices[t, 0], indices[t, 1], indices[t, 2])
-
-
-@wp.func
-def least_corner(x: wp.array(dtype=wp.vec3), corner: wp.vec3i, n: wp.vec3) -> wp.vec3:
-    """Weights of the corner that lies lowest along n."""
-    a = wp.dot(n, x[corner[0]])
-    b = wp.dot(n, x[corner[1]])
-    c = wp.dot(n, x[corner[2]])
-    if a <= b and a <= c:
-        return wp.vec3(1.0, 0.0, 0.0)
-    if b <= c:
-        return wp.vec3(0.0, 1.0, 0.0)
-    return wp.vec3(0.0, 0.0, 1.0)
 
 
 @wp.func
@@ -291,33 +285,54 @@ def find_contacts(
 
 
 @wp.func
+def weights_of(t: Convex, p: wp.vec3) -> wp.vec3:
+    """Weights of the corners of a triangle in a point of it (Ericson 2005, section 3.4)."""
+    u = t.b - t.a
+    v = t.c - t.a
+    w = p - t.a
+    uu = wp.dot(u, u)
+    uv = wp.dot(u, v)
+    vv = wp.dot(v, v)
+    determinant = uu * vv - uv * uv
+    weight = wp.vec3(1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0)
+    if determinant > FLAT * uu * vv:
+        b = (vv * wp.dot(w, u) - uv * wp.dot(w, v)) / determinant
+        c = (uu * wp.dot(w, v) - uv * wp.dot(w, u)) / determinant
+        weight = wp.max(wp.vec3(1.0 - b - c, b, c), wp.vec3(0.0))
+        weight = weight / (weight[0] + weight[1] + weight[2])
+    return weight
+
+
+@wp.func
 def deepest_point(
-    rigid: RigidView,
-    s: int,
-    x: wp.array(dtype=wp.vec3),
-    corner: wp.vec3i,
-    way: wp.vec3,
-    normal: wp.vec3,
-    reach: float,
+    rigid: RigidView, s: int, t: Convex, size: float, way: wp.vec3, first: Gap, reach: float
 ) -> wp.vec3:
-    """Weights of the corners in the point of a triangle that is deepest in a shape.
+    """Point of a triangle that is deepest in a shape, as weights of its corners.
 
     Args:
         rigid: The shapes.
         s: The shape.
-        x: Positions of the particles [m].
-        corner: Particles of the triangle.
+        t: The triangle [m].
+        size: Distance of its farthest corner from its centre [m].
         way: Its motion within the substep, relative to the shape [m].
-        normal: Of the shape, as seen from the centre.
+        first: Gap of its centre.
         reach: See `shape_distance` [m].
     """
-    weight = wp.vec3(1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0)
-    n = normal
-    for step in range(SEARCH):
-        weight += (least_corner(x, corner, n) - weight) * (2.0 / (float(step) + 3.0))
-        p = blend(x, corner, weight)
-        n = shape_distance(rigid, s, rigid.pose[s], p, p - way, reach).normal
-    return weight
+    p = (t.a + t.b + t.c) / 3.0
+    gap = first
+    step = wp.max(size, wp.abs(first.distance))
+    for _k in range(SEARCH):
+        goal = p - step * gap.normal
+        q = goal + nearest_on_triangle(convex_triangle(t.a - goal, t.b - goal, t.c - goal), wp.vec3())
+        if wp.length_sq(q - p) < SETTLED * SETTLED * size * size:
+            break
+        other = shape_distance(rigid, s, rigid.pose[s], q, q - way, reach)
+        if other.distance < gap.distance:
+            p = q
+            gap = other
+        else:
+            step *= SHORTER
+    return weights_of(t, p)
 
 
 @wp.kernel
@@ -366,7 +381,8 @@ def find_face_contacts(
         if not passes and is_near(rigid, s, c, reach + size):
             gap = shape_distance(rigid, s, rigid.pose[s], c, c - way, reach + size)
             if gap.distance < reach + size:
-                weight = deepest_point(rigid, s, x, corner, way, gap.normal, reach + size)
+                triangle = convex_triangle(x[corner[0]], x[corner[1]], x[corner[2]])
+                weight = deepest_point(rigid, s, triangle, size, way, gap, reach + size)
                 p = blend(x, corner, weight)
                 way = (blend(v, corner, weight) - velocity_at(bodies, b, p)) * dt
                 gap = gap_after(rigid, s, p - way, p, radius, reach)
