@@ -185,6 +185,55 @@ class GridMethods:
                 for row in rows.tolist():
                     callback(*row)
 
+    def add_rope(
+        self,
+        points: npt.ArrayLike,
+        vel: npt.ArrayLike,
+        linear_density: float,
+        stretch_stiffness: float,
+        stretch_damping: float = 0.0,
+        fix_start: bool = False,
+        fix_end: bool = False,
+        particle_radius: float | None = None,
+    ) -> range:
+        """Add a limp rope along a line of points: springs in series, which resist stretch and nothing else.
+
+        A rope that also resists bending is a chain of bodies with joints, or a strip of cloth.
+
+        Own arguments, beside those that the class describes:
+
+        - points: Particles from start to end, shape [n, 3] [m]; the rope is at rest now.
+        - linear_density: Mass per length [kg/m]; each particle takes half of both neighbouring pieces.
+        - stretch_stiffness: Young's modulus times cross-section [N]; a piece of length l has the spring
+          stiffness of this over l.
+        - stretch_damping: Force over rate of strain [N s].
+        - fix_start: Hold the first particle.
+        - fix_end: Hold the last one.
+        - particle_radius: Radius [m].
+
+        Returns:
+            The indices of its particles.
+
+        Raises:
+            ModelError: There are fewer than two points, or two neighbours in one place.
+        """
+        points = np.asarray(points, np.float64)
+        if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2:
+            raise ModelError(f"rope: expected at least two points [n, 3], got shape {points.shape}")
+        lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)
+        if not np.all(lengths > 0.0):
+            raise ModelError(f"rope: points {np.argmin(lengths > 0.0)} and the next are in one place")
+        masses = np.zeros(len(points))
+        masses[:-1] += 0.5 * linear_density * lengths
+        masses[1:] += 0.5 * linear_density * lengths
+        masses[0] *= not fix_start
+        masses[-1] *= not fix_end
+        first = self._extend_particles(points, vel, masses, particle_radius)
+        for k, length in enumerate(lengths.tolist()):
+            ke, kd = stretch_stiffness / length, stretch_damping / length
+            self.add_spring(first + k, first + k + 1, ke, kd, 0.0)
+        return range(first, first + len(points))
+
     def add_particle_grid(
         self,
         pos: npt.ArrayLike,

@@ -212,3 +212,18 @@ def test_spring_rests_where_it_was_made():
     model = builder.finalize(device="cpu")
     np.testing.assert_array_equal(model.spring_indices.numpy(), [0, 1])
     assert model.spring_control.numpy()[0] == 0.5
+
+
+def test_rope_has_the_mass_and_stiffness_of_its_length():
+    builder = ModelBuilder()
+    points = np.array([(0, 0, 0), (0.5, 0, 0), (0.5, 1.0, 0)])
+    held = builder.add_rope(points, (0, 0, 1), 0.2, 30.0, 0.3, fix_end=True)
+    assert list(held) == [0, 1, 2]
+    np.testing.assert_allclose(builder.particle_mass, (0.05, 0.15, 0.0))
+    np.testing.assert_allclose(builder.spring_stiffness, (60.0, 30.0))  # EA / l
+    np.testing.assert_allclose(builder.spring_damping, (0.6, 0.3))
+    np.testing.assert_allclose(builder.spring_rest_length, (0.5, 1.0), rtol=1e-6)
+    with pytest.raises(ModelError, match="points 1 and the next"):
+        builder.add_rope(points[[0, 1, 1]], (0, 0, 0), 1.0, 1.0)
+    with pytest.raises(ModelError, match="at least two"):
+        builder.add_rope(points[:1], (0, 0, 0), 1.0, 1.0)
