@@ -139,6 +139,13 @@ class XPBDSolver(SolverBase):
         return parts
 
     @property
+    def constraints(self) -> BodySweeps | None:
+        """What moves the rigid bodies of the solver's model, with its options; None without them."""
+        if self.model is None:
+            raise ValueError("XPBDSolver was constructed without a model and has no bodies")
+        return self._parts_of(self.model).constraints
+
+    @property
     def world_nonfinite(self) -> wp.array:
         """Worlds of the solver's model whose state became NaN or infinite, bool, shape (world_count,)."""
         if self.model is None:
