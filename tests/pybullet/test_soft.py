@@ -316,6 +316,50 @@ def test_a_robot_holds_a_cloth():
         compat.disconnect(client)
 
 
+def test_soft_bodies_lie_on_each_other(soft):
+    """Two cloths, the sum of their margins apart: 4 mm from PyBullet where its repulsion is stiff."""
+    plate(soft)
+    options = {"springElasticStiffness": 40.0, "springDampingStiffness": 0.3, "frictionCoeff": 0.5}
+    options |= {"useFaceContact": 1, "useSelfCollision": 1, "repulsionStiffness": 800.0}
+    cloth(soft, (0.0, 0.0, 0.1), **options)
+    upper = cloth(soft, (0.013, 0.017, 0.4), **options)
+    soft.step(480)
+    real, ours = points(soft, upper)
+    assert abs(ours[:, 2].mean() - 0.06) < 1e-3
+    assert abs(real[:, 2].mean() - ours[:, 2].mean()) < 4e-3
+
+
+@pytest.mark.parametrize("meets_itself", [False, True])
+def test_a_folded_cloth_meets_itself_if_asked(meets_itself):
+    """One half falls on the other: through it, or twice its margin above it, where PyBullet soon sinks in."""
+    client = compat.connect(compat.DIRECT)
+    try:
+        compat.setAdditionalSearchPath(pybullet_data.getDataPath())
+        compat.resetSimulation(compat.RESET_USE_DEFORMABLE_WORLD)
+        compat.setGravity(0.0, 0.0, -10.0)
+        compat.createMultiBody(
+            0.0, compat.createCollisionShape(compat.GEOM_BOX, halfExtents=[3.0, 3.0, 0.02])
+        )
+        options = {"springElasticStiffness": 40.0, "springDampingStiffness": 0.3, "frictionCoeff": 0.5}
+        options["useSelfCollision"] = int(meets_itself)
+        body = compat.loadSoftBody("cloth_z_up.obj", [0.0, 0.0, 0.06], **CLOTH, **options)
+        x = np.array(compat.getTetraMeshData(body)[1])
+        upper = x[:, 0] > 0.01
+        x[upper, 0] = 0.1 - x[upper, 0]
+        x[upper, 2] += 0.15
+        compat.resetMeshData(body, x.tolist())
+        for _ in range(480):
+            compat.stepSimulation()
+        height = np.array(compat.getTetraMeshData(body)[1])[:, 2]
+        assert np.abs(height[~upper] - 0.04).max() < 2e-3
+        if meets_itself:
+            assert 0.065 < height[upper].min() < height[upper].max() < 0.085
+        else:
+            assert np.abs(height[upper] - 0.04).max() < 2e-3
+    finally:
+        compat.disconnect(client)
+
+
 @pytest.mark.parametrize(("cloth_mu", "ground_mu"), [(0.5, 0.5), (0.0, 1.0), (1.0, 0.3), (0.8, 0.9)])
 def test_sliding_friction_is_the_product(soft, cloth_mu, ground_mu):
     """Cloth that is pulled by 4 m/s² along and pressed by 10 m/s² against the ground: 2 mm from the law of

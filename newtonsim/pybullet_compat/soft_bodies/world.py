@@ -17,6 +17,7 @@ from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.soft_bodies.meshes import ShownMesh, SoftMesh, show
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import FeatherstoneSolver
+from newtonsim.solvers.surface_pairs import SurfacePairs
 from newtonsim.solvers.xpbd_particles import XPBDParticles
 
 if TYPE_CHECKING:
@@ -295,6 +296,7 @@ class SoftWorld:
         with wp.ScopedDevice(engine.model.device):
             model = many.finalize()
         self.system = XPBDParticles(model, engine.model, logarithm=True)
+        self._set_pairs(engine.worlds)
         self._set_damping(engine.worlds)
         self._anchor(engine)
         if engine.model.body_count:
@@ -308,6 +310,18 @@ class SoftWorld:
         self._x = HostArray(state.particle_q, engine.worlds)
         self._v = HostArray(state.particle_qd, engine.worlds)
         self.written()
+
+    def _set_pairs(self, worlds: int) -> None:
+        """Let soft bodies meet each other, and themselves where this was asked for."""
+        bodies = self.bodies
+        if len(bodies) == 1 and not bodies[0].material.self_collision:
+            return
+        self.system.pairs = SurfacePairs(self.system.particles)
+        meets_itself = HostArray(self.system.pairs.self_contact, worlds)
+        for body in bodies:
+            part = slice(body.first, body.first + body.x.shape[1])
+            meets_itself.host[:, part] = body.material.self_collision
+        meets_itself.push()
 
     def _set_damping(self, worlds: int) -> None:
         """Damp springs in all directions where this was asked for."""
