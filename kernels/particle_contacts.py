@@ -68,7 +68,7 @@ class BlockView:
     world: wp.array(dtype=int)  # (C) row in RigidView.start
     count: wp.array(dtype=int)  # (C) shapes near it
     near: wp.array2d(dtype=int)  # (C, NEAR) the first of them
-    dropped: wp.array(dtype=int)  # (1) contacts that there was no place for, since the last report
+    dropped: wp.array(dtype=int)  # (1) contacts that there was no place for
 
 
 @wp.struct

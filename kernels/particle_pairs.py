@@ -18,6 +18,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 RUNS = wp.constant(5)
 # part of the sum of radii within which pairs are listed that do not touch
 MARGIN = wp.constant(0.1)
+# distance at rest over the sum of radii below which two particles of one body are neighbours
+NEIGHBOURS = wp.constant(1.25)
 # [m²] square of the distance below which the direction between two particles is not used
 TINY = wp.constant(1.0e-18)
 
@@ -55,7 +57,7 @@ class PairView:
     cell: wp.array(dtype=int)  # (N) its cell, -1 for places that are left over
     grain: wp.array(dtype=Grain)  # (N) the particle
     pair: wp.array(dtype=Pair)  # (P)
-    dropped: wp.array(dtype=int)  # (1) pairs that there was no place for, since the last report
+    dropped: wp.array(dtype=int)  # (1) pairs that there was no place for
 
 
 @wp.struct
@@ -80,17 +82,17 @@ def may_touch(grains: GrainView, i: int, j: int, touching: float) -> bool:
     """Whether two particles are of worlds that meet, and not neighbours of one body."""
     if grains.plain != 0:
         return True
-    if grains.inv_mass[i] + grains.inv_mass[j] <= 0.0:
-        return False
-    if grains.mixed != 0:
-        if grains.world[i] >= 0 and grains.world[j] >= 0 and grains.world[i] != grains.world[j]:
-            return False
     body = grains.body[i]
     if body >= 0 and body == grains.body[j]:
         if grains.self_contact[i] == 0 or grains.self_contact[j] == 0:
             return False
-        return wp.length(grains.rest[i] - grains.rest[j]) >= touching
-    return True
+        apart = NEIGHBOURS * touching
+        if wp.length_sq(grains.rest[i] - grains.rest[j]) < apart * apart:
+            return False
+    if grains.mixed != 0:
+        if grains.world[i] >= 0 and grains.world[j] >= 0 and grains.world[i] != grains.world[j]:
+            return False
+    return grains.inv_mass[i] + grains.inv_mass[j] > 0.0
 
 
 @wp.func

@@ -79,7 +79,7 @@ class ParticleContacts:
         self.shapes = _shapes(rigid)
         self._launchers = OwnKinds()
         device = rigid.device
-        self._dropped = zeros(1, dtype=int, device=device)
+        self._dropped, self._warned = zeros(1, dtype=int, device=device), False
         self.contacts = _contacts(particles.particle_count, int(CONTACTS), device)
         self.faces = particle_contacts.FaceView()
         self.faces.touch = _contacts(particles.tri_count, int(FACE_CONTACTS), device)
@@ -208,10 +208,12 @@ class ParticleContacts:
         bodies.apply_impulses(launch)
 
     def report(self) -> None:
-        """Warn of contacts that there was no place for since the last report; reads from the device."""
+        """Warn once if there was no place for some contacts; reads from the device."""
+        if self._warned:
+            return
         dropped = int(self._dropped.numpy()[0])
         if dropped:
-            self._dropped.zero_()
+            self._warned = True
             warnings.warn(
                 f"{dropped} contacts of particles with shapes have been left out: a particle keeps the "
                 f"{int(CONTACTS)} deepest, a triangle {int(FACE_CONTACTS)}",

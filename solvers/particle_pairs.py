@@ -22,8 +22,9 @@ class ParticlePairs:
 
     All particles of a world meet each other, and those of the global world all. Particles that elements
     connect into one body meet if `self_contact` says so of both, and if they are no neighbours: at rest, that
-    is in `Model.particle_q`, their surfaces do not overlap. A cloth whose radii exceed half the distance of
-    its particles is therefore at rest when it is flat, and still meets itself when it folds.
+    is in `Model.particle_q`, they are farther apart than 1.25 times the sum of their radii. A cloth whose
+    radii exceed half the distance of its particles is therefore at rest when it is flat, and still meets
+    itself when it folds.
 
     Args:
         model: The particles.
@@ -62,6 +63,7 @@ class ParticlePairs:
         view.point = zeros(count, dtype=wp.vec4, device=device)
         view.dropped = zeros(1, dtype=int, device=device)
         self.view = view
+        self._warned = False
 
     def _grains(self, inv_mass: wp.array) -> particle_pairs.GrainView:
         """What the model says now, whose arrays may have been replaced."""
@@ -110,10 +112,12 @@ class ParticlePairs:
         launch(particle_pairs.scatter_shifts, "particle", [grid, view, shift])
 
     def report(self) -> None:
-        """Warn of pairs that there was no place for since the last report; reads from the device."""
+        """Warn once if there was no place for some pairs; reads from the device."""
+        if self._warned:
+            return
         dropped = int(self.view.dropped.numpy()[0])
         if dropped:
-            self.view.dropped.zero_()
+            self._warned = True
             warnings.warn(
                 f"{dropped} contacts between particles have been left out: there is room for "
                 f"{len(self.view.pair)} (ParticlePairs(room=...))",
