@@ -135,6 +135,7 @@ def solve_edges(
     x: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
     dt: float,
+    fresh: int,
     relaxation: float,
     shift: wp.array(dtype=wp.vec3),
 ):
@@ -155,12 +156,15 @@ def solve_edges(
         beyond = beyond - 2.0 * wp.PI * wp.floor(beyond / (2.0 * wp.PI) + 0.5)
         k = edges.stiffness[s][0]
         c = edges.stiffness[s][1] / dt
-        wanted = edges.torque[s] + k * beyond
+        torque = float(0.0)
+        if fresh == 0:
+            torque = edges.torque[s]
+        wanted = torque + k * beyond
         if c > 0.0:
             moved = wp.dot(fold.g0, (v[corner[0]] - v[corner[2]]) * dt + s2)
             moved += wp.dot(fold.g1, (v[corner[1]] - v[corner[2]]) * dt + s3)
             moved += wp.dot(fold.g3, (v[corner[3]] - v[corner[2]]) * dt + s1)
             wanted += c * moved
         change = -relaxation * wanted / (1.0 + (k + c) * mobility * dt * dt)
-        edges.torque[s] = edges.torque[s] + change
+        edges.torque[s] = torque + change
         turn_corners(edges, s, fold, change * dt * dt, shift)

@@ -88,12 +88,14 @@ def solve_springs(
     x: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
     dt: float,
+    fresh: int,
     relaxation: float,
     shift: wp.array(dtype=wp.vec3),
 ):
     """One thread per spring of a colour: Macklin et al. 2016, equations 18 and 26, for the force along it.
 
-    What the force has across the spring, which has turned since, is taken back; the tension resists that.
+    In a `fresh` substep there is no force yet. What the force has across the spring, which has turned since,
+    is taken back; the tension resists that.
     """
     s = base + first + wp.tid()
     i = springs.ends[s][0]
@@ -105,7 +107,9 @@ def solve_springs(
     length = wp.length(d)
     if w > 0.0 and length > 0.0:
         n = d / length
-        force = springs.force[s]
+        force = wp.vec3(0.0)
+        if fresh == 0:
+            force = springs.force[s]
         along = wp.dot(n, force)
         k = springs.stiffness[s]
         wanted = along + k * (length - springs.rest[s])
@@ -127,6 +131,7 @@ def damp_springs(
     springs: SpringView,
     v: wp.array(dtype=wp.vec3),
     dt: float,
+    fresh: int,
     shift: wp.array(dtype=wp.vec3),
 ):
     """One thread per spring of a colour: damping of the relative velocity of its ends in all directions."""
@@ -137,7 +142,10 @@ def damp_springs(
     w_j = springs.weight[s][1] * dt * dt
     c = springs.across[s] / dt
     moved = (v[i] - v[j]) * dt + (shift[i] - shift[j])
-    change = (springs.resistance[s] + moved * c) / (1.0 + (w_i + w_j) * c)
-    springs.resistance[s] = springs.resistance[s] - change
+    resistance = wp.vec3(0.0)
+    if fresh == 0:
+        resistance = springs.resistance[s]
+    change = (resistance + moved * c) / (1.0 + (w_i + w_j) * c)
+    springs.resistance[s] = resistance - change
     shift[i] = shift[i] - change * w_i
     shift[j] = shift[j] + change * w_j

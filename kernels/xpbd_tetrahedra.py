@@ -37,7 +37,8 @@ class TetrahedronView:
     place: wp.array(dtype=int)  # (T) of each tetrahedron of the model
     corner: wp.array(dtype=wp.vec4i)
     weight: wp.array(dtype=wp.vec4)  # inverse masses of the corners [1/kg]
-    rest: wp.array(dtype=wp.mat33)  # inverse rest edges in the turned axes [1/m]
+    pose: wp.array(dtype=wp.mat33)  # inverse rest edges of the model [1/m]
+    rest: wp.array(dtype=wp.mat33)  # the same in the turned axes
     mobility: wp.array(dtype=wp.vec3)  # diagonal of G [1/(kg m²)]
     shear: wp.array(dtype=float)  # μ V [J]
     bulk: wp.array(dtype=float)  # (λ + μ) V [J]
@@ -79,14 +80,18 @@ def prepare_tetrahedra(
     corner = tetrahedra.corner[t]
     w = wp.vec4(inv_mass[corner[0]], inv_mass[corner[1]], inv_mass[corner[2]], inv_mass[corner[3]])
     d = poses[e]
-    axes = wp.mat33()
-    mobility = wp.vec3()
-    wp.eig3(mobility_of(d, w), axes, mobility)
-    if wp.determinant(axes) < 0.0:
-        axes = -axes
-    tetrahedra.weight[t] = w
-    tetrahedra.rest[t] = d * axes
-    tetrahedra.mobility[t] = mobility
+    # turning takes as long as some sweeps, and is mostly that of the last step
+    change = d - tetrahedra.pose[t]
+    if wp.length_sq(w - tetrahedra.weight[t]) + wp.ddot(change, change) > 0.0:
+        axes = wp.mat33()
+        mobility = wp.vec3()
+        wp.eig3(mobility_of(d, w), axes, mobility)
+        if wp.determinant(axes) < 0.0:
+            axes = -axes
+        tetrahedra.weight[t] = w
+        tetrahedra.pose[t] = d
+        tetrahedra.rest[t] = d * axes
+        tetrahedra.mobility[t] = mobility
     volume = 1.0 / (6.0 * wp.determinant(d))
     mu = materials[e, 0]
     bulk = materials[e, 1] + mu * (1.0 - logarithm)
@@ -198,6 +203,7 @@ def solve_tetrahedra(
     tetrahedra: TetrahedronView,
     x: wp.array(dtype=wp.vec3),
     dt: float,
+    fresh: int,
     relaxation: float,
     logarithm: float,
     shift: wp.array(dtype=wp.vec3),
@@ -230,7 +236,10 @@ def solve_tetrahedra(
     pressure = -bulk * (volume - tetrahedra.goal[t])
     f = wp.matrix_from_cols(f0, f1, f2)
     slope = wp.matrix_from_cols(c0, c1, c2)
-    missing = slope * pressure - f * shear - tetrahedra.force[t]
+    force = wp.mat33()
+    if fresh == 0:
+        force = tetrahedra.force[t]
+    missing = slope * pressure - f * shear - force
     g = tetrahedra.mobility[t] * (dt * dt)
     # crushed or inverted, it is as stiff against turning as against strain, whatever its rotation is
     sym = shear + wp.abs(pressure) * wp.sqrt(square)
@@ -253,7 +262,7 @@ def solve_tetrahedra(
     squared = wp.vec3(g[0] * g[0], g[1] * g[1], g[2] * g[2])
     moved = weighted(change, change, squared)
     change = change * (relaxation * wp.min(1.0, LONGEST * wp.sqrt(square / wp.max(moved, SMALLEST))))
-    tetrahedra.force[t] = tetrahedra.force[t] + change
+    tetrahedra.force[t] = force + change
     q = change * wp.transpose(d) * (dt * dt)
     q1 = column(q, 0)
     q2 = column(q, 1)

@@ -113,6 +113,7 @@ def solve_triangles(
     x: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
     dt: float,
+    fresh: int,
     relaxation: float,
     shift: wp.array(dtype=wp.vec3),
 ):
@@ -150,8 +151,11 @@ def solve_triangles(
         r1 = m1 * d[0, 1] + m2 * d[1, 1]
         shear = 0.5 * (wp.dot(f0, r1) + wp.dot(f1, r0))
         stress -= wp.vec3(wp.dot(f0, r0), wp.dot(f1, r1), shear) * viscous
-    p0 = wp.spatial_top(triangles.force[t])
-    p1 = wp.spatial_bottom(triangles.force[t])
+    p0 = wp.vec3(0.0)
+    p1 = wp.vec3(0.0)
+    if fresh == 0:
+        p0 = wp.spatial_top(triangles.force[t])
+        p1 = wp.spatial_bottom(triangles.force[t])
     turning = dt * dt * wp.sqrt((wp.dot(p0, p0) + wp.dot(p1, p1)) / wp.max(a + c, 1.0e-6))
     g0 = dt * dt * triangles.mobility[t][0]
     g1 = dt * dt * triangles.mobility[t][1]

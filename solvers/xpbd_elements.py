@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import warp as wp
 
@@ -13,6 +15,20 @@ from newtonsim.model import Model
 from newtonsim.revisions import Revised
 from newtonsim.solvers.deformables import ParticleStep, starts_of
 from newtonsim.workspace import Launcher
+
+
+class Sweep(NamedTuple):
+    """What elements are told of a sweep.
+
+    Attributes:
+        dt: Length of the substep [s].
+        fresh: 1 if no forces act yet, whatever the arrays say; 0 otherwise.
+        relaxation: Factor on corrections.
+    """
+
+    dt: float
+    fresh: int
+    relaxation: float
 
 
 class Elements(Revised):
@@ -99,18 +115,15 @@ class Springs(Elements):
 
     def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the forces of the last one."""
-        if keep == 0.0:
-            self.clear(launch)
-        else:
-            self._by_color(launch, xpbd_springs.start_springs, [keep, dt, shift])
+        self._by_color(launch, xpbd_springs.start_springs, [keep, dt, shift])
 
-    def solve(self, launch: Launcher, step: ParticleStep, dt: float, factor: float, shift: wp.array) -> None:
+    def solve(self, launch: Launcher, step: ParticleStep, sweep: Sweep, shift: wp.array) -> None:
         """Go once over all colours."""
-        self._by_color(launch, xpbd_springs.solve_springs, [step.x, step.v, dt, factor, shift])
+        self._by_color(launch, xpbd_springs.solve_springs, [step.x, step.v, *sweep, shift])
 
-    def damp(self, launch: Launcher, step: ParticleStep, dt: float, shift: wp.array) -> None:
+    def damp(self, launch: Launcher, step: ParticleStep, sweep: Sweep, shift: wp.array) -> None:
         """Go once over all colours, for the damping in all directions."""
-        self._by_color(launch, xpbd_springs.damp_springs, [step.v, dt, shift])
+        self._by_color(launch, xpbd_springs.damp_springs, [step.v, sweep.dt, sweep.fresh, shift])
 
 
 class Triangles(Elements):
@@ -136,14 +149,11 @@ class Triangles(Elements):
 
     def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the forces of the last one."""
-        if keep == 0.0:
-            self.clear(launch)
-        else:
-            self._by_color(launch, xpbd_triangles.start_triangles, [keep, dt, shift])
+        self._by_color(launch, xpbd_triangles.start_triangles, [keep, dt, shift])
 
-    def solve(self, launch: Launcher, step: ParticleStep, dt: float, factor: float, shift: wp.array) -> None:
+    def solve(self, launch: Launcher, step: ParticleStep, sweep: Sweep, shift: wp.array) -> None:
         """Go once over all colours."""
-        self._by_color(launch, xpbd_triangles.solve_triangles, [step.x, step.v, dt, factor, shift])
+        self._by_color(launch, xpbd_triangles.solve_triangles, [step.x, step.v, *sweep, shift])
 
 
 class Edges(Elements):
@@ -170,14 +180,11 @@ class Edges(Elements):
 
     def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the torques of the last one."""
-        if keep == 0.0:
-            self.clear(launch)
-        else:
-            self._by_color(launch, xpbd_edges.start_edges, [x, keep, dt, shift])
+        self._by_color(launch, xpbd_edges.start_edges, [x, keep, dt, shift])
 
-    def solve(self, launch: Launcher, step: ParticleStep, dt: float, factor: float, shift: wp.array) -> None:
+    def solve(self, launch: Launcher, step: ParticleStep, sweep: Sweep, shift: wp.array) -> None:
         """Go once over all colours."""
-        self._by_color(launch, xpbd_edges.solve_edges, [step.x, step.v, dt, factor, shift])
+        self._by_color(launch, xpbd_edges.solve_edges, [step.x, step.v, *sweep, shift])
 
 
 class Tetrahedra(Elements):
@@ -194,7 +201,14 @@ class Tetrahedra(Elements):
         self.logarithm = float(logarithm)
         corners = _rows(model.tet_indices, 4)
         super().__init__(model, "tetrahedron", corners)
-        arrays = {"weight": wp.vec4, "rest": wp.mat33, "mobility": wp.vec3, "shear": float, "bulk": float}
+        arrays = {
+            "weight": wp.vec4,
+            "pose": wp.mat33,
+            "rest": wp.mat33,
+            "mobility": wp.vec3,
+            "shear": float,
+            "bulk": float,
+        }
         arrays |= {"goal": float, "viscosity": wp.vec2, "force": wp.mat33}
         self._allocate(xpbd_tetrahedra.TetrahedronView(), corners, wp.vec4i, **arrays)
 
@@ -211,14 +225,11 @@ class Tetrahedra(Elements):
 
     def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the forces of the last one."""
-        if keep == 0.0:
-            self.clear(launch)
-        else:
-            self._by_color(launch, xpbd_tetrahedra.start_tetrahedra, [keep, dt, shift])
+        self._by_color(launch, xpbd_tetrahedra.start_tetrahedra, [keep, dt, shift])
 
-    def solve(self, launch: Launcher, step: ParticleStep, dt: float, factor: float, shift: wp.array) -> None:
+    def solve(self, launch: Launcher, step: ParticleStep, sweep: Sweep, shift: wp.array) -> None:
         """Go once over all colours."""
-        inputs = [step.x, dt, factor, self.logarithm, shift]
+        inputs = [step.x, *sweep, self.logarithm, shift]
         self._by_color(launch, xpbd_tetrahedra.solve_tetrahedra, inputs)
 
 

@@ -19,7 +19,7 @@ from newtonsim.solvers.deformables import ParticleStep, starts_of
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.particle_contacts import ParticleContacts
 from newtonsim.solvers.particle_pairs import ParticlePairs
-from newtonsim.solvers.xpbd_elements import Edges, Springs, Tetrahedra, Triangles
+from newtonsim.solvers.xpbd_elements import Edges, Springs, Sweep, Tetrahedra, Triangles
 from newtonsim.workspace import Launcher
 
 
@@ -151,16 +151,19 @@ class XPBDParticles(Revised):
         self.contacts.find(launch, self.inv_mass, x, v, dt, bodies)
         if self.pairs is not None:
             self.pairs.begin_substep(launch, self.inv_mass, x, v, dt)
-        for kind in self.elements:
+        step.sweep = 0
+        for kind in self.elements if self.warm_start > 0.0 else ():
             kind.start(launch, x, self.warm_start, dt, shift)
 
     def sweep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
         """See `ParticleSystem.sweep`."""
         x, v, shift = step.x, step.v, self.shift
+        sweep = Sweep(dt, int(step.sweep == 0 and self.warm_start == 0.0), self.relaxation)
         for kind in self.elements:
-            kind.solve(launch, step, dt, self.relaxation, shift)
+            kind.solve(launch, step, sweep, shift)
         if self.damps_across:
-            self.springs.damp(launch, step, dt, shift)
+            self.springs.damp(launch, step, sweep, shift)
+        step.sweep += 1
         held = [self.anchor_particle, self.anchor_body, self.anchor_point, self.inv_mass, dt, x]
         launch(xpbd_contacts.solve_anchors, "anchor", [*held, bodies.view, shift])
         if self.pairs is not None:
