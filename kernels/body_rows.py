@@ -31,6 +31,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 ROW_LINEAR_AXIS = wp.constant(8)
 ROW_ANGULAR_AXIS = wp.constant(9)
 ROW_BALL_DOF = wp.constant(10)
+# an axis that both frames share: component of the rotation vector between its directions
+ROW_TILT = wp.constant(-1)
 TINY = wp.constant(1.0e-9)
 
 
@@ -205,12 +207,28 @@ def relative_rotation(p: Pair) -> wp.quat:
 
 @wp.func
 def row_value(kind: int, p: Pair, axis0: wp.vec3, axis1: wp.vec3) -> float:
-    """What a row measures: a length [m], an angle [rad], or a cosine less the wanted one."""
+    """What a row measures: a length [m], or an angle [rad]."""
     value = float(0.0)
     if kind == PAIR_OFFSET or kind == PAIR_SLIDE:
         value = wp.dot(wp.quat_rotate(p.q0, axis0), p.d)
     elif kind == PAIR_COSINE:
-        value = wp.dot(wp.quat_rotate(p.q0, axis0), wp.quat_rotate(p.q1, axis1)) - wp.dot(axis0, axis1)
+        n0 = wp.quat_rotate(p.q0, axis0)
+        n1 = wp.quat_rotate(p.q1, axis1)
+        # by angles, since the slope of the cosine is gone where bodies are far out of place
+        wanted = wp.atan2(wp.length(wp.cross(axis0, axis1)), wp.dot(axis0, axis1))
+        value = wanted - wp.atan2(wp.length(wp.cross(n0, n1)), wp.dot(n0, n1))
+    elif kind == ROW_TILT:
+        a0 = wp.quat_rotate(p.q0, axis1)
+        a1 = wp.quat_rotate(p.q1, axis1)
+        c = wp.cross(a0, a1)
+        sine = wp.length(c)
+        angle = wp.atan2(sine, wp.dot(a0, a1))
+        # opposite directions differ by half a turn about any normal
+        value = angle
+        if sine > 1.0e-6:
+            value = wp.dot(wp.quat_rotate(p.q0, axis0), c) * (angle / sine)
+        elif angle < 1.0:
+            value = wp.dot(wp.quat_rotate(p.q0, axis0), c)
     elif kind == PAIR_ROTATION:
         q = relative_rotation(p)
         v = wp.vec3(q[0], q[1], q[2])
@@ -239,8 +257,11 @@ def row_wrench(kind: int, p: Pair, axis0: wp.vec3, axis1: wp.vec3) -> Wrench:
     if kind == PAIR_OFFSET or kind == PAIR_SLIDE:
         w.force = n0
     elif kind == PAIR_COSINE:
-        w.torque = wp.cross(wp.quat_rotate(p.q1, axis1), n0)
-    elif kind == PAIR_ROTATION:
+        t = wp.cross(wp.quat_rotate(p.q1, axis1), n0)
+        size = wp.length(t)
+        if size > TINY:
+            w.torque = t / size
+    elif kind == PAIR_ROTATION or kind == ROW_TILT:
         w.torque = n0
     elif kind == PAIR_TWIST:
         n1 = wp.quat_rotate(p.q1, axis0)

@@ -14,7 +14,8 @@ from newtonsim.solvers.constraint_layout import loop_rows
 
 _ZERO = (0.0, 0.0, 0.0)
 _X_AXIS = (1.0, 0.0, 0.0)
-_HELD = (int(pair_rows.PAIR_OFFSET), int(pair_rows.PAIR_COSINE), int(pair_rows.PAIR_ROTATION))
+_TILT = int(body_rows.ROW_TILT)
+_HELD = (int(pair_rows.PAIR_OFFSET), int(pair_rows.PAIR_COSINE), int(pair_rows.PAIR_ROTATION), _TILT)
 
 _ROW = np.dtype(
     [(name, np.int32) for name in ("block", "kind", "number", "index", "dof")]
@@ -162,11 +163,23 @@ def _rows_of_joint(kind: JointType, axes: np.ndarray, linear: int, angular: int)
             (pair_rows.PAIR_TWIST, 0, _X_AXIS, _ZERO, -1, -1),
         ]
         return held + free + limits
-    wanted = loop_rows(axes[:linear].astype(float), axes[linear : linear + angular].astype(float))
+    wanted = _rows_of_axes(axes[:linear].astype(float), axes[linear : linear + angular].astype(float))
     rows = [(kind, number, a, b, -1, -1) for kind, number, a, b in wanted if kind in _HELD]
     rows += [(body_rows.ROW_LINEAR_AXIS, k, _ZERO, _ZERO, k, k) for k in range(linear)]
     rows += [(body_rows.ROW_ANGULAR_AXIS, k, _ZERO, _ZERO, linear + k, linear + k) for k in range(angular)]
     return rows
+
+
+def _rows_of_axes(linear: np.ndarray, angular: np.ndarray) -> list[tuple]:
+    """`loop_rows`, with a single axis held by the rotation between its directions.
+
+    Other than cosines, that has a slope however far the bodies are out of place.
+    """
+    single = len(angular) == 1
+    return [
+        (_TILT if single and kind == pair_rows.PAIR_COSINE else kind, number, axis0, axis1)
+        for kind, number, axis0, axis1 in loop_rows(linear, angular)
+    ]
 
 
 def _constraint_rows(model: Model) -> np.ndarray:
@@ -187,7 +200,7 @@ def _constraint_rows(model: Model) -> np.ndarray:
             rows = [(pair_rows.PAIR_DISTANCE, 0, _ZERO, _ZERO, -1, -1)]
         else:
             axes_of = axes[first].astype(float)
-            wanted = loop_rows(axes_of[:linear], axes_of[linear : linear + angular])
+            wanted = _rows_of_axes(axes_of[:linear], axes_of[linear : linear + angular])
             wanted.sort(key=lambda row: row[0] not in _HELD)
             rows = [(k, 0, a, b, -1 if k in _HELD else number, -1) for k, number, a, b in wanted]
         block = model.joint_count + members
