@@ -154,37 +154,55 @@ def start_tetrahedra(
     push_corners(tetrahedra, t, force, dt, shift)
 
 
-@wp.func
-def answer_of(x: wp.mat33, g: wp.vec3, sym: float, skew: float) -> wp.mat33:
-    """Change D of the force on F, in axes that turn with it, that solves D + K(D G) = x.
+@wp.struct
+class Answer:
+    """How the force on F follows what is missing, in axes that turn with it.
 
-    K is the stiffness `sym` against symmetric changes of F, and `skew` against turns. Components off the
-    diagonal are coupled in pairs.
-
-    Args:
-        x: What is missing.
-        g: Diagonal of the mobility times dt².
-        sym: Stiffness against strain [J].
-        skew: Stiffness against turning [J].
+    D + K(D G) = x, K the stiffness `sym` against symmetric changes of F, `skew` against turns: components off
+    the diagonal are coupled in pairs.
     """
+
+    own: wp.vec3  # 1 + (sym + skew) / 2 g
+    other: wp.vec3  # (sym - skew) / 2 g
+    inside: wp.vec3  # factors on the diagonal
+    beside: wp.vec3  # one over the determinants of the pairs 12, 02, 01
+
+
+@wp.func
+def make_answer(g: wp.vec3, sym: float, skew: float) -> Answer:
+    """Prepare the answer for the diagonal g of the mobility times dt²."""
+    answer = Answer()
     a = 0.5 * (sym + skew)
-    b = 0.5 * (sym - skew)
-    own0 = 1.0 + a * g[0]
-    own1 = 1.0 + a * g[1]
-    own2 = 1.0 + a * g[2]
-    det01 = 1.0 / (own0 * own1 - b * b * g[0] * g[1])
-    det02 = 1.0 / (own0 * own2 - b * b * g[0] * g[2])
-    det12 = 1.0 / (own1 * own2 - b * b * g[1] * g[2])
+    o = wp.vec3(1.0 + a * g[0], 1.0 + a * g[1], 1.0 + a * g[2])
+    b = g * (0.5 * (sym - skew))
+    answer.own = o
+    answer.other = b
+    answer.inside = wp.vec3(1.0 / (1.0 + sym * g[0]), 1.0 / (1.0 + sym * g[1]), 1.0 / (1.0 + sym * g[2]))
+    answer.beside = wp.vec3(
+        1.0 / (o[1] * o[2] - b[1] * b[2]),
+        1.0 / (o[0] * o[2] - b[0] * b[2]),
+        1.0 / (o[0] * o[1] - b[0] * b[1]),
+    )
+    return answer
+
+
+@wp.func
+def answer_to(answer: Answer, x: wp.mat33) -> wp.mat33:
+    """The change D for what is missing, x."""
+    o = answer.own
+    b = answer.other
+    y = answer.inside
+    z = answer.beside
     return wp.mat33(
-        x[0, 0] / (1.0 + sym * g[0]),
-        (x[0, 1] * own0 - x[1, 0] * (b * g[0])) * det01,
-        (x[0, 2] * own0 - x[2, 0] * (b * g[0])) * det02,
-        (x[1, 0] * own1 - x[0, 1] * (b * g[1])) * det01,
-        x[1, 1] / (1.0 + sym * g[1]),
-        (x[1, 2] * own1 - x[2, 1] * (b * g[1])) * det12,
-        (x[2, 0] * own2 - x[0, 2] * (b * g[2])) * det02,
-        (x[2, 1] * own2 - x[1, 2] * (b * g[2])) * det12,
-        x[2, 2] / (1.0 + sym * g[2]),
+        x[0, 0] * y[0],
+        (x[0, 1] * o[0] - x[1, 0] * b[0]) * z[2],
+        (x[0, 2] * o[0] - x[2, 0] * b[0]) * z[1],
+        (x[1, 0] * o[1] - x[0, 1] * b[1]) * z[2],
+        x[1, 1] * y[1],
+        (x[1, 2] * o[1] - x[2, 1] * b[1]) * z[0],
+        (x[2, 0] * o[2] - x[0, 2] * b[2]) * z[1],
+        (x[2, 1] * o[2] - x[1, 2] * b[2]) * z[0],
+        x[2, 2] * y[2],
     )
 
 
@@ -253,8 +271,9 @@ def solve_tetrahedra(
         skew = wp.max(shear - pressure, 0.1 * shear)
     back = wp.transpose(turned)
     slope = back * slope
-    change = answer_of(back * missing, g, sym, skew)
-    yields = answer_of(slope, g, sym, skew)
+    answer = make_answer(g, sym, skew)
+    change = answer_to(answer, back * missing)
+    yields = answer_to(answer, slope)
     bulk += wp.max(-pressure, 0.0)
     resisted = bulk * weighted(slope, change, g) / (1.0 + bulk * weighted(slope, yields, g))
     change = turned * (change - yields * resisted)
