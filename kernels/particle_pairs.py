@@ -17,7 +17,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # runs of cells after a cell, among which half of the neighbours of its particles are; twice, for the borders
 RUNS = wp.constant(5)
 # part of the sum of radii within which pairs are listed that do not touch
-MARGIN = wp.constant(0.1)
+MARGIN = wp.constant(0.05)
 # distance at rest over the sum of radii below which two particles of one body are neighbours
 NEIGHBOURS = wp.constant(1.25)
 # [m²] square of the distance below which the direction between two particles is not used
@@ -80,8 +80,6 @@ class GrainView:
 @wp.func
 def may_touch(grains: GrainView, i: int, j: int, touching: float) -> bool:
     """Whether two particles are of worlds that meet, and not neighbours of one body."""
-    if grains.plain != 0:
-        return True
     body = grains.body[i]
     if body >= 0 and body == grains.body[j]:
         if grains.self_contact[i] == 0 or grains.self_contact[j] == 0:
@@ -93,19 +91,6 @@ def may_touch(grains: GrainView, i: int, j: int, touching: float) -> bool:
         if grains.world[i] >= 0 and grains.world[j] >= 0 and grains.world[i] != grains.world[j]:
             return False
     return grains.inv_mass[i] + grains.inv_mass[j] > 0.0
-
-
-@wp.func
-def new_pair(grains: GrainView, i: int, j: int, place: int, distance: float) -> Pair:
-    """Start of a contact of particle i with particle j, which is at a place."""
-    pair = Pair()
-    pair.other = place
-    pair.rest = grains.radius[i] + grains.radius[j]
-    pair.mu = 0.5 * (grains.mu[i] + grains.mu[j])
-    stick = 0.5 * (grains.cohesion[i] + grains.cohesion[j])
-    if stick > 0.0 and distance < pair.rest + stick:
-        pair.least = -UNBOUNDED
-    return pair
 
 
 @wp.func
@@ -167,12 +152,13 @@ def run_count(grid: GridView, r: int, c: wp.vec3i) -> int:
 
 
 @wp.func
-def come_near(p: wp.vec4, o: wp.vec4, widest_cohesion: float) -> bool:
+def come_near(p: wp.vec4, o: wp.vec4, cohesion: float) -> bool:
     """Whether two particles, as positions and radii, are so near that they are listed."""
-    touching = p[3] + o[3]
-    reach = touching + wp.max(MARGIN * touching, widest_cohesion)
-    d = wp.vec3(p[0] - o[0], p[1] - o[1], p[2] - o[2])
-    return wp.length_sq(d) < reach * reach
+    reach = (1.0 + MARGIN) * (p[3] + o[3]) + cohesion
+    x = p[0] - o[0]
+    y = p[1] - o[1]
+    z = p[2] - o[2]
+    return x * x + y * y + z * z < reach * reach
 
 
 @wp.kernel
@@ -231,6 +217,8 @@ def count_pairs(
     """One thread per place: how many pairs the particle there has with those that come after it."""
     a = first + wp.tid()
     found = int(0)
+    cohesion = grains.widest_cohesion
+    plain = grains.plain
     if cell[a] >= 0:
         r = grid.cell_grid[cell[a]]
         i = grid.order[a]
@@ -240,8 +228,11 @@ def count_pairs(
             run = run_after(grid, r, c, a, k)
             for b in range(run[0], run[1]):
                 o = point[b]
-                if come_near(p, o, grains.widest_cohesion):
-                    if may_touch(grains, i, grid.order[b], p[3] + o[3]):
+                if come_near(p, o, cohesion):
+                    touch = bool(True)
+                    if plain == 0:
+                        touch = may_touch(grains, i, grid.order[b], p[3] + o[3])
+                    if touch:
                         found += 1
     count[a] = found
 
@@ -269,16 +260,28 @@ def write_pairs(
     i = grid.order[a]
     c = grid.place[i]
     p = point[a]
+    cohesion = grains.widest_cohesion
+    plain = grains.plain
     found = int(0)
     for k in range(run_count(grid, r, c)):
         run = run_after(grid, r, c, a, k)
         for b in range(run[0], run[1]):
             o = point[b]
-            if come_near(p, o, grains.widest_cohesion) and found < most:
+            if come_near(p, o, cohesion) and found < most:
                 j = grid.order[b]
-                if may_touch(grains, i, j, p[3] + o[3]):
+                touch = bool(True)
+                if plain == 0:
+                    touch = may_touch(grains, i, j, p[3] + o[3])
+                if touch:
+                    new = Pair()
+                    new.other = b
+                    new.rest = p[3] + o[3]
+                    new.mu = 0.5 * (grains.mu[i] + grains.mu[j])
+                    stick = 0.5 * (grains.cohesion[i] + grains.cohesion[j])
                     distance = wp.length(wp.vec3(p[0] - o[0], p[1] - o[1], p[2] - o[2]))
-                    pair[start + found] = new_pair(grains, i, j, b, distance)
+                    if stick > 0.0 and distance < new.rest + stick:
+                        new.least = -UNBOUNDED
+                    pair[start + found] = new
                     found += 1
 
 

@@ -51,7 +51,7 @@ class ParticlePairs:
         self._rest = wp.clone(model.particle_q, requires_grad=False) if count else None
         self._cohesion = cohesion = float(model.particle_cohesion.numpy().max(initial=0.0)) if count else 0.0
         widest = 2.0 * float(model.particle_max_radius)
-        self._reach = widest + max(float(MARGIN) * widest, cohesion)
+        self._reach = (1.0 + float(MARGIN)) * widest + cohesion
         starts = self.grid.kinds.starts
         starts["block of cells"] = starts["cell"] // (8 * int(BLOCK_X) * int(BLOCK_Y) * int(BLOCK_Z))
         places = room * (starts["particle"] - starts["particle"][0])
