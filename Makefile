@@ -30,7 +30,7 @@ $(VENV)/test-installed: $(BIN)/python pyproject.toml
 	$(PIP) --editable '.[test]'
 	touch $@
 
-BENCHMARKS := robots python_calls pybullet_compat contacts scaling building startup profile_step
+BENCHMARKS := robots python_calls pybullet_compat contacts deformables scaling building startup profile_step
 
 bench: $(VENV)/bench-installed
 	@for name in $(BENCHMARKS); do \

@@ -58,7 +58,7 @@ def scene_of(name: str, short: bool) -> Scene:
     if name == "cloth":
         return hanging_cloth(cells)
     if name == "twist":
-        return twisted_cloth(cells, times=(0.1,) if short else (0.5, 1.0, 1.5, 2.0))
+        return twisted_cloth(cells, times=(0.1,) if short else (0.4, 0.8))
     if name == "net":
         return hanging_springs(cells)
     size = (6, 3) if short else (25, 9)

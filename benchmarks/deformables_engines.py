@@ -86,8 +86,9 @@ class _Replayed:
     def start_from(self, x: np.ndarray, v: np.ndarray) -> None:
         for target, value in zip(self.first, (x, v)):
             target.assign(value.astype(np.float32))
-        for source, target in zip(self.first, self.before):
-            wp.copy(target, source)
+        for source, before, after in zip(self.first, self.before, self.after):
+            wp.copy(before, source)
+            wp.copy(after, source)
 
     def again(self, count: int) -> None:
         for _ in range(count):

@@ -22,6 +22,7 @@ SCRIPTS = {
     "python_calls": [],
     "pybullet_compat": [],
     "contacts": [],
+    "deformables": [],
     "scaling": ["--plots", str(RESULTS)],
     "building": [],
     "startup": [],

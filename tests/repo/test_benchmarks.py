@@ -16,6 +16,7 @@ SHORTEST = {
     "python_calls": ["--cases", "pile"],
     "pybullet_compat": ["--cases", "falling cube", "getJointState", "worlds"],
     "contacts": ["--scenes", "gripper"],
+    "deformables": ["--scenes", "cloth", "net", "heap"],
     "scaling": ["--robots", "quadruped", "--worlds", "1", "2", "--bodies", "3", "6"],
     "profile_step": ["quadruped", "--worlds", "2"],
 }
