@@ -21,6 +21,9 @@ from newtonsim.kernels.vbd_particles import DescentView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
+# [m] by which the inside of a triangle must be deeper than its corners
+LEVEL = wp.constant(1.0e-5)
+
 
 @wp.struct
 class TouchView:
@@ -44,6 +47,41 @@ class Push:
     stiffness: float  # [N/m] along the normal
     drag: wp.vec3  # [N] friction
     resistance: float  # [N/m] across the normal
+
+
+@wp.func
+def is_covered(touch: TouchView, t: int, k: int) -> bool:
+    """Whether a corner of triangle t is as deep in the shape of its contact k as the inside is."""
+    for corner in range(3):
+        i = touch.triangles[t, corner]
+        for other in range(touch.contacts.count[i]):
+            if touch.contacts.shape[i, other] == touch.faces.touch.shape[t, k]:
+                if touch.contacts.overlap[i, other] >= touch.faces.touch.overlap[t, k] - LEVEL:
+                    return True
+    return False
+
+
+@wp.kernel
+def drop_covered_faces(first: int, order: wp.array(dtype=int), touch: TouchView):
+    """One thread per triangle: drop contacts of its inside that are no deeper than a corner's.
+
+    A triangle that lies flat on a shape is held by its corners; more springs would make the contact harder.
+    """
+    t = order[first + wp.tid()]
+    faces = touch.faces.touch
+    kept = int(0)
+    for k in range(faces.count[t]):
+        if not is_covered(touch, t, k):
+            if kept < k:
+                faces.shape[t, kept] = faces.shape[t, k]
+                faces.normal[t, kept] = faces.normal[t, k]
+                faces.overlap[t, kept] = faces.overlap[t, k]
+                faces.before[t, kept] = faces.before[t, k]
+                faces.mu[t, kept] = faces.mu[t, k]
+                faces.stick[t, kept] = faces.stick[t, k]
+                touch.faces.weight[t, kept] = touch.faces.weight[t, k]
+            kept += 1
+    faces.count[t] = kept
 
 
 @wp.func

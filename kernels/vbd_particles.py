@@ -15,7 +15,7 @@ class DescentView:
 
     mass: wp.array(dtype=float)  # (N) [kg] 0 for those that are held
     inv_mass: wp.array(dtype=float)  # (N) [1/kg] likewise
-    force: wp.array(dtype=wp.vec3)  # (N) [N] external
+    force: wp.array(dtype=wp.vec3)  # (N) [N] external, and then with gravity the acceleration [m/s²]
     goal: wp.array(dtype=wp.vec3)  # (N) [m] displacement by inertia and external forces alone
     predicted: wp.array(dtype=wp.vec3)  # (N) [m] where that leads to
     former: wp.array(dtype=wp.vec3)  # (N) [m/s] velocity at the start of the step
@@ -52,8 +52,10 @@ def accelerate(
     """One thread per particle: velocity after gravity and external forces."""
     i = first + wp.tid()
     descent.former[i] = v[i]
+    acceleration = gravity[0] + descent.force[i] * descent.inv_mass[i]
+    descent.force[i] = acceleration
     if descent.mass[i] > 0.0:
-        v[i] = v[i] + (gravity[0] + descent.force[i] * descent.inv_mass[i]) * dt
+        v[i] = v[i] + acceleration * dt
 
 
 @wp.kernel
@@ -76,31 +78,24 @@ def predict(
 
 
 @wp.kernel
-def guess(
-    first: int,
-    gravity: wp.array(dtype=wp.vec3),
-    step: float,
-    dt: float,
-    descent: DescentView,
-    stencils: StencilView,
-):
+def guess(first: int, step: float, dt: float, descent: DescentView, stencils: StencilView):
     """One thread per particle: start with the share of the fall that the last step had (section 3.5).
 
     Args:
         first: First particle.
-        gravity: Acceleration of gravity [m/s²].
-        step: Length of the step, over which gravity has acted already [s].
+        step: Length of the step, over which external forces have acted already [s].
         dt: Length of the substep [s].
         descent: The particles.
         stencils: Their displacement is written.
     """
     i = first + wp.tid()
-    g2 = wp.dot(gravity[0], gravity[0])
+    a = descent.force[i]
+    a2 = wp.dot(a, a)
     part = float(1.0)
-    if g2 > 0.0:
-        part = wp.clamp(wp.dot(descent.gain[i], gravity[0]) / g2, 0.0, 1.0)
+    if a2 > 0.0:
+        part = wp.clamp(wp.dot(descent.gain[i], a) / a2, 0.0, 1.0)
     if descent.mass[i] > 0.0:
-        stencils.u[i] = descent.goal[i] - gravity[0] * ((1.0 - part) * step * dt)
+        stencils.u[i] = descent.goal[i] - a * ((1.0 - part) * step * dt)
 
 
 @wp.kernel

@@ -155,10 +155,11 @@ class VBDParticles:
         step.substep += 1
         if self._touches:
             self.contacts.find(launch, descent.inv_mass, descent.predicted, step.v, dt, bodies)
+            inputs = [self._order["triangle"], self._touch()]
+            launch(vbd_contacts.drop_covered_faces, "vbd triangle", inputs)
         if self.surfaces is not None:
             self._find_surfaces(launch)
-        inputs = [self.rigid.gravity_vec, step.dt, dt, descent, view]
-        launch(vbd_particles.guess, "vbd particle", inputs)
+        launch(vbd_particles.guess, "vbd particle", [step.dt, dt, descent, view])
         if self.surfaces is not None:
             launch(vbd_apart.move_held, "vbd particle", [descent, view])
             launch(vbd_apart.place_particles, "vbd particle", [view, self._now])
