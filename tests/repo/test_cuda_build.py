@@ -19,6 +19,7 @@ FUNCTIONS_ONLY = {
     "rows",
     "envelope",
     "active_set",
+    "vbd_elements",
     "body_points",
     "chain_algebra",
     "chain_links",
