@@ -10,7 +10,7 @@ import warp as wp
 from newtonsim.compilation import load_once
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
-from newtonsim.errors import NotDifferentiableError
+from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels import coupled_particles, xpbd_deltas
 from newtonsim.model import Model
 from newtonsim.shards import Shard
@@ -28,6 +28,8 @@ class _Parts:
     """What moves the particles and bodies of one model."""
 
     def __init__(self, model: Model, particle_contact: bool):
+        if model.muscle_count:
+            raise ModelError("XPBDSolver has no muscles, and the model has: SemiImplicitSolver has them")
         self.particles = XPBDParticles(model, model, friction="mean", pairs=particle_contact)
         self.bodies = MovingBodies(model, whole=True)
         self.constraints = BodySweeps(model) if model.body_count else None
@@ -58,10 +60,12 @@ class XPBDSolver(SolverBase):
             between 0 and 2. Above 1 it is successive over-relaxation, by which large meshes converge in a
             fraction of the sweeps; 1.5 to 1.8 is safe for elements without contacts.
         soft_contact_relaxation: Factor on the corrections of contacts of particles.
-        joint_linear_relaxation: Factor on linear corrections of joints.
-        joint_angular_relaxation: Factor on angular corrections of joints.
+        joint_linear_relaxation: Factor on corrections of the directions that joints hold.
+        joint_angular_relaxation: Factor on corrections of the rotations that joints hold; a joint is solved as
+            one, with the mean of its rows' factors.
         rigid_contact_relaxation: Factor on corrections of contacts of bodies.
-        rigid_contact_con_weighting: Whether those are divided by the number of contacts of a body.
+        rigid_contact_con_weighting: Whether the points of a pair of shapes divide the correction of the first
+            sweep among them, see `BodySweeps`.
         angular_damping: Rate at which angular velocities of bodies decay [1/s].
         enable_restitution: Whether contacts bounce.
         substeps: Substeps of each step.
