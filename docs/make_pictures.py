@@ -16,7 +16,7 @@ import numpy as np
 import warp as wp
 
 import newtonsim
-from newtonsim.examples import scenes
+from newtonsim.examples import scenes, twisted_cloth
 from newtonsim.render.shapes import PALETTE
 from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 
@@ -43,6 +43,7 @@ class Picture:
         angle: Vertical field of view [degrees].
         hidden: Shapes that are left out, by their indices.
         script: What to tell the drives over time, or None.
+        run: Simulates instead of all this, or None.
     """
 
     build: Callable[[], newtonsim.ModelBuilder]
@@ -52,6 +53,7 @@ class Picture:
     angle: float = 30.0
     hidden: tuple[int, ...] = ()
     script: scenes.GripperScript | None = None
+    run: Callable[[], newtonsim.Simulator] | None = None
 
 
 PICTURES = {
@@ -88,6 +90,14 @@ PICTURES = {
         22.0,
         script=scenes.CLOTH_SCRIPT,
     ),
+    "twisted_cloth": Picture(
+        functools.partial(twisted_cloth.sphere_and_cloth, 32),
+        0.0,
+        (1.0, -2.4, 2.1),
+        (0.0, 0.0, 1.25),
+        28.0,
+        run=functools.partial(twisted_cloth.twist, 32),
+    ),
     "quadruped_mat": Picture(scenes.quadruped_on_mat, 2.0, (1.0, -1.5, 0.7), (0.0, 0.0, 0.18)),
     **{
         f"gripper_{grasped}": Picture(
@@ -104,6 +114,8 @@ PICTURES = {
 
 def simulate(picture: Picture) -> newtonsim.Simulator:
     """Run a scene up to its picture."""
+    if picture.run is not None:
+        return picture.run()
     model = picture.build().finalize("cpu")
     deformables = XPBDSolver(model, iterations=4, substeps=5) if model.particle_count else None
     simulator = newtonsim.Simulator(model, FeatherstoneSolver(model, deformables=deformables), DT)
