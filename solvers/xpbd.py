@@ -61,8 +61,8 @@ class XPBDSolver(SolverBase):
             fraction of the sweeps; 1.5 to 1.8 is safe for elements without contacts.
         soft_contact_relaxation: Factor on the corrections of contacts of particles.
         joint_linear_relaxation: Factor on corrections of the directions that joints hold.
-        joint_angular_relaxation: Factor on corrections of the rotations that joints hold; a joint is solved as
-            one, with the mean of its rows' factors.
+        joint_angular_relaxation: Factor on corrections of the rotations that joints hold; each joint is solved
+            as one, with the mean of its rows' factors.
         rigid_contact_relaxation: Factor on corrections of contacts of bodies.
         rigid_contact_con_weighting: Whether the points of a pair of shapes divide the correction of the first
             sweep among them, see `BodySweeps`.
