@@ -242,7 +242,7 @@ class Heap:
     settle: float
 
 
-def heap(across: int = 40, layers: int = 62, gap: float = 1.05) -> Heap:
+def heap(across: int = 79, layers: int = 16, gap: float = 1.05) -> Heap:
     """Particles of 1 cm, a little apart and out of line, fall into a box that they fill.
 
     Args:
