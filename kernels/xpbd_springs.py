@@ -106,7 +106,7 @@ def solve_springs(
     d = (x[i] - x[j]) + (shift[i] - shift[j])
     length = wp.length(d)
     if w > 0.0 and length > 0.0:
-        n = d / length
+        n = d * (1.0 / length)
         force = wp.vec3(0.0)
         if fresh == 0:
             force = springs.force[s]
@@ -117,7 +117,8 @@ def solve_springs(
         if c > 0.0:
             wanted += c * wp.dot(n, (v[i] - v[j]) * dt + (shift[i] - shift[j]))
         change = n * (wanted / (1.0 + (k + c) * w))
-        change += (force - n * along) / (1.0 + wp.abs(along) * w / length)
+        if fresh == 0:
+            change += (force - n * along) * (length / (length + wp.abs(along) * w))
         change = change * relaxation
         springs.force[s] = force - change
         shift[i] = shift[i] - change * w_i

@@ -18,7 +18,8 @@ def warmup(model: Model | None = None, *, device: wp.DeviceLike = None, gradient
     """Compile kernels into Warp's cache and load them, on all cores, so that nothing has to wait later.
 
     Args:
-        model: What to compile for: simulating the model with FeatherstoneSolver, kinematics and energies;
+        model: What to compile for: simulating the model with FeatherstoneSolver, with XPBDSolver if there are
+            elements of particles, or with SemiImplicitSolver if there are muscles; kinematics and energies.
             None for all kernels.
         device: Where they will run if no model is given; None for the default device.
         gradients: Compile for gradients, too. Models finalized with `requires_grad` always are.
@@ -42,9 +43,14 @@ def _modules_of(model: Model) -> list[wp.Module]:
     from newtonsim import dynamics
     from newtonsim.kernels import replay, reset
     from newtonsim.shards import Shard
-    from newtonsim.solvers import FeatherstoneSolver
+    from newtonsim.solvers import FeatherstoneSolver, SemiImplicitSolver, XPBDSolver
 
-    solver, state, control = FeatherstoneSolver(model), model.state(), model.control()
+    kind = FeatherstoneSolver
+    if any(getattr(model, f"{name}_count") for name in ("spring", "tri", "edge", "tet")):
+        kind = XPBDSolver
+    if model.muscle_count:
+        kind = SemiImplicitSolver
+    solver, state, control = kind(model), model.state(), model.control()
     with compilation.dry_run() as modules:
         solver.step_worlds(Shard(model), state, state, control, None, 1.0 / 240.0)
         if model.joint_count:

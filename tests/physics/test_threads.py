@@ -204,7 +204,9 @@ def test_what_cannot_be_divided_is_one_shard(device: str):
         world.add_spring(0, 1, 100.0, 1.0, 0)
         builder.add_builder(world)
     model = builder.finalize(device)
-    sim = newtonsim.Simulator(model, XPBDSolver(model), DT, threads=3)
+    solver = XPBDSolver(model)
+    solver.divides_worlds = False
+    sim = newtonsim.Simulator(model, solver, DT, threads=3)
     sim.step(10)
     assert sim.threads == 1
     fallen = -0.5 * 9.81 * DT * DT * 10 * 11
