@@ -302,10 +302,3 @@ def apply_impulses(
         turn = wp.spatial_top(change)
         move = wp.spatial_bottom(change) + wp.cross(turn, kin.body_com[b])
         bodies.velocity[b] = bodies.velocity[b] + wp.spatial_vector(turn, move)
-
-
-@wp.kernel
-def end_bodies(first: int, dt: float, bodies: MotionView, body_f: wp.array(dtype=wp.spatial_vector)):
-    """One thread per body: the impulses of all substeps as a force over the step."""
-    b = first + wp.tid()
-    body_f[b] = body_f[b] + bodies.total[b] / dt

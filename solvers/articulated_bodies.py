@@ -91,10 +91,6 @@ class ArticulatedBodies(MovingBodies):
         inputs = [v.tree, v.joint, kin, self._L, self._carried, self._change, self.view]
         launch(articulated_bodies.apply_impulses, "tree", inputs)
 
-    def end(self, launch: Launcher, dt: float) -> None:
-        """Add the impulses of a step of length dt to the wrenches of the bodies' own step."""
-        launch(articulated_bodies.end_bodies, "body", [dt, self.view, self.smooth.body_f])
-
     def remember(self, launch: Launcher, rows: RowsView, joint_qd: wp.array, dt: float) -> None:
         """Keep what constraints did in a step, from the velocities that they led to."""
         smooth, tree = self.smooth, launch.views.tree

@@ -100,7 +100,7 @@ class DeformableStage(Revised):
         counts = {"substeps": system.substeps, "iterations": system.iterations}
         advance(launch, system, step, self.bodies, **counts)
         if launch.model.body_count:
-            self.bodies.end(launch, dt)
+            self.bodies.end(launch, dt, self.bodies.smooth.body_f)
         inputs = [system.particles.particle_world, own.particle_q, own.particle_qd]
         inputs += [self.constraints.world_nonfinite, self.constraints.any_nonfinite]
         of_particles = Launcher(launch.model, False, launch.shard.with_starts(self._starts))

@@ -14,6 +14,9 @@ BALL_RADIUS = 0.03
 PARTICLE_RADIUS = 0.001
 """Of the particles of solids [m]."""
 
+_NO_SKIN = {"tri_ke": 0.0, "tri_ka": 0.0, "tri_kd": 0.0}
+"""Triangles on solids collide, but are not stiff."""
+
 CLOTH_RADIUS = 0.002
 """Of the cloth's particles [m]."""
 
@@ -47,9 +50,7 @@ def gripper_and_soft_ball(cells: int = 6) -> ModelBuilder:
         k_mu=1.2e4,
         k_lambda=1.2e4,
         k_damp=1.0e-3,
-        tri_ke=0.0,
-        tri_ka=0.0,
-        tri_kd=0.0,
+        **_NO_SKIN,
     )
     builder.particle_radius[:] = [PARTICLE_RADIUS] * builder.particle_count
     return builder
@@ -154,9 +155,7 @@ def quadruped_on_mat(cell: float = 0.04) -> ModelBuilder:
         k_mu=4.0e4,
         k_lambda=4.0e4,
         k_damp=2.0e-3,
-        tri_ke=0.0,
-        tri_ka=0.0,
-        tri_kd=0.0,
+        **_NO_SKIN,
     )
     builder.particle_radius[:] = [PARTICLE_RADIUS] * builder.particle_count
     return builder
