@@ -8,18 +8,14 @@ from physics.scenes import add_hinge, diagonal_inertia, many, z_up
 import newtonsim
 from newtonsim import JointMode, Simulator
 from newtonsim.errors import ModelError, NotDifferentiableError
-from newtonsim.solvers import FeatherstoneSolver
+from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 from newtonsim.solvers.xpbd_particles import XPBDParticles
 
 DT = 1.0 / 240.0
 
 
-def XPBDSolver(model, iterations=2):
-    return XPBDParticles(model, model, iterations=iterations)
-
-
 def robot(gravity: float = 0.0) -> newtonsim.ModelBuilder:
-    """A free base with two hinged links, one driven,, and an arm on a fixed base."""
+    """A free base with two hinged links, one driven, and an arm on a fixed base."""
     builder = z_up(gravity)
     base = builder.add_body(mass=1.0, com=wp.vec3(0.02, 0.01, -0.03), I_m=diagonal_inertia(0.02, 0.03, 0.01))
     builder.add_joint_free(base)
@@ -156,7 +152,7 @@ def momenta(model, state) -> np.ndarray:
     """Linear momentum and angular momentum about the world's origin of all that moves (6,)."""
     mass = np.concatenate([model.particle_mass.numpy(), model.body_mass.numpy()]).astype(np.float64)
     pose = state.body_q.numpy().astype(np.float64)
-    turn = wp_rotations(pose[:, 3:])
+    turn = rotations(pose[:, 3:])
     com = pose[:, :3] + np.einsum("bij,bj->bi", turn, model.body_com.numpy())
     inertia = np.einsum("bij,bjk,blk->bil", turn, model.body_inertia.numpy(), turn)
     twist = state.body_qd.numpy().astype(np.float64)
@@ -166,7 +162,7 @@ def momenta(model, state) -> np.ndarray:
     return np.concatenate([p.sum(axis=0), np.cross(x, p).sum(axis=0) + spin])
 
 
-def wp_rotations(quaternions: np.ndarray) -> np.ndarray:
+def rotations(quaternions: np.ndarray) -> np.ndarray:
     from scipy.spatial.transform import Rotation
 
     return Rotation.from_quat(quaternions).as_matrix()
@@ -308,7 +304,10 @@ def test_particles_of_another_model(device: str):
     boxes(rigid, 1)
     flying_cloth(soft)
     rigid, particles = rigid.finalize(device), soft.finalize(device)
-    solver = FeatherstoneSolver(rigid, deformables=XPBDParticles(particles, rigid, iterations=4))
+    same = XPBDSolver(particles, iterations=4).particles
+    system = XPBDParticles(particles, rigid, iterations=4, friction="mean", pairs=True)
+    system.relaxation, system.contact_relaxation = same.relaxation, same.contact_relaxation
+    solver = FeatherstoneSolver(rigid, deformables=system)
     simulator = Simulator(rigid, solver, DT)
     simulator.step(60)
     assert np.array_equal(solver.deformables.state.particle_q.numpy(), here["particle_q"])
