@@ -16,7 +16,7 @@ from newtonsim.kernels.self_contact import (
     truncate,
 )
 from newtonsim.kernels.vbd_contacts import TouchView
-from newtonsim.kernels.vbd_elements import Block, StencilView, solve_block
+from newtonsim.kernels.vbd_elements import Block, StencilView, relaxed_step
 from newtonsim.kernels.vbd_particles import DescentView
 from newtonsim.kernels.vbd_sweep import find_block
 
@@ -50,7 +50,7 @@ def take_step(
     block.diagonal += wp.vec3(h[0, 0], h[1, 1], h[2, 2])
     block.mixed += wp.vec3(h[1, 2], h[2, 0], h[0, 1])
     factor = wp.where(pressing + terms.near > 0, 1.0, relaxation)
-    u = stencils.u[i] + factor * solve_block(block)
+    u = stencils.u[i] + relaxed_step(block, descent.mass[i] / (dt * dt), factor, stencils.longest[i])
     wanted = stencils.x[i] + u
     to = truncate(contact, i, wanted)
     # a step that is not cut short keeps what rounding takes from large coordinates

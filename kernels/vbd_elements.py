@@ -30,6 +30,7 @@ class StencilView:
 
     x: wp.array(dtype=wp.vec3)  # (N) [m] at the start of the substep
     u: wp.array(dtype=wp.vec3)  # (N) [m] displacement since then
+    longest: wp.array(dtype=float)  # (N) [m] by which over-relaxation lengthens a step at most
     vertex: wp.array(dtype=int)  # (S) particles in the order of the colours
     spring_start: wp.array(dtype=int)  # (S + 1)
     spring_end: wp.array(dtype=int)  # particle at the other end, and number of the spring
@@ -259,3 +260,27 @@ def solve_block(block: Block) -> wp.vec3:
     z2 = (b[2] - l2 * b[0] - l3 * y1) / d2
     z1 = y1 / d1 - l3 * z2
     return wp.vec3(b[0] / d0 - l1 * z1 - l2 * z2, z1, z2)
+
+
+@wp.func
+def relaxed_step(block: Block, inertia: float, relaxation: float, longest: float) -> wp.vec3:
+    """Newton step of a block, lengthened in the directions in which its neighbours hold it.
+
+    Where inertia alone resists, as across a slack spring, nothing is gained by longer steps, and they would
+    throw the particle too far.
+
+    Args:
+        block: Force and Hessian.
+        inertia: The part of the Hessian that is inertia [N/m].
+        relaxation: Factor on the step in directions that are stiff.
+        longest: Length that the step is made longer at most [m].
+    """
+    step = solve_block(block)
+    if relaxation != 1.0:
+        block.force = step * inertia
+        more = (relaxation - 1.0) * (step - solve_block(block))
+        size = wp.length(more)
+        if size > longest:
+            more = more * (longest / size)
+        step += more
+    return step

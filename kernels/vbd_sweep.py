@@ -15,7 +15,7 @@ from newtonsim.kernels.vbd_elements import (
     add_springs,
     add_tetrahedra,
     add_triangles,
-    solve_block,
+    relaxed_step,
 )
 from newtonsim.kernels.vbd_particles import DescentView
 
@@ -74,4 +74,6 @@ def descend(
     block = Block()
     pressing = find_block(slot, i, dt, touching, touch, bodies, descent, stencils, block)
     factor = wp.where(pressing > 0, 1.0, relaxation)
-    stencils.u[i] = stencils.u[i] + factor * solve_block(block)
+    stencils.u[i] = stencils.u[i] + relaxed_step(
+        block, descent.mass[i] / (dt * dt), factor, stencils.longest[i]
+    )

@@ -60,7 +60,7 @@ class VBDSolver(SolverBase):
         edge_edge_parallel_epsilon: Squared sine of the angle below which edges are taken to be parallel.
         substeps: Substeps of each step.
         relaxation: Factor on the Newton steps of particles that touch nothing (`VBDParticles`): 1 for plain
-            descent, 1.5 where sweeps abound, up to 1.9 for stiff material and few sweeps.
+            descent, up to 1.7 for stiff material; springs become unstable at 1.9.
         detection_interval: Sweeps after which contacts of surfaces are sought again.
 
     Attributes:
@@ -88,7 +88,7 @@ class VBDSolver(SolverBase):
         triangle_collision_buffer_pre_alloc: int = 32,
         edge_edge_parallel_epsilon: float = 1e-5,
         substeps: int = 1,
-        relaxation: float = 1.7,
+        relaxation: float = 1.5,
         detection_interval: int = 5,
     ):
         super().__init__(model)

@@ -73,7 +73,7 @@ class VBDParticles:
         rigid: Model,
         substeps: int = 1,
         iterations: int = 10,
-        relaxation: float = 1.7,
+        relaxation: float = 1.5,
         friction_epsilon: float = 1e-2,
         surfaces: SelfContact | None = None,
         detection_interval: int = 5,

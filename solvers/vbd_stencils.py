@@ -22,6 +22,13 @@ _OTHERS = {
     "spring": ((1,), (0,)),
 }
 
+_LONGEST = 0.02
+"""Part of the distance to its nearest neighbour at rest by which over-relaxation lengthens a particle's step.
+
+Longer ones leave the range in which the energies are nearly quadratic: a light rope that goes slack at large
+steps explodes.
+"""
+
 
 class Stencils:
     """The particles of a model by colour, with the elements around each.
@@ -54,6 +61,7 @@ class Stencils:
         self.view = StencilView()
         device, count = model.device, model.particle_count
         self.view.x, self.view.u = (zeros(count, dtype=wp.vec3, device=device) for _ in range(2))
+        self.view.longest = put(_LONGEST * _sizes(model, elements), dtype=float, device=device)
         self.view.vertex = put(order, dtype=int, device=device)
         place = np.zeros(count, int)
         place[order] = np.arange(count)
@@ -98,6 +106,20 @@ class Stencils:
         self._put("edge_middle", start[:-1] + on_edge)
         self._put("edge_corner", numbered)
         self._rows("edge_row", 2 * len(elements))
+
+
+def _sizes(model: Model, elements: dict[str, np.ndarray]) -> np.ndarray:
+    """Distance of each particle from the nearest one that shares an element with it at rest (n,) [m]."""
+    x = model.particle_q.numpy() if model.particle_count else np.zeros((0, 3))
+    sizes = np.full(len(x), np.inf)
+    for corners in elements.values():
+        for a, b in itertools.combinations(range(corners.shape[1]), 2):
+            pairs = corners[:, [a, b]]
+            pairs = pairs[np.all(pairs >= 0, axis=1)]
+            length = np.linalg.norm(x[pairs[:, 0]] - x[pairs[:, 1]], axis=1)
+            for side in (0, 1):
+                np.minimum.at(sizes, pairs[:, side], np.where(length > 0.0, length, np.inf))
+    return np.where(np.isfinite(sizes), sizes, 0.0)
 
 
 def elements_of(model: Model) -> dict[str, np.ndarray]:

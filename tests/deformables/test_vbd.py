@@ -193,7 +193,7 @@ def test_a_strip_bends_by_its_rigidity(device):
     model = builder.finalize(device=device)
     force = np.zeros((rows, columns, 3))
     force[:, -1, 1] = -load * np.array([0.25, 0.5, 0.25])
-    y = settled(model, 100, 0.2, force.reshape(-1, 3), iterations=150)
+    y = settled(model, 100, 0.2, force.reshape(-1, 3), iterations=150, relaxation=1.7)
     sag = -y.reshape(rows, columns, 3)[:, -1, 1].mean()
     lever = cell * (columns - 1 - np.arange(1, columns - 1))
     expected = np.sum(load * lever / (ke * cell * (rows - 1)) * lever)
