@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -10,6 +11,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.control import Control
+from newtonsim.errors import ModelError
 from newtonsim.model import Model
 from newtonsim.shards import Shard
 from newtonsim.solvers.moving_bodies import MovingBodies
@@ -132,3 +134,48 @@ def advance(
 def starts_of(owner: np.ndarray, worlds: int) -> np.ndarray:
     """First index of each world, and the end, of things ordered by world (n,)."""
     return np.searchsorted(owner, np.arange(worlds + 1)).astype(int)
+
+
+def check_models(particles: Model, rigid: Model) -> None:
+    """Check the models of particles and of the bodies among them, which may be the same.
+
+    Raises:
+        ModelError: Their worlds differ.
+    """
+    if particles.world_count != rigid.world_count:
+        raise ModelError(
+            f"soft bodies: {particles.world_count} worlds of particles, {rigid.world_count} of bodies"
+        )
+    warn_of_weak_triangles(particles)
+
+
+def warn_of_weak_triangles(model: Model) -> None:
+    """Warn of bending edges that are strong enough to turn the triangles beside them inside out.
+
+    A triangle that is pressed flat within its plane, and beyond, turns its normal round: the angle at its
+    edges jumps by π, and the energy of a folded edge is there at once. Triangles prevent this as long as
+    flattening them, which costs A (ke/4 + ka/8), takes more than folding the edge, ½ ke L π².
+
+    Args:
+        model: Triangles without stiffness, and edges without two triangles, are left out.
+    """
+    if not model.edge_count or not model.tri_count:
+        return
+    triangles, materials = model.tri_indices.numpy(), model.tri_materials.numpy().astype(np.float64)
+    flattening = model.tri_areas.numpy() * (materials[:, 0] / 4.0 + materials[:, 1] / 8.0)
+    stiff = materials[:, 0] > 0.0
+    weakest = np.full(model.particle_count, np.inf)
+    for corner in range(3):
+        np.minimum.at(weakest, triangles[stiff, corner], flattening[stiff])
+    edges = model.edge_indices.numpy()
+    folding = 0.5 * np.pi**2 * model.edge_bending_properties.numpy()[:, 0] * model.edge_rest_length.numpy()
+    beside = np.minimum(weakest[edges[:, 2]], weakest[edges[:, 3]])
+    strong = np.flatnonzero((edges[:, :2] >= 0).all(axis=1) & np.isfinite(beside) & (folding > beside))
+    if len(strong):
+        first = int(strong[0])
+        warnings.warn(
+            f"{len(strong)} of {len(edges)} bending edges are strong enough to turn triangles inside out, "
+            f"which sets free energy: folding edge {first} takes {folding[first]:.2g} J, flattening a triangle "
+            f"beside it {beside[first]:.2g} J; lower edge_ke or raise tri_ke and tri_ka",
+            stacklevel=4,
+        )

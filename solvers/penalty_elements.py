@@ -11,6 +11,7 @@ from newtonsim.allocation import put, zeros
 from newtonsim.control import Control
 from newtonsim.kernels import penalty_elements, penalty_sums
 from newtonsim.model import Model
+from newtonsim.solvers.deformables import warn_of_weak_triangles
 from newtonsim.state import State
 from newtonsim.workspace import Launcher
 
@@ -71,6 +72,7 @@ class ElementForces:
 
     def __init__(self, model: Model):
         self.model = model
+        warn_of_weak_triangles(model)
         world = model.particle_world.numpy() if model.particle_count else np.zeros(0, int)
         self.starts: dict[str, np.ndarray] = {}
         self.orders: dict[str, wp.array] = {}

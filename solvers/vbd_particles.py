@@ -8,7 +8,6 @@ import numpy as np
 import warp as wp
 
 from newtonsim.allocation import put, zeros
-from newtonsim.errors import ModelError
 from newtonsim.kernels import (
     aerodynamics,
     vbd_apart,
@@ -18,7 +17,7 @@ from newtonsim.kernels import (
     vbd_sweep,
 )
 from newtonsim.model import Model
-from newtonsim.solvers.deformables import ParticleStep, starts_of
+from newtonsim.solvers.deformables import ParticleStep, check_models, starts_of
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.particle_contacts import ParticleContacts
 from newtonsim.solvers.self_contact import SelfContact
@@ -79,10 +78,7 @@ class VBDParticles:
         detection_interval: int = 5,
         mixing: Literal["mean", "product"] = "mean",
     ):
-        if particles.world_count != rigid.world_count:
-            raise ModelError(
-                f"soft bodies: {particles.world_count} worlds of particles, {rigid.world_count} of bodies"
-            )
+        check_models(particles, rigid)
         self.particles, self.rigid = particles, rigid
         self.substeps, self.iterations, self.relaxation = substeps, iterations, relaxation
         self.friction_epsilon, self.detection_interval = friction_epsilon, detection_interval

@@ -9,13 +9,12 @@ import warp as wp
 
 from newtonsim.allocation import put, zeros
 from newtonsim.coloring import color_worlds
-from newtonsim.errors import ModelError
 from newtonsim.kernels import xpbd_contacts, xpbd_particles
 from newtonsim.model import Model
 from newtonsim.revisions import Revised
 from newtonsim.shards import Shard
 from newtonsim.solvers.air import Air
-from newtonsim.solvers.deformables import ParticleStep, starts_of
+from newtonsim.solvers.deformables import ParticleStep, check_models, starts_of
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.particle_contacts import ParticleContacts
 from newtonsim.solvers.particle_pairs import ParticlePairs
@@ -70,10 +69,7 @@ class XPBDParticles(Revised):
         friction: Literal["mean", "product"] = "product",
         pairs: bool = False,
     ):
-        if particles.world_count != rigid.world_count:
-            raise ModelError(
-                f"soft bodies: {particles.world_count} worlds of particles, {rigid.world_count} of bodies"
-            )
+        check_models(particles, rigid)
         self.particles, self.rigid = particles, rigid
         self.substeps, self.iterations = substeps, iterations
         self.relaxation, self.warm_start = relaxation, warm_start
