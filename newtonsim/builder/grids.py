@@ -396,6 +396,13 @@ def _held(index: np.ndarray, last: int, low: bool, high: bool) -> np.ndarray:
 def _indices(indices: npt.ArrayLike, corners: int, count: int, name: str) -> np.ndarray:
     """Read element corners (n, corners) and check them."""
     flat = np.asarray(indices, np.int64).reshape(-1)
-    if len(flat) % corners or (len(flat) and (flat.min() < 0 or flat.max() >= count)):
-        raise ModelError(f"{name}: indices must be multiples of {corners} within 0..{count - 1}")
+    if len(flat) % corners:
+        raise ModelError(f"{name}: {len(flat)} indices make no whole number of elements of {corners} corners")
+    outside = (flat < 0) | (flat >= count)
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise ModelError(
+            f"{name}: corner {at % corners} of element {at // corners} is vertex {flat[at]}, "
+            f"outside 0..{count - 1}"
+        )
     return flat.reshape(-1, corners)

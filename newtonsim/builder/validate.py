@@ -182,14 +182,41 @@ def _check_limits(builder, arrays: dict[str, np.ndarray]) -> None:
             )
 
 
+_NOT_NEGATIVE = (
+    ("particle_mass", ()),
+    ("particle_radius", ()),
+    ("particle_ke", ()),
+    ("particle_kd", ()),
+    ("particle_kf", ()),
+    ("particle_mu", ()),
+    ("particle_cohesion", ()),
+    ("particle_adhesion", ()),
+    ("spring_rest_length", ()),
+    ("spring_stiffness", ()),
+    ("spring_damping", ()),
+    ("tri_materials", ("tri_ke", None, "tri_kd", "tri_drag", "tri_lift")),
+    ("edge_bending_properties", ("edge_ke", "edge_kd")),
+    ("tet_materials", ("k_mu", None, "k_damp")),
+    ("joint_armature", ()),
+    ("joint_damping", ()),
+    ("joint_friction", ()),
+)
+"""Arrays whose entries may not be negative, and what their columns are called; None for those that may."""
+
+
 def _check_sizes(builder, arrays: dict[str, np.ndarray]) -> None:
-    for name in ("particle_mass", "particle_radius", "joint_armature", "joint_damping", "joint_friction"):
-        negative = arrays[name] < 0.0
+    for name, columns in _NOT_NEGATIVE:
+        values = arrays[name]
+        negative = values < 0.0
+        if columns:
+            negative &= [column is not None for column in columns]
         if negative.any():
-            at = int(np.argmax(negative))
-            raise ModelError(
-                f"{element_name(builder, SPECS[name].per, at)}: {name} {arrays[name][at]:g} is negative"
-            )
+            at = tuple(map(int, np.argwhere(negative)[0]))
+            called = columns[at[1]] if columns else name
+            element = element_name(builder, SPECS[name].per, at[0])
+            raise ModelError(f"{element}: {called} {values[at]:g} is negative")
+    _check_lame(builder, "tri", "tri_ka", arrays["tri_materials"], 1.0)
+    _check_lame(builder, "tet", "k_lambda", arrays["tet_materials"], 2.0 / 3.0)
     mu, restitution = arrays["shape_material_mu"], arrays["shape_material_restitution"]
     if (mu < 0.0).any():
         at = int(np.argmax(mu < 0.0))
@@ -199,6 +226,18 @@ def _check_sizes(builder, arrays: dict[str, np.ndarray]) -> None:
         at = int(np.argmax(outside))
         name = element_name(builder, "shape", at)
         raise ModelError(f"{name}: restitution {restitution[at]:g} is not between 0 and 1")
+
+
+def _check_lame(builder, per: str, name: str, materials: np.ndarray, share: float) -> None:
+    """Check that growing resists: λ may be negative (auxetic materials) down to -2 μ / dimensions."""
+    least = -share * materials[:, 0]
+    unstable = materials[:, 1] < least
+    if unstable.any():
+        at = int(np.argmax(unstable))
+        raise ModelError(
+            f"{element_name(builder, per, at)}: {name} {materials[at, 1]:g} is below {least[at]:g}, "
+            "where the material has no stable rest"
+        )
 
 
 def _check_masses(builder, arrays: dict[str, np.ndarray]) -> None:

@@ -100,6 +100,21 @@ CASES = {
         "body 'arm'.*symmetric",
     ),
     "negative mass": (set_item("body_mass", 1, -1.0), "body 'arm'.*negative"),
+    "negative spring": (set_item("spring_stiffness", 0, -1.0), "spring 0: spring_stiffness -1 is negative"),
+    "negative membrane": (
+        set_item("tri_materials", 0, (-1.0, 1.0, 0.0, 0.0, 0.0)),
+        "triangle 0: tri_ke -1 is negative",
+    ),
+    "membrane without rest": (
+        set_item("tri_materials", 0, (1.0, -1.1, 0.0, 0.0, 0.0)),
+        "triangle 0: tri_ka -1.1",
+    ),
+    "negative bending": (set_item("edge_bending_properties", 0, (0.0, -2.0)), "edge 0: edge_kd -2"),
+    "negative shear modulus": (
+        set_item("tet_materials", 0, (-1e3, 1e3, 0.0)),
+        "tetrahedron 0: k_mu -1000",
+    ),
+    "solid without rest": (set_item("tet_materials", 0, (3.0, -2.5, 0.0)), "tetrahedron 0: k_lambda -2.5"),
     "negative armature": (set_item("joint_armature", 6, -1.0), "joint 'elbow': joint_armature"),
     "zero quaternion": (set_item("joint_X_p", 1, wp.transform((0, 0, 0), (0, 0, 0, 0))), "joint_X_p"),
     "zero root quaternion": (lambda b: b.joint_q.__setitem__(slice(3, 7), [0.0] * 4), "quaternion"),
