@@ -31,6 +31,12 @@ from newtonsim.kernels.views import JointView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
+# turn in a substep [rad] up to which sweeps see all of a row's curvature, and from which on none
+CURVED = wp.constant(0.7)
+STRAIGHT = wp.constant(1.4)
+# share of an axis's mobility that is rounding, once what its joint holds answers
+ROUNDING = wp.constant(1.0e-6)
+
 
 @wp.func
 def block_enabled(k: int, joints: int, enabled: wp.array(dtype=int), loop: LoopView) -> bool:
@@ -124,6 +130,7 @@ def aim_row(
     compliance: float,
     loop: LoopView,
     dt: float,
+    warm: float,
     s: BodySettings,
     rows: RowView,
 ):
@@ -143,7 +150,26 @@ def aim_row(
         keep = wp.max(keep, 1.0 - dt * s.recovery_speed / wp.max(wp.abs(start), 1.0e-9))
     rows.give[r] = compliance / (dt * dt)
     rows.goal[r] = keep * start
-    rows.impulse[r] = wp.where(rigid, s.joint_warm_start, 0.0) * rows.impulse[r]
+    rows.impulse[r] = wp.where(rigid, warm, 0.0) * rows.impulse[r]
+
+
+@wp.func
+def curved_share(u: Twists, dt: float) -> float:
+    """Share of what rows measure beyond their rates at the start, by how far the bodies turn.
+
+    Where they turn by more than a radian, directions of the start no longer lower errors of the end: sweeps
+    would add to both. Without that part sweeps are linear, and lose energy whatever the turn; what is left of
+    the error goes away in the next substeps, at a bounded speed.
+    """
+    angle = dt * wp.sqrt(wp.max(wp.length_sq(u.w0), wp.length_sq(u.w1)))
+    return wp.clamp((STRAIGHT - angle) / (STRAIGHT - CURVED), 0.0, 1.0)
+
+
+@wp.func
+def steady_share(u: Twists, dt: float) -> float:
+    """Share of earlier impulses that still fits, by how far their directions turn with the bodies."""
+    angle = dt * wp.sqrt(wp.max(wp.length_sq(u.w0), wp.length_sq(u.w1))) / CURVED
+    return wp.max(1.0 - angle * angle, 0.0)
 
 
 @wp.func
@@ -171,6 +197,15 @@ def place_block(
     f = block_frames(k, joints, joint, loop)
     m = inverse_mass(f.b0, bodies) + inverse_mass(f.b1, bodies)
     p = pair_at(f, Twists(), bodies, spin, 0.0)
+    entering = Twists()
+    if f.b0 >= 0:
+        entering.w0 = wp.spatial_top(spin.entering[f.b0])
+        entering.v0 = wp.spatial_bottom(spin.entering[f.b0])
+    if f.b1 >= 0:
+        entering.w1 = wp.spatial_top(spin.entering[f.b1])
+        entering.v1 = wp.spatial_bottom(spin.entering[f.b1])
+    share = curved_share(entering, dt)
+    warm = s.joint_warm_start * steady_share(entering, dt)
     first = rows.row_start[k]
     count = rows.held[k]
     K = wp.spatial_matrix()
@@ -183,27 +218,25 @@ def place_block(
             K[i, e] = mobility
             K[e, i] = mobility
         compliance = row_compliance(r, k, joints, rows, loop, linear, angular)
-        aim_row(r, k, joints, compliance, loop, dt, s, rows)
+        aim_row(r, k, joints, compliance, loop, dt, warm, s, rows)
         K[i, i] = K[i, i] + rows.give[r]
     rows.inverse[k] = invert(K, count)
-    entering = Twists()
-    if f.b0 >= 0:
-        entering.w0 = wp.spatial_top(spin.entering[f.b0])
-        entering.v0 = wp.spatial_bottom(spin.entering[f.b0])
-    if f.b1 >= 0:
-        entering.w1 = wp.spatial_top(spin.entering[f.b1])
-        entering.v1 = wp.spatial_bottom(spin.entering[f.b1])
     for r in range(first + count, rows.row_start[k + 1]):
         if rows.kind[r] == PAIR_COUPLING:
             rows.impulse[r] = 0.0
             continue
-        rows.impulse[r] = wp.where(rows.kind[r] >= ROW_LINEAR_AXIS, s.joint_warm_start, 0.0) * rows.impulse[r]
+        rows.impulse[r] = wp.where(rows.kind[r] >= ROW_LINEAR_AXIS, warm, 0.0) * rows.impulse[r]
         place_wrench(r, direct_row(r, k, joint, p, near, rows), p, f, bodies, spin, rows)
         rows.start[r] = measure_row(r, k, joint, p, near, rows)
+        rate = row_rate(r, entering, rows)
+        ahead = rows.before[r] - rate
         if fresh == 1:
-            rows.before[r] = row_rate(r, entering, rows) + rows.ahead[r]
+            ahead = rows.ahead[r]
+        rows.before[r] = rate + share * ahead
+        alone = coupling(r, r, m, rows)
         clear_of_held(k, r, m, rows)
-        rows.mobility[r] = coupling(r, r, m, rows)
+        mobility = coupling(r, r, m, rows)
+        rows.mobility[r] = wp.where(mobility > ROUNDING * alone, mobility, 0.0)
 
 
 @wp.func
@@ -224,13 +257,15 @@ def measure_block(
         f = block_frames(k, joints, joint, loop)
         u = load_twists(f, bodies)
         p = pair_at(f, u, bodies, spin, dt)
+        share = curved_share(u, dt)
         for r in range(rows.row_start[k], rows.row_start[k + 1]):
             if rows.kind[r] == ROW_BALL_DOF:
                 # no coordinate, but its rate changes as the axis turns with the parent
                 turning = wp.cross(u.w0, wp.quat_rotate(p.q0, world_axis(rows.number[r])))
-                rows.rest[r] = 0.5 * dt * dt * wp.dot(turning, u.w1 - u.w0)
+                rows.rest[r] = share * 0.5 * dt * dt * wp.dot(turning, u.w1 - u.w0)
             elif rows.kind[r] != PAIR_COUPLING:
-                rows.rest[r] = measure_row(r, k, joint, p, near, rows) - dt * row_rate(r, u, rows)
+                curved = measure_row(r, k, joint, p, near, rows) - dt * row_rate(r, u, rows) - rows.start[r]
+                rows.rest[r] = rows.start[r] + share * curved
 
 
 @wp.kernel

@@ -280,7 +280,7 @@ def relax_held(k: int, block: BlockView, spin: SpinView, bodies: MotionView):
     """Take the relative velocity that block k forbids from its bodies, at their poses now.
 
     The mobility is still that of the start of the substep; a wrong one makes the result less exact, but
-    conserves as well.
+    conserves as well. Where the bodies have turned far it would overshoot, and add energy.
     """
     rows = block.rows
     count = rows.held[k]
@@ -299,15 +299,31 @@ def relax_held(k: int, block: BlockView, spin: SpinView, bodies: MotionView):
             n = row_wrench(rows.kind[r], p, rows.axis0[r], rows.axis1[r])
             wrenches[i] = wp.spatial_vector(n.torque, n.force)
             wrong[i] = -(wp.dot(n.force, v) + wp.dot(n.torque, u.w1 - u.w0))
-    total = wp.transpose(wrenches) * (rows.inverse[k] * wrong)
+    x = rows.inverse[k] * wrong
+    total = wp.transpose(wrenches) * x
     torque = wp.spatial_top(total)
     force = wp.spatial_bottom(total)
+    kick = Twists()
+    answer = float(0.0)
     if f.b0 >= 0:
-        u.v0 = u.v0 - bodies.inv_mass[f.b0] * force
-        u.w0 = u.w0 - spin.inv_inertia[f.b0] * (torque + wp.cross(p.r0, force))
+        turn = torque + wp.cross(p.r0, force)
+        kick.v0 = bodies.inv_mass[f.b0] * force
+        kick.w0 = spin.inv_inertia[f.b0] * turn
+        answer += wp.dot(kick.v0, force) + wp.dot(kick.w0, turn)
     if f.b1 >= 0:
-        u.v1 = u.v1 + bodies.inv_mass[f.b1] * force
-        u.w1 = u.w1 + spin.inv_inertia[f.b1] * (torque + wp.cross(p.r1, force))
+        turn = torque + wp.cross(p.r1, force)
+        kick.v1 = bodies.inv_mass[f.b1] * force
+        kick.w1 = spin.inv_inertia[f.b1] * turn
+        answer += wp.dot(kick.v1, force) + wp.dot(kick.w1, turn)
+    # no further than where the energy is least
+    share = float(1.0)
+    power = wp.dot(x, wrong)
+    if answer > power:
+        share = wp.max(power, 0.0) / answer
+    u.v0 = u.v0 - share * kick.v0
+    u.w0 = u.w0 - share * kick.w0
+    u.v1 = u.v1 + share * kick.v1
+    u.w1 = u.w1 + share * kick.w1
     store_twists(f, u, bodies)
 
 
