@@ -35,6 +35,7 @@ class AttachView:
 
     ke: float  # [N/m]
     kd: float  # [N s/m]
+    dt: float  # [s] length of the step
     slip: float  # [m/s or rad/s] speed below which dry friction fades
     enabled: wp.array(dtype=int)  # (J)
     linear_compliance: wp.array(dtype=float)  # (J) [m/N]
@@ -300,8 +301,30 @@ def angular_axes(j: int, r: wp.quat, joint: JointView, q: wp.array(dtype=float))
 
 
 @wp.func
+def stable_gains(attach: AttachView, inv_mass: float) -> wp.vec2:
+    """Stiffness [N/m] and damping [N s/m] of a joint, within what a step can carry of what it moves.
+
+    Args:
+        attach: Stiffness and damping that are asked for, and the step.
+        inv_mass: Largest inverse mass that the joint moves [1/kg].
+    """
+    damping = 0.5 / (attach.dt * inv_mass)
+    return wp.vec2(wp.min(attach.ke, damping / attach.dt), wp.min(attach.kd, damping))
+
+
+@wp.func
+def lever(b: int, x: wp.vec3, bodies: BodyMotionView) -> float:
+    """How much turning adds to the inverse mass of body b at world point x, at most [1/kg]."""
+    added = float(0.0)
+    if b >= 0:
+        arm = x - wp.transform_point(bodies.q[b], bodies.com[b])
+        added = wp.dot(arm, arm) * wp.trace(inverse_inertia(b, bodies))
+    return added
+
+
+@wp.func
 def limit_ball(
-    j: int, r: wp.quat, relative: wp.quat, w: wp.vec3, stiff: wp.mat33, attach: AttachView
+    j: int, r: wp.quat, relative: wp.quat, w: wp.vec3, stiff: wp.mat33, gain: wp.vec2, attach: AttachView
 ) -> wp.vec3:
     """Torque on the child of a ball joint beyond its swing and twist limits.
 
@@ -310,8 +333,9 @@ def limit_ball(
         r: Orientation of the joint frame in the parent.
         relative: Orientation of the child's joint frame in the parent's.
         w: Angular velocity of the child relative to the parent, world axes [rad/s].
-        stiff: Inertia over mass [m²]; times `ke` the stiffness.
-        attach: Stiffness and limits.
+        stiff: Inertia over mass [m²]; times the first gain the stiffness.
+        gain: Stiffness [N/m] and damping [N s/m].
+        attach: Limits.
     """
     torque = wp.vec3(0.0, 0.0, 0.0)
     x = wp.vec3(1.0, 0.0, 0.0)
@@ -322,7 +346,7 @@ def limit_ball(
         swing = wp.atan2(sine, end[0])
         if swing > attach.swing_limit[j]:
             n = wp.quat_rotate(r, across / sine)
-            push = attach.ke * (swing - attach.swing_limit[j]) + attach.kd * wp.dot(n, w)
+            push = gain[0] * (swing - attach.swing_limit[j]) + gain[1] * wp.dot(n, w)
             torque -= wp.max(push, 0.0) * wp.dot(n, stiff * n) * n
     twist = twist_angle(relative, x)
     beyond = twist - wp.clamp(twist, attach.twist_lower[j], attach.twist_upper[j])
@@ -332,7 +356,7 @@ def limit_ball(
     if beyond != 0.0 and size > DEPENDENT:
         # slope of the twist angle by a rotation of the child
         g = wp.quat_rotate(r, (real * real * x + real * wp.cross(v, x) + v[0] * v) / size)
-        torque -= (attach.ke * beyond + attach.kd * wp.dot(g, w)) * wp.dot(g, stiff * g) * g
+        torque -= (gain[0] * beyond + gain[1] * wp.dot(g, w)) * wp.dot(g, stiff * g) * g
     return torque
 
 
@@ -366,10 +390,11 @@ def turn_joints(
     end = wp.transform_get_rotation(joint_anchor(child, joint.X_c[j], bodies))
     relative = wp.quat_inverse(r) * end
     w = turning(child, bodies) - turning(parent, bodies)
+    gain = stable_gains(attach, inv_mass)
     stiff = inv_mass * inverse_of(inverse_inertia(parent, bodies) + inverse_inertia(child, bodies))
     if joint.type[j] == JOINT_BALL:
         driven = wp.quat_rotate(r, dof_efforts(joint.qd_start[j], drive, attach, inputs))
-        torque[j] = driven + limit_ball(j, r, relative, w, stiff, attach)
+        torque[j] = driven + limit_ball(j, r, relative, w, stiff, gain, attach)
         return
     C = angular_axes(j, r, joint, inputs.q)
     T = orthonormal(C)
@@ -379,14 +404,14 @@ def turn_joints(
         reached = axis_turn(0, j, joint, inputs.q) * axis_turn(1, j, joint, inputs.q)
         rest = unit_quat(relative * wp.quat_inverse(reached))
         error = wp.vec3(rest[0], rest[1], rest[2]) * (2.0 * wp.where(rest[3] < 0.0, -1.0, 1.0))
-        pull = attach.ke * wp.quat_rotate(r, error) + attach.kd * w
-        yielding = 1.0 + attach.angular_compliance[j] * attach.ke * wp.trace(stiff) / 3.0
+        pull = gain[0] * wp.quat_rotate(r, error) + gain[1] * w
+        yielding = 1.0 + attach.angular_compliance[j] * gain[0] * wp.trace(stiff) / 3.0
         held = outside(T, stiff * outside(T, pull)) / yielding
     torque[j] = along_axes(C, T, effort) - held
 
 
 @wp.func
-def distance_force(j: int, r: wp.vec3, v: wp.vec3, attach: AttachView) -> wp.vec3:
+def distance_force(j: int, r: wp.vec3, v: wp.vec3, gain: wp.vec2, attach: AttachView) -> wp.vec3:
     """Force on the child's anchor at r from the parent's, where a distance joint is too short or too long."""
     force = wp.vec3(0.0, 0.0, 0.0)
     length = wp.length(r)
@@ -394,16 +419,16 @@ def distance_force(j: int, r: wp.vec3, v: wp.vec3, attach: AttachView) -> wp.vec
     most = attach.distance_upper[j]
     if length > 0.0:
         n = r / length
-        damping = attach.kd * wp.dot(n, v)
+        damping = gain[1] * wp.dot(n, v)
         both = least >= 0.0 and most == least
         if least >= 0.0 and (length < least or both):
-            push = attach.ke * (least - length) - damping
+            push = gain[0] * (least - length) - damping
             if not both:
                 push = wp.max(push, 0.0)
             force = push * n
         elif most >= 0.0 and length > most:
-            force = wp.min(attach.ke * (most - length) - damping, 0.0) * n
-    return force / (1.0 + attach.linear_compliance[j] * attach.ke)
+            force = wp.min(gain[0] * (most - length) - damping, 0.0) * n
+    return force / (1.0 + attach.linear_compliance[j] * gain[0])
 
 
 @wp.func
@@ -412,6 +437,7 @@ def anchor_force(
     frame: wp.transform,
     x: wp.vec3,
     v: wp.vec3,
+    gain: wp.vec2,
     joint: JointView,
     drive: DriveView,
     attach: AttachView,
@@ -424,19 +450,20 @@ def anchor_force(
         frame: World pose of its frame in the parent.
         x: World position of the child's anchor [m].
         v: Its velocity relative to the parent [m/s].
+        gain: Stiffness [N/m] and damping [N s/m] of what is held.
         joint: The joints.
         drive: Their drives.
-        attach: Stiffness and limits.
+        attach: Limits and compliances.
         inputs: Coordinates and inputs.
     """
     r = x - wp.transform_get_translation(frame)
     force = wp.vec3(0.0, 0.0, 0.0)
     if joint.type[j] == JOINT_DISTANCE:
-        force = distance_force(j, r, v, attach)
+        force = distance_force(j, r, v, gain, attach)
     elif joint.type[j] != JOINT_FREE:
         C = linear_axes(j, wp.transform_get_rotation(frame), joint)
         T = orthonormal(C)
-        held = outside(T, attach.ke * r + attach.kd * v) / (1.0 + attach.linear_compliance[j] * attach.ke)
+        held = outside(T, gain[0] * r + gain[1] * v) / (1.0 + attach.linear_compliance[j] * gain[0])
         effort = free_effort(0, joint.axis_dim[j, 0], j, joint, drive, attach, inputs)
         force = along_axes(C, T, effort) - held
     return force
@@ -466,7 +493,12 @@ def pull_joints(
     x = wp.transform_get_translation(joint_anchor(child, joint.X_c[j], bodies))
     v = point_velocity(child, x, bodies.q, bodies.com, bodies.qd)
     v -= point_velocity(parent, x, bodies.q, bodies.com, bodies.qd)
-    hold = anchor_force(j, frame, x, v, joint, drive, attach, inputs)
+    inv_mass = inverse_mass(parent, bodies) + inverse_mass(child, bodies)
+    inv_mass += lever(parent, x, bodies) + lever(child, x, bodies)
+    if inv_mass <= 0.0:
+        return
+    gain = stable_gains(attach, inv_mass)
+    hold = anchor_force(j, frame, x, v, gain, joint, drive, attach, inputs)
     force = hold
     if is_floating(joint.type[j]):
         # inputs of floating joints act at the centre of mass

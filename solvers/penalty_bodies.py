@@ -104,11 +104,15 @@ class BodyForces:
         joint_attach_ke: float,
         joint_attach_kd: float,
         friction_speed: float,
+        dt: float,
     ) -> None:
-        """Write the wrenches at the start of a step to `f`."""
+        """Write the wrenches at the start of a step of length dt to `f`."""
         model = self.model
         if model.joint_count:
-            self._hold_joints(launch, state, control, joint_attach_ke, joint_attach_kd, friction_speed)
+            attach = penalty_joints.AttachView()
+            attach.ke, attach.kd, attach.dt = joint_attach_ke, joint_attach_kd, dt
+            attach.slip = friction_speed
+            self._hold_joints(launch, state, control, attach)
         if model.muscle_count:
             self._pull_muscles(launch, state, control)
         inputs = [self.slots.start, self.slots.slot, self.part, state.body_f]
@@ -116,18 +120,13 @@ class BodyForces:
         apply_penalty(launch, contacts, state.body_q, state.body_qd, self.f, friction_speed)
 
     def _hold_joints(
-        self, launch: Launcher, state: State, control: Control, ke: float, kd: float, friction_speed: float
+        self, launch: Launcher, state: State, control: Control, attach: penalty_joints.AttachView
     ) -> None:
         model, v = self.model, launch.views
         inputs = [v.joint, model.body_com, state.body_q, state.body_qd]
         launch(inverse_kinematics.read_joints, "joint", inputs, [self.raw, self.qd])
         launch(penalty_joints.unwind_angles, "joint", [v.joint, self.raw, state.joint_q], [self.q])
-        attach, given, bodies = (
-            penalty_joints.AttachView(),
-            penalty_joints.JointInputView(),
-            penalty_joints.BodyMotionView(),
-        )
-        attach.ke, attach.kd, attach.slip = ke, kd, friction_speed
+        given, bodies = penalty_joints.JointInputView(), penalty_joints.BodyMotionView()
         for name in _HELD:
             setattr(attach, name, getattr(model, f"joint_{name}"))
         given.q, given.qd, given.f = self.q, self.qd, control.joint_f

@@ -214,7 +214,7 @@ class SemiImplicitSolver(SolverBase):
         body_f = None
         if model.body_count:
             attach = (self.joint_attach_ke, self.joint_attach_kd)
-            self.bodies.apply(launch, state_in, control, contacts, *attach, slip)
+            self.bodies.apply(launch, state_in, control, contacts, *attach, slip, dt)
             body_f = self.bodies.f
         if model.particle_count:
             self.elements.apply(launch, state_in, control)

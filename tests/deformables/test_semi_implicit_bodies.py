@@ -359,3 +359,19 @@ def test_what_it_cannot_do_is_refused(device):
         for value in (-1.0, float("nan")):
             with pytest.raises(ValueError, match=name):
                 SemiImplicitSolver(model, **{name: value})
+
+
+@pytest.mark.parametrize("dt", [1 / 500, 1 / 2000])
+def test_a_light_body_on_a_long_lever_stays_on_its_joint(dt, device):
+    """Its inertia of 1e-3 of m r² would let a damper of `joint_attach_kd` explode above 40 µs."""
+    builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    body = builder.add_body(((0.5, 0, 0), (0, 0, 0, 1)))
+    builder.add_shape_sphere(body, radius=0.05, density=1000)
+    builder.add_joint_revolute(-1, body, child_xform=((-0.5, 0, 0), (0, 0, 0, 1)), axis=(0, 1, 0))
+    model = builder.finalize(device=device)
+    sim = newtonsim.Simulator(model, SemiImplicitSolver(model), dt=dt)
+    for _ in range(20):
+        sim.step(max(1, round(0.1 / dt)))
+        position, velocity = sim.state.body_q.numpy()[0, :3], sim.state.body_qd.numpy()[0, 3:]
+        assert 0.4 < np.linalg.norm(position) < 0.7
+        assert 0.5 * velocity @ velocity + 9.81 * position[2] < 0.1
