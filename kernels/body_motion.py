@@ -24,6 +24,9 @@ CONVERGED = wp.constant(1.0e-6)
 # error that is left where the iteration converges slowly, but does
 ROUGH = wp.constant(1.0e-2)
 
+# turn in a substep [rad] beyond which no body gets by impulses, unless it was nearly as fast before
+LARGEST_TURN = wp.constant(0.5 * wp.pi)
+LARGEST_GAIN = wp.constant(1.1)
 # cosine of half the angle between the orientation half-way and the one that the impulses led to
 AGREED = wp.constant(0.9988)
 
@@ -107,6 +110,12 @@ def finish_bodies(
     """One thread per body: move it to the end of the substep, where its momentum is that of the middle."""
     b = first + wp.tid()
     twist = bodies.velocity[b]
+    speed = wp.length(wp.spatial_top(twist))
+    if dt * speed > LARGEST_TURN and bodies.inv_mass[b] > 0.0:
+        most = wp.max(LARGEST_TURN / dt, LARGEST_GAIN * wp.length(wp.spatial_top(spin.entering[b])))
+        if speed > most:
+            twist = wp.spatial_vector(wp.spatial_top(twist) * (most / speed), wp.spatial_bottom(twist))
+            wp.atomic_add(spin.limited, 0, 1)
     half = quat_exp(wp.spatial_top(twist) * (0.5 * dt)) * wp.transform_get_rotation(bodies.origin[b])
     end = moved(bodies.origin[b], bodies.com[b], twist + spin.shift[b], dt)
     bodies.origin[b] = end

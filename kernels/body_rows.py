@@ -47,6 +47,7 @@ class SpinView:
         dtype=wp.spatial_vector
     )  # (B) velocities that move bodies in the substep, and end with it
     entering: wp.array(dtype=wp.spatial_vector)  # (B) velocities at the start, before forces act
+    limited: wp.array(dtype=int)  # (1) times that a body's turn in a substep has been cut short
 
 
 @wp.struct

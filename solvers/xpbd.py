@@ -61,7 +61,7 @@ class XPBDSolver(SolverBase):
             fraction of the sweeps; 1.5 to 1.8 is safe for elements without contacts.
         soft_contact_relaxation: Factor on the corrections of contacts of particles.
         joint_linear_relaxation: Factor on corrections of the directions that joints hold.
-        joint_angular_relaxation: Factor on corrections of the rotations that joints hold; each joint is solved
+        joint_angular_relaxation: Factor on corrections of rotations that joints hold; each joint is solved
             as one, with the mean of its rows' factors.
         rigid_contact_relaxation: Factor on corrections of contacts of bodies.
         rigid_contact_con_weighting: Whether the points of a pair of shapes divide the correction of the first
@@ -216,12 +216,12 @@ class XPBDSolver(SolverBase):
         parts.nonfinite.mark(launch, out)
 
     def report(self) -> None:
-        """Warn of contacts that found no room, and of worlds that became non-finite."""
+        """Warn of contacts without room, of turns that were cut, and of worlds that became non-finite."""
         for parts in self._parts.values():
             parts.particles.report()
             parts.nonfinite.report()
             if parts.constraints is not None:
-                parts.constraints.contacts.warn_of_overflow()
+                parts.constraints.report()
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
         """Forget forces of the last step and non-finite marks; see `SolverBase.reset`."""

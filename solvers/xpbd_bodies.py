@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,6 +125,7 @@ class BodySweeps(Revised):
         self._near = zeros(model.joint_coord_count, dtype=float, device=model.device)
         self._places = _contact_view(model)
         self._now = _Progress(self.contacts)
+        self._warned = False
 
     def check(self) -> None:
         """Raise a ValueError that names an option which is out of range."""
@@ -241,6 +243,19 @@ class BodySweeps(Revised):
             launch(body_motion.follow_joints, "joint", inputs)
             launch(body_joints.compare_rates, "joint", [state.joint_qd, self._rows])
 
+    def report(self) -> None:
+        """Warn of contacts without a place, and once of turns that were cut; reads from the device."""
+        self.contacts.warn_of_overflow()
+        limited = 0 if self._warned else int(self._spin.limited.numpy()[0])
+        if limited:
+            self._warned = True
+            warnings.warn(
+                f"{limited} times impulses would have turned a body by more than a quarter turn in a substep; "
+                "the angular velocity was cut: take shorter steps or more sweeps, or weaker drives",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
     def reset(self, world_mask: wp.array | None = None) -> None:
         """Forget what earlier steps left of the masked worlds, bool, shape (world_count,), or of all."""
         if world_mask is None:
@@ -304,6 +319,7 @@ def _loop_view(model: Model) -> LoopView:
 
 def _spin_view(model: Model) -> SpinView:
     view, count, device = SpinView(), model.body_count, model.device
+    view.limited = zeros(1, dtype=int, device=device)
     kinds = {"com": wp.vec3, "inv_inertia": wp.mat33, "middle": wp.quat}
     kinds |= dict.fromkeys(("shift", "entering"), wp.spatial_vector)
     for name, dtype in kinds.items():
