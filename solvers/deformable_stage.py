@@ -58,6 +58,11 @@ class DeformableStage(Revised):
             raise TypeError(f"deformables: {source!r} is neither a solver of particles nor a ParticleSystem")
         if system.rigid is not model and (system.rigid.body_count or model.body_count):
             raise ModelError("deformables: they were made for another model than that of the solver")
+        if system.particles is not model and model.particle_count:
+            raise ModelError(
+                f"deformables: they move the particles of another model, and nothing would move the "
+                f"{model.particle_count} particles of this one"
+            )
         self.bodies = ArticulatedBodies(model, smooth)
         owner = system.particles.particle_world.numpy()
         self._starts = {"stage_particle": starts_of(owner, model.world_count)}
@@ -66,7 +71,7 @@ class DeformableStage(Revised):
     @property
     def system(self) -> ParticleSystem:
         """What moves the particles, with the present options of its solver."""
-        return self.source.particles if isinstance(self.source, SolverBase) else self.source
+        return getattr(self.source, "particles", None) if isinstance(self.source, SolverBase) else self.source
 
     def apply(
         self,

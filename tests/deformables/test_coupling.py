@@ -8,7 +8,7 @@ from physics.scenes import add_hinge, diagonal_inertia, many, z_up
 import newtonsim
 from newtonsim import JointMode, Simulator
 from newtonsim.errors import ModelError, NotDifferentiableError
-from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
+from newtonsim.solvers import FeatherstoneSolver, SemiImplicitSolver, XPBDSolver
 from newtonsim.solvers.xpbd_particles import XPBDParticles
 
 DT = 1.0 / 240.0
@@ -352,6 +352,8 @@ def test_elements_need_deformables(device: str):
     solver = FeatherstoneSolver(model, deformables=XPBDSolver(model))
     with pytest.raises(ModelError, match="56 springs"):
         solver.deformables = None
+    with pytest.raises(TypeError, match="SemiImplicitSolver.* is neither"):
+        FeatherstoneSolver(model, deformables=SemiImplicitSolver(model))
     with pytest.raises(TypeError, match="deformables: 3 is neither"):
         solver.deformables = 3
     assert solver.deformables is not None
@@ -360,6 +362,8 @@ def test_elements_need_deformables(device: str):
         FeatherstoneSolver(other, sleep=True, deformables=XPBDSolver(other))
     with pytest.raises(ModelError, match="another model"):
         FeatherstoneSolver(other, deformables=XPBDSolver(hit(0).finalize(device)))
+    with pytest.raises(ModelError, match="nothing would move the 25 particles"):
+        FeatherstoneSolver(model, deformables=XPBDSolver(builder.finalize(device)))
 
 
 def test_no_gradient_in_silence(device: str):
