@@ -8,6 +8,7 @@ from newtonsim.kernels.body_rows import (
     ROW_ANGULAR_AXIS,
     ROW_BALL_DOF,
     ROW_LINEAR_AXIS,
+    ROW_TILT,
     Pair,
     RowView,
     SpinView,
@@ -264,6 +265,10 @@ def measure_block(
                 turning = wp.cross(u.w0, wp.quat_rotate(p.q0, world_axis(rows.number[r])))
                 rows.rest[r] = share * 0.5 * dt * dt * wp.dot(turning, u.w1 - u.w0)
             elif rows.kind[r] != PAIR_COUPLING:
+                if rows.kind[r] == ROW_TILT:
+                    # nor do they where the axis itself is far out of place
+                    a0 = wp.quat_rotate(p.q0, rows.axis1[r])
+                    share = share * wp.max(wp.dot(a0, wp.quat_rotate(p.q1, rows.axis1[r])), 0.0)
                 curved = measure_row(r, k, joint, p, near, rows) - dt * row_rate(r, u, rows) - rows.start[r]
                 rows.rest[r] = rows.start[r] + share * curved
 
