@@ -376,8 +376,10 @@ def find_face_contacts(
         reach = radius + wp.max(AHEAD * wp.length(blend(v, corner, centre)) * dt, stick)
         # of a plane a corner is nearest
         passes = s == rigid.disabled or rigid.shape.kind[s] == GEO_PLANE
+        anchored = int(0)
         for k in range(3):
-            passes = passes or b == material.anchored[corner[k]]
+            anchored += int(b == material.anchored[corner[k]])
+        passes = passes or anchored == 3
         if not passes and is_near(rigid, s, c, reach + size):
             gap = shape_distance(rigid, s, rigid.pose[s], c, c - way, reach + size)
             if gap.distance < reach + size:

@@ -58,8 +58,8 @@ class ParticleContacts:
 
     Attributes:
         friction: Of each particle, used by "product", shape (particle_count,).
-        anchored: Body that a particle is anchored to, whose shapes it and its triangles pass through, -1 for
-            static shapes and -2 for none, shape (particle_count,).
+        anchored: Body that a particle is anchored to, whose shapes it passes through, and triangles of
+            which all corners do, -1 for static shapes and -2 for none, shape (particle_count,).
         shapes: The shapes as kernels see them.
         contacts: Contacts of particles.
         faces: Contacts of the inside of triangles.

@@ -287,8 +287,12 @@ def test_cloth_on_other_shapes(soft):
             assert abs(real[:, 2].min() - ours[:, 2].min()) < 0.015
 
 
-def test_a_robot_holds_a_cloth():
-    """A cloth hangs beside the arm: the held point stays at the hand to 1 mm, and the hand carries 1 kg."""
+@pytest.mark.parametrize("reach", [0.1, 0.6])
+def test_a_robot_holds_a_cloth(reach: float):
+    """Draped over the arm, or beside it: the held point stays at the hand to 1 mm, the arm carries 1 kg to 1 %.
+
+    What hangs beside the arm is carried by the hand alone.
+    """
     client = compat.connect(compat.DIRECT)
     try:
         compat.setAdditionalSearchPath(pybullet_data.getDataPath())
@@ -300,18 +304,22 @@ def test_a_robot_holds_a_cloth():
         body = compat.loadSoftBody("cloth_z_up.obj", hand.tolist(), **CLOTH, springElasticStiffness=200.0)
         start = np.array(compat.getTetraMeshData(body)[1])
         node = int(np.argmin(np.linalg.norm(start - hand, axis=1)))
-        compat.createSoftBodyAnchor(body, node, arm, 6, [0.0, 0.0, 0.6])
-        compat.enableJointForceTorqueSensor(arm, 6)
+        compat.createSoftBodyAnchor(body, node, arm, 6, [0.0, 0.0, reach])
+        carrying = (0,) if reach < 0.5 else (0, 6)
+        for joint in carrying:
+            compat.enableJointForceTorqueSensor(arm, joint)
         loads = []
         for step in range(720):
             compat.stepSimulation()
             if step >= 600:
-                loads.append(np.linalg.norm(compat.getJointState(arm, 6)[2][:3]))
+                loads.append([np.linalg.norm(compat.getJointState(arm, joint)[2][:3]) for joint in carrying])
         position, rotation = compat.getLinkState(arm, 6)[:2]
-        goal = compat.multiplyTransforms(position, rotation, [0.0, 0.0, 0.6], [0.0, 0.0, 0.0, 1.0])[0]
+        goal = compat.multiplyTransforms(position, rotation, [0.0, 0.0, reach], [0.0, 0.0, 0.0, 1.0])[0]
         assert np.linalg.norm(np.array(compat.getTetraMeshData(body)[1][node]) - goal) < 1e-3
-        mass = 1.0 + compat.getDynamicsInfo(arm, 6)[0]
-        assert abs(np.mean(loads) - 10.0 * mass) < 0.01 * 10.0 * mass
+        links = [compat.getDynamicsInfo(arm, link)[0] for link in range(compat.getNumJoints(arm))]
+        weights = [10.0 * (1.0 + sum(links[joint:])) for joint in carrying]
+        assert np.abs(np.mean(loads, axis=0) - weights).max() < 0.1
+        assert np.std(loads, axis=0).max() < 0.1
     finally:
         compat.disconnect(client)
 
@@ -379,7 +387,7 @@ def test_sliding_friction_is_the_product(soft, cloth_mu, ground_mu):
 
 
 def test_a_rigid_body_hangs_on_a_cloth(soft):
-    """The box swings with a period of seconds, over more than a metre: 6 cm apart after 0.6 s."""
+    """The box swings with a period of seconds, over more than a metre: 5 cm apart after 0.6 s."""
     box = soft.load("cube.urdf", [0, 1, 2], useMaximalCoordinates=True)
     body = cloth(soft, springElasticStiffness=40.0, springDampingStiffness=0.1, frictionCoeff=0.5)
     names = list(points(soft, body)[0].round(3).tolist())
@@ -392,7 +400,7 @@ def test_a_rigid_body_hangs_on_a_cloth(soft):
     soft.step(144)
     real, ours = (np.array(answer[0]) for answer in soft.getBasePositionAndOrientation(box))
     assert np.linalg.norm(real - [0.0, 1.0, 2.0]) > 0.5
-    assert np.abs(real - ours).max() < 0.06
+    assert np.abs(real - ours).max() < 0.05
 
 
 def test_a_ball_on_a_trampoline(soft):
