@@ -244,13 +244,13 @@ class BodySweeps(Revised):
             launch(body_joints.compare_rates, "joint", [state.joint_qd, self._rows])
 
     def report(self) -> None:
-        """Warn of contacts without a place, and once of turns that were cut; reads from the device."""
+        """Warn of contacts without a place, and once of turns that were cut."""
         self.contacts.warn_of_overflow()
         limited = 0 if self._warned else int(self._spin.limited.numpy()[0])
         if limited:
             self._warned = True
             warnings.warn(
-                f"{limited} times impulses would have turned a body by more than a quarter turn in a substep; "
+                f"{limited} times impulses would have turned a body by over a quarter turn in a substep; "
                 "the angular velocity was cut: take shorter steps or more sweeps, or weaker drives",
                 RuntimeWarning,
                 stacklevel=4,
