@@ -53,6 +53,7 @@ class SelfContactView:
     slack: wp.array(dtype=wp.vec4)  # (N) [m] by which each corner may approach the plane
     before: wp.array(dtype=wp.vec3)  # (N) the weighted sum at the start of the step [m]
     load: wp.array(dtype=float)  # (N) [N] normal force
+    push: wp.array(dtype=float)  # (N) [m/s²] relative acceleration by as much friction as there can be
     share: wp.array(dtype=float)  # (N) part of the stiffness; 0 for pairs that cannot press in this sweep
     # pairs of each particle
     start: wp.array(dtype=int)  # (P)
@@ -62,6 +63,7 @@ class SelfContactView:
     world: wp.array(dtype=int)  # (P)
     origin: wp.array(dtype=wp.vec3)  # (P) position at the refresh [m]
     free: wp.array(dtype=float)  # (P) [m] motion from the origin that violates no plane
+    inv_mass: wp.array(dtype=float)  # (P) [1/kg] 0 for particles that are held
     neighbor_start: wp.array(dtype=int)  # (P + 1) particles that share an edge with each
     neighbor: wp.array(dtype=int)
     # numbers
@@ -71,6 +73,7 @@ class SelfContactView:
     damping: float  # [N s/m]
     friction: float
     friction_speed: float  # [m/s] above which friction is that of Coulomb
+    grip: float  # stiffness of friction over that of inertia, at most
 
 
 @wp.struct
@@ -292,6 +295,15 @@ def start_sweep(first: int, x: wp.array(dtype=wp.vec3), view: SelfContactView):
 
 
 @wp.func
+def inverse_mass_of_pair(view: SelfContactView, c: wp.vec4i, w: wp.vec4) -> float:
+    """Of the motion of the nearest points of a pair against each other [1/kg]."""
+    total = float(0.0)
+    for k in range(4):
+        total += w[k] * w[k] * view.inv_mass[c[k]]
+    return total
+
+
+@wp.func
 def refresh_pair(view: SelfContactView, q: int, x: wp.array(dtype=wp.vec3), x_start: wp.array(dtype=wp.vec3)):
     """Nearest points, plane and normal force of one pair at the positions x."""
     c = view.corners[q]
@@ -315,6 +327,7 @@ def refresh_pair(view: SelfContactView, q: int, x: wp.array(dtype=wp.vec3), x_st
         share = share_of_pair(view, q, near, x0, x1 - x0, x3 - x2, x)
         load = share * view.stiffness * press(radius, near.distance)[0]
         view.before[q] = weighted(near.weight, x_start[c[0]], x_start[c[1]], x_start[c[2]], x_start[c[3]])
+        view.push[q] = view.friction * load * inverse_mass_of_pair(view, c, near.weight)
     view.share[q] = share
     view.load[q] = load
 
@@ -334,6 +347,17 @@ def refresh_pairs(
     end = begin + wp.min(view.pair_count[w], view.pair_first[w + 1] - begin)
     for q in range(begin + i % workers, end, workers):
         refresh_pair(view, q, x, x_start)
+
+
+@wp.func
+def smoothed_below(view: SelfContactView, q: int, dt: float) -> float:
+    """Slide of a pair within a step below which its friction is smoothed [m].
+
+    Friction that stops less than that would be far stiffer than inertia: particles that hold on to each other
+    would follow other forces by a small part of what they ask for in each sweep, and what is left undone in
+    the end acts as a force that nobody exerts, which gives energy to where many are pressed together.
+    """
+    return wp.max(view.friction_speed * dt, 2.0 * view.push[q] * dt * dt / view.grip)
 
 
 @wp.func
@@ -358,7 +382,7 @@ def pair_terms(
     damping = share * view.damping * wp.clamp(2.0 - 2.0 * gap / radius, 0.0, 1.0) / dt
     slide = moved - climb * n
     size = wp.length(slide)
-    reach = view.friction_speed * dt
+    reach = smoothed_below(view, q, dt)
     # slope of the smoothed friction over the slide
     drag = view.friction * view.load[q] * wp.where(size < reach, (2.0 - size / reach) / reach, 1.0 / size)
     terms.force += w * ((fk[0] - damping * climb) * n - drag * slide)

@@ -115,8 +115,10 @@ def begin_search(
         path = path * (longest / size)
     spread = view.reach.spread * SAFETY
     search.held[i] = 0
+    view.inv_mass[i] = inv_mass[i]
     if is_held(inv_mass, flags, i):
         search.held[i] = 1
+        view.inv_mass[i] = 0.0
         if size == 0.0:
             search.held[i] = 2
             spread = 0.0

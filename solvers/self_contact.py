@@ -17,6 +17,8 @@ ROUNDS = 3
 """Rounds in which particles that move together are held back."""
 WORKERS = 4096
 """Threads over the pairs of a world on a GPU; the CPU takes one."""
+GRIP = 1.0
+"""Stiffness of friction over that of inertia, at most, for each sweep."""
 LONGEST = 2.0
 """Longest path between two detections, in mean edge lengths; it bounds the work where things explode."""
 
@@ -87,8 +89,8 @@ class SelfContact:
         self._particles(mesh, radius)
         view.relaxation = float(relaxation)
         view.parallel = float(edge_edge_parallel_epsilon)
-        view.friction_speed = float(friction_epsilon)
         self.set_material(model.soft_contact_ke, model.soft_contact_kd, model.soft_contact_mu)
+        self.set_friction(friction_epsilon, 10)
         self._sort_triangles()
 
     def set_material(self, stiffness: float, damping: float, friction: float) -> None:
@@ -102,6 +104,19 @@ class SelfContact:
         self.view.stiffness = float(stiffness)
         self.view.damping = float(damping)
         self.view.friction = float(friction)
+
+    def set_friction(self, speed: float, sweeps: int) -> None:
+        """Set how friction begins, for launches made from now on.
+
+        It is smoothed below a speed, and where a contact presses so much that the sweeps could not carry what
+        is stiffer, below one that grows with its force and the time step, and falls with the sweeps.
+
+        Args:
+            speed: Above which friction is that of Coulomb under small forces [m/s].
+            sweeps: Sweeps of a step.
+        """
+        self.view.friction_speed = float(speed)
+        self.view.grip = GRIP * sweeps
 
     def begin(self, launch: Launcher, x: wp.array) -> None:
         """Start a step: held particles go back to where the last step has left them.
@@ -289,7 +304,8 @@ class SelfContact:
         view.pair_first = wp.array(first, dtype=int, device=device)
         view.pair_count = wp.zeros(worlds, dtype=int, device=device)
         kinds = {"corners": wp.vec4i, "triangle": int, "radius": float, "weight": wp.vec4}
-        kinds |= {"normal": wp.vec3, "slack": wp.vec4, "before": wp.vec3, "load": float, "share": float}
+        kinds |= {"normal": wp.vec3, "slack": wp.vec4, "before": wp.vec3}
+        kinds |= dict.fromkeys(("load", "push", "share"), float)
         for name, dtype in kinds.items():
             setattr(view, name, wp.zeros(count, dtype=dtype, device=device))
         view.entry = wp.zeros(4 * count, dtype=int, device=device)
@@ -301,7 +317,8 @@ class SelfContact:
         view.start, view.count = (wp.zeros(count, dtype=int, device=device) for _ in range(2))
         view.world = wp.array(mesh.world, dtype=int, device=device)
         view.origin = wp.zeros(count, dtype=wp.vec3, device=device)
-        view.free = wp.zeros(count, dtype=float, device=device)
+        for name in ("free", "inv_mass"):
+            setattr(view, name, wp.zeros(count, dtype=float, device=device))
         view.neighbor_start = wp.array(mesh.neighbor_start, dtype=int, device=device)
         view.neighbor = wp.array(mesh.neighbor, dtype=int, device=device)
         search.rest = wp.clone(self.model.particle_q, requires_grad=False)

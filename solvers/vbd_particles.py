@@ -172,6 +172,7 @@ class VBDParticles:
         model, view = self.particles, self.stencils.view
         material = (model.soft_contact_ke, model.soft_contact_kd, model.soft_contact_mu)
         self.surfaces.set_material(*map(float, material))
+        self.surfaces.set_friction(self.friction_epsilon, self.iterations)
         launch(vbd_apart.place_particles, "vbd particle", [view, self._now])
         if self._touches:
             launch(vbd_apart.mark_busy, "vbd particle", [self.contacts.contacts, self._busy])
