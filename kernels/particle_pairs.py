@@ -18,6 +18,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 RUNS = wp.constant(5)
 # part of the sum of radii within which pairs are listed that do not touch
 MARGIN = wp.constant(0.05)
+# places for the pairs that a particle is seen to have; who has as many is searched again when they are written
+LISTED = wp.constant(12)
 # distance at rest over the sum of radii below which two particles of one body are neighbours
 NEIGHBOURS = wp.constant(1.25)
 # [m²] square of the distance below which the direction between two particles is not used
@@ -55,6 +57,7 @@ class PairView:
     first: wp.array(dtype=int)  # (R + 1) first pair of each grid
     point: wp.array(dtype=wp.vec4)  # (N) position and radius of the particle at each place [m]
     cell: wp.array(dtype=int)  # (N) its cell, -1 for places that are left over
+    listed: wp.array2d(dtype=int)  # (N, LISTED) places of those it makes pairs with
     grain: wp.array(dtype=Grain)  # (N) the particle
     pair: wp.array(dtype=Pair)  # (P)
     dropped: wp.array(dtype=int)  # (1) pairs that there was no place for
@@ -212,9 +215,10 @@ def count_pairs(
     grains: GrainView,
     point: wp.array(dtype=wp.vec4),
     cell: wp.array(dtype=int),
+    listed: wp.array2d(dtype=int),
     count: wp.array(dtype=int),
 ):
-    """One thread per place: how many pairs the particle there has with those that come after it."""
+    """One thread per place: find the pairs that the particle there has with those that come after it."""
     a = first + wp.tid()
     found = int(0)
     cohesion = grains.widest_cohesion
@@ -228,13 +232,29 @@ def count_pairs(
             run = run_after(grid, r, c, a, k)
             for b in range(run[0], run[1]):
                 o = point[b]
-                if come_near(p, o, cohesion):
-                    touch = bool(True)
-                    if plain == 0:
-                        touch = may_touch(grains, i, grid.order[b], p[3] + o[3])
+                touch = come_near(p, o, cohesion)
+                if plain == 0:
                     if touch:
-                        found += 1
+                        touch = may_touch(grains, i, grid.order[b], p[3] + o[3])
+                # written in any case: which are near is known too late to guess
+                listed[a, wp.min(found, LISTED - 1)] = b
+                found += int(touch)
     count[a] = found
+
+
+@wp.func
+def new_pair(grid: GridView, grains: GrainView, i: int, p: wp.vec4, b: int, o: wp.vec4) -> Pair:
+    """Pair of particle i with the one at place b, of positions and radii p and o."""
+    j = grid.order[b]
+    pair = Pair()
+    pair.other = b
+    pair.rest = p[3] + o[3]
+    pair.mu = 0.5 * (grains.mu[i] + grains.mu[j])
+    stick = 0.5 * (grains.cohesion[i] + grains.cohesion[j])
+    if stick > 0.0:
+        if wp.length(wp.vec3(p[0] - o[0], p[1] - o[1], p[2] - o[2])) < pair.rest + stick:
+            pair.least = -UNBOUNDED
+    return pair
 
 
 @wp.kernel
@@ -258,30 +278,24 @@ def write_pairs(
         wp.atomic_add(pairs.dropped, 0, count - most)
         pairs.count[a] = most
     i = grid.order[a]
-    c = grid.place[i]
     p = point[a]
-    cohesion = grains.widest_cohesion
-    plain = grains.plain
+    if count < LISTED:
+        for k in range(most):
+            b = pairs.listed[a, k]
+            pair[start + k] = new_pair(grid, grains, i, p, b, point[b])
+        return
+    c = grid.place[i]
     found = int(0)
     for k in range(run_count(grid, r, c)):
         run = run_after(grid, r, c, a, k)
         for b in range(run[0], run[1]):
             o = point[b]
-            if come_near(p, o, cohesion) and found < most:
-                j = grid.order[b]
+            if come_near(p, o, grains.widest_cohesion) and found < most:
                 touch = bool(True)
-                if plain == 0:
-                    touch = may_touch(grains, i, j, p[3] + o[3])
+                if grains.plain == 0:
+                    touch = may_touch(grains, i, grid.order[b], p[3] + o[3])
                 if touch:
-                    new = Pair()
-                    new.other = b
-                    new.rest = p[3] + o[3]
-                    new.mu = 0.5 * (grains.mu[i] + grains.mu[j])
-                    stick = 0.5 * (grains.cohesion[i] + grains.cohesion[j])
-                    distance = wp.length(wp.vec3(p[0] - o[0], p[1] - o[1], p[2] - o[2]))
-                    if stick > 0.0 and distance < new.rest + stick:
-                        new.least = -UNBOUNDED
-                    pair[start + found] = new
+                    pair[start + found] = new_pair(grid, grains, i, p, b, o)
                     found += 1
 
 

@@ -58,6 +58,7 @@ class ParticlePairs:
         view = particle_pairs.PairView()
         view.first = put(places, dtype=int, device=device)
         view.count, view.start, view.cell = (zeros(count, dtype=int, device=device) for _ in range(3))
+        view.listed = zeros((count, int(particle_pairs.LISTED)), dtype=int, device=device)
         view.pair = zeros(int(places[-1]), dtype=particle_pairs.Pair, device=device)
         view.grain = zeros(count, dtype=particle_pairs.Grain, device=device)
         view.point = zeros(count, dtype=wp.vec4, device=device)
@@ -93,7 +94,7 @@ class ParticlePairs:
         grid, view, grains = self.grid.view, self.view, self._grains(inv_mass)
         launch(particle_pairs.gather_points, "particle", [grid, grains, x, v, dt, view])
         inputs = [grid, grains, view.point]
-        launch(particle_pairs.count_pairs, "particle", [*inputs, view.cell, view.count])
+        launch(particle_pairs.count_pairs, "particle", [*inputs, view.cell, view.listed, view.count])
         self.grid.scan(launch, "group", view.count, view.first, view.start)
         launch(particle_pairs.write_pairs, "particle", [*inputs, view, view.pair])
 
