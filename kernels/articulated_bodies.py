@@ -4,20 +4,23 @@ A link that is pushed at its centre of mass by an impulse p moves by M p, M = J 
 operational-space inertia (Khatib, "A unified approach for motion and force control of robot manipulators: the
 operational space formulation", IEEE J. Robotics and Automation 3(1), 1987; Featherstone, "Rigid Body Dynamics
 Algorithms", 2008, chapter 9). H has the implicit terms of drives, and of the rows on single dofs (servos,
-limits, dry friction, drives at work) that held in the step before. Forces of constraints are expected to be
-those of the step before, those of contacts and limits as far as they lasted for three steps; impacts do not.
+limits, dry friction) that held in the step before. Forces of constraints are expected to be those of the step
+before, those of contacts and limits as far as they lasted for three steps; impacts do not. Drives are not
+remembered, as they change between terms of H and rows: they are expected to follow their law, those that were
+at their effort limit to stay there.
 """
 
 import warp as wp
 
 from newtonsim.kernels.chains import fill_turning, fill_velocity, push_row, whiten_chain
-from newtonsim.kernels.constraint_rows import ROW_LIMIT, DofRowView
+from newtonsim.kernels.constraint_rows import ROW_DRIVE, ROW_LIMIT, DofRowView
 from newtonsim.kernels.crba import solve_tree
 from newtonsim.kernels.forward_kinematics import world_velocity
+from newtonsim.kernels.joint_forces import drive_effort, implicit_inertia
 from newtonsim.kernels.moving_bodies import MotionView, moved
 from newtonsim.kernels.pair_rows import PairRowView
 from newtonsim.kernels.sparse_blas import axpyi, doti, row_axpyi, row_gram3
-from newtonsim.kernels.views import BodyView, JointView, KinematicsView, TreeView
+from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -28,18 +31,22 @@ AT_BOUND = wp.constant(0.999)
 
 
 @wp.kernel
-def clear_memory(first: int, hold: wp.array(dtype=float), z: wp.array(dtype=float)):
+def clear_memory(
+    first: int, hold: wp.array(dtype=float), saturated: wp.array(dtype=int), z: wp.array(dtype=float)
+):
     """One thread per dof: nothing holds it, and no impulse acts."""
     d = first + wp.tid()
     hold[d] = 0.0
+    saturated[d] = 0
     z[d] = 0.0
 
 
 @wp.kernel
-def remember_holds(first: int, rows: DofRowView, hold: wp.array(dtype=float)):
+def remember_holds(first: int, rows: DofRowView, hold: wp.array(dtype=float), saturated: wp.array(dtype=int)):
     """One thread per place of a row on a dof: inertia that stands for the row in the next step [kg or kg m²].
 
-    A row within its bounds keeps its velocity, up to its softness; at a bound its force is constant.
+    A row within its bounds keeps its velocity, up to its softness; at a bound its force is constant. Drives
+    are only marked where they are at a bound.
     """
     r = first + wp.tid()
     w = rows.world[r]
@@ -50,7 +57,9 @@ def remember_holds(first: int, rows: DofRowView, hold: wp.array(dtype=float)):
     inside = impulse > AT_BOUND * rows.lower[r] and impulse < AT_BOUND * rows.upper[r]
     if rows.source_kind[source] == ROW_LIMIT and impulse == 0.0:
         inside = False
-    if inside and rows.delassus[r] > 0.0:
+    if rows.source_kind[source] == ROW_DRIVE:
+        saturated[rows.source_dof[source]] = int(not inside)
+    elif inside and rows.delassus[r] > 0.0:
         wp.atomic_add(hold, rows.source_dof[source], 1.0 / (rows.softness[r] + HELD * rows.delassus[r]))
 
 
@@ -135,10 +144,23 @@ def remember_forces(
 
 
 @wp.kernel
+def leave_out_drives(first: int, rows: DofRowView, dt: float, expected: wp.array(dtype=float)):
+    """One thread per place of a row on a dof: what a drive did is not expected again."""
+    r = first + wp.tid()
+    w = rows.world[r]
+    if r - rows.world_start[w] >= rows.world_count[w]:
+        return
+    source = rows.source[r]
+    if rows.source_kind[source] == ROW_DRIVE and wp.isfinite(rows.impulse[r]):
+        wp.atomic_add(expected, rows.source_dof[source], -rows.impulse[r] / dt)
+
+
+@wp.kernel
 def forget_forces(
     mask: wp.array(dtype=bool),
     world: wp.array(dtype=int),
     hold: wp.array(dtype=float),
+    saturated: wp.array(dtype=int),
     latest: wp.array(dtype=wp.vec2),
     expected: wp.array(dtype=float),
 ):
@@ -146,6 +168,7 @@ def forget_forces(
     d = wp.tid()
     if mask[world[d]]:
         hold[d] = 0.0
+        saturated[d] = 0
         latest[d] = wp.vec2(0.0)
         expected[d] = 0.0
 
@@ -153,16 +176,36 @@ def forget_forces(
 @wp.kernel
 def expect_forces(
     first: int,
+    tree: TreeView,
+    drive: DriveView,
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    dt: float,
     hold: wp.array(dtype=float),
+    saturated: wp.array(dtype=int),
     expected: wp.array(dtype=float),
     joint_f: wp.array(dtype=float),
+    implicit: wp.array(dtype=int),
     diagonal: wp.array(dtype=float),
     force: wp.array(dtype=float),
 ):
-    """One thread per dof: add what holds it to the diagonal, and expected forces to the given ones."""
+    """One thread per dof: add what holds it to the diagonal, and expected forces to the given ones.
+
+    A drive that may exceed its effort limit is implicit still, or, if it was at the limit, a constant force.
+    """
     d = first + wp.tid()
+    added = float(0.0)
+    if implicit[d] == 0:
+        if saturated[d] == 0:
+            implicit[d] = 1
+            diagonal[d] = implicit_inertia(d, tree, drive, 1, dt)
+        else:
+            a = tree.dof_axis[d]
+            effort = drive_effort(drive, a, act[a], q[tree.dof_coord[d]] + dt * qd[d], qd[d])
+            added = wp.clamp(effort, -drive.effort_limit[a], drive.effort_limit[a])
     diagonal[d] = diagonal[d] + hold[d]
-    force[d] = joint_f[d] + expected[d]
+    force[d] = joint_f[d] + expected[d] + added
 
 
 @wp.kernel

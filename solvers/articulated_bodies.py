@@ -39,6 +39,7 @@ class ArticulatedBodies(MovingBodies):
         self._expected = Motion(model, poses=smooth.motion, forces=False)
         self._L = zeros(model.topology.entry_count, dtype=float, device=device)
         self._implicit = zeros(dofs, dtype=int, device=device)
+        self._saturated = zeros(dofs, dtype=int, device=device)
         self._latest = zeros(dofs, dtype=wp.vec2, device=device)
         names = ("hold", "forces", "diagonal", "floor", "force", "qd", "change", "zero", "z")
         for name in names:
@@ -61,7 +62,8 @@ class ArticulatedBodies(MovingBodies):
         q, qd, act, kin = state.joint_q, state.joint_qd, control.joint_act, smooth.motion.kin
         inputs = [v.tree, v.drive, q, qd, act, dt, self._implicit, self._diagonal]
         launch(joint_forces.select_implicit_drives, "dof", inputs)
-        inputs = [self._hold, self._forces, joint_f, self._diagonal, self._force]
+        inputs = [v.tree, v.drive, q, qd, act, dt, self._hold, self._saturated, self._forces, joint_f]
+        inputs += [self._implicit, self._diagonal, self._force]
         launch(articulated_bodies.expect_forces, "dof", inputs)
         launch(crba.composite_inertia, "tree", [v.tree, v.joint, v.body, kin, smooth.composite])
         inputs = [v.tree, kin, smooth.composite, self._diagonal, self._L, self._floor]
@@ -94,17 +96,18 @@ class ArticulatedBodies(MovingBodies):
     def remember(self, launch: Launcher, rows: RowsView, joint_qd: wp.array, dt: float) -> None:
         """Keep what constraints did in a step, from the velocities that they led to."""
         smooth, tree = self.smooth, launch.views.tree
-        launch(articulated_bodies.clear_memory, "dof", [self._hold, self._z])
-        launch(articulated_bodies.remember_holds, "dof_row", [rows.dof, self._hold])
+        launch(articulated_bodies.clear_memory, "dof", [self._hold, self._saturated, self._z])
+        launch(articulated_bodies.remember_holds, "dof_row", [rows.dof, self._hold, self._saturated])
         inputs = [tree, rows.dof, rows.pair, self.model.topology.max_depth, self._z]
         launch(articulated_bodies.add_steady_impulses, "world", inputs)
         inputs = [tree, smooth.L, smooth.v_free, joint_qd, self._z, dt]
         inputs += [self._change, self._latest, self._forces]
         launch(articulated_bodies.remember_forces, "tree", inputs)
+        launch(articulated_bodies.leave_out_drives, "dof_row", [rows.dof, dt, self._forces])
 
     def forget(self, world_mask: wp.array | None) -> None:
         """Forget that in the masked worlds, or in all."""
-        memory = [self._hold, self._latest, self._forces]
+        memory = [self._hold, self._saturated, self._latest, self._forces]
         if world_mask is None:
             for array in memory:
                 array.zero_()
