@@ -24,7 +24,7 @@ CONVERGED = wp.constant(1.0e-6)
 # error that is left where the iteration converges slowly, but does
 ROUGH = wp.constant(1.0e-2)
 
-# turn in a substep [rad] beyond which no body gets by impulses, unless it was nearly as fast before
+# turn in a substep [rad] beyond which no body with joints gets by impulses, unless it nearly did before
 LARGEST_TURN = wp.constant(0.5 * wp.pi)
 LARGEST_GAIN = wp.constant(1.1)
 # cosine of half the angle between the orientation half-way and the one that the impulses led to
@@ -73,21 +73,52 @@ def keep_velocities(
     spin.entering[b] = body_qd[b]
 
 
+@wp.func
+def is_welded(
+    b: int,
+    joint: JointView,
+    enabled: wp.array(dtype=int),
+    linear: wp.array(dtype=float),
+    angular: wp.array(dtype=float),
+    spin: SpinView,
+) -> bool:
+    """Whether rigid joints fix body b to the world, maybe by way of other bodies."""
+    body = b
+    while body >= 0:
+        j = spin.weld[body]
+        if j < 0:
+            return False
+        if enabled[j] == 0 or linear[j] > 0.0 or angular[j] > 0.0:
+            return False
+        body = joint.parent[j]
+    return True
+
+
 @wp.kernel
 def turn_bodies(
     first: int,
     inertia: wp.array(dtype=wp.mat33),
+    joint: JointView,
+    enabled: wp.array(dtype=int),
+    linear: wp.array(dtype=float),
+    angular: wp.array(dtype=float),
     dt: float,
     bodies: MotionView,
     spin: SpinView,
 ):
-    """One thread per body: angular velocity of the substep, and inertia in its middle."""
+    """One thread per body: spin of the substep, inertia in its middle. What is welded stands."""
     b = first + wp.tid()
     spin.com[b] = wp.transform_point(bodies.origin[b], bodies.com[b])
     r = wp.transform_get_rotation(bodies.origin[b])
     spin.middle[b] = r
     spin.inv_inertia[b] = wp.mat33()
     spin.shift[b] = wp.spatial_vector()
+    if spin.weld[b] >= 0:
+        if is_welded(b, joint, enabled, linear, angular, spin):
+            # what hangs on a light base would pull it away from the world before sweeps can tell
+            bodies.inv_mass[b] = 0.0
+            bodies.inv_inertia[b] = wp.mat33()
+            bodies.velocity[b] = wp.spatial_vector()
     if bodies.inv_mass[b] > 0.0:
         twist = bodies.velocity[b]
         momentum = inertia[b] * turn(wp.quat_inverse(r), wp.spatial_top(twist))
@@ -96,6 +127,21 @@ def turn_bodies(
         spin.middle[b] = r
         spin.inv_inertia[b] = rotate_inertia(r, bodies.inv_inertia[b])
         bodies.velocity[b] = wp.spatial_vector(turn(r, w), wp.spatial_bottom(twist))
+
+
+@wp.func
+def cut_short(
+    b: int, twist: wp.spatial_vector, dt: float, bodies: MotionView, spin: SpinView
+) -> wp.spatial_vector:
+    """Velocity of body b without a turn by impulses that no joint could follow."""
+    result = twist
+    speed = wp.length(wp.spatial_top(twist))
+    if dt * speed > LARGEST_TURN and bodies.inv_mass[b] > 0.0 and spin.weld[b] >= -1:
+        most = wp.max(LARGEST_TURN / dt, LARGEST_GAIN * wp.length(wp.spatial_top(spin.entering[b])))
+        if speed > most:
+            result = wp.spatial_vector(wp.spatial_top(twist) * (most / speed), wp.spatial_bottom(twist))
+            wp.atomic_add(spin.limited, 0, 1)
+    return result
 
 
 @wp.kernel
@@ -110,12 +156,7 @@ def finish_bodies(
     """One thread per body: move it to the end of the substep, where its momentum is that of the middle."""
     b = first + wp.tid()
     twist = bodies.velocity[b]
-    speed = wp.length(wp.spatial_top(twist))
-    if dt * speed > LARGEST_TURN and bodies.inv_mass[b] > 0.0:
-        most = wp.max(LARGEST_TURN / dt, LARGEST_GAIN * wp.length(wp.spatial_top(spin.entering[b])))
-        if speed > most:
-            twist = wp.spatial_vector(wp.spatial_top(twist) * (most / speed), wp.spatial_bottom(twist))
-            wp.atomic_add(spin.limited, 0, 1)
+    twist = cut_short(b, twist, dt, bodies, spin)
     half = quat_exp(wp.spatial_top(twist) * (0.5 * dt)) * wp.transform_get_rotation(bodies.origin[b])
     end = moved(bodies.origin[b], bodies.com[b], twist + spin.shift[b], dt)
     bodies.origin[b] = end
@@ -137,9 +178,10 @@ def finish_bodies(
 
 
 @wp.kernel
-def keep_end_velocities(first: int, bodies: MotionView, spin: SpinView):
+def keep_end_velocities(first: int, dt: float, bodies: MotionView, spin: SpinView):
     """One thread per body: its velocity at the start of the next substep."""
     b = first + wp.tid()
+    bodies.velocity[b] = cut_short(b, bodies.velocity[b], dt, bodies, spin)
     spin.entering[b] = bodies.velocity[b]
 
 

@@ -47,6 +47,7 @@ class SpinView:
         dtype=wp.spatial_vector
     )  # (B) velocities that move bodies in the substep, and end with it
     entering: wp.array(dtype=wp.spatial_vector)  # (B) velocities at the start, before forces act
+    weld: wp.array(dtype=int)  # (B) fixed joint that holds the body, -1 for another one, -2 for none
     limited: wp.array(dtype=int)  # (1) times that a body's turn in a substep has been cut short
 
 

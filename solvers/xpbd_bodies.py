@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from newtonsim.allocation import zeros
+from newtonsim.allocation import put, zeros
 from newtonsim.collide import find_contacts
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
@@ -164,8 +164,10 @@ class BodySweeps(Revised):
     def begin_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
         """See `BodySystem.begin_substep`."""
         model, spin = self.model, self._spin
-        launch(body_motion.turn_bodies, "body", [model.body_inertia, dt, bodies.view, spin])
         block, settings, fresh = self._block(launch), self._settings(dt), int(self._now.substep == 0)
+        inputs = [model.body_inertia, block.joint, block.enabled, block.linear_compliance]
+        inputs += [block.angular_compliance, dt, bodies.view, spin]
+        launch(body_motion.turn_bodies, "body", inputs)
         if self._floats:
             inputs = [block.joint, self._now.control.joint_f, model.joint_damping, model.joint_friction, dt]
             launch(body_joints.push_floating, "joint", [*inputs, bodies.view, spin])
@@ -229,7 +231,7 @@ class BodySweeps(Revised):
             launch(body_sweeps.relax_worlds, "world", inputs)
         if model.shape_count:
             launch(body_contacts.keep_impulses, "contact", [contacts.view, self._places])
-        launch(body_motion.keep_end_velocities, "body", [bodies.view, spin])
+        launch(body_motion.keep_end_velocities, "body", [dt, bodies.view, spin])
 
     def end(self, launch: Launcher, bodies: MovingBodies, state: State) -> None:
         """Write poses and velocities of the bodies, and the joint coordinates that belong to them."""
@@ -320,6 +322,16 @@ def _loop_view(model: Model) -> LoopView:
 def _spin_view(model: Model) -> SpinView:
     view, count, device = SpinView(), model.body_count, model.device
     view.limited = zeros(1, dtype=int, device=device)
+    weld = np.full(count, -2)
+    if model.joint_count:
+        kind, child = model.joint_type.numpy(), model.joint_child.numpy()
+        parent = model.joint_parent.numpy()
+        holds = kind != JointType.FREE
+        weld[child[holds]] = -1
+        weld[parent[holds & (parent >= 0)]] = -1
+        fixed = kind == JointType.FIXED
+        weld[child[fixed]] = np.flatnonzero(fixed)
+    view.weld = put(weld, dtype=int, device=device)
     kinds = {"com": wp.vec3, "inv_inertia": wp.mat33, "middle": wp.quat}
     kinds |= dict.fromkeys(("shift", "entering"), wp.spatial_vector)
     for name, dtype in kinds.items():
