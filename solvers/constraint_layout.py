@@ -173,9 +173,7 @@ def _row_patterns(
             ConstraintType.DISTANCE: [(pair_rows.PAIR_DISTANCE, 0, _ZERO, _ZERO)],
         }.get(kind[k])
         if rows is None:
-            rows = loop_rows(
-                axes[k, :linear].astype(float), axes[k, linear : linear + angular].astype(float)
-            )
+            rows = loop_rows(axes[k, :linear].astype(float), axes[k, linear : linear + angular].astype(float))
         result.append((members, rows))
     return result
 

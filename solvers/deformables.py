@@ -78,7 +78,7 @@ class BodySystem(Protocol):
     def begin_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
         """Prepare what is constant in a substep."""
 
-    def sweep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
+    def sweep(self, launch: Launcher, dt: float, bodies: MovingBodies, last: bool) -> None:
         """Go once over joints and contacts, and change velocities and poses of the bodies."""
 
     def end_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
@@ -119,12 +119,12 @@ def advance(
             bodies.share(launch)
         if constraints is not None:
             constraints.begin_substep(launch, dt, bodies)
-        for _ in range(iterations):
+        for sweep in range(iterations):
             if particles is not None:
                 particles.sweep(launch, step, dt, bodies)
                 bodies.apply_impulses(launch)
             if constraints is not None:
-                constraints.sweep(launch, dt, bodies)
+                constraints.sweep(launch, dt, bodies, last=sweep == iterations - 1)
         if particles is not None:
             particles.end_substep(launch, step, dt, bodies)
         if constraints is not None:

@@ -42,6 +42,7 @@ class XPBDSolver(SolverBase):
 
     A substep is an implicit Euler step that sweeps of Gauss-Seidel over elements, contacts and joints
     approach: with few sweeps stiff material gives way more than it should, at any step it stays stable.
+    Joints of light bodies on long levers are an exception: with one sweep, or two at 1/30 s, they gain speed.
     Implicit Euler takes energy out of fast oscillations; substeps keep more of it, and for the same number of
     sweeps in all they converge better than iterations (Macklin et al., "Small steps in physics simulation",
     SCA 2019).

@@ -61,8 +61,9 @@ class BodySweeps(Revised):
 
     Args:
         model: The bodies.
-        linear_relaxation: Factor on corrections of the directions that joints hold.
-        angular_relaxation: Factor on corrections of the rotations that they hold. All rows of a joint are
+        linear_relaxation: Factor on corrections of the directions that joints hold, in all sweeps but the
+            last.
+        angular_relaxation: Likewise on corrections of the rotations that they hold. All rows of a joint are
             solved together; it takes the mean of its rows' factors.
         contact_relaxation: Factor on corrections of contacts.
         con_weighting: Whether the points of a pair of shapes divide the correction of the first sweep among
@@ -190,8 +191,12 @@ class BodySweeps(Revised):
         self._now.sweep = 0
         self._now.substep += 1
 
-    def sweep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
+    def sweep(self, launch: Launcher, dt: float, bodies: MovingBodies, last: bool) -> None:
         """See `BodySystem.sweep`."""
+        settings = self._settings(dt)
+        if last:
+            # what a joint still lacks would come back as speed in the next substep
+            settings.linear_relaxation = settings.angular_relaxation = 1.0
         block, spin, number = self._block(launch), self._spin, self._now.sweep
         # errors change little beyond what velocities tell, and the less the later the sweep
         if number & (number + 1) == 0:
@@ -206,7 +211,7 @@ class BodySweeps(Revised):
             block,
             self._now.contacts.view,
             self._places,
-            self._settings(dt),
+            settings,
             self._now.sweep % 2,
             share,
         ]

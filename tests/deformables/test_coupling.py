@@ -352,7 +352,7 @@ def test_elements_need_deformables(device: str):
     solver = FeatherstoneSolver(model, deformables=XPBDSolver(model))
     with pytest.raises(ModelError, match="56 springs"):
         solver.deformables = None
-    with pytest.raises(TypeError, match="SemiImplicitSolver.* is neither"):
+    with pytest.raises(TypeError, match=r"SemiImplicitSolver.* is neither"):
         FeatherstoneSolver(model, deformables=SemiImplicitSolver(model))
     with pytest.raises(TypeError, match="deformables: 3 is neither"):
         solver.deformables = 3

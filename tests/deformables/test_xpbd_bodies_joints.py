@@ -59,6 +59,27 @@ def test_pendulum_keeps_its_energy_and_period(device: str, armature: float):
     assert joint_errors(run) < 1.0e-5
 
 
+@pytest.mark.parametrize("ball", [False, True])
+def test_a_light_body_on_a_long_lever_gains_nothing(ball: bool, device: str):
+    """Its inertia is 1/250 of m L²; two sweeps at 1/60 s must not make it swing over the top."""
+    length, radius, dt = 0.5, 0.05, 1.0 / 60.0
+    world = z_up()
+    body = world.add_body(((length, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)))
+    world.add_shape_sphere(body, radius=radius, density=1000.0)
+    frame = ((-length, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+    if ball:
+        world.add_joint_ball(-1, body, child_xform=frame)
+    else:
+        world.add_joint_revolute(-1, body, child_xform=frame, axis=(0.0, 1.0, 0.0))
+    model = world.finalize(device)
+    simulator = newtonsim.Simulator(model, XPBDSolver(model), dt)
+    for _ in range(round(5.0 / dt)):
+        simulator.step()
+        height, qd = simulator.state.body_q.numpy()[0, 2], simulator.state.body_qd.numpy()[0]
+        energy = GRAVITY * height + 0.5 * qd[3:] @ qd[3:] + 0.2 * radius**2 * qd[:3] @ qd[:3]
+        assert energy < 0.1 * GRAVITY * length
+
+
 def weightless(joint: JointType, base: JointType | None, armature: float) -> newtonsim.ModelBuilder:
     builder = random_model(4, base=base, joint_types=[joint], armature=armature, body_count=3)
     builder.gravity = 0.0
