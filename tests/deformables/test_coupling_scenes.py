@@ -165,3 +165,83 @@ def test_a_quadruped_stands_and_crouches_on_a_mat(device: str):
     crouching = run.state.body_q.numpy()[0]
     assert 0.15 < crouching[2] < 0.28
     assert abs(crouching[3:] @ standing[3:]) > 0.98
+
+
+def draped(shape: str) -> newtonsim.ModelBuilder:
+    """A cloth of 0.2 kg above a shape of a body on a slider whose drive holds it."""
+    builder = z_up()
+    body = builder.add_body(mass=1.0, I_m=0.01 * np.eye(3))
+    drive = {"mode": newtonsim.JointMode.TARGET_POSITION, "target_ke": 1.0e4, "target_kd": 100.0}
+    builder.add_joint_prismatic(
+        -1, body, parent_xform=((0.0, 0.0, 0.5), (0.0, 0.0, 0.0, 1.0)), axis=(0.0, 0.0, 1.0), **drive
+    )
+    if shape == "sphere":
+        builder.add_shape_sphere(body, radius=0.12, density=0.0)
+    elif shape == "box":
+        turn = (0.0, 0.0, np.sin(0.15), np.cos(0.15))
+        builder.add_shape_box(body, rot=turn, hx=0.1, hy=0.1, hz=0.1, density=0.0)
+    else:
+        builder.add_shape_capsule(body, radius=0.06, half_height=0.12, up_axis=0, density=0.0)
+    builder.add_cloth_grid(
+        (-0.19, -0.187, 0.66),
+        (0.0, 0.0, 0.0, 1.0),
+        (0.0, 0.0, 0.0),
+        8,
+        8,
+        0.05,
+        0.05,
+        mass=0.2 / 81,
+        tri_ke=500.0,
+        tri_ka=500.0,
+        tri_kd=0.02,
+        edge_ke=1.0e-4,
+        edge_kd=0.0,
+        particle_radius=0.008,
+    )
+    return builder
+
+
+@pytest.mark.parametrize("shape", ["sphere", "box", "capsule"])
+@pytest.mark.parametrize("kind", ["xpbd", "vbd"])
+def test_a_draped_cloth_comes_to_rest(device: str, kind: str, shape: str):
+    """After 3 s the body carries the weight of the cloth, steady to 1 % of it; its ends swing a little."""
+    model = draped(shape).finalize(device)
+    model.soft_contact_mu = 0.5
+    run = simulator(model, kind, substeps=1)
+    weight = 9.81 * model.particle_mass.numpy().sum()
+    run.step(720)
+    loads, speeds = [], []
+    for _ in range(120):
+        run.step()
+        loads.append(run.solver.deformables.bodies.view.total.numpy()[0, 5] / DT)
+        speeds.append(np.linalg.norm(run.state.particle_qd.numpy(), axis=1))
+    assert np.mean(loads) == pytest.approx(-weight, rel=2e-3)
+    assert np.std(loads) < 0.01 * weight
+    assert np.median(speeds) < 0.02
+    assert np.mean(speeds) < 0.04
+
+
+@pytest.mark.parametrize("stiffness", [1.0e3, 1.0e4])
+def test_drives_are_expected_at_their_limit(device: str, stiffness: float):
+    """A drive that yields to a growing force, past its effort limit: 0.1 m/s from where the body goes.
+
+    The drive alone would change the body's speed by 0.7 m/s in a step.
+    """
+    builder = z_up(0.0)
+    body = builder.add_body(mass=0.5, I_m=0.01 * np.eye(3))
+    drive = {"mode": newtonsim.JointMode.TARGET_POSITION, "target_ke": stiffness}
+    builder.add_joint_prismatic(-1, body, axis=(1.0, 0.0, 0.0), target_kd=0.02 * stiffness, **drive)
+    builder.joint_effort_limit[-1] = 20.0
+    builder.add_particle((0.0, 5.0, 50.0), (0.0, 0.0, 0.0), 1.0, radius=0.01)
+    run = simulator(builder.finalize(device), "xpbd", 1.0 / 60.0, substeps=1)
+    missed, speeds = [], []
+    for step in range(80):
+        force = np.zeros((1, 6), np.float32)
+        force[0, 3] = 25.0 * np.sin(np.pi * step / 80)
+        run.state.body_f.assign(force)
+        run.step()
+        end = run.state.body_qd.numpy()[0, 3]
+        missed.append(run.solver.deformables.bodies.view.expected.numpy()[0, 3] - end)
+        speeds.append(end)
+    assert np.max(speeds) > 0.5
+    assert np.abs(missed).max() < 0.1

@@ -289,7 +289,7 @@ def test_cloth_on_other_shapes(soft):
 
 @pytest.mark.parametrize("reach", [0.1, 0.6])
 def test_a_robot_holds_a_cloth(reach: float):
-    """Draped over the arm, or beside it: the held point stays at the hand to 1 mm, the arm carries 1 kg to 1 %.
+    """Draped over the arm, or beside it: the held point stays at the hand to 1 mm, the arm carries 1 kg.
 
     What hangs beside the arm is carried by the hand alone.
     """
