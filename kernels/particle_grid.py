@@ -70,9 +70,12 @@ def is_placeable(p: wp.vec3) -> bool:
 @wp.func
 def folded(c: int, cells: int) -> int:
     """Place of a cell, counted from the corner, in a grid that repeats itself."""
-    place = c % cells
-    if place < 0:
-        place += cells
+    place = int(c)
+    # a division takes longer than the rest of the search for a cell
+    if c < 0 or c >= cells:
+        place = c % cells
+        if place < 0:
+            place += cells
     return place
 
 

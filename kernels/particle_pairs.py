@@ -10,7 +10,7 @@ practical Gauss-Seidel method for stable soft body dynamics", TOG 35(6), 2016, b
 import warp as wp
 
 from newtonsim.kernels.particle_grid import BLOCK_X, BLOCK_Y, BLOCK_Z, GridView, cell_number
-from newtonsim.kernels.xpbd_contacts import UNBOUNDED, within_cone
+from newtonsim.kernels.xpbd_contacts import UNBOUNDED
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -18,12 +18,14 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 RUNS = wp.constant(5)
 # part of the sum of radii within which pairs are listed that do not touch
 MARGIN = wp.constant(0.05)
-# places for the pairs that a particle is seen to have; who has as many is searched again when they are written
+# places for the pairs that a particle is seen to have; who has as many is searched again to write them
 LISTED = wp.constant(12)
 # distance at rest over the sum of radii below which two particles of one body are neighbours
 NEIGHBOURS = wp.constant(1.25)
 # [m²] square of the distance below which the direction between two particles is not used
 TINY = wp.constant(1.0e-18)
+# [kg² m²] square of the friction below which there is none
+TINIEST = wp.constant(1.0e-36)
 
 
 @wp.struct
@@ -40,7 +42,8 @@ class Grain:
 class Pair:
     """Two particles near each other."""
 
-    other: int  # place of the second particle
+    one: int  # place of the first particle
+    other: int  # place of the second one
     rest: float  # [m] distance to be kept
     mu: float  # coefficient of friction of both
     least: float  # [kg m] least push: 0, or less for pairs that hold together
@@ -115,7 +118,9 @@ def run_after(grid: GridView, r: int, c: wp.vec3i, place: int, k: int) -> wp.vec
     next rows. Runs from RUNS on are what lies across the border of the grid.
     """
     n = grid.cells[r]
-    line = k % RUNS
+    line = int(k)
+    if k >= RUNS:
+        line = k - RUNS
     low = c[0] - 1
     if line == 0:
         low = c[0]
@@ -243,10 +248,12 @@ def count_pairs(
 
 
 @wp.func
-def new_pair(grid: GridView, grains: GrainView, i: int, p: wp.vec4, b: int, o: wp.vec4) -> Pair:
-    """Pair of particle i with the one at place b, of positions and radii p and o."""
+def new_pair(grid: GridView, grains: GrainView, a: int, p: wp.vec4, b: int, o: wp.vec4) -> Pair:
+    """Pair of the particles at places a and b, of positions and radii p and o."""
+    i = grid.order[a]
     j = grid.order[b]
     pair = Pair()
+    pair.one = a
     pair.other = b
     pair.rest = p[3] + o[3]
     pair.mu = 0.5 * (grains.mu[i] + grains.mu[j])
@@ -282,7 +289,7 @@ def write_pairs(
     if count < LISTED:
         for k in range(most):
             b = pairs.listed[a, k]
-            pair[start + k] = new_pair(grid, grains, i, p, b, point[b])
+            pair[start + k] = new_pair(grid, grains, a, p, b, point[b])
         return
     c = grid.place[i]
     found = int(0)
@@ -295,72 +302,95 @@ def write_pairs(
                 if grains.plain == 0:
                     touch = may_touch(grains, i, grid.order[b], p[3] + o[3])
                 if touch:
-                    pair[start + found] = new_pair(grid, grains, i, p, b, o)
+                    pair[start + found] = new_pair(grid, grains, a, p, b, o)
                     found += 1
 
 
 @wp.func
-def solve_particle(a: int, begin: int, end: int, grain: wp.array(dtype=Grain), pairs: wp.array(dtype=Pair)):
-    """Solve the pairs of the particle at place a, one after the other."""
-    me = grain[a]
-    s_i = me.shift
-    for k in range(begin, end):
-        pair = pairs[k]
-        other = grain[pair.other]
-        w = me.w + other.w
-        apart = me.x - other.x
-        d = apart + (s_i - other.shift)
-        touches = pair.push != 0.0 or pair.least < 0.0 or wp.length_sq(d) < pair.rest * pair.rest
-        if touches and w > 0.0:
-            motion = me.motion - other.motion
-            # they may have gone through each other
-            direction = d
-            if wp.dot(d, apart - motion) < 0.0:
-                direction = apart - motion
-            square = wp.length_sq(direction)
-            if square > TINY:
-                direction = direction * (1.0 / wp.sqrt(square))
-            else:
-                direction = wp.vec3(0.0, 1.0, 0.0)
-            inverse = 1.0 / w
-            push = wp.max(pair.push + (pair.rest - wp.dot(d, direction)) * inverse, pair.least)
-            slide = motion + (s_i - other.shift)
-            slide = slide - direction * wp.dot(direction, slide)
-            hold = within_cone(pair.hold + slide * inverse, pair.mu * wp.abs(push))
-            change = direction * (push - pair.push) - (hold - pair.hold)
-            pairs[k].push = push
-            pairs[k].hold = hold
-            grain[pair.other].shift = other.shift - change * other.w
-            s_i = s_i + change * me.w
-    grain[a].shift = s_i
+def solve_pair(k: int, grain: wp.array(dtype=Grain), pairs: wp.array(dtype=Pair)):
+    """Push the particles of pair k apart, and hold them by friction."""
+    pair = pairs[k]
+    me = grain[pair.one]
+    other = grain[pair.other]
+    w = me.w + other.w
+    apart = me.x - other.x
+    moved = me.shift - other.shift
+    d = apart + moved
+    motion = me.motion - other.motion
+    # computed in any case: whether particles touch is known too late to guess
+    touches = w > 0.0 and (pair.push != 0.0 or pair.least < 0.0 or wp.length_sq(d) < pair.rest * pair.rest)
+    # they may have gone through each other
+    direction = wp.where(wp.dot(d, apart - motion) < 0.0, apart - motion, d)
+    square = wp.length_sq(direction)
+    direction = direction * (1.0 / wp.sqrt(wp.max(square, TINY)))
+    direction = wp.where(square > TINY, direction, wp.vec3(0.0, 1.0, 0.0))
+    inverse = 1.0 / wp.where(touches, w, 1.0)
+    push = wp.max(pair.push + (pair.rest - wp.dot(d, direction)) * inverse, pair.least)
+    push = wp.where(touches, push, pair.push)
+    slide = motion + moved
+    slide = slide - direction * wp.dot(direction, slide)
+    hold = pair.hold + slide * inverse
+    most = pair.mu * wp.abs(push)
+    hold = hold * wp.min(most / wp.sqrt(wp.max(wp.length_sq(hold), TINIEST)), 1.0)
+    change = direction * (push - pair.push) - (hold - pair.hold)
+    pairs[k].push = push
+    pairs[k].hold = hold
+    grain[pair.other].shift = other.shift - change * other.w
+    grain[pair.one].shift = me.shift + change * me.w
+
+
+@wp.func
+def corner_of(n: wp.vec3i, colour: int, t: int) -> wp.vec3i:
+    """First cell of block t of a colour in a grid of n cells."""
+    across = n[0] / (2 * BLOCK_X)
+    along = n[1] / (2 * BLOCK_Y)
+    x = BLOCK_X * (2 * (t % across) + (colour & 1))
+    y = BLOCK_Y * (2 * (t / across % along) + ((colour >> 1) & 1))
+    z = BLOCK_Z * (2 * (t / (across * along)) + (colour >> 2))
+    return wp.vec3i(x, y, z)
+
+
+@wp.func
+def pairs_of_row(grid: GridView, pairs: PairView, r: int, corner: wp.vec3i, row: int) -> wp.vec2i:
+    """Pairs of a row of the cells of a block in grid r: first and end."""
+    beside = wp.vec3i(0, row % BLOCK_Y, row / BLOCK_Y)
+    cell = cell_number(grid, r, corner + beside)
+    last = cell + BLOCK_X - 1
+    a = grid.start[cell]
+    b = grid.start[last] + grid.count[last] - 1
+    if b < a:
+        return wp.vec2i(0, 0)
+    # there may have been no room for all
+    return wp.vec2i(pairs.start[a], wp.min(pairs.start[b] + pairs.count[b], pairs.first[r + 1]))
 
 
 @wp.kernel
-def solve_pairs(
-    first: int,
-    colour: int,
-    grid: GridView,
-    start: wp.array(dtype=int),
-    count: wp.array(dtype=int),
-    grain: wp.array(dtype=Grain),
-    pairs: wp.array(dtype=Pair),
-):
-    """One thread per block of cells of one colour: push its particles apart and hold them by friction."""
+def solve_pairs(first: int, colour: int, grid: GridView, pairs: PairView):
+    """One thread per two blocks of cells of one colour: solve the pairs of their particles.
+
+    The blocks have no particle in common: a processor works on a pair of one while it waits for the other.
+    """
     volume = BLOCK_X * BLOCK_Y * BLOCK_Z
     block = first + wp.tid()
     r = grid.cell_grid[8 * volume * block]
     t = block - grid.cell_first[r] / (8 * volume)
     n = grid.cells[r]
-    across = n[0] / (2 * BLOCK_X)
-    along = n[1] / (2 * BLOCK_Y)
-    if t >= across * along * (n[2] / (2 * BLOCK_Z)):
+    blocks = n[0] * n[1] * n[2] / (8 * volume)
+    half = (blocks + 1) / 2
+    if t >= half:
         return
-    c_x = BLOCK_X * (2 * (t % across) + (colour & 1))
-    c_y = BLOCK_Y * (2 * (t / across % along) + ((colour >> 1) & 1))
-    c_z = BLOCK_Z * (2 * (t / (across * along)) + (colour >> 2))
+    corner = corner_of(n, colour, t)
+    twin = corner_of(n, colour, t + half)
     for row in range(BLOCK_Y * BLOCK_Z):
-        cell = cell_number(grid, r, wp.vec3i(c_x, c_y + row % BLOCK_Y, c_z + row / BLOCK_Y))
-        last = cell + BLOCK_X - 1
-        for a in range(grid.start[cell], grid.start[last] + grid.count[last]):
-            if count[a] > 0:
-                solve_particle(a, start[a], start[a] + count[a], grain, pairs)
+        one = pairs_of_row(grid, pairs, r, corner, row)
+        two = wp.vec2i(0, 0)
+        if t + half < blocks:
+            two = pairs_of_row(grid, pairs, r, twin, row)
+        both = wp.max(wp.min(one[1] - one[0], two[1] - two[0]), 0)
+        for k in range(both):
+            solve_pair(one[0] + k, pairs.grain, pairs.pair)
+            solve_pair(two[0] + k, pairs.grain, pairs.pair)
+        for k in range(one[0] + both, one[1]):
+            solve_pair(k, pairs.grain, pairs.pair)
+        for k in range(two[0] + both, two[1]):
+            solve_pair(k, pairs.grain, pairs.pair)

@@ -344,10 +344,14 @@ def shape_distance(
 
 @wp.func
 def is_near(rigid: RigidView, s: int, p: wp.vec3, reach: float) -> bool:
-    """Whether a world point comes within reach of the ball about a shape."""
+    """Whether a world point comes within reach of the ball about a shape, or of what is below a plane."""
     ball = rigid.centre[s]
+    apart = p - wp.vec3(ball[0], ball[1], ball[2])
+    if rigid.shape.kind[s] == GEO_PLANE:
+        n = wp.transform_vector(rigid.pose[s], wp.vec3(0.0, 1.0, 0.0))
+        return wp.dot(n, apart) <= reach + rigid.shape.geo.thickness[s]
     radius = ball[3] + reach
-    return wp.length_sq(p - wp.vec3(ball[0], ball[1], ball[2])) < radius * radius
+    return wp.length_sq(apart) < radius * radius
 
 
 @wp.func

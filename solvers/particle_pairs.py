@@ -108,8 +108,7 @@ class ParticlePairs:
         launch, grid, view = self.grid.kinds.of(launch), self.grid.view, self.view
         launch(particle_pairs.gather_shifts, "particle", [grid, shift, view])
         for colour in range(8):
-            inputs = [colour, grid, view.start, view.count, view.grain, view.pair]
-            launch(particle_pairs.solve_pairs, "block of cells", inputs)
+            launch(particle_pairs.solve_pairs, "block of cells", [colour, grid, view])
         launch(particle_pairs.scatter_shifts, "particle", [grid, view, shift])
 
     def report(self) -> None:
