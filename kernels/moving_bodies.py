@@ -92,20 +92,16 @@ def begin_bodies(
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
     body_f: wp.array(dtype=wp.spatial_vector),
-    share: wp.array(dtype=float),
     inv_mass: wp.array(dtype=float),
     inv_inertia: wp.array(dtype=wp.mat33),
     gravity: wp.array(dtype=wp.vec3),
     dt: float,
     bodies: MotionView,
 ):
-    """One thread per body: start a step from the velocities that forces alone would give, as the solver does.
-
-    `share` is the body's part of the mass that moves with it: 1 for a free body, 0 for one on a fixed tree.
-    """
+    """One thread per body: start a step from the velocities that forces alone would give."""
     b = first + wp.tid()
-    bodies.inv_mass[b] = inv_mass[b] * share[b]
-    bodies.inv_inertia[b] = inv_inertia[b] * wp.where(share[b] == 1.0, 1.0, 0.0)
+    bodies.inv_mass[b] = inv_mass[b]
+    bodies.inv_inertia[b] = inv_inertia[b]
     bodies.total[b] = wp.spatial_vector()
     bodies.impulse[b] = wp.spatial_vector()
     twist = body_qd[b]

@@ -27,7 +27,7 @@ class ArticulatedBodies(MovingBodies):
     """
 
     def __init__(self, model: Model, smooth: SmoothStage):
-        super().__init__(model, whole=True)
+        super().__init__(model)
         bodies, dofs, device = model.body_count, model.joint_dof_count, model.device
         self.smooth = smooth
         self.view.articulated = 1

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import warp as wp
 
-from newtonsim.allocation import put, zeros
-from newtonsim.enums import JointType
+from newtonsim.allocation import zeros
 from newtonsim.kernels import moving_bodies
 from newtonsim.model import Model
 from newtonsim.workspace import Launcher
@@ -19,16 +17,13 @@ class MovingBodies:
     kernels) followed by `apply_impulses`, then `end` where another solver moves the bodies.
 
     Args:
-        model: The bodies.
-        whole: Whether each body yields with its own mass, because its joints are solved in the same sweeps.
-            Otherwise a free body yields, a body on a free tree yields with the mass of the whole tree and
-            without turning, and what hangs on a fixed base follows its own motion within the step.
+        model: The bodies; each yields with its own mass, as its joints are solved in the same sweeps.
 
     Attributes:
         view: What kernels see.
     """
 
-    def __init__(self, model: Model, whole: bool):
+    def __init__(self, model: Model):
         self.model = model
         count, device = model.body_count, model.device
         view = moving_bodies.MotionView()
@@ -39,14 +34,13 @@ class MovingBodies:
             setattr(view, name, zeros(count, dtype=dtype, device=device))
         view.com = model.body_com
         self.view = view
-        self._share = put(np.ones(count) if whole else _shares(model), dtype=float, device=device)
 
     def begin(
         self, launch: Launcher, body_q: wp.array, body_qd: wp.array, body_f: wp.array, dt: float
     ) -> None:
         """Start a step of length dt at the velocities that forces and gravity alone would give."""
         model = self.model
-        inputs = [body_q, body_qd, body_f, self._share, model.body_inv_mass, model.body_inv_inertia]
+        inputs = [body_q, body_qd, body_f, model.body_inv_mass, model.body_inv_inertia]
         launch(moving_bodies.begin_bodies, "body", [*inputs, model.gravity_vec, dt, self.view])
 
     def begin_substep(self, launch: Launcher, before: float, dt: float) -> None:
@@ -63,25 +57,3 @@ class MovingBodies:
     def end(self, launch: Launcher, dt: float, body_f: wp.array) -> None:
         """Add the impulses of a step of length dt to the forces of the bodies' own solver."""
         launch(moving_bodies.end_bodies, "body", [dt, self.view, body_f])
-
-
-def _shares(model: Model) -> np.ndarray:
-    """Part of each body in the mass that moves with it: 1 for a free body, 0 on a fixed tree."""
-    shares = np.zeros(model.body_count)
-    if not model.body_count:
-        return shares
-    mass = model.body_mass.numpy().astype(np.float64)
-    root = np.arange(model.body_count)
-    free = np.zeros(model.body_count, bool)
-    types, parents = model.joint_type.numpy(), model.joint_parent.numpy()
-    children = model.joint_child.numpy()
-    for kind, parent, child in zip(types.tolist(), parents.tolist(), children.tolist()):
-        if parent >= 0:
-            root[child] = parent
-        free[child] = kind == JointType.FREE and parent < 0
-    while np.any(root[root] != root):
-        root = root[root]
-    total = np.bincount(root, mass, model.body_count)[root]
-    moving = free[root] & (total > 0.0)
-    shares[moving] = mass[moving] / total[moving]
-    return shares

@@ -42,6 +42,14 @@ class VBDSolver(SolverBase):
     A step reads `particle_q`, `particle_qd`, `particle_f`, `body_q`, `body_qd` and `body_f` of the state, and
     writes joint coordinates that agree with the poses. It has no gradients: it raises when a tape records it.
 
+    Held particles go to where the user has put them: at once, or with `handle_self_contact` in the course of
+    the step and as far as nothing is penetrated; `particle_qd` of them is what others feel. Forces of the air
+    act if a triangle has drag or lift when the solver is made. Surface contacts that press hard on light
+    particles smooth their friction below more than `friction_epsilon`, as far as the sweeps can carry it.
+    There is one `step`: `simulate_one_step_no_self_contact`,
+    `simulate_one_step_with_collisions_penetration_free` and `collision_detection_penetration_free` of the
+    reference are parts of it, chosen at construction.
+
     Source: Chen, Liu, Yang, Yuksel, "Vertex Block Descent", ACM TOG 43(4), 2024.
 
     Args:
@@ -70,6 +78,7 @@ class VBDSolver(SolverBase):
 
     Raises:
         ModelError: The model has something that the solver does not move.
+        TypeError: The model is none.
         ValueError: An option is out of range.
     """
 
@@ -91,6 +100,8 @@ class VBDSolver(SolverBase):
         relaxation: float = 1.5,
         detection_interval: int = 5,
     ):
+        if not isinstance(model, Model):
+            raise TypeError(f"VBDSolver: expected a Model, got {type(model).__name__}")
         super().__init__(model)
         self.iterations, self.substeps, self.relaxation = iterations, substeps, relaxation
         self.friction_epsilon, self.detection_interval = friction_epsilon, detection_interval
@@ -109,7 +120,7 @@ class VBDSolver(SolverBase):
                 edge_edge_parallel_epsilon,
             )
         self._particles = VBDParticles(model, model, surfaces=self.surfaces)
-        self._bodies = MovingBodies(model, whole=True)
+        self._bodies = MovingBodies(model)
         self._control = model.control(clone_variables=False)
         self.constraints = BodySweeps(model) if model.body_count else None
         self.world_nonfinite = zeros(model.world_count, dtype=bool, device=model.device)

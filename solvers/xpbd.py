@@ -31,7 +31,7 @@ class _Parts:
         if model.muscle_count:
             raise ModelError("XPBDSolver has no muscles, and the model has: SemiImplicitSolver has them")
         self.particles = XPBDParticles(model, model, friction="mean", pairs=particle_contact)
-        self.bodies = MovingBodies(model, whole=True)
+        self.bodies = MovingBodies(model)
         self.constraints = BodySweeps(model) if model.body_count else None
         self.control = model.control(clone_variables=False)
         self.nonfinite = NonfiniteWorlds(model)

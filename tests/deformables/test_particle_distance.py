@@ -41,7 +41,7 @@ def measure(builder, points, ahead=None, device="cpu"):
     contacts, state = ParticleContacts(model, model, "mean"), model.state()
     if ahead is not None:
         state.particle_qd.assign(np.tile(ahead, (len(points), 1)).astype(np.float32))
-    launch, bodies = Launcher(model, False), MovingBodies(model, whole=True)
+    launch, bodies = Launcher(model, False), MovingBodies(model)
     dt = 0.0 if ahead is None else 1.0
     contacts.find(launch, model.particle_inv_mass, state.particle_q, state.particle_qd, dt, bodies)
     view = contacts.contacts
