@@ -11,6 +11,11 @@ import warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
+# largest change of F that is made at once, over F or over 1: the answer is that of small changes
+LONGEST = wp.constant(0.3)
+# number whose cube, times a thousand, is still a float
+LARGE = wp.constant(1.0e10)
+
 
 @wp.struct
 class TriangleView:
@@ -186,8 +191,25 @@ def solve_triangles(
         h_shear * b12,
         1.0 + h_shear * b22,
     )
+    # the determinant has three factors of stiffness over inertia, too large for a float in small stiff cloth;
+    # elsewhere scaling would cost accuracy
+    size = wp.max(wp.max(system[0, 0], system[1, 1]), system[2, 2])
+    if size > LARGE:
+        system = system / size
+        stress = stress / size
     stress = wp.inverse(system) * stress
-    c0 = (f0 * stress[0] + f1 * stress[2] - p0) * (y0 * relaxation)
-    c1 = (f1 * stress[1] + f0 * stress[2] - p1) * (y1 * relaxation)
+    c0 = (f0 * stress[0] + f1 * stress[2] - p0) * y0
+    c1 = (f1 * stress[1] + f0 * stress[2] - p1) * y1
+    moved = (
+        dt
+        * dt
+        * wp.sqrt(wp.length_sq(c0 * triangles.mobility[t][0]) + wp.length_sq(c1 * triangles.mobility[t][1]))
+    )
+    most = LONGEST * wp.sqrt(wp.max(a + c, 1.0))
+    scale = relaxation
+    if moved > most:
+        scale *= most / moved
+    c0 = c0 * scale
+    c1 = c1 * scale
     triangles.force[t] = wp.spatial_vector(p0 + c0, p1 + c1)
     push_corners(triangles, t, c0, c1, dt, shift)

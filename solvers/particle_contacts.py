@@ -77,6 +77,10 @@ class ParticleContacts:
         self.friction = wp.clone(particles.particle_mu, requires_grad=False)
         self.anchored = put(np.full(particles.particle_count, -2), dtype=int, device=rigid.device)
         self.shapes = _shapes(rigid)
+        listed = self.shapes.listed.numpy()
+        self._meets = len(listed) > 0
+        # of a plane a corner is nearest
+        self._faces_meet = bool(np.any(rigid.collision_plan.kind[listed] != GeoType.PLANE))
         self._launchers = OwnKinds()
         device = rigid.device
         self._dropped, self._warned = zeros(1, dtype=int, device=device), False
@@ -139,6 +143,8 @@ class ParticleContacts:
             dt: Length of the substep [s], 0 for the contacts of a state.
             bodies: The bodies, where they are at the end of the substep.
         """
+        if not self._meets:
+            return
         launch = self._launchers.of(launch)
         model, shapes = self.particles, self.shapes
         material, mixing = self._material()
@@ -149,7 +155,7 @@ class ParticleContacts:
         launch(particle_contacts.find_shapes_near_particles, "block of particles", inputs)
         inputs = [inv_mass, material, mixing, shapes, self._blocks, x, v, dt, bodies.view, self.contacts]
         launch(particle_contacts.find_contacts, "particle", inputs)
-        if not model.tri_count:
+        if not model.tri_count or not self._faces_meet:
             return
         inputs = [model.tri_indices, material, x, v, dt, shapes, self._face_blocks]
         launch(particle_contacts.find_shapes_near_triangles, "block of triangles", inputs)
@@ -181,10 +187,12 @@ class ParticleContacts:
             shift: Corrections of x, added to [m].
             relaxation: Factor on the corrections along the normals.
         """
+        if not self._meets:
+            return
         touching = [inv_mass, self.shapes, x, v, dt, relaxation, bodies.view]
         inputs = [*touching, self.contacts, shift]
         self._launchers.of(launch)(xpbd_contacts.solve_contacts, "particle", inputs)
-        for kind, group in triangles:
+        for kind, group in triangles if self._faces_meet else ():
             inputs = [group, self.particles.tri_indices, *touching, self.faces, shift]
             launch(xpbd_contacts.solve_face_contacts, kind, inputs)
 
@@ -201,6 +209,8 @@ class ParticleContacts:
             dt: Length of the substep [s].
             bodies: The bodies, which are pushed.
         """
+        if not self._meets:
+            return
         slowest = 2.0 * float(np.linalg.norm(self.rigid.gravity)) * dt
         inputs = [inv_mass, self.shapes, x, dt, float(self.particles.soft_contact_restitution), slowest]
         inputs += [bodies.view, self.contacts, v]

@@ -143,7 +143,8 @@ class XPBDParticles(Revised):
         speed = float(self.particles.particle_max_velocity)
         inputs = [self.inv_mass, self.force, self.rigid.gravity_vec, speed, dt, x, v, shift]
         launch(xpbd_particles.predict_particles, "soft_particle", inputs)
-        launch(xpbd_contacts.count_anchors, "anchor", [self.anchor_body, bodies.view])
+        if len(self.anchor_body):
+            launch(xpbd_contacts.count_anchors, "anchor", [self.anchor_body, bodies.view])
         self.contacts.find(launch, self.inv_mass, x, v, dt, bodies)
         if self.pairs is not None:
             self.pairs.begin_substep(launch, self.inv_mass, x, v, dt)
@@ -160,11 +161,13 @@ class XPBDParticles(Revised):
         if self.damps_across:
             self.springs.damp(launch, step, sweep, shift)
         step.sweep += 1
-        held = [self.anchor_particle, self.anchor_body, self.anchor_point, self.inv_mass, dt, x]
-        launch(xpbd_contacts.solve_anchors, "anchor", [*held, bodies.view, shift])
+        if len(self.anchor_body):
+            held = [self.anchor_particle, self.anchor_body, self.anchor_point, self.inv_mass, dt, x]
+            launch(xpbd_contacts.solve_anchors, "anchor", [*held, bodies.view, shift])
         if self.pairs is not None:
             self.pairs.sweep(launch, shift)
-        factor = self.contact_relaxation
+        # what the last sweep left of an overlap, the weight of the next substep would keep
+        factor = self.contact_relaxation if step.sweep < self.iterations else 1.0
         self.contacts.solve(launch, self.triangles, self.inv_mass, x, v, dt, bodies, shift, factor)
 
     def end_substep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
