@@ -91,12 +91,12 @@ PICTURES = {
         script=scenes.CLOTH_SCRIPT,
     ),
     "twisted_cloth": Picture(
-        functools.partial(twisted_cloth.sphere_and_cloth, 32),
+        functools.partial(twisted_cloth.sphere_and_cloth, 16),
         0.0,
         (1.0, -2.4, 2.1),
         (0.0, 0.0, 1.25),
-        28.0,
-        run=functools.partial(twisted_cloth.twist, 32),
+        34.0,
+        run=functools.partial(twisted_cloth.twist, 16),
     ),
     "quadruped_mat": Picture(scenes.quadruped_on_mat, 2.0, (1.0, -1.5, 0.7), (0.0, 0.0, 0.18)),
     **{

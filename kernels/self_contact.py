@@ -53,7 +53,6 @@ class SelfContactView:
     slack: wp.array(dtype=wp.vec4)  # (N) [m] by which each corner may approach the plane
     before: wp.array(dtype=wp.vec3)  # (N) the weighted sum at the start of the step [m]
     load: wp.array(dtype=float)  # (N) [N] normal force
-    push: wp.array(dtype=float)  # (N) [m/s²] relative acceleration by as much friction as there can be
     share: wp.array(dtype=float)  # (N) part of the stiffness; 0 for pairs that cannot press in this sweep
     # pairs of each particle
     start: wp.array(dtype=int)  # (P)
@@ -64,6 +63,7 @@ class SelfContactView:
     origin: wp.array(dtype=wp.vec3)  # (P) position at the refresh [m]
     free: wp.array(dtype=float)  # (P) [m] motion from the origin that violates no plane
     inv_mass: wp.array(dtype=float)  # (P) [1/kg] 0 for particles that are held
+    hold: wp.array(dtype=float)  # (P) [m/s²] acceleration by as much friction as there can be
     neighbor_start: wp.array(dtype=int)  # (P + 1) particles that share an edge with each
     neighbor: wp.array(dtype=int)
     # numbers
@@ -292,15 +292,7 @@ def start_sweep(first: int, x: wp.array(dtype=wp.vec3), view: SelfContactView):
     i = first + wp.tid()
     view.origin[i] = x[i]
     view.free[i] = FAR
-
-
-@wp.func
-def inverse_mass_of_pair(view: SelfContactView, c: wp.vec4i, w: wp.vec4) -> float:
-    """Of the motion of the nearest points of a pair against each other [1/kg]."""
-    total = float(0.0)
-    for k in range(4):
-        total += w[k] * w[k] * view.inv_mass[c[k]]
-    return total
+    view.hold[i] = 0.0
 
 
 @wp.func
@@ -327,7 +319,10 @@ def refresh_pair(view: SelfContactView, q: int, x: wp.array(dtype=wp.vec3), x_st
         share = share_of_pair(view, q, near, x0, x1 - x0, x3 - x2, x)
         load = share * view.stiffness * press(radius, near.distance)[0]
         view.before[q] = weighted(near.weight, x_start[c[0]], x_start[c[1]], x_start[c[2]], x_start[c[3]])
-        view.push[q] = view.friction * load * inverse_mass_of_pair(view, c, near.weight)
+        most = view.friction * load
+        for k in range(4):
+            if most > 0.0:
+                wp.atomic_add(view.hold, c[k], most * wp.abs(near.weight[k]) * view.inv_mass[c[k]])
     view.share[q] = share
     view.load[q] = load
 
@@ -357,7 +352,9 @@ def smoothed_below(view: SelfContactView, q: int, dt: float) -> float:
     would follow other forces by a small part of what they ask for in each sweep, and what is left undone in
     the end acts as a force that nobody exerts, which gives energy to where many are pressed together.
     """
-    return wp.max(view.friction_speed * dt, 2.0 * view.push[q] * dt * dt / view.grip)
+    c = view.corners[q]
+    hold = wp.max(wp.max(view.hold[c[0]], view.hold[c[1]]), wp.max(view.hold[c[2]], view.hold[c[3]]))
+    return wp.max(view.friction_speed * dt, 2.0 * hold * dt * dt / view.grip)
 
 
 @wp.func

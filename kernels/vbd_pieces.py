@@ -37,6 +37,7 @@ class PieceView:
     force: wp.array(dtype=wp.spatial_vector)  # (C) torque and force on each chunk
     stiffness: wp.array(dtype=wp.spatial_matrix)  # (C)
     held: wp.array(dtype=int)  # (C) particles that are held
+    apart: wp.array(dtype=int)  # (C) 1 for chunks that are left out of the balance of momentum
     free: wp.array(dtype=int)  # (R) 1 if no particle of the piece is held
     motion: wp.array(dtype=wp.spatial_vector)  # (R) rotation vector and displacement
     gain: wp.array(dtype=float)  # (R) [J] work of the force before the motion
@@ -332,6 +333,10 @@ def weigh_lost(
     chunk = first + wp.tid()
     if pieces.free[pieces.chunk_piece[chunk]] == 0:
         return
+    if pieces.apart[chunk] != 0:
+        pieces.force[chunk] = wp.spatial_vector()
+        pieces.stiffness[chunk] = wp.spatial_matrix()
+        return
     balance = Balance()
     origin = reference(pieces, s, chunk)
     add_inertia(pieces, chunk, origin, dt, descent, s, balance)
@@ -364,14 +369,34 @@ def weigh_lost(
 
 
 @wp.kernel
-def find_alone(first: int, pieces: PieceView, contact: SelfContactView):
-    """One thread per chunk: count it as held if it is near another piece, whose impulses are not known."""
+def find_near(first: int, pieces: PieceView, contact: SelfContactView, crowd: PieceView):
+    """One thread per chunk: whether it is near another piece, with which it may have exchanged momentum."""
     chunk = first + wp.tid()
+    apart = int(1)
     for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
         i = pieces.particle[place]
         for k in range(contact.start[i], contact.start[i] + contact.count[i]):
             if is_between_pieces(pieces, contact, contact.entry[k] >> 2):
-                pieces.held[chunk] = 1
+                apart = 0
+    crowd.apart[chunk] = apart
+
+
+@wp.kernel
+def join_crowd(first: int, pieces: PieceView, crowd: PieceView):
+    """One thread per piece: if it is near another one, it belongs to the crowd of its world with all of it.
+
+    Impulses within the crowd cancel, so that its momentum is known and that of its pieces is not.
+    """
+    piece = first + wp.tid()
+    apart = int(1)
+    held = int(0)
+    for chunk in range(pieces.piece_start[piece], pieces.piece_start[piece + 1]):
+        apart = wp.min(apart, crowd.apart[chunk])
+        held += pieces.held[chunk]
+    pieces.free[piece] = wp.where(held == 0 and apart == 1, 1, 0)
+    for chunk in range(pieces.piece_start[piece], pieces.piece_start[piece + 1]):
+        crowd.apart[chunk] = apart
+        crowd.held[chunk] = wp.where(apart == 1, 0, pieces.held[chunk])
 
 
 @wp.kernel
@@ -379,7 +404,7 @@ def restore_momentum(first: int, dt: float, s: StencilView, pieces: PieceView, v
     """One thread per chunk: give its particles the velocities that its piece lacks as a whole."""
     chunk = first + wp.tid()
     piece = pieces.chunk_piece[chunk]
-    if pieces.free[piece] == 0:
+    if pieces.free[piece] == 0 or pieces.apart[chunk] != 0:
         return
     motion = pieces.motion[piece] / dt
     origin = reference(pieces, s, chunk)

@@ -17,7 +17,7 @@ ROUNDS = 3
 """Rounds in which particles that move together are held back."""
 WORKERS = 4096
 """Threads over the pairs of a world on a GPU; the CPU takes one."""
-GRIP = 1.0
+GRIP = 0.5
 """Stiffness of friction over that of inertia, at most, for each sweep."""
 LONGEST = 2.0
 """Longest path between two detections, in mean edge lengths; it bounds the work where things explode."""
@@ -305,7 +305,7 @@ class SelfContact:
         view.pair_count = wp.zeros(worlds, dtype=int, device=device)
         kinds = {"corners": wp.vec4i, "triangle": int, "radius": float, "weight": wp.vec4}
         kinds |= {"normal": wp.vec3, "slack": wp.vec4, "before": wp.vec3}
-        kinds |= dict.fromkeys(("load", "push", "share"), float)
+        kinds |= dict.fromkeys(("load", "share"), float)
         for name, dtype in kinds.items():
             setattr(view, name, wp.zeros(count, dtype=dtype, device=device))
         view.entry = wp.zeros(4 * count, dtype=int, device=device)
@@ -317,7 +317,7 @@ class SelfContact:
         view.start, view.count = (wp.zeros(count, dtype=int, device=device) for _ in range(2))
         view.world = wp.array(mesh.world, dtype=int, device=device)
         view.origin = wp.zeros(count, dtype=wp.vec3, device=device)
-        for name in ("free", "inv_mass"):
+        for name in ("free", "inv_mass", "hold"):
             setattr(view, name, wp.zeros(count, dtype=float, device=device))
         view.neighbor_start = wp.array(mesh.neighbor_start, dtype=int, device=device)
         view.neighbor = wp.array(mesh.neighbor, dtype=int, device=device)

@@ -26,6 +26,7 @@ class Pieces:
 
     Attributes:
         view: What kernels see.
+        crowds: The same for the pieces of each world that are near each other, taken as one.
         starts: Kinds of index, see `Shard`.
     """
 
@@ -52,17 +53,33 @@ class Pieces:
         ):
             setattr(view, name, put(values, dtype=int, device=device))
         chunks, pieces = len(chunk_piece), len(piece_start) - 1
-        view.force = zeros(chunks, dtype=wp.spatial_vector, device=device)
-        view.stiffness = zeros(chunks, dtype=wp.spatial_matrix, device=device)
-        view.held = zeros(chunks, dtype=int, device=device)
-        view.free = zeros(pieces, dtype=int, device=device)
-        view.gain = zeros(pieces, dtype=float, device=device)
-        view.motion = zeros(pieces, dtype=wp.spatial_vector, device=device)
+        self._make_room(view, chunks, pieces)
         world = owner[members[chunk_start[:-1]]]
+        self.crowds = self._make_crowds(world)
         self.starts = {
             "vbd chunk": starts_of(world, worlds),
             "vbd piece": starts_of(world[piece_start[:-1]], worlds),
         }
+
+    def _make_room(self, view: vbd_pieces.PieceView, chunks: int, pieces: int) -> None:
+        """Make room for what is found of chunks and pieces."""
+        device = self.model.device
+        view.force = zeros(chunks, dtype=wp.spatial_vector, device=device)
+        view.stiffness = zeros(chunks, dtype=wp.spatial_matrix, device=device)
+        view.held, view.apart = (zeros(chunks, dtype=int, device=device) for _ in range(2))
+        view.free = zeros(pieces, dtype=int, device=device)
+        view.gain = zeros(pieces, dtype=float, device=device)
+        view.motion = zeros(pieces, dtype=wp.spatial_vector, device=device)
+
+    def _make_crowds(self, world: np.ndarray) -> vbd_pieces.PieceView:
+        """The pieces of each world that are near each other, as one piece; world of each chunk (chunks,)."""
+        crowds, view, worlds = vbd_pieces.PieceView(), self.view, self.model.world_count
+        for name in ("particle", "of", "chunk_start", "chunk_face", "face"):
+            setattr(crowds, name, getattr(view, name))
+        crowds.chunk_piece = put(world, dtype=int, device=self.model.device)
+        crowds.piece_start = put(starts_of(world, worlds), dtype=int, device=self.model.device)
+        self._make_room(crowds, len(world), worlds)
+        return crowds
 
     def _faces(self, members: np.ndarray, chunk_start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The triangles in the order of the chunks of their first corners, and the first of each chunk."""
@@ -136,17 +153,20 @@ class Pieces:
             touching: Whether there are shapes to touch.
             touch: Contacts with them, with the impulses that they had.
             descent: The particles.
-            surfaces: Contact between triangles; pieces that are near each other are left as they are.
+            surfaces: Contact between triangles; pieces that are near each other are corrected together.
             v: Velocities at the end of the substep [m/s].
         """
-        view, stencils = self.view, self.stencils.view
+        kinds = [("vbd piece", self.view)]
         if surfaces is not None:
-            launch(vbd_pieces.find_alone, "vbd chunk", [view, surfaces.view])
-            launch(vbd_pieces.find_free, "vbd piece", [view])
-        inputs = [dt, int(touching), touch, descent, stencils, view]
-        launch(vbd_pieces.weigh_lost, "vbd chunk", inputs)
-        launch(vbd_pieces.solve_pieces, "vbd piece", [view])
-        launch(vbd_pieces.restore_momentum, "vbd chunk", [dt, stencils, view, v])
+            launch(vbd_pieces.find_near, "vbd chunk", [self.view, surfaces.view, self.crowds])
+            launch(vbd_pieces.join_crowd, "vbd piece", [self.view, self.crowds])
+            launch(vbd_pieces.find_free, "world", [self.crowds])
+            kinds.append(("world", self.crowds))
+        for kind, view in kinds:
+            inputs = [dt, int(touching), touch, descent, self.stencils.view, view]
+            launch(vbd_pieces.weigh_lost, "vbd chunk", inputs)
+            launch(vbd_pieces.solve_pieces, kind, [view])
+            launch(vbd_pieces.restore_momentum, "vbd chunk", [dt, self.stencils.view, view, v])
 
 
 def _labels(count: int, elements: dict[str, np.ndarray]) -> np.ndarray:

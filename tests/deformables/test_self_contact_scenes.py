@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from intersections import crossings
+from oracles.elastic_energy import energy as elastic_energy
 
 import newtonsim
 from newtonsim.solvers import VBDSolver
@@ -67,50 +68,95 @@ def z_up(gravity: float = -GRAVITY) -> newtonsim.ModelBuilder:
 
 
 def add_cloth(builder, corner, cells, cell, turn=(0.0, 0.0, 0.0, 1.0), velocity=(0.0, 0.0, 0.0), **options):
-    """Add a cloth of 0.3 kg/m^2."""
+    """Add a cloth, of 0.3 kg/m^2 unless its particles have another mass."""
+    mass = options.pop("mass", 0.3 * cell * cell)
     material = {"tri_ke": 100.0, "tri_ka": 100.0, "tri_kd": 0.0, "tri_drag": 0.0, "tri_lift": 0.0}
     material |= {"edge_ke": 1e-4, "edge_kd": 0.0, "particle_radius": 0.2 * cell}
-    mass = 0.3 * cell * cell
     builder.add_cloth_grid(corner, turn, velocity, *cells, cell, cell, mass, **material | options)
 
 
-def twist(cloths, cells, frames_per_turn, turns, check, height=1.6):
-    """Drop a square cloth on the sphere, pick it up at two edges before they fold, and twist it."""
-    columns = cells + 1
-    left = np.arange(columns) * columns
-    ends = np.concatenate([left, left + cells])
-    side = np.repeat([-1.0, 1.0], columns)
-    across = np.tile(np.linspace(-0.5, 0.5, columns), 2)
-    cloths.step(13, check)
-    cloths.hold(ends)
-    start = cloths.at()[ends]
-    straight = np.stack([0.5 * side, across, np.full(2 * columns, height)], axis=1)
-    for k in range(30):
-        cloths.put(ends, start + (k + 1) / 30 * (straight - start))
-        cloths.step(check=1 if k % check == check - 1 else 10**9)
+class Strip(Cloths):
+    """A strip of cloth, 2 m long and half a metre wide, above a sphere.
+
+    Args:
+        across: Cells across; four times as many along.
+        device: Where.
+        options: Of Cloths.
+    """
+
+    def __init__(self, across, device, **options):
+        builder, cell = z_up(), 0.5 / across
+        cells = (4 * across, across)
+        add_cloth(builder, (-1.0, -0.25, 1.0), cells, cell, mass=0.9 * cell * cell)
+        builder.add_shape_sphere(-1, pos=(0.0, 0.0, 0.7), radius=0.25)
+        super().__init__(builder, cell, device, **options)
+        self.rest = self.at()
+        self.ends = np.flatnonzero(np.abs(self.rest[:, 0]) > 0.9999)
+        self.side, self.width = np.sign(self.rest[self.ends, 0]), self.rest[self.ends, 1]
+
+    def place(self, turns: float, turns_in_all: float) -> np.ndarray:
+        """Where the ends belong: they come together as the strip becomes shorter by its twist."""
+        angle, half = np.pi * turns * self.side, 1.0 - 0.25 * (turns / turns_in_all) ** 2
+        y, z = self.width * np.cos(angle), 1.6 + self.width * np.sin(angle)
+        return np.stack([half * self.side, y, z], axis=1)
+
+    def stretch(self) -> float:
+        """Largest length of a side of a triangle over that at rest."""
+        sides = np.concatenate([self.triangles[:, pair] for pair in ([0, 1], [1, 2], [2, 0])])
+        now, rest = (np.linalg.norm(x[sides[:, 0]] - x[sides[:, 1]], axis=1) for x in (self.at(), self.rest))
+        return float((now / rest).max())
+
+    def total_energy(self) -> float:
+        """Kinetic, elastic, that of gravity and of contact [J]."""
+        x = self.at().astype(np.float64)
+        return self.energy() + elastic_energy(self.model, x, x, 1.0) + contact_energy(self.solver, x)
+
+
+def contact_energy(solver, x) -> float:
+    """Energy of the pairs that the solver has listed: quadratic, logarithmic from half the radius on."""
+    view = solver.surfaces.view
+    count = int(view.pair_count.numpy()[0])
+    corners, weight, share, radius = (
+        getattr(view, name).numpy()[:count].astype(dtype)
+        for name, dtype in (("corners", int), ("weight", float), ("share", float), ("radius", float))
+    )
+    gap = np.linalg.norm(np.einsum("pc,pcd->pd", weight, x[corners]), axis=1)
+    gap = np.maximum(gap, 1e-9)
+    deep = 0.25 * radius**2 * (0.5 - np.log(2.0 * gap / radius))
+    energy = np.where(gap > 0.5 * radius, 0.5 * np.maximum(radius - gap, 0.0) ** 2, deep)
+    return float(view.stiffness * np.sum(share * energy))
+
+
+def twist(strip, frames_per_turn, turns, check, lift=20):
+    """Drop a strip on the sphere, pick it up at its ends, and twist it."""
+    strip.step(13, check)
+    strip.hold(strip.ends)
+    start = strip.at()[strip.ends]
+    for k in range(lift):
+        strip.put(strip.ends, start + (k + 1) / lift * (strip.place(0.0, turns) - start))
+        strip.step(check=1 if k % check == check - 1 else 10**9)
     for k in range(frames_per_turn * turns):
-        angle = np.pi * (k + 1) / frames_per_turn * side
-        y, z = across * np.cos(angle), height + across * np.sin(angle)
-        cloths.put(ends, np.stack([0.5 * side, y, z], axis=1))
-        cloths.step(check=check)
-        yield cloths.at()
-
-
-def twisted(cells, device, **options) -> Cloths:
-    builder = z_up()
-    add_cloth(builder, (-0.5, -0.5, 1.0), (cells, cells), 1.0 / cells, tri_ke=30.0, tri_ka=30.0)
-    builder.particle_mass[:] = [3.0 * mass for mass in builder.particle_mass]
-    builder.add_shape_sphere(-1, pos=(0.0, 0.0, 0.7), radius=0.25)
-    return Cloths(builder, 1.0 / cells, device, **options)
+        strip.put(strip.ends, strip.place((k + 1) / frames_per_turn, turns))
+        strip.step(check=1 if k % check == check - 1 else 10**9)
+        yield strip.stretch()
 
 
 def test_twisting_by_four_turns(device):
-    cloths = twisted(16, device, iterations=4, substeps=2)
-    for _ in twist(cloths, 16, frames_per_turn=20, turns=4, check=2):
-        pass
-    x = cloths.at()
-    middle = np.abs(x[:, 0]) < 0.1
-    assert np.linalg.norm(x[middle, 1:] - (0.0, 1.6), axis=1).max() < 0.2, "it has become a rope"
+    """The strip becomes a rope without being torn, and gains no energy while its ends are at rest."""
+    strip = Strip(6, device, iterations=5, substeps=4)
+    stretch = max(twist(strip, frames_per_turn=20, turns=4, check=2))
+    assert stretch < 2.0
+    x = strip.at()
+    middle = x[np.abs(x[:, 0]) < 0.1, 1:]
+    assert np.linalg.norm(middle - middle.mean(axis=0), axis=1).max() < 0.15, "it has become a rope"
+    strip.put(strip.ends, strip.place(4.0, 4.0))
+    strip.solver.iterations = 15
+    least = np.inf
+    for _ in range(30):
+        strip.step(check=10**9)
+        energy = strip.total_energy()
+        assert energy < least + 0.02
+        least = min(least, energy)
 
 
 def test_heap(device):
@@ -145,8 +191,35 @@ def test_cloths_that_meet_at_speed(device, dt):
         cloths.step()
         v = cloths.velocity()
         assert 0.5 * np.sum(mass[:, None] * v * v) < 1.01 * kinetic
-    assert np.abs((mass[:, None] * v).sum(axis=0)).max() < 0.02 * 10.0 * mass[:half].sum()
+    assert np.abs((mass[:, None] * v).sum(axis=0)).max() < 1e-4 * 10.0 * mass[:half].sum()
     assert np.abs(np.average(v[:half], axis=0, weights=mass[:half])[2]) < 5.0, "they have stopped each other"
+
+
+def test_solids_that_meet_keep_their_momentum(device):
+    """Two soft blocks hit each other off their centres: momentum and angular momentum stay, energy falls."""
+    builder = z_up(0.0)
+    for side in (-1.0, 1.0):
+        at, velocity = (0.02 * side, 0.01 * side, 0.3 * side), (0.0, 0.0, -2.0 * side)
+        cells, turn, sizes = (4, 4, 4), (0.0, 0.0, 0.0, 1.0), (0.05, 0.05, 0.05)
+        material = {"density": 300.0, "k_mu": 1e4, "k_lambda": 1e4, "k_damp": 0.0}
+        builder.add_soft_grid(at, turn, velocity, *cells, *sizes, **material)
+    model = builder.finalize(device)
+    model.soft_contact_radius, model.soft_contact_margin, model.soft_contact_ke = 0.01, 0.02, 1e4
+    solver, state = VBDSolver(model, handle_self_contact=True), model.state()
+    mass = model.particle_mass.numpy().astype(float)[:, None]
+
+    def motion():
+        x, v = (a.numpy().astype(float) for a in (state.particle_q, state.particle_qd))
+        spin = np.cross(x, mass * v).sum(axis=0)
+        return (mass * v).sum(axis=0), spin, 0.5 * np.sum(mass * v * v)
+
+    start, speed = motion(), 2.0
+    for _ in range(60):
+        solver.step(model, state, state, None, None, 1 / 240)
+    end, half = motion(), 0.5 * mass.sum()
+    np.testing.assert_allclose(end[0], start[0], atol=1e-4 * speed * half)
+    np.testing.assert_allclose(end[1], start[1], atol=1e-4 * speed * half * 0.2)
+    assert end[2] < 0.9 * start[2], "they have met"
 
 
 def test_a_thrown_heap_flies_freely(device):
@@ -215,7 +288,11 @@ def test_friction_holds_a_layer_on_an_incline(device, friction, slides):
 
 @pytest.mark.slow
 def test_ten_thousand_vertices(device):
-    """A cloth of 100 by 100 vertices falls on a sphere and is twisted by four turns."""
-    cloths = twisted(99, device, iterations=4, substeps=2)
-    for _ in twist(cloths, 99, frames_per_turn=16, turns=4, check=12):
+    """A cloth of 197 by 50 vertices falls on a sphere and is twisted by four turns.
+
+    With eight sweeps a frame the ends outrun the middle and the cloth is torn long; what counts is that
+    nothing is penetrated. `test_twisting_by_four_turns` has the stretch.
+    """
+    strip = Strip(49, device, iterations=4, substeps=2)
+    for _ in twist(strip, frames_per_turn=20, turns=4, check=12):
         pass
