@@ -19,7 +19,7 @@ CHUNK = wp.constant(256)
 LAST_CELL = wp.constant(wp.float64(5.0e8))
 # cells of a block, of which there is an even number along each axis: neighbours of a block are then of other
 # parity, and those of a particle are met once
-BLOCK_X = wp.constant(4)
+BLOCK_X = wp.constant(8)
 BLOCK_Y = wp.constant(2)
 BLOCK_Z = wp.constant(2)
 
