@@ -411,3 +411,8 @@ def test_colours_of_the_model_are_used_if_they_fit(device):
 def test_options_out_of_range_are_named(device, option, value):
     with pytest.raises(ValueError, match=option):
         VBDSolver(cloth().finalize(device=device), **{option: value})
+
+
+def test_solver_of_no_model_is_refused():
+    with pytest.raises(TypeError, match="expected a Model, got NoneType"):
+        VBDSolver(None)
