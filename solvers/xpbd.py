@@ -45,7 +45,10 @@ class XPBDSolver(SolverBase):
     Joints of light bodies on long levers are an exception: with one sweep, or two at 1/30 s, they gain speed.
     Implicit Euler takes energy out of fast oscillations; substeps keep more of it, and for the same number of
     sweeps in all they converge better than iterations (Macklin et al., "Small steps in physics simulation",
-    SCA 2019).
+    SCA 2019). Soft bodies want substeps in which free fall from rest, g dt², is at most a tenth of their
+    cells: where it is as long as a cell, they collapse on the ground and may stay inverted. Momentum is kept
+    to rounding. Angular momentum is lost with the length of the substep, and friction between particles,
+    which have no spin, changes it.
 
     A step reads `particle_q`, `particle_qd`, `particle_f`, `body_q`, `body_qd` and `body_f` of the state, and
     writes joint coordinates that agree with the poses. It has no gradients: it raises when a tape records it.
