@@ -34,6 +34,8 @@ SETTLED = wp.constant(1.0e-3)
 FLAT = wp.constant(1.0e-8)
 # weight of a corner above which the contact is left to the particle there
 CORNER = wp.constant(0.95)
+# part of a triangle's size by which its inside is deeper than its corners, if it has a contact of its own
+DEEPER = wp.constant(1.0e-3)
 
 
 @wp.struct
@@ -335,6 +337,23 @@ def deepest_point(
     return weights_of(t, p)
 
 
+@wp.func
+def is_beyond_corners(
+    rigid: RigidView, s: int, t: Convex, size: float, way: wp.vec3, deepest: float, reach: float
+) -> bool:
+    """Whether a triangle is deeper in a shape, by `deepest`, than its corners, whose particles touch it, too.
+
+    Where a corner is as deep, a contact of the inside would only take load from those of the corners.
+    """
+    beyond = bool(True)
+    for k in range(3):
+        corner = wp.where(k == 0, t.a, wp.where(k == 1, t.b, t.c))
+        gap = shape_distance(rigid, s, rigid.pose[s], corner, corner - way, reach)
+        if deepest > gap.distance - DEEPER * size:
+            beyond = False
+    return beyond
+
+
 @wp.kernel
 def find_face_contacts(
     first: int,
@@ -388,7 +407,10 @@ def find_face_contacts(
                 p = blend(x, corner, weight)
                 way = (blend(v, corner, weight) - velocity_at(bodies, b, p)) * dt
                 gap = gap_after(rigid, s, p - way, p, radius, reach)
-                if gap.distance < reach and wp.max(weight) < CORNER:
+                inside = gap.distance < reach and wp.max(weight) < CORNER
+                if inside:
+                    inside = is_beyond_corners(rigid, s, triangle, size, way, gap.distance, reach + size)
+                if inside:
                     slot = free_place(faces.touch, blocks, t, count, FACE_CONTACTS, radius - gap.distance)
                     if slot >= 0:
                         count = wp.max(count, slot + 1)
