@@ -19,7 +19,7 @@ HELD = 8
 EFFORTS = {"ant": 150.0, "humanoid": 40.0, "half_cheetah": 60.0}
 """Torques of the robots with motors [N m]; the others are given targets of that many radians."""
 TARGET = 20.0
-SLACK = {60: (0.08, 0.04), 240: (0.015, 0.008)}
+SLACK = {60: (0.08, 0.03), 240: (0.015, 0.008)}
 """Separation of joints [m] by rate: median of the worst one in motion, and of the worst world at rest."""
 
 
@@ -74,7 +74,8 @@ def controlled(model: newtonsim.Model, solver, name: str, rate: int) -> tuple[np
 def test_random_control_neither_breaks_robots_nor_feeds_them(device: str, name: str, rate: int):
     """With 2, 4 and 10 sweeps all stays finite, joints hold, and robots come to rest without drives.
 
-    Two sweeps at 1/60 s are too few for all of them to rest: there a tenth of the energy may stay.
+    Two sweeps at 1/60 s are too few for all of them to rest: there a tenth of the energy may stay, and joints
+    may be apart by a centimetre more.
     At no time is there more than twice the energy that FeatherstoneSolver's robots get by the same inputs.
     """
     builder = many(load_robot(name), WORLDS)
@@ -86,10 +87,10 @@ def test_random_control_neither_breaks_robots_nor_feeds_them(device: str, name: 
         energies, apart = controlled(model, XPBDSolver(model, iterations=sweeps), name, rate)
         assert np.isfinite(energies).all(), f"{sweeps} sweeps"
         assert energies.max() < 2.0 * most, f"{sweeps} sweeps"
-        restless = 0.1 if (sweeps, rate) == (2, 60) else 0.02
+        restless, more = (0.1, 0.01) if (sweeps, rate) == (2, 60) else (0.02, 0.0)
         assert energies[-1].max() < restless * most, f"{sweeps} sweeps"
         assert np.median(apart[: len(apart) // 2].max(axis=1)) < moving, f"{sweeps} sweeps"
-        assert apart[-1].max() < resting, f"{sweeps} sweeps"
+        assert apart[-1].max() < resting + more, f"{sweeps} sweeps"
 
 
 @pytest.mark.parametrize("file", ["cartpole.urdf", "arm7.urdf"])
