@@ -168,7 +168,7 @@ def peer_steps(scene: Scene) -> Callable[[int], Engine]:
     return make
 
 
-def peer_model(b: newtonsim.ModelBuilder, planes: Sequence[tuple] = ()):
+def peer_model(b: newtonsim.ModelBuilder, planes: Sequence[tuple] = (), requires_grad: bool = False):
     """Return a model of Newton with the particles and elements of a builder, and planes."""
     import newton
 
@@ -191,7 +191,7 @@ def peer_model(b: newtonsim.ModelBuilder, planes: Sequence[tuple] = ()):
         p.add_shape_plane(plane, width=0.0, length=0.0)
     if b.tri_count or b.tet_count:
         p.color(include_bending=b.edge_count > 0)
-    return p.finalize("cpu")
+    return p.finalize("cpu", requires_grad=requires_grad)
 
 
 def our_heaps(heap: Heap) -> Callable[[int], Engine]:

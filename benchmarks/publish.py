@@ -23,6 +23,8 @@ SCRIPTS = {
     "pybullet_compat": [],
     "contacts": [],
     "deformables": [],
+    "gradients": [],
+    "gradient_cost": [],
     "scaling": ["--plots", str(RESULTS)],
     "building": [],
     "startup": [],

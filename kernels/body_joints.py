@@ -152,6 +152,7 @@ def aim_row(
     rows.give[r] = compliance / (dt * dt)
     rows.goal[r] = keep * start
     rows.impulse[r] = wp.where(rigid, warm, 0.0) * rows.impulse[r]
+    rows.relaxed[r] = 0.0
 
 
 @wp.func

@@ -84,6 +84,7 @@ class RowView:
     give: wp.array(dtype=float)  # (R) compliance of a held row over the square of the substep
     goal: wp.array(dtype=float)  # (R) what a held row is to measure at the end of the substep
     impulse: wp.array(dtype=float)  # (R) kept from step to step
+    relaxed: wp.array(dtype=float)  # (R) impulse by which velocities alone were corrected in the substep
 
 
 @wp.struct

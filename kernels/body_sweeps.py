@@ -325,6 +325,8 @@ def relax_held(k: int, block: BlockView, spin: SpinView, bodies: MotionView):
     u.v1 = u.v1 + share * kick.v1
     u.w1 = u.w1 + share * kick.w1
     store_twists(f, u, bodies)
+    for i in range(count):
+        rows.relaxed[first + i] = rows.relaxed[first + i] + share * x[i]
 
 
 @wp.kernel

@@ -26,7 +26,7 @@ CONTACTS_BY_SHAPE = wp.constant(2)
 # what happened in a world in a step
 NOTHING_ACTED = wp.constant(0)
 ACTED = wp.constant(1)
-PUSHED = wp.constant(2)  # and a penetration was removed
+PUSHED = wp.constant(2)  # and positions moved at another rate than their velocities
 # share of its velocity limit at which a joint gets the row that enforces it
 NEAR_VELOCITY_LIMIT = wp.constant(0.5)
 
@@ -94,6 +94,32 @@ def limit_speed(gap: float, s: ConstraintSettings) -> float:
     return speed
 
 
+@wp.func
+def limit_velocities(x: float, lower: float, upper: float, top: float, s: ConstraintSettings) -> wp.vec2:
+    """Interval of velocities that the limits of an axis at x and of its velocity allow."""
+    slowest = wp.clamp(limit_speed(x - lower, s), -top, top)
+    fastest = wp.clamp(-limit_speed(upper - x, s), -top, top)
+    return wp.vec2(slowest, fastest)
+
+
+@wp.func
+def drive_rate(drive: DriveView, a: int, dt: float) -> float:
+    """How much the effort of the drive of axis a falls with the velocity at the end of the step."""
+    rate = drive.target_ke[a]
+    if drive.mode[a] == MODE_POSITION:
+        rate = drive.target_kd[a] + dt * drive.target_ke[a]
+    return rate
+
+
+@wp.func
+def drive_velocity(drive: DriveView, a: int, act: float, q: float, rate: float) -> float:
+    """Velocity at which the drive of axis a, with that `drive_rate`, has no effort."""
+    velocity = act
+    if drive.mode[a] == MODE_POSITION:
+        velocity = drive.target_ke[a] * (act - q) / rate
+    return velocity
+
+
 @wp.kernel
 def select_dof_rows(
     first: int,
@@ -130,18 +156,16 @@ def select_dof_rows(
             if gap < s.limit_margin + speed * s.dt or speed > NEAR_VELOCITY_LIMIT * top:
                 lower = -UNBOUNDED
                 upper = UNBOUNDED
-                slowest = wp.clamp(limit_speed(x - limit.lower[a], s), -top, top)
-                fastest = wp.clamp(-limit_speed(limit.upper[a] - x, s), -top, top)
+                allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, s)
+                slowest = allowed[0]
+                fastest = allowed[1]
                 softness = s.limit_cfm
         elif kind == ROW_DRIVE:
             if implicit[d] == 0:
                 upper = drive.effort_limit[a] * s.dt
                 lower = -upper
-                rate = drive.target_ke[a]
-                slowest = act[a]
-                if drive.mode[a] == MODE_POSITION:
-                    rate = drive.target_kd[a] + s.dt * drive.target_ke[a]
-                    slowest = drive.target_ke[a] * (act[a] - q[tree.dof_coord[d]]) / rate
+                rate = drive_rate(drive, a, s.dt)
+                slowest = drive_velocity(drive, a, act[a], q[tree.dof_coord[d]], rate)
                 fastest = slowest
                 softness = 1.0 / (s.dt * rate)
         elif kind == ROW_FRICTION:

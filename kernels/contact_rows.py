@@ -1,7 +1,8 @@
 """Constraint rows of contacts: normal and two tangents; for torsion and rolling see `spin_rows`.
 
 Both sides of a contact act at one point of the world, in the middle of the gap or overlap: forces at two
-points would not conserve angular momentum.
+points would not conserve angular momentum. Where that is no matter, because one side stands still or moves as
+prescribed, a gap is closed at the moving surface.
 """
 
 import warp as wp
@@ -15,6 +16,7 @@ from newtonsim.kernels.constraint_rows import (
     ConstraintSettings,
 )
 from newtonsim.kernels.contacts import ContactView
+from newtonsim.kernels.rebounds import after_impact, rebound_speed, time_of_impact
 from newtonsim.kernels.shapes import ShapeView
 from newtonsim.kernels.sparse_blas import row_gram3
 from newtonsim.kernels.structs import ModelShapeMaterials
@@ -37,11 +39,24 @@ class ContactRowView:
     soft: wp.array(dtype=int)  # (C) 1 for springs and dampers
     target: wp.array(dtype=wp.vec3)  # (C) wanted velocity along normal, tangent 1, tangent 2 [m/s]
     impact: wp.array(dtype=wp.vec3)  # (C) restitution, wanted normal velocity without and with it [m/s]
+    timed: wp.array(dtype=wp.vec3)  # (C) impact within the step, see `rebounds.time_of_impact`
+    early: wp.array(dtype=wp.vec2)  # (C) slip before such an impact, over the whole step [m/s]
+    moving: wp.array(dtype=wp.vec2)  # (C) wanted velocity of positions [m/s], share of the rebound left
     delassus: wp.array(dtype=wp.vec2)  # (C) normal, largest tangential
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] along normal, tangent 1, tangent 2
     memory: wp.array(dtype=wp.vec3)  # (C) last impulse of each contact feature
     coupling: wp.array(dtype=wp.vec2)  # (C) Delassus entries of the first row with the two others
     B: wp.array2d(dtype=wp.vec3)  # (C, 2 * depth)
+
+
+@wp.struct
+class Wanted:
+    """Normal velocities [m/s] that a contact wants at the end of a step."""
+
+    closing: float  # without restitution
+    rebound: float  # with it
+    moving: float  # that the positions move with
+    impact: wp.vec3  # see `rebounds.time_of_impact`; zero if it does not count
 
 
 @wp.struct
@@ -56,30 +71,6 @@ class SpinRowView:
     memory: wp.array(dtype=wp.vec3)  # (C)
     coupling: wp.array(dtype=wp.vec2)  # (C) Delassus entries of the first row with the two others
     B: wp.array2d(dtype=wp.vec3)  # (C, 2 * depth)
-
-
-@wp.func
-def rebound_speed(gap: float, approach: float, pull: float, restitution: float, dt: float) -> float:
-    """Normal velocity after an impact within the step, such that the apex comes out right [m/s].
-
-    The body hits with v_i² = v² + 2 g gap, rebounds with e v_i and rises by e² v_i² / 2g; the step, however,
-    leaves it gap + v' dt above the surface, from where it rises by v'² / 2g - v' dt / 2. Equating both gives
-    v'. Velocities of a leapfrog step belong to the middle of the intervals, hence v = |approach| + g dt / 2.
-
-    Args:
-        gap: Distance at the start of the step [m].
-        approach: Normal velocity at the start of the step, negative [m/s].
-        pull: Normal acceleration g towards the surface without the contact [m/s²].
-        restitution: Coefficient e of Newton's impact law.
-        dt: Time step [s].
-    """
-    half = 0.5 * pull * dt
-    v = -approach + half
-    rest = half * half + restitution * restitution * (v * v + 2.0 * pull * gap) - 2.0 * pull * gap
-    speed = -gap / dt
-    if rest > 0.0:
-        speed = wp.max(speed, wp.sqrt(rest) - half)
-    return speed
 
 
 @wp.func
@@ -117,26 +108,40 @@ def contact_target(
     restitution: float,
     rate: float,
     soft: bool,
+    single: bool,
     s: ConstraintSettings,
-) -> wp.vec2:
-    """Smallest allowed normal velocity at the end of the step [m/s], without and with restitution.
+) -> Wanted:
+    """Normal velocities that a contact wants at the end of the step.
 
     A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
     and down to the slop; an impact that this step would bring about bounces at once. Contacts in the skin
     count as closed: the points of a face at rest then all want the same, zero, and can have it together.
     """
-    target = -distance / s.dt
+    wanted = Wanted()
+    wanted.closing = -distance / s.dt
     if soft:
         if distance < 0.0:
-            target = -rate * distance
+            wanted.closing = -rate * distance
     elif distance < s.contact_skin:
-        target = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
-    rebound = target
+        wanted.closing = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
+    wanted.rebound = wanted.closing
+    wanted.moving = wanted.closing
     bounces = restitution > 0.0 and approach < -s.restitution_speed
     if bounces and distance + s.dt * approach_free <= 0.0:
-        pull = wp.max(0.0, (approach - approach_free) / s.dt)
-        rebound = wp.max(target, rebound_speed(wp.max(0.0, distance), approach, pull, restitution, s.dt))
-    return wp.vec2(target, rebound)
+        gap = wp.max(0.0, distance)
+        pull = (approach - approach_free) / s.dt
+        if single:
+            impact = time_of_impact(gap, approach, pull, s.dt)
+            after = after_impact(impact, gap, restitution, s.restitution_speed, s.dt)
+            if after[0] > wanted.closing:
+                wanted.impact = impact
+                wanted.rebound = after[0]
+                wanted.moving = after[1]
+        else:
+            rebound = rebound_speed(gap, approach, wp.max(0.0, pull), restitution, s.dt)
+            wanted.rebound = wp.max(wanted.closing, rebound)
+            wanted.moving = wanted.rebound
+    return wanted
 
 
 @wp.func
@@ -198,6 +203,28 @@ def contact_point(
     return 0.5 * (x0 + x1)
 
 
+@wp.func
+def stands_alone(tree: TreeView, leaf: int) -> bool:
+    """True for a body that hangs on nothing and that nothing hangs on, given its last dof; -1 for none."""
+    alone = bool(True)
+    if leaf >= 0:
+        t = tree.body_tree[tree.dof_body[leaf]]
+        alone = tree.joint_start[t + 1] - tree.joint_start[t] == 1
+    return alone
+
+
+@wp.func
+def way_ahead(leaf: wp.vec2i, distance: float) -> float:
+    """How far [m] from the middle of a gap the surfaces of both sides are taken, given their last dofs.
+
+    What hits something that no dof moves is hit at its own surface, wherever in the step that is.
+    """
+    way = float(0.0)
+    if leaf[0] < 0 or leaf[1] < 0:
+        way = 0.5 * wp.max(0.0, distance)
+    return way
+
+
 @wp.kernel
 def build_contact_rows(
     first: int,
@@ -227,11 +254,14 @@ def build_contact_rows(
     n = contacts.normal[c]
     x = contact_point(contacts, c, b0, b1, body_q)
     leaf = wp.vec2i(leaf_of(tree, b0), leaf_of(tree, b1))
+    ahead = way_ahead(leaf, contacts.distance[c]) * n
+    x0 = x + ahead
+    x1 = x - ahead
     frame = contact_frame(n)
     if leaf[0] >= 0:
-        fill_velocity(tree, kin, c, leaf[0], 0, frame, x - kin.origin[tree.body_tree[b0]], rows.B)
+        fill_velocity(tree, kin, c, leaf[0], 0, frame, x0 - kin.origin[tree.body_tree[b0]], rows.B)
     if leaf[1] >= 0:
-        fill_velocity(tree, kin, c, leaf[1], depth, -frame, x - kin.origin[tree.body_tree[b1]], rows.B)
+        fill_velocity(tree, kin, c, leaf[1], depth, -frame, x1 - kin.origin[tree.body_tree[b1]], rows.B)
     whiten_sides(tree, L, c, leaf, depth, rows.B)
     delassus = triple_delassus(tree, c, leaf, depth, rows.B)
     rows.delassus[c] = delassus.diagonal
@@ -251,18 +281,23 @@ def build_contact_rows(
     rows.softness[c] = softness
     rows.soft[c] = int(soft)
 
-    v0 = point_velocity(b0, x, body_q, body_com, body_qd)
-    v1 = point_velocity(b1, x, body_q, body_com, body_qd)
+    v0 = point_velocity(b0, x0, body_q, body_com, body_qd)
+    v1 = point_velocity(b1, x1, body_q, body_com, body_qd)
     # the rows do not see sides that no dof moves: their velocity goes into the targets
     prescribed = wp.vec3(0.0, 0.0, 0.0)
     if leaf[0] < 0:
         prescribed += v0
     if leaf[1] < 0:
         prescribed -= v1
-    free = triple_velocity(tree, leaf, c, depth, rows.B, z)[0] + wp.dot(n, prescribed)
-    speed = contact_target(contacts.distance[c], wp.dot(n, v0 - v1), free, restitution, rate, soft, s)
-    rows.target[c] = wp.vec3(speed[1], 0.0, 0.0) - frame * prescribed
-    rows.impact[c] = wp.vec3(restitution, speed[0], speed[1])
+    free = triple_velocity(tree, leaf, c, depth, rows.B, z) + frame * prescribed
+    single = stands_alone(tree, leaf[0]) and stands_alone(tree, leaf[1])
+    approach = wp.dot(n, v0 - v1)
+    wanted = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, single, s)
+    rows.target[c] = wp.vec3(wanted.rebound, 0.0, 0.0) - frame * prescribed
+    rows.impact[c] = wp.vec3(restitution, wanted.closing, wanted.rebound)
+    rows.timed[c] = wanted.impact
+    rows.early[c] = wanted.impact[1] / s.dt * wp.vec2(free[1], free[2])
+    rows.moving[c] = wp.vec2(wanted.moving, 1.0)
     rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
     if contacts.match[c] >= 0:
         rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]

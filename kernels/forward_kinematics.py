@@ -2,7 +2,8 @@
 
 Every joint axis is treated as a one-degree-of-freedom virtual link, so that one recursion serves all joint
 types (Featherstone, "Rigid Body Dynamics Algorithms", 2008, sections 4.4 and 5.3). State that the loops
-carry lives in arrays: Warp's adjoint of a dynamic loop is only right that way.
+carry lives in arrays: Warp's adjoint of a dynamic loop is only right that way. Functions are inlined because
+the adjoint of a call copies the views that it takes, which makes backward passes slower by a quarter.
 """
 
 import warp as wp
@@ -28,7 +29,7 @@ def is_floating(joint_type: int) -> bool:
     return joint_type == JOINT_FREE or joint_type == JOINT_DISTANCE
 
 
-@wp.func
+@wp.func(inline=True)
 def place_axes(j: int, anchor: wp.transform, joint: JointView, q: wp.array(dtype=float), kin: KinematicsView):
     """Frames and motion subspaces of the axes of joint j, one behind the other."""
     d0 = joint.qd_start[j]
@@ -50,7 +51,7 @@ def place_axes(j: int, anchor: wp.transform, joint: JointView, q: wp.array(dtype
             kin.dof_X[d] = wp.transform(p, r * wp.quat_from_axis_angle(axis, x))
 
 
-@wp.func
+@wp.func(inline=True)
 def place_ball(j: int, anchor: wp.transform, joint: JointView, q: wp.array(dtype=float), kin: KinematicsView):
     """Frame and motion subspace of a ball joint: angular velocity in the axes of the parent's joint frame."""
     p = wp.transform_get_translation(anchor)
@@ -63,7 +64,7 @@ def place_ball(j: int, anchor: wp.transform, joint: JointView, q: wp.array(dtype
         kin.dof_X[d] = behind
 
 
-@wp.func
+@wp.func(inline=True)
 def floating_axes(j: int, anchor: wp.transform, joint: JointView) -> wp.quat:
     """Orientation of the axes in which the velocity of a floating joint is expressed."""
     r = wp.quat_identity()
@@ -72,7 +73,7 @@ def floating_axes(j: int, anchor: wp.transform, joint: JointView) -> wp.quat:
     return r
 
 
-@wp.func
+@wp.func(inline=True)
 def place_floating(
     j: int,
     anchor: wp.transform,
@@ -97,7 +98,7 @@ def place_floating(
         kin.dof_X[d + 3] = behind
 
 
-@wp.func
+@wp.func(inline=True)
 def anchor_frame(j: int, origin: wp.vec3, joint: JointView, kin: KinematicsView) -> wp.transform:
     """Joint frame on the parent's side, relative to the tree's origin."""
     parent_X = wp.transform(-origin, wp.quat_identity())
@@ -116,7 +117,7 @@ def root_position(j: int, joint: JointView, q: wp.array(dtype=float)) -> wp.vec3
     return p
 
 
-@wp.func
+@wp.func(inline=True)
 def place_joint(
     j: int,
     origin: wp.vec3,
@@ -142,7 +143,7 @@ def place_joint(
         kin.body_X[child] = anchor * wp.transform_inverse(joint.X_c[j])
 
 
-@wp.func
+@wp.func(inline=True)
 def move_joint(j: int, joint: JointView, qd: wp.array(dtype=float), kin: KinematicsView):
     """Spatial velocities behind the dofs of joint j, and of its child; needs those of the parent."""
     parent = joint.parent[j]

@@ -455,6 +455,28 @@ def stop_pushing(
     return pushed
 
 
+@wp.func
+def any_timed(rows: wp.ref[ContactRowView], contacts: wp.ref[ContactView], w: int) -> bool:
+    """True if positions of the world move through an impact at another rate than their velocity."""
+    found = bool(False)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if rows.timed[c][0] > 0.0:
+            found = True
+    return found
+
+
+@wp.func
+def shift_timed(rows: wp.ref[ContactRowView], contacts: wp.ref[ContactView], w: int, sign: float):
+    """Let impacts within the step want the velocity of positions (sign 1), or again that after it (-1)."""
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if rows.timed[c][0] > 0.0:
+            early = rows.early[c]
+            shift = wp.vec3(rows.moving[c][0] - rows.impact[c][2], early[0], early[1])
+            rows.target[c] = rows.target[c] + sign * shift
+
+
 @wp.kernel
 def solve_rows(
     first: int,
@@ -464,6 +486,7 @@ def solve_rows(
     depth: int,
     pyramidal: bool,
     dt: float,
+    restitution_speed: float,
     max_iterations: int,
     tolerance: float,
     direct_cost: float,
@@ -479,11 +502,16 @@ def solve_rows(
     Both differ where penetration is removed: what pushes single bodies apart moves them, but leaves them no
     velocity (as in Catto, "Solver2D", 2024, and the split impulses of Bullet). Else penetrations would become
     energy. Soft contacts keep it: it is the force of their springs. So do articulated bodies, whose momentum
-    depends on the pose: coordinates that move at another rate than their velocities would change it.
+    depends on the pose: coordinates that move at another rate than their velocities would change it. Both
+    differ, too, where single bodies rebound within the step, see `rebounds`. The first solution, whose
+    impulses are in `kept_*` then, is that for the positions.
     """
     w = first + wp.tid()
     if any_rebound(rows.contact, contacts, w):
-        pass_on_impacts(tree, rows.contact, contacts, w, depth, dt, envelope, z)
+        pass_on_impacts(tree, rows.contact, contacts, w, depth, restitution_speed, dt, envelope, z)
+    timed = any_timed(rows.contact, contacts, w)
+    if timed:
+        shift_timed(rows.contact, contacts, w, 1.0)
     used = wp.vec2(0.0, 0.0)
     budget = float(direct_cost)
     if envelope.pause[w] > 0:
@@ -505,14 +533,16 @@ def solve_rows(
     state = int(NOTHING_ACTED)
     if any_impulse(rows, contacts, w) == 1:
         state = ACTED
-    if state == ACTED:
-        if any_push(rows, contacts, w):
+    if state == ACTED or timed:
+        if timed or any_push(rows, contacts, w):
             state = PUSHED
             # the next step starts from the impulses that remove penetrations
             keep_impulses(rows, contacts, w, envelope, z)
             copy_velocities(envelope, w, z, z_moving)
             ease_wedged(tree, rows, contacts, w, depth, envelope, z)
-            if stop_pushing(tree, rows, contacts, w):
+            if timed:
+                shift_timed(rows.contact, contacts, w, -1.0)
+            if stop_pushing(tree, rows, contacts, w) or timed:
                 iterate(
                     tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, 0.0, envelope, z
                 )

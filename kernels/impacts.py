@@ -12,6 +12,7 @@ from newtonsim.kernels.chains import push_triple, triple_velocity
 from newtonsim.kernels.contact_rows import ContactRowView
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.envelope import EnvelopeView
+from newtonsim.kernels.rebounds import after_impact
 from newtonsim.kernels.views import TreeView
 
 # rounds of impact that a step can pass on, and sweeps of one inelastic impact
@@ -121,13 +122,16 @@ def want_outcome(
     contacts: wp.ref[ContactView],
     w: int,
     depth: int,
+    slowest: float,
+    dt: float,
     env: wp.ref[EnvelopeView],
     z: wp.array(dtype=float),
 ):
     """Let the rows want the velocities after all impacts.
 
     A contact that was hit itself keeps its own rebound, which accounts for the moment of the impact within
-    the step, in proportion to what the impacts leave of it.
+    the step, in proportion to what the impacts leave of it. Contacts that impacts were passed on to have -1
+    in place of that share.
     """
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
@@ -136,10 +140,20 @@ def want_outcome(
         if hit or env.kept_contact[c][1] > 0.0:
             before = normal_velocity(tree, rows, c, depth, z)
             wanted = wp.max(0.0, normal_velocity(tree, rows, c, depth, env.kept_z))
+            moving = wanted
+            share = float(-1.0)
             if hit and before < 0.0:
-                wanted = impact[2] * wanted / (-impact[0] * before)
+                share = wanted / (-impact[0] * before)
+                wanted = impact[2] * share
+                moving = wanted
+                if rows.timed[c][0] > 0.0:
+                    gap = wp.max(0.0, contacts.distance[c])
+                    after = after_impact(rows.timed[c], gap, share * impact[0], slowest, dt)
+                    wanted = after[0]
+                    moving = after[1]
             target = rows.target[c]
             wanted = wp.max(impact[1], wanted)
+            rows.moving[c] = wp.vec2(moving, share)
             rows.target[c] = wp.vec3(target[0] - impact[2] + wanted, target[1], target[2])
             rows.impact[c] = wp.vec3(impact[0], impact[1], wanted)
 
@@ -151,6 +165,7 @@ def pass_on_impacts(
     contacts: wp.ref[ContactView],
     w: int,
     depth: int,
+    restitution_speed: float,
     dt: float,
     env: wp.ref[EnvelopeView],
     z: wp.array(dtype=float),
@@ -176,4 +191,4 @@ def pass_on_impacts(
             stop_approach(tree, rows, contacts, w, depth, 0.1 * slowest, env)
             reflect(tree, rows, contacts, w, depth, env)
             rounds += 1
-    want_outcome(tree, rows, contacts, w, depth, env, z)
+    want_outcome(tree, rows, contacts, w, depth, restitution_speed, dt, env, z)

@@ -141,28 +141,37 @@ def body_motion(
     bodies: BodyStateView,
 ) -> BodyMotion:
     """Motion of the anchor `frame` of body b; body -1 is the world."""
-    m = BodyMotion()
-    m.x = wp.transform_get_translation(frame)
-    m.q = wp.transform_get_rotation(frame)
+    X = frame
+    w = wp.vec3(0.0, 0.0, 0.0)
+    v = wp.vec3(0.0, 0.0, 0.0)
+    alpha = wp.vec3(0.0, 0.0, 0.0)
+    a = wp.vec3(0.0, 0.0, 0.0)
     if b >= 0:
         X = bodies.q[b] * frame
-        m.x = wp.transform_get_translation(X)
-        m.q = wp.transform_get_rotation(X)
+        x = wp.transform_get_translation(X)
         t = tree.body_tree[b]
         if t >= 0:
             V = kin.body_V[b]
             A = body_A[b]
-            r = m.x - kin.origin[t]
-            m.w = wp.spatial_top(V)
-            m.v = wp.spatial_bottom(V) + wp.cross(m.w, r)
-            m.alpha = wp.spatial_top(A)
+            r = x - kin.origin[t]
+            w = wp.spatial_top(V)
+            v = wp.spatial_bottom(V) + wp.cross(w, r)
+            alpha = wp.spatial_top(A)
             # spatial to classical acceleration (RBDA section 2.11); the base accelerates against gravity
-            m.a = wp.spatial_bottom(A) + gravity + wp.cross(m.alpha, r) + wp.cross(m.w, m.v)
+            a = wp.spatial_bottom(A) + gravity + wp.cross(alpha, r) + wp.cross(w, v)
         else:
-            r = m.x - wp.transform_point(bodies.q[b], bodies.com[b])
-            m.w = wp.spatial_top(bodies.qd[b])
-            m.v = wp.spatial_bottom(bodies.qd[b]) + wp.cross(m.w, r)
-            m.a = wp.cross(m.w, wp.cross(m.w, r))
+            arm = x - wp.transform_point(bodies.q[b], bodies.com[b])
+            w = wp.spatial_top(bodies.qd[b])
+            v = wp.spatial_bottom(bodies.qd[b]) + wp.cross(w, arm)
+            a = wp.cross(w, wp.cross(w, arm))
+    # every member is set once: reverse mode would count what was overwritten
+    m = BodyMotion()
+    m.x = wp.transform_get_translation(X)
+    m.q = wp.transform_get_rotation(X)
+    m.w = w
+    m.v = v
+    m.alpha = alpha
+    m.a = a
     return m
 
 
@@ -180,8 +189,8 @@ def measure_offset(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
     d = m1.x - m0.x
     row.force = n
     row.value = wp.dot(n, d)
-    row.curvature = wp.dot(turning_curvature(m0.w, m0.alpha, n), d) + wp.dot(n, m1.a - m0.a)
-    row.curvature += 2.0 * wp.dot(wp.cross(m0.w, n), m1.v - m0.v)
+    turning = wp.dot(turning_curvature(m0.w, m0.alpha, n), d) + wp.dot(n, m1.a - m0.a)
+    row.curvature = turning + 2.0 * wp.dot(wp.cross(m0.w, n), m1.v - m0.v)
     return row
 
 
@@ -193,9 +202,9 @@ def measure_cosine(m0: BodyMotion, m1: BodyMotion, axis0: wp.vec3, axis1: wp.vec
     n1 = wp.quat_rotate(m1.q, axis1)
     row.torque = wp.cross(n1, n0)
     row.value = wp.dot(n0, n1) - wp.dot(axis0, axis1)
-    row.curvature = wp.dot(turning_curvature(m0.w, m0.alpha, n0), n1)
-    row.curvature += wp.dot(turning_curvature(m1.w, m1.alpha, n1), n0)
-    row.curvature += 2.0 * wp.dot(wp.cross(m0.w, n0), wp.cross(m1.w, n1))
+    bend0 = wp.dot(turning_curvature(m0.w, m0.alpha, n0), n1)
+    bend1 = wp.dot(turning_curvature(m1.w, m1.alpha, n1), n0)
+    row.curvature = bend0 + bend1 + 2.0 * wp.dot(wp.cross(m0.w, n0), wp.cross(m1.w, n1))
     return row
 
 
@@ -257,13 +266,17 @@ def measure_distance(m0: BodyMotion, m1: BodyMotion) -> RowMeasure:
     row = RowMeasure()
     d = m1.x - m0.x
     v = m1.v - m0.v
-    row.value = wp.length(d)
+    distance = wp.length(d)
     # coinciding anchors have no direction; any one will do
-    row.force = wp.vec3(0.0, 1.0, 0.0)
-    if row.value > TINY:
-        row.force = d / row.value
-        along = wp.dot(v, row.force)
-        row.curvature = wp.dot(row.force, m1.a - m0.a) + (wp.length_sq(v) - along * along) / row.value
+    direction = wp.vec3(0.0, 1.0, 0.0)
+    bend = float(0.0)
+    if distance > TINY:
+        direction = d / distance
+        along = wp.dot(v, direction)
+        bend = wp.dot(direction, m1.a - m0.a) + (wp.length_sq(v) - along * along) / distance
+    row.value = distance
+    row.force = direction
+    row.curvature = bend
     return row
 
 
@@ -328,6 +341,21 @@ def pair_frames(r: int, joint: JointView, loop: LoopView, rows: PairRowView) -> 
 
 
 @wp.func
+def recovery_rate(c: int, loop: LoopView, s: ConstraintSettings) -> float:
+    """Rate at which errors of constraint c are removed [1/s]."""
+    rate = s.loop_rate
+    if loop.recovery_time[c] > 0.0:
+        rate = 1.0 / wp.max(loop.recovery_time[c], s.dt)
+    return rate
+
+
+@wp.func
+def equality_speed(value: float, rate: float, s: ConstraintSettings) -> float:
+    """Velocity that removes an error."""
+    return wp.clamp(-rate * value, -s.max_limit_speed, s.max_limit_speed)
+
+
+@wp.func
 def want_equality(
     r: int,
     c: int,
@@ -339,10 +367,8 @@ def want_equality(
     rows: PairRowView,
 ):
     """Bounds of a row that brings `value` to zero; `bend` is h/2 times its second derivative."""
-    rate = s.loop_rate
-    if loop.recovery_time[c] > 0.0:
-        rate = 1.0 / wp.max(loop.recovery_time[c], s.dt)
-    speed = wp.clamp(-rate * value, -s.max_limit_speed, s.max_limit_speed) - bend
+    rate = recovery_rate(c, loop, s)
+    speed = equality_speed(value, rate, s) - bend
     rows.target_lower[r] = speed
     rows.target_upper[r] = speed
     # the force of the compliance at the end of the step, see `rate`

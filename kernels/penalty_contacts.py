@@ -24,6 +24,7 @@ class SoftMaterial:
     kf: float  # [N s/m]
     mu: float  # averaged with that of the shape
     slip: float  # [m/s] speed below which friction fades
+    fade: float  # [m] penetration below which damping fades
     shape_mu: wp.array(dtype=float)  # (S)
     shape_body: wp.array(dtype=int)  # (S)
     rate: float  # [1/s] one over the time step
@@ -118,7 +119,7 @@ def feature_force(
     most = most_damping(material.rate, w_both)
     kd = wp.min(material.kd, most)
     kf = wp.min(material.kf, most)
-    force = contact_force(depth, u, n, material.ke, kd, kf, mu, material.slip)
+    force = contact_force(depth, u, n, material.ke, kd, kf, mu, material.slip, material.fade)
     force -= pull_back(depth, adhesion, material.ke) * n
     push_body(b, x, -force, bodies.q, bodies.com, body_f)
     return force

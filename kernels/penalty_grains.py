@@ -26,6 +26,7 @@ class GrainMaterial:
     radius: wp.array(dtype=float)  # [m]
     cohesion: wp.array(dtype=float)  # [m] gap up to which they attract each other
     slip: float  # [m/s] speed below which friction fades
+    fade: float  # [m] penetration below which damping fades
     rate: float  # [1/s] one over the time step
     mass: wp.array(dtype=float)  # [kg]
 
@@ -53,7 +54,7 @@ def grain_force(
         kf = wp.min(mean_of(material.kf, i, j), most)
         mu = mean_of(material.mu, i, j)
         depth = material.radius[i] + material.radius[j] - distance
-        force = contact_force(depth, v[i] - v[j], n, ke, kd, kf, mu, material.slip)
+        force = contact_force(depth, v[i] - v[j], n, ke, kd, kf, mu, material.slip, material.fade)
         force -= pull_back(depth, mean_of(material.cohesion, i, j), ke) * n
     return force
 

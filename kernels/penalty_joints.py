@@ -37,6 +37,7 @@ class AttachView:
     kd: float  # [N s/m]
     dt: float  # [s] length of the step
     slip: float  # [m/s or rad/s] speed below which dry friction fades
+    fade: float  # [m or rad] distance beyond a limit below which its damping fades
     enabled: wp.array(dtype=int)  # (J)
     linear_compliance: wp.array(dtype=float)  # (J) [m/N]
     angular_compliance: wp.array(dtype=float)  # (J) [rad/(N m)]
@@ -214,11 +215,15 @@ def axis_effort(
         effort = drive.target_ke[a] * (act - v)
     effort = wp.clamp(effort, -drive.effort_limit[a], drive.effort_limit[a])
     effort += drive.stiffness[a] * (drive.spring_ref[a] - q) + dof_effort(d, drive, attach, inputs)
-    # limits push, and never pull
-    if q < attach.limit_lower[a]:
-        effort += wp.max(attach.limit_ke[a] * (attach.limit_lower[a] - q) - attach.limit_kd[a] * v, 0.0)
-    if q > attach.limit_upper[a]:
-        effort += wp.min(attach.limit_ke[a] * (attach.limit_upper[a] - q) - attach.limit_kd[a] * v, 0.0)
+    # limits push, and never pull; their damping fades in, or it would jump where a limit is hit
+    below = attach.limit_lower[a] - q
+    if below > 0.0:
+        damping = attach.limit_kd[a] * below / (below + attach.fade)
+        effort += wp.max(attach.limit_ke[a] * below - damping * v, 0.0)
+    above = q - attach.limit_upper[a]
+    if above > 0.0:
+        damping = attach.limit_kd[a] * above / (above + attach.fade)
+        effort += wp.min(-attach.limit_ke[a] * above - damping * v, 0.0)
     if wp.abs(v) > attach.velocity_limit[a]:
         effort -= attach.limit_kd[a] * (v - wp.clamp(v, -attach.velocity_limit[a], attach.velocity_limit[a]))
     return effort

@@ -108,19 +108,3 @@ def mark_bodies(
         any_nonfinite[0] = 1
         if world[b] >= 0:
             nonfinite[world[b]] = True
-
-
-@wp.kernel(enable_backward=False)
-def mark_particles(
-    first: int,
-    world: wp.array(dtype=int),
-    v: wp.array(dtype=wp.vec3),
-    nonfinite: wp.array(dtype=bool),
-    any_nonfinite: wp.array(dtype=int),
-):
-    """One thread per particle: mark its world, and entry 0 of `any_nonfinite`, likewise."""
-    i = first + wp.tid()
-    if not wp.isfinite(v[i]):
-        any_nonfinite[0] = 1
-        if world[i] >= 0:
-            nonfinite[world[i]] = True

@@ -3,6 +3,7 @@
 Featherstone, "Rigid Body Dynamics Algorithms", 2008, section 5.3, in world axes about the tree's origin.
 The kernel serves three purposes: bias forces (zero acceleration), inverse dynamics, and the residual
 M(q) a + c(q, v) = 0 whose derivative gives the gradient of the implicit step.
+Functions are inlined for the sake of that derivative, see `forward_kinematics`.
 """
 
 import warp as wp
@@ -15,7 +16,7 @@ from newtonsim.kernels.views import JOINT_BALL, BodyView, JointView, KinematicsV
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
-@wp.func
+@wp.func(inline=True)
 def body_wrench(
     mass: float,
     com: wp.vec3,
@@ -48,7 +49,7 @@ def body_wrench(
     return wp.spatial_vector(torque, force)
 
 
-@wp.func
+@wp.func(inline=True)
 def floating_bias(
     j: int, origin: wp.vec3, joint: JointView, qd: wp.array(dtype=float), kin: KinematicsView
 ) -> wp.spatial_vector:
@@ -60,7 +61,7 @@ def floating_bias(
     return wp.spatial_vector(wp.vec3(0.0, 0.0, 0.0), wp.cross(v, w))
 
 
-@wp.func
+@wp.func(inline=True)
 def accelerate_joint(
     j: int,
     origin: wp.vec3,
@@ -110,6 +111,42 @@ def copy_wrenches(
     target[b] = source[b]
 
 
+@wp.func(inline=True)
+def tree_inverse_dynamics(
+    t: int,
+    tree: TreeView,
+    joint: JointView,
+    body: BodyView,
+    gravity: wp.array(dtype=wp.vec3),
+    kin: KinematicsView,
+    qd: wp.array(dtype=float),
+    qdd: wp.array(dtype=float),
+    body_f: wp.array(dtype=wp.spatial_vector),
+    dof_A: wp.array(dtype=wp.spatial_vector),
+    body_A: wp.array(dtype=wp.spatial_vector),
+    body_F: wp.array(dtype=wp.spatial_vector),
+    tau: wp.array(dtype=float),
+):
+    """Tau = M(q) qdd + c(q, qd) - Jᵀ body_f of tree t."""
+    start = tree.joint_start[t]
+    end = tree.joint_start[t + 1]
+    for i in range(start, end):
+        j = tree.joint[i]
+        b = joint.child[j]
+        accelerate_joint(j, kin.origin[t], gravity[0], joint, qd, qdd, kin, dof_A, body_A)
+        wrench = body_wrench(
+            body.mass[b], kin.body_com[b], kin.body_I[b], kin.body_V[b], body_A[b], body_f[b]
+        )
+        body_F[b] = wrench
+    for i in range(start, end):
+        j = tree.joint[start + end - 1 - i]
+        wrench = body_F[joint.child[j]]
+        for d in range(joint.qd_start[j], joint.qd_start[j + 1]):
+            tau[d] = wp.dot(kin.S[d], wrench)
+        if joint.parent[j] >= 0:
+            wp.atomic_add(body_F, joint.parent[j], wrench)
+
+
 @wp.kernel
 def inverse_dynamics(
     first: int,
@@ -128,20 +165,4 @@ def inverse_dynamics(
 ):
     """One thread per tree: tau = M(q) qdd + c(q, qd) - Jᵀ body_f."""
     t = first + wp.tid()
-    start = tree.joint_start[t]
-    end = tree.joint_start[t + 1]
-    for i in range(start, end):
-        j = tree.joint[i]
-        b = joint.child[j]
-        accelerate_joint(j, kin.origin[t], gravity[0], joint, qd, qdd, kin, dof_A, body_A)
-        wrench = body_wrench(
-            body.mass[b], kin.body_com[b], kin.body_I[b], kin.body_V[b], body_A[b], body_f[b]
-        )
-        body_F[b] = wrench
-    for i in range(start, end):
-        j = tree.joint[start + end - 1 - i]
-        wrench = body_F[joint.child[j]]
-        for d in range(joint.qd_start[j], joint.qd_start[j + 1]):
-            tau[d] = wp.dot(kin.S[d], wrench)
-        if joint.parent[j] >= 0:
-            wp.atomic_add(body_F, joint.parent[j], wrench)
+    tree_inverse_dynamics(t, tree, joint, body, gravity, kin, qd, qdd, body_f, dof_A, body_A, body_F, tau)

@@ -164,9 +164,6 @@ def add_push(push: Push, weight: float, block: wp.ref[Block]):
     square = weight * weight
     along = (push.stiffness - push.resistance) * square
     across = push.resistance * square
-    if along < 0.0:
-        along = 0.0
-        across = push.stiffness * square
     block.diagonal += wp.cw_mul(n, n) * along + wp.vec3(across)
     block.mixed += wp.vec3(n[1] * n[2], n[2] * n[0], n[0] * n[1]) * along
 

@@ -64,7 +64,7 @@ def add_push(balance: wp.ref[Balance], r: wp.vec3, push: Push):
     f = push.normal * push.press + push.drag
     balance.force += wp.spatial_vector(wp.cross(r, f), f)
     n = push.normal
-    across = wp.min(push.resistance, push.stiffness)
+    across = push.resistance
     K = wp.outer(n, n) * (push.stiffness - across) + wp.identity(n=3, dtype=float) * across
     add_stiffness(balance, r, K)
 

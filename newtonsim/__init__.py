@@ -106,6 +106,7 @@ __all__ = [
     "UnsupportedElementWarning",
     "XPBDSolver",
     "collide",
+    "diff",
     "dynamics",
     "eval_fk",
     "eval_ik",
@@ -131,7 +132,7 @@ _LAZY = {
     "memory_report": "newtonsim.memory",
     "warmup": "newtonsim.warmup",
 }
-_LAZY_MODULES = ("dynamics", "importers", "render", "solvers", "utils")
+_LAZY_MODULES = ("diff", "dynamics", "importers", "render", "solvers", "utils")
 
 
 def __getattr__(name: str) -> Any:

@@ -152,9 +152,16 @@ _JOINT = [
         wp.float32,
         "m",
         "Least distance of DISTANCE joints, none if negative",
+        grad=True,
     ),
     ArraySpec(
-        "joint_distance_upper", "joint", wp.float32, "m", "Largest distance, none if negative", allow_inf=True
+        "joint_distance_upper",
+        "joint",
+        wp.float32,
+        "m",
+        "Largest distance, none if negative",
+        allow_inf=True,
+        grad=True,
     ),
     ArraySpec("joint_world", "joint", wp.int32, "", "World of each joint, -1 for the global one"),
     ArraySpec("joint_key", "joint", None, "", "Names"),
@@ -185,8 +192,24 @@ _JOINT = [
     ArraySpec(
         "joint_spring_ref", "axis", wp.float32, "rad or m", "Rest position of the passive spring", grad=True
     ),
-    ArraySpec("joint_effort_limit", "axis", wp.float32, "N m or N", "Largest drive effort", allow_inf=True),
-    ArraySpec("joint_velocity_limit", "axis", wp.float32, "rad/s or m/s", "Largest velocity", allow_inf=True),
+    ArraySpec(
+        "joint_effort_limit",
+        "axis",
+        wp.float32,
+        "N m or N",
+        "Largest drive effort",
+        allow_inf=True,
+        grad=True,
+    ),
+    ArraySpec(
+        "joint_velocity_limit",
+        "axis",
+        wp.float32,
+        "rad/s or m/s",
+        "Largest velocity",
+        allow_inf=True,
+        grad=True,
+    ),
 ]
 
 _CONSTRAINT = [
@@ -195,8 +218,22 @@ _CONSTRAINT = [
     ArraySpec(
         "constraint_child", "constraint", wp.int32, "", "Other bodies, -1 for the world", index_of="body"
     ),
-    ArraySpec("constraint_X_p", "constraint", wp.transform, "m", "Anchor frames in the parent body frames"),
-    ArraySpec("constraint_X_c", "constraint", wp.transform, "m", "Anchor frames in the child body frames"),
+    ArraySpec(
+        "constraint_X_p",
+        "constraint",
+        wp.transform,
+        "m",
+        "Anchor frames in the parent body frames",
+        grad=True,
+    ),
+    ArraySpec(
+        "constraint_X_c",
+        "constraint",
+        wp.transform,
+        "m",
+        "Anchor frames in the child body frames",
+        grad=True,
+    ),
     ArraySpec(
         "constraint_axis_start",
         "constraint",
@@ -222,6 +259,7 @@ _CONSTRAINT = [
         "",
         "Coupling q_a = c0 + c1 q_b + c2 q_b^2 + c3 q_b^3 + c4 q_b^4",
         columns=5,
+        grad=True,
     ),
     ArraySpec(
         "constraint_distance_lower",
@@ -229,6 +267,7 @@ _CONSTRAINT = [
         wp.float32,
         "m",
         "Least distance of the anchors, none if negative",
+        grad=True,
     ),
     ArraySpec(
         "constraint_distance_upper",
@@ -237,6 +276,7 @@ _CONSTRAINT = [
         "m",
         "Largest distance, none if negative",
         allow_inf=True,
+        grad=True,
     ),
     ArraySpec("constraint_enabled", "constraint", wp.int32, "", "Whether it acts; may change between steps"),
     ArraySpec(
@@ -246,6 +286,7 @@ _CONSTRAINT = [
         "N or N m",
         "Largest force along each direction held",
         allow_inf=True,
+        grad=True,
     ),
     ArraySpec(
         "constraint_recovery_time",
@@ -253,19 +294,41 @@ _CONSTRAINT = [
         wp.float32,
         "s",
         "Time constant of removing errors, 0 for the solver's",
+        grad=True,
     ),
-    ArraySpec("constraint_linear_compliance", "constraint", wp.float32, "m/N", "Linear compliance"),
-    ArraySpec("constraint_angular_compliance", "constraint", wp.float32, "rad/(N m)", "Angular compliance"),
+    ArraySpec(
+        "constraint_linear_compliance", "constraint", wp.float32, "m/N", "Linear compliance", grad=True
+    ),
+    ArraySpec(
+        "constraint_angular_compliance",
+        "constraint",
+        wp.float32,
+        "rad/(N m)",
+        "Angular compliance",
+        grad=True,
+    ),
     ArraySpec("constraint_key", "constraint", None, "", "Names"),
     ArraySpec(
         "constraint_collision_filter", "constraint", None, "", "No contacts between its bodies", host=True
     ),
     ArraySpec("constraint_axis", "constraint_axis", wp.vec3, "", "Free unit axes in the anchor frames"),
     ArraySpec(
-        "constraint_limit_lower", "constraint_axis", wp.float32, "rad or m", "Lower limits", allow_inf=True
+        "constraint_limit_lower",
+        "constraint_axis",
+        wp.float32,
+        "rad or m",
+        "Lower limits",
+        allow_inf=True,
+        grad=True,
     ),
     ArraySpec(
-        "constraint_limit_upper", "constraint_axis", wp.float32, "rad or m", "Upper limits", allow_inf=True
+        "constraint_limit_upper",
+        "constraint_axis",
+        wp.float32,
+        "rad or m",
+        "Upper limits",
+        allow_inf=True,
+        grad=True,
     ),
 ]
 

@@ -25,20 +25,28 @@ from newtonsim.progress import Progress
 
 DIFFERENTIABLE = frozenset(
     (
+        "body_gradient",
+        "body_gradient_rows",
+        "contact_gradient",
         "contact_penalty",
         "forward_kinematics",
+        "impact_gradient",
         "integrate",
         "inverse_kinematics",
         "joint_forces",
+        "masked_dynamics",
         "middle_velocity",
         "muscles",
+        "penalty_body_contacts",
         "penalty_contacts",
         "penalty_elements",
         "penalty_grains",
         "penalty_joints",
+        "penalty_loops",
         "penalty_motion",
         "penalty_sums",
         "rnea",
+        "row_gradient",
     )
 )
 """Kernel files that are compiled with gradients when these are asked for; the others have none."""

@@ -23,13 +23,16 @@ _ENTRY = ctypes.CFUNCTYPE(None)
 """Type of the entry points. Naming their two pointers would cost a conversion of each at every call."""
 _collecting = threading.local()
 
+capturing = threading.RLock()
+"""Held while something is recorded: Warp captures one graph at a time, of all launches of the process."""
+
 
 def record(run: Callable[[], None], device: wp.Device) -> Callable[[int], None]:
     """Record what a function launches, without doing it.
 
     Args:
         run: Launches kernels; may not allocate, nor read from the device.
-        device: Where it launches. Warp captures one graph at a time, of all launches of the process.
+        device: Where it launches. Other threads must not launch anything meanwhile, see `capturing`.
 
     Returns:
         A function that does the work a number of times, one after the other.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import os
-import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -21,7 +20,7 @@ from newtonsim.errors import NewtonsimError
 from newtonsim.kernels import reset as reset_kernels
 from newtonsim.kernels.replay import repeat_launches
 from newtonsim.kinematics import check_length, eval_fk
-from newtonsim.recording import record
+from newtonsim.recording import capturing, record
 from newtonsim.revisions import CountedStruct, Revised
 from newtonsim.shards import Shard, divide, work_of_worlds
 
@@ -100,9 +99,6 @@ _SHARDS_PER_THREAD = 16
 _THREAD_WORK = 250
 """Least degrees of freedom for which another thread is woken, about 0.2 ms of work."""
 
-_capturing = threading.RLock()
-"""Warp captures one graph at a time, of all launches of the process."""
-
 _materials_of = operator.attrgetter("ke", "kd", "kf", "ka", "mu", "restitution")
 _geometry_of = operator.attrgetter("type", "is_solid", "thickness", "source", "scale")
 
@@ -156,7 +152,7 @@ class Simulator:
         self.substeps = substeps
         self.time = 0.0
         self._calls = 0
-        with _capturing:
+        with capturing:
             self.state: State = model.state(requires_grad=False)
             self.control: Control = model.control(requires_grad=False)
             self._load_kernels()
@@ -196,7 +192,7 @@ class Simulator:
         latest = revisions.latest[0]
         if self._seen != (latest, self.state, self.control, self.dt, self.substeps) or self._asks_always:
             if self._captured != self._baked():
-                with _capturing:
+                with capturing:
                     replays -= self._capture()
             self._seen = (latest, self.state, self.control, self.dt, self.substeps)
             self._asks_always = not self._counts_changes()

@@ -21,8 +21,7 @@ class Snapshot:
     """
 
     def __init__(self, *owners: object, skip: tuple[object, ...] = ()):
-        seen = {id(item) for item in skip}
-        found = {array.ptr: array for owner in owners for array in _arrays(owner, seen) if array.ptr}
+        found = {array.ptr: array for array in find_arrays(*owners, skip=skip) if array.ptr}
         self._saved = [(array, wp.clone(array, requires_grad=False)) for array in found.values()]
 
     def restore(self) -> None:
@@ -36,9 +35,15 @@ class Snapshot:
         return sum(copy.capacity for _, copy in self._saved)
 
 
-def _arrays(owner: object, seen: set[int]) -> Iterator[wp.array]:
-    """Arrays in an object of this package and in all its parts."""
-    waiting = [owner]
+def find_arrays(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[wp.array]:
+    """Find the arrays in objects of this package and in all their parts.
+
+    Args:
+        *owners: What to look through.
+        skip: Objects that are not looked into.
+    """
+    seen = {id(item) for item in skip}
+    waiting = list(owners)
     while waiting:
         item = waiting.pop()
         if isinstance(item, _LEAVES) or id(item) in seen:

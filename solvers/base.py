@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import warp as wp
 
 from newtonsim.contacts import Contacts
@@ -12,6 +14,16 @@ from newtonsim.revisions import Revised
 from newtonsim.shards import Shard
 from newtonsim.state import State
 from newtonsim.workspace import Launcher
+
+
+class StepMemory(Protocol):
+    """What a step writes down for its backward pass.
+
+    Attributes:
+        values: All of it as one array of floats, which are to be copied bit by bit.
+    """
+
+    values: wp.array
 
 
 class SolverBase(Revised):
@@ -107,6 +119,27 @@ class SolverBase(Revised):
         Args:
             state: State that the worlds start from; solvers whose memory does not depend on it ignore it.
             world_mask: Worlds to forget, bool, shape (world_count,); None for all.
+        """
+
+    def make_step_memory(self) -> StepMemory | None:
+        """What a step writes down beside the new state for its backward pass; None for nothing."""
+        return None
+
+    def use_step_memory(self, memory: StepMemory | None) -> None:
+        """Let steps from now on write to one memory, recorded or not; None for one of each recorded step.
+
+        Whoever replays one recorded step for many has to keep what is in it after each of them, and to put it
+        back before the step's backward pass.
+        """
+
+    def check_gradient(self) -> None:
+        """Raise if a backward pass since the last call met what has no gradient, and forget it.
+
+        Captured graphs cannot raise: they make the gradients of the worlds concerned NaN and leave the
+        reason to be asked for here. Reads from the device, which waits for it.
+
+        Raises:
+            NotDifferentiableError: Names reason and worlds.
         """
 
     def report(self) -> None:

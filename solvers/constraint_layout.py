@@ -99,7 +99,7 @@ def _pair_table(rows: list[tuple], **elements: np.ndarray) -> np.ndarray:
 
 def pair_rows_of(model: Model) -> PairRowView:
     """Lay out the rows of constraints, ball joints and distance joints, grouped by world."""
-    table = np.concatenate([_constraint_rows(model), *_joint_limit_rows(model)])
+    table = np.concatenate([constraint_row_table(model), *_joint_limit_rows(model)])
     view = model.topology.view
     leaf_of, dof_world = np.append(view.body_leaf.numpy(), -1), view.dof_world.numpy()
     leaf = np.maximum(leaf_of[table["parent"]], leaf_of[table["child"]])
@@ -125,8 +125,8 @@ def pair_rows_of(model: Model) -> PairRowView:
     return rows
 
 
-def _constraint_rows(model: Model) -> np.ndarray:
-    """Rows of the constraints in their order."""
+def constraint_row_table(model: Model) -> np.ndarray:
+    """Return the rows of the constraints in their order, as _PAIR_ROW."""
     if not model.constraint_count:
         return np.zeros(0, _PAIR_ROW)
     names = ("type", "parent", "child", "axis_start", "axis_dim", "coupled_axes", "axis")
@@ -226,8 +226,9 @@ def contact_rows_of(model: Model) -> ContactRowView:
     count, device = model.collision_plan.contact_count, model.device
     rows = ContactRowView()
     numbers = {"leaf": wp.vec2i, "friction": float, "softness": float, "soft": int}
-    vectors = dict.fromkeys(("target", "impact", "impulse", "memory"), wp.vec3)
-    _zeros(rows, count, device, **numbers, **vectors, delassus=wp.vec2, coupling=wp.vec2)
+    vectors = dict.fromkeys(("target", "impact", "timed", "impulse", "memory"), wp.vec3)
+    vectors |= dict.fromkeys(("moving", "early", "delassus", "coupling"), wp.vec2)
+    _zeros(rows, count, device, **numbers, **vectors)
     rows.B = zeros((count, _contact_row_length(model)), dtype=wp.vec3, device=device)
     return rows
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import warp as wp
 
 from newtonsim.allocation import zeros
@@ -16,6 +18,7 @@ from newtonsim.kernels import (
     spin_rows,
 )
 from newtonsim.kernels.constraint_rows import ConstraintSettings
+from newtonsim.kernels.pair_rows import PairRowView
 from newtonsim.kernels.rows import RowsView
 from newtonsim.kernels.servos import ServoView
 from newtonsim.model import Model
@@ -31,14 +34,16 @@ class ConstraintStage:
     """Rows of contacts, loops, couplings, joint limits, bounded drives and dry friction, and their solve.
 
     Attributes:
-        world_state: What happened in each world in the last step: 0 no constraint acted, 1 some did, 2 and a
-            penetration was removed; shape (world_count,).
+        world_state: What happened in each world in the last step: 0 no constraint acted, 1 some did, 2 and
+            positions moved at another rate than their velocities, because a penetration was removed or a
+            single body rebounded; shape (world_count,).
         iterations: Gauss-Seidel sweeps of the last step per world, shape (world_count,).
         residual: Last velocity change of the solve per world [m/s or rad/s], shape (world_count,).
         world_nonfinite: Worlds with a velocity that is no number, until they are reset, bool, shape
             (world_count,).
         any_nonfinite: 1 if there is a new one, shape (1,).
-        moving_qd: Velocity that the coordinates move with: `joint_qd` and what removes penetrations.
+        moving_qd: Velocity that the coordinates move with: `joint_qd`, what removes penetrations, and what
+            an impact within the step changed too late to act for all of it.
         rows: All rows, see `kernels.rows.RowsView`.
         starts: First row of each world and the end of the last, of rows on dofs and between bodies (host).
         last_contacts: Contacts of the last step, None before the first.
@@ -86,6 +91,7 @@ class ConstraintStage:
         contacts: Contacts,
         dt: float,
         state_out: State,
+        before_sweeps: Callable[[], None] | None = None,
     ) -> None:
         """Write the velocity that satisfies all constraints into `state_out.joint_qd`.
 
@@ -97,6 +103,7 @@ class ConstraintStage:
             contacts: Contacts at the start of the step.
             dt: Time step [s].
             state_out: Receives the result.
+            before_sweeps: Called when the rows are built; it may read or write their impulses.
         """
         if not launch.dry:
             self.last_contacts, self.last_dt = contacts, dt
@@ -105,17 +112,20 @@ class ConstraintStage:
         settings = self.options.settings(dt)
         launch(energy_coordinates.to_energy_coordinates, "dof", [v.tree, L, v_free, self.z])
         if self.dof_count:
-            inputs = [v.drive, v.tree, _limits(model), smooth.implicit, joint_q, v_free, joint_act]
+            inputs = [v.drive, v.tree, limit_view(model), smooth.implicit, joint_q, v_free, joint_act]
             inputs += [self._servos(dt), settings, rows.dof]
             launch(constraint_rows.select_dof_rows, "world", inputs)
             launch(constraint_rows.build_dof_rows, "dof_row", [v.tree, L, settings, rows.dof])
         if self.pair_count:
-            self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt)
+            self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt, rows.pair)
         self._build_contacts(launch, smooth, contacts, settings)
+        if before_sweeps is not None:
+            before_sweeps()
         inputs = [v.tree, rows, contacts.view, model.topology.max_depth]
         inputs += [
             self.options.cone == "pyramidal",
             dt,
+            self.options.restitution_speed,
             self.options.iterations,
             self.options.tolerance,
         ]
@@ -133,17 +143,32 @@ class ConstraintStage:
     def _servos(self, dt: float) -> ServoView:
         return ServoView() if self.servos is None else self.servos.view(dt)
 
-    def predict(self, launch: Launcher, smooth: SmoothStage, state_in: State, dt: float) -> None:
+    def predict(
+        self,
+        launch: Launcher,
+        smooth: SmoothStage,
+        state_in: State,
+        dt: float,
+        rows: PairRowView | None = None,
+    ) -> None:
         """Let loops and couplings hold in the predicted velocity.
 
         The velocity in the middle of the step, at which Coriolis forces are taken, would otherwise lack the
         acceleration by constraint forces, and linkages would lose a share of their energy in every turn.
+
+        Args:
+            launch: Launcher of the model.
+            smooth: The smooth stage, between prediction and what follows it.
+            state_in: State at the start of the step.
+            dt: Time step [s].
+            rows: Rows to build and to solve; None for those of the stage.
         """
+        rows = self.rows.pair if rows is None else rows
         model, v = self.model, launch.views
         inputs = [v.tree, smooth.L, smooth.v_predicted, self.z]
         launch(energy_coordinates.to_energy_coordinates, "dof", inputs)
-        self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, state_in.joint_qd, dt)
-        inputs = [v.tree, self.rows.pair, model.topology.max_depth]
+        self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, state_in.joint_qd, dt, rows)
+        inputs = [v.tree, rows, model.topology.max_depth]
         inputs += [self.options.iterations, self.options.tolerance, self.z, self.world_state]
         launch(pair_solve.solve_pairs, "world", inputs)
         inputs = [v.tree, smooth.L, self.z, self.world_state, smooth.v_predicted]
@@ -157,12 +182,13 @@ class ConstraintStage:
         joint_q: wp.array,
         joint_qd: wp.array,
         dt: float,
+        rows: PairRowView,
     ) -> None:
         """Build rows between bodies or dofs, with velocities and bias accelerations of one evaluation."""
         model, v = self.model, launch.views
         inputs = [v.tree, v.joint, motion.kin, motion.body_A, model.gravity_vec, smooth.bodies(model)]
         inputs += [smooth.L, joint_q, joint_qd, loop_view(model), model.topology.max_depth]
-        inputs += [self.options.settings(dt), self.rows.pair]
+        inputs += [self.options.settings(dt), rows]
         launch(pair_rows.build_pair_rows, "pair_row", inputs)
 
     def _build_contacts(
@@ -223,8 +249,8 @@ class ConstraintStage:
                 wp.launch(kernel, len(memory), [world_mask, world, memory], **options)
 
 
-def _limits(model: Model) -> constraint_rows.LimitView:
-    """Arrays of the model that bound dofs, taken anew for each step so that replaced ones are seen."""
+def limit_view(model: Model) -> constraint_rows.LimitView:
+    """Return the arrays of the model that bound dofs, taken anew for each step: they may be replaced."""
     view = constraint_rows.LimitView()
     view.lower, view.upper = model.joint_limit_lower, model.joint_limit_upper
     view.velocity, view.friction = model.joint_velocity_limit, model.joint_friction

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -16,10 +17,12 @@ from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels import damping, energy_coordinates, joint_forces
+from newtonsim.kernels.contact_penalty import FADE_DEPTH
 from newtonsim.model import Model
 from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.constraint_options import ConstraintOptions
+from newtonsim.solvers.constraint_starts import StartingImpulses
 from newtonsim.solvers.constraints import ConstraintStage
 from newtonsim.solvers.deformable_stage import DeformableStage
 from newtonsim.solvers.deformables import ParticleSystem
@@ -27,7 +30,7 @@ from newtonsim.solvers.featherstone_gradient import RecordedStep, StepAdjoint
 from newtonsim.solvers.reactions import Reactions
 from newtonsim.solvers.servos import JointServos
 from newtonsim.solvers.sleep import SleepOptions, SleepStage
-from newtonsim.solvers.smooth import SmoothStage, move_kinematic_bodies
+from newtonsim.solvers.smooth import SLIP_SPEED, SmoothStage, move_kinematic_bodies
 from newtonsim.solvers.stages import StepForces, StepStage
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion, active_tape
@@ -60,9 +63,17 @@ class FeatherstoneSolver(SolverBase):
     A finite plane touches only what is in front of it.
 
     Gradients flow through a step by the adjoint of the implicit equation: the backward pass recomputes what
-    it needs from the states, so a rollout stores nothing but its states. They are defined as long as no
-    constraint acts (compliant contacts are no constraints). Where one does, `NotDifferentiableError` is
-    raised; inside a captured graph, which cannot raise, the gradients of the worlds concerned are NaN.
+    it needs from the states, so a rollout stores nothing but its states and the impulses that their sweeps
+    started from. Where constraints act, their equations belong to it: limits, efforts and friction at their
+    bound, loops, couplings, contacts that press, stick, slide, twist or roll, with the set of those that act
+    held fixed; contact points and normals follow the poses with the features in contact held fixed. Single
+    bodies that rebound do so at the time of impact within the step, whose gradient is that of the bounce;
+    trees of several joints rebound at the end of the step. `NotDifferentiableError` refuses
+    `cone="pyramidal"` with contacts, `before_step` and `deformables` when a step is recorded, and afterwards
+    names worlds in which a contact acted that has no gradient, impacts with restitution were passed on more
+    than four times or between contacts of different restitution, the rows that act contradict each other or
+    have no room, or their solution was not found again; inside a captured graph, which cannot raise, the
+    gradients of these worlds are NaN, and `check_gradient` raises.
 
     Args:
         model: The model to simulate.
@@ -87,6 +98,8 @@ class FeatherstoneSolver(SolverBase):
         deformables: What moves particles with elements, and contact of particles, such as
             `XPBDSolver(model)`; see the property. Not with gradients or sleep. Without it particles fly
             freely: they meet neither the ground nor bodies.
+        slip_speed: Below this speed [m/s] friction of compliant contacts fades: what would stick creeps.
+        fade_depth: Below this penetration [m] damping of compliant contacts fades.
         options: Further fields of `ConstraintOptions`, such as iterations, tolerance, cone, contact_erp.
 
     Attributes:
@@ -122,11 +135,16 @@ class FeatherstoneSolver(SolverBase):
         speed_limit: float | None = None,
         coriolis: str = "middle",
         deformables: SolverBase | ParticleSystem | None = None,
+        slip_speed: float = SLIP_SPEED,
+        fade_depth: float = FADE_DEPTH,
         **options: object,
     ):
         super().__init__(model)
         if contact_mode not in ("hard", "compliant"):
             raise ValueError(f"contact_mode: expected 'hard' or 'compliant', got {contact_mode!r}")
+        for name, value in (("slip_speed", slip_speed), ("fade_depth", fade_depth)):
+            if not 0.0 < value < math.inf:
+                raise ValueError(f"{name}: expected a positive number, got {value}")
         _check_elements(model, deformables is not None)
         self.options = ConstraintOptions(**options)
         self.compliant = contact_mode == "compliant"
@@ -134,7 +152,7 @@ class FeatherstoneSolver(SolverBase):
             raise ValueError(f"coriolis: expected 'middle' or 'start', got {coriolis!r}")
         if coriolis == "start" and model.requires_grad:
             raise ValueError("coriolis: 'start' is only for models without gradients")
-        self.smooth = SmoothStage(model, from_start=coriolis == "start")
+        self.smooth = SmoothStage(model, coriolis == "start", slip_speed, fade_depth)
         self.servos = self._make_servos(servos, sleep)
         self.constraints = ConstraintStage(model, self.options, self.servos)
         self.speed_limit = self._make_speed_limit(speed_limit)
@@ -152,7 +170,9 @@ class FeatherstoneSolver(SolverBase):
         self._any_view = memoryview(self._any_nonfinite.numpy()) if model.device.is_cpu else None
         self._reported = np.zeros(model.world_count, dtype=bool)
         self.default_control = model.control(clone_variables=False)
-        self.adjoint = StepAdjoint(model) if model.requires_grad else None
+        self.adjoint = StepAdjoint(self) if model.requires_grad else None
+        # a list, since a replaced attribute would have graphs captured anew
+        self._shared_starts: list[StartingImpulses] = []
         self._deformables: DeformableStage | None = None
         if deformables is not None:
             self.deformables = deformables
@@ -182,9 +202,11 @@ class FeatherstoneSolver(SolverBase):
         if not dt > 0.0:
             raise ValueError(f"dt: expected a positive number, got {dt}")
         tape = active_tape()
+        starts = self._shared_starts[0] if self._shared_starts else None
         if tape is not None and (state_in.requires_grad or model.requires_grad or _requires_grad(control)):
-            self._record(tape, state_in, state_out, control, contacts, dt)
-        step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
+            starts = StartingImpulses(self.constraints) if starts is None else starts
+            self._record(tape, state_in, state_out, control, contacts, dt, starts)
+        step = partial(self._advance, Shard(model), state_in, state_out, control, contacts, dt, starts)
         load_once(self, step, model.device)
         step()
         if model.device.is_cpu:
@@ -200,12 +222,25 @@ class FeatherstoneSolver(SolverBase):
         dt: float,
     ) -> None:
         """Advance some worlds by one step; see `SolverBase.step_worlds`."""
+        self._advance(shard, state_in, state_out, control, contacts, dt, None)
+
+    def _advance(
+        self,
+        shard: Shard,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+        starts: StartingImpulses | None,
+    ) -> None:
+        """Advance some worlds; what sweeps start from is kept in `starts`, if given."""
         model = self.model
         if model.particle_count and self._deformables is None:
             self.integrate_particles(model, state_in, state_out, dt, shard)
         launch = Launcher(model, record_tape=False, shard=shard.with_starts(self.constraints.starts))
         if model.body_count:
-            self._step_bodies(launch, state_in, state_out, control, contacts, dt)
+            self._step_bodies(launch, state_in, state_out, control, contacts, dt, starts)
         elif self._deformables is not None:
             self._deformables.apply(launch, state_in, state_out, control, None, dt)
 
@@ -226,6 +261,7 @@ class FeatherstoneSolver(SolverBase):
         control: Control,
         contacts: Contacts | None,
         dt: float,
+        starts: StartingImpulses | None,
     ) -> None:
         """Step everything but particles."""
         model, smooth, v = self.model, self.smooth, launch.views
@@ -250,8 +286,9 @@ class FeatherstoneSolver(SolverBase):
         if self.sleep is not None:
             self.sleep.hold(launch, smooth.v_free)
         rigid_contacts = self.no_contacts if self.compliant else contacts
+        keep = None if starts is None else partial(starts.keep, launch, self.constraints)
         self.constraints.solve(
-            launch, smooth, state_in.joint_q, control.joint_act, rigid_contacts, dt, state_out
+            launch, smooth, state_in.joint_q, control.joint_act, rigid_contacts, dt, state_out, keep
         )
         if self._deformables is not None:
             self._deformables.remember(launch, state_out.joint_qd, dt)
@@ -476,26 +513,47 @@ class FeatherstoneSolver(SolverBase):
         control: Control,
         contacts: Contacts | None,
         dt: float,
+        starts: StartingImpulses,
     ) -> None:
-        """Put the step's adjoint on the tape."""
+        """Put the step's adjoint on the tape, which reads what the step is going to put into `starts`."""
         if state_in is state_out:
             raise ValueError("state_in and state_out must differ while a gradient is recorded")
         if self._before_step:
             raise NotDifferentiableError("stages of before_step have no gradient")
         if self._deformables is not None:
             raise NotDifferentiableError("FeatherstoneSolver has no gradient with deformables")
+        if (
+            self.options.cone == "pyramidal"
+            and self.model.collision_plan.contact_count
+            and not self.compliant
+        ):
+            raise NotDifferentiableError(
+                'FeatherstoneSolver has no gradient with cone="pyramidal"; use cone="elliptic"'
+            )
         if not (state_in.requires_grad and state_out.requires_grad and self.adjoint is not None):
             raise ValueError(
                 "a recorded step needs a model finalized with requires_grad=True and states that require "
                 "gradients"
             )
-        if self.compliant and contacts is not None:
+        if contacts is not None:
             raise ValueError(
-                "contacts: pass None while a gradient through compliant contact is recorded; a buffer that "
-                "is filled again before the backward pass would give a wrong one"
+                "contacts: pass None while a gradient is recorded; a buffer that is filled again before the "
+                "backward pass would give a wrong one"
             )
-        step = RecordedStep(state_in, state_out, control, contacts, dt)
-        self.adjoint.record(tape, self, step)
+        self.adjoint.record(tape, RecordedStep(state_in, state_out, control, dt, starts))
+
+    def make_step_memory(self) -> StartingImpulses:
+        """Impulses that the sweeps of a step start from; see `SolverBase.make_step_memory`."""
+        return StartingImpulses(self.constraints)
+
+    def use_step_memory(self, memory: StartingImpulses | None) -> None:
+        """See `SolverBase.use_step_memory`."""
+        self._shared_starts[:] = [] if memory is None else [memory]
+
+    def check_gradient(self) -> None:
+        """Raise if backward passes met what has no gradient; see `SolverBase.check_gradient`."""
+        if self.adjoint is not None:
+            self.adjoint.constraints.check()
 
 
 def _check_elements(model: Model, with_deformables: bool) -> None:

@@ -1,40 +1,55 @@
-"""Adjoint of a FeatherstoneSolver step in which no constraint acts.
+"""Adjoint of a FeatherstoneSolver step.
 
 The step solves r(q, v, v⁺, v̄; u, θ) = 0 for v⁺, where r is inverse dynamics at acceleration (v⁺ - v)/h plus
-joint forces at the end of the step, and ∂r/∂v⁺ = H/h. By the implicit function theorem an incoming gradient g
-of v⁺ becomes -λᵀ ∂r/∂x for every other argument x, with H λ = h g: one solve with the factor of the forward
-pass and one reverse pass through plain kernels. The factor and all intermediate values are recomputed from
-the stored states, so that nothing outlives a step but the states themselves.
+joint forces at the end of the step, and ∂r/∂v⁺ = H/h; where constraints act, it solves h r = Jᵀ p together
+with their equations. By the implicit function theorem an incoming gradient of v⁺ becomes the gradient of -S
+by every other argument, where S is h λᵀ r and the terms of the rows (`kernels.row_gradient`), with the
+multipliers of `kernels.constraint_adjoint` held fixed: one solve and one reverse pass through plain kernels.
+Everything is recomputed from the stored states, in buffers of the adjoint's own, so that nothing outlives a
+step but the states themselves and the impulses that its sweeps started from; the solver's memory is not
+touched.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import warp as wp
 
 from newtonsim import compilation
+from newtonsim.allocation import zeros
 from newtonsim.collide import find_contacts
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
-from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels import (
     adjoint,
+    contact_gradient,
     contact_penalty,
-    crba,
     forward_kinematics,
+    impact_gradient,
     joint_forces,
+    masked_dynamics,
     middle_velocity,
     rnea,
+    row_gradient,
 )
+from newtonsim.kernels.pair_rows import BodyStateView
 from newtonsim.model import Model
-from newtonsim.solvers.smooth import SmoothStage, apply_penalty
+from newtonsim.shards import Shard
+from newtonsim.solvers.constraint_gradient import ConstraintAdjoint
+from newtonsim.solvers.constraint_starts import StartingImpulses
+from newtonsim.solvers.contact_adjoint import ContactAdjoint
+from newtonsim.solvers.impact_adjoint import ImpactAdjoint
+from newtonsim.solvers.smooth import SmoothStage
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion
 
 if TYPE_CHECKING:
     from newtonsim.solvers.featherstone import FeatherstoneSolver
+
+_MATERIAL_ARRAYS = ("ke", "kd", "kf", "mu", "restitution")
 
 
 @dataclass
@@ -44,163 +59,358 @@ class RecordedStep:
     state_in: State
     state_out: State
     control: Control
-    contacts: Contacts | None
     dt: float
+    starts: StartingImpulses
 
 
 class StepAdjoint:
     """Scratch memory and order of the backward pass, shared by all steps of a solver.
 
     Args:
-        model: A model finalized with gradients.
+        solver: A solver whose model was finalized with gradients.
     """
 
-    def __init__(self, model: Model):
-        self.model = model
+    def __init__(self, solver: FeatherstoneSolver):
+        self.solver = solver
+        model = self.model = solver.model
+        modules = (
+            forward_kinematics,
+            rnea,
+            joint_forces,
+            middle_velocity,
+            contact_penalty,
+            row_gradient,
+            contact_gradient,
+            impact_gradient,
+            masked_dynamics,
+        )
         # now rather than in the backward pass, when they would be compiled for the second time
-        for kernels in (forward_kinematics, rnea, joint_forces, middle_velocity, contact_penalty):
-            compilation.enable_backward(wp.get_module(kernels.__name__))
-        self.motion = Motion(model, requires_grad=True)
-        dofs, device = model.joint_dof_count, model.device
+        compilation.enable_backward(*(wp.get_module(kernels.__name__) for kernels in modules))
+        self.smooth = SmoothStage(model, False, solver.smooth.slip_speed, solver.smooth.fade_depth)
+        self.contacts = Contacts(model)
+        self.constraints = ConstraintAdjoint(model)
+        self._has_pairs = self.constraints.stage.pair_count > 0
+        self._pushes = model.collision_plan.contact_count > 0 and _has_single_bodies(model)
+        self._allocate_motions()
+        self.contact_terms = ContactAdjoint(model, self.poses) if self.contacts.rigid_contact_max else None
+        self._has_contacts = self.contact_terms is not None and not solver.compliant
+        self._rebounds = self._has_contacts and self.contact_terms.rebounds
+        self.impacts = ImpactAdjoint(model, self.constraints, self.poses) if self._rebounds else None
+        self.no_rounds = zeros(model.world_count, dtype=int, device=model.device)
+        self._allocate_arrays()
 
-        def vector(requires_grad: bool) -> wp.array:
-            return wp.zeros(dofs, dtype=float, device=device, requires_grad=requires_grad)
+    def _allocate_motions(self) -> None:
+        """One set of poses, and velocities over it."""
+        model = self.model
+        self.poses = Motion(model, requires_grad=True)
+        self.motion = Motion(model, requires_grad=True, poses=self.poses)
+        self.end = Motion(model, requires_grad=True)
+        rows = {"requires_grad": True, "poses": self.poses}
+        self.bias = Motion(model, **rows) if self._has_pairs else None
+        self.fields = tuple(Motion(model, forces=False, **rows) for _ in range(2 if self._has_pairs else 0))
 
-        self.qdd = vector(True)
-        self.residual = vector(True)
-        self.v_end = vector(True)
-        self.v_bias = vector(True)
-        self.multiplier = vector(False)
-        bodies = model.body_count
-        self.body_q = wp.zeros(bodies, dtype=wp.transform, device=device, requires_grad=True)
-        self.body_qd = wp.zeros(bodies, dtype=wp.spatial_vector, device=device, requires_grad=True)
-        self.body_f = wp.zeros(bodies, dtype=wp.spatial_vector, device=device, requires_grad=True)
-        self.zero = vector(False)
-        self.constrained = wp.zeros(model.world_count, dtype=int, device=device)
+    def _allocate_arrays(self) -> None:
+        model = self.model
+        dofs, bodies = model.joint_dof_count, model.body_count
 
-    def record(self, tape: wp.Tape, solver: FeatherstoneSolver, step: RecordedStep) -> None:
+        def make(count: int, dtype: type, requires_grad: bool = True) -> wp.array:
+            return zeros(count, dtype=dtype, device=model.device, requires_grad=requires_grad)
+
+        for name in ("qdd", "residual", "v_end", "v_bias", "moving", "qd_out"):
+            setattr(self, name, make(dofs, float))
+        for name in ("final_gradient", "pushing_gradient"):
+            setattr(self, name, make(dofs, float, requires_grad=False))
+        self.zero = make(dofs, float, requires_grad=False)
+        self.q_out = make(model.joint_coord_count, float)
+        for name in ("body_q", "body_q_out"):
+            setattr(self, name, make(bodies, wp.transform))
+        for name in ("body_qd", "body_f", "body_qd_out"):
+            setattr(self, name, make(bodies, wp.spatial_vector))
+
+    def record(self, tape: wp.Tape, step: RecordedStep) -> None:
         """Append the backward pass of one step to a tape."""
+        model = self.model
         arrays = [state.joint_q for state in (step.state_in, step.state_out)]
         arrays += [state.joint_qd for state in (step.state_in, step.state_out)]
-        arrays += [step.state_in.body_f, step.state_out.body_q, step.state_out.body_qd]
-        arrays += [step.control.joint_act, step.control.joint_f]
-        arrays += [a for a in vars(self.model).values() if isinstance(a, wp.array) and a.requires_grad]
-        arrays += [getattr(self.model.shape_materials, name, None) for name in ("ke", "kd", "kf", "mu")]
+        arrays += [state.body_q for state in (step.state_in, step.state_out)]
+        arrays += [state.body_qd for state in (step.state_in, step.state_out)]
+        arrays += [step.state_in.body_f, step.control.joint_act, step.control.joint_f]
+        arrays += [a for a in vars(model).values() if isinstance(a, wp.array) and a.requires_grad]
+        arrays += [getattr(model.shape_materials, name, None) for name in _MATERIAL_ARRAYS]
         tracked = [a for a in arrays if a is not None and a.size and a.grad is not None]
-        tape.record_func(lambda: self.run(solver, step), tracked)
+        tape.record_func(lambda: self.run(step), tracked)
 
-    def run(self, solver: FeatherstoneSolver, step: RecordedStep) -> None:
+    def run(self, step: RecordedStep) -> None:
         """Add the step's contribution to the gradients of its inputs."""
-        smooth, dt = solver.smooth, step.dt
-        state_in, state_out = step.state_in, step.state_out
-        self._reverse_positions(state_in, state_out, dt)
-        launch = Launcher(self.model, record_tape=False)
-        smooth.place(launch, state_in)
-        contacts = self._compliant_contacts(launch, solver, step)
-        smooth.sum_forces(launch, state_in, contacts)
-        smooth.run(launch, state_in, step.control, dt)
-        self._check_constraints(launch, smooth, state_out)
-        wp.copy(self.body_f, smooth.body_f)
+        launch = self._launcher(record_tape=False)
+        self._recompute(launch, step)
+        self._reverse_positions(launch, step)
+        # the reverse of a store clears the gradient that it has used; what is added to has to be cleared
         self.body_f.grad.zero_()
-        wp.copy(self.v_end, state_out.joint_qd)
-        wp.copy(self.v_bias, smooth.v_mid)
-        self._multiply(launch, smooth, state_out.joint_qd.grad, dt)
-        self._reverse_residual(smooth, state_in, step.control, self.v_bias, dt)
-        # the bias forces were taken at the middle velocity, which depends on the predicted one
-        wp.copy(self.v_end, smooth.v_predicted)
-        self._reverse_middle(state_in, dt)
-        self._multiply(launch, smooth, self.v_end.grad, dt)
-        self._reverse_residual(smooth, state_in, step.control, state_in.joint_qd, dt)
-        self._reverse_forces(smooth, state_in, contacts)
+        poses = self._record_poses(step)
+        wp.copy(self.v_bias, self.smooth.v_mid)
+        if self._rebounds:
+            wp.copy(self.contact_terms.v_free, self.smooth.v_free)
+            self.contact_terms.v_free.grad.zero_()
+            self.impacts.write_outcome(launch, self.smooth.L, self.contact_terms.v_outcome)
+            self.contact_terms.v_outcome.grad.zero_()
+        if self._pushes:
+            self._reverse_end(launch, step, pushing=True)
+        self._reverse_end(launch, step, pushing=False)
+        if self._rebounds:
+            self._reverse_free(launch, step)
+        self._reverse_prediction(launch, step)
+        self._reverse_forces(step)
+        poses.backward()
+        if not self.model.device.is_capturing:
+            self.constraints.check()
 
-    def _reverse_middle(self, state_in: State, dt: float) -> None:
-        """From the middle velocity back to the old and the predicted one, and to the inertia."""
-        self.motion.zero_grad()
+    def _launcher(self, record_tape: bool) -> Launcher:
+        shard = Shard(self.model).with_starts(self.constraints.stage.starts)
+        return Launcher(self.model, record_tape=record_tape, shard=shard)
+
+    def _recompute(self, launch: Launcher, step: RecordedStep) -> None:
+        """Everything up to the impulses, as the step computed it."""
+        smooth, solver, state, dt = self.smooth, self.solver, step.state_in, step.dt
+        smooth.place(launch, state)
+        find_contacts(launch, smooth.body_q, smooth.body_qd, self.contacts, dt)
+        if self.contact_terms is not None:
+            self.contact_terms.find(launch, self.contacts, smooth.body_q)
+        if solver.compliant and self.contact_terms is not None:
+            self.constraints.refuse_compliant(launch, self.contacts, self.contact_terms)
+        smooth.sum_forces(launch, state, self.contacts if solver.compliant else None)
+        correct = None
+        if self.constraints.predicted is not None:
+            correct = partial(self.constraints.predict, launch, solver.options, smooth, state, dt)
+        smooth.run(launch, state, step.control, dt, correct)
+        self.constraints.resolve(
+            launch,
+            solver.options,
+            smooth,
+            state,
+            step.control,
+            self._rigid_contacts(),
+            dt,
+            step.state_out.joint_qd,
+            step.starts,
+            self.impacts,
+        )
+        wp.copy(self.body_f, smooth.body_f)
+
+    def _rigid_contacts(self) -> Contacts:
+        return self.solver.no_contacts if self.solver.compliant else self.contacts
+
+    def _record_poses(self, step: RecordedStep) -> wp.Tape:
+        """Poses at the start of the step, through which all later reverse passes go in the end."""
+        state = step.state_in
+        with wp.Tape() as tape:
+            launch = self._launcher(record_tape=True)
+            v = launch.views
+            launch.poses(self.poses, state.joint_q)
+            launch.inertias(self.poses)
+            inputs = [v.tree, self.poses.kin, self.model.body_com, state.body_q, state.body_qd, 0.0]
+            launch(row_gradient.write_poses, "body", inputs, [self.body_q])
+        return tape
+
+    def _reverse_positions(self, launch: Launcher, step: RecordedStep) -> None:
+        """From body poses back to joint coordinates, and through q⁺ = q ⊕ h v to the velocities."""
+        state_in, state_out, stage = step.state_in, step.state_out, self.constraints.stage
+        inputs = [launch.views.tree, stage.world_state, state_out.joint_qd, stage.moving_qd, self.moving]
+        launch(adjoint.select_moving, "dof", inputs)
+        self.moving.grad.zero_()
+        for name, own in (
+            ("joint_q", self.q_out),
+            ("joint_qd", self.qd_out),
+            ("body_q", self.body_q_out),
+            ("body_qd", self.body_qd_out),
+        ):
+            wp.copy(own.grad, getattr(state_out, name).grad)
+        wp.copy(self.qd_out, state_out.joint_qd)
+        with wp.Tape() as tape:
+            record = self._launcher(record_tape=True)
+            v, com = record.views, self.model.body_com
+            inputs = [v.joint, com, state_in.joint_q, self.moving, step.dt]
+            record(joint_forces.integrate_joints, "joint", inputs, [self.q_out])
+            record.poses(self.end, self.q_out)
+            record.velocities(self.end, self.qd_out)
+            inputs = [v.tree, self.end.kin, com, state_in.body_q, state_in.body_qd, step.dt]
+            record(row_gradient.write_poses, "body", inputs, [self.body_q_out])
+            inputs = [v.tree, v.body, self.end.kin, state_in.body_qd, 1.0]
+            record(row_gradient.write_velocities, "body", inputs, [self.body_qd_out])
+        tape.backward()
+        inputs = [launch.views.tree, stage.world_state, self.qd_out.grad, self.moving.grad]
+        inputs += [self.final_gradient, self.pushing_gradient]
+        launch(adjoint.split_gradient, "dof", inputs)
+
+    def _reverse_end(self, launch: Launcher, step: RecordedStep, pushing: bool) -> None:
+        """From the end velocity back to everything that it depends on.
+
+        Args:
+            launch: Launcher whose launches are not recorded.
+            step: The step.
+            pushing: Whether it is the velocity that moves the coordinates, where that is another one.
+        """
+        gradient = self.pushing_gradient if pushing else self.final_gradient
+        contacts = self._rigid_contacts()
+        self.constraints.solve(launch, self.smooth.L, gradient, contacts, self.contact_terms, pushing)
+        impulse = self.constraints.impulses(pushing)
+        if pushing:
+            # trees of several joints move by the final solution, but this one knows them at another velocity
+            inputs = [launch.views.tree, self.smooth.L, self.constraints.stage.world_state, impulse.z]
+            launch(adjoint.find_pushing_velocities, "tree", [*inputs, step.state_out.joint_qd, self.v_end])
+        else:
+            wp.copy(self.v_end, step.state_out.joint_qd)
+        self._reverse_residual(launch, step, self.v_bias, impulse.pair, impulse, pushing)
+
+    def _reverse_free(self, launch: Launcher, step: RecordedStep) -> None:
+        """From the velocity without constraints, which impacts with restitution see, back to the step."""
+        terms, impacts, constraints = self.contact_terms, self.impacts, self.constraints
+        impacts.reverse(launch, constraints, self.contacts, self.smooth.L, terms.v_outcome.grad)
+        rounds = range(impacts.number_of_rounds())
+        for r in rounds:
+            impacts.select(launch, r)
+            wp.copy(constraints.multiplier, impacts.forces[r])
+            wp.copy(self.v_end, impacts.velocities[r])
+            self._reverse_residual(launch, step, self.v_bias, None, None, constrained=False, impact=r)
+        constraints.solve_free(launch, self.smooth.L, terms.v_free.grad, impacts)
+        wp.copy(self.v_end, self.smooth.v_free)
+        self._reverse_residual(launch, step, self.v_bias, None, None, constrained=False)
+
+    def _reverse_prediction(self, launch: Launcher, step: RecordedStep) -> None:
+        """From the middle velocity, at which bias forces were taken, through the predicted one."""
+        state, dt = step.state_in, step.dt
+        wp.copy(self.v_end, self.smooth.v_predicted)
         self.v_end.grad.zero_()
         with wp.Tape() as tape:
-            launch = Launcher(self.model, record_tape=True)
-            v = launch.views
-            launch.poses(self.motion, state_in.joint_q)
-            inputs = [v.tree, v.joint, v.body, self.motion.kin, state_in.joint_qd, self.v_end, dt]
-            launch(middle_velocity.find_middle_velocity, "tree", inputs, [self.v_bias])
+            record = self._launcher(record_tape=True)
+            v = record.views
+            inputs = [v.tree, v.joint, v.body, self.poses.kin, state.joint_qd, self.v_end, dt]
+            record(middle_velocity.find_middle_velocity, "tree", inputs, [self.v_bias])
         tape.backward()
-
-    def _compliant_contacts(
-        self, launch: Launcher, solver: FeatherstoneSolver, step: RecordedStep
-    ) -> Contacts | None:
-        """Contacts whose forces belong to the smooth part, found again as the step found them."""
-        if not solver.compliant:
-            return None
-        find_contacts(launch, solver.smooth.body_q, solver.smooth.body_qd, solver.contacts, step.dt)
-        return solver.contacts
-
-    def _reverse_forces(self, smooth: SmoothStage, state_in: State, contacts: Contacts | None) -> None:
-        """From the wrenches back to the external ones, and through compliant contacts to the coordinates."""
-        wp.copy(self.body_q, smooth.body_q)
-        wp.copy(self.body_qd, smooth.body_qd)
-        self.motion.zero_grad()
-        self.body_q.grad.zero_()
-        self.body_qd.grad.zero_()
-        with wp.Tape() as tape:
-            launch = Launcher(self.model, record_tape=True)
-            launch(contact_penalty.add_wrenches, "body", [state_in.body_f], [self.body_f])
-            if contacts is not None:
-                launch.poses(self.motion, state_in.joint_q)
-                launch.velocities(self.motion, state_in.joint_qd)
-                launch.write_bodies(self.motion, self.body_q, self.body_qd)
-                apply_penalty(launch, contacts, self.body_q, self.body_qd, self.body_f)
-        tape.backward()
-
-    def _reverse_positions(self, state_in: State, state_out: State, dt: float) -> None:
-        """From body poses back to joint coordinates, and through q⁺ = q ⊕ h v⁺."""
-        self.motion.zero_grad()
-        with wp.Tape() as tape:
-            launch = Launcher(self.model, record_tape=True)
-            inputs = [launch.views.joint, self.model.body_com, state_in.joint_q, state_out.joint_qd, dt]
-            launch(joint_forces.integrate_joints, "joint", inputs, [state_out.joint_q])
-            launch.poses(self.motion, state_out.joint_q)
-            launch.velocities(self.motion, state_out.joint_qd)
-            launch.write_bodies(self.motion, state_out.body_q, state_out.body_qd)
-        tape.backward()
-
-    def _check_constraints(self, launch: Launcher, smooth: SmoothStage, state_out: State) -> None:
-        """Find the worlds in which a constraint acted, and raise if their values can be read now."""
-        self.constrained.zero_()
-        inputs = [launch.views.tree.dof_world, smooth.v_free, state_out.joint_qd, self.constrained]
-        launch(adjoint.find_constrained_worlds, "dof", inputs)
-        if not self.model.device.is_capturing:
-            worlds = self.constrained.numpy().nonzero()[0]
-            if len(worlds):
-                raise NotDifferentiableError(
-                    "FeatherstoneSolver has no gradient through an acting contact, joint limit, effort "
-                    f"limit or dry friction; one acted in worlds {worlds[:8].tolist()}"
-                )
-
-    def _multiply(self, launch: Launcher, smooth: SmoothStage, gradient: wp.array, dt: float) -> None:
-        """Solve H multiplier = h gradient; NaN where a constraint acted."""
-        inputs = [launch.views.tree, smooth.L, gradient, dt, self.zero, self.multiplier]
-        launch(crba.solve, "tree", inputs)
-        inputs = [launch.views.tree.dof_world, self.constrained, self.multiplier]
-        launch(adjoint.poison_constrained_worlds, "dof", inputs)
+        self.constraints.solve_predicted(launch, self.smooth.L, self.v_end.grad)
+        self._reverse_residual(launch, step, state.joint_qd, None, None)
 
     def _reverse_residual(
-        self, smooth: SmoothStage, state_in: State, control: Control, v_bias: wp.array, dt: float
+        self,
+        launch: Launcher,
+        step: RecordedStep,
+        v_bias: wp.array,
+        pair_impulse: wp.array | None,
+        impulse: object | None,
+        pushing: bool = False,
+        constrained: bool = True,
+        impact: int | None = None,
     ) -> None:
-        """Add -multiplierᵀ ∂r/∂x to the gradient of every argument x of the residual at v_end."""
-        self.motion.zero_grad()
-        for array in (self.qdd, self.residual, self.v_end, self.v_bias):
-            array.grad.zero_()
+        """Add the gradient of -S, with the multipliers of the last solve, by every argument of the step.
+
+        Args:
+            launch: Launcher whose launches are not recorded.
+            step: The step.
+            v_bias: Velocity at which the bias forces were taken.
+            pair_impulse: Impulses of rows between bodies; None for those of the prediction.
+            impulse: All impulses; None for the prediction, which has no other rows.
+            pushing: Whether they are those that move the coordinates.
+            constrained: False for the velocity without constraints, which only rebounds see.
+            impact: Round of impact that the velocity comes from, if any.
+        """
+        state, control, dt = step.state_in, step.control, step.dt
         with wp.Tape() as tape:
-            launch = Launcher(self.model, record_tape=True)
-            v = launch.views
-            launch.poses(self.motion, state_in.joint_q)
-            launch.velocities(self.motion, v_bias)
-            launch.inertias(self.motion)
-            launch(joint_forces.difference_quotient, "dof", [self.v_end, state_in.joint_qd, dt], [self.qdd])
-            launch.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
-            inputs = [v.tree, v.drive, smooth.implicit, state_in.joint_q, self.v_end, self.qdd]
+            record = self._launcher(record_tape=True)
+            v = record.views
+            inputs = [self.v_end, state.joint_qd, dt]
+            record(joint_forces.difference_quotient, "dof", inputs, [self.qdd])
+            if constrained:
+                record.velocities(self.motion, v_bias)
+                record.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
+            else:
+                mask = self.contact_terms.rebounding if impact is None else self.impacts.mask
+                self._record_rebounding(record, v_bias, mask)
+            inputs = [v.tree, v.drive, self.smooth.implicit, state.joint_q, self.v_end, self.qdd]
             inputs += [control.joint_act, control.joint_f, self.motion.tau, dt]
-            launch(joint_forces.joint_force_residual, "dof", inputs, [self.residual])
-        launch = Launcher(self.model, record_tape=False)
-        launch(adjoint.negate, "dof", [self.multiplier, self.residual.grad])
+            record(joint_forces.joint_force_residual, "dof", inputs, [self.residual])
+            if impulse is not None:
+                self.constraints.add_dof_terms(record, state, control, dt, impulse)
+                if self._has_contacts:
+                    self._record_contacts(record, step, impulse, pushing)
+            if (
+                constrained
+                and self._has_pairs
+                and (impulse is not None or self.constraints.predicted is not None)
+            ):
+                self._record_pairs(record, step, v_bias, pair_impulse)
+            if impact is not None:
+                settings = self.constraints.stage.options.settings(dt)
+                inputs = [self.contacts, self.contact_terms.features, self.body_q, state.body_qd, settings]
+                self.impacts.add_terms(record, self.constraints, impact, *inputs)
+        self.constraints.seed_terms()
+        launch(adjoint.scale, "dof", [self.constraints.multiplier, -dt, self.residual.grad])
         tape.backward()
+        if not constrained:
+            # nothing was stored in the worlds that were left out
+            self.motion.zero_grad()
+
+    def _record_pairs(
+        self, record: Launcher, step: RecordedStep, v_bias: wp.array, impulse: wp.array | None
+    ) -> None:
+        """Put the terms of rows between bodies or dofs on the tape."""
+        state, constraints = step.state_in, self.constraints
+        record.velocities(self.bias, v_bias)
+        record.inverse_dynamics(self.bias, v_bias, self.zero, self.body_f)
+        for field, velocity in zip(self.fields, (constraints.multiplier, self.v_end)):
+            record.velocities(field, velocity)
+        bodies = BodyStateView()
+        bodies.q, bodies.qd, bodies.com = self.body_q, state.body_qd, self.model.body_com
+        constraints.add_pair_terms(
+            record, state, bodies, self.bias, v_bias, self.fields, self.v_end, step.dt, impulse
+        )
+
+    def _record_rebounding(self, record: Launcher, v_bias: wp.array, mask: wp.array) -> None:
+        """Put the inverse dynamics of the worlds of a mask on the tape."""
+        v, motion = record.views, self.motion
+        inputs = [mask, v.tree, v.joint, v_bias, motion.kin]
+        record(masked_dynamics.compute_masked_velocities, "tree", inputs)
+        inputs = [mask, v.tree, v.joint, v.body, self.model.gravity_vec, motion.kin]
+        inputs += [v_bias, self.qdd, self.body_f]
+        outputs = [motion.dof_A, motion.body_A, motion.body_F, motion.tau]
+        record(masked_dynamics.masked_inverse_dynamics, "tree", inputs, outputs)
+
+    def _record_contacts(
+        self, record: Launcher, step: RecordedStep, impulse: object, positions: bool
+    ) -> None:
+        """Put the terms of contacts on the tape."""
+        state, constraints = step.state_in, self.constraints
+        self.contact_terms.clear()
+        self.contact_terms.add_terms(
+            record,
+            self.contacts,
+            self.body_q,
+            state.body_qd,
+            (constraints.multiplier, self.v_end, state.joint_qd),
+            constraints.stage.options.settings(step.dt),
+            constraints.stage.rows,
+            (impulse.contact, impulse.spin),
+            constraints.rows,
+            self.no_rounds if self.impacts is None else self.impacts.rounds.count,
+            positions,
+        )
+
+    def _reverse_forces(self, step: RecordedStep) -> None:
+        """From the wrenches back to the external ones, and through compliant contacts to the coordinates."""
+        state = step.state_in
+        with wp.Tape() as tape:
+            record = self._launcher(record_tape=True)
+            v = record.views
+            record(contact_penalty.add_wrenches, "body", [state.body_f], [self.body_f])
+            if self.solver.compliant:
+                record.velocities(self.motion, state.joint_qd)
+                inputs = [v.tree, v.body, self.motion.kin, state.body_qd, 1.0]
+                record(row_gradient.write_velocities, "body", inputs, [self.body_qd])
+                arrays = (self.body_q, self.body_qd, self.body_f)
+                self.contact_terms.push(record, self.smooth, self.contacts, *arrays)
+        tape.backward()
+
+
+def _has_single_bodies(model: Model) -> bool:
+    """Whether a tree consists of one joint."""
+    start = model.topology.view.joint_start.numpy()
+    return bool((start[1:] - start[:-1] == 1).any())

@@ -84,9 +84,9 @@ class ParticleContacts:
         self._launchers = OwnKinds()
         device = rigid.device
         self._dropped, self._warned = zeros(1, dtype=int, device=device), False
-        self.contacts = _contacts(particles.particle_count, int(CONTACTS), device)
+        self.contacts = make_contacts(particles.particle_count, int(CONTACTS), device)
         self.faces = particle_contacts.FaceView()
-        self.faces.touch = _contacts(particles.tri_count, int(FACE_CONTACTS), device)
+        self.faces.touch = make_contacts(particles.tri_count, int(FACE_CONTACTS), device)
         self.faces.weight = zeros((particles.tri_count, int(FACE_CONTACTS)), dtype=wp.vec3, device=device)
         owner = particles.particle_world.numpy() if particles.particle_count else np.zeros(0, int)
         corners = (
@@ -232,7 +232,8 @@ class ParticleContacts:
             )
 
 
-def _contacts(count: int, most: int, device: wp.Device) -> particle_contacts.ContactView:
+def make_contacts(count: int, most: int, device: wp.Device) -> particle_contacts.ContactView:
+    """Return room for `most` contacts of each of `count` particles or triangles."""
     contacts = particle_contacts.ContactView()
     contacts.count = zeros(count, dtype=int, device=device)
     kinds = {"shape": int} | dict.fromkeys(("overlap", "before", "mu", "stick", "push"), float)

@@ -9,9 +9,11 @@ from newtonsim.allocation import put, zeros
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import ModelError
-from newtonsim.kernels import inverse_kinematics, muscles, penalty_joints, penalty_sums
+from newtonsim.kernels import inverse_kinematics, muscles, penalty_body_contacts, penalty_joints, penalty_sums
+from newtonsim.kernels.contact_features import FeatureView
 from newtonsim.model import Model
 from newtonsim.solvers.penalty_elements import order_by_world, slots_of
+from newtonsim.solvers.penalty_loops import LoopForces
 from newtonsim.solvers.smooth import apply_penalty
 from newtonsim.state import State
 from newtonsim.workspace import Launcher
@@ -42,9 +44,10 @@ class BodyForces:
         model: The model.
 
     Attributes:
-        starts: Kinds of index of the muscles, see `Shard`.
+        starts: Kinds of index of the muscles and constraints, see `Shard`.
+        loops: Constraints beside the joints; None without them.
         f: Wrench on each body at its centre of mass, gravity apart, shape (body_count,).
-        part: Wrenches of joints, parent and child in turn, and of waypoints of muscles.
+        part: Wrenches of joints, parent and child in turn, of waypoints of muscles, and of constraints.
         q: Joint coordinates at the start of the step, shape (joint_coord_count,).
         qd: Joint velocities at the start of the step, shape (joint_dof_count,).
         length: Length of the path of each muscle at the start of the step [m], shape (muscle_count,).
@@ -65,20 +68,22 @@ class BodyForces:
         self.length = zeros(model.muscle_count, dtype=float, **grad)
         self.rate = zeros(model.muscle_count, dtype=float, **grad)
         self.tension = zeros(model.muscle_count, dtype=float, **grad)
-        self.part = zeros(2 * joints + model.muscle_point_count, dtype=wp.spatial_vector, **grad)
+        self.loops = LoopForces(model) if model.constraint_count else None
         self.f = zeros(model.body_count, dtype=wp.spatial_vector, **grad)
         ends = np.zeros((0, 2), int)
         if joints:
             ends = np.stack([model.joint_parent.numpy(), model.joint_child.numpy()], axis=1)
         waypoints = model.muscle_bodies.numpy() if model.muscle_count else np.zeros(0, int)
-        owner = np.concatenate([ends.reshape(-1), waypoints])
+        rows = np.zeros(0, int) if self.loops is None else self.loops.owner
+        owner = np.concatenate([ends.reshape(-1), waypoints, rows])
+        self.part = zeros(len(owner), dtype=wp.spatial_vector, **grad)
         self.slots = slots_of(owner, np.arange(len(owner)), model.body_count, model.device)
         self._make_muscles(waypoints)
 
     def _make_muscles(self, waypoints: np.ndarray) -> None:
         model = self.model
         self.muscles = muscles.MuscleView()
-        self.starts: dict[str, np.ndarray] = {}
+        self.starts: dict[str, np.ndarray] = {} if self.loops is None else dict(self.loops.starts)
         if not model.muscle_count:
             return
         start = _check_muscles(model)
@@ -104,36 +109,71 @@ class BodyForces:
         joint_attach_ke: float,
         joint_attach_kd: float,
         friction_speed: float,
+        fade_depth: float,
         dt: float,
+        features: FeatureView | None,
     ) -> None:
-        """Write the wrenches at the start of a step of length dt to `f`."""
+        """Write the wrenches at the start of a step to `f`.
+
+        Args:
+            launch: For the worlds.
+            state: State at the start.
+            control: Inputs.
+            contacts: What touches.
+            joint_attach_ke: Stiffness of joints in what they hold [N/m].
+            joint_attach_kd: Damping of joints in what they hold [N s/m].
+            friction_speed: Speed below which friction fades [m/s or rad/s].
+            fade_depth: Penetration below which damping of contacts and limits fades [m or rad].
+            dt: Time step [s].
+            features: Features in contact, for the derivatives of the forces; None for the forces alone.
+        """
         model = self.model
+        attach, bodies = self._views(state)
+        attach.ke, attach.kd, attach.dt = joint_attach_ke, joint_attach_kd, dt
+        attach.slip, attach.fade = friction_speed, fade_depth
         if model.joint_count:
-            attach = penalty_joints.AttachView()
-            attach.ke, attach.kd, attach.dt = joint_attach_ke, joint_attach_kd, dt
-            attach.slip = friction_speed
-            self._hold_joints(launch, state, control, attach)
+            self._hold_joints(launch, state, control, attach, bodies)
+        if self.loops is not None:
+            place = 2 * model.joint_count + model.muscle_point_count
+            self.loops.pull(launch, attach, bodies, place, self.part)
         if model.muscle_count:
             self._pull_muscles(launch, state, control)
         inputs = [self.slots.start, self.slots.slot, self.part, state.body_f]
         launch(penalty_sums.sum_wrenches, "body", inputs, [self.f])
-        apply_penalty(launch, contacts, state.body_q, state.body_qd, self.f, friction_speed)
+        if features is None:
+            apply_penalty(launch, contacts, state.body_q, state.body_qd, self.f, friction_speed, fade_depth)
+        elif contacts.rigid_contact_max:
+            inputs = [contacts.view, features, model.shape_body, model.shape_materials, model.body_com]
+            inputs += [state.body_q, state.body_qd, friction_speed, fade_depth]
+            launch(penalty_body_contacts.push_bodies, "contact", inputs, [self.f])
+
+    def _views(self, state: State) -> tuple[penalty_joints.AttachView, penalty_joints.BodyMotionView]:
+        """How joints are held, gains apart, and the bodies of a state."""
+        model, attach, bodies = self.model, penalty_joints.AttachView(), penalty_joints.BodyMotionView()
+        for name in _HELD:
+            setattr(attach, name, getattr(model, f"joint_{name}"))
+        bodies.q, bodies.qd = state.body_q, state.body_qd
+        for name in ("com", "mass", "inertia"):
+            setattr(bodies, name, getattr(model, f"body_{name}"))
+        return attach, bodies
 
     def _hold_joints(
-        self, launch: Launcher, state: State, control: Control, attach: penalty_joints.AttachView
+        self,
+        launch: Launcher,
+        state: State,
+        control: Control,
+        attach: penalty_joints.AttachView,
+        bodies: penalty_joints.BodyMotionView,
     ) -> None:
         model, v = self.model, launch.views
         inputs = [v.joint, model.body_com, state.body_q, state.body_qd]
         launch(inverse_kinematics.read_joints, "joint", inputs, [self.raw, self.qd])
         launch(penalty_joints.unwind_angles, "joint", [v.joint, self.raw, state.joint_q], [self.q])
-        given, bodies = penalty_joints.JointInputView(), penalty_joints.BodyMotionView()
-        for name in _HELD:
-            setattr(attach, name, getattr(model, f"joint_{name}"))
+        given = penalty_joints.JointInputView()
         given.q, given.qd, given.f = self.q, self.qd, control.joint_f
         given.act = self.no_axes if control.joint_act is None else control.joint_act
-        bodies.q, bodies.qd = state.body_q, state.body_qd
-        for name in ("com", "mass", "inertia"):
-            setattr(bodies, name, getattr(model, f"body_{name}"))
+        if self.loops is not None:
+            given.f = self.loops.couple(launch, attach, given, bodies)
         inputs = [v.joint, v.drive, attach, given, bodies]
         launch(penalty_joints.turn_joints, "joint", inputs, [self.torque])
         launch(penalty_joints.pull_joints, "joint", [*inputs, self.torque], [self.part])

@@ -67,22 +67,44 @@ class SoftContactForces:
             launch(penalty_features.fix_triangle_features, "penalty_tri", inputs)
 
     def push_triangles(
-        self, launch: Launcher, state: State, slip_speed: float, dt: float, body_f: wp.array | None
+        self,
+        launch: Launcher,
+        state: State,
+        slip_speed: float,
+        fade_depth: float,
+        dt: float,
+        body_f: wp.array | None,
     ) -> None:
         """Add the forces on triangles to their places in `elements.corner`, and to the bodies'."""
         model, elements = self.model, self.elements
         if model.tri_count:
             inputs = [elements.orders["tri"], model.tri_indices, self.face_features]
-            inputs += [self._material(slip_speed, dt), state.particle_q, state.particle_qd, self._view(state)]
+            inputs += [
+                self._material(slip_speed, fade_depth, dt),
+                state.particle_q,
+                state.particle_qd,
+                self._view(state),
+            ]
             inputs += [elements.places["tri"]]
             outputs = [self._no_qd if body_f is None else body_f, elements.corner]
             launch(penalty_contacts.push_triangles, "penalty_tri", inputs, outputs)
 
     def push_particles(
-        self, launch: Launcher, state: State, slip_speed: float, dt: float, body_f: wp.array | None
+        self,
+        launch: Launcher,
+        state: State,
+        slip_speed: float,
+        fade_depth: float,
+        dt: float,
+        body_f: wp.array | None,
     ) -> None:
         """Add the forces on particles to `elements.f`, and to the bodies'."""
-        inputs = [self.features, self._material(slip_speed, dt), state.particle_q, state.particle_qd]
+        inputs = [
+            self.features,
+            self._material(slip_speed, fade_depth, dt),
+            state.particle_q,
+            state.particle_qd,
+        ]
         inputs += [self._view(state)]
         outputs = [self._no_qd if body_f is None else body_f, self.elements.f]
         launch(penalty_contacts.push_particles, "particle", inputs, outputs)
@@ -93,12 +115,12 @@ class SoftContactForces:
         view.com = self.model.body_com
         return view
 
-    def _material(self, slip_speed: float, dt: float) -> penalty_contacts.SoftMaterial:
+    def _material(self, slip_speed: float, fade_depth: float, dt: float) -> penalty_contacts.SoftMaterial:
         """What the model says now."""
         model, material = self.model, penalty_contacts.SoftMaterial()
         material.ke, material.kd = float(model.soft_contact_ke), float(model.soft_contact_kd)
         material.kf, material.mu = float(model.soft_contact_kf), float(model.soft_contact_mu)
-        material.slip, material.rate = slip_speed, 1.0 / dt
+        material.slip, material.fade, material.rate = slip_speed, fade_depth, 1.0 / dt
         material.mass, material.body_mass = model.particle_mass, model.body_mass
         material.shape_mu, material.shape_body = model.shape_materials.mu, model.shape_body
         material.radius, material.adhesion = model.particle_radius, model.particle_adhesion

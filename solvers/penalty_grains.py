@@ -41,8 +41,13 @@ class GrainForces:
         """Sort the particles by where they are at the start of a step."""
         self.grid.build(launch, state.particle_q, self.reach)
 
-    def push(self, launch: Launcher, state: State, slip_speed: float, dt: float, f: wp.array) -> None:
-        """Add the forces of a step of length dt to f; friction fades below a speed [m/s]."""
+    def push(
+        self, launch: Launcher, state: State, slip_speed: float, fade_depth: float, dt: float, f: wp.array
+    ) -> None:
+        """Add the forces of a step of length dt to f.
+
+        Friction fades below a speed [m/s], damping below a depth [m].
+        """
         model = self.model
         grains, material = GrainView(), penalty_grains.GrainMaterial()
         grains.inv_mass, grains.radius = model.particle_inv_mass, model.particle_radius
@@ -55,7 +60,7 @@ class GrainForces:
         grains.mixed = int(self.grid.shared)
         for name in ("ke", "kd", "kf", "mu", "radius", "cohesion", "mass"):
             setattr(material, name, getattr(model, f"particle_{name}"))
-        material.slip, material.rate = slip_speed, 1.0 / dt
+        material.slip, material.fade, material.rate = slip_speed, fade_depth, 1.0 / dt
         inputs = [self.grid.view, grains, material, state.particle_q, state.particle_qd]
         launch(penalty_grains.push_grains, "particle", inputs, [f])
 

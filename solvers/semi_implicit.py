@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 
 import numpy as np
 import warp as wp
 
-from newtonsim.allocation import zeros
 from newtonsim.collide import find_contacts
 from newtonsim.compilation import load_once
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
-from newtonsim.errors import ModelError
-from newtonsim.kernels import energy_coordinates, penalty_motion
+from newtonsim.kernels import penalty_motion
+from newtonsim.kernels.contact_features import FeatureView
+from newtonsim.kernels.contact_penalty import FADE_DEPTH
 from newtonsim.model import Model
 from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.nonfinite import NonfiniteWorlds
 from newtonsim.solvers.penalty_bodies import BodyForces
 from newtonsim.solvers.penalty_contacts import SoftContactForces
 from newtonsim.solvers.penalty_elements import ElementForces
@@ -50,14 +50,16 @@ class SemiImplicitSolver(SolverBase):
     Particles: gravity, `particle_f`, springs, triangles with drag and lift, bending edges, tetrahedra;
     contact with shapes by `soft_contact_ke`, `_kd`, `_kf`, `_mu`, contact with each other by `particle_ke`,
     `_kd`, `_kf`, `_mu`. Bodies: all joints with drives, limits, springs, damping, friction; contacts by the
-    materials' ke, kd, kf, mu; muscles (see `newtonsim.kernels.muscles`).
+    materials' ke, kd, kf, mu; muscles (see `newtonsim.kernels.muscles`). Loop joints, distances and couplings
+    are held by springs like joints, up to their `max_force`; their `recovery_time` is not read.
 
     Ignored: `joint_armature`, restitution, torsional and rolling friction. Same bits in every run on a CPU;
     on a GPU contacts with bodies add up in any order.
 
     Gradients of masses and inertias arrive at `particle_mass`, `body_mass` and `body_inertia`, not at their
-    inverses. Between bodies the direction of a contact is fixed within a step; between particles and shapes
-    it follows the curvature of the shape.
+    inverses. The direction of a contact follows the features in contact between bodies, and the curvature of
+    the shape between particles and shapes; gradients through contacts of bodies whose features have no rule
+    (distance fields) raise `NotDifferentiableError`.
 
     Args:
         model: The model to simulate.
@@ -65,6 +67,9 @@ class SemiImplicitSolver(SolverBase):
         friction_smoothing: Scale of the speed below which friction fades: 1 for 1 mm/s (1 mrad/s in joints).
         joint_attach_ke: Stiffness of joints in what they hold [N/m]; turning is held at the same frequency.
         joint_attach_kd: Damping of joints in what they hold [N s/m].
+        fade_depth: Depth beyond which damping of contacts [m] and of limits [m or rad] acts in full. What
+            touches moves by less in a step where gradients should be those of the impact: else they are those
+            of a force that jumps.
 
     Attributes:
         world_nonfinite: Worlds whose velocities became NaN or infinite, bool, shape (world_count,).
@@ -72,7 +77,7 @@ class SemiImplicitSolver(SolverBase):
         starts: Kinds of index of its elements, see `Shard`.
 
     Raises:
-        ModelError: The model holds constraints beside its joints, or a muscle without meaning.
+        ModelError: The model holds a muscle without meaning.
         ValueError: An argument is out of range.
     """
 
@@ -85,19 +90,18 @@ class SemiImplicitSolver(SolverBase):
         friction_smoothing: float = 1.0,
         joint_attach_ke: float = 1.0e3,
         joint_attach_kd: float = 1.0e2,
+        fade_depth: float = FADE_DEPTH,
     ):
         super().__init__(model)
-        if model.constraint_count:
-            raise ModelError(
-                f"SemiImplicitSolver holds joints only; the model has {model.constraint_count} constraints "
-                f"(loops, distances, couplings), the first is {model.constraint_key[0]!r}"
-            )
         self.angular_damping = _not_negative("angular_damping", angular_damping)
         self.friction_smoothing = _not_negative("friction_smoothing", friction_smoothing)
         if self.friction_smoothing == 0.0:
             raise ValueError("friction_smoothing: expected a positive number, got 0")
         self.joint_attach_ke = _not_negative("joint_attach_ke", joint_attach_ke)
         self.joint_attach_kd = _not_negative("joint_attach_kd", joint_attach_kd)
+        self.fade_depth = _not_negative("fade_depth", fade_depth)
+        if self.fade_depth == 0.0:
+            raise ValueError("fade_depth: expected a positive number, got 0")
         self.elements = ElementForces(model)
         self.bodies = BodyForces(model)
         touching = model.particle_count and model.shape_count
@@ -105,10 +109,8 @@ class SemiImplicitSolver(SolverBase):
         self.grains = GrainForces(model) if reach_of(model) > 0.0 else None
         self.contacts = Contacts(model)
         self.default_control = model.control(clone_variables=False)
-        device = model.device
-        self.world_nonfinite = zeros(model.world_count, dtype=bool, device=device)
-        self._any_nonfinite = zeros(1, dtype=int, device=device)
-        self._reported = np.zeros(model.world_count, dtype=bool)
+        self.nonfinite = NonfiniteWorlds(model)
+        self.world_nonfinite = self.nonfinite.worlds
         self.starts = self.elements.starts | self.bodies.starts
         self.adjoint = StepAdjoint(self) if model.requires_grad else None
 
@@ -158,7 +160,7 @@ class SemiImplicitSolver(SolverBase):
         launch = Launcher(self.model, record_tape=False, shard=shard.with_starts(self.starts))
         contacts = self.find_contacts(launch, state_in, contacts, dt, curved=False)
         self.advance(launch, state_in, state_out, control, contacts, dt)
-        self._mark_nonfinite(launch, state_out)
+        self.nonfinite.mark(launch, state_out)
 
     @property
     def kernel_kind(self) -> tuple:
@@ -168,6 +170,7 @@ class SemiImplicitSolver(SolverBase):
         elements = tuple(len(order) > 0 for order in self.elements.orders.values())
         parts = (
             model.joint_count > 0,
+            model.constraint_count > 0,
             model.muscle_count > 0,
             model.particle_count > 0,
             model.body_count > 0,
@@ -175,7 +178,13 @@ class SemiImplicitSolver(SolverBase):
         return type(self), families, elements, parts, self.soft_contacts is None, self.grains is None
 
     def find_contacts(
-        self, launch: Launcher, state: State, contacts: Contacts | None, dt: float, curved: bool
+        self,
+        launch: Launcher,
+        state: State,
+        contacts: Contacts | None,
+        dt: float,
+        curved: bool,
+        buffer: Contacts | None = None,
     ) -> Contacts:
         """Find what touches at the start of a step: features that stay fixed in it.
 
@@ -185,6 +194,7 @@ class SemiImplicitSolver(SolverBase):
             contacts: Contacts of bodies; None to find them.
             dt: Time step [s].
             curved: Whether the forces' slopes are needed.
+            buffer: Receives contacts of bodies; None for the solver's own.
 
         Returns:
             The contacts of bodies.
@@ -194,7 +204,7 @@ class SemiImplicitSolver(SolverBase):
         if self.grains is not None:
             self.grains.find(launch, state)
         if contacts is None:
-            contacts = self.contacts
+            contacts = self.contacts if buffer is None else buffer
             if self.model.body_count:
                 find_contacts(launch, state.body_q, state.body_qd, contacts, dt)
         return contacts
@@ -207,24 +217,28 @@ class SemiImplicitSolver(SolverBase):
         control: Control,
         contacts: Contacts,
         dt: float,
+        features: FeatureView | None = None,
     ) -> None:
-        """All of a step that has a gradient: forces at its start, and motion."""
+        """All of a step that has a gradient: forces at its start, and motion.
+
+        With the features of contacts between bodies the forces are the same, and have the right derivatives.
+        """
         model, soft = self.model, self.soft_contacts
-        slip = _SLIP_SPEED * self.friction_smoothing
+        smooth = (_SLIP_SPEED * self.friction_smoothing, self.fade_depth)
         body_f = None
         if model.body_count:
             attach = (self.joint_attach_ke, self.joint_attach_kd)
-            self.bodies.apply(launch, state_in, control, contacts, *attach, slip, dt)
+            self.bodies.apply(launch, state_in, control, contacts, *attach, *smooth, dt, features)
             body_f = self.bodies.f
         if model.particle_count:
             self.elements.apply(launch, state_in, control)
             if soft is not None:
-                soft.push_triangles(launch, state_in, slip, dt, body_f)
+                soft.push_triangles(launch, state_in, *smooth, dt, body_f)
             self.elements.sum_up(launch, state_in)
             if soft is not None:
-                soft.push_particles(launch, state_in, slip, dt, body_f)
+                soft.push_particles(launch, state_in, *smooth, dt, body_f)
             if self.grains is not None:
-                self.grains.push(launch, state_in, slip, dt, self.elements.f)
+                self.grains.push(launch, state_in, *smooth, dt, self.elements.f)
         self._move(launch, state_in, state_out, dt)
 
     def _move(self, launch: Launcher, state_in: State, state_out: State, dt: float) -> None:
@@ -243,15 +257,6 @@ class SemiImplicitSolver(SolverBase):
         if model.joint_count:
             self.bodies.read_joints(launch, state_out)
 
-    def _mark_nonfinite(self, launch: Launcher, state: State) -> None:
-        """Mark worlds whose velocities are no numbers."""
-        model, marks = self.model, [self.world_nonfinite, self._any_nonfinite]
-        if model.particle_count:
-            inputs = [model.particle_world, state.particle_qd]
-            launch(penalty_motion.mark_particles, "particle", inputs, marks)
-        if model.body_count:
-            launch(penalty_motion.mark_bodies, "body", [model.body_world, state.body_qd], marks)
-
     def report(self) -> None:
         """Warn of contacts that there was no room for, and of worlds that became non-finite, once each.
 
@@ -260,35 +265,16 @@ class SemiImplicitSolver(SolverBase):
         self.contacts.warn_of_overflow()
         if self.soft_contacts is not None:
             self.soft_contacts.search.report()
-        if not self._any_nonfinite.numpy()[0]:
-            return
-        # an array operation would be recorded if a step is being captured
-        if self.model.device.is_cpu:
-            self._any_nonfinite.numpy()[0] = 0
-        else:
-            self._any_nonfinite.zero_()
-        now = self.world_nonfinite.numpy().copy()
-        worlds = np.flatnonzero(now & ~self._reported)
-        self._reported = now
-        if len(worlds):
-            named = ", ".join(map(str, worlds[:8])) + (", ..." if len(worlds) > 8 else "")
-            warnings.warn(
-                f"{len(worlds)} of {len(now)} worlds have become non-finite (NaN or infinite): {named}; "
-                "shorten the step (forces are explicit), check inputs, and reset these worlds",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+        self.nonfinite.report()
+
+    def check_gradient(self) -> None:
+        """Raise if the gradient of a step was refused; see `SolverBase.check_gradient`."""
+        if self.adjoint is not None:
+            self.adjoint.check()
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
         """Forget non-finite marks of the masked worlds, or of all; see `SolverBase.reset`."""
-        if world_mask is None:
-            self.world_nonfinite.zero_()
-        else:
-            inputs = [world_mask, self.world_nonfinite]
-            device = self.model.device
-            wp.launch(energy_coordinates.clear_flags, self.model.world_count, inputs, device=device)
-        if self.model.device.is_cpu:
-            self._reported &= self.world_nonfinite.numpy()
+        self.nonfinite.reset(world_mask)
 
     def _record(self, tape: wp.Tape, step: RecordedStep) -> None:
         """Put the step's adjoint on the tape."""

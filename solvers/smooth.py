@@ -15,6 +15,9 @@ from newtonsim.model import Model
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion
 
+SLIP_SPEED = 1.0e-3
+"""Friction of compliant contacts fades below this speed [m/s] where nothing else is asked for."""
+
 
 class SmoothStage:
     """Everything of a step before the constraints: joint-space inertia, forces, unconstrained velocity.
@@ -25,6 +28,8 @@ class SmoothStage:
         body_qd: World velocities at the start of the step, shape (body_count,).
         body_f: Wrenches that act on the bodies, shape (body_count,).
         from_start: Whether velocity-dependent forces are those at the start of the step.
+        slip_speed: Friction of compliant contacts fades below it [m/s].
+        fade_depth: Damping of compliant contacts fades below it [m].
         mid: Velocities at which these forces are taken: in the middle of the step, or at its start.
         v_mid: Joint velocities likewise.
         implicit: 0 for dofs whose drive may exceed its effort limit, shape (joint_dof_count,).
@@ -33,8 +38,15 @@ class SmoothStage:
         v_free: Joint velocities without constraints.
     """
 
-    def __init__(self, model: Model, from_start: bool = False):
+    def __init__(
+        self,
+        model: Model,
+        from_start: bool = False,
+        slip_speed: float = SLIP_SPEED,
+        fade_depth: float = contact_penalty.FADE_DEPTH,
+    ):
         self.from_start = from_start
+        self.slip_speed, self.fade_depth = slip_speed, fade_depth
         dofs, bodies, device = model.joint_dof_count, model.body_count, model.device
         self.body_q = zeros(bodies, dtype=wp.transform, device=device)
         self.body_qd = zeros(bodies, dtype=wp.spatial_vector, device=device)
@@ -69,7 +81,13 @@ class SmoothStage:
         """body_f = external wrenches plus those of compliant contacts, if any; needs `place`."""
         launch(rnea.copy_wrenches, "body", [state.body_f, self.body_f])
         if contacts is not None:
-            apply_penalty(launch, contacts, self.body_q, self.body_qd, self.body_f)
+            self.push(launch, contacts, self.body_q, self.body_qd, self.body_f)
+
+    def push(
+        self, launch: Launcher, contacts: Contacts, body_q: wp.array, body_qd: wp.array, body_f: wp.array
+    ) -> None:
+        """Add the forces of compliant contacts to body_f."""
+        apply_penalty(launch, contacts, body_q, body_qd, body_f, self.slip_speed, self.fade_depth)
 
     def run(
         self,
@@ -143,14 +161,18 @@ def apply_penalty(
     body_q: wp.array,
     body_qd: wp.array,
     body_f: wp.array,
-    slip_speed: float = 1.0e-3,
+    slip_speed: float = SLIP_SPEED,
+    fade_depth: float = contact_penalty.FADE_DEPTH,
 ) -> None:
-    """Add the forces of compliant contacts to body_f; friction fades below a speed [m/s]."""
+    """Add the forces of compliant contacts to body_f.
+
+    Friction fades below a speed [m/s], damping below a depth [m].
+    """
     if contacts.rigid_contact_max == 0:
         return
     model = launch.model
     inputs = [contacts.view, model.shape_body, model.shape_materials, model.body_com, body_q, body_qd]
-    inputs += [slip_speed]
+    inputs += [slip_speed, fade_depth]
     launch(contact_penalty.apply_contact_penalty, "contact", inputs, [body_f])
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 
-import numpy as np
 import warp as wp
 
-from newtonsim.allocation import zeros
 from newtonsim.compilation import load_once
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import NotDifferentiableError
-from newtonsim.kernels import coupled_particles, energy_coordinates, penalty_motion
+from newtonsim.kernels import coupled_particles
 from newtonsim.model import Model
 from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.body_gradient import BodyAdjoint
 from newtonsim.solvers.deformables import ParticleStep, advance
+from newtonsim.solvers.implicit_particles import VBDParticleAdjoint, record_step
 from newtonsim.solvers.moving_bodies import MovingBodies
+from newtonsim.solvers.nonfinite import NonfiniteWorlds
+from newtonsim.solvers.penalty_gradient import RecordedStep
 from newtonsim.solvers.self_contact import SelfContact
 from newtonsim.solvers.vbd_particles import VBDParticles
 from newtonsim.solvers.xpbd_bodies import BodySweeps
@@ -40,7 +41,13 @@ class VBDSolver(SolverBase):
     `handle_self_contact`.
 
     A step reads `particle_q`, `particle_qd`, `particle_f`, `body_q`, `body_qd` and `body_f` of the state, and
-    writes joint coordinates that agree with the poses. It has no gradients: it raises when a tape records it.
+    writes joint coordinates that agree with the poses.
+
+    Tapes record steps of models that were finalized with `requires_grad=True` and have particles or rigid
+    bodies, not both; bodies have gradients as under XPBDSolver. The
+    gradient is that of the converged step (`implicit_particles`), so it is as good as the sweeps have
+    converged, and warm starts count for nothing. Particles that touch shapes of rigid bodies have none: it
+    becomes NaN in their worlds, and `check_gradient` says why. `handle_self_contact` is refused.
 
     Held particles go to where the user has put them: at once, or with `handle_self_contact` in the course of
     the step and as far as nothing is penetrated; `particle_qd` of them is what others feel. Forces of the air
@@ -123,14 +130,22 @@ class VBDSolver(SolverBase):
         self._bodies = MovingBodies(model)
         self._control = model.control(clone_variables=False)
         self.constraints = BodySweeps(model) if model.body_count else None
-        self.world_nonfinite = zeros(model.world_count, dtype=bool, device=model.device)
-        self._any_nonfinite = zeros(1, dtype=int, device=model.device)
-        self._reported = np.zeros(model.world_count, dtype=bool)
+        self.nonfinite = NonfiniteWorlds(model)
+        self.world_nonfinite = self.nonfinite.worlds
+        self._adjoint = None
+        if model.requires_grad and model.particle_count:
+            self._adjoint = VBDParticleAdjoint(VBDParticles(model, model))
+        self._body_adjoint = None
+        if model.requires_grad and self.constraints is not None and not model.particle_count:
+            self._body_adjoint = BodyAdjoint(self.constraints)
 
     @property
     def particles(self) -> VBDParticles:
         """What moves the particles, for a solver that moves the bodies otherwise."""
-        particles = self._particles
+        return self._with_options(self._particles)
+
+    def _with_options(self, particles: VBDParticles) -> VBDParticles:
+        """Particles with the present options."""
         particles.iterations, particles.substeps = self.iterations, self.substeps
         particles.relaxation, particles.friction_epsilon = self.relaxation, self.friction_epsilon
         particles.detection_interval = self.detection_interval
@@ -161,8 +176,15 @@ class VBDSolver(SolverBase):
         model.check_control(control)
         if not dt > 0.0:
             raise ValueError(f"dt: expected a positive number, got {dt}")
-        if active_tape() is not None and (state_in.requires_grad or model.requires_grad):
-            raise NotDifferentiableError("VBDSolver has no gradients: SemiImplicitSolver has, for the same")
+        tape = active_tape()
+        if tape is not None and (state_in.requires_grad or model.requires_grad):
+            if self.surfaces is not None:
+                raise NotDifferentiableError("VBDSolver: handle_self_contact has no gradients")
+            if self._adjoint is not None:
+                self._with_options(self._adjoint.particles)
+            recorded = RecordedStep(state_in, state_out, control, contacts, dt)
+            adjoints = (self._adjoint, self._body_adjoint)
+            record_step(tape, "VBDSolver", model, *adjoints, recorded, self.substeps)
         step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
         load_once(self, step, model.device)
         step()
@@ -193,12 +215,7 @@ class VBDSolver(SolverBase):
         advance(launch, particles, step, bodies, constraints, self.substeps, self.iterations)
         if constraints is not None:
             constraints.end(launch, bodies, out)
-        marks = [self.world_nonfinite, self._any_nonfinite]
-        if model.particle_count:
-            inputs = [model.particle_world, out.particle_q, out.particle_qd, *marks]
-            launch(coupled_particles.mark_nonfinite, "particle", inputs)
-        if model.body_count:
-            launch(penalty_motion.mark_bodies, "body", [model.body_world, out.body_qd, *marks])
+        self.nonfinite.mark(launch, out)
 
     def baked_revision(self) -> int:
         """See `SolverBase.baked_revision`."""
@@ -220,25 +237,15 @@ class VBDSolver(SolverBase):
         """
         self._particles.report()
         if self.constraints is not None:
-            self.constraints.contacts.warn_of_overflow()
-        if not self._any_nonfinite.numpy()[0]:
-            return
-        # an array operation would be recorded if a step is being captured
-        if self.model.device.is_cpu:
-            self._any_nonfinite.numpy()[0] = 0
-        else:
-            self._any_nonfinite.zero_()
-        now = self.world_nonfinite.numpy().copy()
-        worlds = np.flatnonzero(now & ~self._reported)
-        self._reported = now
-        if len(worlds):
-            named = ", ".join(map(str, worlds[:8])) + (", ..." if len(worlds) > 8 else "")
-            warnings.warn(
-                f"{len(worlds)} of {len(now)} worlds have become non-finite (NaN or infinite): {named}; "
-                "check inputs, and reset these worlds",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+            self.constraints.report()
+        self.nonfinite.report()
+
+    def check_gradient(self) -> None:
+        """Raise if a backward pass met something without gradient; see `SolverBase.check_gradient`."""
+        if self._adjoint is not None:
+            self._adjoint.check("VBDSolver")
+        if self._body_adjoint is not None:
+            self._body_adjoint.check_gradient("VBDSolver")
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
         """Forget accelerations and non-finite marks of the masked worlds, or of all.
@@ -248,14 +255,7 @@ class VBDSolver(SolverBase):
         self._particles.reset(world_mask)
         if self.constraints is not None:
             self.constraints.reset(world_mask)
-        if world_mask is None:
-            self.world_nonfinite.zero_()
-        else:
-            inputs = [world_mask, self.world_nonfinite]
-            device = self.model.device
-            wp.launch(energy_coordinates.clear_flags, self.model.world_count, inputs, device=device)
-        if self.model.device.is_cpu:
-            self._reported &= self.world_nonfinite.numpy()
+        self.nonfinite.reset(world_mask)
 
 
 def _check_options(solver: VBDSolver) -> None:

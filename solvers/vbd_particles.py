@@ -151,7 +151,7 @@ class VBDParticles:
         step.substep += 1
         if self._touches:
             self.contacts.find(launch, descent.inv_mass, descent.predicted, step.v, dt, bodies)
-            inputs = [self._order["triangle"], self._touch()]
+            inputs = [self._order["triangle"], self.touch()]
             launch(vbd_contacts.drop_covered_faces, "vbd triangle", inputs)
         if self.surfaces is not None:
             self._find_surfaces(launch)
@@ -176,7 +176,7 @@ class VBDParticles:
         launch(vbd_apart.place_particles, "vbd particle", [view, self._now])
         if self._touches:
             launch(vbd_apart.mark_busy, "vbd particle", [self.contacts.contacts, self._busy])
-            inputs = [self._order["triangle"], self._touch(), self._busy]
+            inputs = [self._order["triangle"], self.touch(), self._busy]
             launch(vbd_apart.mark_busy_corners, "vbd triangle", inputs)
         self.surfaces.detect(launch, self._now, self.descent.predicted, self._busy)
         self.surfaces.refresh(launch, self._now, view.x)
@@ -209,7 +209,7 @@ class VBDParticles:
             if model.tet_count:
                 launch(vbd_rows.pack_tetrahedra, kind, [base, tetrahedra, dt, view])
 
-    def _touch(self) -> vbd_contacts.TouchView:
+    def touch(self) -> vbd_contacts.TouchView:
         """Contacts with rigid bodies, and what the model says of their material now."""
         touch, model = vbd_contacts.TouchView(), self.particles
         touch.contacts, touch.faces = self.contacts.contacts, self.contacts.faces
@@ -221,7 +221,7 @@ class VBDParticles:
 
     def sweep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
         """See `ParticleSystem.sweep`."""
-        descent, view, touch = self.descent, self.stencils.view, self._touch()
+        descent, view, touch = self.descent, self.stencils.view, self.touch()
         surfaces = self.surfaces
         if surfaces is not None:
             if step.sweep and step.sweep % self.detection_interval == 0:
@@ -251,7 +251,7 @@ class VBDParticles:
         fastest = float(self.particles.particle_max_velocity)
         inputs = [dt, fastest, self.descent, self.stencils.view, step.x, step.v]
         launch(vbd_particles.finish, "vbd particle", inputs)
-        inputs = [dt, self._touches, self._touch(), self.descent, self.surfaces, step.v]
+        inputs = [dt, self._touches, self.touch(), self.descent, self.surfaces, step.v]
         self.pieces.restore_momentum(launch, *inputs)
         if self.surfaces is not None:
             launch(vbd_apart.settle, "vbd particle", [self._now, step.x])

@@ -10,14 +10,17 @@ import warp as wp
 from newtonsim.compilation import load_once
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
-from newtonsim.errors import ModelError, NotDifferentiableError
+from newtonsim.errors import ModelError
 from newtonsim.kernels import coupled_particles, xpbd_deltas
 from newtonsim.model import Model
 from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.body_gradient import BodyAdjoint
 from newtonsim.solvers.deformables import ParticleStep, advance
+from newtonsim.solvers.implicit_particles import XPBDParticleAdjoint, record_step
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
+from newtonsim.solvers.penalty_gradient import RecordedStep
 from newtonsim.solvers.xpbd_bodies import BodySweeps
 from newtonsim.solvers.xpbd_particles import XPBDParticles
 from newtonsim.state import State
@@ -35,6 +38,13 @@ class _Parts:
         self.constraints = BodySweeps(model) if model.body_count else None
         self.control = model.control(clone_variables=False)
         self.nonfinite = NonfiniteWorlds(model)
+        self.adjoint = None
+        if model.requires_grad and model.particle_count:
+            twin = XPBDParticles(model, model, friction="mean", pairs=particle_contact)
+            self.adjoint = XPBDParticleAdjoint(twin)
+        self.body_adjoint = None
+        if model.requires_grad and self.constraints is not None and not model.particle_count:
+            self.body_adjoint = BodyAdjoint(self.constraints)
 
 
 class XPBDSolver(SolverBase):
@@ -51,7 +61,14 @@ class XPBDSolver(SolverBase):
     which have no spin, changes it.
 
     A step reads `particle_q`, `particle_qd`, `particle_f`, `body_q`, `body_qd` and `body_f` of the state, and
-    writes joint coordinates that agree with the poses. It has no gradients: it raises when a tape records it.
+    writes joint coordinates that agree with the poses.
+
+    Tapes record steps of models that were finalized with `requires_grad=True` and have particles or rigid
+    bodies, not both. Bodies have gradients through joints and constraints (`BodyAdjoint`), not through
+    contacts. The gradient is that of the converged step (`implicit_particles`), so it is as good as the
+    sweeps have converged, and warm starts count for nothing. Particles that touch shapes of rigid bodies, or
+    each other, or bounce, have none: it becomes NaN in their worlds, and `check_gradient` says why. Bending
+    edges end off the implicit step as their slopes turn during the sweeps; the gradient misses that.
 
     Sources: Macklin, Müller, Chentanez, "XPBD: position-based simulation of compliant constrained dynamics",
     MIG 2016; Müller, Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body simulation with extended position
@@ -131,11 +148,12 @@ class XPBDSolver(SolverBase):
         if model not in self._parts:
             self._parts[model] = _Parts(model, self.particle_contact)
         parts = self._parts[model]
-        particles = parts.particles
-        particles.iterations, particles.substeps = self.iterations, self.substeps
-        particles.relaxation, particles.warm_start = self.soft_body_relaxation, self.warm_start
-        particles.contact_relaxation = self.soft_contact_relaxation
-        particles.restitution = self.enable_restitution
+        for particles in (parts.particles, None if parts.adjoint is None else parts.adjoint.particles):
+            if particles is not None:
+                particles.iterations, particles.substeps = self.iterations, self.substeps
+                particles.relaxation, particles.warm_start = self.soft_body_relaxation, self.warm_start
+                particles.contact_relaxation = self.soft_contact_relaxation
+                particles.restitution = self.enable_restitution
         if parts.constraints is not None:
             sweeps = parts.constraints
             sweeps.linear_relaxation = self.joint_linear_relaxation
@@ -184,8 +202,11 @@ class XPBDSolver(SolverBase):
         model.check_control(control)
         if not dt > 0.0:
             raise ValueError(f"dt: expected a positive number, got {dt}")
-        if active_tape() is not None and (state_in.requires_grad or model.requires_grad):
-            raise NotDifferentiableError("XPBDSolver has no gradients: SemiImplicitSolver has, for the same")
+        tape = active_tape()
+        if tape is not None and (state_in.requires_grad or model.requires_grad):
+            recorded = RecordedStep(state_in, state_out, control, contacts, dt)
+            adjoints = (parts.adjoint, parts.body_adjoint)
+            record_step(tape, "XPBDSolver", model, *adjoints, recorded, self.substeps)
         step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
         load_once(self, step, model.device)
         step()
@@ -226,6 +247,14 @@ class XPBDSolver(SolverBase):
             parts.nonfinite.report()
             if parts.constraints is not None:
                 parts.constraints.report()
+
+    def check_gradient(self) -> None:
+        """Raise if a backward pass met something without gradient; see `SolverBase.check_gradient`."""
+        for parts in self._parts.values():
+            if parts.adjoint is not None:
+                parts.adjoint.check("XPBDSolver")
+            if parts.body_adjoint is not None:
+                parts.body_adjoint.check_gradient("XPBDSolver")
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
         """Forget forces of the last step and non-finite marks; see `SolverBase.reset`."""

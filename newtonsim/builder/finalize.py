@@ -159,6 +159,7 @@ class _Allocation:
         model.up_axis = int(np.argmax(np.abs(model.up_vector)))
         gravity = np.asarray(source.gravity, np.float64)
         model.gravity = gravity if gravity.shape == (3,) else model.up_vector * float(gravity)
+        model.gravity_vec.requires_grad = self.requires_grad
         model.joint_mimic = list(source.joint_mimic)
         model.sites = [dict(site) for site in source.sites]
         model.keyframes = [dict(frame) for frame in source.keyframes]

@@ -7,13 +7,27 @@ import pytest
 from rooms import ROOT
 
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if path.stem != "__init__")
+SLOW = {
+    "arm_ilqr",
+    "arm_reaches",
+    "bounce_to_target",
+    "cartpole_swing_up",
+    "cloth_to_target",
+    "quadruped_gait_gradient",
+    "shac_hopper",
+    "soft_crawler",
+    "system_identification",
+}
+"""What takes more than ten seconds."""
 
 
 def test_there_are_examples():
     assert len(EXAMPLES) >= 3
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in EXAMPLES]
+)
 def test_example(name: str, tmp_path):
     result = subprocess.run(
         [sys.executable, "-m", f"newtonsim.examples.{name}"],

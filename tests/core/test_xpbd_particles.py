@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 import newtonsim
-from newtonsim import ModelBuilder, NotDifferentiableError, XPBDSolver
+from newtonsim import ModelBuilder, XPBDSolver
 
 G = 9.81
 
@@ -167,7 +167,7 @@ def test_options_out_of_range_are_named():
         _ = XPBDSolver().particles
 
 
-def test_a_tape_is_refused_and_states_with_gradients_step_as_others():
+def test_a_tape_wants_a_model_with_gradients_and_states_with_gradients_step_as_others():
     chain = hanging_chain().finalize("cpu")
     plain, traced = chain.state(), chain.state(requires_grad=True)
     for state in (plain, traced):
@@ -175,8 +175,10 @@ def test_a_tape_is_refused_and_states_with_gradients_step_as_others():
         for _ in range(5):
             solver.step(chain, state, state, None, None, 0.01)
     np.testing.assert_array_equal(plain.particle_q.numpy(), traced.particle_q.numpy())
-    with wp.Tape(), pytest.raises(NotDifferentiableError):
+    with wp.Tape(), pytest.raises(ValueError, match="must differ"):
         XPBDSolver(chain).step(chain, traced, traced, None, None, 0.1)
+    with wp.Tape(), pytest.raises(ValueError, match="requires_grad=True"):
+        XPBDSolver(chain).step(chain, traced, chain.state(), None, None, 0.1)
 
 
 def test_corrections_move_bodies_and_change_velocities():

@@ -251,18 +251,6 @@ def test_captured_gradient_equals_eager_one(device):
         np.testing.assert_array_equal(value, replayed[name], err_msg=name)
 
 
-def test_gradient_through_acting_contact_raises(device):
-    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
-    body = builder.add_body(origin=wp.transform((0.0, 0.0, 0.1), wp.quat_identity()), key="ball")
-    builder.add_shape_sphere(body, radius=0.1)
-    builder.set_ground_plane()
-    rollout = Rollout(builder.finalize(device, requires_grad=True), 1.0 / 60.0, steps=3)
-    with wp.Tape() as tape:
-        out = rollout.run()
-    with pytest.raises(NotDifferentiableError, match=r"worlds \[0\]"):
-        tape.backward(grads={out: wp.ones_like(out)})
-
-
 def test_what_has_no_gradient_says_so(device):
     model = double_pendulum().finalize(device, requires_grad=True)
     state, ends = model.state(), model.state()

@@ -110,7 +110,7 @@ def test_shards_in_any_order_equal_the_whole_model(device: str, crowded: bool, s
     """Worlds hit things, rest, and come out the same alone and in shards of several worlds."""
     model = scene(device, crowded)
     assert (model.shape_contact_pairs is None) == crowded
-    steps = 120 if crowded else 240
+    steps = 120 if crowded else 280
     options = {"sleep": sleep, "sleep_time": 0.1, "sleep_speed": 0.05, "sleep_spin": 0.3}
     whole, expected = stepped_whole(model, steps, **options)
     if sleep:

@@ -43,6 +43,10 @@ FUNCTIONS_ONLY = {
     "triangle_surface",
     "views",
     "self_geometry",
+    "body_block_lu",
+    "skyline_algebra",
+    "skyline_lu",
+    "rebounds",
 }
 
 

@@ -1,0 +1,332 @@
+"""Errors of the gradients of every solver in every scene, measured by `newtonsim.diff.gradcheck`.
+
+python benchmarks/gradient_table.py                     # all entries, then docs/gradient_errors.md
+python benchmarks/gradient_table.py --scene box --solver XPBD --details     # some anew, others as kept
+python benchmarks/gradient_table.py --short             # two scenes; nothing is kept or written
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import warp as wp
+from gradient_cases import COLUMNS, GROUPS, Case, group_of, make_case, rollout
+from gradient_scenes import CONTACT, SCENES, SMOOTH, STEPS
+
+from newtonsim import diff
+from newtonsim.diff.layout import find_array, find_place
+from newtonsim.diff.tangents import find_tangents
+
+OUT = Path(__file__).parents[1] / "docs" / "gradient_errors.md"
+KEPT = Path(__file__).parent / "results" / "gradient_errors.json"
+"""Entries of earlier runs, so that some can be measured anew."""
+
+SHORT = ("free body", "2-link arm, drives")
+
+SPANS = (1.0, 0.3, 0.1, 3.0e-2, 1.0e-2, 3.0e-3, 1.0e-3, 3.0e-4, 1.0e-4, 3.0e-5)
+"""Steps of the differences, in natural lengths: the shortest ones for contacts that are springs."""
+
+IMPACT_SPANS = (1.0e-2, 3.0e-3, 1.0e-3, 3.0e-4, 1.0e-4, 3.0e-5)
+"""Steps of states and targets where things collide: longer ones move the impact into another step."""
+
+REST_SPANS = (1.5e-4, 1.0e-4, 7.0e-5, 5.0e-5, 3.5e-5, 2.5e-5)
+"""Steps of positions where something rests in contact: longer ones open it, or push it out."""
+
+HEAD = f"""# Errors of gradients
+
+Gradients of rollouts of {STEPS} steps in float32 against central differences of the same rollouts, by
+`newtonsim.diff.gradcheck`: the relative error |g - d| / |d| of the whole gradient vector (where it was
+measured), and, in parentheses where the whole one stands before them, of its parts by initial state, by
+inputs and external forces, and by parameters. Entries are in natural lengths: 1, 10 for forces, half of its
+value for a parameter. Of the parts, shown is the larger one of the error of a sample of entries, and of that
+of the slopes along the gradients of all arrays. The loss is the sum of all final positions, orientations and
+velocities with random weights. Tolerance: {SMOOTH:g} without contact, {CONTACT:g} with contact or limits.
+Written by
+`python benchmarks/gradient_table.py`, which measured every number.
+"""
+
+
+@dataclass
+class Entry:
+    """What was measured of one scene under one solver.
+
+    Attributes:
+        groups: Errors by group.
+        whole: Error of the whole gradient vector; None in entries that were kept before it was measured.
+        zero: Arrays whose gradient is zero, and so is the difference.
+        failure: Why there is no number, "" if there is one.
+        seconds: Time that it took.
+        report: Table of the check.
+    """
+
+    groups: dict[str, GroupError] = field(default_factory=dict)
+    whole: GroupError | None = None
+    zero: list[str] = field(default_factory=list)
+    failure: str = ""
+    seconds: float = 0.0
+    report: str = ""
+
+    @property
+    def worst(self) -> float:
+        """Largest error of any group; infinite where one is unknown."""
+        values = [group.worst for group in self.groups.values()]
+        return max(values) if values and np.isfinite(values).all() else np.inf
+
+
+def check(case: Case, samples: int = 8) -> diff.GradCheck:
+    """Return the comparison of a case's gradients with differences."""
+    case.loss.centre(rollout(case))
+    case.solver.reset()
+    spans_of = {name: SPANS for name in case.wrt}
+    if case.scene.contact:
+        moved = [name for name in case.wrt if group_of(name) == "state" or name == "control.joint_act"]
+        spans_of |= dict.fromkeys(case.wrt if case.scene.bounces else moved, IMPACT_SPANS)
+    if case.scene.rests:
+        spans_of |= {name: REST_SPANS for name in case.wrt if name.endswith("_q")}
+    parts: dict[str, diff.ArrayCheck] = {}
+    for spans in (SPANS, IMPACT_SPANS, REST_SPANS):
+        names = [name for name in case.wrt if spans_of[name] is spans]
+        if names:
+            given = (case.model, case.solver, case.state, STEPS, case.dt, case.loss, names, case.control)
+            parts |= diff.gradcheck(*given, samples=samples, tolerance=case.tolerance, spans=spans).checks
+    return diff.GradCheck({name: parts[name] for name in case.wrt})
+
+
+@dataclass(frozen=True)
+class GroupError:
+    """Comparison of one part of the gradient vector.
+
+    Attributes:
+        error: Relative error of the sampled entries together; NaN if no difference is reliable.
+        along: Largest relative error of the slope along the gradient of an array; 0 if none is reliable.
+        checked: Number of entries whose differences are reliable.
+        total: Number of entries that were sampled.
+    """
+
+    error: float
+    along: float
+    checked: int
+    total: int
+
+    @property
+    def worst(self) -> float:
+        """The larger of both errors."""
+        return self.error if np.isnan(self.error) else max(self.error, self.along)
+
+
+def compare(case: Case, report: diff.GradCheck, groups: tuple[str, ...]) -> GroupError | None:
+    """Return the error of the arrays of some groups as one vector; None if the case has none.
+
+    Entries of different units make one vector when each is multiplied by its natural length in `gradcheck`: 1
+    for states and inputs, 10 for forces, about half of its value for a parameter. An entry counts if its
+    difference is known to a third of the tolerance of the whole vector, and if no kink is near.
+    """
+    parts = [part for name, part in report.items() if group_of(name) in groups]
+    if not parts:
+        return None
+    gradient, difference, uncertainty = (
+        np.concatenate([getattr(part, name) * lengths_of(case, part) for part in parts])
+        for name in ("gradient", "difference", "uncertainty")
+    )
+    kinked = np.array(["slopes on both sides" in reason for part in parts for reason in part.reasons])
+    usable = np.isfinite(difference) & np.isfinite(uncertainty) & ~kinked
+    largest = np.linalg.norm(difference[usable & (uncertainty < 0.1 * np.abs(difference))])
+    usable &= uncertainty <= case.tolerance / 3.0 * largest
+    length = np.linalg.norm(difference[usable])
+    error = np.nan
+    if length > 0.0:
+        error = float(np.linalg.norm((gradient - difference)[usable]) / length)
+    along = [part.direction_error for part in parts if not np.isnan(part.direction_error)]
+    return GroupError(error, max(along, default=0.0), int(usable.sum()), len(usable))
+
+
+def lengths_of(case: Case, part: diff.ArrayCheck) -> np.ndarray:
+    """Natural lengths of the entries of an array that were checked, (n,)."""
+    place = find_place(part.name)
+    holder = {"state": case.state, "control": case.control, "model": case.model}[place.owner]
+    array = find_array(place, holder)
+    tangents = find_tangents(case.model, place, array.numpy(), array.dtype)
+    length = dict(zip(tangents.label, tangents.scale))
+    return np.array([length[label] for label in part.labels])
+
+
+def measure(scene: str, column: str, device: wp.DeviceLike = None, samples: int = 8) -> Entry:
+    """Check the gradients of one scene under one solver."""
+    entry, begin = Entry(), time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            case = make_case(scene, column, device)
+            report = check(case, samples)
+    except Exception as error:  # what a solver refuses is an entry of the table
+        entry.failure = f"{type(error).__name__}: {error}"
+    else:
+        entry.report = str(report)
+        found = {group: compare(case, report, (group,)) for group in GROUPS}
+        entry.groups = {group: error for group, error in found.items() if error is not None}
+        entry.whole = compare(case, report, GROUPS)
+        for name, part in report.items():
+            if not np.any(part.difference) and not np.any(part.gradient):
+                entry.zero.append(name)
+    entry.seconds = time.perf_counter() - begin
+    return entry
+
+
+def cell(entry: Entry, tolerance: float) -> str:
+    """Return what the table shows of an entry; misses in bold."""
+    if entry.failure:
+        return f"**{entry.failure.split(':')[0]}**"
+    shown = [
+        _number(entry.groups[group].worst, tolerance) if group in entry.groups else "-" for group in GROUPS
+    ]
+    groups = " \\| ".join(shown)
+    return groups if entry.whole is None else f"{_number(entry.whole.error, tolerance)} ({groups})"
+
+
+def _number(error: float, tolerance: float) -> str:
+    text = "?" if np.isnan(error) else f"{error:.0e}"
+    return text if error <= tolerance else f"**{text}**"
+
+
+def table(entries: dict[tuple[str, str], Entry], scenes: list[str], columns: list[str]) -> str:
+    """Return the table as Markdown."""
+    lines = ["| scene | tolerance | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
+    for scene in scenes:
+        tolerance = CONTACT if SCENES[scene].contact else SMOOTH
+        cells = []
+        for column in columns:
+            if scene in COLUMNS[column].missing:
+                cells.append("none")
+            else:
+                entry = entries.get((scene, column))
+                cells.append("not measured" if entry is None else cell(entry, tolerance))
+        lines.append(f"| {scene} | {tolerance:.0e} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def document(entries: dict[tuple[str, str], Entry], scenes: list[str], columns: list[str]) -> str:
+    """Return the page: the table, options of the solvers, misses, and what could not be measured."""
+    parts = [HEAD, table(entries, scenes, columns), "", _NOTES, "## Solvers", ""]
+    for name in columns:
+        column = COLUMNS[name]
+        parts.append(f"- **{name}**: {column.options}.")
+        parts += [f"  - `{array}`: {reason}." for array, reason in column.silent.items()]
+        reasons: dict[str, list[str]] = {}
+        for scene, reason in column.missing.items():
+            reasons.setdefault(reason, []).append(scene)
+        parts += [f"  - none in {', '.join(rows)}: {reason}." for reason, rows in reasons.items()]
+    parts += ["", "## Parameters", ""]
+    parts += [f"- {name}: {', '.join(short(p) for p in SCENES[name].parameters)}" for name in scenes]
+    parts += ["", "## Misses", ""]
+    misses = [line for key, entry in entries.items() for line in _misses(*key, entry)]
+    parts += misses or ["None."]
+    parts += ["", "## Entries with a reliable difference", "", _KNOWN, ""]
+    parts += [line for key, entry in entries.items() for line in _unknown(*key, entry)] or ["None."]
+    return "\n".join(parts) + "\n"
+
+
+_NOTES = """`?`: no difference was reliable. `none`: no entry, for the reason below. An exception's
+name: the solver refuses the gradient.
+"""
+
+
+_KNOWN = """Differences of float32 rollouts are uncertain themselves. Entries count if their difference is
+known to a third of the tolerance of the vector, and if no contact or limit switches there; not all do in:
+"""
+
+
+def short(name: str) -> str:
+    """Name of an array without its owner."""
+    return "`" + name.removeprefix("model.").removeprefix("shape_materials.") + "`"
+
+
+def _misses(scene: str, column: str, entry: Entry) -> list[str]:
+    if entry.failure:
+        return [f"- {scene}, {column}: {entry.failure}"]
+    tolerance = CONTACT if SCENES[scene].contact else SMOOTH
+    large = [
+        f"{name} {group.error:.1e} ({group.along:.1e} along it)"
+        for name, group in entry.groups.items()
+        if not group.worst <= tolerance
+    ]
+    return [f"- {scene}, {column}: {', '.join(large)}"] if large else []
+
+
+def _unknown(scene: str, column: str, entry: Entry) -> list[str]:
+    counts = [
+        f"{name}: {group.checked} of {group.total} entries"
+        for name, group in entry.groups.items()
+        if group.checked < group.total
+    ]
+    zero = [f"{short(name)} is zero, and so are its differences" for name in entry.zero]
+    return [f"- {scene}, {column}: {', '.join(counts + zero)}"] if counts or zero else []
+
+
+def load() -> dict[tuple[str, str], Entry]:
+    """Return the entries that earlier runs kept."""
+    entries = {}
+    for item in json.loads(KEPT.read_text()) if KEPT.exists() else []:
+        errors = {
+            name: GroupError(**{k: np.nan if v is None else v for k, v in group.items()})
+            for name, group in item["groups"].items()
+        }
+        whole = errors.pop("whole", None)
+        entry = Entry(errors, whole, item["zero"], item["failure"], item["seconds"])
+        entries[item["scene"], item["solver"]] = entry
+    return entries
+
+
+def keep(entries: dict[tuple[str, str], Entry]) -> None:
+    """Write entries for later runs."""
+    items = []
+    for (scene, column), entry in entries.items():
+        errors = entry.groups | ({"whole": entry.whole} if entry.whole else {})
+        groups = {
+            name: {k: None if v != v else v for k, v in asdict(group).items()}
+            for name, group in errors.items()
+        }
+        values = {"groups": groups, "zero": entry.zero, "failure": entry.failure}
+        items.append({"scene": scene, "solver": column, **values, "seconds": round(entry.seconds, 1)})
+    KEPT.write_text(json.dumps(items, indent=1) + "\n")
+
+
+def main() -> None:
+    """Measure, print, keep, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--short", action="store_true", help="two scenes; nothing is kept or written")
+    parser.add_argument("--scene", default="", help="only scenes whose name holds this")
+    parser.add_argument("--solver", default="", help="only solvers whose name holds this")
+    parser.add_argument("--details", action="store_true", help="print errors by array")
+    parser.add_argument("--samples", type=int, default=8, help="entries of each array that are checked")
+    parser.add_argument("--device", default=None)
+    given = parser.parse_args()
+    scenes = [s for s in SCENES if given.scene in s and (s in SHORT or not given.short)]
+    columns = [c for c in COLUMNS if given.solver.lower() in c.lower()]
+    entries = {}
+    for scene in scenes:
+        for column in columns:
+            if scene in COLUMNS[column].missing:
+                continue
+            entry = entries[scene, column] = measure(scene, column, given.device, given.samples)
+            tolerance = CONTACT if SCENES[scene].contact else SMOOTH
+            shown = cell(entry, tolerance).replace("\\|", "|")
+            print(f"{scene:20s} {column:24s} {shown:40s} {entry.seconds:5.1f} s", flush=True)
+            if given.details:
+                print(entry.report or entry.failure, flush=True)
+    if not given.short:
+        everything = load() | entries
+        order = [(s, c) for s in SCENES for c in COLUMNS if (s, c) in everything]
+        everything = {key: everything[key] for key in order}
+        keep(everything)
+        OUT.write_text(document(everything, list(SCENES), list(COLUMNS)))
+        print(f"written: {OUT}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,391 @@
+"""The adjoint system of a substep of rigid bodies, and the spin that its free motion begins with.
+
+With rows that measure c at the end, push by wrenches J of the start and yield by a softness C, the
+multipliers of bodies and rows solve M λ + (∂c/∂u)ᵀ m = g, J λ = C m. Rows are eliminated: their softness is
+never zero.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.body_block_lu import (
+    BlockSkylineView,
+    add_outer,
+    clear_blocks,
+    couple_blocks,
+    factorize_blocks,
+    lay_out_blocks,
+    solve_blocks,
+)
+from newtonsim.kernels.body_contacts import BodyContactView
+from newtonsim.kernels.body_gradient import BODY_DRIVEN, BODY_MOVES, BODY_WELDED
+from newtonsim.kernels.body_gradient_rows import ROW_OFF, RowGradientView
+from newtonsim.kernels.body_joints import CURVED
+from newtonsim.kernels.body_motion import half_way, turn
+from newtonsim.kernels.body_rows import SpinView, block_frames
+from newtonsim.kernels.body_sweeps import BlockView
+from newtonsim.kernels.contacts import ContactView
+from newtonsim.kernels.moving_bodies import MotionView
+from newtonsim.kernels.pair_rows import PAIR_COUPLING
+from newtonsim.kernels.spatial import quat_exp, rotate_inertia, world_axis
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# why a world has no gradient
+REASON_ROOM = wp.constant(1)
+REASON_TURN = wp.constant(2)
+REASON_SINGULAR = wp.constant(3)
+REASON_CONTACT = wp.constant(4)
+# smallest pivot, as a share of the entry that it began as, above which solutions are worth something
+LEAST_PIVOT = wp.constant(wp.float64(1.0e-13))
+
+
+@wp.struct
+class BodySystemView:
+    """Bodies in the adjoint system of a substep; B bodies, W worlds."""
+
+    world: wp.array(dtype=int)  # (B) or -1
+    place: wp.array(dtype=int)  # (B) of a body within its world
+    body_start: wp.array(dtype=int)  # (W + 1)
+    role: wp.array(dtype=int)  # (B) BODY_*
+    mass: wp.array(dtype=float)  # (B)
+    inertia: wp.array(dtype=wp.mat33)  # (B) body axes
+    reason: wp.array(dtype=int)  # (W) REASON_* of a world without gradients, 0 for none
+
+
+@wp.func
+def left_slope(phi: wp.vec3) -> wp.mat33:
+    """Left Jacobian of the exponential map at a rotation vector."""
+    angle2 = wp.dot(phi, phi)
+    a = 0.5 - angle2 / 24.0
+    b = 1.0 / 6.0 - angle2 / 120.0
+    if angle2 > 1.0e-2:
+        angle = wp.sqrt(angle2)
+        a = (1.0 - wp.cos(angle)) / angle2
+        b = (angle - wp.sin(angle)) / (angle2 * angle)
+    skew = wp.skew(phi)
+    return wp.identity(3, dtype=float) + a * skew + b * (skew * skew)
+
+
+@wp.kernel
+def find_half_way(
+    first: int,
+    x0: wp.array(dtype=wp.transform),
+    u0: wp.array(dtype=wp.spatial_vector),
+    dt: float,
+    bodies: MotionView,
+    system: BodySystemView,
+    half: wp.array(dtype=wp.vec3),
+    half_slope: wp.array(dtype=wp.mat33),
+):
+    """One thread per body: its part, and the spin of its free motion with the slope of the equation for it.
+
+    Args:
+        first: First body.
+        x0: Poses at the start of the substep.
+        u0: Velocities at the start, with external forces.
+        dt: Length of the substep.
+        bodies: After `body_motion.turn_bodies`.
+        system: Receives the roles.
+        half: Angular velocities in body axes.
+        half_slope: Inverse of inertia - dt/2 [L]ₓ J, of the momentum L turned half-way.
+    """
+    b = first + wp.tid()
+    role = BODY_MOVES
+    if bodies.inv_mass[b] <= 0.0:
+        role = BODY_DRIVEN
+        if system.mass[b] > 0.0:
+            role = BODY_WELDED
+    system.role[b] = role
+    if role == BODY_MOVES:
+        r = wp.transform_get_rotation(x0[b])
+        momentum = system.inertia[b] * turn(wp.quat_inverse(r), wp.spatial_top(u0[b]))
+        w = half_way(momentum, bodies.inv_inertia[b], dt)
+        half[b] = w
+        phi = w * (-0.5 * dt)
+        turned = turn(quat_exp(phi), momentum)
+        half_slope[b] = wp.inverse(system.inertia[b] - 0.5 * dt * (wp.skew(turned) * left_slope(phi)))
+
+
+@wp.kernel
+def begin_worlds(first: int, system: BodySystemView):
+    """One thread per world: no reason yet."""
+    system.reason[first + wp.tid()] = 0
+
+
+@wp.kernel
+def keep_reasons(first: int, system: BodySystemView, kept: wp.array(dtype=int)):
+    """One thread per world: keep the reason of any step until it is asked for."""
+    w = first + wp.tid()
+    if system.reason[w] != 0:
+        kept[w] = system.reason[w]
+
+
+@wp.kernel
+def check_turns(
+    first: int, u: wp.array(dtype=wp.spatial_vector), dt: float, spin: SpinView, system: BodySystemView
+):
+    """One thread per body: bodies with joints that turn so far that sweeps see but a part of it."""
+    b = first + wp.tid()
+    if spin.weld[b] >= -1 and system.world[b] >= 0:
+        if dt * wp.length(wp.spatial_top(u[b])) > CURVED:
+            system.reason[system.world[b]] = REASON_TURN
+
+
+@wp.func
+def body_of(part: int, r: int, block: BlockView, view: RowGradientView) -> int:
+    """Body of part 0 to 3 of row r: two bodies, and those of the second axis of a coupling."""
+    k = view.block[r]
+    if block.rows.kind[r] == PAIR_COUPLING:
+        axis = wp.where(part < 2, block.rows.coupled[r][0], block.rows.coupled[r][1])
+        if axis < 0:
+            return -1
+        k = block.row_joint[axis]
+    elif part > 1:
+        return -1
+    f = block_frames(k, block.joints, block.joint, block.loop)
+    return wp.where(part % 2 == 0, f.b0, f.b1)
+
+
+@wp.func
+def column_of(part: int, r: int, block: BlockView, view: RowGradientView) -> wp.spatial_vector:
+    """Wrench of row r on the body of a part, for a unit impulse."""
+    source = r
+    factor = float(1.0)
+    if block.rows.kind[r] == PAIR_COUPLING:
+        source = block.rows.coupled[r][0]
+        if part > 1:
+            source = block.rows.coupled[r][1]
+            factor = -view.slope[r][0]
+    pull = view.pull0[source]
+    if part % 2 == 1:
+        pull = view.pull1[source]
+    return factor * pull
+
+
+@wp.func
+def row_of(part: int, r: int, block: BlockView, view: RowGradientView) -> wp.spatial_vector:
+    """Slope of what row r asks for by the velocity of the body of a part, without its scale."""
+    source = r
+    factor = float(1.0)
+    if block.rows.kind[r] == PAIR_COUPLING:
+        source = block.rows.coupled[r][0]
+        if part > 1:
+            source = block.rows.coupled[r][1]
+            factor = -view.slope[r][1]
+    end = view.end0[source]
+    pull = view.pull0[source]
+    if part % 2 == 1:
+        end = view.end1[source]
+        pull = view.pull1[source]
+    return factor * (view.by_end[r] * end + view.by_rate[r] * pull)
+
+
+@wp.func
+def couple_rows(
+    w: int, sky: BlockSkylineView, block: BlockView, view: RowGradientView, system: BodySystemView
+):
+    """Make room for the rows of joints and constraints of a world."""
+    base = sky.world_start[w]
+    for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
+        k = block.rows.block[i]
+        for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
+            if view.mode[r] != ROW_OFF:
+                for p in range(4):
+                    bp = body_of(p, r, block, view)
+                    for q in range(p):
+                        bq = body_of(q, r, block, view)
+                        if bp >= 0 and bq >= 0:
+                            if system.world[bp] == w and system.world[bq] == w:
+                                couple_blocks(sky, base, system.place[bp], system.place[bq])
+
+
+@wp.func
+def add_rows(w: int, sky: BlockSkylineView, block: BlockView, view: RowGradientView, system: BodySystemView):
+    """Add the rows of joints and constraints of a world."""
+    base = sky.world_start[w]
+    for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
+        k = block.rows.block[i]
+        for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
+            if view.mode[r] != ROW_OFF:
+                scale = wp.float64(view.scale[r])
+                for p in range(4):
+                    bp = body_of(p, r, block, view)
+                    if bp >= 0:
+                        row = row_of(p, r, block, view)
+                        for q in range(4):
+                            bq = body_of(q, r, block, view)
+                            if bq >= 0:
+                                if system.role[bq] == BODY_MOVES and system.world[bp] == w:
+                                    column = column_of(q, r, block, view)
+                                    i_place = system.place[bp]
+                                    add_outer(sky, base, i_place, row, system.place[bq], column, scale)
+
+
+@wp.func
+def add_bodies(
+    w: int,
+    sky: BlockSkylineView,
+    orientation: wp.array(dtype=wp.quat),
+    gradient: wp.array(dtype=wp.spatial_vector),
+    system: BodySystemView,
+):
+    """Add masses and right-hand side of a world."""
+    base = sky.world_start[w]
+    one = wp.float64(1.0)
+    for b in range(system.body_start[w], system.body_start[w + 1]):
+        i = system.place[b]
+        mass = float(1.0)
+        turned = wp.identity(3, dtype=float)
+        if system.role[b] == BODY_MOVES:
+            mass = system.mass[b]
+            turned = rotate_inertia(orientation[b], system.inertia[b])
+        for a in range(3):
+            e = world_axis(a)
+            none = wp.vec3(0.0)
+            add_outer(sky, base, i, wp.spatial_vector(e, none), i, wp.spatial_vector(turned * e, none), one)
+            pull = wp.spatial_vector(none, e)
+            add_outer(sky, base, i, pull, i, mass * pull, one)
+        for a in range(6):
+            sky.x[6 * (base + i) + a] = wp.float64(gradient[b][a])
+
+
+@wp.kernel
+def solve_worlds(
+    first: int,
+    sky: BlockSkylineView,
+    orientation: wp.array(dtype=wp.quat),
+    gradient: wp.array(dtype=wp.spatial_vector),
+    block: BlockView,
+    view: RowGradientView,
+    system: BodySystemView,
+    multiplier: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per world: multipliers of its bodies and rows for a gradient by its velocities.
+
+    Args:
+        first: First world.
+        sky: Workspace.
+        orientation: Of the bodies, for their inertia.
+        gradient: By the velocities that the rows lead to.
+        block: Rows.
+        view: How they act; receives their multipliers.
+        system: Bodies.
+        multiplier: Of the bodies, as velocities; NaN where there is no gradient.
+    """
+    w = first + wp.tid()
+    base = sky.world_start[w]
+    clear_blocks(sky, w)
+    couple_rows(w, sky, block, view, system)
+    if lay_out_blocks(sky, w):
+        add_bodies(w, sky, orientation, gradient, system)
+        add_rows(w, sky, block, view, system)
+        if factorize_blocks(sky, w) > LEAST_PIVOT:
+            solve_blocks(sky, w)
+        elif system.body_start[w + 1] > system.body_start[w]:
+            system.reason[w] = REASON_SINGULAR
+    else:
+        system.reason[w] = REASON_ROOM
+    for b in range(system.body_start[w], system.body_start[w + 1]):
+        found = wp.spatial_vector()
+        for a in range(6):
+            found[a] = float(sky.x[6 * (base + system.place[b]) + a])
+        if system.reason[w] != 0:
+            found = wp.spatial_vector(wp.nan, wp.nan, wp.nan, wp.nan, wp.nan, wp.nan)
+        multiplier[b] = found
+    for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
+        k = block.rows.block[i]
+        for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
+            total = wp.float64(0.0)
+            if view.mode[r] != ROW_OFF:
+                for p in range(4):
+                    b = body_of(p, r, block, view)
+                    if b >= 0:
+                        if system.role[b] == BODY_MOVES:
+                            column = column_of(p, r, block, view)
+                            for a in range(6):
+                                at = 6 * (base + system.place[b]) + a
+                                total += wp.float64(column[a]) * sky.x[at]
+            view.multiplier[r] = float(total * wp.float64(view.scale[r]))
+
+
+@wp.kernel
+def mask_driven(
+    first: int,
+    system: BodySystemView,
+    multiplier: wp.array(dtype=wp.spatial_vector),
+    moving: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per body: multipliers of bodies that impulses move, 0 of the others."""
+    b = first + wp.tid()
+    moving[b] = wp.spatial_vector()
+    if system.role[b] == BODY_MOVES:
+        moving[b] = multiplier[b]
+
+
+@wp.kernel
+def add_transforms(first: int, more: wp.array(dtype=wp.transform), total: wp.array(dtype=wp.transform)):
+    """One thread per body: add gradients by poses."""
+    b = first + wp.tid()
+    p = wp.transform_get_translation(total[b]) + wp.transform_get_translation(more[b])
+    total[b] = wp.transform(p, wp.transform_get_rotation(total[b]) + wp.transform_get_rotation(more[b]))
+
+
+@wp.kernel
+def add_twists(first: int, more: wp.array(dtype=wp.spatial_vector), total: wp.array(dtype=wp.spatial_vector)):
+    """One thread per body: add gradients by velocities."""
+    b = first + wp.tid()
+    total[b] = total[b] + more[b]
+
+
+@wp.kernel
+def take_rotations(first: int, pose: wp.array(dtype=wp.transform), rotation: wp.array(dtype=wp.quat)):
+    """One thread per body: the rotation of its pose."""
+    b = first + wp.tid()
+    rotation[b] = wp.transform_get_rotation(pose[b])
+
+
+@wp.kernel
+def refuse_contacts(first: int, contacts: ContactView, view: BodyContactView, system: BodySystemView):
+    """One thread per contact place: worlds in which one pushed."""
+    c = first + wp.tid()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] < contacts.world_count[w]:
+        if wp.length_sq(view.impulse[c]) > 0.0 or view.shift[c] > 0.0:
+            system.reason[w] = REASON_CONTACT
+
+
+@wp.kernel
+def take_later(
+    first: int,
+    block: BlockView,
+    ahead_grad: wp.array(dtype=float),
+    view: RowGradientView,
+    qd: wp.array(dtype=float),
+):
+    """One thread per row: the gradient that the next step leaves, by a mean rate less that at the end.
+
+    Args:
+        first: First row.
+        block: Rows.
+        ahead_grad: By `RowGradientView.ahead` of the next step.
+        view: Receives that by the mean rate.
+        qd: Gradient by the rates at the end, is added to.
+    """
+    r = first + wp.tid()
+    view.later[r] = ahead_grad[r]
+    if block.rows.dof[r] >= 0:
+        qd[block.rows.dof[r]] = qd[block.rows.dof[r]] - ahead_grad[r]
+
+
+@wp.kernel
+def add_later(
+    first: int, block: BlockView, view: RowGradientView, gradient: wp.array(dtype=wp.spatial_vector)
+):
+    """One thread per row: from the gradient by its mean rate to that by the velocities of the substep."""
+    r = first + wp.tid()
+    if view.later[r] != 0.0 and view.mode[r] != ROW_OFF:
+        f = block_frames(view.block[r], block.joints, block.joint, block.loop)
+        if f.b0 >= 0:
+            wp.atomic_add(gradient, f.b0, view.later[r] * view.end0[r])
+        if f.b1 >= 0:
+            wp.atomic_add(gradient, f.b1, view.later[r] * view.end1[r])

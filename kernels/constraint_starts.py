@@ -1,0 +1,26 @@
+"""Copies of what the sweeps of a step start from."""
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def copy_numbers(first: int, source: wp.array(dtype=float), target: wp.array(dtype=float)):
+    """One thread per entry."""
+    i = first + wp.tid()
+    target[i] = source[i]
+
+
+@wp.kernel
+def copy_vectors(first: int, source: wp.array(dtype=wp.vec3), target: wp.array(dtype=wp.vec3)):
+    """One thread per entry."""
+    i = first + wp.tid()
+    target[i] = source[i]
+
+
+@wp.kernel
+def copy_counts(first: int, source: wp.array(dtype=int), target: wp.array(dtype=int)):
+    """One thread per entry."""
+    i = first + wp.tid()
+    target[i] = source[i]

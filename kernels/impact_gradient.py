@@ -1,0 +1,82 @@
+"""What impacts that are passed on add to the scalar S whose derivatives are the gradient of a step.
+
+See `impact_adjoint`; normals, points and restitution follow from poses and materials as in
+`contact_gradient`.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.body_points import point_velocity
+from newtonsim.kernels.constraint_rows import ConstraintSettings
+from newtonsim.kernels.contact_features import FeatureView, body_pose, contact_geometry
+from newtonsim.kernels.contact_rows import ContactRowView, combine, way_ahead
+from newtonsim.kernels.contacts import ContactView
+from newtonsim.kernels.shapes import ShapeView
+
+# code for the backward pass is compiled when it is needed, see newtonsim.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.struct
+class ImpactMotionView:
+    """World velocities (ω, v of the centre of mass) of bodies, see `contact_gradient.ContactMotionView`."""
+
+    com: wp.array(dtype=wp.vec3)  # (B) [m] body frame
+    multiplier: wp.array(dtype=wp.spatial_vector)  # (B) under λ
+    end: wp.array(dtype=wp.spatial_vector)  # (B) after the inelastic impact
+
+
+@wp.kernel
+def impact_lagrangian(
+    first: int,
+    mask: wp.array(dtype=int),
+    contacts: ContactView,
+    features: FeatureView,
+    shape: ShapeView,
+    restitution: wp.array(dtype=float),
+    body_q: wp.array(dtype=wp.transform),
+    motion: ImpactMotionView,
+    s: ConstraintSettings,
+    rows: ContactRowView,
+    impulse: wp.array(dtype=float),
+    multiplier: wp.array(dtype=float),
+    slope: wp.array(dtype=float),
+    out: wp.array(dtype=float),
+):
+    """One thread per contact place: terms of its part in one round of impact.
+
+    Args:
+        first: First place.
+        mask: 1 for worlds with that round.
+        contacts: Contacts of the step.
+        features: What `contact_features.find_features` found.
+        shape: Shapes.
+        restitution: Of their materials.
+        body_q: World poses at the start of the step.
+        motion: Velocities of bodies.
+        s: Settings of the step.
+        rows: Rows as the step solved them.
+        impulse: x.
+        multiplier: m.
+        slope: Change of the normal velocity by a gradient of what the round leaves.
+        out: Receives the terms.
+    """
+    c = first + wp.tid()
+    w = contacts.world[c]
+    if mask[w] == 0 or c - contacts.world_start[w] >= contacts.world_count[w] or impulse[c] <= 0.0:
+        return
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    b0 = shape.body[s0]
+    b1 = shape.body[s1]
+    g = contact_geometry(c, body_pose(b0, body_q), body_pose(b1, body_q), contacts.normal[c], features)
+    ahead = way_ahead(rows.leaf[c], g.distance) * g.normal
+    x0 = g.point + ahead
+    x1 = g.point - ahead
+    under = point_velocity(b0, x0, body_q, motion.com, motion.multiplier)
+    under = under - point_velocity(b1, x1, body_q, motion.com, motion.multiplier)
+    end = point_velocity(b0, x0, body_q, motion.com, motion.end)
+    end = end - point_velocity(b1, x1, body_q, motion.com, motion.end)
+    e = combine(restitution[s0], restitution[s1], s.restitution_product)
+    total = multiplier[c] * wp.dot(g.normal, end) - impulse[c] * wp.dot(g.normal, under)
+    out[c] = total - e * impulse[c] * slope[c]

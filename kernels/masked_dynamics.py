@@ -1,0 +1,51 @@
+"""Velocities and inverse dynamics of the worlds of a mask alone; the others cost next to nothing."""
+
+import warp as wp
+
+from newtonsim.kernels.forward_kinematics import move_joint
+from newtonsim.kernels.rnea import tree_inverse_dynamics
+from newtonsim.kernels.views import BodyView, JointView, KinematicsView, TreeView
+
+# code for the backward pass is compiled when it is needed, see newtonsim.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.kernel
+def compute_masked_velocities(
+    first: int,
+    mask: wp.array(dtype=int),
+    tree: TreeView,
+    joint: JointView,
+    qd: wp.array(dtype=float),
+    kin: KinematicsView,
+):
+    """One thread per tree: spatial velocities of dof frames and bodies, where its world is in the mask."""
+    t = first + wp.tid()
+    if mask[tree.world[t]] == 0:
+        return
+    for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
+        move_joint(tree.joint[i], joint, qd, kin)
+
+
+@wp.kernel
+def masked_inverse_dynamics(
+    first: int,
+    mask: wp.array(dtype=int),
+    tree: TreeView,
+    joint: JointView,
+    body: BodyView,
+    gravity: wp.array(dtype=wp.vec3),
+    kin: KinematicsView,
+    qd: wp.array(dtype=float),
+    qdd: wp.array(dtype=float),
+    body_f: wp.array(dtype=wp.spatial_vector),
+    dof_A: wp.array(dtype=wp.spatial_vector),
+    body_A: wp.array(dtype=wp.spatial_vector),
+    body_F: wp.array(dtype=wp.spatial_vector),
+    tau: wp.array(dtype=float),
+):
+    """One thread per tree: tau = M(q) qdd + c(q, qd) - Jᵀ body_f, where its world is in the mask."""
+    t = first + wp.tid()
+    if mask[tree.world[t]] == 0:
+        return
+    tree_inverse_dynamics(t, tree, joint, body, gravity, kin, qd, qdd, body_f, dof_A, body_A, body_F, tau)

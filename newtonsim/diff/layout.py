@@ -1,0 +1,160 @@
+"""Which arrays a rollout can differentiate by, their names, and the world of each of their entries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.allocation import put
+from newtonsim.arrays import CONTROL_ARRAYS, MODEL_ARRAYS, STATE_ARRAYS, ArraySpec
+from newtonsim.errors import NewtonsimError, NotDifferentiableError
+
+if TYPE_CHECKING:
+    from newtonsim.model import Model
+
+FORCES = ("particle_f", "body_f")
+"""Arrays of a state that steps read and do not write: those of the first state act in all steps."""
+
+_MATERIALS = "shape_materials."
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a name such as "state.joint_q" means.
+
+    Attributes:
+        name: The whole name.
+        owner: "state", "control" or "model".
+        attribute: The rest of the name.
+        per: What the array has one entry of, see `newtonsim.arrays`; "" where worlds share all entries.
+    """
+
+    name: str
+    owner: str
+    attribute: str
+    per: str
+
+
+_CONTROL = {spec.name: spec for spec in CONTROL_ARRAYS}
+_STATE = {spec.name: spec for spec in STATE_ARRAYS}
+_MODEL = {spec.name: spec for spec in MODEL_ARRAYS}
+_OWNERS: dict[str, dict[str, ArraySpec]] = {"state": _STATE, "control": _CONTROL, "model": _MODEL}
+
+
+def find_place(name: str) -> Place:
+    """Read a name.
+
+    Args:
+        name: Such as "state.joint_q", "control.joint_act", "model.body_mass", "model.shape_materials.mu".
+
+    Raises:
+        NewtonsimError: No array has that name.
+        NotDifferentiableError: The array takes no part in differentiation.
+    """
+    owner, _, attribute = str(name).partition(".")
+    specs = _OWNERS.get(owner)
+    if specs is None or not attribute:
+        raise NewtonsimError(
+            f"wrt: expected names that begin with 'state.', 'control.' or 'model.', got {name!r}"
+        )
+    if name == "model.gravity_vec":
+        return Place(name, owner, attribute, "")
+    key = attribute
+    if owner == "model" and attribute.startswith(_MATERIALS):
+        key = "shape_material_" + attribute.removeprefix(_MATERIALS)
+    spec = specs.get(key)
+    if spec is None or (spec.host and key == attribute):
+        choice = ", ".join(f"{owner}.{s.name}" for s in specs.values() if s.grad and not s.host)
+        raise NewtonsimError(f"wrt: there is no array {name!r}; there are {choice}")
+    if not spec.grad:
+        raise NotDifferentiableError(f"wrt: {name} has no gradient")
+    return Place(name, owner, attribute, spec.per)
+
+
+def find_array(place: Place, holder: object) -> wp.array:
+    """Return the array that a name stands for.
+
+    Args:
+        place: The name.
+        holder: The model, state or control.
+
+    Raises:
+        NewtonsimError: The model has nothing of this kind.
+    """
+    found = holder
+    for part in place.attribute.split("."):
+        found = getattr(found, part, None)
+    if found is None or not found.size:
+        raise NewtonsimError(f"{place.name}: the model has none")
+    return found
+
+
+def worlds_of(model: Model, per: str) -> np.ndarray:
+    """World of each entry of an array, -1 for what worlds share, int32.
+
+    Args:
+        model: The model.
+        per: What there is one entry of, see `newtonsim.arrays`.
+
+    Raises:
+        NewtonsimError: Entries of this kind belong to no world that can be told.
+    """
+    of_element = {"body", "joint", "shape", "particle"}
+    if per in of_element:
+        return getattr(model, f"{per}_world").numpy().astype(np.int32)
+    if per in ("coord", "dof", "axis"):
+        joint_world = worlds_of(model, "joint")
+        start = {"coord": model.joint_q_start, "dof": model.joint_qd_start}.get(per, model.joint_axis_start)
+        total = {"coord": model.joint_coord_count, "dof": model.joint_dof_count}.get(
+            per, model.joint_axis_count
+        )
+        bounds = np.append(start.numpy()[: model.joint_count], total)
+        return np.repeat(joint_world, np.diff(bounds)).astype(np.int32)
+    corners = {"tri": "tri_indices", "tet": "tet_indices", "spring": "spring_indices", "edge": "edge_indices"}
+    if per in corners:
+        count = getattr(model, f"{per}_count")
+        of_particle = worlds_of(model, "particle")
+        # the last corner: the first ones of border edges are missing
+        return of_particle[getattr(model, corners[per]).numpy().reshape(count, -1)[:, -1]]
+    if per in ("muscle", "muscle_point"):
+        of_point = worlds_of(model, "body")[model.muscle_bodies.numpy()]
+        return of_point if per == "muscle_point" else of_point[model.muscle_start.numpy()[:-1]]
+    if per in ("constraint", "constraint_axis"):
+        of_constraint = _worlds_of_constraints(model)
+        if per == "constraint":
+            return of_constraint
+        start = np.append(model.constraint_axis_start.numpy(), model.constraint_axis_count)
+        return np.repeat(of_constraint, np.diff(start[: model.constraint_count + 1])).astype(np.int32)
+    if per == "":
+        return np.full(1, -1, np.int32)
+    raise NewtonsimError(f"entries per {per} have no world")
+
+
+def _worlds_of_constraints(model: Model) -> np.ndarray:
+    """World of each constraint: that of a body it holds, or of the first axis that it couples."""
+    worlds = np.full(model.constraint_count, -1, np.int32)
+    of_body, of_axis = worlds_of(model, "body"), worlds_of(model, "axis")
+    coupled = model.constraint_coupled_axes.numpy().reshape(-1, 2)[:, 0]
+    for ends, of_end in (
+        (coupled, of_axis),
+        (model.constraint_parent.numpy(), of_body),
+        (model.constraint_child.numpy(), of_body),
+    ):
+        worlds[ends >= 0] = of_end[ends[ends >= 0]]
+    return worlds
+
+
+def world_array(model: Model, per: str) -> wp.array:
+    """`worlds_of` on the model's device."""
+    return put(worlds_of(model, per), dtype=int, device=model.device)
+
+
+def as_floats(array: wp.array, rows: int = 1) -> wp.array:
+    """The same memory as rows of floats, shape (rows, floats of a row); no gradient belongs to it."""
+    count = array.size * wp.types.type_size_in_bytes(array.dtype) // 4
+    flat = wp.array(ptr=array.ptr, dtype=float, shape=(rows, count // rows), device=array.device)
+    flat.memory = array
+    return flat

@@ -1,0 +1,237 @@
+"""Linear models of steps: how the state after them moves with the state before and with the inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import warp as wp
+
+from newtonsim.arrays import COUNTS
+from newtonsim.diff.coordinates import Blocks, coordinate_rates, rate_of_coordinates
+from newtonsim.diff.inputs import Controls, copy_controls
+from newtonsim.diff.passes import DifferentiableSolver
+from newtonsim.diff.rollout import Rollout, RolloutResult
+from newtonsim.errors import NewtonsimError, NotDifferentiableError
+from newtonsim.kinematics import eval_fk
+from newtonsim.state import State
+
+if TYPE_CHECKING:
+    from newtonsim.model import Model
+
+_INPUTS = {"joint_f": "dof", "joint_act": "axis"}
+_JOINT = ("joint_q", "joint_qd")
+_BODY = ("body_q", "body_qd")
+
+
+class Linearization(NamedTuple):
+    """δx⁺ = A δx + B δu for every world.
+
+    The state is x = (q, q̇) in tangent coordinates: δq has one number for each degree of freedom, and q ⊕ δq
+    is what a step of time 1 with velocity δq makes of q. For rotations these are angles about the axes in
+    which `joint_qd` measures angular velocity.
+
+    Attributes:
+        A: Shape (world_count, 2 n, 2 n) with n degrees of freedom in each world, float64.
+        B: Shape (world_count, 2 n, inputs), float64.
+    """
+
+    A: np.ndarray
+    B: np.ndarray
+
+
+class Linearizer:
+    """Linear models of the same number of steps at many states; graphs are captured once.
+
+    Args:
+        model: A model whose worlds have as many degrees of freedom each, finalized with `requires_grad=True`
+            for the adjoint.
+        solver: A solver made for it.
+        dt: Time of a step [s].
+        steps: Number of steps, with the same inputs in all of them.
+        inputs: What u is: "joint_f" or "joint_act".
+        method: "adjoint" runs back 2 n times, "difference" runs forward 2 (2 n + inputs) times; both for all
+            worlds at once. The adjoint has no error but rounding; the difference works with every solver and
+            through contacts that have no gradient, and is good to three or four digits in float32.
+        span: Half width of differences, of angles [rad], positions [m] and velocities.
+        input_span: Half width of differences of inputs.
+
+    Raises:
+        NewtonsimError: An argument is out of range, the model has no joints, or its worlds differ.
+        NotDifferentiableError: The solver has no gradient; use differences.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        solver: DifferentiableSolver,
+        dt: float,
+        steps: int = 1,
+        inputs: str = "joint_f",
+        method: str = "adjoint",
+        span: float = 3.0e-3,
+        input_span: float = 0.1,
+    ):
+        if inputs not in _INPUTS:
+            raise NewtonsimError(f"inputs: expected one of {list(_INPUTS)}, got {inputs!r}")
+        if method not in ("adjoint", "difference"):
+            raise NewtonsimError(f"method: expected 'adjoint' or 'difference', got {method!r}")
+        for name, width in (("span", span), ("input_span", input_span)):
+            if not width > 0.0:
+                raise NewtonsimError(f"{name}: expected a positive number, got {width!r}")
+        self.model, self.inputs, self.method = model, inputs, method
+        self.span, self.input_span = span, input_span
+        self._worlds = model.world_count
+        self._dofs = self._per_world("dof")
+        self._input_count = self._per_world(_INPUTS[inputs])
+        if not self._dofs:
+            raise NewtonsimError("linearize: the model has no joints")
+        self._options = {"model": model, "solver": solver, "steps": steps, "dt": dt, "checkpoint": "tape"}
+        self._rollout = Rollout(**self._options) if method == "difference" else None
+
+    def __call__(self, state: State, controls: Controls = None) -> Linearization:
+        """Linearise about a state.
+
+        Args:
+            state: The state; `joint_q` and `joint_qd` are read, bodies are placed accordingly.
+            controls: Inputs, see `Rollout.evaluate`, but no sequences.
+
+        Returns:
+            A and B.
+        """
+        start = self._start(state)
+        if self.method == "difference":
+            return self._by_differences(start, controls)
+        return self._by_adjoint(start, controls)
+
+    def _per_world(self, per: str) -> int:
+        """Number of entries that each world has."""
+        total = getattr(self.model, COUNTS[per])
+        if per == "dof":
+            counts = np.diff(self.model.world_dof_start)
+            if len(set(counts.tolist())) > 1 or counts.sum() != total:
+                raise NewtonsimError("linearize: every world needs as many degrees of freedom, and no other")
+        if total % self._worlds:
+            raise NewtonsimError(f"linearize: {total} inputs cannot be shared out evenly")
+        return total // self._worlds
+
+    def _start(self, state: State) -> State:
+        """A copy with bodies where the joints put them."""
+        self.model.check_state(state)
+        start = self.model.state(requires_grad=self.method == "adjoint")
+        start.assign(state)
+        eval_fk(self.model, start.joint_q, start.joint_qd, None, start)
+        return start
+
+    def _by_adjoint(self, start: State, controls: Controls) -> Linearization:
+        rollout, result = self._run(start, controls)
+        n, worlds = self._dofs, self._worlds
+        ends = rate_of_coordinates(self.model, result.state.joint_q.numpy())
+        begins = coordinate_rates(self.model, start.joint_q.numpy())
+        A = np.zeros((worlds, 2 * n, 2 * n))
+        B = np.zeros((worlds, 2 * n, self._input_count))
+        for row in range(2 * n):
+            seeds = self._seeds(ends, row)
+            gradients = rollout.backward(state_seeds=seeds)
+            q, qd = self._to_joints(start, gradients)
+            A[:, row, :n] = begins.pull_back(q).reshape(worlds, n)
+            A[:, row, n:] = qd.reshape(worlds, n)
+            B[:, row] = gradients[f"control.{self.inputs}"].numpy().reshape(worlds, -1)
+        return Linearization(A, B)
+
+    def _run(self, start: State, controls: Controls) -> tuple[Rollout, RolloutResult]:
+        """Run forward once, with gradients by whatever the solver reads: joints, bodies or both."""
+        zero = {"joint_qd": wp.zeros(len(start.joint_qd), dtype=float, device=self.model.device)}
+        if self._rollout is not None:
+            return self._rollout, self._rollout(start, controls, state_seeds=zero)
+        for names in (_JOINT + _BODY, _JOINT, _BODY):
+            wrt = [f"state.{name}" for name in names] + [f"control.{self.inputs}"]
+            rollout = Rollout(wrt=wrt, warn=False, **self._options)
+            try:
+                result = rollout(start, controls, state_seeds=zero)
+            except NotDifferentiableError as error:
+                reason = error
+                continue
+            self._rollout = rollout
+            return rollout, result
+        raise reason
+
+    def _seeds(self, ends: Blocks, row: int) -> dict[str, wp.array]:
+        """Gradient of a coordinate of the final state in all worlds."""
+        device, n = self.model.device, self._dofs
+        dofs = np.zeros((self._worlds, n))
+        if row >= n:
+            dofs[:, row - n] = 1.0
+            return {"joint_qd": wp.array(dofs.reshape(-1), dtype=float, device=device)}
+        dofs[:, row] = 1.0
+        return {"joint_q": wp.array(ends.pull_back(dofs.reshape(-1)), dtype=float, device=device)}
+
+    def _to_joints(self, start: State, gradients: dict[str, wp.array]) -> tuple[np.ndarray, np.ndarray]:
+        """Gradients by joint_q and joint_qd, with what comes from the bodies that they place."""
+        q, qd = (
+            gradients[f"state.{name}"].numpy().astype(np.float64) if f"state.{name}" in gradients else 0.0
+            for name in _JOINT
+        )
+        if "state.body_q" not in gradients:
+            return q, qd
+        for array in (start.joint_q, start.joint_qd):
+            array.grad.zero_()
+        with wp.Tape() as tape:
+            eval_fk(self.model, start.joint_q, start.joint_qd, None, start)
+        tape.backward(grads={getattr(start, name): gradients[f"state.{name}"] for name in _BODY})
+        return q + start.joint_q.grad.numpy(), qd + start.joint_qd.grad.numpy()
+
+    def _by_differences(self, start: State, controls: Controls) -> Linearization:
+        n, worlds, model = self._dofs, self._worlds, self.model
+        q, qd = start.joint_q.numpy().copy(), start.joint_qd.numpy().copy()
+        control = copy_controls(model, controls)
+        u = control[self.inputs].numpy().copy()
+        middle = self._rollout.evaluate(start, control).state.joint_q.numpy()
+        ends = rate_of_coordinates(model, middle)
+        begins = coordinate_rates(model, q)
+
+        def moved(column: int, offset: float) -> tuple[np.ndarray, np.ndarray]:
+            """Coordinates and velocities of the end, with one number of each world moved."""
+            step = np.zeros((worlds, 2 * n + self._input_count))
+            step[:, column] = offset
+            start.joint_q.assign(begins.move(q, step[:, :n].reshape(-1)))
+            start.joint_qd.assign(qd + step[:, n : 2 * n].reshape(-1).astype(np.float32))
+            control[self.inputs].assign(u + step[:, 2 * n :].reshape(-1).astype(np.float32))
+            eval_fk(model, start.joint_q, start.joint_qd, None, start)
+            end = self._rollout.evaluate(start, control).state
+            return end.joint_q.numpy().astype(np.float64), end.joint_qd.numpy().astype(np.float64)
+
+        columns = []
+        for column in range(2 * n + self._input_count):
+            span = self.span if column < 2 * n else self.input_span
+            (q_high, qd_high), (q_low, qd_low) = moved(column, span), moved(column, -span)
+            rates = np.concatenate(
+                [
+                    ends.push(ends.nearer(q_high) - ends.nearer(q_low)).reshape(worlds, n),
+                    (qd_high - qd_low).reshape(worlds, n),
+                ],
+                axis=1,
+            )
+            columns.append(rates / (2.0 * span))
+        both = np.stack(columns, axis=2)
+        return Linearization(both[:, :, : 2 * n], both[:, :, 2 * n :])
+
+
+def linearize(
+    model: Model,
+    solver: DifferentiableSolver,
+    state: State,
+    control: Controls,
+    dt: float,
+    steps: int = 1,
+    inputs: str = "joint_f",
+    method: str = "adjoint",
+) -> Linearization:
+    """Linearise a step, or several with the same inputs, about a state of every world.
+
+    Use a `Linearizer` where this is wanted again and again. Arguments and errors are its.
+
+    Returns:
+        A (world_count, 2 n, 2 n) and B (world_count, 2 n, inputs), see `Linearization`.
+    """
+    return Linearizer(model, solver, dt, steps, inputs, method)(state, control)

@@ -1,0 +1,310 @@
+"""One step forward and one step backward as graphs, which all steps of a rollout replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+import warp as wp
+
+from newtonsim.control import Control
+from newtonsim.diff.buffers import StateLayout
+from newtonsim.diff.layout import as_floats, find_array
+from newtonsim.errors import NewtonsimError, NotDifferentiableError
+from newtonsim.kernels import rollouts
+from newtonsim.recording import capturing, record
+from newtonsim.shards import Shard
+from newtonsim.simulator import Solver
+from newtonsim.state import State
+from newtonsim.workspace import Launcher
+
+if TYPE_CHECKING:
+    from newtonsim.diff.rollout import Rollout
+
+Loss = Callable[[State, wp.array], None]
+"""Adds the loss of a final state to the losses of the worlds, shape (world_count,)."""
+
+RunningLoss = Callable[[wp.array, State, Control, wp.array], None]
+"""Adds the loss of a step; the first argument is the number of steps done, int, shape (1,)."""
+
+
+class DifferentiableSolver(Solver, Protocol):
+    """What a rollout asks of a solver; `SolverBase` has all of it but `step`.
+
+    An attribute `adjoint`, if there is one, holds what belongs to backward passes alone.
+    """
+
+    def check_gradient(self) -> None:
+        """Raise if backward passes met what has no gradient."""
+
+    def make_step_memory(self) -> StepMemory | None:
+        """What a step writes down beside the new state for its backward pass; None for nothing."""
+
+    def use_step_memory(self, memory: StepMemory | None) -> None:
+        """Let steps write to one memory until the next call; None for one of each recorded step."""
+
+
+class StepMemory(Protocol):
+    """What a step writes down for its backward pass.
+
+    Attributes:
+        values: All of it as one array of floats.
+    """
+
+    values: wp.array
+
+
+Replay = Callable[[int], None]
+
+
+class Passes:
+    """Buffers of a step and its graphs.
+
+    A step leads from `state_in` to `state_out`, and its end becomes the start of the next one and a row of
+    the history. On the way back, start and end are read from the history.
+
+    Args:
+        rollout: What the passes are made for.
+        layout: Layout of the states.
+        forces: State that holds the external forces.
+        seeds: Weights of the losses, shape (world_count,).
+        nonfinite: Receives the last state at which gradients of each world are not finite, and of what
+            belongs to none, shape (world_count + 1,).
+        capture: Whether to capture graphs.
+    """
+
+    def __init__(
+        self,
+        rollout: Rollout,
+        layout: StateLayout,
+        forces: State,
+        seeds: wp.array,
+        nonfinite: wp.array,
+        capture: bool,
+    ):
+        model = rollout.model
+        self.rollout, self.layout, self.capture = rollout, layout, capture
+        self.state_in, self.values_in = layout.make_state(forces)
+        self.state_out, self.values_out = layout.make_state(forces)
+        self.seeds, self.nonfinite = seeds, nonfinite
+        self._forces = forces
+        self._step = wp.zeros(1, dtype=int, device=model.device)
+        self._slot = wp.zeros(1, dtype=int, device=model.device)
+        self._history: wp.array | None = None
+        self._memory = rollout.solver.make_step_memory() if model.requires_grad else None
+        self._memories: wp.array | None = None
+        starts = {"counter": (0, 1), "value": (0, layout.size), **rollout.inputs.starts}
+        if self._memory is not None:
+            starts["memory"] = (0, self._memory.values.size)
+        self._launch = Launcher(model, record_tape=False, shard=Shard(model).with_starts(starts))
+        self._baked: tuple | None = None
+        self._forward: Replay | None = None
+        self._backward: Replay | None = None
+        self._final_loss: Replay | None = None
+        self._final_backward: Replay | None = None
+        self._tapes: tuple[wp.Tape, wp.Tape] | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of states, their gradients and the history."""
+        history = 0 if self._history is None else self._history.capacity
+        history += 0 if self._memories is None else self._memories.capacity
+        return history + 2 * (self.values_in.capacity + self.values_out.capacity)
+
+    def prepare(self, backward: bool) -> bool:
+        """Make the graphs that are missing or out of date.
+
+        A step is made first, which compiles and loads kernels, allocates, and lets errors show: call it with
+        a valid state in `state_in`, and set that and the solver's memory again afterwards.
+        """
+        rows = self.rollout.segment + 1
+        if self._history is None:
+            shape, device = (rows, self.layout.size), self.layout.model.device
+            self._history = wp.zeros(shape, dtype=float, device=device)
+            if self._memory is not None:
+                shape = (rows, self._memory.values.size)
+                self._memories = wp.zeros(shape, dtype=float, device=device)
+        now = self._what_is_baked()
+        outdated = now != self._baked
+        if outdated:
+            self._forward = self._backward = self._final_loss = self._final_backward = None
+        start = wp.clone(self.values_in, requires_grad=False)
+        with capturing:
+            if self._forward is None:
+                self._make_forward()
+            if backward and self._backward is None:
+                wp.copy(self.values_in, start)
+                self._make_backward()
+        self._baked = now
+        return outdated
+
+    def run_forward(self, first: int, count: int) -> None:
+        """Make steps from `state_in`, which is step number `first`, and write them to the history."""
+        self._place(first)
+        self._forward(count)
+
+    def place_at_end(self, first: int, count: int) -> None:
+        """Make the end of a segment that lies in the history the place to run back from."""
+        self._step.fill_(first + count)
+        self._slot.fill_(count)
+        size = self.layout.size
+        wp.copy(self.values_out, self._history, src_offset=count * size, count=size)
+
+    def add_final_loss(self) -> None:
+        """Add the loss of the last state."""
+        if self._final_loss is not None:
+            self._final_loss(1)
+
+    def begin_backward(self, state_seeds: Mapping[str, wp.array]) -> None:
+        """Set the gradient of the last state."""
+        self.values_in.grad.zero_()
+        self.values_out.grad.zero_()
+        for name in ("particle_f", "body_f"):
+            force = getattr(self._forces, name)
+            if force is not None:
+                force.grad.zero_()
+        for name, seed in state_seeds.items():
+            wp.copy(getattr(self.state_out, name).grad, seed)
+        if self._final_backward is not None:
+            self._final_backward(1)
+        gradient = as_floats(self.values_out.grad)
+        inputs = [self.rollout.steps, self.layout.world, gradient, 1, self.nonfinite]
+        self._launch(rollouts.note_nonfinite, "value", inputs)
+
+    def run_backward(self, count: int) -> None:
+        """Run back through the steps of the history, from the gradient of `state_out`."""
+        self._backward(count)
+
+    def _place(self, step: int) -> None:
+        """Make the state in `state_in` the first one of the history."""
+        self._step.fill_(step)
+        self._slot.fill_(0)
+        wp.copy(self._history, self.values_in, count=self.layout.size)
+
+    def _what_is_baked(self) -> tuple:
+        """Whatever a graph has to be captured anew for."""
+        r = self.rollout
+        materials = r.model.shape_materials
+        arrays = () if materials is None else tuple(getattr(materials, n) for n in ("ke", "kd", "kf", "mu"))
+        counts = (r.model.revision, r.solver.baked_revision(), r.inputs.sequences)
+        return counts + tuple(map(id, arrays))
+
+    def _step_once(self) -> None:
+        r, memory = self.rollout, self._memory
+        if memory is not None:
+            r.solver.use_step_memory(memory)
+        try:
+            r.solver.step(r.model, self.state_in, self.state_out, r.inputs.control, None, r.dt)
+        finally:
+            if memory is not None:
+                r.solver.use_step_memory(None)
+
+    def _running_loss(self) -> None:
+        r = self.rollout
+        if r.running is not None:
+            r.running(self._step, self.state_out, r.inputs.control, r.losses)
+
+    def _one_forward(self) -> None:
+        launch, inputs = self._launch, self.rollout.inputs
+        inputs.load(launch, self._step, 0)
+        self._step_once()
+        launch(rollouts.count_step, "counter", [1, self._step, self._slot])
+        self._running_loss()
+        if self._memory is not None:
+            launch(rollouts.keep_row, "memory", [self._slot, self._memory.values, self._memories])
+        launch(rollouts.keep_state, "value", [self._slot, self.values_out, self._history, self.values_in])
+
+    def _first_step(self) -> None:
+        """Make the first step without a graph, so that a step back can follow."""
+        self._place(0)
+        self._one_forward()
+
+    def _make_forward(self) -> None:
+        r = self.rollout
+        self._first_step()
+        self._forward = self._recorded(self._one_forward)
+        if r.loss is not None:
+            add = lambda: r.loss(self.state_out, r.losses)  # noqa: E731
+            add()
+            self._final_loss = self._recorded(add)
+
+    def _make_backward(self) -> None:
+        """Record a step and the losses on tapes, run them back once, and capture that."""
+        r = self.rollout
+        self._first_step()
+        with wp.Tape() as loss_tape:
+            if r.loss is not None:
+                r.loss(self.state_out, r.losses)
+        with wp.Tape() as running_tape:
+            self._running_loss()
+        for name, tape in (("loss", loss_tape), ("running", running_tape)):
+            if getattr(r, name) is not None and not tape.launches:
+                raise NewtonsimError(
+                    f"{name}: it launched nothing that the tape records; compute it by wp.launch, with "
+                    "kernels that have gradients, from the state that it is given"
+                )
+        with wp.Tape() as tape:
+            self._step_once()
+            self._running_loss()
+        self._tapes = (tape, loss_tape)
+        self.values_out.grad.zero_()
+        self._final_back()
+        try:
+            self._one_backward()
+        except NotDifferentiableError:
+            if r.strict:
+                raise
+        self._check_reach(tape)
+        self._backward = self._recorded(self._one_backward)
+        if r.loss is not None:
+            self._final_backward = self._recorded(self._final_back)
+
+    def _final_back(self) -> None:
+        wp.copy(self.rollout.losses.grad, self.seeds)
+        self._tapes[1].backward()
+
+    def _one_backward(self) -> None:
+        launch, inputs = self._launch, self.rollout.inputs
+        launch(rollouts.fetch_states, "value", [self._slot, self._history, self.values_in, self.values_out])
+        if self._memory is not None:
+            launch(rollouts.fetch_row, "memory", [self._slot, 0, self._memories, self._memory.values])
+        inputs.load(launch, self._step, -1)
+        wp.copy(self.rollout.losses.grad, self.seeds)
+        self._tapes[0].backward()
+        inputs.store_gradients(launch, self._step, -1)
+        grads = [self.values_in.grad, self.values_out.grad]
+        launch(rollouts.carry_back, "value", [self._step, self.layout.world, *grads, self.nonfinite])
+        launch(rollouts.count_step, "counter", [-1, self._step, self._slot])
+
+    def _check_reach(self, tape: wp.Tape) -> None:
+        """Raise if the step does not differentiate by one of the arrays asked for."""
+        r = self.rollout
+        reached = {id(a) for a in _arrays_of(tape)}
+        for place in r.places:
+            holders = {"state": self.state_in, "control": r.inputs.control, "model": r.model}
+            if id(find_array(place, holders[place.owner])) not in reached:
+                raise NotDifferentiableError(
+                    f"wrt: {type(r.solver).__name__} has no gradient with respect to {place.name}"
+                )
+
+    def _recorded(self, run: Callable[[], None]) -> Replay:
+        """Capture what a function launches, or call it each time."""
+        if self.capture:
+            return record(run, self.layout.model.device)
+
+        def repeat(count: int) -> None:
+            for _ in range(count):
+                run()
+
+        return repeat
+
+
+def _arrays_of(tape: wp.Tape) -> list[wp.array]:
+    """Arrays whose gradients a tape adds to."""
+    found = []
+    for key in tape.gradients:
+        if isinstance(key, wp.array):
+            found.append(key)
+        else:
+            found += [value for value in vars(key).values() if isinstance(value, wp.array)]
+    return found

@@ -1,0 +1,435 @@
+"""Value and gradients of a number of steps, with memory that can be chosen."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.arrays import STATE_ARRAYS
+from newtonsim.diff.buffers import Checkpoints, StateLayout
+from newtonsim.diff.inputs import ControlInputs, Controls
+from newtonsim.diff.layout import FORCES, Place, as_floats, find_array, find_place, world_array
+from newtonsim.diff.passes import DifferentiableSolver, Loss, Passes, RunningLoss
+from newtonsim.errors import NewtonsimError, NotDifferentiableError
+from newtonsim.kernels import rollouts
+from newtonsim.state import State
+
+if TYPE_CHECKING:
+    from newtonsim.model import Model
+
+
+@dataclass(frozen=True)
+class RolloutResult:
+    """What a rollout found; the arrays belong to whoever asked for it.
+
+    Attributes:
+        losses: Loss of each world, shape (world_count,).
+        state: State after the last step.
+        gradients: Gradient of the sum of the losses (weighted by the seeds, if any) by name; empty without
+            backward pass. Worlds do not influence each other, so what belongs to one world holds the gradient
+            of its own loss. Arrays have the type of what they belong to; those of control sequences have
+            shape (steps, n).
+        nonfinite: For each world the last state at which its gradient was NaN or infinite, where state i is
+            the one after i steps; -1 where it is finite everywhere. NumPy int, (world_count,).
+    """
+
+    losses: wp.array
+    state: State
+    gradients: dict[str, wp.array]
+    nonfinite: np.ndarray
+
+
+class Rollout:
+    """A fixed number of steps from a given state, a loss of each world, and its gradients.
+
+    The step is captured into graphs once, forward and backward, and replayed. The backward pass needs the
+    states of all steps and nothing else; `checkpoint` says which of them are kept, and the others are
+    computed again, bit by bit as before. Gradients do not depend on this choice, to the last bit.
+
+    Reverse accumulation with checkpoints: Griewank, "Achieving logarithmic growth of temporal and spatial
+    complexity in reverse automatic differentiation", 1992.
+
+    A rollout begins with `solver.reset()` and leaves in the solver what ordinary steps would.
+    `model.*` gradients are collected in the `grad` of the model's arrays, which are cleared first.
+    The forces of the given state, `body_f` and `particle_f`, act in all steps.
+
+    Args:
+        model: A model finalized with `requires_grad=True`, unless only `evaluate` is used.
+        solver: A solver made for it.
+        steps: Number of steps.
+        dt: Time of each [s].
+        loss: `loss(state, losses)` adds the loss of the final state to `losses` (world_count,) by
+            `wp.launch`; it has to allocate nothing and read nothing back.
+        running: `running(step, state, control, losses)` does so after every step, with the control of the
+            step and `step` of shape (1,), the number of steps done, from 1 to `steps`.
+        wrt: What to differentiate by: "state.NAME" of the initial state, "control.NAME", "model.NAME" with
+            the names of arrays of State, Control and Model that are differentiable,
+            "model.shape_materials.NAME" and "model.gravity_vec".
+        checkpoint: "tape" keeps the states of all steps; a number k keeps every k-th one, and computes
+            segments of k steps twice; "sqrt" takes k = √steps, which needs least memory in long rollouts.
+        clip: Largest Euclidean length of the gradient of each world, taken over all entries of `wrt` that
+            belong to it; longer ones are scaled. What worlds share is not clipped. None for no limit.
+        strict: Whether a step without a gradient in any world raises; else the gradients of these worlds are
+            NaN, with a warning that says why.
+        capture: Whether to replay graphs. Without, Python launches every kernel, which is slow, but allows a
+            loss to allocate, and lets errors show where they occur.
+        warn: Whether to warn of gradients that are not finite, and once of those that are zero everywhere.
+
+    Attributes:
+        segment: Steps from checkpoint to checkpoint.
+
+    Raises:
+        NewtonsimError: An argument is out of range, or a name is unknown or not in the model.
+        NotDifferentiableError: A name is that of an array without gradients.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        solver: DifferentiableSolver,
+        steps: int,
+        dt: float,
+        loss: Loss | None = None,
+        running: RunningLoss | None = None,
+        wrt: Sequence[str] = (),
+        checkpoint: str | int = "sqrt",
+        clip: float | None = None,
+        strict: bool = True,
+        capture: bool = True,
+        warn: bool = True,
+    ):
+        if not isinstance(steps, (int, np.integer)) or steps < 1:
+            raise NewtonsimError(f"steps: expected a whole number from 1 on, got {steps!r}")
+        if not (np.isfinite(dt) and dt > 0.0):
+            raise NewtonsimError(f"dt: expected a positive number, got {dt!r}")
+        if getattr(solver, "model", model) is not model:
+            raise NewtonsimError("solver: it was made for another model")
+        if clip is not None and not clip > 0.0:
+            raise NewtonsimError(f"clip: expected a positive number or None, got {clip!r}")
+        if isinstance(wrt, str):
+            raise NewtonsimError(f"wrt: expected a sequence of names, got the string {wrt!r}")
+        self.model, self.solver = model, solver
+        self.steps, self.dt = int(steps), float(dt)
+        self.loss, self.running = loss, running
+        self.clip, self.strict, self.warn = clip, strict, warn
+        self.segment = _segment_length(checkpoint, self.steps)
+        self.places = tuple(find_place(name) for name in wrt)
+        if self.places and not model.requires_grad:
+            raise NewtonsimError("model: finalize it with requires_grad=True to differentiate by " + wrt[0])
+        self.losses = wp.zeros(model.world_count, dtype=float, device=model.device, requires_grad=True)
+        self.inputs = ControlInputs(model, self.steps)
+        self._layout = StateLayout(model)
+        self._forces = model.state()
+        self._check_places()
+        self._seeds = wp.ones(model.world_count, dtype=float, device=model.device)
+        self._nonfinite = wp.full(model.world_count + 1, -1, dtype=int, device=model.device)
+        self._passes = Passes(self, self._layout, self._forces, self._seeds, self._nonfinite, capture)
+        self._segments = -(-self.steps // self.segment)
+        self._checkpoints: Checkpoints | None = None
+        self._worlds: dict[str, wp.array] = {}
+        self._in_history: int | None = None
+        self._warned: set[str] = set()
+
+    def evaluate(self, state: State, controls: Controls = None) -> RolloutResult:
+        """Run forward only.
+
+        Args:
+            state: Initial state, copied.
+            controls: Inputs: None for those of the model, a Control for all steps, or a mapping of names to
+                arrays of shape (n,), or (steps, n) with a row for each step; the model's for other names.
+
+        Returns:
+            Losses and final state; no gradients.
+
+        Raises:
+            NewtonsimError: State or controls do not fit.
+        """
+        self._begin(state, controls, backward=False)
+        self._run_forward(keep=False)
+        return self._result({})
+
+    def __call__(
+        self,
+        state: State,
+        controls: Controls = None,
+        seeds: wp.array | None = None,
+        state_seeds: Mapping[str, wp.array] | None = None,
+    ) -> RolloutResult:
+        """Run forward and backward.
+
+        Args:
+            state: Initial state, copied.
+            controls: See `evaluate`.
+            seeds: Weight of each world's loss in the sum that is differentiated, shape (world_count,); None
+                for ones.
+            state_seeds: Gradients of a further function of the final state, which is added to the sum, by
+                name of the state's array.
+
+        Returns:
+            Losses, final state and gradients.
+
+        Raises:
+            NewtonsimError: State, controls or seeds do not fit, there is nothing to differentiate by, or no
+                loss.
+            NotDifferentiableError: The solver has no gradient with respect to one of `wrt`, or something
+                acted in a step that has none.
+        """
+        if not self.places:
+            raise NewtonsimError("wrt: name at least one array to differentiate by")
+        self._check_seeds(seeds, state_seeds)
+        self._begin(state, controls, backward=True)
+        self._run_forward(keep=True)
+        result = self._result({})
+        gradients = self.backward(seeds, state_seeds)
+        return RolloutResult(result.losses, result.state, gradients, self._nonfinite.numpy()[:-1].copy())
+
+    def backward(
+        self, seeds: wp.array | None = None, state_seeds: Mapping[str, wp.array] | None = None
+    ) -> dict[str, wp.array]:
+        """Run back once more through the steps of the last call, such as for other rows of a Jacobian.
+
+        Args:
+            seeds: See `__call__`.
+            state_seeds: See `__call__`.
+
+        Returns:
+            Gradients by name.
+
+        Raises:
+            NewtonsimError: Seeds do not fit, there is no loss, or the rollout was not called before, or
+                evaluated since.
+            NotDifferentiableError: See `__call__`.
+        """
+        checked = self._check_seeds(seeds, state_seeds)
+        if self._in_history is None:
+            raise NewtonsimError(
+                "backward: call the rollout first; `evaluate` keeps nothing to run back through"
+            )
+        if self._segments > 1:
+            self._checkpoints.save_end()
+        self._run_backward(seeds, checked)
+        if self._segments > 1:
+            self._checkpoints.load_end()
+        try:
+            self.solver.check_gradient()
+        except NotDifferentiableError as error:
+            if self.strict:
+                raise
+            warnings.warn(str(error), RuntimeWarning, stacklevel=3)
+        gradients = {place.name: self._gradient(place) for place in self.places}
+        self._finish(gradients)
+        gradients = {name: wp.clone(g, requires_grad=False) for name, g in gradients.items()}
+        if self.warn:
+            self._warn(gradients, self._nonfinite.numpy())
+        return gradients
+
+    @property
+    def memory(self) -> int:
+        """Bytes that the rollout itself holds: states, checkpoints with the solver's memory, sequences."""
+        size = self._passes.size + self.inputs.size
+        return size + (0 if self._checkpoints is None else self._checkpoints.size)
+
+    def _check_places(self) -> None:
+        """Look up all names once, so that errors come early, and let gradients flow to gravity."""
+        for place in self.places:
+            if place.name == "model.gravity_vec" and not self.model.gravity_vec.requires_grad:
+                self.model.gravity_vec.requires_grad = True
+            array = self._array(place)
+            if array.grad is None:
+                raise NotDifferentiableError(f"wrt: {place.name} was made without gradients")
+
+    def _array(self, place: Place) -> wp.array:
+        """The array that holds the values of a name, of which states share the layout of the model's."""
+        holders = {"state": self._forces, "control": self.inputs.control, "model": self.model}
+        return find_array(place, holders[place.owner])
+
+    def _check_seeds(
+        self, seeds: wp.array | None, state_seeds: Mapping[str, wp.array] | None
+    ) -> dict[str, wp.array]:
+        """Return the seeds of the state by the names of its arrays."""
+        state_seeds = state_seeds or {}
+        if seeds is not None and (seeds.shape != self.losses.shape or seeds.dtype is not wp.float32):
+            raise NewtonsimError(f"seeds: expected float32 of shape {self.losses.shape}, got {seeds.shape}")
+        if self.loss is None and self.running is None and not state_seeds:
+            raise NewtonsimError("loss: there is none, no running one and no state_seeds to differentiate")
+        checked = {}
+        for key, seed in state_seeds.items():
+            name = str(key).removeprefix("state.")
+            if name not in self._layout.arrays:
+                raise NewtonsimError(f"state_seeds: {key!r} is none of {list(self._layout.arrays)}")
+            _, dtype, count = self._layout.arrays[name]
+            if seed.shape != (count,) or seed.dtype is not dtype:
+                raise NewtonsimError(
+                    f"state_seeds: expected {key!r} of {dtype.__name__} and shape ({count},), "
+                    f"got {seed.dtype.__name__}, {seed.shape}"
+                )
+            checked[name] = seed
+        return checked
+
+    def _begin(self, state: State, controls: Controls, backward: bool) -> None:
+        """Take over state and controls, and make sure that the graphs are there."""
+        self.model.check_state(state)
+        self._in_history = None
+        self.inputs.set(controls)
+        passes = self._passes
+        self._load(state)
+        if passes.prepare(backward):
+            self._checkpoints = None
+        self._load(state)
+        self.solver.reset(passes.state_in, None)
+        self.losses.zero_()
+
+    def _load(self, state: State) -> None:
+        for spec in STATE_ARRAYS:
+            target = getattr(self._passes.state_in, spec.name)
+            if target is not None:
+                wp.copy(target, getattr(state, spec.name))
+
+    def _bounds(self, index: int) -> tuple[int, int]:
+        """First step and number of steps of a segment."""
+        first = index * self.segment
+        return first, min(self.segment, self.steps - first)
+
+    def _run_forward(self, keep: bool) -> None:
+        """Run all segments; keep what is needed to run all but the last one again."""
+        passes = self._passes
+        if keep and self._checkpoints is None and self._segments > 1:
+            self._checkpoints = Checkpoints(self._layout, self._segments, self.solver)
+        for index in range(self._segments):
+            if keep and self._segments > 1:
+                self._checkpoints.save(index, passes.values_in)
+            first, count = self._bounds(index)
+            passes.run_forward(first, count)
+        passes.add_final_loss()
+        self._in_history = self._segments - 1 if keep else None
+
+    def _run_backward(self, seeds: wp.array | None, state_seeds: Mapping[str, wp.array]) -> None:
+        """Run back through the last segment, then through each one before it, computed again."""
+        passes = self._passes
+        for place in self.places:
+            if place.owner == "model":
+                self._array(place).grad.zero_()
+        self.inputs.zero_gradients()
+        self._nonfinite.fill_(-1)
+        if seeds is None:
+            self._seeds.fill_(1.0)
+        else:
+            wp.copy(self._seeds, seeds)
+        for index in reversed(range(self._segments)):
+            first, count = self._bounds(index)
+            if index != self._in_history:
+                self._checkpoints.load(index, passes.values_in)
+                passes.run_forward(first, count)
+                self._in_history = index
+            passes.place_at_end(first, count)
+            if index == self._segments - 1:
+                passes.begin_backward(state_seeds)
+            passes.run_backward(count)
+
+    def _gradient(self, place: Place) -> wp.array:
+        """Where the backward pass has left a gradient."""
+        if place.owner == "control":
+            return self.inputs.gradient(place.attribute)
+        if place.owner == "model":
+            return self._array(place).grad
+        holder = self._forces if place.attribute in FORCES else self._passes.state_out
+        return getattr(holder, place.attribute).grad
+
+    def _finish(self, gradients: Mapping[str, wp.array]) -> None:
+        """Note which gradients are not finite, and shorten those of worlds that are too long."""
+        model, device = self.model, self.model.device
+        flat = []
+        for place in self.places:
+            if place.per not in self._worlds:
+                self._worlds[place.per] = world_array(model, place.per)
+            world = self._worlds[place.per]
+            gradient = gradients[place.name]
+            sequence = place.owner == "control" and place.attribute in self.inputs.sequences
+            rows = as_floats(gradient, self.steps if sequence else 1)
+            flat.append((world, rows, rows.shape[1] // len(world)))
+        for world, rows, columns in flat:
+            inputs = [0, 0, world, rows, columns, self._nonfinite]
+            wp.launch(rollouts.note_nonfinite, rows.shape[1], inputs, device=device, record_tape=False)
+        if self.clip is None:
+            return
+        squares = wp.zeros(model.world_count, dtype=wp.float64, device=device)
+        for world, rows, columns in flat:
+            inputs = [0, world, rows, columns, squares]
+            wp.launch(rollouts.add_squares, rows.shape[1], inputs, device=device, record_tape=False)
+        for world, rows, columns in flat:
+            inputs = [0, world, squares, float(self.clip), columns, rows]
+            wp.launch(rollouts.shrink, rows.shape[1], inputs, device=device, record_tape=False)
+
+    def _result(self, gradients: dict[str, wp.array]) -> RolloutResult:
+        losses = wp.clone(self.losses, requires_grad=False)
+        nothing = np.full(self.model.world_count, -1, np.int32)
+        return RolloutResult(losses, self._final_state(), gradients, nothing)
+
+    def _final_state(self) -> State:
+        state = State()
+        for spec in STATE_ARRAYS:
+            array = getattr(self._passes.state_out, spec.name)
+            if array is not None:
+                setattr(state, spec.name, wp.clone(array, requires_grad=False))
+        return state
+
+    def _warn(self, gradients: Mapping[str, wp.array], nonfinite: np.ndarray) -> None:
+        """Warn of gradients that are not finite, and once of those that are zero everywhere."""
+        worlds = np.flatnonzero(nonfinite >= 0)
+        if len(worlds):
+            world_count = self.model.world_count
+            named = [
+                f"{'what worlds share' if w == world_count else f'world {w}'} at state {nonfinite[w]}"
+                for w in worlds[:8]
+            ]
+            more = f" and {len(worlds) - 8} more" if len(worlds) > 8 else ""
+            warnings.warn(
+                f"gradients became NaN or infinite on the way back, in {', '.join(named)}{more} "
+                f"(state i is the one after i of {self.steps} steps)",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        zero = [name for name, g in gradients.items() if name not in self._warned and not g.numpy().any()]
+        if zero:
+            self._warned.update(zero)
+            warnings.warn(
+                f"the gradient is zero in all entries of {', '.join(zero)}: the loss of this rollout does "
+                f"not depend on them, or {type(self.solver).__name__} does not read them",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+def rollout(
+    model: Model,
+    solver: DifferentiableSolver,
+    state: State,
+    controls: Controls,
+    steps: int,
+    dt: float,
+    loss: Loss | None,
+    wrt: Sequence[str],
+    checkpoint: str | int = "sqrt",
+    running: RunningLoss | None = None,
+    clip: float | None = None,
+    strict: bool = True,
+) -> RolloutResult:
+    """Run a number of steps forward and backward once; see `Rollout`, which can be called again and again."""
+    rollout = Rollout(model, solver, steps, dt, loss, running, wrt, checkpoint, clip, strict)
+    return rollout(state, controls)
+
+
+def _segment_length(checkpoint: str | int, steps: int) -> int:
+    if checkpoint == "tape":
+        return steps
+    if checkpoint == "sqrt":
+        return math.isqrt(steps - 1) + 1
+    if isinstance(checkpoint, (int, np.integer)) and not isinstance(checkpoint, bool) and checkpoint >= 1:
+        return min(int(checkpoint), steps)
+    raise NewtonsimError(f"checkpoint: expected 'tape', 'sqrt' or a number from 1 on, got {checkpoint!r}")

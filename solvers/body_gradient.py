@@ -1,0 +1,437 @@
+"""Backward pass of a step of rigid bodies by sweeps over positions and velocities."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import warp as wp
+
+from newtonsim.allocation import put, zeros
+from newtonsim.arrays import MODEL_ARRAYS
+from newtonsim.contacts import Contacts
+from newtonsim.control import Control
+from newtonsim.errors import NotDifferentiableError
+from newtonsim.kernels import (
+    body_gradient,
+    body_gradient_modes,
+    body_gradient_rows,
+    body_gradient_system,
+)
+from newtonsim.kernels.body_block_lu import BlockSkylineView
+from newtonsim.kernels.body_gradient_rows import RowGradientView
+from newtonsim.kernels.body_gradient_system import BodySystemView
+from newtonsim.kernels.body_rows import RowView, SpinView
+from newtonsim.kernels.body_sweeps import BlockView
+from newtonsim.kernels.moving_bodies import MotionView
+from newtonsim.model import Model
+from newtonsim.shards import Shard
+from newtonsim.solvers.moving_bodies import MovingBodies
+from newtonsim.solvers.xpbd_bodies import BodySweeps
+from newtonsim.state import State
+from newtonsim.workspace import Launcher
+
+_OPTIONS = (
+    "contact_relaxation",
+    "con_weighting",
+    "angular_damping",
+    "restitution",
+    "push_speed",
+    "recovery_speed",
+    "limit_speed",
+    "soft_limits",
+    "friction_combine",
+)
+_MOST_BLOCKS = 1 << 14
+_REASONS = {
+    int(body_gradient_system.REASON_ROOM): "its bodies couple too many others for the adjoint system",
+    int(body_gradient_system.REASON_TURN): "a body with joints turned by more than 0.7 rad in a substep",
+    int(body_gradient_system.REASON_CONTACT): "a contact of bodies acted",
+    int(body_gradient_system.REASON_SINGULAR): "the adjoint system of its bodies is singular",
+}
+
+
+class _Step(Protocol):
+    """Arguments of one recorded step."""
+
+    state_in: State
+    state_out: State
+    control: Control
+    contacts: Contacts | None
+    dt: float
+
+
+class BodyAdjoint:
+    """Gradients of `BodySweeps`: the adjoint of a converged substep.
+
+    A substep is solved again, with as many sweeps as it takes, in memory of the adjoint's own. At the
+    solution M (u - free) = Jᵀ p with wrenches J of the start, every row gives one equation: what it measures
+    at the end, a force law, or a bound. Their linearisation, transposed, is solved per world by LU
+    factorization; what is left is the gradient of a scalar by poses, velocities and parameters, a reverse
+    pass through the kernels of `body_gradient` and `body_gradient_rows`. The correction of velocities after a
+    substep is another such system. With few sweeps the solver's step is not converged, and this is the
+    gradient of the converged one.
+
+    Damping along axes sees a rate clear of what the joint holds. A part of that, of the order of dt, is
+    differentiated with frozen directions: the error grows with damping, to 7e-3 where it takes 0.4 of a
+    joint's speed in a step.
+
+    Masses and inertias have gradients by `body_mass` and `body_inertia`, as if `body_inv_mass` and
+    `body_inv_inertia` followed. There is no gradient by `joint_axis`, whose part in the directions that a
+    joint holds is not differentiated. Models with armature are refused: rotors keep rates from step to step
+    that are no part of the state.
+
+    Sources: Griewank, Walther, "Evaluating Derivatives", 2008, chapter 15 (implicit functions); Ryckaert,
+    Ciccotti, Berendsen, 1977 (SHAKE), whose rows these are.
+
+    Args:
+        sweeps: The solver's, whose options are followed and whose memory is left alone; its model was
+            finalized with gradients.
+
+    Attributes:
+        iterations: Sweeps over positions by which a substep is solved again.
+        velocity_sweeps: Sweeps over velocities after them.
+    """
+
+    def __init__(self, sweeps: BodySweeps):
+        self.sweeps = sweeps
+        self.model = model = sweeps.model
+        self.iterations = 100
+        self.velocity_sweeps = 100
+        self._again = BodySweeps(model)
+        self._bodies = MovingBodies(model)
+        self._rows = self._again._rows
+        count = self._rows.row_start.numpy()[-1] if len(self._rows.row_start) else 0
+        self._row_count = int(count)
+        starts = {"row": [0, self._row_count], "block": [0, model.joint_count + model.constraint_count]}
+        self._shard = Shard(model).with_starts(starts)
+        self._allocate()
+        self._position = _row_view(model, self._rows, self._row_count)
+        self._velocity = _row_view(model, self._rows, self._row_count)
+        self._system, self._sky = _system_of(model)
+        self._after: State | None = None
+        self._reasons = zeros(model.world_count, dtype=int, device=model.device)
+        self._starts: list[list[wp.array]] = []
+        self._rotors = np.zeros(0, int)
+
+    def _allocate(self) -> None:
+        model, device = self.model, self.model.device
+        bodies, rows = model.body_count, self._row_count
+
+        def body(dtype: type, grad: bool = True) -> wp.array:
+            return wp.zeros(bodies, dtype=dtype, device=device, requires_grad=grad)
+
+        self.x0, self.x1, self.x2 = (body(wp.transform) for _ in range(3))
+        self.u0, self.u1, self.u2, self.entering = (body(wp.spatial_vector) for _ in range(4))
+        self.free, self.kick, self.u, self.shift = (body(wp.spatial_vector) for _ in range(4))
+        self.middle, self.center0, self.center1 = body(wp.quat), body(wp.vec3), body(wp.vec3)
+        self.half, self.half_slope = body(wp.vec3, False), body(wp.mat33, False)
+        self.turned = body(wp.quat, False)
+        self.multiplier, self.moving = body(wp.spatial_vector, False), body(wp.spatial_vector, False)
+        self.body_term = body(float)
+        self.row_term = wp.zeros(rows, dtype=float, device=device, requires_grad=True)
+        self.q = wp.zeros(model.joint_coord_count, dtype=float, device=device, requires_grad=True)
+        self.qd = wp.zeros(model.joint_dof_count, dtype=float, device=device, requires_grad=True)
+        self._none = zeros(0, dtype=float, device=device)
+        view, spin = self._bodies.view, self._again._spin
+        view.mobility = zeros(0, dtype=wp.spatial_matrix, device=device)  # tapes want every array of a struct
+        self.start = _with(view, origin=self.x0, velocity=self.u)
+        self.start_spin = _with(spin, com=self.center0)
+        self.end = _with(view, origin=self.x1, velocity=self.u2)
+        self.end_spin = _with(spin, com=self.center1)
+
+    def record_arrays(self) -> list[wp.array]:
+        """Arrays of the model whose gradients a backward pass adds to."""
+        names = [spec.name for spec in MODEL_ARRAYS if spec.name not in ("joint_axis", "joint_armature")] + [
+            "gravity_vec"
+        ]
+        arrays = [getattr(self.model, name, None) for name in names]
+        return [a for a in arrays if isinstance(a, wp.array) and a.size and a.grad is not None]
+
+    def check_gradient(self, solver: str = "rigid bodies") -> None:
+        """Raise if a world had no gradient since this was last asked.
+
+        Args:
+            solver: Name of the solver, for the error.
+
+        Raises:
+            NotDifferentiableError: It names the reason and the worlds.
+        """
+        reason = self._reasons.numpy().copy()
+        self._reasons.zero_()
+        for number, text in _REASONS.items():
+            worlds = np.flatnonzero(reason == number)
+            if len(worlds):
+                raise NotDifferentiableError(f"{solver}: {text}, in worlds {worlds[:8].tolist()}")
+
+    def make_room(self, substeps: int) -> None:
+        """Allocate what a step of so many substeps needs, before it is recorded.
+
+        Raises:
+            NotDifferentiableError: A joint has armature.
+        """
+        if not self.model.device.is_capturing and self.model.joint_dof_count:
+            self._rotors = np.flatnonzero(self.model.joint_armature.numpy())
+        if len(self._rotors):
+            raise NotDifferentiableError(
+                f"rigid bodies: {len(self._rotors)} degrees of freedom (first: {self._rotors[0]}) have "
+                "armature, and such rotors keep rates from step to step that are no part of the state; set "
+                "joint_armature to 0, or use FeatherstoneSolver"
+            )
+        while len(self._starts) < substeps:
+            self._starts.append([wp.empty_like(a) for a in self._memory()])
+
+    def run(self, step: _Step, substeps: int = 1) -> None:
+        """Add a step's contribution to the gradients of its inputs.
+
+        Args:
+            step: The step, with the gradients of `state_out`.
+            substeps: Substeps that it was made of.
+        """
+        launch = Launcher(self.model, record_tape=False, shard=self._shard)
+        self._replay(launch, step, substeps)
+        self._reverse_end(launch, step)
+        dt = step.dt / substeps
+        for number in reversed(range(substeps)):
+            if number < substeps - 1:
+                self._restore(number)
+                self._substep(launch, dt)
+            self._reverse_substep(launch, step, dt)
+            if number:
+                if self._row_count:
+                    wp.copy(self._position.later, self._position.ahead.grad)
+                launch(body_gradient_system.add_twists, "body", [self.entering.grad, self.u2.grad])
+        self._reverse_start(step)
+        self._after = step.state_in
+        launch(body_gradient_system.keep_reasons, "world", [self._system, self._reasons])
+        if not self.model.device.is_capturing:
+            self.check_gradient()
+
+    def _replay(self, launch: Launcher, step: _Step, substeps: int) -> None:
+        """Solve the step again, up to the end of its last substep, and keep where substeps start."""
+        again, bodies, state = self._again, self._bodies, step.state_in
+        for name in _OPTIONS:
+            setattr(again, name, getattr(self.sweeps, name))
+        again.linear_relaxation = again.angular_relaxation = again.warm_start = 1.0
+        again.joint_warm_start = 0.0
+        again.velocity_sweeps = self.velocity_sweeps
+        launch(body_gradient_system.begin_worlds, "world", [self._system])
+        bodies.begin(launch, state.body_q, state.body_qd, state.body_f, step.dt)
+        again.begin(launch, state, step.control, step.contacts, step.dt)
+        self.make_room(substeps)
+        self._rows.ahead.zero_()
+        for number in range(substeps):
+            bodies.begin_substep(launch, 0.0, step.dt / substeps)
+            for copy, array in zip(self._starts[number], self._memory()):
+                wp.copy(copy, array)
+            self._substep(launch, step.dt / substeps)
+
+    def _memory(self) -> tuple[wp.array, ...]:
+        view = self._bodies.view
+        return view.origin, view.velocity, self._again._spin.entering, self._rows.before
+
+    def _restore(self, number: int) -> None:
+        """Return to the start of a substep."""
+        for copy, array in zip(self._starts[number], self._memory()):
+            wp.copy(array, copy)
+        self._again._now.substep = number
+
+    def _substep(self, launch: Launcher, dt: float) -> None:
+        """Solve a substep, and keep what its two solves led to."""
+        again, bodies, system = self._again, self._bodies, self._system
+        wp.copy(self.x0, bodies.view.origin)
+        wp.copy(self.u0, bodies.view.velocity)
+        wp.copy(self.entering, again._spin.entering)
+        again.begin_substep(launch, dt, bodies)
+        inputs = [self.x0, self.u0, dt, bodies.view, system, self.half, self.half_slope]
+        launch(body_gradient_system.find_half_way, "body", inputs)
+        for number in range(self.iterations):
+            again.sweep(launch, dt, bodies, last=number == self.iterations - 1)
+        wp.copy(self.u, bodies.view.velocity)
+        wp.copy(self.shift, again._spin.shift)
+        self._decide(launch, dt)
+        if self.model.shape_count:
+            inputs = [again._now.contacts.view, again._places, self._system]
+            launch(body_gradient_system.refuse_contacts, "contact", inputs)
+        again.end_substep(launch, dt, bodies)
+        wp.copy(self.x1, bodies.view.origin)
+        wp.copy(self.u2, bodies.view.velocity)
+        wp.copy(self.center1, again._spin.com)
+        if self._row_count:
+            inputs = [self._block(launch), again._near, self.end, again._spin, self._velocity]
+            launch(body_gradient_modes.decide_relaxed, "block", inputs)
+
+    def _decide(self, launch: Launcher, dt: float) -> None:
+        """Find what decided the impulses of the rows."""
+        again, spin, view = self._again, self._again._spin, self._position
+        launch(body_gradient_system.check_turns, "body", [self.u, dt, spin, self._system])
+        if self._row_count:
+            block, near, bodies = self._block(launch), again._near, self._bodies.view
+            launch(body_gradient_modes.begin_rows, "row", [self._rows.impulse, view])
+            if self.model.constraint_count:
+                launch(body_gradient_modes.push_by_couplings, "row", [block, view])
+            fresh = float(again._now.substep == 1)
+            inputs = [block, near, self.entering, fresh, again._settings(dt), bodies, spin, view]
+            launch(body_gradient_modes.decide_rows, "block", inputs)
+            if self.model.constraint_count:
+                inputs = [block, near, dt, bodies, spin, view]
+                launch(body_gradient_modes.decide_couplings, "row", inputs)
+
+    def _reverse_end(self, launch: Launcher, step: _Step) -> None:
+        """From the state at the end to poses and velocities of the bodies after the last substep."""
+        model, out = self.model, step.state_out
+        wp.copy(self.x2, out.body_q)  # gradients are copied, too
+        self.x2.grad.zero_()
+        self.u2.grad.zero_()
+        if model.joint_count:
+            wp.copy(self.q.grad, out.joint_q.grad)
+            wp.copy(self.qd.grad, out.joint_qd.grad)
+            if self._row_count:
+                if self._after is not out:
+                    self._position.ahead.grad.zero_()
+                inputs = [self._block(launch), self._position.ahead.grad, self._position, self.qd.grad]
+                launch(body_gradient_system.take_later, "row", inputs)
+            with wp.Tape() as tape:
+                taped = Launcher(model, record_tape=True, shard=self._shard)
+                inputs = [taped.views.joint, model.body_com, self._again._near, self.x2, self.u2]
+                taped(body_gradient.read_coordinates, "joint", inputs, [self.q, self.qd])
+            tape.backward()
+        launch(body_gradient_system.add_transforms, "body", [out.body_q.grad, self.x2.grad])
+        launch(body_gradient_system.add_twists, "body", [out.body_qd.grad, self.u2.grad])
+
+    def _reverse_substep(self, launch: Launcher, step: _Step, dt: float) -> None:
+        """From x2.grad and u2.grad, gradients at the end, to those at the start: the same arrays."""
+        again, model, system = self._again, self.model, self._system
+        block, near = self._block(launch), again._near
+        launch(body_gradient_system.take_rotations, "body", [self.x1, self.turned])
+        inputs = [self._sky, self.turned, self.u2.grad, block, self._velocity, system, self.multiplier]
+        launch(body_gradient_system.solve_worlds, "world", inputs)
+        launch(body_gradient_system.mask_driven, "body", [system, self.multiplier, self.moving])
+        for array in (self.x1, self.u1, self.center1, self.x0, self.u0, self.entering, self.center0):
+            array.grad.zero_()
+        for array in (self.free, self.kick, self.middle, self.u, self.shift):
+            array.grad.zero_()
+        self.kick.zero_()
+        wp.copy(self.x1.grad, self.x2.grad)
+        with wp.Tape() as free_tape:
+            taped = Launcher(model, record_tape=True, shard=self._shard)
+            inputs = [self.x0, self.u0, model.body_inertia, model.body_com, system.role, self.half]
+            inputs += [self.half_slope, dt]
+            outputs = [self.center0, self.middle, self.free]
+            taped(body_gradient.free_bodies, "body", inputs, outputs)
+            if again._floats:
+                inputs = [taped.views.joint, step.control.joint_f, model.joint_damping, model.joint_friction]
+                inputs += [model.body_mass, model.body_inertia, system.role, self.x0, self.center0]
+                inputs += [self.middle, self.free, dt]
+                taped(body_gradient.push_floating, "joint", inputs, [self.kick])
+        with wp.Tape() as end_tape:
+            inputs = [self.x0, self.u, self.shift, self.middle, model.body_inertia, model.body_com]
+            inputs += [system.role, float(self.sweeps.angular_damping), dt]
+            taped(body_gradient.finish_bodies, "body", inputs, [self.x1, self.u1, self.center1])
+            inputs = [model.body_mass, model.body_inertia, system.role, self.x1, self.u1, self.u2]
+            taped(body_gradient.balance_ends, "body", [*inputs, self.multiplier], [self.body_term])
+            if self._row_count:
+                inputs = [block, near, self.moving, self.end, self.end_spin, self._velocity]
+                taped(body_gradient_rows.weigh_relaxed, "row", inputs, [self.row_term])
+        self._seed_terms()
+        end_tape.backward()
+        if self._row_count:
+            inputs = [block, self._position, self.u.grad]
+            launch(body_gradient_system.add_later, "row", inputs)
+            self._position.ahead.grad.zero_()
+        inputs = [self._sky, self.middle, self.u.grad, block, self._position, system, self.multiplier]
+        launch(body_gradient_system.solve_worlds, "world", inputs)
+        launch(body_gradient_system.mask_driven, "body", [system, self.multiplier, self.moving])
+        if self._row_count:
+            launch(body_gradient_modes.lean_rows, "block", [block, self._position])
+        with wp.Tape() as tape:
+            inputs = [model.body_mass, model.body_inertia, system.role, self.middle, self.free, self.kick]
+            inputs += [self.u, self.multiplier]
+            taped(body_gradient.balance_bodies, "body", inputs, [self.body_term])
+            if self._row_count:
+                fresh = float(again._now.substep == 1)
+                inputs = [block, near, dt, float(again.recovery_speed), fresh, self.entering, self.moving]
+                inputs += [self.start, self.start_spin, self._position]
+                taped(body_gradient_rows.weigh_rows, "row", inputs, [self.row_term])
+                if model.constraint_count:
+                    inputs = [block, near, dt, self.moving, self.start, self.start_spin, self._position]
+                    taped(body_gradient_rows.weigh_couplings, "row", inputs, [self.row_term])
+        self._seed_terms()
+        tape.backward()
+        free_tape.backward()
+        wp.copy(self.x2.grad, self.x0.grad)
+        wp.copy(self.u2.grad, self.u0.grad)
+
+    def _block(self, launch: Launcher) -> BlockView:
+        """All that rows depend on; tapes want every array of a struct."""
+        block = self._again._block(launch)
+        axis = block.axis
+        for name in ("act", "force"):
+            if getattr(axis, name) is None:
+                setattr(axis, name, self._none)
+        block.axis = axis
+        return block
+
+    def _seed_terms(self) -> None:
+        """Gradients are those of the negative Lagrangian; a reverse pass takes the seeds away."""
+        self.body_term.grad.fill_(-1.0)
+        self.row_term.grad.fill_(-1.0)
+
+    def _reverse_start(self, step: _Step) -> None:
+        """From poses and velocities at the start of the first substep to the state."""
+        model, state = self.model, step.state_in
+        with wp.Tape() as tape:
+            taped = Launcher(model, record_tape=True, shard=self._shard)
+            inputs = [state.body_q, state.body_qd, state.body_f, model.body_mass, model.body_inertia]
+            inputs += [model.body_com, model.gravity_vec, step.dt]
+            taped(body_gradient.kick_bodies, "body", inputs, [self.x0, self.u0, self.entering])
+        tape.backward()
+
+
+def _with(view: MotionView | SpinView, **fields: wp.array) -> MotionView | SpinView:
+    """A copy of a struct with other arrays in some fields."""
+    copy = type(view)()
+    for name in view._cls.vars:
+        setattr(copy, name, fields.get(name, getattr(view, name)))
+    return copy
+
+
+def _row_view(model: Model, rows: RowView, count: int) -> RowGradientView:
+    """How rows act, nothing yet."""
+    view, device = RowGradientView(), model.device
+    starts = rows.row_start.numpy()
+    view.block = put(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), dtype=int, device=device)
+    kinds: dict[str, type] = dict.fromkeys(("mode", "side", "drive", "slip", "soft"), int)
+    numbers = ("aside", "later", "lean", "push", "total", "multiplier", "by_end", "by_rate", "scale")
+    kinds |= dict.fromkeys(numbers, float) | {"slope": wp.vec2}
+    kinds |= dict.fromkeys(("pull0", "pull1", "end0", "end1", "answer"), wp.spatial_vector)
+    for name, dtype in kinds.items():
+        setattr(view, name, zeros(count, dtype=dtype, device=device))
+    view.ahead = wp.zeros(count, dtype=float, device=device, requires_grad=True)
+    return view
+
+
+def _system_of(model: Model) -> tuple[BodySystemView, BlockSkylineView]:
+    """Places of bodies in the adjoint systems of their worlds, and room for these."""
+    device, start = model.device, np.asarray(model.world_body_start)
+    count = model.body_count
+    world = np.searchsorted(start, np.arange(count), side="right") - 1
+    world = np.where((np.arange(count) >= start[0]) & (np.arange(count) < start[-1]), world, -1)
+    system = BodySystemView()
+    system.world = put(world, dtype=int, device=device)
+    system.place = put(np.arange(count) - start[np.maximum(world, 0)], dtype=int, device=device)
+    system.body_start = put(start, dtype=int, device=device)
+    system.role = zeros(count, dtype=int, device=device)
+    system.mass, system.inertia = model.body_mass, model.body_inertia
+    system.reason = zeros(model.world_count, dtype=int, device=device)
+    sky = BlockSkylineView()
+    blocks = np.diff(start).astype(np.int64)
+    room = np.minimum(blocks * (blocks + 1) // 2, _MOST_BLOCKS)
+    sky.world_start = put(start, dtype=int, device=device)
+    sky.entry_start = put(np.concatenate(([0], np.cumsum(room))), dtype=int, device=device)
+    for name in ("first", "row"):
+        setattr(sky, name, zeros(count, dtype=int, device=device))
+    sky.x = zeros(6 * count, dtype=wp.float64, device=device)
+    for name in ("lower", "upper"):
+        setattr(sky, name, zeros(36 * int(room.sum()), dtype=wp.float64, device=device))
+    return system, sky

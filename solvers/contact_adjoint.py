@@ -1,0 +1,187 @@
+"""What contacts add to the gradient of a FeatherstoneSolver step: buffers, and the order of their kernels."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import warp as wp
+
+from newtonsim.allocation import zeros
+from newtonsim.contacts import Contacts
+from newtonsim.kernels import (
+    contact_features,
+    contact_gradient,
+    contact_penalty,
+    masked_dynamics,
+    row_gradient,
+)
+from newtonsim.kernels.constraint_adjoint import RowAdjointView
+from newtonsim.kernels.constraint_rows import ConstraintSettings
+from newtonsim.kernels.contact_features import FeatureView
+from newtonsim.kernels.contact_gradient import ContactMotionView
+from newtonsim.kernels.rows import RowsView
+from newtonsim.model import Model
+from newtonsim.solvers.smooth import SmoothStage
+from newtonsim.workspace import Launcher, Motion
+
+_FIELDS = ("multiplier", "end", "start", "free", "outcome")
+"""Velocities over one set of poses, see `ContactMotionView`; the last three are for restitution."""
+
+
+class ContactAdjoint:
+    """Features in contact, and the terms of contacts in the scalar S of `row_gradient`.
+
+    Args:
+        model: A model finalized with gradients.
+        poses: Poses at the start of the step, through which all gradients go in the end.
+
+    Attributes:
+        features: Features in contact, see `find`.
+        v_free: Joint velocities without constraints, whose gradient restitution adds to, shape
+            (joint_dof_count,).
+        v_outcome: Joint velocities after impacts that are passed on, likewise.
+        rebounds: Whether a shape had restitution when this was made; without, contacts with it are refused.
+        rebounding: Whether a contact rebounds in the step, by world, see `refuse`.
+        terms: Terms of each contact place, shape (contact_count,).
+    """
+
+    def __init__(self, model: Model, poses: Motion):
+        self.model = model
+        count, device = model.collision_plan.contact_count, model.device
+        self.features = _features(count, device)
+        self.v_free = zeros(model.joint_dof_count, dtype=float, device=device, requires_grad=True)
+        self.v_outcome = zeros(model.joint_dof_count, dtype=float, device=device, requires_grad=True)
+        self.terms = zeros(count, dtype=float, device=device, requires_grad=True)
+        self.rebounds = bool((model.shape_materials.restitution.numpy() > 0.0).any())
+        self.rebounding = zeros(model.world_count, dtype=int, device=device)
+        self._names = _FIELDS if self.rebounds else _FIELDS[:2]
+        self._fields = SimpleNamespace()
+        self._motion = ContactMotionView()
+        for name in self._names:
+            setattr(self._fields, name, Motion(model, requires_grad=True, poses=poses, forces=False))
+            velocities = zeros(model.body_count, dtype=wp.spatial_vector, device=device, requires_grad=True)
+            setattr(self._motion, name, velocities)
+
+        if not self.rebounds:
+            # kernels may read them before they find that a contact is refused
+            self._motion.start = self._motion.free = self._motion.outcome = self._motion.end
+
+    def find(self, launch: Launcher, contacts: Contacts, body_q: wp.array) -> None:
+        """Find the features of all contacts at the poses of the step."""
+        plan = self.model.collision_plan
+        if plan.contact_count:
+            inputs = [contacts.view, plan.shape, plan.hulls, body_q, self.features]
+            launch(contact_features.find_features, "contact", inputs)
+
+    def refuse(
+        self,
+        launch: Launcher,
+        contacts: Contacts,
+        rows: RowsView,
+        adj: RowAdjointView,
+        no_rule: int,
+        passed_on: int,
+        reason: wp.array,
+    ) -> None:
+        """Add the bits `no_rule` and `passed_on` to the reasons of worlds, see `contact_gradient`.
+
+        Finds the worlds that rebound, too.
+        """
+        if self.rebounds:
+            inputs = [contacts.view, rows.contact, self.rebounding]
+            launch(contact_gradient.find_rebounding_worlds, "world", inputs)
+        inputs = [contacts.view, self.features, rows.contact, adj.contact_mode, int(self.rebounds)]
+        inputs += [no_rule, passed_on, reason]
+        launch(contact_gradient.refuse_contacts, "world", inputs)
+
+    def clear(self) -> None:
+        """Clear gradients that worlds without rebounds leave, and ask for the gradient of -S."""
+        for name in self._names[2:]:
+            getattr(self._fields, name).zero_grad()
+            getattr(self._motion, name).grad.zero_()
+        self.terms.grad.fill_(-1.0)
+
+    def add_terms(
+        self,
+        record: Launcher,
+        contacts: Contacts,
+        body_q: wp.array,
+        loose_qd: wp.array,
+        velocities: tuple[wp.array, wp.array, wp.array],
+        settings: ConstraintSettings,
+        rows: RowsView,
+        impulse: tuple[wp.array, wp.array],
+        adj: RowAdjointView,
+        rounds: wp.array,
+        positions: bool,
+    ) -> None:
+        """Put the terms of contacts on the tape; needs `find`, and `v_free`.
+
+        Args:
+            record: Launcher whose launches are recorded.
+            contacts: Contacts of the step.
+            body_q: World poses at the start of the step, recorded.
+            loose_qd: Body velocities of the state, of which those of bodies without joints are read.
+            velocities: λ, joint velocities of the solution, and at the start of the step.
+            settings: Settings of the step.
+            rows: Rows as the step solved them.
+            impulse: Impulses of contacts, and of their torsional and rolling friction.
+            adj: What each row is, and its multiplier.
+            rounds: Rounds of impact by world, see `impact_adjoint`.
+            positions: Whether the solution is the one that moves the positions, where that is another one.
+        """
+        model, v, motion = self.model, record.views, self._motion
+        motion.com = model.body_com
+        for name, joint_qd in zip(self._names, (*velocities, self.v_free, self.v_outcome)):
+            field = getattr(self._fields, name)
+            if name in _FIELDS[:2]:
+                record.velocities(field, joint_qd)
+            else:
+                inputs = [self.rebounding, v.tree, v.joint, joint_qd, field.kin]
+                record(masked_dynamics.compute_masked_velocities, "tree", inputs)
+            share = 0.0 if name == "multiplier" else 1.0
+            inputs = [v.tree, v.body, field.kin, loose_qd, share]
+            record(row_gradient.write_velocities, "body", inputs, [getattr(motion, name)])
+        shape, materials = model.collision_plan.shape, model.shape_materials
+        inputs = [contacts.view, self.features, shape, materials, body_q, motion, settings, rows.contact]
+        inputs += [
+            impulse[0],
+            adj.contact_mode,
+            adj.contact_multiplier,
+            adj.contact_pushes,
+            rounds,
+            int(positions),
+        ]
+        record(contact_gradient.contact_lagrangian, "contact", inputs, [self.terms])
+        if rows.spins:
+            inputs = [contacts.view, self.features, shape, materials.mu, model.shape_mu_torsion]
+            inputs += [model.shape_mu_rolling, body_q, motion, settings, *impulse]
+            inputs += [adj.spin_mode, adj.spin_multiplier]
+            record(contact_gradient.spin_lagrangian, "contact", inputs, [self.terms])
+
+    def push(
+        self,
+        record: Launcher,
+        smooth: SmoothStage,
+        contacts: Contacts,
+        body_q: wp.array,
+        body_qd: wp.array,
+        body_f: wp.array,
+    ) -> None:
+        """Put the forces of compliant contacts on the tape; needs `find`."""
+        model = self.model
+        if contacts.rigid_contact_max == 0:
+            return
+        inputs = [contacts.view, self.features, model.shape_body, model.shape_materials, model.body_com]
+        inputs += [body_q, body_qd, smooth.slip_speed, smooth.fade_depth]
+        record(contact_penalty.apply_feature_penalty, "contact", inputs, [body_f])
+
+
+def _features(count: int, device: wp.Device) -> FeatureView:
+    view = FeatureView()
+    for name, dtype in (("normal", int), ("holder", int), ("face", wp.vec3)):
+        setattr(view, name, zeros(count, dtype=dtype, device=device))
+    sides = {"kind": int, "core": wp.vec3, "axis": wp.vec3, "radius": float, "size": wp.vec3, "turn": wp.quat}
+    for name, dtype in sides.items():
+        setattr(view, name, zeros((count, 2), dtype=dtype, device=device))
+    return view
