@@ -115,6 +115,11 @@ class Contacts:
         wp.launch(contact_kernels.sum_counts, 1, inputs, device=self.device, record_tape=False)
         return self._total
 
+    def carried_arrays(self) -> list[wp.array]:
+        """Arrays that identify the contacts of this pass to the next one, which matches its own with them."""
+        view, pairs = self.view, self.pairs
+        return [self.world_count, view.pair, view.feature, view.point0, pairs.shape0, pairs.shape1]
+
     def clear(self) -> None:
         """Forget all contacts."""
         self.world_count.zero_()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import warp as wp
 
@@ -59,3 +59,24 @@ def find_arrays(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[wp.a
             waiting.extend(getattr(item, name) for name in struct.vars)
         elif type(item).__module__.startswith("newtonsim"):
             waiting.extend(vars(item).values() if hasattr(item, "__dict__") else ())
+
+
+def bytes_of(arrays: Iterable[wp.array], apart_from: Iterable[wp.array] = ()) -> int:
+    """Memory that arrays and their gradients take, each byte once.
+
+    Args:
+        arrays: The arrays; some may be parts of others.
+        apart_from: Arrays whose memory does not count.
+    """
+    others = {a.ptr for array in apart_from for a in (array, array.grad) if a is not None}
+    pieces = sorted(
+        (a.ptr, a.ptr + a.size * wp.types.type_size_in_bytes(a.dtype))
+        for array in arrays
+        for a in (array, array.grad)
+        if a is not None and a.ptr and a.ptr not in others
+    )
+    total = end = 0
+    for start, stop in pieces:
+        total += max(stop - max(start, end), 0)
+        end = max(end, stop)
+    return total

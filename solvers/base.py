@@ -132,6 +132,18 @@ class SolverBase(Revised):
         back before the step's backward pass.
         """
 
+    def adjoints(self) -> tuple[object, ...]:
+        """What belongs to backward passes alone: steps leave it as it is, and do not depend on it."""
+        return ()
+
+    def carried_arrays(self) -> list[wp.array] | None:
+        """Arrays by which earlier steps decide on the last bits of the next one; None if all of them may.
+
+        A step with their contents put back, from the same state, computes the same to the bit. Rollouts keep
+        them at checkpoints.
+        """
+        return None
+
     def check_gradient(self) -> None:
         """Raise if a backward pass since the last call met what has no gradient, and forget it.
 

@@ -224,6 +224,12 @@ class ConstraintStage:
     def _contact_families(self) -> list:
         return [self.rows.contact, self.rows.spin] if self.rows.spins else [self.rows.contact]
 
+    def carried_arrays(self) -> list[wp.array]:
+        """Arrays by which earlier steps decide on the bits of the next one, see `SolverBase`."""
+        rows = self.rows
+        memories = [family.memory for family in (rows.dof, *self._contact_families())]
+        return [*memories, rows.pair.impulse, self.envelope.pause, self.world_nonfinite]
+
     def forget(self, world_mask: wp.array | None) -> None:
         """Drop the warm start of the masked worlds, or of all."""
         rows = self.rows

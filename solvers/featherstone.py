@@ -550,6 +550,16 @@ class FeatherstoneSolver(SolverBase):
         """See `SolverBase.use_step_memory`."""
         self._shared_starts[:] = [] if memory is None else [memory]
 
+    def adjoints(self) -> tuple[object, ...]:
+        """See `SolverBase.adjoints`."""
+        return () if self.adjoint is None else (self.adjoint,)
+
+    def carried_arrays(self) -> list[wp.array] | None:
+        """Impulses, and what identifies the contacts that they belong to; see `SolverBase.carried_arrays`."""
+        if not (self.sleep is self.servos is self._deformables is None and not self._before_step):
+            return None
+        return self.constraints.carried_arrays() + self.contacts.carried_arrays()
+
     def check_gradient(self) -> None:
         """Raise if backward passes met what has no gradient; see `SolverBase.check_gradient`."""
         if self.adjoint is not None:

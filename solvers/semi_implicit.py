@@ -267,6 +267,10 @@ class SemiImplicitSolver(SolverBase):
             self.soft_contacts.search.report()
         self.nonfinite.report()
 
+    def adjoints(self) -> tuple[object, ...]:
+        """See `SolverBase.adjoints`."""
+        return () if self.adjoint is None else (self.adjoint,)
+
     def check_gradient(self) -> None:
         """Raise if the gradient of a step was refused; see `SolverBase.check_gradient`."""
         if self.adjoint is not None:

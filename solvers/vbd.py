@@ -240,6 +240,10 @@ class VBDSolver(SolverBase):
             self.constraints.report()
         self.nonfinite.report()
 
+    def adjoints(self) -> tuple[object, ...]:
+        """See `SolverBase.adjoints`."""
+        return tuple(a for a in (self._adjoint, self._body_adjoint) if a is not None)
+
     def check_gradient(self) -> None:
         """Raise if a backward pass met something without gradient; see `SolverBase.check_gradient`."""
         if self._adjoint is not None:

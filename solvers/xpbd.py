@@ -248,6 +248,11 @@ class XPBDSolver(SolverBase):
             if parts.constraints is not None:
                 parts.constraints.report()
 
+    def adjoints(self) -> tuple[object, ...]:
+        """See `SolverBase.adjoints`."""
+        every = (a for parts in self._parts.values() for a in (parts.adjoint, parts.body_adjoint))
+        return tuple(a for a in every if a is not None)
+
     def check_gradient(self) -> None:
         """Raise if a backward pass met something without gradient; see `SolverBase.check_gradient`."""
         for parts in self._parts.values():

@@ -1,4 +1,4 @@
-"""States in one piece of memory, their history, and the memory of a solver."""
+"""States in one piece of memory, and what is kept of them and of a solver at checkpoints."""
 
 from __future__ import annotations
 
@@ -72,25 +72,18 @@ class StateLayout:
         return state, values
 
 
-class SolverMemory:
-    """Everything that a solver keeps from step to step, in one piece for each checkpoint.
-
-    The impulses that the next solve starts from, and the like, decide on the last bits of what a step
-    computes: a segment that runs again from its checkpoint has to find the same. What belongs to the backward
-    pass alone, `adjoint` of the solver, is left out.
+class ArrayCopies:
+    """The contents of some arrays at several moments, in one piece of memory for each.
 
     Args:
-        solver: The solver, after a step, so that all of its arrays are there.
-        model: The model, which is not part of the memory.
-        count: Number of copies.
+        arrays: The arrays, all on one device.
+        count: Number of moments.
+        device: The device.
     """
 
-    def __init__(self, solver: DifferentiableSolver, model: Model, count: int):
-        found = {a.ptr: a for a in find_arrays(solver, skip=(model, getattr(solver, "adjoint", None)))}
-        device = model.device
+    def __init__(self, arrays: list[wp.array], count: int, device: wp.Device):
         self._on_cpu = device.is_cpu
-        # what lives elsewhere, such as on the host, serves reports
-        self._arrays = [a for a in found.values() if a.ptr and a.size and a.device == device]
+        self._arrays = list({a.ptr: a for a in arrays if a.ptr and a.size}.values())
         self._sizes = [a.size * wp.types.type_size_in_bytes(a.dtype) for a in self._arrays]
         self._bytes = [
             wp.array(ptr=array.ptr, dtype=wp.uint8, shape=(size,), device=device)
@@ -100,7 +93,7 @@ class SolverMemory:
         self._copies = zeros((count, max(self._starts[-1], 1)), dtype=wp.uint8, device=device)
 
     def save(self, index: int) -> None:
-        """Make a copy of what the solver holds now."""
+        """Copy what the arrays hold now."""
         base = index * self._copies.shape[1]
         for array, size, start in zip(self._bytes, self._sizes, self._starts):
             if self._on_cpu:
@@ -117,25 +110,26 @@ class SolverMemory:
             else:
                 wp.copy(array, self._copies, src_offset=base + start, count=size)
 
-    @property
-    def size(self) -> int:
-        """Bytes of the copies."""
-        return self._copies.capacity
-
 
 class Checkpoints:
     """States at which segments of a rollout begin, and what the solver remembered there and at the end.
 
+    The impulses that the next solve starts from, and the like, decide on the last bits of what a step
+    computes: a segment that runs again from its checkpoint has to find the same.
+
     Args:
         layout: Layout of the states.
         count: Number of checkpoints.
-        solver: The solver.
+        solver: The solver, after a step, so that all of its arrays are there.
     """
 
     def __init__(self, layout: StateLayout, count: int, solver: DifferentiableSolver):
-        self._count = count
-        self._states = zeros((count, layout.size), dtype=float, device=layout.model.device)
-        self._memory = SolverMemory(solver, layout.model, count + 1)
+        device = layout.model.device
+        self._states = zeros((count, layout.size), dtype=float, device=device)
+        every = arrays_of_steps(solver, layout.model)
+        carried = solver.carried_arrays()
+        self._memory = ArrayCopies(every if carried is None else carried, count, device)
+        self._end = ArrayCopies(every, 1, device)
 
     def save(self, index: int, state: wp.array) -> None:
         """Keep the state and the solver's memory as those at a checkpoint."""
@@ -148,14 +142,18 @@ class Checkpoints:
         self._memory.load(index)
 
     def save_end(self) -> None:
-        """Keep the solver's memory as that at the end."""
-        self._memory.save(self._count)
+        """Keep all that the solver holds, as that at the end."""
+        self._end.save(0)
 
     def load_end(self) -> None:
-        """Put the solver's memory at the end back."""
-        self._memory.load(self._count)
+        """Put it back."""
+        self._end.load(0)
 
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self._states.capacity + self._memory.size
+
+def arrays_of_steps(solver: DifferentiableSolver, model: Model) -> list[wp.array]:
+    """What steps leave in a solver: its arrays, but neither the model's nor those of backward passes.
+
+    What lives elsewhere than the model, such as on the host, serves reports and is left out.
+    """
+    found = find_arrays(solver, skip=(model, *solver.adjoints()))
+    return [array for array in found if array.device == model.device]

@@ -129,11 +129,6 @@ class ControlInputs:
         """Kinds of index to launch over, see `Shard.with_starts`."""
         return {spec.name: (0, getattr(self.model, COUNTS[spec.per])) for spec in CONTROL_ARRAYS}
 
-    @property
-    def size(self) -> int:
-        """Bytes of the sequences and their gradients."""
-        return sum(array.capacity for arrays in (self._rows, self.gradients) for array in arrays.values())
-
 
 def copy_controls(model: Model, controls: Controls) -> dict[str, wp.array]:
     """All arrays of controls, as a mapping with arrays that may be written to.

@@ -29,10 +29,13 @@ RunningLoss = Callable[[wp.array, State, Control, wp.array], None]
 
 
 class DifferentiableSolver(Solver, Protocol):
-    """What a rollout asks of a solver; `SolverBase` has all of it but `step`.
+    """What a rollout asks of a solver; `SolverBase` has all of it but `step`, and says more."""
 
-    An attribute `adjoint`, if there is one, holds what belongs to backward passes alone.
-    """
+    def adjoints(self) -> tuple[object, ...]:
+        """What belongs to backward passes alone."""
+
+    def carried_arrays(self) -> list[wp.array] | None:
+        """Arrays by which earlier steps decide on the bits of the next one; None if all of them may."""
 
     def check_gradient(self) -> None:
         """Raise if backward passes met what has no gradient."""
@@ -103,13 +106,6 @@ class Passes:
         self._final_loss: Replay | None = None
         self._final_backward: Replay | None = None
         self._tapes: tuple[wp.Tape, wp.Tape] | None = None
-
-    @property
-    def size(self) -> int:
-        """Bytes of states, their gradients and the history."""
-        history = 0 if self._history is None else self._history.capacity
-        history += 0 if self._memories is None else self._memories.capacity
-        return history + 2 * (self.values_in.capacity + self.values_out.capacity)
 
     def prepare(self, backward: bool) -> bool:
         """Make the graphs that are missing or out of date.

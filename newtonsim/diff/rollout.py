@@ -12,12 +12,13 @@ import numpy as np
 import warp as wp
 
 from newtonsim.arrays import STATE_ARRAYS
-from newtonsim.diff.buffers import Checkpoints, StateLayout
+from newtonsim.diff.buffers import Checkpoints, StateLayout, arrays_of_steps
 from newtonsim.diff.inputs import ControlInputs, Controls
 from newtonsim.diff.layout import FORCES, Place, as_floats, find_array, find_place, world_array
 from newtonsim.diff.passes import DifferentiableSolver, Loss, Passes, RunningLoss
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kernels import rollouts
+from newtonsim.snapshot import bytes_of, find_arrays
 from newtonsim.state import State
 
 if TYPE_CHECKING:
@@ -231,9 +232,15 @@ class Rollout:
 
     @property
     def memory(self) -> int:
-        """Bytes that the rollout itself holds: states, checkpoints with the solver's memory, sequences."""
-        size = self._passes.size + self.inputs.size
-        return size + (0 if self._checkpoints is None else self._checkpoints.size)
+        """Bytes that gradients take, complete after a call.
+
+        States, checkpoints with what the solver remembers there, and sequences of the rollout, and what the
+        solver has for backward passes alone. The model, with the gradients of its arrays, and the solver as
+        it is without gradients do not count, nor do compiled kernels and graphs.
+        """
+        model, solver = self.model, self.solver
+        own = find_arrays(self, *solver.adjoints(), skip=(model, solver))
+        return bytes_of(own, [*find_arrays(model), *arrays_of_steps(solver, model)])
 
     def _check_places(self) -> None:
         """Look up all names once, so that errors come early, and let gradients flow to gravity."""

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 CODE = """
-import resource, sys
+import pathlib
 import numpy as np, warp as wp
 wp.config.log_level = wp.LOG_ERROR
 import newtonsim
@@ -34,7 +34,10 @@ result = rollout(model.state(), {"joint_act": targets})
 assert np.isfinite(result.gradients["control.joint_act"].numpy()).all()
 assert np.abs(result.gradients["state.joint_q"].numpy()).max() > 0.0
 assert (result.state.body_q.numpy().reshape(256, -1, 7)[:, 0, 2] > 0.26).all()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, rollout.memory)
+# the maximum that getrusage tells is at least that of the process which this one was started from
+status = pathlib.Path("/proc/self/status").read_text()
+peak = int(status.split("VmHWM:")[1].split()[0])
+print(peak * 1024, rollout.memory)
 """
 
 
@@ -46,5 +49,5 @@ def test_a_thousand_steps_of_256_standing_quadrupeds():
     assert result.returncode == 0, result.stderr
     process, own = map(int, result.stdout.split()[-2:])
     print(f"{process / 1e6:.0f} MB for the process, {own / 1e6:.0f} MB of the rollout's")
-    assert process < 1e9
-    assert own < 4e8
+    assert process < 7e8
+    assert own < 1e8
