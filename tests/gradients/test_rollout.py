@@ -279,7 +279,8 @@ def test_memory_grows_with_the_root_of_the_steps(device):
             rollout(model.state())
             sizes[checkpoint, steps] = rollout.memory
     tape, sqrt = (sizes[checkpoint, 400] - sizes[checkpoint, 100] for checkpoint in ("tape", "sqrt"))
-    state = sum(a.capacity for a in vars(model.state(requires_grad=False)).values() if isinstance(a, wp.array))
+    arrays = vars(model.state(requires_grad=False)).values()
+    state = sum(array.capacity for array in arrays if isinstance(array, wp.array))
     assert 0.7 < tape / (300 * state) < 2.0
     # twice the root of the steps: 10 more rows and 10 more checkpoints, with what the solver remembers there
     assert 0.7 < sqrt / (20 * state) < 4.0
