@@ -310,6 +310,7 @@ def remember_contact_impulses(
     world_state: wp.array(dtype=int),
     impulse: wp.array(dtype=wp.vec3),
     kept: wp.array(dtype=wp.vec3),
+    share: wp.array(dtype=float),
     memory: wp.array(dtype=wp.vec3),
 ):
     """One thread per place: keep the impulse to start from, with what removed penetrations."""
@@ -317,6 +318,6 @@ def remember_contact_impulses(
     w = contacts.world[c]
     if c - contacts.world_start[w] < contacts.world_count[w]:
         if world_state[w] == PUSHED:
-            memory[c] = kept[c]
+            memory[c] = share[c] * kept[c]
         else:
             memory[c] = impulse[c]

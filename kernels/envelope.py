@@ -32,6 +32,7 @@ class EnvelopeView:
     kept_pair: wp.array(dtype=float)  # (P)
     kept_contact: wp.array(dtype=wp.vec3)  # (C)
     kept_spin: wp.array(dtype=wp.vec3)  # (C)
+    kept_share: wp.array(dtype=float)  # (C) share of `kept_contact` that the next step starts from
 
 
 @wp.func_native(

@@ -395,7 +395,10 @@ def ease_wedged(
     env: wp.ref[EnvelopeView],
     z: wp.array(dtype=float),
 ):
-    """Start the next step from less if a penetration does not yield: such impulses would grow for ever."""
+    """Start the next step from less if a penetration does not yield: such impulses would grow for ever.
+
+    `kept_contact` itself stays what the solution for the positions came to, of which gradients are taken.
+    """
     wedged = bool(False)
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
@@ -403,10 +406,10 @@ def ease_wedged(
             v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, z)
             if v[0] - rows.contact.target[c][0] < -0.5 * rows.contact.impact[c][1]:
                 wedged = True
-    if wedged:
-        for c in range(c0, c0 + contacts.world_count[w]):
-            if pushes_apart(rows, c):
-                env.kept_contact[c] = 0.5 * env.kept_contact[c]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        env.kept_share[c] = 1.0
+        if wedged and pushes_apart(rows, c):
+            env.kept_share[c] = 0.5
 
 
 @wp.func

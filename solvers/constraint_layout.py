@@ -282,4 +282,5 @@ def envelope_of(model: Model, rows: RowsView, most: float) -> EnvelopeView:
     env.kept_pair = zeros(len(rows.pair.impulse), dtype=float, device=device)
     env.kept_contact = zeros(len(rows.contact.impulse), dtype=wp.vec3, device=device)
     env.kept_spin = zeros(len(rows.spin.impulse), dtype=wp.vec3, device=device)
+    env.kept_share = zeros(len(rows.contact.impulse), dtype=float, device=device)
     return env

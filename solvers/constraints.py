@@ -218,7 +218,8 @@ class ConstraintStage:
         kept = (self.envelope.kept_contact, self.envelope.kept_spin)
         for rows, with_push in zip(self._contact_families(), kept):
             if contacts.rigid_contact_max:
-                inputs = [contacts.view, self.world_state, rows.impulse, with_push, rows.memory]
+                inputs = [contacts.view, self.world_state, rows.impulse, with_push]
+                inputs += [self.envelope.kept_share, rows.memory]
                 launch(contact_rows.remember_contact_impulses, "contact", inputs)
 
     def _contact_families(self) -> list:

@@ -65,6 +65,46 @@ def test_arm_slides_on_a_ball_that_is_pushed_out_of_the_ground(device: str):
         assert report[name].error < 2.0e-4
 
 
+def add_wedged_ball(builder: newtonsim.ModelBuilder) -> None:
+    """A ball in a gap narrower than itself between two fixed boxes, out of reach of all else."""
+    body = builder.add_body(origin=wp.transform((0.0, 0.0, 1.0), wp.quat_identity()))
+    builder.add_shape_sphere(body, radius=0.1, mu=1.0)
+    for x in (-0.29, 0.29):
+        builder.add_shape_box(-1, pos=(x, 0.0, 1.0), hx=0.2, hy=1.0, hz=0.5, mu=1.0)
+
+
+def test_a_wedged_ball_leaves_the_gradient_of_another_alone(device: str):
+    """A ball slides while it is pushed out of the ground, whatever is wedged elsewhere."""
+
+    @wp.kernel
+    def weigh_first(q: wp.array(dtype=float), qd: wp.array(dtype=float), losses: wp.array(dtype=float)):
+        for i in range(7):
+            wp.atomic_add(losses, 0, 100.0 * q[i] * wp.sin(1.3 * float(i) + 0.7))
+        for i in range(6):
+            wp.atomic_add(losses, 0, qd[i] * wp.cos(2.1 * float(i) + 0.3))
+
+    def first(state: newtonsim.State, losses: wp.array) -> None:
+        wp.launch(weigh_first, 1, [state.joint_q, state.joint_qd, losses], device=losses.device)
+
+    found = []
+    for wedged in (False, True):
+        builder = ball_on_ground(depth=4.0e-3)
+        if wedged:
+            add_wedged_ball(builder)
+        model = builder.finalize(device, requires_grad=True)
+        state = model.state()
+        qd = np.zeros(model.joint_dof_count, np.float32)
+        qd[:6] = [3.0, 0.0, 0.0, 2.0, 0.5, 0.0]
+        state.joint_qd.assign(qd)
+        newtonsim.eval_fk(model, state.joint_q, state.joint_qd, None, state)
+        wrt = ("state.joint_qd", "model.shape_materials.mu")
+        result = diff.rollout(model, FeatherstoneSolver(model), state, None, 1, DT, first, wrt)
+        speeds, friction = (result.gradients[name].numpy() for name in wrt)
+        found.append([*speeds[:6], friction[0]])
+    np.testing.assert_allclose(found[1], found[0], rtol=1.0e-5)
+    assert abs(found[0][-1]) > 0.1
+
+
 def test_pyramidal_cone_is_refused(device: str):
     model = ball_on_ground().finalize(device, requires_grad=True)
     solver = FeatherstoneSolver(model, cone="pyramidal")
