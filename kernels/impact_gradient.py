@@ -26,6 +26,39 @@ class ImpactMotionView:
     end: wp.array(dtype=wp.spatial_vector)  # (B) after the inelastic impact
 
 
+@wp.func
+def impact_terms(
+    c: int,
+    contacts: ContactView,
+    features: FeatureView,
+    shape: ShapeView,
+    restitution: wp.array(dtype=float),
+    body_q: wp.array(dtype=wp.transform),
+    motion: ImpactMotionView,
+    s: ConstraintSettings,
+    rows: ContactRowView,
+    impulse: wp.array(dtype=float),
+    multiplier: wp.array(dtype=float),
+    slope: wp.array(dtype=float),
+) -> float:
+    """Terms of a contact's part in one round of impact, see `impact_lagrangian`."""
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    b0 = shape.body[s0]
+    b1 = shape.body[s1]
+    g = contact_geometry(c, body_pose(b0, body_q), body_pose(b1, body_q), contacts.normal[c], features)
+    ahead = way_ahead(rows.leaf[c], g.distance) * g.normal
+    x0 = g.point + ahead
+    x1 = g.point - ahead
+    under = point_velocity(b0, x0, body_q, motion.com, motion.multiplier)
+    under = under - point_velocity(b1, x1, body_q, motion.com, motion.multiplier)
+    end = point_velocity(b0, x0, body_q, motion.com, motion.end)
+    end = end - point_velocity(b1, x1, body_q, motion.com, motion.end)
+    e = combine(restitution[s0], restitution[s1], s.restitution_product)
+    total = multiplier[c] * wp.dot(g.normal, end) - impulse[c] * wp.dot(g.normal, under)
+    return total - e * impulse[c] * slope[c]
+
+
 @wp.kernel
 def impact_lagrangian(
     first: int,
@@ -43,10 +76,12 @@ def impact_lagrangian(
     slope: wp.array(dtype=float),
     out: wp.array(dtype=float),
 ):
-    """One thread per contact place: terms of its part in one round of impact.
+    """One thread per world: terms of the contacts' parts in one round of impact.
+
+    A thread for each contact would take longer to find that there is nothing to do.
 
     Args:
-        first: First place.
+        first: First world.
         mask: 1 for worlds with that round.
         contacts: Contacts of the step.
         features: What `contact_features.find_features` found.
@@ -61,22 +96,22 @@ def impact_lagrangian(
         slope: Change of the normal velocity by a gradient of what the round leaves.
         out: Receives the terms.
     """
-    c = first + wp.tid()
-    w = contacts.world[c]
-    if mask[w] == 0 or c - contacts.world_start[w] >= contacts.world_count[w] or impulse[c] <= 0.0:
+    w = first + wp.tid()
+    if mask[w] == 0:
         return
-    s0 = contacts.shape0[c]
-    s1 = contacts.shape1[c]
-    b0 = shape.body[s0]
-    b1 = shape.body[s1]
-    g = contact_geometry(c, body_pose(b0, body_q), body_pose(b1, body_q), contacts.normal[c], features)
-    ahead = way_ahead(rows.leaf[c], g.distance) * g.normal
-    x0 = g.point + ahead
-    x1 = g.point - ahead
-    under = point_velocity(b0, x0, body_q, motion.com, motion.multiplier)
-    under = under - point_velocity(b1, x1, body_q, motion.com, motion.multiplier)
-    end = point_velocity(b0, x0, body_q, motion.com, motion.end)
-    end = end - point_velocity(b1, x1, body_q, motion.com, motion.end)
-    e = combine(restitution[s0], restitution[s1], s.restitution_product)
-    total = multiplier[c] * wp.dot(g.normal, end) - impulse[c] * wp.dot(g.normal, under)
-    out[c] = total - e * impulse[c] * slope[c]
+    for c in range(contacts.world_start[w], contacts.world_start[w] + contacts.world_count[w]):
+        if impulse[c] > 0.0:
+            out[c] = impact_terms(
+                c,
+                contacts,
+                features,
+                shape,
+                restitution,
+                body_q,
+                motion,
+                s,
+                rows,
+                impulse,
+                multiplier,
+                slope,
+            )

@@ -1,10 +1,15 @@
-"""Velocities and inverse dynamics of the worlds of a mask alone; the others cost next to nothing."""
+"""Velocities, inverse dynamics and residuals of the worlds of a mask alone; the others cost next to nothing.
+
+What is not written is not to be read: it is that of another call.
+"""
 
 import warp as wp
 
 from newtonsim.kernels.forward_kinematics import move_joint
+from newtonsim.kernels.joint_forces import force_residual
 from newtonsim.kernels.rnea import tree_inverse_dynamics
-from newtonsim.kernels.views import BodyView, JointView, KinematicsView, TreeView
+from newtonsim.kernels.row_gradient import body_velocity
+from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsView, TreeView
 
 # code for the backward pass is compiled when it is needed, see newtonsim.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -49,3 +54,48 @@ def masked_inverse_dynamics(
     if mask[tree.world[t]] == 0:
         return
     tree_inverse_dynamics(t, tree, joint, body, gravity, kin, qd, qdd, body_f, dof_A, body_A, body_F, tau)
+
+
+@wp.kernel
+def masked_force_residual(
+    first: int,
+    mask: wp.array(dtype=int),
+    tree: TreeView,
+    drive: DriveView,
+    implicit: wp.array(dtype=int),
+    q: wp.array(dtype=float),
+    qd_end: wp.array(dtype=float),
+    qdd: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    joint_f: wp.array(dtype=float),
+    tau: wp.array(dtype=float),
+    dt: float,
+    residual: wp.array(dtype=float),
+):
+    """One thread per tree: `joint_forces.joint_force_residual` of its dofs where its world is in the mask."""
+    t = first + wp.tid()
+    if mask[tree.world[t]] == 0:
+        return
+    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+        d = tree.dof[i]
+        residual[d] = force_residual(d, tree, drive, implicit, q, qd_end, qdd, act, joint_f, tau, dt)
+
+
+@wp.kernel
+def write_masked_velocities(
+    first: int,
+    mask: wp.array(dtype=int),
+    tree: TreeView,
+    body: BodyView,
+    kin: KinematicsView,
+    loose_qd: wp.array(dtype=wp.spatial_vector),
+    share: float,
+    body_qd: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per body: `row_gradient.body_velocity` if its world is in the mask or it is on no tree."""
+    b = first + wp.tid()
+    t = tree.body_tree[b]
+    if t >= 0:
+        if mask[tree.world[t]] == 0:
+            return
+    body_qd[b] = body_velocity(b, tree, body, kin, loose_qd, share)

@@ -69,6 +69,21 @@ def write_poses(
         body_q[b] = wp.transform(c - wp.quat_rotate(r_end, com[b]), r_end)
 
 
+@wp.func
+def body_velocity(
+    b: int,
+    tree: TreeView,
+    body: BodyView,
+    kin: KinematicsView,
+    loose_qd: wp.array(dtype=wp.spatial_vector),
+    share: float,
+) -> wp.spatial_vector:
+    """(ω, v of the centre of mass); of a body on no tree that share of its own."""
+    if tree.body_tree[b] >= 0:
+        return world_velocity(b, body, kin)
+    return share * loose_qd[b]
+
+
 @wp.kernel
 def write_velocities(
     first: int,
@@ -79,12 +94,9 @@ def write_velocities(
     share: float,
     body_qd: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per body: (ω, v of the centre of mass); of a body on no tree that share of its own."""
+    """One thread per body, see `body_velocity`."""
     b = first + wp.tid()
-    if tree.body_tree[b] >= 0:
-        body_qd[b] = world_velocity(b, body, kin)
-    else:
-        body_qd[b] = share * loose_qd[b]
+    body_qd[b] = body_velocity(b, tree, body, kin, loose_qd, share)
 
 
 @wp.kernel

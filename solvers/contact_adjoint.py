@@ -133,15 +133,16 @@ class ContactAdjoint:
         model, v, motion = self.model, record.views, self._motion
         motion.com = model.body_com
         for name, joint_qd in zip(self._names, (*velocities, self.v_free, self.v_outcome)):
-            field = getattr(self._fields, name)
+            field, written = getattr(self._fields, name), getattr(motion, name)
+            inputs = [v.tree, v.body, field.kin, loose_qd, 0.0 if name == "multiplier" else 1.0]
             if name in _FIELDS[:2]:
                 record.velocities(field, joint_qd)
+                record(row_gradient.write_velocities, "body", inputs, [written])
             else:
-                inputs = [self.rebounding, v.tree, v.joint, joint_qd, field.kin]
-                record(masked_dynamics.compute_masked_velocities, "tree", inputs)
-            share = 0.0 if name == "multiplier" else 1.0
-            inputs = [v.tree, v.body, field.kin, loose_qd, share]
-            record(row_gradient.write_velocities, "body", inputs, [getattr(motion, name)])
+                moved = [self.rebounding, v.tree, v.joint, joint_qd, field.kin]
+                record(masked_dynamics.compute_masked_velocities, "tree", moved)
+                inputs = [self.rebounding, *inputs]
+                record(masked_dynamics.write_masked_velocities, "body", inputs, [written])
         shape, materials = model.collision_plan.shape, model.shape_materials
         inputs = [contacts.view, self.features, shape, materials, body_q, motion, settings, rows.contact]
         inputs += [

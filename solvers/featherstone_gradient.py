@@ -319,15 +319,16 @@ class StepAdjoint:
             v = record.views
             inputs = [self.v_end, state.joint_qd, dt]
             record(joint_forces.difference_quotient, "dof", inputs, [self.qdd])
+            inputs = [v.tree, v.drive, self.smooth.implicit, state.joint_q, self.v_end, self.qdd]
+            inputs += [control.joint_act, control.joint_f, self.motion.tau, dt]
             if constrained:
                 record.velocities(self.motion, v_bias)
                 record.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
+                record(joint_forces.joint_force_residual, "dof", inputs, [self.residual])
             else:
                 mask = self.contact_terms.rebounding if impact is None else self.impacts.mask
                 self._record_rebounding(record, v_bias, mask)
-            inputs = [v.tree, v.drive, self.smooth.implicit, state.joint_q, self.v_end, self.qdd]
-            inputs += [control.joint_act, control.joint_f, self.motion.tau, dt]
-            record(joint_forces.joint_force_residual, "dof", inputs, [self.residual])
+                record(masked_dynamics.masked_force_residual, "tree", [mask, *inputs], [self.residual])
             if impulse is not None:
                 self.constraints.add_dof_terms(record, state, control, dt, impulse)
                 if self._has_contacts:

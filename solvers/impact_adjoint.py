@@ -13,7 +13,6 @@ from newtonsim.kernels import (
     impact_adjoint,
     impact_gradient,
     masked_dynamics,
-    row_gradient,
 )
 from newtonsim.kernels.constraint_rows import ConstraintSettings
 from newtonsim.kernels.contact_features import FeatureView
@@ -140,10 +139,10 @@ class ImpactAdjoint:
         for name, field, joint_qd, share in zip(names, self._fields, velocities, (0.0, 1.0)):
             inputs = [self.mask, v.tree, v.joint, joint_qd, field.kin]
             record(masked_dynamics.compute_masked_velocities, "tree", inputs)
-            inputs = [v.tree, v.body, field.kin, loose_qd, share]
-            record(row_gradient.write_velocities, "body", inputs, [getattr(motion, name)])
+            inputs = [self.mask, v.tree, v.body, field.kin, loose_qd, share]
+            record(masked_dynamics.write_masked_velocities, "body", inputs, [getattr(motion, name)])
         inputs = [self.mask, contacts.view, features, model.collision_plan.shape]
         inputs += [model.shape_materials.restitution, body_q, motion, settings]
         inputs += [constraints.stage.rows.contact, *self._rows[r]]
-        record(impact_gradient.impact_lagrangian, "contact", inputs, [self._terms])
+        record(impact_gradient.impact_lagrangian, "world", inputs, [self._terms])
         self._terms.grad.fill_(-1.0)
