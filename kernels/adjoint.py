@@ -5,9 +5,24 @@ import warp as wp
 from newtonsim.kernels.constraint_rows import PUSHED
 from newtonsim.kernels.energy_coordinates import copy_tree, to_joint_velocities
 from newtonsim.kernels.gauss_seidel import is_single
+from newtonsim.kernels.sparse_blas import axpyi
 from newtonsim.kernels.views import TreeView
 
-wp.set_module_options({"enable_backward": False})
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# how far velocities that are found again may be from those of the step, as a share of what constraints
+# changed, and in any case [m/s or rad/s]: of redundant contacts that slide, those that press more depend on
+# where the sweeps began
+DISAGREEMENT = wp.constant(1.0e-2)
+SMALLEST_ERROR = wp.constant(1.0e-3)
+# why a world has no gradient
+NO_ROOM = wp.constant(1)
+SINGULAR = wp.constant(2)
+NOT_SOLVED = wp.constant(4)
+UNSUPPORTED_CONTACT = wp.constant(8)
+PASSED_ON_IMPACT = wp.constant(16)
+# not a reason of its own: what the step computed is no number
+NONFINITE = wp.constant(32)
 
 
 @wp.kernel
@@ -74,3 +89,69 @@ def split_gradient(
     else:
         final[d] = qd_gradient[d] + moving_gradient[d]
         pushing[d] = 0.0
+
+
+@wp.kernel
+def to_energy_gradient(
+    first: int,
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    gradient: wp.array(dtype=float),
+    y: wp.array(dtype=float),
+):
+    """One thread per tree: y = D^(-1/2) L^(-T) gradient."""
+    t = first + wp.tid()
+    start = tree.dof_start[t]
+    end = tree.dof_start[t + 1]
+    for i in range(start, end):
+        d = tree.dof[i]
+        y[d] = gradient[d]
+    for i in range(start, end):
+        d = tree.dof[start + end - 1 - i]
+        row = tree.dof_row[d]
+        axpyi(tree.dof_depth[d], -y[d], L, tree.row_dof, row, y)
+        y[d] = y[d] * L[row + tree.dof_depth[d]]
+
+
+@wp.kernel
+def to_multiplier(
+    first: int,
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    zeta: wp.array(dtype=float),
+    reason: wp.array(dtype=int),
+    multiplier: wp.array(dtype=float),
+):
+    """One thread per tree: λ = L⁻¹ D^(-1/2) ζ; NaN in worlds without a gradient."""
+    t = first + wp.tid()
+    if reason[tree.world[t]] != 0:
+        for n in range(tree.dof_start[t], tree.dof_start[t + 1]):
+            multiplier[tree.dof[n]] = wp.nan
+    else:
+        to_joint_velocities(tree, L, t, zeta, multiplier)
+
+
+@wp.kernel
+def compare_velocities(
+    first: int,
+    world_start: wp.array(dtype=int),
+    dof: wp.array(dtype=int),
+    v_free: wp.array(dtype=float),
+    v_end: wp.array(dtype=float),
+    solved: wp.array(dtype=float),
+    reason: wp.array(dtype=int),
+):
+    """One thread per world: mark it unless the velocities found again are those of the step."""
+    w = first + wp.tid()
+    change = float(0.0)
+    error = float(0.0)
+    for i in range(world_start[w], world_start[w + 1]):
+        d = dof[i]
+        change = wp.max(change, wp.abs(v_end[d] - v_free[d]))
+        error = wp.max(error, wp.abs(v_end[d] - solved[d]))
+        if not wp.isfinite(solved[d]):
+            error = wp.inf
+        if not wp.isfinite(v_end[d]):
+            reason[w] = reason[w] | NONFINITE
+    if error > DISAGREEMENT * change + SMALLEST_ERROR:
+        reason[w] = reason[w] | NOT_SOLVED

@@ -29,19 +29,15 @@ from newtonsim.kernels.contact_rows import (
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.impacts import any_rebound
 from newtonsim.kernels.rebounds import count_bounces, end_of_bounces, rebound_speed, time_of_impact
+from newtonsim.kernels.row_modes import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN, SLOWEST_SLIP
 from newtonsim.kernels.shapes import ShapeView
 from newtonsim.kernels.structs import ModelShapeMaterials
 
 # code for the backward pass is compiled when it is needed, see newtonsim.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# what a contact of the solved step is; as ROW_OPEN, ROW_HOLDS, ROW_BOUNDED
-OPEN = wp.constant(0)
-STICKING = wp.constant(1)
-SLIDING = wp.constant(2)
+# in place of a number of bounces where the time of impact does not count
 UNTIMED = wp.constant(-2)
-# slowest slip [m/s] whose direction counts, as in `constraint_adjoint`
-SLOWEST_SLIP = wp.constant(1.0e-4)
 
 
 @wp.struct
@@ -177,7 +173,7 @@ def contact_lagrangian(
     """
     c = first + wp.tid()
     w = contacts.world[c]
-    if c - contacts.world_start[w] >= contacts.world_count[w] or mode[c] == OPEN:
+    if c - contacts.world_start[w] >= contacts.world_count[w] or mode[c] == ROW_OPEN:
         return
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
@@ -228,7 +224,7 @@ def contact_lagrangian(
     under = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.multiplier)
     end = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.end)
     total = m[0] * (end[0] + softness * p[0] - wanted) - wp.dot(p, under)
-    if mode[c] == STICKING:
+    if mode[c] == ROW_HOLDS:
         total = total + m[1] * (end[1] - early[1]) + m[2] * (end[2] - early[2])
     else:
         mu = combine(material.mu[s0], material.mu[s1], s.friction_product)
@@ -265,7 +261,7 @@ def spin_lagrangian(
     if c - contacts.world_start[w] >= contacts.world_count[w]:
         return
     modes = mode[c]
-    if modes[0] == OPEN and modes[1] == OPEN:
+    if modes[0] == ROW_OPEN and modes[1] == ROW_OPEN:
         return
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
@@ -283,14 +279,14 @@ def spin_lagrangian(
     under = frame * relative_spin(b0, b1, motion.multiplier)
     end = frame * relative_spin(b0, b1, motion.end)
     total = -wp.dot(p, under)
-    if modes[0] == STICKING:
+    if modes[0] == ROW_HOLDS:
         total = total + m[0] * end[0]
-    if modes[0] == SLIDING:
+    if modes[0] == ROW_BOUNDED:
         torsion = share0 * mu_torsion[s0] + share1 * mu_torsion[s1]
         total = total + m[0] * wp.sign(end[0]) * torsion * normal_impulse[c][0]
-    if modes[1] == STICKING:
+    if modes[1] == ROW_HOLDS:
         total = total + m[1] * end[1] + m[2] * end[2]
-    if modes[1] == SLIDING:
+    if modes[1] == ROW_BOUNDED:
         rolling = share0 * mu_rolling[s0] + share1 * mu_rolling[s1]
         bound = rolling * normal_impulse[c][0]
         total = total + slide_term(wp.vec2(m[1], m[2]), wp.vec2(end[1], end[2]), bound)
@@ -326,7 +322,7 @@ def refuse_contacts(
     found = int(0)
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
-        if mode[c] != OPEN:
+        if mode[c] != ROW_OPEN:
             if features.normal[c] == NORMAL_UNKNOWN:
                 found = found | no_rule
             rebounds = rows.impact[c][2] > rows.impact[c][1]

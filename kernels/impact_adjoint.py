@@ -11,14 +11,9 @@ rounds before it, c = (1 + e) (T - P ζ), where P takes the part of ζ = H⁻¹ 
 
 import warp as wp
 
+from newtonsim.kernels.adjoint import NO_ROOM, PASSED_ON_IMPACT, SINGULAR
 from newtonsim.kernels.chains import triple_velocity
-from newtonsim.kernels.constraint_adjoint import (
-    LEAST_PIVOT,
-    NO_ROOM,
-    PASSED_ON_IMPACT,
-    SINGULAR,
-    softness_weight,
-)
+from newtonsim.kernels.constraint_adjoint import softness_weight
 from newtonsim.kernels.contact_rows import ContactRowView
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.energy_coordinates import to_joint_velocities
@@ -33,13 +28,7 @@ from newtonsim.kernels.impacts import (
     stop_approach,
 )
 from newtonsim.kernels.skyline_algebra import add_outer, couple_chains, triple_product
-from newtonsim.kernels.skyline_lu import (
-    SkylineView,
-    clear_skyline,
-    factorize_skyline,
-    lay_out_skyline,
-    solve_skyline,
-)
+from newtonsim.kernels.skyline_lu import SkylineView, begin_skyline, clear_skyline, solve_system
 from newtonsim.kernels.views import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -204,11 +193,7 @@ def lay_out_round(
     for c in range(c0, c0 + contacts.world_count[w]):
         if rounds.impulse[r, c] > 0.0:
             couple_chains(tree, place, sky, base, rows.leaf[c])
-    room = lay_out_skyline(sky, w)
-    if room:
-        for i in range(sky.world_start[w + 1] - base):
-            sky.upper[sky.row[base + i] + i - sky.first[base + i]] = wp.float64(1.0)
-    return room
+    return begin_skyline(sky, w)
 
 
 @wp.func
@@ -272,10 +257,9 @@ def reverse_impacts(
         assemble_round(tree, rows, contacts, w, r, depth, place, zeta, rounds, sky)
         for i in range(base, end):
             sky.x[i] = wp.float64(zeta[dof[i]])
-        if not factorize_skyline(sky, w) > LEAST_PIVOT:
+        if not solve_system(sky, w):
             reason[w] = reason[w] | SINGULAR
             return
-        solve_skyline(sky, w)
         for c in range(c0, c0 + contacts.world_count[w]):
             if rounds.impulse[r, c] > 0.0:
                 v = triple_product(tree, place, sky, base, rows.leaf[c], depth, c, rows.B)

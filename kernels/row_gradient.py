@@ -11,7 +11,6 @@ functions that the forward pass uses, too; reverse mode does the rest.
 
 import warp as wp
 
-from newtonsim.kernels.constraint_adjoint import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN
 from newtonsim.kernels.constraint_rows import (
     ROW_DRIVE,
     ROW_FRICTION,
@@ -39,6 +38,7 @@ from newtonsim.kernels.pair_rows import (
     recovery_rate,
     row_interval,
 )
+from newtonsim.kernels.row_modes import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN
 from newtonsim.kernels.spatial import quat_exp, unit_quat
 from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsView, TreeView
 

@@ -166,3 +166,32 @@ def triple_product(
 ) -> wp.vec3d:
     """bᵀ x of three rows."""
     ...
+
+
+@wp.func_native(
+    """
+    for (int side = 0; side < 2; ++side) {
+        if (leaf[side] < 0) continue;
+        const int* dof = tree.row_dof.data + tree.dof_row.data[leaf[side]];
+        const wp::vec3* b = B.data + (size_t)c * B.shape[1] + side * depth;
+        const int n = tree.dof_depth.data[leaf[side]] + 1;
+        for (int k = 0; k < n; ++k) {
+            double& s = sky.sum.data[base + place.data[dof[k]]];
+            for (int q = 0; q < 3; ++q) s += m[q] * (double)b[k][q];
+        }
+    }
+    """
+)
+def push_triple_sum(
+    tree: wp.ref[TreeView],
+    place: wp.array(dtype=int),
+    sky: wp.ref[SkylineView],
+    base: int,
+    leaf: wp.vec2i,
+    depth: int,
+    c: int,
+    m: wp.vec3d,
+    B: wp.array2d(dtype=wp.vec3),
+):
+    """sum += b m of three rows."""
+    ...

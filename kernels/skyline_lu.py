@@ -15,6 +15,9 @@ import warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
+# least share that is left of a diagonal entry when its unknown is eliminated
+LEAST_PIVOT = wp.constant(wp.float64(1.0e-12))
+
 
 @wp.struct
 class SkylineView:
@@ -27,6 +30,7 @@ class SkylineView:
     lower: wp.array(dtype=wp.float64)  # (E) by rows, below the diagonal
     upper: wp.array(dtype=wp.float64)  # (E) by columns, down to the diagonal
     x: wp.array(dtype=wp.float64)  # (N) right-hand side and solution
+    sum: wp.array(dtype=wp.float64)  # (N) room for another vector
 
 
 @wp.func
@@ -145,25 +149,21 @@ def solve_skyline(sky: wp.ref[SkylineView], w: int):
     ...
 
 
-@wp.func_native(
-    """
-    const int base = sky.world_start.data[w];
-    const int n = sky.world_start.data[w + 1] - base;
-    const int* first = sky.first.data + base;
-    const int* row = sky.row.data + base;
-    double* x = sky.x.data + base;
-    for (int i = 0; i < n; ++i) {
-        const double* u = sky.upper.data + row[i] - first[i];
-        double total = x[i];
-        for (int k = first[i]; k < i; ++k) total -= u[k] * x[k];
-        x[i] = total * u[i];
-    }
-    for (int i = n - 1; i >= 0; --i) {
-        const double* l = sky.lower.data + row[i] - first[i];
-        for (int k = first[i]; k < i; ++k) x[k] -= l[k] * x[i];
-    }
-    """
-)
-def solve_skyline_transposed(sky: wp.ref[SkylineView], w: int):
-    """x = A⁻ᵀ x."""
-    ...
+@wp.func
+def begin_skyline(sky: wp.ref[SkylineView], w: int) -> bool:
+    """Lay out the matrix of a world and set it to one; False if there is no room."""
+    base = sky.world_start[w]
+    room = lay_out_skyline(sky, w)
+    if room:
+        for i in range(sky.world_start[w + 1] - base):
+            sky.upper[sky.row[base + i] + i - sky.first[base + i]] = wp.float64(1.0)
+    return room
+
+
+@wp.func
+def solve_system(sky: wp.ref[SkylineView], w: int) -> bool:
+    """x = A⁻¹ x, where the factors replace the matrix; False, and nothing is solved, if it is singular."""
+    regular = factorize_skyline(sky, w) > LEAST_PIVOT
+    if regular:
+        solve_skyline(sky, w)
+    return regular

@@ -15,9 +15,16 @@ from newtonsim.allocation import zeros
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import NotDifferentiableError
-from newtonsim.kernels import constraint_adjoint, contact_gradient, impact_adjoint, row_gradient
-from newtonsim.kernels.constraint_adjoint import ImpulseView, RowAdjointView
+from newtonsim.kernels import (
+    adjoint,
+    constraint_adjoint,
+    contact_gradient,
+    impact_adjoint,
+    row_gradient,
+    row_modes,
+)
 from newtonsim.kernels.pair_rows import BodyStateView
+from newtonsim.kernels.row_modes import ImpulseView, RowAdjointView
 from newtonsim.model import Model
 from newtonsim.solvers import constraint_layout
 from newtonsim.solvers.constraint_options import ConstraintOptions
@@ -38,13 +45,13 @@ ROOM = 1_000_000
 """Most entries of a triangle of a world's matrix."""
 
 _REASONS = {
-    int(constraint_adjoint.NO_ROOM): "its constraints couple more bodies than there is room for",
-    int(constraint_adjoint.SINGULAR): "the constraints that act contradict each other",
-    int(constraint_adjoint.NOT_SOLVED): (
+    int(adjoint.NO_ROOM): "its constraints couple more bodies than there is room for",
+    int(adjoint.SINGULAR): "the constraints that act contradict each other",
+    int(adjoint.NOT_SOLVED): (
         "the constraints were not solved well enough (raise iterations, or shorten the step)"
     ),
-    int(constraint_adjoint.UNSUPPORTED_CONTACT): "a contact acts whose shapes have no gradient",
-    int(constraint_adjoint.PASSED_ON_IMPACT): (
+    int(adjoint.UNSUPPORTED_CONTACT): "a contact acts whose shapes have no gradient",
+    int(adjoint.PASSED_ON_IMPACT): (
         "an impact was passed on more than four times or between contacts of different restitution, or has "
         "restitution that was zero when the solver was made"
     ),
@@ -104,7 +111,7 @@ class ConstraintAdjoint:
         inputs = [state_in.joint_q, control.joint_act, contacts, dt, self.solved, restore]
         stage.solve(launch, smooth, *inputs)
         inputs = [env.world_start, env.dof, smooth.v_free, v_end, self.solved.joint_qd, self.reason]
-        launch(constraint_adjoint.compare_velocities, "world", inputs)
+        launch(adjoint.compare_velocities, "world", inputs)
 
     def tight(self, options: ConstraintOptions) -> ConstraintOptions:
         """Options of a solve that does not depend on earlier steps and leaves no error to speak of."""
@@ -143,23 +150,23 @@ class ConstraintAdjoint:
     ) -> None:
         """From a gradient of the end velocity to the multipliers of all rows and of the force balance."""
         v, stage, env = launch.views, self.stage, self.stage.envelope
-        launch(constraint_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
+        launch(adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
         if contacts.rigid_contact_max:
             inputs = [v.tree, stage.rows, contacts.view, stage.world_state, int(not pushing)]
             inputs += [env.kept_contact, self.rows.contact_pushes, self.rows.contact_early]
-            launch(constraint_adjoint.mark_pushing, "contact", inputs)
+            launch(row_modes.mark_pushing, "contact", inputs)
         inputs = [v.tree, stage.rows, contacts.view, self.model.topology.max_depth, env.place, env.dof]
         inputs += [self.impulses(pushing), self.sky, self.rows, self.y, self.reason]
         launch(constraint_adjoint.solve_adjoint, "world", inputs)
         if contacts.rigid_contact_max:
-            no_rule = int(constraint_adjoint.UNSUPPORTED_CONTACT)
-            passed_on = int(constraint_adjoint.PASSED_ON_IMPACT)
+            no_rule = int(adjoint.UNSUPPORTED_CONTACT)
+            passed_on = int(adjoint.PASSED_ON_IMPACT)
             terms.refuse(launch, contacts, stage.rows, self.rows, no_rule, passed_on, self.reason)
-        launch(constraint_adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
+        launch(adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
 
     def refuse_compliant(self, launch: Launcher, contacts: Contacts, terms: ContactAdjoint) -> None:
         """Mark worlds in which a compliant contact acts that has no gradient."""
-        no_rule = int(constraint_adjoint.UNSUPPORTED_CONTACT)
+        no_rule = int(adjoint.UNSUPPORTED_CONTACT)
         inputs = [contacts.view, terms.features, no_rule, self.reason]
         launch(contact_gradient.refuse_compliant_contacts, "world", inputs)
 
@@ -171,10 +178,10 @@ class ConstraintAdjoint:
         Includes what impacts that are passed on leave of the gradient of their outcome.
         """
         v = launch.views
-        launch(constraint_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
+        launch(adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
         if impacts is not None:
             launch(impact_adjoint.add_left, "dof", [impacts.rounds, self.y])
-        launch(constraint_adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
+        launch(adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
 
     def solve_predicted(self, launch: Launcher, L: wp.array, gradient: wp.array) -> None:
         """From a gradient of the predicted velocity to the multipliers of its rows."""
@@ -182,11 +189,11 @@ class ConstraintAdjoint:
             self.solve_free(launch, L, gradient)
             return
         v, env = launch.views, self.stage.envelope
-        launch(constraint_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
+        launch(adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
         inputs = [v.tree, self.predicted, self.model.topology.max_depth, env.place, env.dof, self.sky]
         inputs += [self.rows.pair_mode, self.rows.pair_multiplier, self.y, self.reason]
         launch(constraint_adjoint.solve_pair_adjoint, "world", inputs)
-        launch(constraint_adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
+        launch(adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
 
     def add_dof_terms(
         self, launch: Launcher, state: State, control: Control, dt: float, impulse: ImpulseView
@@ -250,7 +257,7 @@ class ConstraintAdjoint:
             return
         self.reason.zero_()
         # gradients of a step that went non-finite are so, too
-        found[found & int(constraint_adjoint.NONFINITE) > 0] = 0
+        found[found & int(adjoint.NONFINITE) > 0] = 0
         worlds = found.nonzero()[0]
         if not len(worlds):
             return

@@ -15,10 +15,10 @@ from newtonsim.kernels import (
     masked_dynamics,
     row_gradient,
 )
-from newtonsim.kernels.constraint_adjoint import RowAdjointView
 from newtonsim.kernels.constraint_rows import ConstraintSettings
 from newtonsim.kernels.contact_features import FeatureView
 from newtonsim.kernels.contact_gradient import ContactMotionView
+from newtonsim.kernels.row_modes import RowAdjointView
 from newtonsim.kernels.rows import RowsView
 from newtonsim.model import Model
 from newtonsim.solvers.smooth import SmoothStage

@@ -9,7 +9,7 @@ import warp as wp
 from newtonsim.allocation import zeros
 from newtonsim.contacts import Contacts
 from newtonsim.kernels import (
-    constraint_adjoint,
+    adjoint,
     impact_adjoint,
     impact_gradient,
     masked_dynamics,
@@ -94,7 +94,7 @@ class ImpactAdjoint:
     ) -> None:
         """From a gradient of the velocity after all impacts to the multipliers of every round."""
         v, env = launch.views, constraints.stage.envelope
-        launch(constraint_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, constraints.y])
+        launch(adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, constraints.y])
         inputs = [v.tree, constraints.stage.rows.contact, contacts.view, self.model.topology.max_depth]
         inputs += [env.place, env.dof, constraints.y, self.rounds, constraints.sky, constraints.reason]
         launch(impact_adjoint.reverse_impacts, "world", inputs)

@@ -29,5 +29,6 @@ def skyline_of(world_start: np.ndarray, device: wp.Device, most: float | None = 
         setattr(sky, name, zeros(int(size.sum()), dtype=int, device=device))
     for name in ("lower", "upper"):
         setattr(sky, name, zeros(int(room.sum()), dtype=wp.float64, device=device))
-    sky.x = zeros(int(size.sum()), dtype=wp.float64, device=device)
+    for name in ("x", "sum"):
+        setattr(sky, name, zeros(int(size.sum()), dtype=wp.float64, device=device))
     return sky

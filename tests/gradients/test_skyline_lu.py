@@ -17,7 +17,6 @@ def solve_blocks(
     pair_start: wp.array(dtype=int),
     matrix: wp.array3d(dtype=wp.float64),
     b: wp.array(dtype=wp.float64),
-    transposed: int,
     share: wp.array(dtype=wp.float64),
 ):
     """One thread per world: solve with blocks of three unknowns that are coupled by pairs."""
@@ -36,10 +35,7 @@ def solve_blocks(
                 skyline_lu.add_entry(sky, base, i, j, matrix[w, i, j])
         sky.x[base + i] = b[base + i]
     share[w] = skyline_lu.factorize_skyline(sky, w)
-    if transposed == 1:
-        skyline_lu.solve_skyline_transposed(sky, w)
-    else:
-        skyline_lu.solve_skyline(sky, w)
+    skyline_lu.solve_skyline(sky, w)
 
 
 def _worlds(rng, blocks):
@@ -65,7 +61,7 @@ def _worlds(rng, blocks):
     return pairs, starts, matrices
 
 
-def _run(blocks, pairs, starts, matrices, b, device, transposed, most=None):
+def _run(blocks, pairs, starts, matrices, b, device, most=None):
     sky = skyline_of(np.concatenate(([0], np.cumsum(3 * np.array(blocks)))), wp.get_device(device), most)
     share = wp.zeros(len(blocks), dtype=wp.float64, device=device)
     inputs = [
@@ -74,7 +70,6 @@ def _run(blocks, pairs, starts, matrices, b, device, transposed, most=None):
         wp.array(starts, dtype=int, device=device),
         wp.array(matrices, dtype=wp.float64, device=device),
         wp.array(b, dtype=wp.float64, device=device),
-        int(transposed),
         share,
     ]
     wp.launch(solve_blocks, len(blocks), inputs, device=device)
@@ -87,20 +82,19 @@ def test_solution_of_every_world_is_that_of_a_dense_solve(device):
     pairs, starts, matrices = _worlds(rng, blocks)
     ends = np.cumsum(3 * np.array(blocks))
     b = rng.normal(size=ends[-1])
-    for transposed in (False, True):
-        x, share = _run(blocks, pairs, starts, matrices, b, device, transposed)
-        assert (share > 1.0e-9).all()
-        for w, (count, end) in enumerate(zip(blocks, ends)):
-            own = slice(end - 3 * count, end)
-            A = matrices[w, : 3 * count, : 3 * count]
-            expected = np.linalg.solve(A.T if transposed else A, b[own])
-            error = np.abs(x[own] - expected).max() / np.abs(expected).max()
-            assert error < 1.0e-13 * np.linalg.cond(A), (w, transposed)
+    x, share = _run(blocks, pairs, starts, matrices, b, device)
+    assert (share > 1.0e-9).all()
+    for w, (count, end) in enumerate(zip(blocks, ends)):
+        own = slice(end - 3 * count, end)
+        A = matrices[w, : 3 * count, : 3 * count]
+        expected = np.linalg.solve(A, b[own])
+        error = np.abs(x[own] - expected).max() / np.abs(expected).max()
+        assert error < 1.0e-13 * np.linalg.cond(A), w
 
 
 def test_a_singular_matrix_is_told_by_its_pivot(device):
     matrix = np.array([[[2.0, 1.0, 0.0], [4.0, 2.0, 0.0], [0.0, 0.0, 1.0]]])
-    _, share = _run([1], [(0, 0)], [0, 1], matrix, np.ones(3), device, False)
+    _, share = _run([1], [(0, 0)], [0, 1], matrix, np.ones(3), device)
     assert not share[0] > 1.0e-12
 
 
@@ -109,7 +103,7 @@ def test_a_skyline_without_room_is_refused_and_others_are_not(device):
     blocks = [2, 6]
     pairs = [(0, 0), (1, 1), (0, 0), (0, 5)]
     matrices = np.stack([np.eye(18)] * 2)
-    x, share = _run(blocks, pairs, [0, 2, 4], matrices, rng.normal(size=24), device, False, most=30)
+    x, share = _run(blocks, pairs, [0, 2, 4], matrices, rng.normal(size=24), device, most=30)
     # two blocks take 12 entries; 18 unknowns, the last three of which reach to the first, take more than 30
     assert share[0] == 1.0
     assert share[1] == -1.0
