@@ -1,5 +1,8 @@
 """Exception types that callers can act on."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class NewtonsimError(ValueError):
     """Base class of errors about user input."""
@@ -33,3 +36,9 @@ class NotDifferentiableError(RuntimeError):
 
 class UnsupportedElementWarning(UserWarning):
     """Something in a robot file was read but is not modelled."""
+
+
+def did_you_mean(name: object, choice: Iterable[str]) -> str:
+    """Return a question after a misspelt name, to go at the end of a message; "" if nothing is similar."""
+    nearest = difflib.get_close_matches(str(name), list(choice), n=1, cutoff=0.7)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import dataclasses
+import inspect
+from typing import Any, ClassVar, Protocol, Self
 
 import warp as wp
 
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
+from newtonsim.errors import did_you_mean
 from newtonsim.kernels import integrate
 from newtonsim.model import Model
 from newtonsim.revisions import Revised
@@ -31,7 +34,25 @@ class SolverBase(Revised):
 
     Args:
         model: The model to simulate; None if the solver is given one at each step.
+
+    Raises:
+        TypeError: There is no option of a name that was given.
     """
+
+    options_of: ClassVar[type | None] = None
+    """Dataclass of the further options that `__init__` takes as `**options`."""
+
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Return an object without contents, once the names of all options are found to be right."""
+        parameters = inspect.signature(cls.__init__).parameters
+        names = [name for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD]
+        if cls.options_of is not None:
+            names += [field.name for field in dataclasses.fields(cls.options_of)]
+        if len(names) == len(parameters) or cls.options_of is not None:
+            for name in options:
+                if name not in names:
+                    raise TypeError(f"{cls.__name__}: there is no option {name!r}{did_you_mean(name, names)}")
+        return super().__new__(cls)
 
     def __init__(self, model: Model | None):
         self.model = model

@@ -122,6 +122,7 @@ class FeatherstoneSolver(SolverBase):
     """
 
     divides_worlds = True
+    options_of = ConstraintOptions
 
     def __init__(
         self,

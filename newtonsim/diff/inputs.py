@@ -11,7 +11,7 @@ import warp as wp
 
 from newtonsim.arrays import CONTROL_ARRAYS, COUNTS
 from newtonsim.control import Control
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels import rollouts
 from newtonsim.workspace import Launcher
 
@@ -86,9 +86,10 @@ class ControlInputs:
             name = str(key).removeprefix("control.")
             spec = next((spec for spec in CONTROL_ARRAYS if spec.name == name), None)
             if spec is None:
-                raise NewtonsimError(f"controls: {key!r} is none of {[spec.name for spec in CONTROL_ARRAYS]}")
+                names = [spec.name for spec in CONTROL_ARRAYS]
+                raise NewtonsimError(f"controls: {key!r} is none of {names}{did_you_mean(name, names)}")
             count = getattr(self.model, COUNTS[spec.per])
-            array = values if isinstance(values, wp.array) else np.asarray(values, np.float32)
+            array = values if isinstance(values, wp.array) else _as_numbers(key, values)
             if array.shape not in ((count,), (self.steps, count)) or not count:
                 raise NewtonsimError(
                     f"controls: expected {key!r} of shape ({count},) or ({self.steps}, {count}), "
@@ -128,6 +129,14 @@ class ControlInputs:
     def starts(self) -> dict[str, tuple[int, int]]:
         """Kinds of index to launch over, see `Shard.with_starts`."""
         return {spec.name: (0, getattr(self.model, COUNTS[spec.per])) for spec in CONTROL_ARRAYS}
+
+
+def _as_numbers(key: object, values: npt.ArrayLike) -> np.ndarray:
+    try:
+        return np.asarray(values, np.float32)
+    except (TypeError, ValueError):
+        what = type(values).__name__
+        raise NewtonsimError(f"controls: expected numbers for {key!r}, got {what}") from None
 
 
 def copy_controls(model: Model, controls: Controls) -> dict[str, wp.array]:

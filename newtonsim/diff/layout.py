@@ -10,7 +10,7 @@ import warp as wp
 
 from newtonsim.allocation import put
 from newtonsim.arrays import CONTROL_ARRAYS, MODEL_ARRAYS, STATE_ARRAYS, ArraySpec
-from newtonsim.errors import NewtonsimError, NotDifferentiableError
+from newtonsim.errors import NewtonsimError, NotDifferentiableError, did_you_mean
 
 if TYPE_CHECKING:
     from newtonsim.model import Model
@@ -59,6 +59,7 @@ def find_place(name: str) -> Place:
     if specs is None or not attribute:
         raise NewtonsimError(
             f"wrt: expected names that begin with 'state.', 'control.' or 'model.', got {name!r}"
+            + did_you_mean(name, (n for owner in _OWNERS for n in _names(owner)))
         )
     if name == "model.gravity_vec":
         return Place(name, owner, attribute, "")
@@ -67,11 +68,23 @@ def find_place(name: str) -> Place:
         key = "shape_material_" + attribute.removeprefix(_MATERIALS)
     spec = specs.get(key)
     if spec is None or (spec.host and key == attribute):
-        choice = ", ".join(f"{owner}.{s.name}" for s in specs.values() if s.grad and not s.host)
-        raise NewtonsimError(f"wrt: there is no array {name!r}; there are {choice}")
+        choice = _names(owner)
+        nearest = did_you_mean(name, choice)
+        raise NewtonsimError(f"wrt: there is no array {name!r}; there are {', '.join(choice)}{nearest}")
     if not spec.grad:
         raise NotDifferentiableError(f"wrt: {name} has no gradient")
     return Place(name, owner, attribute, spec.per)
+
+
+def _names(owner: str) -> list[str]:
+    """Names of what can be differentiated by."""
+    specs = [spec for spec in _OWNERS[owner].values() if spec.grad]
+    names = [f"{owner}.{spec.name}" for spec in specs if not spec.host]
+    if owner == "model":
+        materials = (spec.name for spec in specs if spec.name.startswith("shape_material_"))
+        names += [f"model.{_MATERIALS}{name.removeprefix('shape_material_')}" for name in materials]
+        names.append("model.gravity_vec")
+    return names
 
 
 def find_array(place: Place, holder: object) -> wp.array:

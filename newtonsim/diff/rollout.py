@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import warp as wp
 
 from newtonsim.arrays import STATE_ARRAYS
+from newtonsim.diff import checks
 from newtonsim.diff.buffers import Checkpoints, StateLayout, arrays_of_steps
 from newtonsim.diff.inputs import ControlInputs, Controls
 from newtonsim.diff.layout import FORCES, Place, as_floats, find_array, find_place, world_array
@@ -23,6 +25,10 @@ from newtonsim.state import State
 
 if TYPE_CHECKING:
     from newtonsim.model import Model
+
+
+StateSeeds = Mapping[str, wp.array | npt.ArrayLike]
+"""Gradients by a final state, by name of its array."""
 
 
 @dataclass(frozen=True)
@@ -105,24 +111,19 @@ class Rollout:
         capture: bool = True,
         warn: bool = True,
     ):
-        if not isinstance(steps, (int, np.integer)) or steps < 1:
-            raise NewtonsimError(f"steps: expected a whole number from 1 on, got {steps!r}")
-        if not (np.isfinite(dt) and dt > 0.0):
-            raise NewtonsimError(f"dt: expected a positive number, got {dt!r}")
-        if getattr(solver, "model", model) is not model:
-            raise NewtonsimError("solver: it was made for another model")
-        if clip is not None and not clip > 0.0:
-            raise NewtonsimError(f"clip: expected a positive number or None, got {clip!r}")
-        if isinstance(wrt, str):
-            raise NewtonsimError(f"wrt: expected a sequence of names, got the string {wrt!r}")
+        checks.check_numbers(steps, dt, clip)
+        checks.check_solver(solver, model)
+        checks.check_function("loss", loss, "state", "losses")
+        checks.check_function("running", running, "step", "state", "control", "losses")
         self.model, self.solver = model, solver
         self.steps, self.dt = int(steps), float(dt)
         self.loss, self.running = loss, running
         self.clip, self.strict, self.warn = clip, strict, warn
         self.segment = _segment_length(checkpoint, self.steps)
-        self.places = tuple(find_place(name) for name in wrt)
+        self.places = tuple(find_place(name) for name in checks.check_names(wrt))
         if self.places and not model.requires_grad:
-            raise NewtonsimError("model: finalize it with requires_grad=True to differentiate by " + wrt[0])
+            name = self.places[0].name
+            raise NewtonsimError("model: finalize it with requires_grad=True to differentiate by " + name)
         self.losses = wp.zeros(model.world_count, dtype=float, device=model.device, requires_grad=True)
         self.inputs = ControlInputs(model, self.steps)
         self._layout = StateLayout(model)
@@ -159,18 +160,18 @@ class Rollout:
         self,
         state: State,
         controls: Controls = None,
-        seeds: wp.array | None = None,
-        state_seeds: Mapping[str, wp.array] | None = None,
+        seeds: wp.array | npt.ArrayLike | None = None,
+        state_seeds: StateSeeds | None = None,
     ) -> RolloutResult:
         """Run forward and backward.
 
         Args:
             state: Initial state, copied.
             controls: See `evaluate`.
-            seeds: Weight of each world's loss in the sum that is differentiated, shape (world_count,); None
-                for ones.
+            seeds: Weight of each world's loss in the sum that is differentiated, float32 (world_count,), or
+                numbers of that shape; None for ones.
             state_seeds: Gradients of a further function of the final state, which is added to the sum, by
-                name of the state's array.
+                name of the state's array: like it, or numbers of its shape as in `array.numpy()`.
 
         Returns:
             Losses, final state and gradients.
@@ -183,15 +184,15 @@ class Rollout:
         """
         if not self.places:
             raise NewtonsimError("wrt: name at least one array to differentiate by")
-        self._check_seeds(seeds, state_seeds)
+        read = self._read_seeds(seeds, state_seeds)
         self._begin(state, controls, backward=True)
         self._run_forward(keep=True)
         result = self._result({})
-        gradients = self.backward(seeds, state_seeds)
+        gradients = self.backward(*read)
         return RolloutResult(result.losses, result.state, gradients, self._nonfinite.numpy()[:-1].copy())
 
     def backward(
-        self, seeds: wp.array | None = None, state_seeds: Mapping[str, wp.array] | None = None
+        self, seeds: wp.array | npt.ArrayLike | None = None, state_seeds: StateSeeds | None = None
     ) -> dict[str, wp.array]:
         """Run back once more through the steps of the last call, such as for other rows of a Jacobian.
 
@@ -207,14 +208,14 @@ class Rollout:
                 evaluated since.
             NotDifferentiableError: See `__call__`.
         """
-        checked = self._check_seeds(seeds, state_seeds)
+        seeds, state_seeds = self._read_seeds(seeds, state_seeds)
         if self._in_history is None:
             raise NewtonsimError(
                 "backward: call the rollout first; `evaluate` keeps nothing to run back through"
             )
         if self._segments > 1:
             self._checkpoints.save_end()
-        self._run_backward(seeds, checked)
+        self._run_backward(seeds, state_seeds)
         if self._segments > 1:
             self._checkpoints.load_end()
         try:
@@ -256,34 +257,19 @@ class Rollout:
         holders = {"state": self._forces, "control": self.inputs.control, "model": self.model}
         return find_array(place, holders[place.owner])
 
-    def _check_seeds(
-        self, seeds: wp.array | None, state_seeds: Mapping[str, wp.array] | None
-    ) -> dict[str, wp.array]:
-        """Return the seeds of the state by the names of its arrays."""
-        state_seeds = state_seeds or {}
-        if seeds is not None and (seeds.shape != self.losses.shape or seeds.dtype is not wp.float32):
-            raise NewtonsimError(f"seeds: expected float32 of shape {self.losses.shape}, got {seeds.shape}")
+    def _read_seeds(
+        self, seeds: wp.array | npt.ArrayLike | None, state_seeds: StateSeeds | None
+    ) -> tuple[wp.array | None, dict[str, wp.array]]:
+        """Return seeds of the losses, and those of the state by the names of its arrays."""
         if self.loss is None and self.running is None and not state_seeds:
             raise NewtonsimError("loss: there is none, no running one and no state_seeds to differentiate")
-        checked = {}
-        for key, seed in state_seeds.items():
-            name = str(key).removeprefix("state.")
-            if name not in self._layout.arrays:
-                raise NewtonsimError(f"state_seeds: {key!r} is none of {list(self._layout.arrays)}")
-            _, dtype, count = self._layout.arrays[name]
-            if seed.shape != (count,) or seed.dtype is not dtype:
-                raise NewtonsimError(
-                    f"state_seeds: expected {key!r} of {dtype.__name__} and shape ({count},), "
-                    f"got {seed.dtype.__name__}, {seed.shape}"
-                )
-            checked[name] = seed
-        return checked
+        return checks.read_seeds(seeds, self.losses), checks.read_state_seeds(state_seeds, self._layout)
 
     def _begin(self, state: State, controls: Controls, backward: bool) -> None:
         """Take over state and controls, and make sure that the graphs are there."""
-        self.model.check_state(state)
-        self._in_history = None
+        checks.check_state(self.model, state)
         self.inputs.set(controls)
+        self._in_history = None
         passes = self._passes
         self._load(state)
         if passes.prepare(backward):
@@ -403,11 +389,13 @@ class Rollout:
                 stacklevel=3,
             )
         zero = [name for name, g in gradients.items() if name not in self._warned and not g.numpy().any()]
-        if zero:
+        if zero and self._seeds.numpy().any():
             self._warned.update(zero)
+            why = f"does not depend on them, or {type(self.solver).__name__} does not read them"
+            if len(zero) == len(self.places):
+                why = "seems not to read the state that it is given"
             warnings.warn(
-                f"the gradient is zero in all entries of {', '.join(zero)}: the loss of this rollout does "
-                f"not depend on them, or {type(self.solver).__name__} does not read them",
+                f"the gradient is zero in all entries of {', '.join(zero)}: the loss of this rollout {why}",
                 UserWarning,
                 stacklevel=3,
             )
