@@ -35,6 +35,9 @@ from newtonsim.kernels.views import TreeView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 SOFTENING = wp.constant(1.0e-5)
+# the same for contacts that stay closed, which do not contradict each other as loops do that cannot close;
+# the tilt of a heavy body on light ones has eigenvalues as small as the inverse of the mass ratio
+RESTING = wp.constant(1.0e-6)
 # the same for contacts that remove a penetration, which is impossible for what is wedged in
 PUSHING = wp.constant(1.0e-2)
 SMALLEST_PIVOT = wp.constant(wp.float64(1.0e-12))
@@ -141,14 +144,14 @@ def contact_equation(
         soft = rows.softness[c]
         e.residual = rows.target[c] - triple_velocity(tree, rows.leaf[c], c, depth, rows.B, z)
         e.residual[0] = e.residual[0] - soft * impulse[0]
-        softening = SOFTENING
+        softening = RESTING
         if rows.impact[c][1] > 0.0:
             softening = PUSHING
         e.weight[0] = 1.0 / (softening * delassus[0] + soft)
         if delassus[1] > 0.0:
             free = inside_cone(wp.vec2(impulse[1], impulse[2]), rows.friction[c] * impulse[0], pyramidal)
-            e.weight[1] = float(free[0]) / (SOFTENING * delassus[1])
-            e.weight[2] = float(free[1]) / (SOFTENING * delassus[1])
+            e.weight[1] = float(free[0]) / (RESTING * delassus[1])
+            e.weight[2] = float(free[1]) / (RESTING * delassus[1])
     return e
 
 
@@ -172,11 +175,11 @@ def spin_equation(
     if normal > 0.0:
         e.residual = rows.target[c] - triple_velocity(tree, contact.leaf[c], c, depth, rows.B, z)
         if delassus[0] > 0.0 and wp.abs(impulse[0]) < WITHIN * rows.torsion[c] * normal:
-            e.weight[0] = 1.0 / (SOFTENING * delassus[0])
+            e.weight[0] = 1.0 / (RESTING * delassus[0])
         if delassus[1] > 0.0:
             free = inside_cone(wp.vec2(impulse[1], impulse[2]), rows.rolling[c] * normal, pyramidal)
-            e.weight[1] = float(free[0]) / (SOFTENING * delassus[1])
-            e.weight[2] = float(free[1]) / (SOFTENING * delassus[1])
+            e.weight[1] = float(free[0]) / (RESTING * delassus[1])
+            e.weight[2] = float(free[1]) / (RESTING * delassus[1])
     return e
 
 

@@ -143,14 +143,18 @@ def solve_envelope(env: wp.ref[EnvelopeView], w: int):
     const auto* b = B.data + (size_t)c * B.shape[1];
     for (int m = 0; m < n; ++m) {
         const int p = place[m < n0 ? dof0[m] : dof1[m]];
-        const auto value = wp::cw_mul(weight, b[m < n0 ? m : depth + m - n0]);
-        env.x.data[base + p] += (double)wp::dot(value, residual);
+        const auto& own = b[m < n0 ? m : depth + m - n0];
+        const double v0 = (double)weight[0] * own[0];
+        const double v1 = (double)weight[1] * own[1];
+        const double v2 = (double)weight[2] * own[2];
+        env.x.data[base + p] += v0 * residual[0] + v1 * residual[1] + v2 * residual[2];
         for (int k = 0; k <= m; ++k) {
             const int q = place[k < n0 ? dof0[k] : dof1[k]];
             const int i = base + (p > q ? p : q);
             const int j = p > q ? q : p;
-            const float entry = wp::dot(value, b[k < n0 ? k : depth + k - n0]);
-            env.L.data[env.row.data[i] - env.first.data[i] + j] += (double)entry;
+            const auto& other = b[k < n0 ? k : depth + k - n0];
+            const double entry = v0 * other[0] + v1 * other[1] + v2 * other[2];
+            env.L.data[env.row.data[i] - env.first.data[i] + j] += entry;
         }
     }
     """
@@ -180,14 +184,14 @@ def add_triple(
     const auto* b = B.data + (size_t)c * B.shape[1];
     for (int m = 0; m < n; ++m) {
         const int p = place[m < n0 ? dof0[m] : dof1[m]];
-        const auto value = weight * b[m < n0 ? m : depth + m - n0];
-        env.x.data[base + p] += (double)(value * residual);
+        const double value = (double)weight * b[m < n0 ? m : depth + m - n0];
+        env.x.data[base + p] += value * residual;
         for (int k = 0; k <= m; ++k) {
             const int q = place[k < n0 ? dof0[k] : dof1[k]];
             const int i = base + (p > q ? p : q);
             const int j = p > q ? q : p;
-            const float entry = value * b[k < n0 ? k : depth + k - n0];
-            env.L.data[env.row.data[i] - env.first.data[i] + j] += (double)entry;
+            const double entry = value * b[k < n0 ? k : depth + k - n0];
+            env.L.data[env.row.data[i] - env.first.data[i] + j] += entry;
         }
     }
     """

@@ -4,8 +4,10 @@ import functools
 
 import numpy as np
 import pytest
+import warp as wp
 from scenes.running import SceneRun
 
+import newtonsim
 from newtonsim.examples import scenes
 
 HELD = 1.0e-3  # [m]
@@ -27,6 +29,25 @@ def test_rests_where_it_was_put(name: str, device: str):
     assert run.drift(10.0) < HELD
     assert run.deepest() < DEEPEST
     assert np.abs(run.velocities).max() < 1.0e-2
+
+
+def test_light_boxes_bear_ten_thousand_times_their_weight(device: str):
+    """Eight towers that are crooked by a micrometre; the least tilt of the load would push them over."""
+    half, count, towers = 0.025, 10, 8
+    crooked = 1.0e-6 * np.random.default_rng(0).normal(size=(towers, count, 2))
+    scene = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    scene.set_ground_plane(mu=1.0)
+    for tower in range(towers):
+        world = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+        for i in range(count):
+            place = (*crooked[tower, i], half * (2 * i + 1))
+            body = world.add_body(origin=wp.transform(place, wp.quat_identity()))
+            mass = 1000.0 if i == count - 1 else 0.1
+            world.add_shape_box(body, hx=half, hy=half, hz=half, density=mass / (2.0 * half) ** 3, mu=1.0)
+        scene.add_builder(world)
+    run = SceneRun(scene, device)
+    assert run.drift(2.0) < 1.0e-5
+    assert np.abs(run.velocities).max() < 1.0e-3
 
 
 @pytest.mark.parametrize("convex", [True, False])
