@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import warp as wp
 
@@ -53,7 +53,7 @@ def find_arrays(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[wp.a
             yield item
         elif isinstance(item, (list, tuple)):
             waiting.extend(item)
-        elif isinstance(item, dict):
+        elif isinstance(item, Mapping):  # of weak references, too
             waiting.extend(item.values())
         elif (struct := getattr(item, "_cls", None)) is not None:  # views of Warp structs
             waiting.extend(getattr(item, name) for name in struct.vars)

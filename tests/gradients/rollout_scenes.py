@@ -37,6 +37,12 @@ def add_square_root(per_world: int, qd: wp.array(dtype=float), losses: wp.array(
     wp.atomic_add(losses, w, wp.sqrt(qd[w * per_world]))
 
 
+@wp.kernel
+def add_squared_distance(x: wp.array(dtype=wp.vec3), losses: wp.array(dtype=float)):
+    """Loss of the only world: squared distances of all particles from the origin."""
+    wp.atomic_add(losses, 0, wp.length_sq(x[wp.tid()]))
+
+
 @wp.func
 def misjudged_square(x: float):
     return x * x

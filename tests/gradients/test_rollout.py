@@ -7,7 +7,9 @@ import warp as wp
 
 import newtonsim
 from newtonsim import diff
-from newtonsim.errors import NewtonsimError
+from newtonsim.diff.buffers import Checkpoints, StateLayout
+from newtonsim.errors import NewtonsimError, NotDifferentiableError
+from newtonsim.solvers import VBDSolver, XPBDSolver
 
 DT = 0.01
 
@@ -118,6 +120,61 @@ def test_checkpoints_find_the_warm_starts_of_their_steps(device):
             gradient = found[0].gradients[name].numpy()
             assert np.abs(gradient).max() > 0.0
             np.testing.assert_array_equal(other.gradients[name].numpy(), gradient, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "kind", [newtonsim.FeatherstoneSolver, newtonsim.SemiImplicitSolver, XPBDSolver, VBDSolver]
+)
+def test_checkpoints_hold_all_that_steps_depend_on(device, kind):
+    """A step from a checkpoint computes the same whatever the solver was used for in between."""
+    builder = newtonsim.ModelBuilder(up_vector=scenes.UP)
+    for i in range(2):
+        pose = wp.transform((0.02 * i, 0.0, 0.1 + 0.2 * i), wp.quat_identity())
+        body = builder.add_body(origin=pose)
+        builder.add_shape_box(body, hx=0.2, hy=0.15, hz=0.1)
+    builder.set_ground_plane()
+    model = builder.finalize(device, requires_grad=True)
+    solver = kind(model)
+    sliding, tumbling, start, spare = (model.state(requires_grad=False) for _ in range(4))
+    sliding.joint_qd.assign(np.tile(np.float32([0.0, 0.0, 0.4, 1.0, 0.3, 0.0]), 2))
+    tumbling.joint_q.assign(np.tile(np.float32([0.1, 0.0, 0.12, 0.3, 0.2, 0.1, 0.9]), 2))
+    tumbling.joint_qd.assign(np.tile(np.float32([2.0, -1.0, 0.5, 1.0, 3.0, -2.0]), 2))
+    for state in (sliding, tumbling):
+        newtonsim.eval_fk(model, state.joint_q, state.joint_qd, None, state)
+
+    def advance(state):
+        for a, b in 2 * ((state, spare), (spare, state)):
+            solver.step(model, a, b, None, None, DT / 4)
+        return np.concatenate([state.body_q.numpy().ravel(), state.body_qd.numpy().ravel()])
+
+    advance(sliding)
+    start.assign(sliding)
+    layout = StateLayout(model)
+    _, values = layout.make_state(start)
+    checkpoints = Checkpoints(layout, 1, solver)
+    checkpoints.save(0, values)
+    wanted = advance(sliding)
+    advance(tumbling)
+    checkpoints.load(0, values)
+    np.testing.assert_array_equal(advance(start), wanted)
+
+
+def test_what_was_refused_in_the_last_segment_is_not_forgotten(device):
+    """Particles that touch in the last two steps: segments before them run backward from checkpoints."""
+    builder = newtonsim.ModelBuilder(up_vector=scenes.UP, gravity=0.0)
+    for x, speed in ((0.0, 1.0), (0.29, -1.0)):
+        builder.add_particle((x, 0.0, 0.0), (speed, 0.0, 0.0), 1.0, radius=0.1)
+    model = builder.finalize(device, requires_grad=True)
+
+    def loss(state, losses):
+        wp.launch(scenes.add_squared_distance, 2, [state.particle_q, losses], device=device)
+
+    for checkpoint in ("tape", 2):
+        solver = XPBDSolver(model)
+        wrt = ("state.particle_qd",)
+        rollout = diff.Rollout(model, solver, 6, DT, loss, wrt=wrt, checkpoint=checkpoint, warn=False)
+        with pytest.raises(NotDifferentiableError, match="touch each other"):
+            rollout(model.state())
 
 
 def test_captured_gradients_equal_those_of_python(device):
