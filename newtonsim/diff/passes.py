@@ -107,6 +107,11 @@ class Passes:
         self._final_backward: Replay | None = None
         self._tapes: tuple[wp.Tape, wp.Tape] | None = None
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a state in the history, with what its step writes down."""
+        return 4 * (self.layout.size + (0 if self._memory is None else self._memory.values.size))
+
     def prepare(self, backward: bool) -> bool:
         """Make the graphs that are missing or out of date.
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from newtonsim.model import Model
 
 
+TAPE_ROOM = 128_000_000
+"""Bytes of states up to which "auto" keeps those of all steps."""
+
 StateSeeds = Mapping[str, wp.array | npt.ArrayLike]
 """Gradients by a final state, by name of its array."""
 
@@ -79,7 +82,8 @@ class Rollout:
             the names of arrays of State, Control and Model that are differentiable,
             "model.shape_materials.NAME" and "model.gravity_vec".
         checkpoint: "tape" keeps the states of all steps; a number k keeps every k-th one, and computes
-            segments of k steps twice; "sqrt" takes k = √steps, which needs least memory in long rollouts.
+            segments of k steps twice; "sqrt" takes k = √steps, which needs least memory in long rollouts;
+            "auto" is "tape" where the states take no more than 128 MB, and "sqrt" beyond.
         clip: Largest Euclidean length of the gradient of each world, taken over all entries of `wrt` that
             belong to it; longer ones are scaled. What worlds share is not clipped. None for no limit.
         strict: Whether a step without a gradient in any world raises; else the gradients of these worlds are
@@ -105,7 +109,7 @@ class Rollout:
         loss: Loss | None = None,
         running: RunningLoss | None = None,
         wrt: Sequence[str] = (),
-        checkpoint: str | int = "sqrt",
+        checkpoint: str | int = "auto",
         clip: float | None = None,
         strict: bool = True,
         capture: bool = True,
@@ -119,7 +123,6 @@ class Rollout:
         self.steps, self.dt = int(steps), float(dt)
         self.loss, self.running = loss, running
         self.clip, self.strict, self.warn = clip, strict, warn
-        self.segment = _segment_length(checkpoint, self.steps)
         self.places = tuple(find_place(name) for name in checks.check_names(wrt))
         if self.places and not model.requires_grad:
             name = self.places[0].name
@@ -132,6 +135,7 @@ class Rollout:
         self._seeds = wp.ones(model.world_count, dtype=float, device=model.device)
         self._nonfinite = wp.full(model.world_count + 1, -1, dtype=int, device=model.device)
         self._passes = Passes(self, self._layout, self._forces, self._seeds, self._nonfinite, capture)
+        self.segment = _segment_length(checkpoint, self.steps, self._passes.row_bytes)
         self._segments = -(-self.steps // self.segment)
         self._checkpoints: Checkpoints | None = None
         self._worlds: dict[str, wp.array] = {}
@@ -410,7 +414,7 @@ def rollout(
     dt: float,
     loss: Loss | None,
     wrt: Sequence[str],
-    checkpoint: str | int = "sqrt",
+    checkpoint: str | int = "auto",
     running: RunningLoss | None = None,
     clip: float | None = None,
     strict: bool = True,
@@ -420,11 +424,15 @@ def rollout(
     return rollout(state, controls)
 
 
-def _segment_length(checkpoint: str | int, steps: int) -> int:
+def _segment_length(checkpoint: str | int, steps: int, row_bytes: int) -> int:
+    if checkpoint == "auto":
+        checkpoint = "tape" if (steps + 1) * row_bytes <= TAPE_ROOM else "sqrt"
     if checkpoint == "tape":
         return steps
     if checkpoint == "sqrt":
         return math.isqrt(steps - 1) + 1
     if isinstance(checkpoint, (int, np.integer)) and not isinstance(checkpoint, bool) and checkpoint >= 1:
         return min(int(checkpoint), steps)
-    raise NewtonsimError(f"checkpoint: expected 'tape', 'sqrt' or a number from 1 on, got {checkpoint!r}")
+    raise NewtonsimError(
+        f"checkpoint: expected 'auto', 'tape', 'sqrt' or a number from 1 on, got {checkpoint!r}"
+    )

@@ -347,6 +347,14 @@ def test_memory_grows_with_the_root_of_the_steps(device):
     assert sizes["sqrt", 100] > adjoint + 20 * 0.7 * state > 30 * state
 
 
+def test_checkpoints_are_chosen_by_the_memory_of_the_states(device):
+    """Two joints and two bodies in each of 64 worlds: 7.7 kB, and as much again at most for impulses."""
+    model = scenes.pendulums(64).finalize(device, requires_grad=True)
+    solver = newtonsim.FeatherstoneSolver(model)
+    lengths = {steps: diff.Rollout(model, solver, steps, DT).segment for steps in (10, 8_000, 20_000)}
+    assert lengths == {10: 10, 8_000: 8_000, 20_000: 142}
+
+
 def test_options_and_arrays_that_change_are_seen(device):
     rollout = slider_rollout(device, wrt=("state.joint_q",), stiffness=5.0)
     model = rollout.model

@@ -28,7 +28,9 @@ model = builder.finalize("cpu", requires_grad=True)
 steps = 1000
 wrt = ("state.joint_q", "state.joint_qd", "control.joint_act")
 loss = scenes.body_heights(model)
-rollout = diff.Rollout(model, newtonsim.FeatherstoneSolver(model), steps, 1.0 / 240.0, loss, wrt=wrt)
+rollout = diff.Rollout(
+    model, newtonsim.FeatherstoneSolver(model), steps, 1.0 / 240.0, loss, wrt=wrt, checkpoint="sqrt"
+)
 targets = np.tile(model.joint_act.numpy(), (steps, 1))
 result = rollout(model.state(), {"joint_act": targets})
 assert np.isfinite(result.gradients["control.joint_act"].numpy()).all()
