@@ -193,6 +193,26 @@ def follower(s0: int, s1: int, shape: ShapeView) -> int:
     return int(second)
 
 
+@wp.func
+def coefficients_of(
+    s0: int,
+    s1: int,
+    material: ModelShapeMaterials,
+    mu_torsion: wp.array(dtype=float),
+    mu_rolling: wp.array(dtype=float),
+    s: BodySettings,
+) -> wp.vec3:
+    """Coefficients of friction, torsion [m] and rolling [m] of two shapes."""
+    torsion = mixed(mu_torsion[s0], mu_torsion[s1], 0)
+    rolling = mixed(mu_rolling[s0], mu_rolling[s1], 0)
+    if s.product == 1:
+        torsion = material.mu[s1] * mu_torsion[s0] + material.mu[s0] * mu_torsion[s1]
+        rolling = material.mu[s1] * mu_rolling[s0] + material.mu[s0] * mu_rolling[s1]
+    torsion = wp.where(torsion > 0.0, torsion, s.torsion)
+    rolling = wp.where(rolling > 0.0, rolling, s.rolling)
+    return wp.vec3(mixed(material.mu[s0], material.mu[s1], s.product), torsion, rolling)
+
+
 @wp.kernel
 def place_contacts(
     first: int,
@@ -226,14 +246,7 @@ def place_contacts(
     gap = place_point(c, contacts, bodies, spin, view)
     view.gap[c] = gap
     n = contacts.normal[c]
-    torsion = mixed(mu_torsion[s0], mu_torsion[s1], 0)
-    rolling = mixed(mu_rolling[s0], mu_rolling[s1], 0)
-    if s.product == 1:
-        torsion = material.mu[s1] * mu_torsion[s0] + material.mu[s0] * mu_torsion[s1]
-        rolling = material.mu[s1] * mu_rolling[s0] + material.mu[s0] * mu_rolling[s1]
-    torsion = wp.where(torsion > 0.0, torsion, s.torsion)
-    rolling = wp.where(rolling > 0.0, rolling, s.rolling)
-    view.friction[c] = wp.vec3(mixed(material.mu[s0], material.mu[s1], s.product), torsion, rolling)
+    view.friction[c] = coefficients_of(s0, s1, material, mu_torsion, mu_rolling, s)
     W = wp.mat33()
     pull = float(0.0)
     if b0 >= 0:

@@ -26,6 +26,19 @@ BODY_DRIVEN = wp.constant(1)  # without mass: it keeps its velocity
 BODY_WELDED = wp.constant(2)  # fixed to the world
 
 
+@wp.struct
+class BodySystemView:
+    """Bodies in the adjoint system of a substep; B bodies, W worlds."""
+
+    world: wp.array(dtype=int)  # (B) or -1
+    place: wp.array(dtype=int)  # (B) of a body within its world
+    body_start: wp.array(dtype=int)  # (W + 1)
+    role: wp.array(dtype=int)  # (B) BODY_*
+    mass: wp.array(dtype=float)  # (B)
+    inertia: wp.array(dtype=wp.mat33)  # (B) body axes
+    reason: wp.array(dtype=int)  # (W) REASON_* of a world without gradients, 0 for none
+
+
 @wp.kernel
 def kick_bodies(
     first: int,

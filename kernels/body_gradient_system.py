@@ -16,8 +16,10 @@ from newtonsim.kernels.body_block_lu import (
     lay_out_blocks,
     solve_blocks,
 )
+from newtonsim.kernels.body_contact_gradient import ContactStageView
+from newtonsim.kernels.body_contact_system import add_contacts, answer_contacts, couple_contacts
 from newtonsim.kernels.body_contacts import BodyContactView
-from newtonsim.kernels.body_gradient import BODY_DRIVEN, BODY_MOVES, BODY_WELDED
+from newtonsim.kernels.body_gradient import BODY_DRIVEN, BODY_MOVES, BODY_WELDED, BodySystemView
 from newtonsim.kernels.body_gradient_rows import ROW_OFF, RowGradientView
 from newtonsim.kernels.body_joints import CURVED
 from newtonsim.kernels.body_motion import half_way, turn
@@ -34,22 +36,10 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 REASON_ROOM = wp.constant(1)
 REASON_TURN = wp.constant(2)
 REASON_SINGULAR = wp.constant(3)
-REASON_CONTACT = wp.constant(4)
+REASON_FEATURES = wp.constant(4)
+REASON_REBOUND = wp.constant(5)
 # smallest pivot, as a share of the entry that it began as, above which solutions are worth something
 LEAST_PIVOT = wp.constant(wp.float64(1.0e-13))
-
-
-@wp.struct
-class BodySystemView:
-    """Bodies in the adjoint system of a substep; B bodies, W worlds."""
-
-    world: wp.array(dtype=int)  # (B) or -1
-    place: wp.array(dtype=int)  # (B) of a body within its world
-    body_start: wp.array(dtype=int)  # (W + 1)
-    role: wp.array(dtype=int)  # (B) BODY_*
-    mass: wp.array(dtype=float)  # (B)
-    inertia: wp.array(dtype=wp.mat33)  # (B) body axes
-    reason: wp.array(dtype=int)  # (W) REASON_* of a world without gradients, 0 for none
 
 
 @wp.func
@@ -257,10 +247,13 @@ def solve_worlds(
     gradient: wp.array(dtype=wp.spatial_vector),
     block: BlockView,
     view: RowGradientView,
+    contacts: ContactView,
+    places: BodyContactView,
+    stage: ContactStageView,
     system: BodySystemView,
     multiplier: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per world: multipliers of its bodies and rows for a gradient by its velocities.
+    """One thread per world: multipliers of its bodies, rows and contacts for a gradient by its velocities.
 
     Args:
         first: First world.
@@ -269,6 +262,9 @@ def solve_worlds(
         gradient: By the velocities that the rows lead to.
         block: Rows.
         view: How they act; receives their multipliers.
+        contacts: Contacts of the step.
+        places: Their bodies.
+        stage: How they act in the system; receives their multipliers.
         system: Bodies.
         multiplier: Of the bodies, as velocities; NaN where there is no gradient.
     """
@@ -276,9 +272,11 @@ def solve_worlds(
     base = sky.world_start[w]
     clear_blocks(sky, w)
     couple_rows(w, sky, block, view, system)
+    couple_contacts(w, sky, contacts, places, stage, system)
     if lay_out_blocks(sky, w):
         add_bodies(w, sky, orientation, gradient, system)
         add_rows(w, sky, block, view, system)
+        add_contacts(w, sky, contacts, places, stage, system)
         if factorize_blocks(sky, w) > LEAST_PIVOT:
             solve_blocks(sky, w)
         elif system.body_start[w + 1] > system.body_start[w]:
@@ -292,6 +290,7 @@ def solve_worlds(
         if system.reason[w] != 0:
             found = wp.spatial_vector(wp.nan, wp.nan, wp.nan, wp.nan, wp.nan, wp.nan)
         multiplier[b] = found
+    answer_contacts(w, sky, contacts, places, stage, system)
     for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
         k = block.rows.block[i]
         for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
@@ -342,16 +341,6 @@ def take_rotations(first: int, pose: wp.array(dtype=wp.transform), rotation: wp.
     """One thread per body: the rotation of its pose."""
     b = first + wp.tid()
     rotation[b] = wp.transform_get_rotation(pose[b])
-
-
-@wp.kernel
-def refuse_contacts(first: int, contacts: ContactView, view: BodyContactView, system: BodySystemView):
-    """One thread per contact place: worlds in which one pushed."""
-    c = first + wp.tid()
-    w = contacts.world[c]
-    if c - contacts.world_start[w] < contacts.world_count[w]:
-        if wp.length_sq(view.impulse[c]) > 0.0 or view.shift[c] > 0.0:
-            system.reason[w] = REASON_CONTACT
 
 
 @wp.kernel

@@ -13,6 +13,7 @@ from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels import (
+    body_contact_gradient,
     body_gradient,
     body_gradient_modes,
     body_gradient_rows,
@@ -26,6 +27,7 @@ from newtonsim.kernels.body_sweeps import BlockView
 from newtonsim.kernels.moving_bodies import MotionView
 from newtonsim.model import Model
 from newtonsim.shards import Shard
+from newtonsim.solvers.body_contact_gradient import BodyContactTerms
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.xpbd_bodies import BodySweeps
 from newtonsim.state import State
@@ -46,7 +48,8 @@ _MOST_BLOCKS = 1 << 14
 _REASONS = {
     int(body_gradient_system.REASON_ROOM): "its bodies couple too many others for the adjoint system",
     int(body_gradient_system.REASON_TURN): "a body with joints turned by more than 0.7 rad in a substep",
-    int(body_gradient_system.REASON_CONTACT): "a contact of bodies acted",
+    int(body_gradient_system.REASON_FEATURES): "a contact between features that no rule covers acted",
+    int(body_gradient_system.REASON_REBOUND): "a contact with restitution bounced",
     int(body_gradient_system.REASON_SINGULAR): "the adjoint system of its bodies is singular",
 }
 
@@ -90,14 +93,14 @@ class BodyAdjoint:
 
     Attributes:
         iterations: Sweeps over positions by which a substep is solved again.
-        velocity_sweeps: Sweeps over velocities after them.
+        velocity_sweeps: Least number of sweeps over velocities after them.
     """
 
     def __init__(self, sweeps: BodySweeps):
         self.sweeps = sweeps
         self.model = model = sweeps.model
-        self.iterations = 100
         self.velocity_sweeps = 100
+        self.follow(0)
         self._again = BodySweeps(model)
         self._bodies = MovingBodies(model)
         self._rows = self._again._rows
@@ -108,7 +111,9 @@ class BodyAdjoint:
         self._allocate()
         self._position = _row_view(model, self._rows, self._row_count)
         self._velocity = _row_view(model, self._rows, self._row_count)
+        self._idle = _row_view(model, self._rows, self._row_count)
         self._system, self._sky = _system_of(model)
+        self._contacts = BodyContactTerms(self._again, self._system)
         self._after: State | None = None
         self._reasons = zeros(model.world_count, dtype=int, device=model.device)
         self._starts: list[list[wp.array]] = []
@@ -128,7 +133,9 @@ class BodyAdjoint:
         self.half, self.half_slope = body(wp.vec3, False), body(wp.mat33, False)
         self.turned = body(wp.quat, False)
         self.multiplier, self.moving = body(wp.spatial_vector, False), body(wp.spatial_vector, False)
-        self.body_term = body(float)
+        self.drift, self.drifting = body(wp.spatial_vector, False), body(wp.spatial_vector, False)
+        self.still = body(wp.spatial_vector, False)
+        self.body_term, self.shift_term = body(float), body(float)
         self.row_term = wp.zeros(rows, dtype=float, device=device, requires_grad=True)
         self.q = wp.zeros(model.joint_coord_count, dtype=float, device=device, requires_grad=True)
         self.qd = wp.zeros(model.joint_dof_count, dtype=float, device=device, requires_grad=True)
@@ -163,6 +170,10 @@ class BodyAdjoint:
             worlds = np.flatnonzero(reason == number)
             if len(worlds):
                 raise NotDifferentiableError(f"{solver}: {text}, in worlds {worlds[:8].tolist()}")
+
+    def follow(self, iterations: int) -> None:
+        """Solve substeps again with so many sweeps over positions, and with no fewer than 100."""
+        self.iterations = max(100, iterations)
 
     def make_room(self, substeps: int) -> None:
         """Allocate what a step of so many substeps needs, before it is recorded.
@@ -201,6 +212,7 @@ class BodyAdjoint:
                 if self._row_count:
                     wp.copy(self._position.later, self._position.ahead.grad)
                 launch(body_gradient_system.add_twists, "body", [self.entering.grad, self.u2.grad])
+        launch(body_gradient_system.add_transforms, "body", [self._contacts.start.grad, self.x0.grad])
         self._reverse_start(step)
         self._after = step.state_in
         launch(body_gradient_system.keep_reasons, "world", [self._system, self._reasons])
@@ -214,10 +226,13 @@ class BodyAdjoint:
             setattr(again, name, getattr(self.sweeps, name))
         again.linear_relaxation = again.angular_relaxation = again.warm_start = 1.0
         again.joint_warm_start = 0.0
-        again.velocity_sweeps = self.velocity_sweeps
+        again.velocity_sweeps = max(self.velocity_sweeps, self.sweeps.velocity_sweeps)
         launch(body_gradient_system.begin_worlds, "world", [self._system])
         bodies.begin(launch, state.body_q, state.body_qd, state.body_f, step.dt)
+        if self._after is not step.state_out:
+            again.reset()
         again.begin(launch, state, step.control, step.contacts, step.dt)
+        self._contacts.begin(launch, state.body_q)
         self.make_room(substeps)
         self._rows.ahead.zero_()
         for number in range(substeps):
@@ -250,13 +265,13 @@ class BodyAdjoint:
         wp.copy(self.u, bodies.view.velocity)
         wp.copy(self.shift, again._spin.shift)
         self._decide(launch, dt)
-        if self.model.shape_count:
-            inputs = [again._now.contacts.view, again._places, self._system]
-            launch(body_gradient_system.refuse_contacts, "contact", inputs)
+        self._contacts.decide(launch, self.u)
         again.end_substep(launch, dt, bodies)
         wp.copy(self.x1, bodies.view.origin)
         wp.copy(self.u2, bodies.view.velocity)
         wp.copy(self.center1, again._spin.com)
+        reasons = (body_gradient_system.REASON_FEATURES, body_gradient_system.REASON_REBOUND)
+        self._contacts.decide_relaxed(launch, self.u2, *(int(reason) for reason in reasons))
         if self._row_count:
             inputs = [self._block(launch), again._near, self.end, again._spin, self._velocity]
             launch(body_gradient_modes.decide_relaxed, "block", inputs)
@@ -304,9 +319,12 @@ class BodyAdjoint:
         again, model, system = self._again, self.model, self._system
         block, near = self._block(launch), again._near
         launch(body_gradient_system.take_rotations, "body", [self.x1, self.turned])
-        inputs = [self._sky, self.turned, self.u2.grad, block, self._velocity, system, self.multiplier]
+        contacts = self._contacts
+        inputs = [self._sky, self.turned, self.u2.grad, block, self._velocity]
+        inputs += [*contacts.stage(contacts.velocity), system, self.multiplier]
         launch(body_gradient_system.solve_worlds, "world", inputs)
         launch(body_gradient_system.mask_driven, "body", [system, self.multiplier, self.moving])
+        contacts.hand_back(launch, self.moving)
         for array in (self.x1, self.u1, self.center1, self.x0, self.u0, self.entering, self.center0):
             array.grad.zero_()
         for array in (self.free, self.kick, self.middle, self.u, self.shift):
@@ -333,15 +351,24 @@ class BodyAdjoint:
             if self._row_count:
                 inputs = [block, near, self.moving, self.end, self.end_spin, self._velocity]
                 taped(body_gradient_rows.weigh_relaxed, "row", inputs, [self.row_term])
+            number = int(body_contact_gradient.STAGE_VELOCITY)
+            contacts.weigh(taped, number, dt, self.x1, self.center1, self.moving, self.u2)
         self._seed_terms()
         end_tape.backward()
         if self._row_count:
             inputs = [block, self._position, self.u.grad]
             launch(body_gradient_system.add_later, "row", inputs)
             self._position.ahead.grad.zero_()
-        inputs = [self._sky, self.middle, self.u.grad, block, self._position, system, self.multiplier]
+        inputs = [self._sky, self.middle, self.u.grad, block, self._position]
+        inputs += [*contacts.stage(contacts.position), system, self.multiplier]
         launch(body_gradient_system.solve_worlds, "world", inputs)
         launch(body_gradient_system.mask_driven, "body", [system, self.multiplier, self.moving])
+        if model.shape_count:
+            contacts.hand_to_shifts(launch)
+            inputs = [self._sky, self.middle, self.shift.grad, block, self._idle]
+            inputs += [*contacts.stage(contacts.shift), system, self.drift]
+            launch(body_gradient_system.solve_worlds, "world", inputs)
+            launch(body_gradient_system.mask_driven, "body", [system, self.drift, self.drifting])
         if self._row_count:
             launch(body_gradient_modes.lean_rows, "block", [block, self._position])
         with wp.Tape() as tape:
@@ -356,6 +383,14 @@ class BodyAdjoint:
                 if model.constraint_count:
                     inputs = [block, near, dt, self.moving, self.start, self.start_spin, self._position]
                     taped(body_gradient_rows.weigh_couplings, "row", inputs, [self.row_term])
+            if model.shape_count:
+                inputs = [model.body_mass, model.body_inertia, system.role, self.middle, self.still]
+                inputs += [self.still, self.shift, self.drift]
+                taped(body_gradient.balance_bodies, "body", inputs, [self.shift_term])
+                number = int(body_contact_gradient.STAGE_SHIFT)
+                contacts.weigh(taped, number, dt, self.x0, self.center0, self.drifting, self.shift)
+                number = int(body_contact_gradient.STAGE_POSITION)
+                contacts.weigh(taped, number, dt, self.x0, self.center0, self.moving, self.u)
         self._seed_terms()
         tape.backward()
         free_tape.backward()
@@ -376,6 +411,8 @@ class BodyAdjoint:
         """Gradients are those of the negative Lagrangian; a reverse pass takes the seeds away."""
         self.body_term.grad.fill_(-1.0)
         self.row_term.grad.fill_(-1.0)
+        self.shift_term.grad.fill_(-1.0)
+        self._contacts.seed()
 
     def _reverse_start(self, step: _Step) -> None:
         """From poses and velocities at the start of the first substep to the state."""

@@ -48,7 +48,7 @@ class ContactAdjoint:
     def __init__(self, model: Model, poses: Motion):
         self.model = model
         count, device = model.collision_plan.contact_count, model.device
-        self.features = _features(count, device)
+        self.features = features_of(count, device)
         self.v_free = zeros(model.joint_dof_count, dtype=float, device=device, requires_grad=True)
         self.v_outcome = zeros(model.joint_dof_count, dtype=float, device=device, requires_grad=True)
         self.terms = zeros(count, dtype=float, device=device, requires_grad=True)
@@ -178,7 +178,8 @@ class ContactAdjoint:
         record(contact_penalty.apply_feature_penalty, "contact", inputs, [body_f])
 
 
-def _features(count: int, device: wp.Device) -> FeatureView:
+def features_of(count: int, device: wp.Device) -> FeatureView:
+    """Features of so many contact places, none found yet."""
     view = FeatureView()
     for name, dtype in (("normal", int), ("holder", int), ("face", wp.vec3)):
         setattr(view, name, zeros(count, dtype=dtype, device=device))

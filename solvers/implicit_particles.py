@@ -407,7 +407,7 @@ def record_step(
     arrays = [getattr(state, s.name) for s in STATE_ARRAYS for state in (step.state_in, step.state_out)]
     arrays += [getattr(step.control, spec.name) for spec in CONTROL_ARRAYS]
     arrays += [a for name, a in vars(model).items() if isinstance(a, wp.array) and name not in _NO_GRADIENT]
-    arrays += [getattr(model.shape_materials, name, None) for name in ("ke", "kd", "kf", "mu")]
+    arrays += [getattr(model.shape_materials, name, None) for name in ("ke", "kd", "kf", "mu", "restitution")]
     tracked = [a for a in arrays if a is not None and a.size and a.grad is not None]
 
     def run() -> None:

@@ -183,6 +183,8 @@ class VBDSolver(SolverBase):
             if self._adjoint is not None:
                 self._with_options(self._adjoint.particles)
             recorded = RecordedStep(state_in, state_out, control, contacts, dt)
+            if self._body_adjoint is not None:
+                self._body_adjoint.follow(self.iterations)
             adjoints = (self._adjoint, self._body_adjoint)
             record_step(tape, "VBDSolver", model, *adjoints, recorded, self.substeps)
         step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)

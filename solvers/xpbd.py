@@ -64,11 +64,12 @@ class XPBDSolver(SolverBase):
     writes joint coordinates that agree with the poses.
 
     Tapes record steps of models that were finalized with `requires_grad=True` and have particles or rigid
-    bodies, not both. Bodies have gradients through joints and constraints (`BodyAdjoint`), not through
-    contacts. The gradient is that of the converged step (`implicit_particles`), so it is as good as the
-    sweeps have converged, and warm starts count for nothing. Particles that touch shapes of rigid bodies, or
-    each other, or bounce, have none: it becomes NaN in their worlds, and `check_gradient` says why. Bending
-    edges end off the implicit step as their slopes turn during the sweeps; the gradient misses that.
+    bodies, not both. Bodies have gradients through joints, constraints and contacts (`BodyAdjoint`), not
+    through contacts that bounce. The gradient is that of the converged step (`implicit_particles`), so it is
+    as good as the sweeps have converged, and warm starts count for nothing. Particles that touch shapes of
+    rigid bodies, or each other, or bounce, have none: it becomes NaN in their worlds, and `check_gradient`
+    says why. Bending edges end off the implicit step as their slopes turn during the sweeps; the gradient
+    misses that.
 
     Sources: Macklin, Müller, Chentanez, "XPBD: position-based simulation of compliant constrained dynamics",
     MIG 2016; Müller, Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body simulation with extended position
@@ -205,6 +206,8 @@ class XPBDSolver(SolverBase):
         tape = active_tape()
         if tape is not None and (state_in.requires_grad or model.requires_grad):
             recorded = RecordedStep(state_in, state_out, control, contacts, dt)
+            if parts.body_adjoint is not None:
+                parts.body_adjoint.follow(self.iterations)
             adjoints = (parts.adjoint, parts.body_adjoint)
             record_step(tape, "XPBDSolver", model, *adjoints, recorded, self.substeps)
         step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
