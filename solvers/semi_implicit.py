@@ -271,6 +271,10 @@ class SemiImplicitSolver(SolverBase):
         """See `SolverBase.adjoints`."""
         return () if self.adjoint is None else (self.adjoint,)
 
+    def carried_arrays(self) -> list[wp.array]:
+        """None: forces follow from the state; see `SolverBase.carried_arrays`."""
+        return []
+
     def check_gradient(self) -> None:
         """Raise if the gradient of a step was refused; see `SolverBase.check_gradient`."""
         if self.adjoint is not None:

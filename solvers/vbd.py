@@ -246,6 +246,13 @@ class VBDSolver(SolverBase):
         """See `SolverBase.adjoints`."""
         return tuple(a for a in (self._adjoint, self._body_adjoint) if a is not None)
 
+    def carried_arrays(self) -> list[wp.array] | None:
+        """Impulses of bodies, and accelerations of particles; see `SolverBase.carried_arrays`."""
+        if self.surfaces is not None and self.surfaces.active:
+            return None
+        bodies = [] if self.constraints is None else self.constraints.carried_arrays()
+        return [*bodies, self._particles.descent.gain]
+
     def check_gradient(self) -> None:
         """Raise if a backward pass met something without gradient; see `SolverBase.check_gradient`."""
         if self._adjoint is not None:

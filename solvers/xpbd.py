@@ -256,6 +256,15 @@ class XPBDSolver(SolverBase):
         every = (a for parts in self._parts.values() for a in (parts.adjoint, parts.body_adjoint))
         return tuple(a for a in every if a is not None)
 
+    def carried_arrays(self) -> list[wp.array] | None:
+        """Impulses of bodies and what they belong to; see `SolverBase.carried_arrays`."""
+        carried = []
+        for parts in self._parts.values():
+            if parts.particles.warm_start > 0.0:
+                return None
+            carried += [] if parts.constraints is None else parts.constraints.carried_arrays()
+        return carried
+
     def check_gradient(self) -> None:
         """Raise if a backward pass met something without gradient; see `SolverBase.check_gradient`."""
         for parts in self._parts.values():

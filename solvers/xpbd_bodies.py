@@ -266,8 +266,7 @@ class BodySweeps(Revised):
     def reset(self, world_mask: wp.array | None = None) -> None:
         """Forget what earlier steps left of the masked worlds, bool, shape (world_count,), or of all."""
         if world_mask is None:
-            memory = (self._places.memory, self._places.spin_memory, self._rows.ahead, self._rows.impulse)
-            for array in memory:
+            for array in self._memory():
                 array.zero_()
             return
         launch = Launcher(self.model, record_tape=False)
@@ -275,6 +274,13 @@ class BodySweeps(Revised):
         if self.model.shape_count:
             inputs = [world_mask, self.contacts.view, self._places]
             launch(body_contacts.forget_contacts, "contact", inputs)
+
+    def _memory(self) -> list[wp.array]:
+        return [self._places.memory, self._places.spin_memory, self._rows.ahead, self._rows.impulse]
+
+    def carried_arrays(self) -> list[wp.array]:
+        """Arrays by which earlier steps decide on the bits of the next one, see `SolverBase`."""
+        return self._memory() + self.contacts.carried_arrays()
 
     def _settings(self, dt: float) -> BodySettings:
         model = self.model

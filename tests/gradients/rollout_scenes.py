@@ -105,6 +105,34 @@ def pendulums(worlds: int = 1) -> newtonsim.ModelBuilder:
     return builder
 
 
+def hinged_boxes() -> newtonsim.ModelBuilder:
+    """A box on the ground with another one hinged to its top, and a third one on the ground beside them."""
+    builder = newtonsim.ModelBuilder(up_vector=UP)
+    lower, upper, other = (
+        builder.add_body(origin=wp.transform(p, wp.quat_identity()))
+        for p in ((0.0, 0.0, 0.1), (0.0, 0.0, 0.31), (0.4, 0.0, 0.1))
+    )
+    for body in (lower, upper, other):
+        builder.add_shape_box(body, hx=0.19, hy=0.15, hz=0.1)
+    anchors = [wp.transform((0.0, 0.0, z), wp.quat_identity()) for z in (0.1, -0.11)]
+    options = {"parent_xform": anchors[0], "child_xform": anchors[1], "armature": 0.0}
+    builder.add_articulation()
+    builder.add_joint_free(lower)
+    builder.add_joint_revolute(lower, upper, axis=(0.0, 1.0, 0.0), **options)
+    builder.set_ground_plane()
+    return builder
+
+
+def resting_cloth() -> newtonsim.ModelBuilder:
+    """A cloth that touches the ground."""
+    builder = newtonsim.ModelBuilder(up_vector=UP)
+    options = {"dim_x": 4, "dim_y": 3, "cell_x": 0.1, "cell_y": 0.1, "mass": 0.05, "particle_radius": 0.02}
+    options |= {"tri_ke": 1.0e3, "tri_ka": 1.0e3, "edge_ke": 0.01}
+    builder.add_cloth_grid(pos=(0.0, 0.0, 0.02), rot=wp.quat_identity(), vel=(0.0, 0.0, 0.0), **options)
+    builder.set_ground_plane()
+    return builder
+
+
 def body_heights(model: newtonsim.Model):
     """Loss: sum of the heights of a world's bodies."""
 
