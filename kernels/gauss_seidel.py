@@ -30,7 +30,7 @@ DIRECT_FIRST = wp.constant(6)
 ALIKE = wp.constant(1.0e-3)
 STALLING = wp.constant(2)
 # steps without direct solves after one that failed
-PAUSE = wp.constant(8)
+PAUSE = wp.constant(1)
 # kinetic energy beyond which impulses are wrong, over that without them, and over that which their rows want;
 # a row may have to move more than its own bodies
 TOO_MUCH = wp.constant(2.0)

