@@ -12,7 +12,7 @@ import warp as wp
 
 from newtonsim.kernels.implicit_elements import MatrixView, SubstepView, unit
 from newtonsim.kernels.implicit_refusals import BOUNCES, TOUCHES_BODY
-from newtonsim.kernels.implicit_steps import ReverseView
+from newtonsim.kernels.implicit_steps import ReverseView, cut_off
 from newtonsim.kernels.particle_contacts import ContactView
 from newtonsim.kernels.vbd_pieces import PieceView
 
@@ -50,7 +50,8 @@ class TouchSlopes:
     mu_grad: wp.array(dtype=float)  # of the shapes
     mu_share: float  # of the friction of a shape in that of a contact
     hard: int  # 1 for XPBD, 0 for VBD
-    slowest: float  # [m/s] speed above which hard contacts bounce
+    slowest: float  # [m/s] speed above which what comes is stopped at the end of a substep, or bounces
+    restitution: float
     stiffness: wp.float64  # of VBD's [N/m]
     damping: wp.float64  # [N s/m]
     friction_speed: wp.float64  # [m/s]
@@ -293,8 +294,8 @@ def weigh_contacts(
             w = world[corner_at(touch, i, 0)]
             if touch.body[touch.contacts.shape[i, k]] >= 0:
                 reason[w] = TOUCHES_BODY
-            came = (touch.contacts.overlap[i, k] - touch.contacts.before[i, k]) / float(s.dt)
-            if touch.hard == 1 and came > touch.slowest:
+            came = approach(touch.contacts, i, k, s)
+            if came > touch.slowest and touch.restitution > 0.0:
                 reason[w] = BOUNCES
             d = blend_single(touch, i, k, s.u)
             block = wp.mat33d()
@@ -325,6 +326,21 @@ def weigh_contacts(
                     if touch.inside == 1:
                         place = touch.entry[9 * i + 3 * row + column]
                     wp.atomic_add(m.value, place, block * share)
+
+
+@wp.func
+def approach(contacts: ContactView, i: int, k: int, s: SubstepView) -> float:
+    """Speed at which contact k would have been made without forces of contacts and elements [m/s]."""
+    return (contacts.overlap[i, k] - contacts.before[i, k]) / float(s.dt)
+
+
+@wp.func
+def force_of(touch: TouchSlopes, i: int, k: int, dt: wp.float64) -> wp.vec3d:
+    """Force of contact k [N]: XPBD keeps its impulse times dt, VBD its impulse."""
+    impulse = wp.vec3d(touch.contacts.normal[i, k] * touch.contacts.push[i, k] - touch.contacts.hold[i, k])
+    if touch.hard == 1:
+        impulse = impulse / dt
+    return impulse / dt
 
 
 @wp.func
@@ -363,7 +379,7 @@ def reverse_contacts(
     stiffness: wp.array(dtype=wp.float64),
     reverse: ReverseView,
 ):
-    """One thread per particle or triangle: gradients of its contacts at the multipliers."""
+    """One thread per particle or triangle: gradients of its contacts at the multipliers, and their forces."""
     i = first + wp.tid()
     for k in range(touch.contacts.count[i]):
         push = touch.contacts.push[i, k]
@@ -371,6 +387,10 @@ def reverse_contacts(
             d = blend_single(touch, i, k, s.u)
             target = blend_single(touch, i, k, goal)
             multiplier = blend_double(touch, i, k, s.multiplier)
+            force = force_of(touch, i, k, s.dt)
+            for c in range(corners_in(touch)):
+                share = weight_at(touch, i, k, c)
+                wp.atomic_add(s.residual, corner_at(touch, i, c), -force * share)
             if touch.hard == 0:
                 slopes = soft_slopes(touch, i, k, target, d, multiplier, s.dt)
                 give(touch, i, k, -ONE, slopes.moved, slopes.goal, slopes.overlap, slopes.mu, reverse)
@@ -397,6 +417,44 @@ def reverse_contacts(
                     sticks,
                 )
                 give(touch, i, k, -ONE, moved, by_goal, by_overlap, by_mu, reverse)
+
+
+@wp.func
+def stopped_work(
+    moved: wp.vec3d, v: wp.vec3d, multiplier: wp.vec3d, n0: wp.vec3d, curvature: wp.mat33d
+) -> wp.float64:
+    """Product of a multiplier with a velocity whose part along the normal of a contact is taken away."""
+    return wp.dot(multiplier, across(normal_at(n0, curvature, moved), v))
+
+
+@wp.func
+def stops(touch: TouchSlopes, i: int, k: int, s: SubstepView, v: wp.vec3d) -> bool:
+    """Whether contact k takes away what is left of an approach, see `xpbd_contacts.bounce`."""
+    if touch.contacts.push[i, k] <= 0.0 or approach(touch.contacts, i, k, s) <= touch.slowest:
+        return False
+    return wp.dot(wp.vec3d(touch.contacts.normal[i, k]), v) < ZERO
+
+
+@wp.kernel
+def reverse_stops(first: int, touch: TouchSlopes, fastest: wp.float64, s: SubstepView, reverse: ReverseView):
+    """One thread per particle: from the velocity after contacts have stopped it to that before."""
+    i = first + wp.tid()
+    for after in range(touch.contacts.count[i]):
+        last = touch.contacts.count[i] - 1 - after
+        v = cut_off(wp.vec3d(s.u[i]) / s.dt, fastest)
+        for k in range(last):
+            if stops(touch, i, k, s, v):
+                v = across(wp.vec3d(touch.contacts.normal[i, k]), v)
+        if stops(touch, i, last, s, v):
+            moved, by_v, by_multiplier, by_n, by_curvature = wp.grad(stopped_work)(
+                wp.vec3d(),
+                v,
+                reverse.v[i],
+                wp.vec3d(touch.contacts.normal[i, last]),
+                wp.mat33d(touch.curvature[i, last]),
+            )
+            reverse.v[i] = by_v
+            give(touch, i, last, ONE, moved, wp.vec3d(), ZERO, ZERO, reverse)
 
 
 @wp.kernel
@@ -435,8 +493,7 @@ def reverse_touches(
                 arm = blend_single(touch, i, k, s.x) - origin + d
                 target = blend_single(touch, i, k, goal)
                 slopes = soft_slopes(touch, i, k, target, d, -(move + wp.cross(turn, arm)), s.dt)
-                force = wp.vec3d(touch.contacts.normal[i, k] * push - touch.contacts.hold[i, k]) / s.dt
-                by_arm = wp.cross(force, turn)
+                by_arm = wp.cross(force_of(touch, i, k, s.dt), turn)
                 # the arm goes to the end of the displacement, and not with inertia
                 moved = slopes.moved + by_arm
                 give(touch, i, k, ONE, moved, slopes.goal - by_arm, slopes.overlap, slopes.mu, reverse)

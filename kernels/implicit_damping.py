@@ -93,13 +93,6 @@ def note_before(
 
 
 @wp.kernel
-def note_elements(first: int, tetrahedra: TetrahedronView, element: wp.array(dtype=int)):
-    """One thread per tetrahedron: which one of the model lies at each place."""
-    e = first + wp.tid()
-    element[tetrahedra.place[e]] = e
-
-
-@wp.kernel
 def reverse_damping(
     first: int,
     base: int,
@@ -116,9 +109,6 @@ def reverse_damping(
     """One thread per tetrahedron of a colour: from the velocities after damping to those before."""
     t = base + first + wp.tid()
     weight = tetrahedra.weight[t]
-    viscosity = tetrahedra.viscosity[t]
-    if viscosity[0] <= 0.0 and viscosity[1] <= 0.0:
-        return
     if weight[0] + weight[1] + weight[2] + weight[3] <= 0.0:
         return
     e = element[t]

@@ -1,26 +1,18 @@
-"""Work of the forces of springs, triangles, bending edges and tetrahedra, and its slopes, for adjoints.
+"""Slopes of the work of springs, triangles, bending edges and tetrahedra, for adjoints of implicit steps.
 
-For each element the work S = λᵀ R of a field of displacements λ against its part R of the residual of an
-implicit Euler step (minus its forces at the end) is written once, in vectors from one corner to the others.
-Everything that an adjoint needs is a slope of it (`wp.grad`): by the displacement of the step, for λ the unit
-vectors, the matrix of the linear system; by positions and parameters at the solution λ, their gradients.
-
-Energies are those of `penalty_elements`. Damping is, as a solver has it, the rate of strain at the end of the
-substep times a viscosity (XPBD) or the change of strain over its length (VBD, "secant").
-
-All is in double precision: the inertia of light particles among stiff elements is a small difference.
+Slopes of `implicit_work` are all that is needed: by the displacement of the step, for multipliers λ that are
+unit vectors, the matrix of the linear system; at the solution λ, by positions and parameters, their
+gradients, and by λ the forces themselves.
 """
 
 import warp as wp
 
+from newtonsim.kernels.implicit_work import edge_work, spring_work, tetrahedron_work, triangle_work
+
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 ZERO = wp.constant(wp.float64(0.0))
-HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
-TWO = wp.constant(wp.float64(2.0))
-SIX = wp.constant(wp.float64(6.0))
-TURN = wp.constant(wp.float64(6.283185307179586))
 
 
 @wp.struct
@@ -36,6 +28,7 @@ class SubstepView:
     multiplier: wp.array(dtype=wp.vec3d)  # (N) λ
     slope_x: wp.array(dtype=wp.vec3d)  # (N) gradients by x, added to
     slope_rate: wp.array(dtype=wp.vec3d)  # (N) gradients by rate, added to
+    residual: wp.array(dtype=wp.vec3d)  # (N) [N] R, to which what acts is added
 
 
 @wp.struct
@@ -91,176 +84,6 @@ def pair_sign(corner: int, k: int) -> wp.float64:
 
 
 @wp.func
-def spring_work(
-    d: wp.vec3d,
-    moved: wp.vec3d,
-    start: wp.vec3d,
-    multiplier: wp.vec3d,
-    rest: wp.float64,
-    stiffness: wp.float64,
-    damping: wp.float64,
-    control: wp.float64,
-    dt: wp.float64,
-    secant: int,
-) -> wp.float64:
-    """Work of a spring; all vectors from its first end to its second."""
-    length = wp.length(d)
-    n = d / length
-    tension = stiffness * (length - rest * (ONE - control))
-    if secant == 1:
-        tension += damping / dt * (length - wp.length(start))
-    else:
-        tension += damping / dt * wp.dot(n, moved)
-    return tension * wp.dot(n, multiplier)
-
-
-@wp.func
-def strain_work(f0: wp.vec3d, f1: wp.vec3d, q0: wp.vec3d, q1: wp.vec3d) -> wp.vec3d:
-    """Slopes of Green's strain (00, 11, 2 x 01) with the columns f of the deformation gradient along q."""
-    return wp.vec3d(wp.dot(f0, q0), wp.dot(f1, q1), wp.dot(f0, q1) + wp.dot(f1, q0))
-
-
-@wp.func
-def triangle_work(
-    b: wp.vec3d,
-    c: wp.vec3d,
-    moved_b: wp.vec3d,
-    moved_c: wp.vec3d,
-    start_b: wp.vec3d,
-    start_c: wp.vec3d,
-    multiplier_b: wp.vec3d,
-    multiplier_c: wp.vec3d,
-    pose: wp.mat22d,
-    area: wp.float64,
-    material: wp.vec3d,
-    activation: wp.float64,
-    dt: wp.float64,
-    secant: int,
-) -> wp.float64:
-    """Work of a triangle with the material (ke, ka, kd); vectors from its first corner to the others."""
-    f0 = b * pose[0, 0] + c * pose[1, 0]
-    f1 = b * pose[0, 1] + c * pose[1, 1]
-    q0 = multiplier_b * pose[0, 0] + multiplier_c * pose[1, 0]
-    q1 = multiplier_b * pose[0, 1] + multiplier_c * pose[1, 1]
-    g00 = HALF * (wp.dot(f0, f0) - ONE)
-    g11 = HALF * (wp.dot(f1, f1) - ONE)
-    g01 = HALF * wp.dot(f0, f1)
-    spread = material[1] * (g00 + g11 - activation)
-    s00 = TWO * material[0] * g00 + spread
-    s11 = TWO * material[0] * g11 + spread
-    s01 = TWO * material[0] * g01
-    viscous = material[2] / dt
-    if secant == 1:
-        o0 = start_b * pose[0, 0] + start_c * pose[1, 0]
-        o1 = start_b * pose[0, 1] + start_c * pose[1, 1]
-        s00 += viscous * HALF * (wp.dot(f0, f0) - wp.dot(o0, o0))
-        s11 += viscous * HALF * (wp.dot(f1, f1) - wp.dot(o1, o1))
-        s01 += viscous * HALF * (wp.dot(f0, f1) - wp.dot(o0, o1))
-    else:
-        r0 = moved_b * pose[0, 0] + moved_c * pose[1, 0]
-        r1 = moved_b * pose[0, 1] + moved_c * pose[1, 1]
-        rate = strain_work(f0, f1, r0, r1)
-        s00 += viscous * rate[0]
-        s11 += viscous * rate[1]
-        s01 += viscous * HALF * rate[2]
-    work = strain_work(f0, f1, q0, q1)
-    return area * (s00 * work[0] + s11 * work[1] + s01 * work[2])
-
-
-@wp.func
-def short_way(angle: wp.float64) -> wp.float64:
-    """Angle between minus and plus half a turn [rad]."""
-    return angle - TURN * wp.round(angle / TURN)
-
-
-@wp.func
-def edge_angle(a: wp.vec3d, b: wp.vec3d, e: wp.vec3d) -> wp.float64:
-    """Angle between the triangles at an edge e from the origin with opposite corners a and b, 0 when flat."""
-    n0 = wp.cross(e, a)
-    n1 = wp.cross(b, e)
-    return wp.atan2(wp.dot(wp.cross(n0, n1), e) / wp.length(e), wp.dot(n0, n1))
-
-
-@wp.func
-def edge_turn(
-    a: wp.vec3d, b: wp.vec3d, e: wp.vec3d, move_a: wp.vec3d, move_b: wp.vec3d, move_e: wp.vec3d
-) -> wp.float64:
-    """Slope of `edge_angle` along a motion of its corners; that of the origin is 0."""
-    n0 = wp.cross(e, a)
-    n1 = wp.cross(b, e)
-    length = wp.length(e)
-    g0 = n0 * (-length / wp.dot(n0, n0))
-    g1 = n1 * (-length / wp.dot(n1, n1))
-    far0 = wp.dot(a, e) / (length * length)
-    far1 = wp.dot(b, e) / (length * length)
-    return wp.dot(g0, move_a) + wp.dot(g1, move_b) - wp.dot(g0 * far0 + g1 * far1, move_e)
-
-
-@wp.func
-def edge_work(
-    a: wp.vec3d,
-    b: wp.vec3d,
-    e: wp.vec3d,
-    moved_a: wp.vec3d,
-    moved_b: wp.vec3d,
-    moved_e: wp.vec3d,
-    start_a: wp.vec3d,
-    start_b: wp.vec3d,
-    start_e: wp.vec3d,
-    multiplier_a: wp.vec3d,
-    multiplier_b: wp.vec3d,
-    multiplier_e: wp.vec3d,
-    rest_angle: wp.float64,
-    rest_length: wp.float64,
-    stiffness: wp.float64,
-    damping: wp.float64,
-    dt: wp.float64,
-    secant: int,
-) -> wp.float64:
-    """Work of a bending edge; vectors from its start to the opposite corners a and b and to its end e."""
-    angle = edge_angle(a, b, e)
-    torque = stiffness * short_way(angle - rest_angle)
-    if damping > ZERO:
-        if secant == 1:
-            torque += damping / dt * short_way(angle - edge_angle(start_a, start_b, start_e))
-        else:
-            torque += damping / dt * edge_turn(a, b, e, moved_a, moved_b, moved_e)
-    return rest_length * torque * edge_turn(a, b, e, multiplier_a, multiplier_b, multiplier_e)
-
-
-@wp.func
-def tetrahedron_work(
-    edges: wp.mat33d,
-    start: wp.mat33d,
-    multiplier: wp.mat33d,
-    pose: wp.mat33d,
-    material: wp.vec3d,
-    activation: wp.float64,
-    dt: wp.float64,
-    secant: int,
-) -> wp.float64:
-    """Work of a tetrahedron with the material (mu, lambda, k_damp); columns from its first corner.
-
-    Without `secant` there is no damping: XPBD's comes before the implicit step, see `implicit_damping`.
-    """
-    volume = ONE / (SIX * wp.determinant(pose))
-    F = edges * pose
-    Q = multiplier * pose
-    c0 = wp.vec3d(F[0, 0], F[1, 0], F[2, 0])
-    c1 = wp.vec3d(F[0, 1], F[1, 1], F[2, 1])
-    c2 = wp.vec3d(F[0, 2], F[1, 2], F[2, 2])
-    slope = wp.matrix_from_cols(wp.cross(c1, c2), wp.cross(c2, c0), wp.cross(c0, c1))
-    J = wp.dot(c0, wp.cross(c1, c2))
-    P = F * material[0] + slope * ((material[1] + material[0]) * (J - ONE - activation) - material[0])
-    if secant == 1:
-        S = start * pose
-        change = (wp.transpose(F) * F - wp.transpose(S) * S) * (HALF * material[2] / dt)
-        spread = material[1] * wp.trace(change)
-        P += F * (change * (TWO * material[0]) + wp.identity(n=3, dtype=wp.float64) * spread)
-    return volume * wp.ddot(P, Q)
-
-
-@wp.func
 def add_block(m: MatrixView, place: int, column: int, value: wp.vec3d):
     """Add a column of a block."""
     block = wp.mat33d()
@@ -293,31 +116,42 @@ class SpringView:
     control_grad: wp.array(dtype=float)
 
 
+@wp.func
+def spring_slopes(springs: SpringView, e: int, s: SubstepView, multiplier: wp.vec3d):
+    """Slopes of the work of spring e by all arguments of `spring_work` but the last two."""
+    i = springs.indices[2 * e]
+    j = springs.indices[2 * e + 1]
+    d, moved, start, by_multiplier, rest, stiffness, damping, control, dt, kind = wp.grad(spring_work)(
+        end_gap(s, i, j),
+        rate_gap(s, i, j),
+        start_gap(s, i, j),
+        multiplier,
+        wp.float64(springs.rest_length[e]),
+        wp.float64(springs.stiffness[e]),
+        wp.float64(springs.damping[e]),
+        wp.float64(springs.control[e]),
+        s.dt,
+        s.secant,
+    )
+    return d, moved, start, by_multiplier, rest, stiffness, damping, control
+
+
+@wp.func
+def pulls(springs: SpringView, e: int, s: SubstepView) -> bool:
+    """Whether the ends of a spring are apart."""
+    d = end_gap(s, springs.indices[2 * e], springs.indices[2 * e + 1])
+    return wp.dot(d, d) > ZERO
+
+
 @wp.kernel
 def weigh_springs(first: int, springs: SpringView, s: SubstepView, entry: wp.array(dtype=int), m: MatrixView):
     """One thread per spring: its blocks of the matrix."""
     e = first + wp.tid()
-    i = springs.indices[2 * e]
-    j = springs.indices[2 * e + 1]
-    d = end_gap(s, i, j)
-    if wp.dot(d, d) == ZERO:
+    if not pulls(springs, e, s):
         return
     for axis in range(3):
-        by_d, by_moved, by_start, by_multiplier, by_rest, by_k, by_c, by_control, by_dt, by_kind = wp.grad(
-            spring_work
-        )(
-            d,
-            rate_gap(s, i, j),
-            start_gap(s, i, j),
-            unit(axis),
-            wp.float64(springs.rest_length[e]),
-            wp.float64(springs.stiffness[e]),
-            wp.float64(springs.damping[e]),
-            wp.float64(springs.control[e]),
-            s.dt,
-            s.secant,
-        )
-        slope = by_d + by_moved
+        d, moved, start, force, rest, stiffness, damping, control = spring_slopes(springs, e, s, unit(axis))
+        slope = d + moved
         # rows: the end that moves; columns: the end whose residual it is
         add_block(m, entry[4 * e], axis, slope)
         add_block(m, entry[4 * e + 1], axis, -slope)
@@ -329,33 +163,23 @@ def weigh_springs(first: int, springs: SpringView, s: SubstepView, entry: wp.arr
 def reverse_springs(first: int, springs: SpringView, s: SubstepView):
     """One thread per spring: gradients of the work at the multipliers, with the other sign."""
     e = first + wp.tid()
+    if not pulls(springs, e, s):
+        return
     i = springs.indices[2 * e]
     j = springs.indices[2 * e + 1]
-    d = end_gap(s, i, j)
-    if wp.dot(d, d) == ZERO:
-        return
-    by_d, by_moved, by_start, by_multiplier, by_rest, by_k, by_c, by_control, by_dt, by_kind = wp.grad(
-        spring_work
-    )(
-        d,
-        rate_gap(s, i, j),
-        start_gap(s, i, j),
-        multiplier_gap(s, i, j),
-        wp.float64(springs.rest_length[e]),
-        wp.float64(springs.stiffness[e]),
-        wp.float64(springs.damping[e]),
-        wp.float64(springs.control[e]),
-        s.dt,
-        s.secant,
+    d, moved, start, force, rest, stiffness, damping, control = spring_slopes(
+        springs, e, s, multiplier_gap(s, i, j)
     )
-    wp.atomic_add(s.slope_x, i, by_d + by_start)
-    wp.atomic_add(s.slope_x, j, -(by_d + by_start))
-    wp.atomic_add(s.slope_rate, i, by_moved)
-    wp.atomic_add(s.slope_rate, j, -by_moved)
-    springs.rest_length_grad[e] = springs.rest_length_grad[e] - float(by_rest)
-    springs.stiffness_grad[e] = springs.stiffness_grad[e] - float(by_k)
-    springs.damping_grad[e] = springs.damping_grad[e] - float(by_c)
-    springs.control_grad[e] = springs.control_grad[e] - float(by_control)
+    wp.atomic_add(s.slope_x, i, d + start)
+    wp.atomic_add(s.slope_x, j, -(d + start))
+    wp.atomic_add(s.slope_rate, i, moved)
+    wp.atomic_add(s.slope_rate, j, -moved)
+    wp.atomic_add(s.residual, i, -force)
+    wp.atomic_add(s.residual, j, force)
+    springs.rest_length_grad[e] = springs.rest_length_grad[e] - float(rest)
+    springs.stiffness_grad[e] = springs.stiffness_grad[e] - float(stiffness)
+    springs.damping_grad[e] = springs.damping_grad[e] - float(damping)
+    springs.control_grad[e] = springs.control_grad[e] - float(control)
 
 
 @wp.struct
@@ -395,7 +219,7 @@ def triangle_slopes(t: TriangleView, e: int, s: SubstepView, multiplier_b: wp.ve
         s.dt,
         s.secant,
     )
-    return b, c, mb, mc, sb, sc, pose, area, material, activation
+    return b, c, mb, mc, sb, sc, lb, lc, pose, area, material, activation
 
 
 @wp.kernel
@@ -406,7 +230,9 @@ def weigh_triangles(first: int, t: TriangleView, s: SubstepView, entry: wp.array
         for axis in range(3):
             lb = unit(axis) * pair_sign(corner, 1)
             lc = unit(axis) * pair_sign(corner, 2)
-            b, c, mb, mc, sb, sc, pose, area, material, activation = triangle_slopes(t, e, s, lb, lc)
+            b, c, mb, mc, sb, sc, force_b, force_c, pose, area, material, activation = triangle_slopes(
+                t, e, s, lb, lc
+            )
             on_b = b + mb
             on_c = c + mc
             add_block(m, entry[9 * e + corner], axis, -(on_b + on_c))
@@ -421,7 +247,7 @@ def reverse_triangles(first: int, t: TriangleView, s: SubstepView):
     i = t.indices[e, 0]
     j = t.indices[e, 1]
     k = t.indices[e, 2]
-    b, c, mb, mc, sb, sc, pose, area, material, activation = triangle_slopes(
+    b, c, mb, mc, sb, sc, force_b, force_c, pose, area, material, activation = triangle_slopes(
         t, e, s, multiplier_gap(s, i, j), multiplier_gap(s, i, k)
     )
     wp.atomic_add(s.slope_x, i, b + sb + c + sc)
@@ -430,6 +256,9 @@ def reverse_triangles(first: int, t: TriangleView, s: SubstepView):
     wp.atomic_add(s.slope_rate, i, mb + mc)
     wp.atomic_add(s.slope_rate, j, -mb)
     wp.atomic_add(s.slope_rate, k, -mc)
+    wp.atomic_add(s.residual, i, -(force_b + force_c))
+    wp.atomic_add(s.residual, j, force_b)
+    wp.atomic_add(s.residual, k, force_c)
     t.poses_grad[e] = t.poses_grad[e] - wp.mat22(pose)
     t.areas_grad[e] = t.areas_grad[e] - float(area)
     t.activations_grad[e] = t.activations_grad[e] - float(activation)
@@ -451,15 +280,25 @@ class EdgeView:
 
 
 @wp.func
+def has_area(a: wp.vec3d, b: wp.vec3d) -> bool:
+    """Whether two edges of a triangle are not along one line."""
+    n = wp.cross(a, b)
+    return wp.dot(n, n) > ZERO
+
+
+@wp.func
 def bends(edges: EdgeView, e: int, s: SubstepView) -> bool:
-    """Whether an edge lies between two triangles, both of which have an area."""
+    """Whether an edge lies between two triangles that both have an area, at the start and at the end."""
     i = edges.indices[e, 2]
     if edges.indices[e, 0] < 0 or edges.indices[e, 1] < 0 or i < 0 or edges.indices[e, 3] < 0:
         return False
-    axis = end_gap(s, i, edges.indices[e, 3])
-    n0 = wp.cross(axis, end_gap(s, i, edges.indices[e, 0]))
-    n1 = wp.cross(axis, end_gap(s, i, edges.indices[e, 1]))
-    return wp.dot(n0, n0) > ZERO and wp.dot(n1, n1) > ZERO
+    j = edges.indices[e, 3]
+    bent = bool(True)
+    for side in range(2):
+        o = edges.indices[e, side]
+        bent = bent and has_area(end_gap(s, i, j), end_gap(s, i, o))
+        bent = bent and has_area(start_gap(s, i, j), start_gap(s, i, o))
+    return bent
 
 
 @wp.func
@@ -496,7 +335,7 @@ def edge_slopes(
         s.dt,
         s.secant,
     )
-    return a, b, g, ma, mb, mg, sa, sb, sg, angle, length, ke, kd
+    return a, b, g, ma, mb, mg, sa, sb, sg, la, lb, lg, angle, length, ke, kd
 
 
 @wp.kernel
@@ -510,7 +349,9 @@ def weigh_edges(first: int, edges: EdgeView, s: SubstepView, entry: wp.array(dty
             la = unit(axis) * pair_sign(corner, 1)
             lb = unit(axis) * pair_sign(corner, 2)
             le = unit(axis) * pair_sign(corner, 3)
-            a, b, g, ma, mb, mg, sa, sb, sg, angle, length, ke, kd = edge_slopes(edges, e, s, la, lb, le)
+            a, b, g, ma, mb, mg, sa, sb, sg, fa, fb, fg, angle, length, ke, kd = edge_slopes(
+                edges, e, s, la, lb, le
+            )
             on_a = a + ma
             on_b = b + mb
             on_e = g + mg
@@ -530,7 +371,7 @@ def reverse_edges(first: int, edges: EdgeView, s: SubstepView):
     o1 = edges.indices[e, 1]
     i = edges.indices[e, 2]
     j = edges.indices[e, 3]
-    a, b, g, ma, mb, mg, sa, sb, sg, angle, length, ke, kd = edge_slopes(
+    a, b, g, ma, mb, mg, sa, sb, sg, fa, fb, fg, angle, length, ke, kd = edge_slopes(
         edges, e, s, multiplier_gap(s, i, o0), multiplier_gap(s, i, o1), multiplier_gap(s, i, j)
     )
     wp.atomic_add(s.slope_x, i, a + sa + b + sb + g + sg)
@@ -541,6 +382,10 @@ def reverse_edges(first: int, edges: EdgeView, s: SubstepView):
     wp.atomic_add(s.slope_rate, o0, -ma)
     wp.atomic_add(s.slope_rate, o1, -mb)
     wp.atomic_add(s.slope_rate, j, -mg)
+    wp.atomic_add(s.residual, i, -(fa + fb + fg))
+    wp.atomic_add(s.residual, o0, fa)
+    wp.atomic_add(s.residual, o1, fb)
+    wp.atomic_add(s.residual, j, fg)
     edges.rest_angle_grad[e] = edges.rest_angle_grad[e] - float(angle)
     edges.rest_length_grad[e] = edges.rest_length_grad[e] - float(length)
     edges.properties_grad[e, 0] = edges.properties_grad[e, 0] - float(ke)
@@ -562,7 +407,7 @@ class TetrahedronView:
 
 @wp.func
 def tetrahedron_slopes(t: TetrahedronView, e: int, s: SubstepView, multiplier: wp.mat33d):
-    """Slopes of the work of tetrahedron e by edges at the end and at the start, and by its parameters."""
+    """Slopes of its work by edges at the end and at the start, by the multiplier, and by its parameters."""
     i = t.indices[e, 0]
     j = t.indices[e, 1]
     k = t.indices[e, 2]
@@ -577,7 +422,7 @@ def tetrahedron_slopes(t: TetrahedronView, e: int, s: SubstepView, multiplier: w
         s.dt,
         s.secant,
     )
-    return edges, start, pose, material, activation
+    return edges, start, by_multiplier, pose, material, activation
 
 
 @wp.func
@@ -597,7 +442,7 @@ def weigh_tetrahedra(
             multiplier = wp.mat33d()
             for k in range(3):
                 multiplier[axis, k] = pair_sign(corner, k + 1)
-            edges, start, pose, material, activation = tetrahedron_slopes(t, e, s, multiplier)
+            edges, start, force, pose, material, activation = tetrahedron_slopes(t, e, s, multiplier)
             on_1 = column(edges, 0)
             on_2 = column(edges, 1)
             on_3 = column(edges, 2)
@@ -617,12 +462,15 @@ def reverse_tetrahedra(first: int, t: TetrahedronView, s: SubstepView):
         multiplier_gap(s, i, t.indices[e, 2]),
         multiplier_gap(s, i, t.indices[e, 3]),
     )
-    edges, start, pose, material, activation = tetrahedron_slopes(t, e, s, multiplier)
+    edges, start, force, pose, material, activation = tetrahedron_slopes(t, e, s, multiplier)
     edges = edges + start
     for k in range(3):
         by_gap = column(edges, k)
         wp.atomic_add(s.slope_x, i, by_gap)
         wp.atomic_add(s.slope_x, t.indices[e, k + 1], -by_gap)
+        on_corner = column(force, k)
+        wp.atomic_add(s.residual, i, -on_corner)
+        wp.atomic_add(s.residual, t.indices[e, k + 1], on_corner)
         t.materials_grad[e, k] = t.materials_grad[e, k] - float(material[k])
     t.poses_grad[e] = t.poses_grad[e] - wp.mat33(pose)
     t.activations_grad[e] = t.activations_grad[e] - float(activation)

@@ -1,12 +1,17 @@
-"""What has no gradient in an implicit step of particles: worlds in which it acts are marked."""
+"""Worlds of an implicit step in which something without gradient acts, or sweeps have stopped early."""
 
 import warp as wp
 
+from newtonsim.kernels.implicit_elements import SubstepView
+from newtonsim.kernels.implicit_system import SystemView
 from newtonsim.kernels.particle_grid import GridView
 from newtonsim.kernels.particle_pairs import PairView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
+ZERO = wp.constant(wp.float64(0.0))
+# part of a velocity
+ROUNDING = wp.constant(wp.float64(1.0e-3))
 TOUCHES_BODY = wp.constant(1)
 TOUCHES_PARTICLE = wp.constant(2)
 NOT_SOLVED = wp.constant(3)
@@ -35,6 +40,31 @@ def mark_unsolved(
     w = first + wp.tid()
     if residual[w] > most:
         reason[w] = NOT_SOLVED
+
+
+@wp.kernel
+def weigh_residuals(
+    first: int,
+    goal: wp.array(dtype=wp.vec3),
+    s: SubstepView,
+    system: SystemView,
+    sums: wp.array(dtype=wp.vec2d),
+):
+    """One thread per world: add up squares of what is left of forces, and of what has acted, over masses.
+
+    What changes velocities by less than `ROUNDING` of themselves counts as rounding: in free flight, without
+    forces, nothing is left to balance.
+    """
+    w = first + wp.tid()
+    total = wp.vec2d()
+    for n in range(system.world_start[w], system.world_start[w + 1]):
+        i = system.particle[n]
+        if s.mass[i] > ZERO:
+            u = wp.vec3d(s.u[i])
+            acted = wp.length_sq(u - wp.vec3d(goal[i])) + ROUNDING * ROUNDING * wp.length_sq(u)
+            scale = s.mass[i] / (s.dt * s.dt * s.dt * s.dt)
+            total += wp.vec2d(wp.length_sq(s.residual[i]) / s.mass[i], acted * scale)
+    sums[w] = sums[w] + total
 
 
 @wp.kernel

@@ -87,6 +87,15 @@ def begin_reverse(
 
 
 @wp.func
+def cut_off(v: wp.vec3d, fastest: wp.float64) -> wp.vec3d:
+    """Velocity, no faster than a speed."""
+    speed = wp.length(v)
+    if speed > fastest:
+        return v * (fastest / speed)
+    return v
+
+
+@wp.func
 def through_limit(g: wp.vec3d, v: wp.vec3d, fastest: wp.float64) -> wp.vec3d:
     """Gradient by a velocity from that by the same one cut off at a speed."""
     speed = wp.length(v)
@@ -102,6 +111,7 @@ def begin_substep(first: int, s: SubstepView, reverse: ReverseView, right: wp.ar
     i = first + wp.tid()
     right[i] = wp.vec3d()
     s.slope_rate[i] = wp.vec3d()
+    s.residual[i] = wp.vec3d()
     reverse.goal[i] = wp.vec3d()
 
 
@@ -123,8 +133,10 @@ def reverse_inertia(first: int, goal: wp.array(dtype=wp.vec3), s: SubstepView, r
     i = first + wp.tid()
     if s.mass[i] > ZERO:
         push = s.multiplier[i] / (s.dt * s.dt)
+        pulled = wp.vec3d(s.u[i]) - wp.vec3d(goal[i])
         reverse.goal[i] = reverse.goal[i] + push * s.mass[i]
-        reverse.mass[i] = reverse.mass[i] - wp.dot(push, wp.vec3d(s.u[i]) - wp.vec3d(goal[i]))
+        reverse.mass[i] = reverse.mass[i] - wp.dot(push, pulled)
+        s.residual[i] = s.residual[i] + pulled * (s.mass[i] / (s.dt * s.dt))
 
 
 @wp.kernel
@@ -201,8 +213,6 @@ def reverse_air(
 ):
     """One thread per triangle: from the force of the air to positions, velocities and coefficients."""
     t = first + wp.tid()
-    if materials[t, 3] == 0.0 and materials[t, 4] == 0.0:
-        return
     i = indices[t, 0]
     j = indices[t, 1]
     k = indices[t, 2]

@@ -28,7 +28,8 @@ class Law:
 
     Attributes:
         hard: Whether they are constraints.
-        slowest: Speed above which they bounce [m/s].
+        slowest: Speed above which what comes is stopped at the end of a substep, or bounces [m/s].
+        restitution: Part of the speed with which it does.
         stiffness: Of springs [N/m].
         damping: Of springs [N s/m].
         friction_speed: Slip above which friction is that of Coulomb [m/s].
@@ -36,6 +37,7 @@ class Law:
 
     hard: bool
     slowest: float = _NEVER
+    restitution: float = 0.0
     stiffness: float = 0.0
     damping: float = 0.0
     friction_speed: float = 1.0
@@ -86,7 +88,6 @@ class ContactSlopes:
         matrix = self.system.view.matrix
         inputs = [self.system.view.diagonal, matrix, self._stiffness]
         launch(implicit_contacts.note_stiffness, "particle", inputs)
-        self._curve(launch, substep, goal)
         for kind, view in self.views(law):
             inputs = [view, goal, substep, self._stiffness, self.system.world, matrix, reason]
             launch(implicit_contacts.weigh_contacts, kind, inputs)
@@ -99,8 +100,8 @@ class ContactSlopes:
             inputs = [view, goal, substep, self._stiffness, reverse]
             launch(implicit_contacts.reverse_contacts, kind, inputs)
 
-    def _curve(self, launch: Launcher, substep: SubstepView, goal: wp.array) -> None:
-        """Find the curvatures of the shapes."""
+    def curve(self, launch: Launcher, substep: SubstepView, goal: wp.array) -> None:
+        """Find the curvatures of the shapes, which all that follows needs."""
         model, found = self.model, self.found
         inputs = [found.shapes, found.contacts, model.particle_radius, substep.x, goal, self._curvature]
         launch(implicit_curvature.curve_particles, "particle", inputs)
@@ -109,6 +110,13 @@ class ContactSlopes:
             inputs = [found.shapes, faces.touch, faces.weight, model.tri_indices, model.particle_radius]
             inputs += [substep.x, goal, self._face_curvature]
             launch(implicit_curvature.curve_triangles, "implicit tri", inputs)
+
+    def reverse_stops(
+        self, launch: Launcher, law: Law, fastest: float, substep: SubstepView, reverse: ReverseView
+    ) -> None:
+        """Go from the velocities after contacts have stopped particles to those before."""
+        kind, view = self.views(law)[0]
+        launch(implicit_contacts.reverse_stops, kind, [view, wp.float64(fastest), substep, reverse])
 
     def views(self, law: Law) -> list[tuple[str, implicit_contacts.TouchSlopes]]:
         """Contacts of particles, and of triangles, with their kinds of index."""
@@ -131,7 +139,7 @@ class ContactSlopes:
         view.body = self.found.shapes.shape.body
         view.radius, view.radius_grad = model.particle_radius, self.sinks.of(model.particle_radius)
         view.mu_grad, view.mu_share = self.sinks.of(model.shape_materials.mu), 0.5
-        view.hard, view.slowest = int(law.hard), law.slowest
+        view.hard, view.slowest, view.restitution = int(law.hard), law.slowest, law.restitution
         view.stiffness, view.damping = law.stiffness, law.damping
         view.friction_speed = law.friction_speed
         return view

@@ -12,6 +12,7 @@ and contacts of its own, which start without forces or accelerations of an earli
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,11 +49,11 @@ from newtonsim.solvers.vbd_particles import VBDParticles
 from newtonsim.solvers.xpbd_particles import XPBDParticles
 from newtonsim.workspace import Launcher
 
-_UNLIMITED = 1.0e30
-"""A speed that nothing reaches [m/s]."""
-
 _LARGEST_RESIDUAL = 1.0e-4
 """Size of the residual of a linear system, over that of its right-hand side, that is a gradient still."""
+
+_MOST_UNBALANCED = 0.01
+"""Part of the forces on particles that sweeps may leave without balance before a warning says so."""
 
 _KERNELS = (
     implicit_damping,
@@ -109,6 +110,8 @@ class ParticleAdjoint:
         self.bodies = MovingBodies(model)
         self.reason = zeros(model.world_count + 1, dtype=int, device=device)
         self.kept_reason = zeros(model.world_count + 1, dtype=int, device=device)
+        self._unbalanced = zeros(model.world_count + 1, dtype=wp.vec2d, device=device)
+        self._warned = False
         self.contacts = None
         if model.shape_count:
             self.contacts = ContactSlopes(model, particles.contacts, self.system, self.sinks)
@@ -116,7 +119,9 @@ class ParticleAdjoint:
         self.substep, self.slopes = SubstepView(), ReverseView()
         self.substep.mass, self.substep.multiplier = self.system.view.mass, self.system.view.x
         self.substep.secant = self.secant
-        self.substep.slope_rate = zeros(count, dtype=wp.vec3d, device=device)
+        self.substep.slope_rate, self.substep.residual = (
+            zeros(count, dtype=wp.vec3d, device=device) for _ in range(2)
+        )
         for name in ("x", "v", "goal", "force"):
             setattr(self.slopes, name, zeros(count, dtype=wp.vec3d, device=device))
         self.slopes.mass = zeros(count, dtype=wp.float64, device=device)
@@ -178,27 +183,35 @@ class ParticleAdjoint:
         launch(implicit_steps.begin_substep, "particle", inputs)
         if self.contacts is not None:
             self.contacts.use(kept.contacts)
+            self.contacts.curve(launch, substep, kept.goal)
         self._reverse_momentum(launch, kept, dt)
         launch(implicit_steps.reverse_end, "particle", [fastest, *inputs])
         system.begin(launch, substep)
         self.elements.weigh(launch, step.control, substep)
         if self.contacts is not None:
-            self.contacts.weigh(launch, self._law, kept.goal, substep, self.reason)
-            self._reverse_touches(launch, kept)
+            self.contacts.weigh(launch, self._law(dt), kept.goal, substep, self.reason)
+            self._reverse_touches(launch, kept, dt)
         system.solve(launch, self.iterations)
         inputs = [system.view.residual, wp.float64(_LARGEST_RESIDUAL), self.reason]
         launch(implicit_refusals.mark_unsolved, "implicit world", inputs)
+        self._reverse_solution(launch, step, kept, dt)
+        self._reverse_prediction(launch, kept, dt, fastest)
+
+    def _reverse_solution(self, launch: Launcher, step: RecordedStep, kept: _Substep, dt: float) -> None:
+        """From the multipliers to what the implicit step depends on, and how far it was from its solution."""
+        substep, slopes = self.substep, self.slopes
         launch(implicit_steps.reverse_inertia, "particle", [kept.goal, substep, slopes])
         self.elements.reverse(launch, step.control, substep)
         if self.contacts is not None:
-            self.contacts.reverse(launch, self._law, kept.goal, substep, slopes)
+            self.contacts.reverse(launch, self._law(dt), kept.goal, substep, slopes)
         launch(implicit_steps.reverse_prediction, "particle", [substep, slopes])
-        self._reverse_prediction(launch, kept, dt, fastest)
+        inputs = [kept.goal, substep, self.system.view, self._unbalanced]
+        launch(implicit_refusals.weigh_residuals, "implicit world", inputs)
 
     def _end(self, launch: Launcher, step: RecordedStep) -> None:
         """From external forces back to the state, and hand everything over."""
         model, state = self.model, step.state_in
-        if model.tri_count:
+        if self.particles.air.blows:
             inputs = [model.tri_indices, model.tri_materials, state.particle_q, state.particle_qd]
             inputs += [self.slopes, self.sinks.of(model.tri_materials)]
             launch(implicit_steps.reverse_air, "implicit tri", inputs)
@@ -211,13 +224,14 @@ class ParticleAdjoint:
     def _refuse(self, launch: Launcher) -> None:
         """Mark worlds in which something without gradient acts."""
 
-    @property
-    def _law(self) -> Law:
-        """How contacts with shapes push."""
+    def _law(self, dt: float) -> Law:
+        """How contacts with shapes push in a substep of length dt [s]."""
         raise NotImplementedError
 
     def check(self, solver: str) -> None:
         """Raise if a world had no gradient in a backward pass since the last check; waits for the device.
+
+        Warn once if sweeps ended so far from the implicit step that its gradient is not theirs.
 
         Args:
             solver: Name of the solver.
@@ -226,11 +240,29 @@ class ParticleAdjoint:
             NotDifferentiableError: Names what acts, and the worlds.
         """
         reason = self.kept_reason.numpy().copy()
+        self._warn(solver, reason == 0)
         self.kept_reason.zero_()
         for number, text in _REASONS.items():
             worlds = np.flatnonzero(reason == number)
             if len(worlds):
                 raise NotDifferentiableError(f"{solver}: {text}, in worlds {worlds.tolist()[:10]}")
+
+    def _warn(self, solver: str, worlds: np.ndarray) -> None:
+        """Warn of forces that sweeps have left without balance in the masked worlds since the last check."""
+        left, acted = self._unbalanced.numpy().T.copy()
+        self._unbalanced.zero_()
+        part = np.sqrt(np.divide(left, acted, out=np.zeros_like(left), where=worlds & (acted > 0.0)))
+        part = np.nan_to_num(part)
+        worst = int(np.argmax(part))
+        if part[worst] > _MOST_UNBALANCED and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{solver}: {self.particles.iterations} iterations left {part[worst]:.0%} of the forces on "
+                f"particles without balance (world {worst}); the gradient is that of the balanced step, and "
+                "may be wrong by as much: take more iterations or substeps",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     @property
     def _inv_mass(self) -> wp.array:
@@ -242,9 +274,9 @@ class ParticleAdjoint:
         raise NotImplementedError
 
     def _reverse_momentum(self, launch: Launcher, kept: _Substep, dt: float) -> None:
-        """From what is added to velocities after a substep to what it is made of."""
+        """From the velocities after a substep to those that its displacements give."""
 
-    def _reverse_touches(self, launch: Launcher, kept: _Substep) -> None:
+    def _reverse_touches(self, launch: Launcher, kept: _Substep, dt: float) -> None:
         """From what contacts add to velocities after a substep to the contacts."""
 
     def _reverse_prediction(self, launch: Launcher, kept: _Substep, dt: float, fastest: float) -> None:
@@ -270,12 +302,11 @@ class XPBDParticleAdjoint(ParticleAdjoint):
     def _inv_mass(self) -> wp.array:
         return self.particles.inv_mass
 
-    @property
-    def _law(self) -> Law:
-        particles = self.particles
-        if not particles.restitution or not self.model.soft_contact_restitution > 0.0:
+    def _law(self, dt: float) -> Law:
+        if not self.particles.restitution:
             return Law(hard=True)
-        return Law(hard=True, slowest=0.0)
+        slowest = self.particles.contacts.resting_speed(dt)
+        return Law(True, slowest, float(self.model.soft_contact_restitution))
 
     def _note(self, launch: Launcher, kept: _Substep, dt: float) -> None:
         inputs = [dt, self._inv_mass, self.v, self.particles.shift, kept.u, kept.rate, kept.goal]
@@ -287,6 +318,12 @@ class XPBDParticleAdjoint(ParticleAdjoint):
         if pairs is not None:
             inputs = [pairs.grid.view, pairs.view, self.system.world, self.reason]
             launch(implicit_refusals.mark_pairs, "particle", inputs)
+
+    def _reverse_momentum(self, launch: Launcher, kept: _Substep, dt: float) -> None:
+        """Back through the contacts that have stopped particles."""
+        if self.contacts is not None and self.particles.restitution:
+            fastest = float(self.model.particle_max_velocity)
+            self.contacts.reverse_stops(launch, self._law(dt), fastest, self.substep, self.slopes)
 
     def _reverse_prediction(self, launch: Launcher, kept: _Substep, dt: float, fastest: float) -> None:
         """Back through gravity and forces, and the damping of tetrahedra before."""
@@ -320,10 +357,10 @@ class VBDParticleAdjoint(ParticleAdjoint):
     def _inv_mass(self) -> wp.array:
         return self.particles.descent.inv_mass
 
-    @property
-    def _law(self) -> Law:
+    def _law(self, dt: float) -> Law:
         stiffness, damping = float(self.model.soft_contact_ke), float(self.model.soft_contact_kd)
-        return Law(False, _UNLIMITED, stiffness, damping, float(self.particles.friction_epsilon))
+        speed = float(self.particles.friction_epsilon)
+        return Law(False, stiffness=stiffness, damping=damping, friction_speed=speed)
 
     def _note(self, launch: Launcher, kept: _Substep, dt: float) -> None:
         inputs = [self.particles.stencils.view.u, self.particles.descent.goal, kept.u, kept.rate, kept.goal]
@@ -344,9 +381,9 @@ class VBDParticleAdjoint(ParticleAdjoint):
         inputs = [kept.goal, self._motion, self.substep, self.slopes, pieces, self.system.view.right]
         launch(implicit_pieces.reverse_momentum, "vbd chunk", inputs)
 
-    def _reverse_touches(self, launch: Launcher, kept: _Substep) -> None:
+    def _reverse_touches(self, launch: Launcher, kept: _Substep, dt: float) -> None:
         inputs = [kept.goal, self.substep, self.slopes, self.particles.pieces.view, self.system.view.right]
-        for _, view in self.contacts.views(self._law):
+        for _, view in self.contacts.views(self._law(dt)):
             launch(implicit_contacts.reverse_touches, "vbd chunk", [view, *inputs])
 
     def _end(self, launch: Launcher, step: RecordedStep) -> None:

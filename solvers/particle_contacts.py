@@ -211,11 +211,15 @@ class ParticleContacts:
         """
         if not self._meets:
             return
-        slowest = 2.0 * float(np.linalg.norm(self.rigid.gravity)) * dt
-        inputs = [inv_mass, self.shapes, x, dt, float(self.particles.soft_contact_restitution), slowest]
+        restitution, slowest = float(self.particles.soft_contact_restitution), self.resting_speed(dt)
+        inputs = [inv_mass, self.shapes, x, dt, restitution, slowest]
         inputs += [bodies.view, self.contacts, v]
         self._launchers.of(launch)(xpbd_contacts.bounce, "particle", inputs)
         bodies.apply_impulses(launch)
+
+    def resting_speed(self, dt: float) -> float:
+        """Speed up to which what comes within a substep of length dt [s] does not bounce [m/s]."""
+        return 2.0 * float(np.linalg.norm(self.rigid.gravity)) * dt
 
     def report(self) -> None:
         """Warn once if there was no place for some contacts; reads from the device."""

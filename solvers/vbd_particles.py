@@ -9,7 +9,6 @@ import warp as wp
 
 from newtonsim.allocation import put, zeros
 from newtonsim.kernels import (
-    aerodynamics,
     vbd_apart,
     vbd_contacts,
     vbd_particles,
@@ -17,6 +16,7 @@ from newtonsim.kernels import (
     vbd_sweep,
 )
 from newtonsim.model import Model
+from newtonsim.solvers.air import Air
 from newtonsim.solvers.deformables import ParticleStep, check_models, starts_of
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.particle_contacts import ParticleContacts
@@ -61,6 +61,7 @@ class VBDParticles:
         descent: The particles during a step.
         stencils: The particles by colour and the elements around them.
         contacts: Contacts with rigid bodies.
+        air: Drag and lift.
 
     Raises:
         ModelError: The worlds of the two models differ.
@@ -100,7 +101,7 @@ class VBDParticles:
             self._now = zeros(count, dtype=wp.vec3, device=device)
             self._busy = zeros(count, dtype=int, device=device)
         self._sort_elements(owner)
-        self._make_air()
+        self.air = Air(particles, "vbd triangle", "vbd particle")
 
     def _sort_elements(self, owner: np.ndarray) -> None:
         """Put elements in the order of the worlds."""
@@ -111,19 +112,6 @@ class VBDParticles:
             self.starts[f"vbd {name}"] = starts_of(world[order], self.particles.world_count)
             self._order[name] = put(order, dtype=int, device=self.rigid.device)
 
-    def _make_air(self) -> None:
-        """Make room for the forces of the air, if there are any."""
-        model = self.particles
-        self._air = bool(model.tri_count and np.any(model.tri_materials.numpy()[:, 3:] != 0.0))
-        if not self._air:
-            return
-        corners = model.tri_indices.numpy().reshape(-1)
-        order = np.argsort(corners, kind="stable")
-        device = self.rigid.device
-        self._air_start = put(starts_of(corners[order], model.particle_count), dtype=int, device=device)
-        self._air_triangle = put(order // 3, dtype=int, device=device)
-        self._air_force = zeros(model.tri_count, dtype=wp.vec3, device=device)
-
     def begin(self, launch: Launcher, step: ParticleStep) -> None:
         """See `ParticleSystem.begin`."""
         model = self.particles
@@ -131,11 +119,7 @@ class VBDParticles:
         launch(vbd_particles.begin_particles, "vbd particle", inputs)
         if self.surfaces is not None:
             self.surfaces.begin(launch, step.x)
-        if self._air:
-            inputs = [model.tri_indices, model.tri_materials, step.x, step.v, self._air_force]
-            launch(aerodynamics.find_air_forces, "vbd triangle", inputs)
-            inputs = [self._air_start, self._air_triangle, self._air_force, self.descent.force]
-            launch(aerodynamics.add_air_forces, "vbd particle", inputs)
+        self.air.add(launch, step.x, step.v, self.descent.force)
         inputs = [self.rigid.gravity_vec, step.dt, self.descent, step.v]
         launch(vbd_particles.accelerate, "vbd particle", inputs)
 

@@ -10,7 +10,7 @@ import warp as wp
 from newtonsim.compilation import load_once
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
-from newtonsim.errors import ModelError
+from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels import coupled_particles, xpbd_deltas
 from newtonsim.model import Model
 from newtonsim.shards import Shard
@@ -66,10 +66,10 @@ class XPBDSolver(SolverBase):
     Tapes record steps of models that were finalized with `requires_grad=True` and have particles or rigid
     bodies, not both. Bodies have gradients through joints, constraints and contacts (`BodyAdjoint`), not
     through contacts that bounce. The gradient is that of the converged step (`implicit_particles`), so it is
-    as good as the sweeps have converged, and warm starts count for nothing. Particles that touch shapes of
-    rigid bodies, or each other, or bounce, have none: it becomes NaN in their worlds, and `check_gradient`
-    says why. Bending edges end off the implicit step as their slopes turn during the sweeps; the gradient
-    misses that.
+    as good as the sweeps have converged, and warm starts count for nothing; `check_gradient` warns where they
+    left more than 1 % of the forces on particles without balance. Particles that touch shapes of rigid
+    bodies, or each other, or bounce, have none: it becomes NaN in their worlds, and `check_gradient` says
+    why.
 
     Sources: Macklin, Müller, Chentanez, "XPBD: position-based simulation of compliant constrained dynamics",
     MIG 2016; Müller, Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body simulation with extended position
@@ -206,8 +206,12 @@ class XPBDSolver(SolverBase):
         tape = active_tape()
         if tape is not None and (state_in.requires_grad or model.requires_grad):
             recorded = RecordedStep(state_in, state_out, control, contacts, dt)
-            if parts.body_adjoint is not None:
-                parts.body_adjoint.follow(self.iterations)
+    bodies, not both. Bodies have gradients through joints, constraints and contacts (`BodyAdjoint`), not
+    through contacts that bounce. The gradient is that of the converged step (`implicit_particles`), so it is
+    as good as the sweeps have converged, and warm starts count for nothing; `check_gradient` warns where they
+    left more than 1 % of the forces on particles without balance. Particles that touch shapes of rigid
+    bodies, or each other, or bounce, have none: it becomes NaN in their worlds, and `check_gradient` says
+    why.
             adjoints = (parts.adjoint, parts.body_adjoint)
             record_step(tape, "XPBDSolver", model, *adjoints, recorded, self.substeps)
         step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)

@@ -14,23 +14,26 @@ def add_weighted(
     qd: wp.array(dtype=wp.vec3),
     weight_q: wp.array(dtype=wp.vec3),
     weight_qd: wp.array(dtype=wp.vec3),
+    origin: wp.array(dtype=wp.vec3),
     world: wp.array(dtype=int),
     losses: wp.array(dtype=float),
 ):
     i = wp.tid()
-    wp.atomic_add(losses, world[i], wp.dot(weight_q[i], q[i]) + wp.dot(weight_qd[i], qd[i]))
+    loss = wp.dot(weight_q[i], q[i] - origin[i]) + wp.dot(weight_qd[i], qd[i])
+    wp.atomic_add(losses, world[i], loss)
 
 
 def weighted(model, seed=0):
-    """Loss: sum of positions, and of a tenth of the velocities, with random weights."""
+    """Loss: sum of displacements, and of a tenth of the velocities, with random weights."""
     rng = np.random.default_rng(seed)
     weights = [
         wp.array(scale * rng.normal(size=(model.particle_count, 3)), dtype=wp.vec3, device=model.device)
         for scale in (1.0, 0.1)
     ]
+    origin = wp.clone(model.particle_q)
 
     def loss(state, losses):
-        inputs = [state.particle_q, state.particle_qd, *weights, model.particle_world]
+        inputs = [state.particle_q, state.particle_qd, *weights, origin, model.particle_world]
         wp.launch(add_weighted, model.particle_count, inputs, [losses], device=model.device)
 
     return loss
