@@ -206,12 +206,12 @@ class XPBDSolver(SolverBase):
         tape = active_tape()
         if tape is not None and (state_in.requires_grad or model.requires_grad):
             recorded = RecordedStep(state_in, state_out, control, contacts, dt)
-    bodies, not both. Bodies have gradients through joints, constraints and contacts (`BodyAdjoint`), not
-    through contacts that bounce. The gradient is that of the converged step (`implicit_particles`), so it is
-    as good as the sweeps have converged, and warm starts count for nothing; `check_gradient` warns where they
-    left more than 1 % of the forces on particles without balance. Particles that touch shapes of rigid
-    bodies, or each other, or bounce, have none: it becomes NaN in their worlds, and `check_gradient` says
-    why.
+            if len(parts.particles.anchor_particle) or parts.particles.damps_across:
+                raise NotDifferentiableError(
+                    "XPBDSolver: anchors of particles, and damping of springs across them, have no gradients"
+                )
+            if parts.body_adjoint is not None:
+                parts.body_adjoint.follow(self.iterations)
             adjoints = (parts.adjoint, parts.body_adjoint)
             record_step(tape, "XPBDSolver", model, *adjoints, recorded, self.substeps)
         step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
