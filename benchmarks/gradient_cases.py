@@ -169,6 +169,7 @@ def _sweeping(solver: XPBDSolver | VBDSolver) -> XPBDSolver | VBDSolver:
     Robots on their feet take several hundred, and thousands where light feet pass on torsional friction.
     """
     if solver.constraints is not None:
+        solver.constraints.restitution = True
         solver.model.rigid_contact_torsional_friction = 0.0
         if solver.model.shape_count:
             solver.iterations = 400
@@ -251,7 +252,7 @@ COLUMNS: dict[str, Column] = {
             Setting(1.0 / 240.0),
             True,
             "dt = 1/240 s, 100 iterations (bodies with shapes 400, cloth and soft body 60), as many sweeps "
-            "over velocities, torsional friction 0",
+            "over velocities, torsional friction 0, `constraints.restitution`",
             _NO_ROTORS,
             {},
         ),

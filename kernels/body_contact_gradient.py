@@ -10,6 +10,8 @@ and these residuals vanish at the solution, with parts along the normal n and ac
 - along n: v_n - target where the contact pushes, else p_n;
 - likewise y across n against w (rolling) with ρ p_n for μ (p_n + s), and y along n (torsion).
 
+In the velocities that lead to the end, v and w are relative to those of the time before an impact.
+
 The term of a contact is m · residual - p · v(λ) - y · w(λ), with m its multiplier and λ those of the bodies.
 How normal, point and gap follow from the poses at the start of the step, where features are found, is that of
 `contact_features`; the points then move with the bodies, while the normal stays.
@@ -17,10 +19,22 @@ How normal, point and gap follow from the poses at the start of the step, where 
 
 import warp as wp
 
-from newtonsim.kernels.body_contacts import BodyContactView, BodySettings, coefficients_of
+from newtonsim.kernels.body_contacts import (
+    NO_REBOUND,
+    BodyContactView,
+    BodySettings,
+    coefficients_of,
+    foresee,
+    mixed,
+    point_off,
+    rebound,
+)
+from newtonsim.kernels.body_gradient import BODY_MOVES
 from newtonsim.kernels.contact_features import FeatureView, body_pose, contact_geometry
 from newtonsim.kernels.contacts import ContactView
+from newtonsim.kernels.penalty_motion import inverse_of
 from newtonsim.kernels.shapes import ShapeView
+from newtonsim.kernels.spatial import rotate_inertia
 from newtonsim.kernels.structs import ModelShapeMaterials
 
 # code for the backward pass is compiled when it is needed, see newtonsim.compilation
@@ -76,7 +90,7 @@ def place_contact(
     c: int,
     b0: int,
     b1: int,
-    follows: int,
+    places: BodyContactView,
     contacts: ContactView,
     features: FeatureView,
     start: wp.array(dtype=wp.transform),
@@ -96,9 +110,10 @@ def place_contact(
     placed = PlacedContact()
     placed.normal = g.normal
     placed.gap = wp.dot(g.normal, x0 - x1) - round0 - round1
-    x = x0 - (round0 + 0.5 * placed.gap) * g.normal
-    if follows == 1:
-        x = x1 + (round1 + 0.5 * placed.gap) * g.normal
+    off = point_off(placed.gap, places.bounces[c])
+    x = x0 - (round0 + off) * g.normal
+    if places.follows[c] == 1:
+        x = x1 + (round1 + off) * g.normal
     if b0 >= 0:
         placed.arm0 = x - center[b0]
     if b1 >= 0:
@@ -135,23 +150,114 @@ def across_residual(mode: int, rate: wp.vec3, impulse: wp.vec3, bound: float, n:
 
 
 @wp.func
-def target_of(stage: int, gap: float, now: float, s: BodySettings) -> float:
+def target_of(stage: int, gap: float, now: float, seen: wp.vec3, s: BodySettings) -> float:
     """Normal velocity that a contact which pushes has in the solution.
 
     Args:
         stage: The system.
         gap: Distance at the start of the substep.
         now: Its value, which decides.
+        seen: See `foresee_contacts`.
         s: Settings.
     """
     target = float(0.0)
-    if stage == STAGE_POSITION and now > 0.0:
-        target = -gap / s.dt
+    if stage == STAGE_VELOCITY:
+        target = seen[0]
+    if stage == STAGE_POSITION:
+        target = seen[1]
+        if seen[2] < 0.0 and now > 0.0:
+            target = -gap / s.dt
     if stage == STAGE_SHIFT:
         target = s.push_speed
         if -now < s.push_speed * s.dt:
             target = -gap / s.dt
     return target
+
+
+@wp.kernel
+def start_bodies(
+    first: int,
+    mass: wp.array(dtype=float),
+    inertia: wp.array(dtype=wp.mat33),
+    role: wp.array(dtype=int),
+    middle: wp.array(dtype=wp.quat),
+    free: wp.array(dtype=wp.spatial_vector),
+    kick: wp.array(dtype=wp.spatial_vector),
+    velocity: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per body: its velocity before joints and contacts act, with which impacts are foreseen."""
+    b = first + wp.tid()
+    twist = free[b]
+    if role[b] == BODY_MOVES:
+        spun = rotate_inertia(middle[b], inverse_of(inertia[b])) * wp.spatial_top(kick[b])
+        twist = twist + wp.spatial_vector(spun, wp.spatial_bottom(kick[b]) / mass[b])
+    velocity[b] = twist
+
+
+@wp.kernel
+def foresee_contacts(
+    first: int,
+    contacts: ContactView,
+    places: BodyContactView,
+    features: FeatureView,
+    material: ModelShapeMaterials,
+    gravity: wp.array(dtype=wp.vec3),
+    role: wp.array(dtype=int),
+    s: BodySettings,
+    start: wp.array(dtype=wp.transform),
+    pose: wp.array(dtype=wp.transform),
+    center: wp.array(dtype=wp.vec3),
+    velocity: wp.array(dtype=wp.spatial_vector),
+    foreseen: wp.array(dtype=wp.vec3),
+    early: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per contact place: how it bounces, as in `body_contacts.place_contacts`.
+
+    Args:
+        first: First place.
+        contacts: Contacts of the step.
+        places: What was foreseen in the forward pass.
+        features: What `contact_features.find_features` found.
+        material: Materials of the shapes.
+        gravity: Gravity.
+        role: How bodies take part.
+        s: Settings of the substep.
+        start: Poses at the start of the step.
+        pose: Poses at the start of the substep.
+        center: Centres of mass there.
+        velocity: From `start_bodies`.
+        foreseen: Receives normal velocities after an impact and up to the end of the substep; the third
+            number is negative if the latter is not foreseen.
+        early: Receives spin and velocity up to the impact.
+    """
+    c = first + wp.tid()
+    foreseen[c] = wp.vec3(0.0, 0.0, -1.0)
+    early[c] = wp.spatial_vector()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] >= contacts.world_count[w] or places.bounces[c] == NO_REBOUND:
+        return
+    b0 = places.body0[c]
+    b1 = places.body1[c]
+    at = place_contact(c, b0, b1, places, contacts, features, start, pose, center)
+    motion = relative_motion(b0, b1, at.arm0, at.arm1, velocity)
+    approach = -wp.dot(at.normal, wp.spatial_bottom(motion))
+    pull = float(0.0)
+    if b0 >= 0:
+        if role[b0] == BODY_MOVES:
+            pull -= wp.dot(at.normal, gravity[0])
+    if b1 >= 0:
+        if role[b1] == BODY_MOVES:
+            pull += wp.dot(at.normal, gravity[0])
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    e = mixed(material.restitution[s0], material.restitution[s1], s.product)
+    bounces = places.bounces[c]
+    if bounces >= 0:
+        seen = foresee(at.gap, approach, pull, e, bounces, s)
+        foreseen[c] = seen
+        early[c] = seen[2] * motion
+    else:
+        foreseen[c] = wp.vec3(rebound(approach, at.gap, wp.max(pull, 0.0), e, s.step), 0.0, -1.0)
 
 
 @wp.kernel
@@ -171,6 +277,8 @@ def weigh_contacts(
     center: wp.array(dtype=wp.vec3),
     multiplier: wp.array(dtype=wp.spatial_vector),
     velocity: wp.array(dtype=wp.spatial_vector),
+    foreseen: wp.array(dtype=wp.vec3),
+    early: wp.array(dtype=wp.spatial_vector),
     view: ContactStageView,
     term: wp.array(dtype=float),
 ):
@@ -192,6 +300,8 @@ def weigh_contacts(
         center: Centres of mass there.
         multiplier: Multipliers of the bodies that impulses move, 0 of others.
         velocity: Solution.
+        foreseen: See `foresee_contacts`.
+        early: Likewise.
         view: How contacts act.
         term: Receives the terms.
     """
@@ -202,7 +312,7 @@ def weigh_contacts(
         return
     b0 = places.body0[c]
     b1 = places.body1[c]
-    at = place_contact(c, b0, b1, places.follows[c], contacts, features, start, pose, center)
+    at = place_contact(c, b0, b1, places, contacts, features, start, pose, center)
     n = at.normal
     motion = relative_motion(b0, b1, at.arm0, at.arm1, velocity)
     under = relative_motion(b0, b1, at.arm0, at.arm1, multiplier)
@@ -211,11 +321,14 @@ def weigh_contacts(
     spin = wp.spatial_top(view.total[c])
     along = wp.dot(n, impulse)
     mu = coefficients_of(contacts.shape0[c], contacts.shape1[c], material, mu_torsion, mu_rolling, s)
-    rate = wp.spatial_bottom(motion)
-    turning = wp.spatial_top(motion)
     normal = along
     if mode[0] == HOLDS:
-        normal = wp.dot(n, rate) - target_of(stage, at.gap, view.gap[c], s)
+        normal = wp.dot(n, wp.spatial_bottom(motion))
+        normal = normal - target_of(stage, at.gap, view.gap[c], foreseen[c], s)
+    if stage == STAGE_POSITION:
+        motion = motion - early[c]
+    rate = wp.spatial_bottom(motion)
+    turning = wp.spatial_top(motion)
     twist = wp.dot(n, spin)
     if mode[2] == HOLDS:
         twist = wp.dot(n, turning)

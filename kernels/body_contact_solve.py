@@ -62,7 +62,13 @@ def start_contact(
 
 @wp.func
 def slow_sliding(
-    c: int, n: wp.vec3, along: float, before: wp.vec3, view: BodyContactView, bodies: MotionView
+    c: int,
+    n: wp.vec3,
+    along: float,
+    before: wp.vec3,
+    early: wp.vec3,
+    view: BodyContactView,
+    bodies: MotionView,
 ):
     """Stop the sliding at contact c as far as the cone of its normal impulse allows.
 
@@ -71,13 +77,14 @@ def slow_sliding(
         n: Its normal.
         along: Normal impulse.
         before: Tangential impulse so far.
+        early: Velocity at which it slides when it has stopped, by what it slid before an impact.
         view: Contacts.
         bodies: Bodies.
     """
     tangential = wp.vec3(0.0)
     mobility = view.mobility[c][1]
     if mobility > 0.0 and along + view.shift[c] > 0.0:
-        u = relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies)
+        u = relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies) - early
         sliding = u - wp.dot(n, u) * n
         # what is wedged in sticks, too
         most = view.friction[c][0] * (along + view.shift[c])
@@ -88,15 +95,24 @@ def slow_sliding(
 
 @wp.func
 def slow_spinning(
-    c: int, n: wp.vec3, along: float, view: BodyContactView, spin: SpinView, bodies: MotionView
+    c: int,
+    n: wp.vec3,
+    along: float,
+    early: wp.vec3,
+    view: BodyContactView,
+    spin: SpinView,
+    bodies: MotionView,
 ):
-    """Torsional and rolling friction of contact c, within bounds that grow with its normal impulse."""
+    """Torsional and rolling friction of contact c, within bounds that grow with its normal impulse.
+
+    `early` is for spins what it is for velocities in `slow_sliding`.
+    """
     torsion = view.friction[c][1] * along
     rolling = view.friction[c][2] * along
     before = view.spin[c]
     if torsion <= 0.0 and rolling <= 0.0 and wp.length_sq(before) == 0.0:
         return
-    w = relative_spin(view.body0[c], view.body1[c], bodies)
+    w = relative_spin(view.body0[c], view.body1[c], bodies) - early
     about = wp.dot(n, w)
     mobility = view.spin_mobility[c]
     pivoting = wp.dot(n, before)
@@ -160,18 +176,19 @@ def solve_contact(
     if mobility <= 0.0:
         return
     u = relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies)
-    factor = s.contact_relaxation
+    # impacts are over in one step, and what they lack would show in the height of the rebound
+    factor = wp.where(view.bounces[c] >= 0, 1.0, s.contact_relaxation)
     if share == 1:
         factor = factor * view.share[c]
     if view.gap[c] < 0.0:
         part_contact(c, n, factor, view, s, spin, bodies)
-    wanted = -wp.max(view.gap[c], 0.0) / s.dt
     before = wp.dot(n, view.impulse[c])
     tangential = view.impulse[c] - before * n
-    along = wp.max(0.0, before + factor * (wanted - wp.dot(n, u)) / mobility)
+    along = wp.max(0.0, before + factor * (view.speed[c] - wp.dot(n, u)) / mobility)
     push_contact(c, (along - before) * n, view, bodies)
-    slow_sliding(c, n, along, tangential, view, bodies)
-    slow_spinning(c, n, along, view, spin, bodies)
+    early = view.early[c]
+    slow_sliding(c, n, along, tangential, wp.spatial_bottom(early), view, bodies)
+    slow_spinning(c, n, along, wp.spatial_top(early), view, spin, bodies)
 
 
 @wp.func
@@ -197,5 +214,6 @@ def relax_contact(
     factor = wp.where(share == 1, view.share[c], 1.0)
     along = wp.max(0.0, before + factor * (view.target[c] - wp.dot(n, u)) / mobility)
     push_contact(c, (along - before) * n, view, bodies)
-    slow_sliding(c, n, along, tangential, view, bodies)
-    slow_spinning(c, n, along, view, spin, bodies)
+    none = wp.vec3(0.0)
+    slow_sliding(c, n, along, tangential, none, view, bodies)
+    slow_spinning(c, n, along, none, view, spin, bodies)

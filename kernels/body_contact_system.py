@@ -184,6 +184,7 @@ def decide_contacts(
     holds = wp.dot(n, places.impulse[c]) > 0.0
     if holds or places.shift[c] > 0.0:
         motion = relative_motion(places.body0[c], places.body1[c], view.arm0[c], view.arm1[c], velocity)
+        motion = motion - places.early[c]
         lay_contact(c, n, motion, holds, places.shift[c], places, view)
 
 
@@ -241,31 +242,25 @@ def refuse_contacts(
     first: int,
     contacts: ContactView,
     features: FeatureView,
-    places: BodyContactView,
     position: ContactStageView,
     no_rule: int,
-    rebounds: int,
     reason: wp.array(dtype=int),
 ):
-    """One thread per contact place: worlds in which one acted that has no gradient.
+    """One thread per contact place: worlds in which one acted whose features no rule covers.
 
     Args:
         first: First place.
         contacts: Contacts of the step.
         features: What `contact_features.find_features` found.
-        places: Contacts.
         position: Those that acted.
-        no_rule: Reason where features are not covered.
-        rebounds: Reason where it bounced.
-        reason: Receives them, by world.
+        no_rule: The reason.
+        reason: Receives it, by world.
     """
     c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] < contacts.world_count[w] and position.acts[c] == 1:
         if features.normal[c] == NORMAL_UNKNOWN:
             reason[w] = no_rule
-        if places.target[c] > 0.0 and places.pushes[c] == 1:
-            reason[w] = rebounds
 
 
 @wp.func

@@ -5,6 +5,7 @@ changes with the velocities. Impulses add up over the sweeps and are kept from s
 bounded by their sum (Coulomb), not by the correction of one sweep. Then velocities are corrected alone, so
 that what removes a penetration does not become speed, and for restitution (Müller, Macklin, Chentanez,
 Jeschke, Kim, "Detailed rigid body simulation with extended position based dynamics", SCA 2020, section 3.6).
+What bounces in a substep ends it where it gets from the time of its impact on, see `rebounds`.
 """
 
 import warp as wp
@@ -13,10 +14,15 @@ from newtonsim.kernels.body_points import point_in_world
 from newtonsim.kernels.body_rows import SpinView, inverse_mass
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.moving_bodies import MotionView
+from newtonsim.kernels.rebounds import count_bounces, end_of_bounces, time_of_impact
 from newtonsim.kernels.shapes import GEO_CAPSULE, GEO_SPHERE, ShapeView
 from newtonsim.kernels.structs import ModelShapeMaterials
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# a contact that bounces if it is hit after all, though not by the motion that the substep begins with
+UNTIMED = wp.constant(-1)
+NO_REBOUND = wp.constant(-2)
 
 
 @wp.struct
@@ -25,6 +31,7 @@ class BodySettings:
 
     dt: float  # [s]
     step: float  # [s] length of the whole step, over which gravity acts
+    before: float  # [s] of it that lie before the substep
     linear_relaxation: float  # factors on corrections
     angular_relaxation: float
     contact_relaxation: float
@@ -55,7 +62,12 @@ class BodyContactView:
     spin_mobility: wp.array(dtype=wp.vec2)  # (C) [1/(kg m²)] about the normal, and at most about a tangent
     friction: wp.array(dtype=wp.vec3)  # (C) coefficients of friction, torsion [m], rolling [m]
     gap: wp.array(dtype=float)  # (C) [m] at the start of the substep
+    speed: wp.array(dtype=float)  # (C) [m/s] least normal velocity that leads to the end of the substep
     target: wp.array(dtype=float)  # (C) [m/s] normal velocity after the substep, if the contact pushes
+    bounces: wp.array(
+        dtype=int
+    )  # (C) after the impact that is foreseen in the substep; or UNTIMED, NO_REBOUND
+    early: wp.array(dtype=wp.spatial_vector)  # (C) mean spin and velocity up to that impact, relative
     shift: wp.array(dtype=float)  # (C) [N s] what removes a penetration in the substep
     share: wp.array(dtype=float)  # (C) 1 over the points of the pair
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] on body 0, world axes
@@ -102,6 +114,51 @@ def rebound(approach: float, gap: float, pull: float, e: float, dt: float) -> fl
 
 
 @wp.func
+def way_to_impact(gap: float, approach: float, s: BodySettings) -> float:
+    """Distance at the start of the step, from that of a substep [m]."""
+    return wp.max(gap, 0.0) + s.before * approach
+
+
+@wp.func
+def foresee(gap: float, approach: float, pull: float, e: float, bounces: int, s: BodySettings) -> wp.vec3:
+    """Normal velocities after an impact in the substep, and that lead to its end, and when the impact is.
+
+    Args:
+        gap: Distance at the start of the substep [m].
+        approach: Speed towards the surface [m/s].
+        pull: Acceleration towards the surface [m/s²]; that of the whole step is in `approach`.
+        e: Coefficient of restitution.
+        bounces: Further ones in the step, see `rebounds.count_bounces`.
+        s: Settings.
+
+    Returns:
+        Both velocities [m/s], away from the surface, and the share of the substep before the impact.
+    """
+    way = way_to_impact(gap, approach, s)
+    impact = time_of_impact(way, pull * s.step - approach, pull, s.step)
+    end = end_of_bounces(impact, way, e, bounces, s.step)
+    # where the rest of the step leads to from the end of the substep
+    height = way + s.step * end[1] - (s.step - s.before - s.dt) * end[0]
+    early = wp.clamp((impact[1] - s.before) / s.dt, 0.0, 1.0)
+    return wp.vec3(end[0], (height - wp.max(gap, 0.0)) / s.dt, early)
+
+
+@wp.func
+def bounces_of(gap: float, approach: float, pull: float, e: float, s: BodySettings) -> int:
+    """How a contact bounces in the substep, of `BodyContactView.bounces`."""
+    bounces = int(NO_REBOUND)
+    # what one step of gravity brings about does not bounce
+    if e > 0.0 and approach > 2.0 * wp.abs(pull) * s.step:
+        bounces = UNTIMED
+        if gap < approach * s.dt:
+            impact = time_of_impact(way_to_impact(gap, approach, s), pull * s.step - approach, pull, s.step)
+            bounces = count_bounces(impact, e, 0.0, s.step)
+            if bounces < 0:
+                bounces = NO_REBOUND
+    return bounces
+
+
+@wp.func
 def relative_velocity(b0: int, b1: int, r0: wp.vec3, r1: wp.vec3, bodies: MotionView) -> wp.vec3:
     """Velocity of body 0 relative to body 1 at a point."""
     v = wp.vec3(0.0)
@@ -137,10 +194,20 @@ def push_contact(c: int, x: wp.vec3, view: BodyContactView, bodies: MotionView):
 
 
 @wp.func
+def point_off(gap: float, bounces: int) -> float:
+    """How far the point at which bodies push lies off the surface that it moves with [m]."""
+    return wp.where(bounces >= 0, 0.0, 0.5 * gap)
+
+
+@wp.func
 def place_point(
     c: int, contacts: ContactView, bodies: MotionView, spin: SpinView, view: BodyContactView
 ) -> float:
-    """Arms and mobilities of contact c at the present poses; returns the gap [m]."""
+    """Arms and mobilities of contact c at the present poses; returns the gap [m].
+
+    Both bodies are pushed in the middle between both surfaces; in an impact, known by `view.bounces`, where
+    they meet.
+    """
     b0 = view.body0[c]
     b1 = view.body1[c]
     n = contacts.normal[c]
@@ -148,11 +215,12 @@ def place_point(
     x1 = point_in_world(b1, contacts.point1[c], bodies.origin)
     round0 = wp.length(contacts.offset0[c])
     round1 = wp.length(contacts.offset1[c])
-    # both bodies are pushed in the middle between both surfaces, where the smaller or round shape is by now
+    # where the smaller or round shape is by now
     gap = wp.dot(n, x0 - x1) - round0 - round1
-    x = x0 - (round0 + 0.5 * gap) * n
+    off = point_off(gap, view.bounces[c])
+    x = x0 - (round0 + off) * n
     if view.follows[c] == 1:
-        x = x1 + (round1 + 0.5 * gap) * n
+        x = x1 + (round1 + off) * n
     r0 = wp.vec3(0.0)
     r1 = wp.vec3(0.0)
     if b0 >= 0:
@@ -243,6 +311,7 @@ def place_contacts(
     view.body0[c] = b0
     view.body1[c] = b1
     view.follows[c] = follower(s0, s1, shape)
+    view.bounces[c] = NO_REBOUND
     gap = place_point(c, contacts, bodies, spin, view)
     view.gap[c] = gap
     n = contacts.normal[c]
@@ -260,13 +329,23 @@ def place_contacts(
     about = wp.dot(n, W * n)
     view.spin_mobility[c] = wp.vec2(about, W[0, 0] + W[1, 1] + W[2, 2] - about)
     view.target[c] = 0.0
+    view.speed[c] = -wp.max(gap, 0.0) / s.dt
+    view.early[c] = wp.spatial_vector()
     view.shift[c] = 0.0
     if s.restitution == 1:
         e = mixed(material.restitution[s0], material.restitution[s1], s.product)
         approach = -wp.dot(n, relative_velocity(b0, b1, view.arm0[c], view.arm1[c], bodies))
-        # what one step of gravity brings about does not bounce
-        if e > 0.0 and approach > 2.0 * wp.abs(pull) * s.step:
+        bounces = bounces_of(gap, approach, pull, e, s)
+        view.bounces[c] = bounces
+        if bounces == UNTIMED:
             view.target[c] = rebound(approach, gap, wp.max(pull, 0.0), e, s.step)
+        elif bounces >= 0:
+            gap = place_point(c, contacts, bodies, spin, view)
+            seen = foresee(gap, approach, pull, e, bounces, s)
+            view.target[c] = seen[0]
+            view.speed[c] = seen[1]
+            slip = relative_velocity(b0, b1, view.arm0[c], view.arm1[c], bodies)
+            view.early[c] = seen[2] * wp.spatial_vector(relative_spin(b0, b1, bodies), slip)
     view.share[c] = 1.0 / float(wp.max(pair_size(c, contacts), 1))
     if fresh == 1:
         view.impulse[c] = wp.vec3(0.0)

@@ -37,7 +37,6 @@ REASON_ROOM = wp.constant(1)
 REASON_TURN = wp.constant(2)
 REASON_SINGULAR = wp.constant(3)
 REASON_FEATURES = wp.constant(4)
-REASON_REBOUND = wp.constant(5)
 # smallest pivot, as a share of the entry that it began as, above which solutions are worth something
 LEAST_PIVOT = wp.constant(wp.float64(1.0e-13))
 

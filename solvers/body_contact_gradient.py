@@ -36,6 +36,10 @@ class BodyContactTerms:
         self.start = wp.zeros(model.body_count, dtype=wp.transform, device=device, requires_grad=True)
         self._features = features_of(self._count, device)
         self.shift, self.position, self.velocity = (_stage_of(self._count, device) for _ in range(3))
+        options = {"device": device, "requires_grad": True}
+        self._started = wp.zeros(model.body_count, dtype=wp.spatial_vector, **options)
+        self._foreseen = wp.zeros(self._count, dtype=wp.vec3, **options)
+        self._early = wp.zeros(self._count, dtype=wp.spatial_vector, **options)
         stages = ("STAGE_SHIFT", "STAGE_POSITION", "STAGE_VELOCITY")
         self._terms = {
             int(getattr(body_contact_gradient, stage)): zeros(
@@ -64,20 +68,19 @@ class BodyContactTerms:
             contacts, places, view = self.stage(self.position)
             launch(body_contact_system.decide_contacts, "contact", [contacts, places, velocity, view])
 
-    def decide_relaxed(self, launch: Launcher, velocity: wp.array, no_rule: int, rebounds: int) -> None:
+    def decide_relaxed(self, launch: Launcher, velocity: wp.array, no_rule: int) -> None:
         """Find what they do after the correction of velocities, and refuse those without gradient.
 
         Args:
             launch: Launcher.
             velocity: Of the bodies.
             no_rule: Reason where no rule covers the features in contact.
-            rebounds: Reason where a contact bounced.
         """
         if self._count:
             contacts, places, view = self.stage(self.velocity)
             inputs = [contacts, places, velocity, self.position, view]
             launch(body_contact_system.decide_relaxed_contacts, "contact", inputs)
-            inputs = [contacts, self._features, places, self.position, no_rule, rebounds, self._system.reason]
+            inputs = [contacts, self._features, self.position, no_rule, self._system.reason]
             launch(body_contact_system.refuse_contacts, "contact", inputs)
 
     def hand_back(self, launch: Launcher, multiplier: wp.array) -> None:
@@ -92,6 +95,42 @@ class BodyContactTerms:
         if self._count:
             inputs = [self._sweeps._now.contacts.view, self.velocity, self.position, self.shift]
             launch(body_contact_system.hand_to_shifts, "contact", inputs)
+
+    def foresee(
+        self,
+        record: Launcher,
+        dt: float,
+        pose: wp.array,
+        center: wp.array,
+        middle: wp.array,
+        free: wp.array,
+        kick: wp.array,
+    ) -> None:
+        """Put on a tape how contacts bounce.
+
+        Args:
+            record: Launcher whose launches are recorded.
+            dt: Length of the substep.
+            pose: Poses at its start.
+            center: Centres of mass there.
+            middle: Orientations half-way.
+            free: Velocities without forces.
+            kick: Impulses of forces along free joints.
+        """
+        if not self._count:
+            return
+        model, sweeps, role = self.model, self._sweeps, self._system.role
+        for array in (self._started, self._foreseen, self._early):
+            array.grad.zero_()
+        inputs = [model.body_mass, model.body_inertia, role, middle, free, kick]
+        record(body_contact_gradient.start_bodies, "body", inputs, [self._started])
+        settings = sweeps._settings(dt)
+        settings.before -= dt  # as when the substep, which is over, began
+        contacts, places, _ = self.stage(self.position)
+        inputs = [contacts, places, self._features, model.shape_materials, model.gravity_vec, role]
+        inputs += [settings, self.start, pose, center, self._started]
+        outputs = [self._foreseen, self._early]
+        record(body_contact_gradient.foresee_contacts, "contact", inputs, outputs)
 
     def weigh(
         self,
@@ -121,7 +160,7 @@ class BodyContactTerms:
         contacts, places, _ = self.stage(view)
         inputs = [contacts, places, self._features, model.collision_plan.shape, model.shape_materials]
         inputs += [model.shape_mu_torsion, model.shape_mu_rolling, sweeps._settings(dt), number, self.start]
-        inputs += [pose, center, multiplier, velocity, view]
+        inputs += [pose, center, multiplier, velocity, self._foreseen, self._early, view]
         record(body_contact_gradient.weigh_contacts, "contact", inputs, [self._terms[number]])
 
     def seed(self) -> None:

@@ -49,7 +49,6 @@ _REASONS = {
     int(body_gradient_system.REASON_ROOM): "its bodies couple too many others for the adjoint system",
     int(body_gradient_system.REASON_TURN): "a body with joints turned by more than 0.7 rad in a substep",
     int(body_gradient_system.REASON_FEATURES): "a contact between features that no rule covers acted",
-    int(body_gradient_system.REASON_REBOUND): "a contact with restitution bounced",
     int(body_gradient_system.REASON_SINGULAR): "the adjoint system of its bodies is singular",
 }
 
@@ -78,6 +77,10 @@ class BodyAdjoint:
     Damping along axes sees a rate clear of what the joint holds. A part of that, of the order of dt, is
     differentiated with frozen directions: the error grows with damping, to 7e-3 where it takes 0.4 of a
     joint's speed in a step.
+
+    Contacts are such rows, too (`body_contact_gradient`), in the two systems and in a third one that removes
+    penetrations. Of more contacts than hold a body, each takes the smallest change of its impulse; in the
+    sweeps that depends on their order. It counts where friction of these contacts has different directions.
 
     Masses and inertias have gradients by `body_mass` and `body_inertia`, as if `body_inv_mass` and
     `body_inv_inertia` followed. There is no gradient by `joint_axis`, whose part in the directions that a
@@ -270,8 +273,7 @@ class BodyAdjoint:
         wp.copy(self.x1, bodies.view.origin)
         wp.copy(self.u2, bodies.view.velocity)
         wp.copy(self.center1, again._spin.com)
-        reasons = (body_gradient_system.REASON_FEATURES, body_gradient_system.REASON_REBOUND)
-        self._contacts.decide_relaxed(launch, self.u2, *(int(reason) for reason in reasons))
+        self._contacts.decide_relaxed(launch, self.u2, int(body_gradient_system.REASON_FEATURES))
         if self._row_count:
             inputs = [self._block(launch), again._near, self.end, again._spin, self._velocity]
             launch(body_gradient_modes.decide_relaxed, "block", inputs)
@@ -342,6 +344,8 @@ class BodyAdjoint:
                 inputs += [model.body_mass, model.body_inertia, system.role, self.x0, self.center0]
                 inputs += [self.middle, self.free, dt]
                 taped(body_gradient.push_floating, "joint", inputs, [self.kick])
+            start = (self.x0, self.center0, self.middle, self.free, self.kick)
+            contacts.foresee(taped, dt, *start)
         with wp.Tape() as end_tape:
             inputs = [self.x0, self.u, self.shift, self.middle, model.body_inertia, model.body_com]
             inputs += [system.role, float(self.sweeps.angular_damping), dt]

@@ -64,12 +64,11 @@ class XPBDSolver(SolverBase):
     writes joint coordinates that agree with the poses.
 
     Tapes record steps of models that were finalized with `requires_grad=True` and have particles or rigid
-    bodies, not both. Bodies have gradients through joints, constraints and contacts (`BodyAdjoint`), not
-    through contacts that bounce. The gradient is that of the converged step (`implicit_particles`), so it is
-    as good as the sweeps have converged, and warm starts count for nothing; `check_gradient` warns where they
-    left more than 1 % of the forces on particles without balance. Particles that touch shapes of rigid
-    bodies, or each other, or bounce, have none: it becomes NaN in their worlds, and `check_gradient` says
-    why.
+    bodies, not both. Bodies have gradients through joints, constraints and contacts (`BodyAdjoint`). The
+    gradient is that of the converged step (`implicit_particles`), so it is as good as the sweeps have
+    converged, and warm starts count for nothing; `check_gradient` warns where they left more than 1 % of the
+    forces on particles without balance. Particles that touch shapes of rigid bodies, or each other, or
+    bounce, have none: it becomes NaN in their worlds, and `check_gradient` says why.
 
     Sources: Macklin, Müller, Chentanez, "XPBD: position-based simulation of compliant constrained dynamics",
     MIG 2016; Müller, Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body simulation with extended position

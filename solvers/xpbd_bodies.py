@@ -285,7 +285,7 @@ class BodySweeps(Revised):
     def _settings(self, dt: float) -> BodySettings:
         model = self.model
         s = BodySettings()
-        s.dt, s.step = dt, self._now.dt
+        s.dt, s.step, s.before = dt, self._now.dt, dt * self._now.substep
         for name in (*_SHARES, *_POSITIVE):
             setattr(s, name, float(getattr(self, name)))
         s.torsion = float(model.rigid_contact_torsional_friction)
@@ -353,10 +353,11 @@ def _spin_view(model: Model) -> SpinView:
 def _contact_view(model: Model) -> BodyContactView:
     count = model.collision_plan.contact_count if model.shape_count else 0
     view = BodyContactView()
-    kinds: dict[str, type] = dict.fromkeys(("body0", "body1", "follows", "pushes"), int)
+    kinds: dict[str, type] = dict.fromkeys(("body0", "body1", "follows", "pushes", "bounces"), int)
+    kinds |= {"early": wp.spatial_vector}
     kinds |= dict.fromkeys(("turn0", "turn1"), wp.mat33)
     kinds |= dict.fromkeys(("mobility", "spin_mobility"), wp.vec2)
-    kinds |= dict.fromkeys(("gap", "target", "shift", "share"), float)
+    kinds |= dict.fromkeys(("gap", "speed", "target", "shift", "share"), float)
     vectors = ("arm0", "arm1", "friction", "impulse", "spin", "memory", "spin_memory")
     for name, dtype in (kinds | dict.fromkeys(vectors, wp.vec3)).items():
         setattr(view, name, zeros(count, dtype=dtype, device=model.device))

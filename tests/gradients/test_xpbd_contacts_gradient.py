@@ -132,3 +132,60 @@ def test_leg_that_stands(device: str, substeps: int):
         "model.gravity_vec",
     )
     check(solver, state, 4, *wrt, samples=4)
+
+
+def test_ball_that_bounces(device: str):
+    """With spin and friction, which slides."""
+    builder = z_up()
+    body = builder.add_body(origin=wp.transform((0.0, 0.0, 0.105), wp.quat_identity()))
+    builder.add_shape_sphere(body, radius=0.1, density=240.0, mu=0.1, restitution=0.7)
+    builder.set_ground_plane(mu=0.1, restitution=0.7)
+    model = builder.finalize(device, requires_grad=True)
+    state = start(model, [[1.0, 2.0, 0.5, 3.0, 0.3, -2.0]])
+    solver = make(XPBDSolver, model, enable_restitution=True)
+    spans = (1.0e-2, 3.0e-3, 1.0e-3, 3.0e-4, 1.0e-4)
+    materials = ("model.shape_materials.mu", "model.shape_materials.restitution")
+    check(solver, state, 4, "state.body_q", "state.body_qd", *materials, spans=spans)
+
+
+@pytest.mark.parametrize("substeps", [1, 2])
+def test_box_that_bounces(device: str, substeps: int):
+    """Tilted, it meets the ground with two corners, one after the other."""
+    builder = z_up()
+    turn = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), 0.3)
+    body = builder.add_body(origin=wp.transform((0.0, 0.0, 0.135), turn))
+    builder.add_shape_box(body, hx=0.1, hy=0.12, hz=0.1, density=400.0, mu=0.4, restitution=0.5)
+    builder.set_ground_plane(mu=0.4, restitution=0.5)
+    model = builder.finalize(device, requires_grad=True)
+    state = start(model, [[0.3, 0.2, 0.0, 0.5, 0.2, -1.5]])
+    solver = make(XPBDSolver, model, enable_restitution=True, substeps=substeps)
+    wrt = ("state.body_q", "state.body_qd", "model.body_com", "model.shape_materials.restitution")
+    check(solver, state, 5, *wrt, spans=(1.0e-2, 3.0e-3, 1.0e-3, 3.0e-4, 1.0e-4))
+
+
+@wp.kernel
+def read_height(q: wp.array(dtype=wp.transform), losses: wp.array(dtype=float)):
+    losses[0] = wp.transform_get_translation(q[0])[2]
+
+
+@pytest.mark.parametrize("rate", [240, 960])
+@pytest.mark.parametrize("restitution", [1.0, 0.6])
+def test_slope_of_a_bounce(device: str, rate: int, restitution: float):
+    """Of the height at a time after it, by the first velocity: (g s - e v) / g, at s after an impact at v."""
+    drop, seconds = 0.4, 0.5
+    builder = z_up()
+    body = builder.add_body(origin=wp.transform((0.0, 0.0, 0.1 + drop), wp.quat_identity()))
+    builder.add_shape_sphere(body, radius=0.1, restitution=restitution)
+    builder.set_ground_plane(restitution=restitution)
+    model = builder.finalize(device, requires_grad=True)
+    solver = XPBDSolver(model, enable_restitution=True)
+
+    def height(state: newtonsim.State, losses: wp.array) -> None:
+        wp.launch(read_height, 1, [state.body_q, losses], device=device)
+
+    steps = round(rate * seconds)
+    result = diff.rollout(model, solver, model.state(), None, steps, 1.0 / rate, height, ("state.body_qd",))
+    speed = np.sqrt(2.0 * 9.81 * drop)
+    left = seconds - speed / 9.81
+    slope = (9.81 * left - restitution * speed) / 9.81
+    assert result.gradients["state.body_qd"].numpy()[0, 5] == pytest.approx(slope, rel=5.0e-2)
