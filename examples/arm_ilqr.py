@@ -146,6 +146,7 @@ def plot(path: pathlib.Path, x: np.ndarray, u: np.ndarray, history: list[float])
     axes[1].set(xlabel="time [s]", ylabel="joint angles and goals [rad]")
     axes[2].plot(DT * np.arange(STEPS), u)
     axes[2].set(xlabel="time [s]", ylabel="torques [N m]")
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
 

@@ -165,6 +165,7 @@ def plot(
     axes[2].plot(DT * np.arange(STEPS), torques[:, :7], label=[f"joint {i + 1}" for i in range(7)])
     axes[2].set(xlabel="time [s]", ylabel="torque of the first arm [N m]")
     axes[2].legend(fontsize="small")
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
 

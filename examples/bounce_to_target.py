@@ -116,6 +116,7 @@ def plot(path: pathlib.Path, throws: list[np.ndarray], history: list[float]) -> 
         axes[1].plot(places[:, 0], places[:, 2], color=str(0.8 * (1.0 - k / (len(throws) - 1))))
     axes[1].plot(TARGET[0], TARGET[2], "rx")
     axes[1].set(xlabel="x [m]", ylabel="height [m]", aspect="equal")
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
 

@@ -131,6 +131,7 @@ def plot(path: pathlib.Path, states: np.ndarray, forces: np.ndarray, history: li
         axis.plot(time, values)
         axis.axvline(STEPS * DT, color="0.5", linestyle="--")
         axis.set(xlabel="time [s]", ylabel=label)
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
 

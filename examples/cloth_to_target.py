@@ -114,7 +114,9 @@ def plot(path: pathlib.Path, throw: Throw, frames: np.ndarray, history: list[flo
     view.set(
         xlabel="x [m]", ylabel="y [m]", title="the cloth and its goal (dots); z is up [m]", aspect="equal"
     )
+    view.set_yticks([-0.3, 0.0, 0.3])
     view.view_init(elev=18.0, azim=-70.0)
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
 

@@ -149,6 +149,7 @@ def plot(trot: Trot, gait: np.ndarray, ways: list[float], path: Path) -> None:
         right.plot(steps, act[:, 0, joint], label=f"{name}, front left")
     right.set(xlabel="time [s]", ylabel="target [rad]")
     right.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120, bbox_inches="tight")
     print(f"plot in {path}")
 

@@ -275,6 +275,7 @@ def main(folder: str = ".") -> None:
     axes.set(xlabel="thousands of steps of the environment", ylabel="return of the last 100 episodes")
     axes.legend()
     path = Path(folder) / "shac_hopper.png"
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120, bbox_inches="tight")
     print(f"curves in {path}")
     # a hopper that stands still for a whole episode gets 150

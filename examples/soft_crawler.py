@@ -142,6 +142,7 @@ def plot(path: pathlib.Path, frames: np.ndarray, history: list[float]) -> None:
         axes[2].scatter(frames[step, :, 0], frames[step, :, 2] - 0.16 * place, s=4)
         axes[2].text(0.45, 0.04 - 0.16 * place, f"{10 * DT * (step + 1):.2f} s")
     axes[2].set(xlabel="x [m]", ylabel="z, drawn apart [m]", aspect="equal", xlim=(-0.4, 0.7))
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
 

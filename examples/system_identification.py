@@ -144,6 +144,7 @@ def plot(path: pathlib.Path, record: np.ndarray, before: np.ndarray, after: np.n
     axes[1].plot(np.array(tried) / TRUE, label=NAMES)
     axes[1].set(xlabel="evaluation", ylabel="parameter over its true value")
     axes[1].legend(fontsize="small")
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 
 
