@@ -33,6 +33,33 @@ def scale(first: int, a: wp.array(dtype=float), factor: float, b: wp.array(dtype
 
 
 @wp.kernel
+def find_followed_worlds(
+    first: int,
+    tree: TreeView,
+    slope_q: wp.array(dtype=wp.transform),
+    slope_qd: wp.array(dtype=wp.spatial_vector),
+    followed: wp.array(dtype=int),
+):
+    """One thread per body: set 1 for its world if there is a gradient of its pose or velocity.
+
+    `followed` is 0 on entry. In a rollout there is one where a loss reads bodies: often after the last step
+    alone, since steps start from coordinates.
+    """
+    b = first + wp.tid()
+    t = tree.body_tree[b]
+    if t >= 0:
+        found = int(0)
+        for i in range(7):
+            if slope_q[b][i] != 0.0:
+                found = 1
+        for i in range(6):
+            if slope_qd[b][i] != 0.0:
+                found = 1
+        if found == 1:
+            followed[tree.world[t]] = 1
+
+
+@wp.kernel
 def select_moving(
     first: int,
     tree: TreeView,

@@ -1,18 +1,36 @@
-"""Velocities, inverse dynamics and residuals of the worlds of a mask alone; the others cost next to nothing.
+"""Poses, velocities, dynamics and residuals of the worlds of a mask alone; the others cost next to nothing.
 
 What is not written is not to be read: it is that of another call.
 """
 
 import warp as wp
 
-from newtonsim.kernels.forward_kinematics import move_joint
+from newtonsim.kernels.forward_kinematics import move_joint, place_joint
 from newtonsim.kernels.joint_forces import force_residual
 from newtonsim.kernels.rnea import tree_inverse_dynamics
-from newtonsim.kernels.row_gradient import body_velocity
+from newtonsim.kernels.row_gradient import body_velocity, end_pose
 from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsView, TreeView
 
 # code for the backward pass is compiled when it is needed, see newtonsim.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.kernel
+def compute_masked_poses(
+    first: int,
+    mask: wp.array(dtype=int),
+    tree: TreeView,
+    joint: JointView,
+    body_com: wp.array(dtype=wp.vec3),
+    q: wp.array(dtype=float),
+    kin: KinematicsView,
+):
+    """One thread per tree: `forward_kinematics.compute_poses` where its world is in the mask."""
+    t = first + wp.tid()
+    if mask[tree.world[t]] == 0:
+        return
+    for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
+        place_joint(tree.joint[i], kin.origin[t], joint, body_com, q, kin)
 
 
 @wp.kernel
@@ -79,6 +97,27 @@ def masked_force_residual(
     for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
         d = tree.dof[i]
         residual[d] = force_residual(d, tree, drive, implicit, q, qd_end, qdd, act, joint_f, tau, dt)
+
+
+@wp.kernel
+def write_masked_poses(
+    first: int,
+    mask: wp.array(dtype=int),
+    tree: TreeView,
+    kin: KinematicsView,
+    com: wp.array(dtype=wp.vec3),
+    loose_q: wp.array(dtype=wp.transform),
+    loose_qd: wp.array(dtype=wp.spatial_vector),
+    dt: float,
+    body_q: wp.array(dtype=wp.transform),
+):
+    """One thread per body: `row_gradient.end_pose` if its world is in the mask or it is on no tree."""
+    b = first + wp.tid()
+    t = tree.body_tree[b]
+    if t >= 0:
+        if mask[tree.world[t]] == 0:
+            return
+    body_q[b] = end_pose(b, tree, kin, com, loose_q, loose_qd, dt)
 
 
 @wp.kernel

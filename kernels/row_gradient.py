@@ -46,6 +46,26 @@ from newtonsim.kernels.views import BodyView, DriveView, JointView, KinematicsVi
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
+@wp.func
+def end_pose(
+    b: int,
+    tree: TreeView,
+    kin: KinematicsView,
+    com: wp.array(dtype=wp.vec3),
+    loose_q: wp.array(dtype=wp.transform),
+    loose_qd: wp.array(dtype=wp.spatial_vector),
+    dt: float,
+) -> wp.transform:
+    """World pose of body b; of a body on no tree that after a time dt."""
+    t = tree.body_tree[b]
+    if t >= 0:
+        return world_pose(b, kin.origin[t], kin)
+    r = wp.transform_get_rotation(loose_q[b])
+    c = wp.transform_point(loose_q[b], com[b]) + dt * wp.spatial_bottom(loose_qd[b])
+    r_end = unit_quat(quat_exp(dt * wp.spatial_top(loose_qd[b])) * r)
+    return wp.transform(c - wp.quat_rotate(r_end, com[b]), r_end)
+
+
 @wp.kernel
 def write_poses(
     first: int,
@@ -57,16 +77,9 @@ def write_poses(
     dt: float,
     body_q: wp.array(dtype=wp.transform),
 ):
-    """One thread per body: world pose; of a body on no tree that after a time dt."""
+    """One thread per body, see `end_pose`."""
     b = first + wp.tid()
-    t = tree.body_tree[b]
-    if t >= 0:
-        body_q[b] = world_pose(b, kin.origin[t], kin)
-    else:
-        r = wp.transform_get_rotation(loose_q[b])
-        c = wp.transform_point(loose_q[b], com[b]) + dt * wp.spatial_bottom(loose_qd[b])
-        r_end = unit_quat(quat_exp(dt * wp.spatial_top(loose_qd[b])) * r)
-        body_q[b] = wp.transform(c - wp.quat_rotate(r_end, com[b]), r_end)
+    body_q[b] = end_pose(b, tree, kin, com, loose_q, loose_qd, dt)
 
 
 @wp.func

@@ -97,6 +97,7 @@ class StepAdjoint:
         self._rebounds = self._has_contacts and self.contact_terms.rebounds
         self.impacts = ImpactAdjoint(model, self.constraints, self.poses) if self._rebounds else None
         self.no_rounds = zeros(model.world_count, dtype=int, device=model.device)
+        self.followed = zeros(model.world_count, dtype=int, device=model.device)
         self._allocate_arrays()
 
     def _allocate_motions(self) -> None:
@@ -226,21 +227,31 @@ class StepAdjoint:
         ):
             wp.copy(own.grad, getattr(state_out, name).grad)
         wp.copy(self.qd_out, state_out.joint_qd)
+        self.followed.zero_()
+        inputs = [launch.views.tree, self.body_q_out.grad, self.body_qd_out.grad, self.followed]
+        launch(adjoint.find_followed_worlds, "body", inputs)
         with wp.Tape() as tape:
             record = self._launcher(record_tape=True)
-            v, com = record.views, self.model.body_com
-            inputs = [v.joint, com, state_in.joint_q, self.moving, step.dt]
+            inputs = [record.views.joint, self.model.body_com, state_in.joint_q, self.moving, step.dt]
             record(joint_forces.integrate_joints, "joint", inputs, [self.q_out])
-            record.poses(self.end, self.q_out)
-            record.velocities(self.end, self.qd_out)
-            inputs = [v.tree, self.end.kin, com, state_in.body_q, state_in.body_qd, step.dt]
-            record(row_gradient.write_poses, "body", inputs, [self.body_q_out])
-            inputs = [v.tree, v.body, self.end.kin, state_in.body_qd, 1.0]
-            record(row_gradient.write_velocities, "body", inputs, [self.body_qd_out])
+            self._record_bodies(launch, record, step)
         tape.backward()
         inputs = [launch.views.tree, stage.world_state, self.qd_out.grad, self.moving.grad]
         inputs += [self.final_gradient, self.pushing_gradient]
         launch(adjoint.split_gradient, "dof", inputs)
+
+    def _record_bodies(self, launch: Launcher, record: Launcher, step: RecordedStep) -> None:
+        """Put poses and velocities of bodies at the end on the tape, where they have gradients."""
+        v, com, kin, state = record.views, self.model.body_com, self.end.kin, step.state_in
+        launch(forward_kinematics.place_origins, "tree", [v.tree, v.joint, self.q_out, kin.origin])
+        inputs = [self.followed, v.tree, v.joint, com, self.q_out, kin]
+        record(masked_dynamics.compute_masked_poses, "tree", inputs)
+        inputs = [self.followed, v.tree, v.joint, self.qd_out, kin]
+        record(masked_dynamics.compute_masked_velocities, "tree", inputs)
+        inputs = [self.followed, v.tree, kin, com, state.body_q, state.body_qd, step.dt]
+        record(masked_dynamics.write_masked_poses, "body", inputs, [self.body_q_out])
+        inputs = [self.followed, v.tree, v.body, kin, state.body_qd, 1.0]
+        record(masked_dynamics.write_masked_velocities, "body", inputs, [self.body_qd_out])
 
     def _reverse_end(self, launch: Launcher, step: RecordedStep, pushing: bool) -> None:
         """From the end velocity back to everything that it depends on.
