@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from newtonsim.kernels.constraint_rows import PUSHED
+from newtonsim.kernels.constraint_rows import PUSHED, TIMED
 from newtonsim.kernels.energy_coordinates import copy_tree, to_joint_velocities
 from newtonsim.kernels.gauss_seidel import is_single
 from newtonsim.kernels.sparse_blas import axpyi
@@ -30,6 +30,16 @@ def scale(first: int, a: wp.array(dtype=float), factor: float, b: wp.array(dtype
     """One thread per entry: b = factor a."""
     i = first + wp.tid()
     b[i] = factor * a[i]
+
+
+@wp.func
+def moves_apart(tree: wp.ref[TreeView], d: int, world_state: wp.array(dtype=int)) -> bool:
+    """True if a dof moved at another rate than its velocity, see `gauss_seidel.solve_rows`."""
+    state = world_state[tree.dof_world[d]]
+    apart = state == TIMED
+    if state == PUSHED:
+        apart = is_single(tree, d)
+    return apart
 
 
 @wp.kernel
@@ -68,12 +78,11 @@ def select_moving(
     solved: wp.array(dtype=float),
     moving: wp.array(dtype=float),
 ):
-    """One thread per dof: velocity that the coordinates moved with, see `gauss_seidel.solve_rows`."""
+    """One thread per dof: velocity that the coordinates moved with."""
     d = first + wp.tid()
     velocity = qd[d]
-    if world_state[tree.dof_world[d]] == PUSHED:
-        if is_single(tree, d):
-            velocity = solved[d]
+    if moves_apart(tree, d, world_state):
+        velocity = solved[d]
     moving[d] = velocity
 
 
@@ -87,12 +96,19 @@ def find_pushing_velocities(
     qd: wp.array(dtype=float),
     v: wp.array(dtype=float),
 ):
-    """One thread per tree: joint velocities of the solution that moves single bodies, of all trees."""
+    """One thread per tree: joint velocities of the solution that moves coordinates, of all trees."""
     t = first + wp.tid()
-    if world_state[tree.world[t]] == PUSHED:
+    if world_state[tree.world[t]] >= PUSHED:
         to_joint_velocities(tree, L, t, z, v)
     else:
         copy_tree(tree, t, qd, v)
+
+
+@wp.kernel
+def mark_pushed(first: int, world_state: wp.array(dtype=int), mask: wp.array(dtype=int)):
+    """One thread per world: 1 if something moved at another rate than its velocity."""
+    w = first + wp.tid()
+    mask[w] = int(world_state[w] >= PUSHED)
 
 
 @wp.kernel
@@ -107,10 +123,7 @@ def split_gradient(
 ):
     """One thread per dof: gradients of the final solution and of the one that moves the coordinates."""
     d = first + wp.tid()
-    apart = bool(False)
-    if world_state[tree.dof_world[d]] == PUSHED:
-        apart = is_single(tree, d)
-    if apart:
+    if moves_apart(tree, d, world_state):
         final[d] = qd_gradient[d]
         pushing[d] = moving_gradient[d]
     else:

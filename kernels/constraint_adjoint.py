@@ -33,6 +33,7 @@ from newtonsim.kernels.row_modes import (
     RowAdjointView,
     contact_slip,
     contact_spin,
+    open_rows,
     select_pairs,
     select_rows,
 )
@@ -424,14 +425,21 @@ def solve_adjoint(
 ):
     """One thread per world: turn a gradient y of z into ζ; what its rows are, and their multipliers."""
     w = first + wp.tid()
+    base = sky.world_start[w]
+    end = sky.world_start[w + 1]
+    asked = bool(False)
+    for i in range(base, end):
+        if y[dof[i]] != 0.0:
+            asked = True
+    if not asked:
+        open_rows(rows, contacts, w, adj)
+        return
     if select_rows(tree, rows, contacts, w, depth, impulse, adj) == 0:
         return
     if not lay_out_system(tree, rows, contacts, w, place, adj, sky):
         reason[w] = reason[w] | NO_ROOM
         return
     assemble_system(tree, rows, contacts, w, depth, place, impulse, adj, sky)
-    base = sky.world_start[w]
-    end = sky.world_start[w + 1]
     for i in range(base, end):
         sky.x[i] = wp.float64(y[dof[i]])
     if not solve_system(sky, w):

@@ -26,7 +26,8 @@ CONTACTS_BY_SHAPE = wp.constant(2)
 # what happened in a world in a step
 NOTHING_ACTED = wp.constant(0)
 ACTED = wp.constant(1)
-PUSHED = wp.constant(2)  # and positions moved at another rate than their velocities
+PUSHED = wp.constant(2)  # and single bodies moved at another rate than their velocities, out of penetrations
+TIMED = wp.constant(3)  # and everything did, because something rebounded within the step
 # share of its velocity limit at which a joint gets the row that enforces it
 NEAR_VELOCITY_LIMIT = wp.constant(0.5)
 

@@ -28,16 +28,13 @@ from newtonsim.kernels.contact_rows import (
 )
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.impacts import any_rebound
-from newtonsim.kernels.rebounds import count_bounces, end_of_bounces, rebound_speed, time_of_impact
+from newtonsim.kernels.rebounds import count_bounces, end_of_bounces, time_of_impact
 from newtonsim.kernels.row_modes import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN, SLOWEST_SLIP
 from newtonsim.kernels.shapes import ShapeView
 from newtonsim.kernels.structs import ModelShapeMaterials
 
 # code for the backward pass is compiled when it is needed, see newtonsim.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
-
-# in place of a number of bounces where the time of impact does not count
-UNTIMED = wp.constant(-2)
 
 
 @wp.struct
@@ -91,38 +88,6 @@ def closing_velocity(distance: float, rate: float, soft: bool, pushes: int, s: C
         speed = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
         if pushes == 0:
             speed = 0.0
-    return speed
-
-
-@wp.func
-def rebound_velocity(
-    distance: float,
-    approach: float,
-    free: float,
-    restitution: float,
-    bounces: int,
-    positions: int,
-    s: ConstraintSettings,
-) -> float:
-    """Normal velocity that a contact that rebounds in the step wants [m/s].
-
-    Args:
-        distance: Gap at the start of the step [m].
-        approach: Normal velocity at the start of the step [m/s].
-        free: Normal velocity at the end of the step without constraints [m/s].
-        restitution: Coefficient of restitution.
-        bounces: From `count_bounces`; UNTIMED where the time of impact does not count.
-        positions: 1 for the velocity that positions move with, 0 for the one at the end.
-        s: Settings.
-    """
-    gap = wp.max(0.0, distance)
-    pull = (approach - free) / s.dt
-    speed = float(0.0)
-    if bounces != UNTIMED:
-        impact = time_of_impact(gap, approach, pull, s.dt)
-        speed = end_of_bounces(impact, gap, restitution, bounces, s.dt)[positions]
-    else:
-        speed = rebound_speed(gap, approach, wp.max(0.0, pull), restitution, s.dt)
     return speed
 
 
@@ -202,25 +167,22 @@ def contact_lagrangian(
         approach = wp.dot(g.normal, relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.start))
         free = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.free)
         restitution = combine(material.restitution[s0], material.restitution[s1], s.restitution_product)
-        bounces = int(UNTIMED)
-        share = rows.moving[c][1]
-        effective = rows.impact[c][0] * share
         outcome = float(0.0)
         if rounds[w] > 0:
             after = relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.outcome)
             outcome = wp.max(0.0, wp.dot(g.normal, after))
-        if share >= 0.0 and rows.timed[c][0] > 0.0:
-            bounces = count_bounces(rows.timed[c], effective, s.restitution_speed, s.dt)
+        share = rows.moving[c][1]
+        if share < 0.0:
+            wanted = outcome
+        else:
+            bounces = count_bounces(rows.timed[c], rows.impact[c][0] * share, s.restitution_speed, s.dt)
             if rounds[w] > 0:
                 restitution = -outcome / free[0]
-        wanted = rebound_velocity(g.distance, approach, free[0], restitution, bounces, positions, s)
-        if rounds[w] > 0 and share < 0.0:
-            wanted = outcome
-        elif rounds[w] > 0 and bounces == UNTIMED:
-            wanted = -wanted * outcome / (restitution * free[0])
-        if bounces != UNTIMED and positions == 1:
-            pull = (approach - free[0]) / s.dt
-            early = (time_of_impact(wp.max(0.0, g.distance), approach, pull, s.dt)[1] / s.dt) * free
+            gap = wp.max(0.0, g.distance)
+            hit = time_of_impact(gap, approach, (approach - free[0]) / s.dt, s.dt)
+            wanted = end_of_bounces(hit, gap, restitution, bounces, s.dt)[positions]
+            if positions == 1:
+                early = (hit[1] / s.dt) * free
     under = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.multiplier)
     end = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.end)
     total = m[0] * (end[0] + softness * p[0] - wanted) - wp.dot(p, under)

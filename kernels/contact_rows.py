@@ -16,7 +16,7 @@ from newtonsim.kernels.constraint_rows import (
     ConstraintSettings,
 )
 from newtonsim.kernels.contacts import ContactView
-from newtonsim.kernels.rebounds import after_impact, rebound_speed, time_of_impact
+from newtonsim.kernels.rebounds import after_impact, time_of_impact
 from newtonsim.kernels.shapes import ShapeView
 from newtonsim.kernels.sparse_blas import row_gram3
 from newtonsim.kernels.structs import ModelShapeMaterials
@@ -108,7 +108,6 @@ def contact_target(
     restitution: float,
     rate: float,
     soft: bool,
-    single: bool,
     s: ConstraintSettings,
 ) -> Wanted:
     """Normal velocities that a contact wants at the end of the step.
@@ -130,17 +129,12 @@ def contact_target(
     if bounces and distance + s.dt * approach_free <= 0.0:
         gap = wp.max(0.0, distance)
         pull = (approach - approach_free) / s.dt
-        if single:
-            impact = time_of_impact(gap, approach, pull, s.dt)
-            after = after_impact(impact, gap, restitution, s.restitution_speed, s.dt)
-            if after[0] > wanted.closing:
-                wanted.impact = impact
-                wanted.rebound = after[0]
-                wanted.moving = after[1]
-        else:
-            rebound = rebound_speed(gap, approach, wp.max(0.0, pull), restitution, s.dt)
-            wanted.rebound = wp.max(wanted.closing, rebound)
-            wanted.moving = wanted.rebound
+        impact = time_of_impact(gap, approach, pull, s.dt)
+        after = after_impact(impact, gap, restitution, s.restitution_speed, s.dt)
+        if impact[0] > 0.0 and after[0] > wanted.closing:
+            wanted.impact = impact
+            wanted.rebound = after[0]
+            wanted.moving = after[1]
     return wanted
 
 
@@ -201,16 +195,6 @@ def contact_point(
     x0 = point_in_world(b0, contacts.point0[c] + contacts.offset0[c], body_q)
     x1 = point_in_world(b1, contacts.point1[c] + contacts.offset1[c], body_q)
     return 0.5 * (x0 + x1)
-
-
-@wp.func
-def stands_alone(tree: TreeView, leaf: int) -> bool:
-    """True for a body that hangs on nothing and that nothing hangs on, given its last dof; -1 for none."""
-    alone = bool(True)
-    if leaf >= 0:
-        t = tree.body_tree[tree.dof_body[leaf]]
-        alone = tree.joint_start[t + 1] - tree.joint_start[t] == 1
-    return alone
 
 
 @wp.func
@@ -290,9 +274,8 @@ def build_contact_rows(
     if leaf[1] < 0:
         prescribed -= v1
     free = triple_velocity(tree, leaf, c, depth, rows.B, z) + frame * prescribed
-    single = stands_alone(tree, leaf[0]) and stands_alone(tree, leaf[1])
     approach = wp.dot(n, v0 - v1)
-    wanted = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, single, s)
+    wanted = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, s)
     rows.target[c] = wp.vec3(wanted.rebound, 0.0, 0.0) - frame * prescribed
     rows.impact[c] = wp.vec3(restitution, wanted.closing, wanted.rebound)
     rows.timed[c] = wanted.impact
@@ -317,7 +300,7 @@ def remember_contact_impulses(
     c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] < contacts.world_count[w]:
-        if world_state[w] == PUSHED:
+        if world_state[w] >= PUSHED:
             memory[c] = share[c] * kept[c]
         else:
             memory[c] = impulse[c]

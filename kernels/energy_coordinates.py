@@ -69,7 +69,7 @@ def accept_velocities(
         copy_tree(tree, t, v_free, qd)
     else:
         to_joint_velocities(tree, L, t, z, qd)
-    if state == PUSHED:
+    if state >= PUSHED:
         to_joint_velocities(tree, L, t, z_moving, moving_qd)
     else:
         copy_tree(tree, t, qd, moving_qd)

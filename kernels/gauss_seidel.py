@@ -10,7 +10,7 @@ import warp as wp
 
 from newtonsim.kernels.active_set import keep_impulses, minimize_active_set, restore_impulses
 from newtonsim.kernels.chains import push_row, push_triple, row_velocity, triple_velocity
-from newtonsim.kernels.constraint_rows import ACTED, NOTHING_ACTED, PUSHED, ROW_SERVO, DofRowView
+from newtonsim.kernels.constraint_rows import ACTED, NOTHING_ACTED, PUSHED, ROW_SERVO, TIMED, DofRowView
 from newtonsim.kernels.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.envelope import EnvelopeView
@@ -506,8 +506,9 @@ def solve_rows(
     velocity (as in Catto, "Solver2D", 2024, and the split impulses of Bullet). Else penetrations would become
     energy. Soft contacts keep it: it is the force of their springs. So do articulated bodies, whose momentum
     depends on the pose: coordinates that move at another rate than their velocities would change it. Both
-    differ, too, where single bodies rebound within the step, see `rebounds`. The first solution, whose
-    impulses are in `kept_*` then, is that for the positions.
+    differ, too, where something rebounds within the step: the positions of the world then move with the mean
+    of the velocities before and after the impact, see `rebounds`. The first solution, whose impulses are in
+    `kept_*` then, is that for the positions.
     """
     w = first + wp.tid()
     if any_rebound(rows.contact, contacts, w):
@@ -539,6 +540,8 @@ def solve_rows(
     if state == ACTED or timed:
         if timed or any_push(rows, contacts, w):
             state = PUSHED
+            if timed:
+                state = TIMED
             # the next step starts from the impulses that remove penetrations
             keep_impulses(rows, contacts, w, envelope, z)
             copy_velocities(envelope, w, z, z_moving)
@@ -550,7 +553,7 @@ def solve_rows(
                     tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, 0.0, envelope, z
                 )
                 for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
-                    if not is_single(tree, envelope.dof[i]):
+                    if not timed and not is_single(tree, envelope.dof[i]):
                         z_moving[envelope.dof[i]] = z[envelope.dof[i]]
     world_state[w] = state
     iterations[w] = int(used[0])

@@ -144,13 +144,10 @@ def want_outcome(
             share = float(-1.0)
             if hit and before < 0.0:
                 share = wanted / (-impact[0] * before)
-                wanted = impact[2] * share
-                moving = wanted
-                if rows.timed[c][0] > 0.0:
-                    gap = wp.max(0.0, contacts.distance[c])
-                    after = after_impact(rows.timed[c], gap, share * impact[0], slowest, dt)
-                    wanted = after[0]
-                    moving = after[1]
+                gap = wp.max(0.0, contacts.distance[c])
+                after = after_impact(rows.timed[c], gap, share * impact[0], slowest, dt)
+                wanted = after[0]
+                moving = after[1]
             target = rows.target[c]
             wanted = wp.max(impact[1], wanted)
             rows.moving[c] = wp.vec2(moving, share)

@@ -20,30 +20,6 @@ ELASTIC = wp.constant(0.999)
 
 
 @wp.func
-def rebound_speed(gap: float, approach: float, pull: float, restitution: float, dt: float) -> float:
-    """Normal velocity after an impact within the step, such that the apex comes out right [m/s].
-
-    For bodies whose positions have to move with their velocities. The body hits with v_i² = v² + 2 g gap,
-    rebounds with e v_i and rises by e² v_i² / 2g; the step, however, leaves it gap + v' dt above the surface,
-    from where it rises by v'² / 2g - v' dt / 2. Equating both gives v'.
-
-    Args:
-        gap: Distance at the start of the step [m].
-        approach: Normal velocity at the start of the step, negative [m/s].
-        pull: Normal acceleration g towards the surface without the contact [m/s²].
-        restitution: Coefficient e of Newton's impact law.
-        dt: Time step [s].
-    """
-    half = 0.5 * pull * dt
-    v = -approach + half
-    rest = half * half + restitution * restitution * (v * v + 2.0 * pull * gap) - 2.0 * pull * gap
-    speed = -gap / dt
-    if rest > 0.0:
-        speed = wp.max(speed, wp.sqrt(rest) - half)
-    return speed
-
-
-@wp.func
 def time_of_impact(gap: float, approach: float, pull: float, dt: float) -> wp.vec3:
     """Speed w [m/s] and time tau [s] of the first impact in a step, and the pull [m/s²]; see the module.
 

@@ -156,6 +156,20 @@ def select_rows(
     return count
 
 
+@wp.func(inline=False)
+def open_rows(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int, adj: wp.ref[RowAdjointView]):
+    """Let every row of a world count as open."""
+    for r in range(rows.dof.world_start[w], rows.dof.world_start[w + 1]):
+        adj.dof_mode[r] = ROW_OPEN
+    for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
+        adj.pair_mode[p] = ROW_OPEN
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        adj.contact_mode[c] = ROW_OPEN
+        if rows.spins == 1:
+            adj.spin_mode[c] = wp.vec2i(ROW_OPEN, ROW_OPEN)
+
+
 @wp.func
 def select_pairs(
     rows: wp.ref[PairRowView],
@@ -201,7 +215,7 @@ def mark_pushing(
     if final == 0 and rows.contact.timed[c][0] > 0.0:
         early[c] = rows.contact.early[c]
     result = int(1)
-    if final == 1 and world_state[w] == PUSHED:
+    if final == 1 and world_state[w] >= PUSHED:
         impact = rows.contact.impact[c]
         stopped = rows.contact.soft[c] == 0 and impact[1] > 0.0 and kept[c][0] > 0.0
         stopped = stopped and impact[1] == impact[2]

@@ -35,8 +35,8 @@ class ConstraintStage:
 
     Attributes:
         world_state: What happened in each world in the last step: 0 no constraint acted, 1 some did, 2 and
-            positions moved at another rate than their velocities, because a penetration was removed or a
-            single body rebounded; shape (world_count,).
+            single bodies moved at another rate than their velocities, because a penetration was removed, 3
+            and everything did, because something rebounded within the step; shape (world_count,).
         iterations: Gauss-Seidel sweeps of the last step per world, shape (world_count,).
         residual: Last velocity change of the solve per world [m/s or rad/s], shape (world_count,).
         world_nonfinite: Worlds with a velocity that is no number, until they are reset, bool, shape

@@ -113,7 +113,7 @@ class ContactAdjoint:
         impulse: tuple[wp.array, wp.array],
         adj: RowAdjointView,
         rounds: wp.array,
-        positions: bool,
+        pushed: wp.array | None,
     ) -> None:
         """Put the terms of contacts on the tape; needs `find`, and `v_free`.
 
@@ -128,20 +128,21 @@ class ContactAdjoint:
             impulse: Impulses of contacts, and of their torsional and rolling friction.
             adj: What each row is, and its multiplier.
             rounds: Rounds of impact by world, see `impact_adjoint`.
-            positions: Whether the solution is the one that moves the positions, where that is another one.
+            pushed: Worlds in which positions move by another solution, if it is that; None for the final one.
         """
         model, v, motion = self.model, record.views, self._motion
         motion.com = model.body_com
         for name, joint_qd in zip(self._names, (*velocities, self.v_free, self.v_outcome)):
             field, written = getattr(self._fields, name), getattr(motion, name)
             inputs = [v.tree, v.body, field.kin, loose_qd, 0.0 if name == "multiplier" else 1.0]
-            if name in _FIELDS[:2]:
+            mask = pushed if name in _FIELDS[:2] else self.rebounding
+            if mask is None:
                 record.velocities(field, joint_qd)
                 record(row_gradient.write_velocities, "body", inputs, [written])
             else:
-                moved = [self.rebounding, v.tree, v.joint, joint_qd, field.kin]
+                moved = [mask, v.tree, v.joint, joint_qd, field.kin]
                 record(masked_dynamics.compute_masked_velocities, "tree", moved)
-                inputs = [self.rebounding, *inputs]
+                inputs = [mask, *inputs]
                 record(masked_dynamics.write_masked_velocities, "body", inputs, [written])
         shape, materials = model.collision_plan.shape, model.shape_materials
         inputs = [contacts.view, self.features, shape, materials, body_q, motion, settings, rows.contact]
@@ -151,7 +152,7 @@ class ContactAdjoint:
             adj.contact_multiplier,
             adj.contact_pushes,
             rounds,
-            int(positions),
+            int(pushed is not None),
         ]
         record(contact_gradient.contact_lagrangian, "contact", inputs, [self.terms])
         if rows.spins:

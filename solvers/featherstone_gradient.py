@@ -90,14 +90,15 @@ class StepAdjoint:
         self.contacts = Contacts(model)
         self.constraints = ConstraintAdjoint(model)
         self._has_pairs = self.constraints.stage.pair_count > 0
-        self._pushes = model.collision_plan.contact_count > 0 and _has_single_bodies(model)
         self._allocate_motions()
         self.contact_terms = ContactAdjoint(model, self.poses) if self.contacts.rigid_contact_max else None
         self._has_contacts = self.contact_terms is not None and not solver.compliant
         self._rebounds = self._has_contacts and self.contact_terms.rebounds
+        self._pushes = self._rebounds or (self._has_contacts and _has_single_bodies(model))
         self.impacts = ImpactAdjoint(model, self.constraints, self.poses) if self._rebounds else None
         self.no_rounds = zeros(model.world_count, dtype=int, device=model.device)
         self.followed = zeros(model.world_count, dtype=int, device=model.device)
+        self.pushed = zeros(model.world_count, dtype=int, device=model.device)
         self._allocate_arrays()
 
     def _allocate_motions(self) -> None:
@@ -269,9 +270,11 @@ class StepAdjoint:
             # trees of several joints move by the final solution, but this one knows them at another velocity
             inputs = [launch.views.tree, self.smooth.L, self.constraints.stage.world_state, impulse.z]
             launch(adjoint.find_pushing_velocities, "tree", [*inputs, step.state_out.joint_qd, self.v_end])
+            launch(adjoint.mark_pushed, "world", [self.constraints.stage.world_state, self.pushed])
         else:
             wp.copy(self.v_end, step.state_out.joint_qd)
-        self._reverse_residual(launch, step, self.v_bias, impulse.pair, impulse, pushing)
+        mask = self.pushed if pushing else None
+        self._reverse_residual(launch, step, self.v_bias, impulse.pair, impulse, pushing, mask)
 
     def _reverse_free(self, launch: Launcher, step: RecordedStep) -> None:
         """From the velocity without constraints, which impacts with restitution see, back to the step."""
@@ -282,10 +285,10 @@ class StepAdjoint:
             impacts.select(launch, r)
             wp.copy(constraints.multiplier, impacts.forces[r])
             wp.copy(self.v_end, impacts.velocities[r])
-            self._reverse_residual(launch, step, self.v_bias, None, None, constrained=False, impact=r)
+            self._reverse_residual(launch, step, self.v_bias, None, None, mask=impacts.mask, impact=r)
         constraints.solve_free(launch, self.smooth.L, terms.v_free.grad, impacts)
         wp.copy(self.v_end, self.smooth.v_free)
-        self._reverse_residual(launch, step, self.v_bias, None, None, constrained=False)
+        self._reverse_residual(launch, step, self.v_bias, None, None, mask=terms.rebounding)
 
     def _reverse_prediction(self, launch: Launcher, step: RecordedStep) -> None:
         """From the middle velocity, at which bias forces were taken, through the predicted one."""
@@ -309,7 +312,7 @@ class StepAdjoint:
         pair_impulse: wp.array | None,
         impulse: object | None,
         pushing: bool = False,
-        constrained: bool = True,
+        mask: wp.array | None = None,
         impact: int | None = None,
     ) -> None:
         """Add the gradient of -S, with the multipliers of the last solve, by every argument of the step.
@@ -319,9 +322,9 @@ class StepAdjoint:
             step: The step.
             v_bias: Velocity at which the bias forces were taken.
             pair_impulse: Impulses of rows between bodies; None for those of the prediction.
-            impulse: All impulses; None for the prediction, which has no other rows.
+            impulse: All impulses; None for the prediction, which has no other rows, and without constraints.
             pushing: Whether they are those that move the coordinates.
-            constrained: False for the velocity without constraints, which only rebounds see.
+            mask: Worlds in which the multipliers may differ from zero; None for all.
             impact: Round of impact that the velocity comes from, if any.
         """
         state, control, dt = step.state_in, step.control, step.dt
@@ -332,23 +335,19 @@ class StepAdjoint:
             record(joint_forces.difference_quotient, "dof", inputs, [self.qdd])
             inputs = [v.tree, v.drive, self.smooth.implicit, state.joint_q, self.v_end, self.qdd]
             inputs += [control.joint_act, control.joint_f, self.motion.tau, dt]
-            if constrained:
+            if mask is None:
                 record.velocities(self.motion, v_bias)
                 record.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
                 record(joint_forces.joint_force_residual, "dof", inputs, [self.residual])
             else:
-                mask = self.contact_terms.rebounding if impact is None else self.impacts.mask
-                self._record_rebounding(record, v_bias, mask)
+                self._record_masked(record, v_bias, mask)
                 record(masked_dynamics.masked_force_residual, "tree", [mask, *inputs], [self.residual])
             if impulse is not None:
                 self.constraints.add_dof_terms(record, state, control, dt, impulse)
                 if self._has_contacts:
                     self._record_contacts(record, step, impulse, pushing)
-            if (
-                constrained
-                and self._has_pairs
-                and (impulse is not None or self.constraints.predicted is not None)
-            ):
+            predicted = mask is None and self.constraints.predicted is not None
+            if self._has_pairs and (impulse is not None or predicted):
                 self._record_pairs(record, step, v_bias, pair_impulse)
             if impact is not None:
                 settings = self.constraints.stage.options.settings(dt)
@@ -357,7 +356,7 @@ class StepAdjoint:
         self.constraints.seed_terms()
         launch(adjoint.scale, "dof", [self.constraints.multiplier, -dt, self.residual.grad])
         tape.backward()
-        if not constrained:
+        if mask is not None:
             # nothing was stored in the worlds that were left out
             self.motion.zero_grad()
 
@@ -376,7 +375,7 @@ class StepAdjoint:
             record, state, bodies, self.bias, v_bias, self.fields, self.v_end, step.dt, impulse
         )
 
-    def _record_rebounding(self, record: Launcher, v_bias: wp.array, mask: wp.array) -> None:
+    def _record_masked(self, record: Launcher, v_bias: wp.array, mask: wp.array) -> None:
         """Put the inverse dynamics of the worlds of a mask on the tape."""
         v, motion = record.views, self.motion
         inputs = [mask, v.tree, v.joint, v_bias, motion.kin]
@@ -403,7 +402,7 @@ class StepAdjoint:
             (impulse.contact, impulse.spin),
             constraints.rows,
             self.no_rounds if self.impacts is None else self.impacts.rounds.count,
-            positions,
+            self.pushed if positions else None,
         )
 
     def _reverse_forces(self, step: RecordedStep) -> None:
