@@ -20,8 +20,6 @@ from gradient_cases import COLUMNS, GROUPS, Case, group_of, make_case, rollout
 from gradient_scenes import CONTACT, SCENES, SMOOTH, STEPS
 
 from newtonsim import diff
-from newtonsim.diff.layout import find_array, find_place
-from newtonsim.diff.tangents import find_tangents
 
 OUT = Path(__file__).parents[1] / "docs" / "gradient_errors.md"
 KEPT = Path(__file__).parent / "results" / "gradient_errors.json"
@@ -31,9 +29,6 @@ SHORT = ("free body", "2-link arm, drives")
 
 SPANS = (1.0, 0.3, 0.1, 3.0e-2, 1.0e-2, 3.0e-3, 1.0e-3, 3.0e-4, 1.0e-4, 3.0e-5)
 """Steps of the differences, in natural lengths: the shortest ones for contacts that are springs."""
-
-IMPACT_SPANS = (1.0e-2, 3.0e-3, 1.0e-3, 3.0e-4, 1.0e-4, 3.0e-5)
-"""Steps of states and targets where things collide: longer ones move the impact into another step."""
 
 REST_SPANS = (1.5e-4, 1.0e-4, 7.0e-5, 5.0e-5, 3.5e-5, 2.5e-5)
 """Steps of positions where something rests in contact: longer ones open it, or push it out."""
@@ -83,77 +78,50 @@ def check(case: Case, samples: int = 8) -> diff.GradCheck:
     """Return the comparison of a case's gradients with differences."""
     case.loss.centre(rollout(case))
     case.solver.reset()
-    spans_of = {name: SPANS for name in case.wrt}
-    if case.scene.contact:
-        moved = [name for name in case.wrt if group_of(name) == "state" or name == "control.joint_act"]
-        spans_of |= dict.fromkeys(case.wrt if case.scene.bounces else moved, IMPACT_SPANS)
-    if case.scene.rests:
-        spans_of |= {name: REST_SPANS for name in case.wrt if name.endswith("_q")}
+    resting = [name for name in case.wrt if case.scene.rests and name.endswith("_q")]
     parts: dict[str, diff.ArrayCheck] = {}
-    for spans in (SPANS, IMPACT_SPANS, REST_SPANS):
-        names = [name for name in case.wrt if spans_of[name] is spans]
+    for spans, names in ((SPANS, [n for n in case.wrt if n not in resting]), (REST_SPANS, resting)):
         if names:
             given = (case.model, case.solver, case.state, STEPS, case.dt, case.loss, names, case.control)
             parts |= diff.gradcheck(*given, samples=samples, tolerance=case.tolerance, spans=spans).checks
-    return diff.GradCheck({name: parts[name] for name in case.wrt})
+    return diff.GradCheck({name: parts[name] for name in case.wrt}, case.tolerance)
 
 
 @dataclass(frozen=True)
 class GroupError:
-    """Comparison of one part of the gradient vector.
+    """Comparison of one part of the gradient vector, see `newtonsim.diff.GradCheck`.
 
     Attributes:
         error: Relative error of the sampled entries together; NaN if no difference is reliable.
-        along: Largest relative error of the slope along the gradient of an array; 0 if none is reliable.
+        along: Largest relative error of the slope along the gradient of an array; NaN if none is reliable.
+        mixed: Relative error of the whole vector, estimated from random mixtures of all entries of an array;
+            NaN if their differences are not reliable.
         checked: Number of entries whose differences are reliable.
         total: Number of entries that were sampled.
     """
 
     error: float
     along: float
+    mixed: float
     checked: int
     total: int
 
     @property
     def worst(self) -> float:
-        """The larger of both errors."""
-        return self.error if np.isnan(self.error) else max(self.error, self.along)
+        """The largest of the errors that are known; NaN if none is."""
+        known = [e for e in (self.error, self.along, self.mixed) if not np.isnan(e)]
+        return max(known, default=np.nan)
 
 
-def compare(case: Case, report: diff.GradCheck, groups: tuple[str, ...]) -> GroupError | None:
-    """Return the error of the arrays of some groups as one vector; None if the case has none.
-
-    Entries of different units make one vector when each is multiplied by its natural length in `gradcheck`: 1
-    for states and inputs, 10 for forces, about half of its value for a parameter. An entry counts if its
-    difference is known to a third of the tolerance of the whole vector, and if no kink is near.
-    """
-    parts = [part for name, part in report.items() if group_of(name) in groups]
+def compare(report: diff.GradCheck, groups: tuple[str, ...]) -> GroupError | None:
+    """Return the error of the arrays of some groups as one vector; None if the case has none."""
+    parts = {name: part for name, part in report.items() if group_of(name) in groups}
     if not parts:
         return None
-    gradient, difference, uncertainty = (
-        np.concatenate([getattr(part, name) * lengths_of(case, part) for part in parts])
-        for name in ("gradient", "difference", "uncertainty")
-    )
-    kinked = np.array(["slopes on both sides" in reason for part in parts for reason in part.reasons])
-    usable = np.isfinite(difference) & np.isfinite(uncertainty) & ~kinked
-    largest = np.linalg.norm(difference[usable & (uncertainty < 0.1 * np.abs(difference))])
-    usable &= uncertainty <= case.tolerance / 3.0 * largest
-    length = np.linalg.norm(difference[usable])
-    error = np.nan
-    if length > 0.0:
-        error = float(np.linalg.norm((gradient - difference)[usable]) / length)
-    along = [part.direction_error for part in parts if not np.isnan(part.direction_error)]
-    return GroupError(error, max(along, default=0.0), int(usable.sum()), len(usable))
-
-
-def lengths_of(case: Case, part: diff.ArrayCheck) -> np.ndarray:
-    """Natural lengths of the entries of an array that were checked, (n,)."""
-    place = find_place(part.name)
-    holder = {"state": case.state, "control": case.control, "model": case.model}[place.owner]
-    array = find_array(place, holder)
-    tangents = find_tangents(case.model, place, array.numpy(), array.dtype)
-    length = dict(zip(tangents.label, tangents.scale))
-    return np.array([length[label] for label in part.labels])
+    found = diff.GradCheck(parts, report.tolerance)
+    reliable = sum(int(part.reliable.sum()) for part in parts.values())
+    total = sum(len(part.labels) for part in parts.values())
+    return GroupError(found.error, found.direction_error, found.mixture_error, reliable, total)
 
 
 def measure(scene: str, column: str, device: wp.DeviceLike = None, samples: int = 8) -> Entry:
@@ -168,11 +136,11 @@ def measure(scene: str, column: str, device: wp.DeviceLike = None, samples: int 
         entry.failure = f"{type(error).__name__}: {error}"
     else:
         entry.report = str(report)
-        found = {group: compare(case, report, (group,)) for group in GROUPS}
+        found = {group: compare(report, (group,)) for group in GROUPS}
         entry.groups = {group: error for group, error in found.items() if error is not None}
-        entry.whole = compare(case, report, GROUPS)
+        entry.whole = compare(report, GROUPS)
         for name, part in report.items():
-            if not np.any(part.difference) and not np.any(part.gradient):
+            if part.verdict == "no effect":
                 entry.zero.append(name)
     entry.seconds = time.perf_counter() - begin
     return entry
@@ -273,7 +241,7 @@ def load() -> dict[tuple[str, str], Entry]:
     entries = {}
     for item in json.loads(KEPT.read_text()) if KEPT.exists() else []:
         errors = {
-            name: GroupError(**{k: np.nan if v is None else v for k, v in group.items()})
+            name: GroupError(**{"mixed": np.nan} | {k: np.nan if v is None else v for k, v in group.items()})
             for name, group in item["groups"].items()
         }
         whole = errors.pop("whole", None)

@@ -1,6 +1,7 @@
 """Gradients of rollouts, their check against differences, and linearisation."""
 
-from newtonsim.diff.gradcheck import ArrayCheck, GradCheck, gradcheck
+from newtonsim.diff.check_report import ArrayCheck, GradCheck
+from newtonsim.diff.gradcheck import gradcheck
 from newtonsim.diff.jax_bridge import jax_function
 from newtonsim.diff.linearize import Linearization, Linearizer, linearize
 from newtonsim.diff.rollout import Rollout, RolloutResult, rollout

@@ -1,24 +1,35 @@
-"""Derivatives from differences, with an estimate of how far they can be trusted."""
+"""Derivatives from differences of values with rounding, and how far they can be trusted."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 
 import numpy as np
 
 SPANS = (1.0, 0.3, 0.1, 3.0e-2, 1.0e-2, 3.0e-3, 1.0e-3, 3.0e-4)
 """Steps of the scan in natural lengths: long ones cost truncation, short ones rounding of float32 losses."""
 
-_ROUNDING = 2.0**-24
+NEIGHBOURS = 1.0e-6 * np.arange(1, 9)
+"""Where noise is measured, in natural lengths: a few roundings of float32 apart, and not at the place itself,
+which may be an edge."""
 
-_MOST_ROUNDING = 3.0e-5
-"""Relative rounding of a loss after many steps."""
+_ROUNDING = 2.0**-25
+"""Standard deviation of rounding to float32, relative to the value, at the least."""
 
-_NEIGHBOUR = 0.1
-"""Part of the distance to the next neighbour that counts as uncertainty.
+_LEAST = 1.0e-6
+"""Smallest value, relative to the largest one, whose rounding is reckoned with: weights stay bounded."""
 
-Between steps that are far enough apart, truncation of an extrapolation falls by far more than tenfold.
-"""
+_MOST_NOISE = 3.0
+"""How many times as large as measured noise may be, which is not the same everywhere, or a fit is wrong."""
+
+
+class Limit(Enum):
+    """What keeps a derivative from being known better."""
+
+    ROUNDING = "rounding at all steps of the scan"
+    RANGE = "rounding at short steps, and at longer ones the slope changes"
+    JUMPS = "jumps that no rounding explains"
 
 
 @dataclass(frozen=True)
@@ -27,95 +38,173 @@ class Estimate:
 
     Attributes:
         value: The estimate.
-        uncertainty: How far it may be off: disagreement within the scan, and rounding.
-        rounding: The part of rounding in that.
+        uncertainty: How far it may be off: two standard deviations of noise, and what the longest step that
+            was used changes.
         kink: Difference between the slopes on both sides, in the limit of short steps; 0 where that
-            cannot be told from curvature and rounding.
+            cannot be told from curvature and noise.
+        noise: Standard deviation of a value that the estimate reckons with.
+        span: Longest step that was used.
+        limit: What the uncertainty comes from.
     """
 
     value: float
     uncertainty: float
-    rounding: float
     kink: float
+    noise: float
+    span: float
+    limit: Limit
+
+    def scaled(self, length: float) -> Estimate:
+        """The same derivative by a variable that is so many times as large."""
+        return replace(
+            self,
+            value=self.value / length,
+            uncertainty=self.uncertainty / length,
+            kink=self.kink / length,
+            span=self.span * length,
+        )
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """The slope of a polynomial through values near zero."""
+
+    slope: float
+    uncertainty: float
+    first: int
+    residual: float
+
+
+def measure_noise(values: np.ndarray) -> np.ndarray:
+    """Standard deviation of the noise in values at equally spaced neighbours.
+
+    Differences of order k leave of a smooth function nothing, and of independent noise a variance that is
+    (2k)!/(k!)² times its own (Moré and Wild, "Estimating computational noise", SIAM J. Sci. Comput. 33,
+    2011). The median of several orders is taken.
+
+    Args:
+        values: One row for each neighbour, at least 6, shape (neighbours, n).
+
+    Returns:
+        Shape (n,); NaN where a value is not finite.
+    """
+    table, factor, levels = np.asarray(values, np.float64), 1.0, []
+    for k in range(1, len(table) - 2):
+        table = np.diff(table, axis=0)
+        factor *= k / (4.0 * k - 2.0)
+        if k > 1:
+            levels.append(np.sqrt(factor * np.mean(table**2, axis=0)))
+    return np.median(levels, axis=0)
 
 
 def estimate(
-    steps: np.ndarray, high: np.ndarray, low: np.ndarray, middle: float, one_sided: bool = False
+    steps: np.ndarray,
+    high: np.ndarray,
+    low: np.ndarray,
+    middle: float,
+    noise: float,
+    one_sided: bool = False,
 ) -> Estimate:
     """Estimate a derivative from values on both sides, at a scan of steps.
 
-    Central quotients of neighbours in the scan are extrapolated to step zero by Richardson's rule (Press et
-    al., "Numerical Recipes", 5.7), and the two neighbours among the extrapolations that agree best are taken,
-    weighed by rounding. Two may agree by chance where rounding is large, so it is measured by the spread of
-    the values, and the next neighbour has a say, too.
+    Central quotients are extrapolated to step zero, as in Romberg's scheme, by polynomials in the square of
+    the step, fitted with weights by noise (Moré and Wild, "Estimating derivatives of noisy simulations", ACM
+    TOMS 38, 2012, reckon so, too). All steps up to a longest one take part: shorter ones have less truncation
+    and more noise, and a polynomial that does not fit them within noise is no limit. Of the longest steps and
+    orders that fit, the one with the least uncertainty is taken. If none fits, not even over the shortest
+    steps, the values jump more than by noise, and their scatter there counts as such.
 
     Args:
         steps: Lengths of the steps, from long to short, (n,).
         high: Values forward, (n,).
         low: Values backward, (n,).
         middle: Value at the place itself.
+        noise: Standard deviation of a value, see `measure_noise`; rounding to float32 is the least.
         one_sided: Whether values backward mean nothing, at the end of a range.
     """
     if one_sided:
         low = np.full_like(high, middle)
     good = np.isfinite(high) & np.isfinite(low) & (steps > 0.0)
     steps, high, low = steps[good], high[good], low[good]
-    if len(steps) < 3 or not np.isfinite(middle):
-        return Estimate(np.nan, np.inf, 0.0, np.inf)
-    if np.all(high == middle) and np.all(low == middle):
-        rounding = _ROUNDING * abs(middle) / float(steps[0])
-        return Estimate(0.0, rounding, rounding, 0.0)
-    quotients = (high - low) / (steps if one_sided else 2.0 * steps)
-    noise = _noise(steps, high, low, middle)
-    # the error of a central quotient grows with the square of the step, that of a one-sided one with the step
-    shrink = (steps[:-1] / steps[1:]) ** (1 if one_sided else 2) - 1.0
-    extrapolated = quotients[1:] + (quotients[1:] - quotients[:-1]) / shrink
-    # an extrapolation carries the rounding of its two quotients
-    rounding = noise / steps[1:] * (1.0 + 2.0 / shrink)
-    values = 0.5 * (extrapolated[:-1] + extrapolated[1:])
-    apart = np.abs(np.diff(extrapolated)) + _NEIGHBOUR * _astray(extrapolated, rounding, values)
-    rounding = np.maximum(rounding[:-1], rounding[1:])
-    apart += rounding
-    best = int(np.argmin(apart))
-    kink = 0.0 if one_sided else _kink(steps, high, low, middle)
-    # more than that in the loss is no rounding, but switches
-    drowned = noise < _MOST_ROUNDING * max(abs(middle), np.abs(high).min())
-    return Estimate(float(values[best]), float(apart[best]), float(rounding[best]) if drowned else 0.0, kink)
+    if len(steps) < 3 or not np.isfinite(middle + noise):
+        return Estimate(np.nan, np.inf, 0.0, noise, 0.0, Limit.JUMPS)
+    sizes = np.maximum(np.maximum(np.abs(high), np.abs(low)), abs(middle))
+    if not sizes.any():
+        return Estimate(0.0, 0.0, 0.0, 0.0, float(steps[0]), Limit.ROUNDING)
+    deviations = np.maximum(noise, _ROUNDING * np.maximum(sizes, _LEAST * sizes.max()))
+    # rounding of the value itself, which all steps share, is another unknown
+    shared = max(noise, _ROUNDING * max(abs(middle), _LEAST * float(sizes.max())))
+    odd = (steps, high - middle, deviations, (1, 2, 3), shared)
+    if not one_sided:
+        odd = (steps, 0.5 * (high - low), deviations / np.sqrt(2.0), (1, 3, 5), None)
+    fit, raised = _fit(*odd), 1.0
+    if fit.residual > _MOST_NOISE:
+        raised = fit.residual
+        fit = _fit(*odd, raised)
+    kink = 0.0
+    if not one_sided:
+        even = (steps, 0.5 * (high + low) - middle, deviations / np.sqrt(2.0), (1, 2, 4), shared)
+        sides = _fit(*even, raised)
+        if sides.residual <= _MOST_NOISE and abs(sides.slope) > 2.0 * sides.uncertainty:
+            kink = 2.0 * abs(sides.slope)
+    limit = Limit.ROUNDING if fit.first == 0 else Limit.RANGE
+    return Estimate(
+        fit.slope,
+        fit.uncertainty,
+        kink,
+        float(deviations[-1]) * raised,
+        float(steps[fit.first]),
+        Limit.JUMPS if raised > 1.0 else limit,
+    )
 
 
-def _astray(extrapolated: np.ndarray, rounding: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """How much farther than by rounding the nearer neighbour in the scan is off the mean of each pair."""
-    away = np.full((2, len(values)), np.inf)
-    away[0, 1:] = np.abs(extrapolated[:-2] - values[1:]) - rounding[:-2]
-    away[1, :-1] = np.abs(extrapolated[2:] - values[:-1]) - rounding[2:]
-    nearer = away.min(axis=0)
-    return np.where(np.isfinite(nearer), np.maximum(nearer, 0.0), 0.0)
+def _fit(
+    steps: np.ndarray,
+    values: np.ndarray,
+    deviations: np.ndarray,
+    powers: tuple[int, ...],
+    shared: float | None,
+    raised: float = 1.0,
+) -> _Fit:
+    """Coefficient of the step in the polynomial that knows it best.
 
+    Args:
+        steps: From long to short, (n,).
+        values: Values that are zero at step zero, (n,).
+        deviations: Their standard deviations, (n,).
+        powers: Powers of the step that the polynomial has, of which at least the first is used.
+        shared: Standard deviation of an error that all values share; None if they share none.
+        raised: Factor of all standard deviations.
 
-def _noise(steps: np.ndarray, high: np.ndarray, low: np.ndarray, middle: float) -> float:
-    """Rounding of a value: what is left of sums and differences of both sides at short steps.
-
-    A slope makes differences grow in proportion to the step, and a kink makes sums do so: that part is taken
-    out by neighbours in the scan. The median of the shortest ones is neither small nor large by chance.
+    Returns:
+        The fit; if none is within noise, that over the shortest steps, with a larger residual, in units of
+        what noise does.
     """
-    ratio = steps[:-1] / steps[1:]
-    spread = [
-        np.median((np.abs(part[:-1] - ratio * part[1:]) / (2.0 * (1.0 + ratio)))[-3:])
-        for part in (high - 2.0 * middle + low, high - low)
-    ]
-    return max(*map(float, spread), _ROUNDING * abs(middle))
-
-
-def _kink(steps: np.ndarray, high: np.ndarray, low: np.ndarray, middle: float) -> float:
-    """Jump of the slope: one-sided quotients differ by it in the limit of short steps.
-
-    Where there is none, the difference shrinks with the step until rounding hides it. So it has to be there
-    at all steps of the scan, and the extrapolations to step zero that agree best have to agree much better
-    than they are large.
-    """
-    jumps = (high - 2.0 * middle + low) / steps
-    limits = jumps[1:] - (jumps[:-1] - jumps[1:]) / (steps[:-1] / steps[1:] - 1.0)
-    apart = np.abs(np.diff(limits))
-    best = int(np.argmin(apart))
-    size = abs(0.5 * (limits[best] + limits[best + 1]))
-    return float(min(size, np.abs(jumps).min())) if size > 4.0 * apart[best] else 0.0
+    deviations = raised * deviations
+    best = last = None
+    for terms in range(1, len(powers) + 1):
+        before: tuple[float, float] | None = None
+        for first in range(len(steps) - terms, -1, -1):
+            h = steps[first:] / steps[first]
+            columns = [h**p for p in powers[:terms]]
+            target, weights = values[first:], 1.0 / deviations[first:]
+            if shared is not None:
+                columns = [np.append(c, 0.0) for c in columns] + [np.ones(len(h) + 1)]
+                target, weights = np.append(target, 0.0), np.append(weights, 1.0 / (raised * shared))
+            matrix = np.stack(columns, axis=1) * weights[:, None]
+            inverse = np.linalg.pinv(matrix)
+            x = inverse @ (target * weights)
+            slope, spread = x[0] / steps[first], np.linalg.norm(inverse[0]) / steps[first]
+            freedom = len(h) - terms
+            if before is not None and freedom > 0:
+                residual = np.linalg.norm(matrix @ x - target * weights) / np.sqrt(4.0 * freedom + 5.0)
+                more = max(residual, 1.0)
+                # what the longest step changes may be small by chance
+                changes = max(abs(slope - before[0]), 0.5 * more * before[1])
+                fit = _Fit(float(slope), float(2.0 * more * spread + changes), first, float(residual))
+                if terms == 1 and first == len(steps) - 3:
+                    last = fit
+                if residual <= _MOST_NOISE and (best is None or fit.uncertainty < best.uncertainty):
+                    best = fit
+            before = slope, spread
+    return best or last

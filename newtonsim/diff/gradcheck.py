@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.diff.differences import SPANS, Estimate, estimate
+from newtonsim.diff.check_report import ArrayCheck, GradCheck, Mixtures
+from newtonsim.diff.differences import NEIGHBOURS, SPANS, Estimate, Limit, estimate, measure_noise
 from newtonsim.diff.inputs import Controls, copy_controls
 from newtonsim.diff.layout import Place, find_array
 from newtonsim.diff.passes import DifferentiableSolver, Loss, RunningLoss
@@ -23,110 +24,8 @@ from newtonsim.state import State
 if TYPE_CHECKING:
     from newtonsim.model import Model
 
-
-@dataclass(frozen=True)
-class ArrayCheck:
-    """Gradient of one array against differences.
-
-    Attributes:
-        name: Name of the array.
-        labels: The directions that were checked, see `newtonsim.diff.tangents`: floats by their index, and
-            rotations.
-        worlds: World of each, -1 if worlds share it.
-        gradient: Derivatives by the backward pass, (n,).
-        difference: Derivatives by differences, (n,).
-        uncertainty: How far each difference may be off, (n,).
-        reasons: Why the difference is unreliable, "" where it is not.
-        total: Number of directions of the array, of which n were checked.
-        slopes: Of each world the derivative along its own gradient, by differences, over what the gradient
-            says: 1 if it is right. It sees all entries at once, with the least rounding. NaN where unreliable
-            or where the gradient is zero. (world_count,); empty for arrays that worlds share.
-    """
-
-    name: str
-    labels: list[str]
-    worlds: np.ndarray
-    gradient: np.ndarray
-    difference: np.ndarray
-    uncertainty: np.ndarray
-    reasons: list[str]
-    total: int
-    slopes: np.ndarray
-
-    @property
-    def reliable(self) -> np.ndarray:
-        """Whether each difference is reliable, bool (n,)."""
-        return np.array([not reason for reason in self.reasons], bool)
-
-    @property
-    def unreliable(self) -> dict[str, str]:
-        """Labels of the entries whose differences are unreliable, with worlds, and the reasons."""
-        marked = zip(self.labels, self.worlds, self.reasons)
-        return {f"{label} of world {world}": reason for label, world, reason in marked if reason}
-
-    @property
-    def error(self) -> float:
-        """Length of the difference of both vectors over that of the differences; NaN if it cannot be told."""
-        return _relative(self.gradient, self.difference, self.uncertainty, self.reliable)
-
-    @property
-    def direction_error(self) -> float:
-        """Largest error of the slope along the gradient in any world; NaN if none is reliable."""
-        errors = np.abs(self.slopes[np.isfinite(self.slopes)] - 1.0)
-        return float(errors.max()) if len(errors) else np.nan
-
-
-@dataclass(frozen=True)
-class GradCheck(Mapping):
-    """What `gradcheck` found, by name of the array.
-
-    Attributes:
-        checks: One `ArrayCheck` for each name.
-    """
-
-    checks: dict[str, ArrayCheck]
-
-    def __getitem__(self, name: str) -> ArrayCheck:
-        return self.checks[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.checks)
-
-    def __len__(self) -> int:
-        return len(self.checks)
-
-    @property
-    def error(self) -> float:
-        """Relative error of the whole gradient vector, over all entries with a reliable difference."""
-        parts = self.checks.values()
-        return _relative(
-            np.concatenate([part.gradient for part in parts]),
-            np.concatenate([part.difference for part in parts]),
-            np.concatenate([part.uncertainty for part in parts]),
-            np.concatenate([part.reliable for part in parts]),
-        )
-
-    @property
-    def unreliable(self) -> dict[str, dict[str, str]]:
-        """Entries whose differences are unreliable, by name, with reasons."""
-        return {name: part.unreliable for name, part in self.checks.items() if part.unreliable}
-
-    def __str__(self) -> str:
-        width = max([len(name) for name in self.checks] + [5])
-        lines = [f"{'array':{width}s}   error  along it  length    checked  unreliable"]
-        for name, part in self.checks.items():
-            length = np.linalg.norm(part.difference[part.reliable])
-            lines.append(
-                f"{name:{width}s} {part.error:8.1e} {part.direction_error:8.1e} {length:8.2e} "
-                f"{len(part.labels):4d}/{part.total:<6d} {len(part.unreliable):4d}"
-            )
-        lines.append(f"{'all':{width}s} {self.error:8.1e}")
-        for name, entries in self.unreliable.items():
-            shown = list(entries.items())[:6]
-            lines += [f"  {name}{entry}: {reason}" for entry, reason in shown]
-            if len(entries) > len(shown):
-                lines.append(f"  {name}: {len(entries) - len(shown)} more")
-        return "\n".join(lines)
+_CORE = 4
+"""Steps of a scan that are tried first."""
 
 
 def gradcheck(
@@ -146,11 +45,13 @@ def gradcheck(
 ) -> GradCheck:
     """Compare the gradients of a rollout with central differences of the same rollout.
 
-    Each difference is taken at a scan of steps, and the best step is chosen by agreement within the scan.
-    Worlds do not influence each other, so the entries of all worlds are moved at once. Quaternions are turned
-    about three axes, since their fourth direction means nothing; the gradient is projected accordingly.
-    Of arrays with many entries a random sample is checked, and besides, all at once: the derivative along
-    the gradient has to be its length.
+    Each difference is taken at a scan of steps and extrapolated to step zero, and the noise of the loss,
+    which is measured among close neighbours, tells how far; see `newtonsim.diff.differences`. Worlds do not
+    influence each other, so the entries of all worlds are moved at once. Quaternions are turned about three
+    axes, since their fourth direction means nothing; the gradient is projected accordingly. Of arrays with
+    many entries a sample is checked, half of it those with the largest gradients and the rest at random,
+    and besides, all at once: the derivative along the gradient has to be its length, and that along a random
+    mixture of all entries the same mixture of the gradient.
 
     Args:
         model: A model finalized with `requires_grad=True`; its arrays are moved and put back.
@@ -162,145 +63,219 @@ def gradcheck(
         wrt: Names of arrays, see `Rollout`.
         controls: See `Rollout.evaluate`.
         running: Loss of every step, see `Rollout`.
-        samples: Entries of each array that are checked in each world; all if there are no more.
+        samples: Entries of each array that are checked in each world; all if there are no more. With 0 only
+            the derivatives along the gradient and along a mixture are.
         seed: Seed of the sample.
-        tolerance: The error that matters: a difference that may be off by more than a third of it, relative
-            to the largest one of its array and world, counts as unreliable, and its reason is told.
+        tolerance: The largest error that passes: a difference that may be off by more than a third of it,
+            relative to the largest one of its array and world, counts as unreliable, and its reason is told.
         spans: Steps of the scan, from long to short, in natural lengths: 1, or 10 for forces, or the entry if
             that is larger, for states and controls; half the entry for parameters of the model with a sign to
-            keep.
+            keep. Those in the middle are tried first, and the others where these do not do.
 
     Returns:
-        Errors by array; `str` of it is a table.
+        Errors by array; `str` of it is a table with a verdict.
 
     Raises:
         NewtonsimError: As `Rollout` does.
     """
-    if samples < 1:
-        raise NewtonsimError(f"samples: expected at least 1, got {samples}")
+    if samples < 0:
+        raise NewtonsimError(f"samples: expected at least 0, got {samples}")
     if len(spans) < 3 or not all(a > b > 0.0 for a, b in pairwise(spans)):
         raise NewtonsimError(f"spans: expected at least 3 falling positive numbers, got {tuple(spans)}")
     rollout = Rollout(model, solver, steps, dt, loss, running, wrt, warn=False)
     result = rollout(state, controls)
     check = _Check(rollout, state, controls, np.array(spans), samples, np.random.default_rng(seed), tolerance)
     gradients = {name: gradient.numpy() for name, gradient in result.gradients.items()}
-    return GradCheck({p.name: check.compare(p, gradients[p.name]) for p in rollout.places})
+    return GradCheck({p.name: check.compare(p, gradients[p.name]) for p in rollout.places}, tolerance)
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """An array whose entries are moved.
+
+    Attributes:
+        place: What it is.
+        array: The array.
+        values: Its contents.
+        tangents: Its directions.
+        owner: World of each direction; the number of worlds for what several share, (n,).
+        frozen: Directions that have no derivative, bool, (n,).
+        gradient: Derivatives by the backward pass in natural lengths, 0 where frozen, (n,).
+    """
+
+    place: Place
+    array: wp.array
+    values: np.ndarray
+    tangents: Tangents
+    owner: np.ndarray
+    frozen: np.ndarray
+    gradient: np.ndarray
 
 
 class _Check:
-    """Moves entries, runs the rollout and compares."""
+    """Moves entries, runs the rollout and compares; losses are those of each world, and last their sum."""
 
     def __init__(self, rollout, state, controls, spans, samples, rng, tolerance):
         self.rollout, self.spans, self.samples = rollout, spans, samples
         self.rng, self.tolerance = rng, tolerance
+        self.worlds = rollout.model.world_count
         self.state = _copy_state(state)
         self.controls = copy_controls(rollout.model, controls)
         self.middle = self._losses()
 
     def compare(self, place: Place, gradient: np.ndarray) -> ArrayCheck:
         """Check one array."""
-        array = self._array(place)
-        values = array.numpy().copy()
-        tangents = find_tangents(self.rollout.model, place, values, array.dtype)
-        derivative = tangents.derivative(gradient)
-        frozen = self._frozen(place, values, tangents)
-        groups = _groups(tangents.world, ~frozen)
-        chosen = np.sort(self.rng.choice(len(groups), min(self.samples, len(groups)), replace=False))
-        entries, found = [], []
-        with self._moving(place, array, values):
-            for group in (groups[i] for i in chosen):
+        moved = self._find(place, gradient)
+        tangents, entries, found = moved.tangents, [], []
+        with self._moving(moved):
+            noise = self._noise(moved)
+            for group in self._choose(moved):
                 unit = np.zeros(len(tangents))
-                unit[group] = tangents.scale[group]
-                scan = self._scan(array, values, tangents, unit, place)
-                for i in group:
-                    entries.append(i)
-                    found.append(self._estimate(scan, tangents, i))
-            slopes = self._slopes(place, array, values, tangents, np.where(frozen, 0.0, derivative))
+                unit[group] = 1.0
+                queries = [(int(moved.owner[i]), bool(tangents.border[i])) for i in group]
+                known = [e for e, i in zip(found, entries) if moved.owner[i] in moved.owner[group]]
+                entries += group.tolist()
+                found += self._derive(moved, unit, queries, noise, known)
+            slopes = self._slopes(moved, noise)
+            mixtures = self._mix(moved, noise, known=len(entries) == int((~moved.frozen).sum()))
         entries = np.array(entries, int)
+        lengths = tangents.scale[entries]
+        own = [e.scaled(length) for e, length in zip(found, lengths)]
+        natural, world = moved.gradient[entries], tangents.world[entries]
+        allowed = self._allowed(found, moved.owner[entries])
         return ArrayCheck(
             name=place.name,
             labels=[tangents.label[i] for i in entries],
-            worlds=tangents.world[entries],
-            gradient=derivative[entries],
-            difference=np.array([e.value for e in found]),
-            uncertainty=np.array([e.uncertainty for e in found]),
-            reasons=self._reasons(found, derivative[entries], tangents.world[entries]),
-            total=int((~frozen).sum()),
+            worlds=world,
+            gradient=natural / lengths,
+            difference=np.array([e.value for e in own]),
+            uncertainty=np.array([_or_infinite(e, a) for e, a in zip(found, allowed)]) / lengths,
+            lengths=lengths,
+            reasons=[_reason(e, g / s, a / s) for e, g, a, s in zip(own, natural, allowed, lengths)],
+            total=int((~moved.frozen).sum()),
             slopes=slopes,
+            whole=np.sqrt(np.bincount(moved.owner, moved.gradient**2, self.worlds + 1)),
+            mixtures=mixtures,
+            tolerance=self.tolerance,
         )
 
-    def _slopes(
-        self, place: Place, array: wp.array, values: np.ndarray, tangents: Tangents, derivative: np.ndarray
-    ) -> np.ndarray:
+    def _find(self, place: Place, gradient: np.ndarray) -> _Moved:
+        array = self._array(place)
+        values = array.numpy().copy()
+        tangents = find_tangents(self.rollout.model, place, values, array.dtype)
+        frozen = self._frozen(place, values, tangents)
+        owner = np.where(tangents.world < 0, self.worlds, tangents.world)
+        if self.worlds == 1:
+            owner = np.zeros_like(owner)
+        natural = np.where(frozen, 0.0, tangents.derivative(gradient) * tangents.scale)
+        return _Moved(place, array, values, tangents, owner, frozen, natural)
+
+    def _choose(self, moved: _Moved) -> list[np.ndarray]:
+        """Directions to check, by groups that move at once: half those with the largest gradients."""
+        groups = _groups(moved.tangents.world, ~moved.frozen)
+        sizes = [np.nan_to_num(np.abs(moved.gradient[group])).max() for group in groups]
+        order = np.argsort(sizes, kind="stable")[::-1]
+        large = min(len(groups), (self.samples + 1) // 2)
+        count = min(len(groups), self.samples) - large
+        others = self.rng.choice(order[large:], count, replace=False) if count else []
+        return [groups[i] for i in (*order[:large], *np.sort(others).astype(int))]
+
+    def _slopes(self, moved: _Moved, noise: np.ndarray) -> np.ndarray:
         """Derivatives of each world's loss along its own gradient, over what the gradient says.
 
         Entries are measured in natural lengths, so that none is moved too far.
         """
-        count = self.rollout.model.world_count
-        world = tangents.world
-        if (world < 0).any():
-            return np.zeros(0)
-        if not np.isfinite(derivative).all():
-            return np.full(count, np.nan)
-        natural = np.where(tangents.border, 0.0, derivative * tangents.scale)
-        largest = np.zeros(count)
-        np.maximum.at(largest, world, np.abs(natural))
-        unit = natural / np.where(largest > 0.0, largest, 1.0)[world] * tangents.scale
-        wanted = np.bincount(world, derivative * unit, count)
-        scan = self._scan(array, values, tangents, unit, place)
-        slopes = np.full(count, np.nan)
-        for w in np.flatnonzero(wanted > 0.0):
-            e = self._slope(scan, int(w), 1.0)
-            if max(e.uncertainty, 0.5 * e.kink) <= self.tolerance / 3.0 * abs(e.value):
-                slopes[w] = e.value / wanted[w]
+        slopes = np.full(self.worlds + 1, np.nan)
+        if not np.isfinite(moved.gradient).all():
+            return slopes
+        natural = np.where(moved.tangents.border, 0.0, moved.gradient)
+        for part in self._separate(moved):
+            largest = np.zeros(self.worlds + 1)
+            np.maximum.at(largest, moved.owner[part], np.abs(natural[part]))
+            owners = np.flatnonzero(largest)
+            if not len(owners):
+                continue
+            unit = np.where(part, natural / np.where(largest > 0.0, largest, 1.0)[moved.owner], 0.0)
+            wanted = np.bincount(moved.owner, natural * unit, self.worlds + 1)
+            found = self._derive(moved, unit, [(int(w), False) for w in owners], noise)
+            for w, e in zip(owners, found):
+                if max(e.uncertainty, 0.5 * e.kink) <= self.tolerance / 3.0 * abs(e.value):
+                    slopes[w] = e.value / wanted[w]
         return slopes
 
-    def _scan(
-        self, array: wp.array, values: np.ndarray, tangents: Tangents, unit: np.ndarray, place: Place
-    ) -> np.ndarray:
-        """Losses forward and backward at all spans, (spans, 2, world_count)."""
-        losses = []
-        for span in self.spans:
-            for sign in (1.0, -1.0):
-                self._put(place, array, tangents.move(values, sign * span * unit))
-                losses.append(self._losses())
-        return np.array(losses).reshape(len(self.spans), 2, -1)
+    def _mix(self, moved: _Moved, noise: np.ndarray, known: bool) -> Mixtures:
+        """Derivatives along one mixture of the entries of each world; none if all entries are known."""
+        rows = []
+        for part in self._separate(moved) if not known else ():
+            for border in (False, True):
+                mixed = part & (moved.tangents.border == border) & ~moved.frozen
+                if not mixed.any():
+                    continue
+                signs = np.ones(len(mixed)) if border else self.rng.choice((-1.0, 1.0), len(mixed))
+                unit = np.where(mixed, signs, 0.0)
+                owners = np.unique(moved.owner[mixed])
+                gradient = np.bincount(moved.owner, moved.gradient * unit, self.worlds + 1)
+                length = np.sqrt(np.bincount(moved.owner, (moved.gradient * unit) ** 2, self.worlds + 1))
+                found = self._derive(moved, unit, [(int(w), border) for w in owners], noise)
+                for w, e in zip(owners, found):
+                    longer = max(length[w], np.nan_to_num(abs(e.value) - e.uncertainty))
+                    doubt = _or_infinite(e, self.tolerance / 3.0 * longer)
+                    rows.append((gradient[w], e.value, doubt, longer))
+        return Mixtures(*np.array(rows, np.float64).reshape(-1, 4).T)
 
-    def _estimate(self, scan: np.ndarray, tangents: Tangents, i: int) -> Estimate:
-        """Derivative along one direction."""
-        return self._slope(scan, int(tangents.world[i]), tangents.scale[i], bool(tangents.border[i]))
+    def _separate(self, moved: _Moved) -> list[np.ndarray]:
+        """Directions that may move at once: those of worlds, and those that they share, bool."""
+        shared = moved.owner == self.worlds
+        return [part for part in (~shared, shared) if part.any()]
 
-    def _slope(self, scan: np.ndarray, world: int, scale: float, one_sided: bool = False) -> Estimate:
-        """Derivative of a world's loss, or of the sum of all, moved by spans * scale."""
-        worlds = slice(None) if world < 0 else slice(world, world + 1)
-        high, low = scan[:, 0, worlds].sum(axis=1), scan[:, 1, worlds].sum(axis=1)
-        return estimate(self.spans * scale, high, low, float(self.middle[worlds].sum()), one_sided)
+    def _noise(self, moved: _Moved) -> np.ndarray:
+        """Noise of the losses close by, with all entries moved at random, (world_count + 1,)."""
+        signs = self.rng.choice((-1.0, 1.0), len(moved.tangents))
+        unit = np.where(moved.frozen, 0.0, np.where(moved.tangents.border, 1.0, signs))
+        return measure_noise(np.array([self._at(moved, length * unit) for length in NEIGHBOURS]))
 
-    def _reasons(self, found: list[Estimate], gradient: np.ndarray, worlds: np.ndarray) -> list[str]:
-        """Say which differences are off by more than matters, and why."""
-        largest: dict[int, float] = {}
-        for e, world in zip(found, worlds):
-            largest[world] = max(largest.get(world, 0.0), abs(e.value) if np.isfinite(e.value) else 0.0)
-        reasons = []
-        for e, g, world in zip(found, gradient, worlds):
-            allowed = self.tolerance / 3.0 * largest[world]
-            if not np.isfinite(e.value):
-                reasons.append("the loss is not finite nearby")
-            elif e.kink > 2.0 * max(allowed, e.uncertainty):
-                reasons.append(
-                    f"the slopes on both sides differ by {e.kink:.1e} ({e.value:.1e} on average): a contact, "
-                    "limit or other switch is right here"
-                )
-            elif e.uncertainty > allowed and e.value != 0.0:
-                drowned = e.rounding > 0.3 * e.uncertainty
-                why = "rounding drowns the effect" if drowned else "the loss jumps or switches nearby"
-                reasons.append(
-                    f"the scan of steps agrees to {e.uncertainty:.1e} at best ({e.value:.1e}, gradient "
-                    f"{g:.1e}): {why}"
-                )
-            else:
-                reasons.append("")
-        return reasons
+    def _derive(
+        self,
+        moved: _Moved,
+        unit: np.ndarray,
+        queries: list[tuple[int, bool]],
+        noise: np.ndarray,
+        known: Sequence[Estimate] = (),
+    ) -> list[Estimate]:
+        """Derivatives along a direction, in natural lengths, of the losses of some owners.
+
+        Spans in the middle of the scan are tried first, and all if those do not tell enough.
+
+        Args:
+            moved: The array.
+            unit: The direction, in natural lengths, (n,).
+            queries: Owners, and whether they may only be moved forward.
+            noise: Noise of the losses.
+            known: Derivatives by other entries, beside which a small one need not be known better.
+        """
+        largest = max((abs(e.value) for e in known if np.isfinite(e.value)), default=0.0)
+        first = (len(self.spans) - _CORE) // 2
+        core = self.spans[max(first, 0) : max(first, 0) + _CORE]
+        rows: dict[float, list[np.ndarray]] = {}
+        for spans in (core, self.spans):
+            for span in spans:
+                if span not in rows:
+                    rows[span] = [self._at(moved, span * unit), self._at(moved, -span * unit)]
+            losses = np.array([rows[span] for span in spans])
+            found = [
+                estimate(spans, losses[:, 0, w], losses[:, 1, w], float(self.middle[w]), float(noise[w]), one)
+                for w, one in queries
+            ]
+            if all(_is_clear(e, 0.1 * self.tolerance * max(largest, abs(e.value))) for e in found):
+                break
+        return found
+
+    def _allowed(self, found: list[Estimate], owners: np.ndarray) -> np.ndarray:
+        """Uncertainty in natural lengths that does not matter beside the largest derivative of an owner."""
+        largest = np.zeros(self.worlds + 1)
+        values = [abs(e.value) if np.isfinite(e.value) else 0.0 for e in found]
+        np.maximum.at(largest, owners, values)
+        return self.tolerance / 3.0 * largest[owners]
 
     def _frozen(self, place: Place, values: np.ndarray, tangents: Tangents) -> np.ndarray:
         """Directions that have no derivative: masses of what does not move, infinite limits."""
@@ -319,34 +294,64 @@ class _Check:
         return find_array(place, {"state": self.state, "model": self.rollout.model}[place.owner])
 
     @contextmanager
-    def _moving(self, place: Place, array: wp.array, values: np.ndarray) -> Iterator[None]:
+    def _moving(self, moved: _Moved) -> Iterator[None]:
         """Put the array back in the end."""
         try:
             yield
         finally:
-            self._put(place, array, values)
+            self._put(moved, moved.values)
 
-    def _put(self, place: Place, array: wp.array, values: np.ndarray) -> None:
-        array.assign(values)
-        if place.owner == "model":
-            _update_inverses(self.rollout.model, place.attribute)
+    def _at(self, moved: _Moved, offsets: np.ndarray) -> np.ndarray:
+        """Losses with entries moved, in natural lengths."""
+        self._put(moved, moved.tangents.move(moved.values, offsets * moved.tangents.scale))
+        return self._losses()
+
+    def _put(self, moved: _Moved, values: np.ndarray) -> None:
+        moved.array.assign(values)
+        if moved.place.owner == "model":
+            _update_inverses(self.rollout.model, moved.place.attribute)
 
     def _losses(self) -> np.ndarray:
-        return self.rollout.evaluate(self.state, self.controls).losses.numpy().astype(np.float64)
+        losses = self.rollout.evaluate(self.state, self.controls).losses.numpy().astype(np.float64)
+        return np.append(losses, losses.sum())
 
 
-def _relative(
-    gradient: np.ndarray, difference: np.ndarray, uncertainty: np.ndarray, reliable: np.ndarray
-) -> float:
-    if not reliable.any():
-        return np.nan
-    error = np.linalg.norm((gradient - difference)[reliable])
-    length = np.linalg.norm(difference[reliable])
-    if length == 0.0:
-        if not reliable.all():
-            return np.nan
-        return 0.0 if error <= np.linalg.norm(uncertainty[reliable]) else np.inf
-    return float(error / length)
+def _is_clear(e: Estimate, allowed: float) -> bool:
+    """Whether nothing is left to ask about a derivative."""
+    return e.uncertainty <= allowed and e.kink <= allowed and e.limit is not Limit.JUMPS
+
+
+def _has_kink(e: Estimate, allowed: float) -> bool:
+    """Whether the slopes on both sides differ by more than matters."""
+    return e.kink > 2.0 * max(allowed, e.uncertainty)
+
+
+def _or_infinite(e: Estimate, allowed: float) -> float:
+    """Uncertainty of a derivative, infinite where there is none."""
+    return np.inf if not np.isfinite(e.value) or _has_kink(e, allowed) else e.uncertainty
+
+
+def _reason(e: Estimate, gradient: float, allowed: float) -> str:
+    """Say why a difference is off by more than matters; "" if it is not."""
+    if not np.isfinite(e.value):
+        return "the loss is not finite nearby"
+    if _has_kink(e, allowed):
+        return (
+            f"the slopes on both sides differ by {e.kink:.1e} ({e.value:.1e} on average): a contact, limit "
+            "or other switch is right here"
+        )
+    seen = gradient == 0.0 or abs(gradient) > e.uncertainty
+    if e.uncertainty <= allowed or (e.value == 0.0 and seen):
+        return ""
+    known = f"differences tell {e.value:.1e} ± {e.uncertainty:.1e} (gradient {gradient:.1e})"
+    noise = f"the loss is rounded, noise {e.noise:.0e}"
+    why = {
+        Limit.JUMPS: f"the loss jumps or switches by about {e.noise:.0e} within the shortest steps",
+        Limit.ROUNDING: f"{noise}, which drowns the effect at all steps",
+        Limit.RANGE: f"{noise}, which drowns the effect at short steps, and beyond steps of {e.span:.0e} the "
+        "loss bends or something switches",
+    }
+    return f"{known}: {why[e.limit]}"
 
 
 def _groups(world: np.ndarray, usable: np.ndarray) -> list[np.ndarray]:

@@ -75,6 +75,19 @@ def add_whole_numbers(per_world: int, count: float, q: wp.array(dtype=float), lo
     wp.atomic_add(losses, w, x + 0.01 * wp.floor(count * x))
 
 
+@wp.kernel
+def add_faint(
+    per_world: int, offset: float, slope: float, q: wp.array(dtype=float), losses: wp.array(dtype=float)
+):
+    """A slope beside a large constant, and its square beyond a thousand."""
+    w = wp.tid()
+    x = q[w * per_world]
+    loss = offset + slope * x
+    if x > 1000.0:
+        loss = slope * x * x
+    wp.atomic_add(losses, w, loss)
+
+
 def sliders(worlds: int = 1, mass: float = 2.0, stiffness: float = 0.0) -> newtonsim.ModelBuilder:
     """A mass on a rail along x in every world, on a spring if stiffness is given."""
     one = newtonsim.ModelBuilder(up_vector=UP)

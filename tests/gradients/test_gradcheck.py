@@ -6,7 +6,6 @@ import rollout_scenes as scenes
 
 import newtonsim
 from newtonsim import diff
-from newtonsim.diff.differences import SPANS, estimate
 from newtonsim.errors import NewtonsimError
 from newtonsim.testing import random_model, random_state
 
@@ -43,6 +42,8 @@ def test_wrong_gradient_is_found(device):
     assert report.error == pytest.approx(0.1, rel=1e-2)
     assert report["state.joint_q"].direction_error == pytest.approx(0.1, rel=0.1)
     assert not report.unreliable
+    assert report["state.joint_q"].verdict == report.verdict == "FAIL"
+    assert str(report).splitlines()[-1] == "verdict: FAIL: error above 0.01 in state.joint_q, state.joint_qd"
 
 
 def test_kink_is_declared(device):
@@ -100,47 +101,67 @@ def test_sequences_and_no_effect(device):
     assert len(report["control.joint_f"].labels) == 10
     assert report["control.joint_f"].error < 5e-3
     assert report["model.joint_spring_ref"].error == 0.0
+    assert report["model.joint_spring_ref"].verdict == "no effect"
+    assert "no effect: model.joint_spring_ref" in str(report)
+    assert report.verdict == "pass"
 
 
-def test_estimate_of_a_smooth_function():
-    steps = np.array(SPANS)
-    f = lambda x: np.float32(np.sin(1.0 + x)).astype(float)  # noqa: E731
-    found = estimate(steps, f(steps), f(-steps), float(f(0.0)))
-    assert found.value == pytest.approx(np.cos(1.0), rel=1e-5)
-    assert abs(found.value - np.cos(1.0)) < found.uncertainty < 1e-3
-    assert found.kink < 1e-3
+def test_a_loss_of_nothing_is_not_a_pass(device):
+    """A loss that the steps never reach has a gradient of zero everywhere, and so have the differences."""
+    model = scenes.sliders(2).finalize(device, requires_grad=True)
+    report = check(model, scenes.by_world(model, scenes.add_faint, 1.0, 0.0), ("state.joint_q",))
+    assert report.verdict == "not verified"
+    assert str(report).endswith("verdict: not verified: the loss depends on none of these")
 
 
-def test_estimates_are_as_far_off_as_they_say():
-    """Rounding of losses after many steps, drawn anew 500 times: no two values agree by chance unnoticed."""
-    steps, slope = np.array(SPANS), 0.372
-    rng = np.random.default_rng(0)
-    off = []
-    for _ in range(500):
-        up, down, middle = (
-            slope * x + 5.0 * np.sin(3.0 * x) - 15.0 * x + 1e-4 * rng.normal(size=np.shape(x))
-            for x in (steps, -steps, np.zeros(()))
-        )
-        found = estimate(steps, up, down, float(middle))
-        off.append(abs(found.value - slope) / found.uncertainty)
-    assert np.mean(np.array(off) < 2.0) > 0.99
-    assert max(off) < 5.0
-    assert np.median(off) > 0.02
+def test_rounding_is_not_called_a_switch(device):
+    """A loss of 1e4 beside which an effect of 1e-4 is lost; the large one of the other world is not."""
+    model = scenes.sliders(2).finalize(device, requires_grad=True)
+    state = model.state()
+    state.joint_q.assign(np.array([1.0, 2.0e4], np.float32))
+    report = check(
+        model, scenes.by_world(model, scenes.add_faint, 1.0e4, 1.0e-4), ("state.joint_q",), state=state
+    )
+    found = report["state.joint_q"]
+    assert found.reliable.tolist() == [False, True]
+    assert "drowns the effect at all steps" in found.reasons[0]
+    assert "switch" not in found.reasons[0]
+    assert "jump" not in found.reasons[0]
 
 
-def test_end_of_a_range_is_approached_from_inside():
-    """max(x, 0) + x² at zero: the values below are those of another branch."""
-    steps = np.array(SPANS)
-    f = lambda x: np.maximum(x, 0.0) + x**2  # noqa: E731
-    found = estimate(steps, f(steps), f(-steps), 0.0, one_sided=True)
-    assert found.value == pytest.approx(1.0, rel=1e-4)
-    assert found.kink == 0.0
+def test_errors_are_relative_to_all_that_was_sampled(device):
+    """The pendulum swings in a plane: what turns it out of it is noise, and no measure of errors."""
+    model = scenes.pendulums(1).finalize(device, requires_grad=True)
+    state = model.state()
+    newtonsim.eval_fk(model, state.joint_q, state.joint_qd, None, state)
+    solver = newtonsim.SemiImplicitSolver(model, angular_damping=0.0)
+    loss = scenes.body_heights(model)
+    report = diff.gradcheck(
+        model, solver, state, 10, 1.0e-3, loss, ("state.body_q", "state.body_qd"), samples=4
+    )
+    assert report.verdict == "pass", str(report)
+    assert report.mixture_error < 1e-2
+    assert "nan" not in str(report)
+
+
+def test_without_samples_mixtures_tell(device):
+    """A gradient that is wrong shows in a mixture of all."""
+    model = scenes.sliders(1).finalize(device, requires_grad=True)
+    state = model.state()
+    state.joint_q.assign(np.array([0.7], np.float32))
+    loss = scenes.by_world(model, scenes.add_misjudged_square)
+    controls = {"joint_f": np.ones((20, 1), np.float32)}
+    report = check(model, loss, ("control.joint_f",), state=state, controls=controls, samples=0)
+    found = report["control.joint_f"]
+    assert np.isnan(found.error)
+    assert found.mixture_error > 0.02
+    assert found.verdict == "FAIL"
 
 
 def test_wrong_arguments(device):
     model = scenes.sliders(1).finalize(device, requires_grad=True)
     loss = scenes.first_coordinate(model)
     with pytest.raises(NewtonsimError, match="samples"):
-        check(model, loss, ("state.joint_q",), samples=0)
+        check(model, loss, ("state.joint_q",), samples=-1)
     with pytest.raises(NewtonsimError, match="spans"):
         check(model, loss, ("state.joint_q",), spans=(0.1, 0.2, 0.3))
