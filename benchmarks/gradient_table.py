@@ -1,8 +1,10 @@
 """Errors of the gradients of every solver in every scene, measured by `newtonsim.diff.gradcheck`.
 
-python benchmarks/gradient_table.py                     # all entries, then docs/gradient_errors.md
-python benchmarks/gradient_table.py --scene box --solver XPBD --details     # some anew, others as kept
+python benchmarks/gradient_table.py                     # all entries
+python benchmarks/gradient_table.py --scene box cloth --solver XPBD --details    # some, others as they were
 python benchmarks/gradient_table.py --short             # two scenes; nothing is kept or written
+
+Each entry is written to results/gradient_errors.json and docs/gradient_errors.md as soon as it is measured.
 """
 
 from __future__ import annotations
@@ -26,12 +28,6 @@ KEPT = Path(__file__).parent / "results" / "gradient_errors.json"
 """Entries of earlier runs, so that some can be measured anew."""
 
 SHORT = ("free body", "2-link arm, drives")
-
-SPANS = (1.0, 0.3, 0.1, 3.0e-2, 1.0e-2, 3.0e-3, 1.0e-3, 3.0e-4, 1.0e-4, 3.0e-5)
-"""Steps of the differences, in natural lengths: the shortest ones for contacts that are springs."""
-
-REST_SPANS = (1.5e-4, 1.0e-4, 7.0e-5, 5.0e-5, 3.5e-5, 2.5e-5)
-"""Steps of positions where something rests in contact: longer ones open it, or push it out."""
 
 HEAD = f"""# Errors of gradients
 
@@ -67,24 +63,13 @@ class Entry:
     seconds: float = 0.0
     report: str = ""
 
-    @property
-    def worst(self) -> float:
-        """Largest error of any group; infinite where one is unknown."""
-        values = [group.worst for group in self.groups.values()]
-        return max(values) if values and np.isfinite(values).all() else np.inf
-
 
 def check(case: Case, samples: int = 8) -> diff.GradCheck:
     """Return the comparison of a case's gradients with differences."""
     case.loss.centre(rollout(case))
     case.solver.reset()
-    resting = [name for name in case.wrt if case.scene.rests and name.endswith("_q")]
-    parts: dict[str, diff.ArrayCheck] = {}
-    for spans, names in ((SPANS, [n for n in case.wrt if n not in resting]), (REST_SPANS, resting)):
-        if names:
-            given = (case.model, case.solver, case.state, STEPS, case.dt, case.loss, names, case.control)
-            parts |= diff.gradcheck(*given, samples=samples, tolerance=case.tolerance, spans=spans).checks
-    return diff.GradCheck({name: parts[name] for name in case.wrt}, case.tolerance)
+    given = (case.model, case.solver, case.state, STEPS, case.dt, case.loss, case.wrt, case.control)
+    return diff.gradcheck(*given, samples=samples, tolerance=case.tolerance)
 
 
 @dataclass(frozen=True)
@@ -107,10 +92,18 @@ class GroupError:
     total: int
 
     @property
+    def vector(self) -> float:
+        """Error of the vector: by the sample or by mixtures, what is larger; NaN if none is known."""
+        return _largest(self.error, self.mixed)
+
+    @property
     def worst(self) -> float:
-        """The largest of the errors that are known; NaN if none is."""
-        known = [e for e in (self.error, self.along, self.mixed) if not np.isnan(e)]
-        return max(known, default=np.nan)
+        """The largest of all errors that are known; NaN if none is."""
+        return _largest(self.error, self.along, self.mixed)
+
+
+def _largest(*errors: float) -> float:
+    return max((e for e in errors if not np.isnan(e)), default=np.nan)
 
 
 def compare(report: diff.GradCheck, groups: tuple[str, ...]) -> GroupError | None:
@@ -146,6 +139,11 @@ def measure(scene: str, column: str, device: wp.DeviceLike = None, samples: int 
     return entry
 
 
+def tolerance_of(scene: str) -> float:
+    """Return the largest accepted relative error of the gradient vector."""
+    return CONTACT if SCENES[scene].contact else SMOOTH
+
+
 def cell(entry: Entry, tolerance: float) -> str:
     """Return what the table shows of an entry; misses in bold."""
     if entry.failure:
@@ -154,7 +152,7 @@ def cell(entry: Entry, tolerance: float) -> str:
         _number(entry.groups[group].worst, tolerance) if group in entry.groups else "-" for group in GROUPS
     ]
     groups = " \\| ".join(shown)
-    return groups if entry.whole is None else f"{_number(entry.whole.error, tolerance)} ({groups})"
+    return groups if entry.whole is None else f"{_number(entry.whole.vector, tolerance)} ({groups})"
 
 
 def _number(error: float, tolerance: float) -> str:
@@ -162,13 +160,13 @@ def _number(error: float, tolerance: float) -> str:
     return text if error <= tolerance else f"**{text}**"
 
 
-def table(entries: dict[tuple[str, str], Entry], scenes: list[str], columns: list[str]) -> str:
+def table(entries: dict[tuple[str, str], Entry]) -> str:
     """Return the table as Markdown."""
-    lines = ["| scene | tolerance | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
-    for scene in scenes:
-        tolerance = CONTACT if SCENES[scene].contact else SMOOTH
+    lines = ["| scene | tolerance | " + " | ".join(COLUMNS) + " |", "|---|---|" + "---|" * len(COLUMNS)]
+    for scene in SCENES:
+        tolerance = tolerance_of(scene)
         cells = []
-        for column in columns:
+        for column in COLUMNS:
             if scene in COLUMNS[column].missing:
                 cells.append("none")
             else:
@@ -178,11 +176,10 @@ def table(entries: dict[tuple[str, str], Entry], scenes: list[str], columns: lis
     return "\n".join(lines)
 
 
-def document(entries: dict[tuple[str, str], Entry], scenes: list[str], columns: list[str]) -> str:
+def document(entries: dict[tuple[str, str], Entry]) -> str:
     """Return the page: the table, options of the solvers, misses, and what could not be measured."""
-    parts = [HEAD, table(entries, scenes, columns), "", _NOTES, "## Solvers", ""]
-    for name in columns:
-        column = COLUMNS[name]
+    parts = [HEAD, table(entries), "", _NOTES, "## Solvers", ""]
+    for name, column in COLUMNS.items():
         parts.append(f"- **{name}**: {column.options}.")
         parts += [f"  - `{array}`: {reason}." for array, reason in column.silent.items()]
         reasons: dict[str, list[str]] = {}
@@ -190,7 +187,7 @@ def document(entries: dict[tuple[str, str], Entry], scenes: list[str], columns: 
             reasons.setdefault(reason, []).append(scene)
         parts += [f"  - none in {', '.join(rows)}: {reason}." for reason, rows in reasons.items()]
     parts += ["", "## Parameters", ""]
-    parts += [f"- {name}: {', '.join(short(p) for p in SCENES[name].parameters)}" for name in scenes]
+    parts += [f"- {name}: {', '.join(short(p) for p in scene.parameters)}" for name, scene in SCENES.items()]
     parts += ["", "## Misses", ""]
     misses = [line for key, entry in entries.items() for line in _misses(*key, entry)]
     parts += misses or ["None."]
@@ -217,13 +214,17 @@ def short(name: str) -> str:
 def _misses(scene: str, column: str, entry: Entry) -> list[str]:
     if entry.failure:
         return [f"- {scene}, {column}: {entry.failure}"]
-    tolerance = CONTACT if SCENES[scene].contact else SMOOTH
+    tolerance = tolerance_of(scene)
     large = [
-        f"{name} {group.error:.1e} ({group.along:.1e} along it)"
+        f"{name} {_plain(group.error)} ({_plain(group.along)} along it, {_plain(group.mixed)} mixed)"
         for name, group in entry.groups.items()
         if not group.worst <= tolerance
     ]
     return [f"- {scene}, {column}: {', '.join(large)}"] if large else []
+
+
+def _plain(error: float) -> str:
+    return "unknown" if np.isnan(error) else f"{error:.1e}"
 
 
 def _unknown(scene: str, column: str, entry: Entry) -> list[str]:
@@ -250,50 +251,50 @@ def load() -> dict[tuple[str, str], Entry]:
     return entries
 
 
-def keep(entries: dict[tuple[str, str], Entry]) -> None:
-    """Write entries for later runs."""
+def keep(scene: str, column: str, entry: Entry) -> None:
+    """Write an entry for later runs, and the page, beside what others have written meanwhile."""
+    everything = load() | {(scene, column): entry}
+    ordered = {(s, c): everything[s, c] for s in SCENES for c in COLUMNS if (s, c) in everything}
     items = []
-    for (scene, column), entry in entries.items():
-        errors = entry.groups | ({"whole": entry.whole} if entry.whole else {})
+    for (row, name), kept in ordered.items():
+        errors = kept.groups | ({"whole": kept.whole} if kept.whole else {})
         groups = {
-            name: {k: None if v != v else v for k, v in asdict(group).items()}
-            for name, group in errors.items()
+            group: {k: None if v != v else v for k, v in asdict(error).items()}
+            for group, error in errors.items()
         }
-        values = {"groups": groups, "zero": entry.zero, "failure": entry.failure}
-        items.append({"scene": scene, "solver": column, **values, "seconds": round(entry.seconds, 1)})
-    KEPT.write_text(json.dumps(items, indent=1) + "\n")
+        values = {"groups": groups, "zero": kept.zero, "failure": kept.failure}
+        items.append({"scene": row, "solver": name, **values, "seconds": round(kept.seconds, 1)})
+    for path, text in ((KEPT, json.dumps(items, indent=1) + "\n"), (OUT, document(ordered))):
+        whole = path.with_suffix(".new")
+        whole.write_text(text)
+        whole.replace(path)
 
 
 def main() -> None:
     """Measure, print, keep, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--short", action="store_true", help="two scenes; nothing is kept or written")
-    parser.add_argument("--scene", default="", help="only scenes whose name holds this")
-    parser.add_argument("--solver", default="", help="only solvers whose name holds this")
+    parser.add_argument("--scene", nargs="*", default=[""], help="only scenes whose name holds one of these")
+    parser.add_argument(
+        "--solver", nargs="*", default=[""], help="only solvers whose name holds one of these"
+    )
     parser.add_argument("--details", action="store_true", help="print errors by array")
     parser.add_argument("--samples", type=int, default=8, help="entries of each array that are checked")
     parser.add_argument("--device", default=None)
     given = parser.parse_args()
-    scenes = [s for s in SCENES if given.scene in s and (s in SHORT or not given.short)]
-    columns = [c for c in COLUMNS if given.solver.lower() in c.lower()]
-    entries = {}
+    scenes = [s for s in SCENES if any(part in s for part in given.scene)]
+    columns = [c for c in COLUMNS if any(part.lower() in c.lower() for part in given.solver)]
     for scene in scenes:
         for column in columns:
-            if scene in COLUMNS[column].missing:
+            if scene in COLUMNS[column].missing or (given.short and scene not in SHORT):
                 continue
-            entry = entries[scene, column] = measure(scene, column, given.device, given.samples)
-            tolerance = CONTACT if SCENES[scene].contact else SMOOTH
-            shown = cell(entry, tolerance).replace("\\|", "|")
+            entry = measure(scene, column, given.device, given.samples)
+            shown = cell(entry, tolerance_of(scene)).replace("\\|", "|")
             print(f"{scene:20s} {column:24s} {shown:40s} {entry.seconds:5.1f} s", flush=True)
             if given.details:
                 print(entry.report or entry.failure, flush=True)
-    if not given.short:
-        everything = load() | entries
-        order = [(s, c) for s in SCENES for c in COLUMNS if (s, c) in everything]
-        everything = {key: everything[key] for key in order}
-        keep(everything)
-        OUT.write_text(document(everything, list(SCENES), list(COLUMNS)))
-        print(f"written: {OUT}")
+            if not given.short:
+                keep(scene, column, entry)
 
 
 if __name__ == "__main__":

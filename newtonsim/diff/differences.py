@@ -7,8 +7,11 @@ from enum import Enum
 
 import numpy as np
 
-SPANS = (1.0, 0.3, 0.1, 3.0e-2, 1.0e-2, 3.0e-3, 1.0e-3, 3.0e-4)
-"""Steps of the scan in natural lengths: long ones cost truncation, short ones rounding of float32 losses."""
+SPANS = (1.0, 0.3, 0.1, 3.0e-2, 1.0e-2, 3.0e-3, 1.0e-3, 3.0e-4, 1.0e-4, 3.0e-5, 1.0e-5, 3.0e-6)
+"""Steps of the scan in natural lengths: long ones cost truncation, short ones rounding of float32 losses.
+
+What rests in contact leaves it when it is moved by more than the last ones.
+"""
 
 NEIGHBOURS = 1.0e-6 * np.arange(1, 9)
 """Where noise is measured, in natural lengths: a few roundings of float32 apart, and not at the place itself,
@@ -200,7 +203,7 @@ def _fit(
                 residual = np.linalg.norm(matrix @ x - target * weights) / np.sqrt(4.0 * freedom + 5.0)
                 more = max(residual, 1.0)
                 # what the longest step changes may be small by chance
-                changes = max(abs(slope - before[0]), 0.5 * more * before[1])
+                changes = max(abs(slope - before[0]), more * before[1])
                 fit = _Fit(float(slope), float(2.0 * more * spread + changes), first, float(residual))
                 if terms == 1 and first == len(steps) - 3:
                     last = fit

@@ -24,8 +24,11 @@ from newtonsim.state import State
 if TYPE_CHECKING:
     from newtonsim.model import Model
 
-_CORE = 4
-"""Steps of a scan that are tried first."""
+_CORE, _MORE = 4, 2
+"""Steps of a scan that are tried first, and added if those do not tell enough."""
+
+_CLEAR = 0.03
+"""Part of the tolerance to which a derivative is known well enough to stop."""
 
 
 def gradcheck(
@@ -70,7 +73,7 @@ def gradcheck(
             relative to the largest one of its array and world, counts as unreliable, and its reason is told.
         spans: Steps of the scan, from long to short, in natural lengths: 1, or 10 for forces, or the entry if
             that is larger, for states and controls; half the entry for parameters of the model with a sign to
-            keep. Those in the middle are tried first, and the others where these do not do.
+            keep. Those in the middle are tried first, and longer or shorter ones where these do not do.
 
     Returns:
         Errors by array; `str` of it is a table with a verdict.
@@ -244,7 +247,8 @@ class _Check:
     ) -> list[Estimate]:
         """Derivatives along a direction, in natural lengths, of the losses of some owners.
 
-        Spans in the middle of the scan are tried first, and all if those do not tell enough.
+        Spans in the middle of the scan are tried first, then longer ones if rounding is what hides the
+        derivative, and shorter ones if the loss bends or switches.
 
         Args:
             moved: The array.
@@ -254,10 +258,12 @@ class _Check:
             known: Derivatives by other entries, beside which a small one need not be known better.
         """
         largest = max((abs(e.value) for e in known if np.isfinite(e.value)), default=0.0)
-        first = (len(self.spans) - _CORE) // 2
-        core = self.spans[max(first, 0) : max(first, 0) + _CORE]
+        first = max((len(self.spans) - _CORE) // 2, 0)
+        begin, end = first, first + _CORE
         rows: dict[float, list[np.ndarray]] = {}
-        for spans in (core, self.spans):
+        coarse: list[Estimate | None] = [None] * len(queries)
+        while True:
+            spans = self.spans[begin:end]
             for span in spans:
                 if span not in rows:
                     rows[span] = [self._at(moved, span * unit), self._at(moved, -span * unit)]
@@ -266,9 +272,22 @@ class _Check:
                 estimate(spans, losses[:, 0, w], losses[:, 1, w], float(self.middle[w]), float(noise[w]), one)
                 for w, one in queries
             ]
-            if all(_is_clear(e, 0.1 * self.tolerance * max(largest, abs(e.value))) for e in found):
-                break
-        return found
+            vague = [
+                (e, float(noise[w]))
+                for e, (w, _) in zip(found, queries)
+                if not _is_clear(e, _CLEAR * self.tolerance * max(largest, abs(e.value)))
+            ]
+            coarse = [e if self._is_rough_line(e) else old for e, old in zip(found, coarse)]
+            longer = begin > 0 and any(e.limit is not Limit.RANGE for e, _ in vague)
+            shorter = end < len(self.spans) and any(_is_worth(e, s, self.spans[end]) for e, s in vague)
+            if not longer and not shorter:
+                return [_with_jumps(e, rough) for e, rough in zip(found, coarse)]
+            begin -= min(begin, _MORE) if longer else 0
+            end += _MORE if shorter else 0
+
+    def _is_rough_line(self, e: Estimate) -> bool:
+        """Whether the loss jumps so regularly that it has a slope all the same."""
+        return e.limit is Limit.JUMPS and e.uncertainty <= self.tolerance / 3.0 * abs(e.value)
 
     def _allowed(self, found: list[Estimate], owners: np.ndarray) -> np.ndarray:
         """Uncertainty in natural lengths that does not matter beside the largest derivative of an owner."""
@@ -321,6 +340,19 @@ def _is_clear(e: Estimate, allowed: float) -> bool:
     return e.uncertainty <= allowed and e.kink <= allowed and e.limit is not Limit.JUMPS
 
 
+def _with_jumps(e: Estimate, rough: Estimate | None) -> Estimate:
+    """The slope that jumps make over longer steps, if there is one, and not that between two jumps."""
+    differs = rough and abs(e.value - rough.value) > 3.0 * (e.uncertainty + rough.uncertainty)
+    return rough if differs else e
+
+
+def _is_worth(e: Estimate, noise: float, step: float) -> bool:
+    """Whether a shorter step can tell more about a derivative than rounding takes away."""
+    if e.limit is Limit.JUMPS or not np.isfinite(e.value):
+        return True
+    return noise / step < max(e.uncertainty if e.limit is Limit.RANGE else 0.0, e.kink)
+
+
 def _has_kink(e: Estimate, allowed: float) -> bool:
     """Whether the slopes on both sides differ by more than matters."""
     return e.kink > 2.0 * max(allowed, e.uncertainty)
@@ -328,7 +360,8 @@ def _has_kink(e: Estimate, allowed: float) -> bool:
 
 def _or_infinite(e: Estimate, allowed: float) -> float:
     """Uncertainty of a derivative, infinite where there is none."""
-    return np.inf if not np.isfinite(e.value) or _has_kink(e, allowed) else e.uncertainty
+    none = not np.isfinite(e.value) or e.limit is Limit.JUMPS or _has_kink(e, allowed)
+    return np.inf if none else e.uncertainty
 
 
 def _reason(e: Estimate, gradient: float, allowed: float) -> str:
@@ -340,18 +373,19 @@ def _reason(e: Estimate, gradient: float, allowed: float) -> str:
             f"the slopes on both sides differ by {e.kink:.1e} ({e.value:.1e} on average): a contact, limit "
             "or other switch is right here"
         )
+    known = f"differences tell {e.value:.1e} ± {e.uncertainty:.1e} (gradient {gradient:.1e})"
+    if e.limit is Limit.JUMPS:
+        return f"{known}: the loss jumps or switches by about {e.noise:.0e} within the shortest steps"
     seen = gradient == 0.0 or abs(gradient) > e.uncertainty
     if e.uncertainty <= allowed or (e.value == 0.0 and seen):
         return ""
-    known = f"differences tell {e.value:.1e} ± {e.uncertainty:.1e} (gradient {gradient:.1e})"
     noise = f"the loss is rounded, noise {e.noise:.0e}"
-    why = {
-        Limit.JUMPS: f"the loss jumps or switches by about {e.noise:.0e} within the shortest steps",
-        Limit.ROUNDING: f"{noise}, which drowns the effect at all steps",
-        Limit.RANGE: f"{noise}, which drowns the effect at short steps, and beyond steps of {e.span:.0e} the "
-        "loss bends or something switches",
-    }
-    return f"{known}: {why[e.limit]}"
+    if e.limit is Limit.ROUNDING:
+        return f"{known}: {noise}, which drowns the effect at all steps"
+    return (
+        f"{known}: {noise}, which drowns the effect at short steps, and beyond steps of {e.span:.0e} the "
+        "loss bends or something switches"
+    )
 
 
 def _groups(world: np.ndarray, usable: np.ndarray) -> list[np.ndarray]:

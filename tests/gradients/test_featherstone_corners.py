@@ -59,7 +59,7 @@ def test_arm_slides_on_a_ball_that_is_pushed_out_of_the_ground(device: str):
     newtonsim.eval_fk(model, state.joint_q, state.joint_qd, None, state)
     solver = FeatherstoneSolver(model, iterations=200, tolerance=1.0e-7)
     wrt = ("state.joint_qd", "model.body_mass", "model.shape_materials.mu")
-    report = diff.gradcheck(model, solver, state, 1, DT, loss, wrt, samples=40)
+    report = diff.gradcheck(model, solver, state, 1, DT, loss, wrt, samples=40, tolerance=1.0e-3)
     print(report)
     for name in wrt:
         assert report[name].error < 2.0e-4

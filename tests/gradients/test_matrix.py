@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import warp as wp
 from collision.surfaces_lab import box_mesh
-from gradient_cases import COLUMNS, make_case
-from gradient_scenes import CONTACT, SCENES, SMOOTH
-from gradient_table import load, measure
+from gradient_cases import COLUMNS, GROUPS, make_case
+from gradient_scenes import SCENES
+from gradient_table import load, measure, tolerance_of
 
 import newtonsim
 from newtonsim import diff
@@ -19,45 +19,44 @@ from newtonsim.errors import ModelError, NewtonsimError, NotDifferentiableError
 from newtonsim.geometry import SDF
 from newtonsim.solvers import FeatherstoneSolver, SemiImplicitSolver, VBDSolver, XPBDSolver
 
-QUICK = {
-    ("free body", "SemiImplicit"),
-    ("free body", "Featherstone, hard"),
-    ("2-link arm, drives", "Featherstone, hard"),
-    ("sphere bounce", "Featherstone, hard"),
-    ("cloth", "SemiImplicit"),
-    ("loop closure", "SemiImplicit"),
-}
-"""Entries that every run of the tests checks; the others are marked slow."""
-
 ENTRIES = [(scene, column) for scene in SCENES for column in COLUMNS if scene not in COLUMNS[column].missing]
 STATE = ("particle_q", "particle_qd", "body_q", "body_qd", "joint_q", "joint_qd")
 
 
-KNOWN = load()
+STATED = load()
+"""What docs/gradient_errors.md says."""
+
+WORSE = 2.0
+"""How many times as large as stated an error may be that is stated to be a miss."""
 
 
-def marks_of(scene: str, column: str) -> list[pytest.MarkDecorator]:
-    """Slow entries, and those that docs/gradient_errors.md shows as misses."""
-    marks = [] if (scene, column) in QUICK else [pytest.mark.slow]
-    entry = KNOWN.get((scene, column))
-    tolerance = CONTACT if SCENES[scene].contact else SMOOTH
-    if entry is not None and not entry.failure and not entry.worst <= tolerance:
-        reason = f"a miss of the table: {entry.worst:.1e} where {tolerance:.0e} is wanted"
-        marks.append(pytest.mark.xfail(reason=reason, strict=False))
-    return marks
+def bounds_of(scene: str, column: str) -> dict[str, float]:
+    """Largest errors of the parts of the gradient: the tolerance, or somewhat more than a stated miss."""
+    stated = STATED.get((scene, column))
+    bounds = dict.fromkeys(GROUPS, tolerance_of(scene))
+    for name, group in stated.groups.items() if stated else ():
+        if not group.worst <= bounds[name]:
+            bounds[name] = WORSE * group.worst
+    return bounds
 
 
-@pytest.mark.parametrize(
-    ("scene", "column"), [pytest.param(*e, marks=marks_of(*e), id="-".join(e)) for e in ENTRIES]
-)
+@pytest.mark.parametrize(("scene", "column"), [pytest.param(*e, id="-".join(e)) for e in ENTRIES])
 def test_gradient(scene, column, device):
-    """Initial state, inputs and forces, and parameters: 1e-2 with contact, 1e-3 without."""
-    entry = measure(scene, column, device, samples=6)
-    if entry.failure.startswith("NotDifferentiableError"):
-        pytest.xfail(entry.failure)  # the table shows it as a miss
-    assert not entry.failure, entry.failure
-    tolerance = CONTACT if SCENES[scene].contact else SMOOTH
-    assert entry.worst <= tolerance, f"{entry.groups}\n{entry.report}"
+    """Within 1e-2 with contact and 1e-3 without; what is stated as a miss not much worse than that.
+
+    The derivatives along the gradient of each array, and along mixtures of all its entries, see the whole
+    vector; the table has the errors of single entries, too.
+    """
+    entry = measure(scene, column, device, samples=0)
+    stated = STATED.get((scene, column))
+    if entry.failure:
+        assert stated is not None, entry.failure
+        assert entry.failure.startswith("NotDifferentiableError"), entry.failure
+        assert stated.failure.startswith("NotDifferentiableError"), f"not stated: {entry.failure}"
+        return
+    bounds = bounds_of(scene, column)
+    worse = {name: group.worst for name, group in entry.groups.items() if not group.worst <= bounds[name]}
+    assert not worse, f"{bounds}\n{entry.groups}\n{entry.report}"
 
 
 @pytest.mark.parametrize("column", COLUMNS)
