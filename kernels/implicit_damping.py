@@ -106,7 +106,10 @@ def reverse_damping(
     poses_grad: wp.array(dtype=wp.mat33),
     materials_grad: wp.array2d(dtype=float),
 ):
-    """One thread per tetrahedron of a colour: from the velocities after damping to those before."""
+    """One thread per tetrahedron of a colour: from the velocities after damping to those before.
+
+    Without damping, too: it has a slope at zero.
+    """
     t = base + first + wp.tid()
     weight = tetrahedra.weight[t]
     if weight[0] + weight[1] + weight[2] + weight[3] <= 0.0:

@@ -10,6 +10,12 @@ import numpy as np
 PASS, FAIL, UNKNOWN, NO_EFFECT = "pass", "FAIL", "not verified", "no effect"
 """Verdicts."""
 
+DOUBT = 1.0 / 3.0
+"""Part of the tolerance by which differences may be off and count as reliable."""
+
+CHANCE = 2.0
+"""How many times as large as the error of the vector that of a mixture may be by chance."""
+
 _SHARE = 0.5
 """Part of the square of a sample's length that its reliable entries need to speak for the array."""
 
@@ -22,7 +28,8 @@ class Mixtures:
     """Derivatives along mixtures: all entries of a world moved at once, by natural lengths with random signs.
 
     The error of one is on average, in squares, that of the whole vector (Hutchinson, "A stochastic estimator
-    of the trace of the influence matrix", 1990). Arrays have one number for each mixture, in natural lengths.
+    of the trace of the influence matrix", 1990); it fails if it is twice as large as the tolerance. Arrays
+    have one number for each mixture, in natural lengths.
 
     Attributes:
         gradient: By the backward pass.
@@ -123,7 +130,7 @@ class ArrayCheck:
         if self._is_zero():
             return NO_EFFECT
         error, usable = relative_error([self], self.tolerance)
-        errors = [error, self.direction_error, self.mixture_error]
+        errors = [error, self.direction_error, self.mixture_error / CHANCE]
         if any(e > self.tolerance for e in errors):
             return FAIL
         part = np.linalg.norm((self.difference * self.lengths)[usable])
@@ -227,7 +234,7 @@ def relative_error(parts: Sequence[ArrayCheck], tolerance: float) -> tuple[float
     """Error of sampled entries of some arrays as one vector, and which entries count.
 
     The length of gradient minus differences over that of all sampled differences. The best known entries
-    count, as many as are known together to half of the tolerance; their error is relative to the length of
+    count, as many as are known together to a third of the tolerance; their error is relative to the length of
     all of them, reliable or not, so that rounding of a few small ones does not look like an error.
 
     Args:
@@ -247,7 +254,7 @@ def relative_error(parts: Sequence[ArrayCheck], tolerance: float) -> tuple[float
     if length == 0.0:
         zero = usable & (gradient == 0.0) & (np.abs(difference) <= uncertainty)
         return (0.0 if len(zero) and zero.all() else np.nan), zero
-    usable &= _known(uncertainty, 0.5 * tolerance * length)
+    usable &= _known(uncertainty, DOUBT * tolerance * length)
     if not usable.any():
         return np.nan, usable
     return float(np.linalg.norm((gradient - difference)[usable]) / length), usable
@@ -265,7 +272,7 @@ def mixture_error(parts: Sequence[ArrayCheck], tolerance: float) -> float:
         for name in ("gradient", "difference", "uncertainty", "length")
     )
     whole = float(np.linalg.norm(length))
-    usable = _known(uncertainty, 0.5 * tolerance * whole)
+    usable = _known(uncertainty, DOUBT * tolerance * whole)
     part = np.linalg.norm(length[usable])
     if whole == 0.0 or part**2 < _SHARE * whole**2:
         return np.nan

@@ -139,14 +139,14 @@ def estimate(
     shared = max(noise, _ROUNDING * max(abs(middle), _LEAST * float(sizes.max())))
     odd = (steps, high - middle, deviations, (1, 2, 3), shared)
     if not one_sided:
-        odd = (steps, 0.5 * (high - low), deviations / np.sqrt(2.0), (1, 3, 5), None)
+        odd = (steps, 0.5 * (high - low), deviations / np.sqrt(2.0), (1, 3, 5, 7), None)
     fit, raised = _fit(*odd), 1.0
     if fit.residual > _MOST_NOISE:
         raised = fit.residual
         fit = _fit(*odd, raised)
     kink = 0.0
     if not one_sided:
-        even = (steps, 0.5 * (high + low) - middle, deviations / np.sqrt(2.0), (1, 2, 4), shared)
+        even = (steps, 0.5 * (high + low) - middle, deviations / np.sqrt(2.0), (1, 2, 4, 6), shared)
         sides = _fit(*even, raised)
         if sides.residual <= _MOST_NOISE and abs(sides.slope) > 2.0 * sides.uncertainty:
             kink = 2.0 * abs(sides.slope)
@@ -175,7 +175,7 @@ def _fit(
         steps: From long to short, (n,).
         values: Values that are zero at step zero, (n,).
         deviations: Their standard deviations, (n,).
-        powers: Powers of the step that the polynomial has, of which at least the first is used.
+        powers: Powers of the step that the polynomial may have, at least the first, never the last.
         shared: Standard deviation of an error that all values share; None if they share none.
         raised: Factor of all standard deviations.
 
@@ -185,7 +185,7 @@ def _fit(
     """
     deviations = raised * deviations
     best = last = None
-    for terms in range(1, len(powers) + 1):
+    for terms in range(1, len(powers)):
         before: tuple[float, float] | None = None
         for first in range(len(steps) - terms, -1, -1):
             h = steps[first:] / steps[first]
@@ -202,8 +202,10 @@ def _fit(
             if before is not None and freedom > 0:
                 residual = np.linalg.norm(matrix @ x - target * weights) / np.sqrt(4.0 * freedom + 5.0)
                 more = max(residual, 1.0)
-                # what the longest step changes may be small by chance
-                changes = max(abs(slope - before[0]), more * before[1])
+                # without the longest step truncation is less by the power that is left out; by chance the
+                # slope may change less
+                left = 1.0 - float(steps[first + 1] / steps[first]) ** (powers[terms] - 1)
+                changes = max(abs(slope - before[0]) / left, more * before[1])
                 fit = _Fit(float(slope), float(2.0 * more * spread + changes), first, float(residual))
                 if terms == 1 and first == len(steps) - 3:
                     last = fit

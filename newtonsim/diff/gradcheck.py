@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.diff.check_report import ArrayCheck, GradCheck, Mixtures
+from newtonsim.diff.check_report import DOUBT, ArrayCheck, GradCheck, Mixtures
 from newtonsim.diff.differences import NEIGHBOURS, SPANS, Estimate, Limit, estimate, measure_noise
 from newtonsim.diff.inputs import Controls, copy_controls
 from newtonsim.diff.layout import Place, find_array
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _CORE, _MORE = 4, 2
 """Steps of a scan that are tried first, and added if those do not tell enough."""
+
+_AROUND = np.array((1.7, 0.75, 0.55))
+"""Where steps are added last, in lengths of the longest useful step: many there make noise less."""
 
 _CLEAR = 0.03
 """Part of the tolerance to which a derivative is known well enough to stop."""
@@ -67,7 +70,7 @@ def gradcheck(
         controls: See `Rollout.evaluate`.
         running: Loss of every step, see `Rollout`.
         samples: Entries of each array that are checked in each world; all if there are no more. With 0 only
-            the derivatives along the gradient and along a mixture are.
+            the derivatives along a mixture are, and where they are unreliable, along the gradient.
         seed: Seed of the sample.
         tolerance: The largest error that passes: a difference that may be off by more than a third of it,
             relative to the largest one of its array and world, counts as unreliable, and its reason is told.
@@ -139,8 +142,10 @@ class _Check:
                 known = [e for e, i in zip(found, entries) if moved.owner[i] in moved.owner[group]]
                 entries += group.tolist()
                 found += self._derive(moved, unit, queries, noise, known)
-            slopes = self._slopes(moved, noise)
             mixtures = self._mix(moved, noise, known=len(entries) == int((~moved.frozen).sum()))
+            slopes = np.full(self.worlds + 1, np.nan)
+            if self.samples or self._is_vague(mixtures):
+                slopes = self._slopes(moved, noise)
         entries = np.array(entries, int)
         lengths = tangents.scale[entries]
         own = [e.scaled(length) for e, length in zip(found, lengths)]
@@ -202,7 +207,7 @@ class _Check:
             wanted = np.bincount(moved.owner, natural * unit, self.worlds + 1)
             found = self._derive(moved, unit, [(int(w), False) for w in owners], noise)
             for w, e in zip(owners, found):
-                if max(e.uncertainty, 0.5 * e.kink) <= self.tolerance / 3.0 * abs(e.value):
+                if max(e.uncertainty, 0.5 * e.kink) <= DOUBT * self.tolerance * abs(e.value):
                     slopes[w] = e.value / wanted[w]
         return slopes
 
@@ -222,9 +227,13 @@ class _Check:
                 found = self._derive(moved, unit, [(int(w), border) for w in owners], noise)
                 for w, e in zip(owners, found):
                     longer = max(length[w], np.nan_to_num(abs(e.value) - e.uncertainty))
-                    doubt = _or_infinite(e, self.tolerance / 3.0 * longer)
+                    doubt = _or_infinite(e, DOUBT * self.tolerance * longer)
                     rows.append((gradient[w], e.value, doubt, longer))
         return Mixtures(*np.array(rows, np.float64).reshape(-1, 4).T)
+
+    def _is_vague(self, mixtures: Mixtures) -> bool:
+        """Whether mixtures tell too little."""
+        return bool((mixtures.uncertainty > DOUBT * self.tolerance * mixtures.length).any())
 
     def _separate(self, moved: _Moved) -> list[np.ndarray]:
         """Directions that may move at once: those of worlds, and those that they share, bool."""
@@ -248,7 +257,7 @@ class _Check:
         """Derivatives along a direction, in natural lengths, of the losses of some owners.
 
         Spans in the middle of the scan are tried first, then longer ones if rounding is what hides the
-        derivative, and shorter ones if the loss bends or switches.
+        derivative, and shorter ones if the loss bends or switches; at last some around the best.
 
         Args:
             moved: The array.
@@ -260,41 +269,58 @@ class _Check:
         largest = max((abs(e.value) for e in known if np.isfinite(e.value)), default=0.0)
         first = max((len(self.spans) - _CORE) // 2, 0)
         begin, end = first, first + _CORE
-        rows: dict[float, list[np.ndarray]] = {}
+        losses: dict[float, list[np.ndarray]] = {}
         coarse: list[Estimate | None] = [None] * len(queries)
         while True:
-            spans = self.spans[begin:end]
-            for span in spans:
-                if span not in rows:
-                    rows[span] = [self._at(moved, span * unit), self._at(moved, -span * unit)]
-            losses = np.array([rows[span] for span in spans])
-            found = [
-                estimate(spans, losses[:, 0, w], losses[:, 1, w], float(self.middle[w]), float(noise[w]), one)
-                for w, one in queries
-            ]
+            found = self._explore(moved, unit, queries, noise, losses, self.spans[begin:end])
             vague = [
                 (e, float(noise[w]))
                 for e, (w, _) in zip(found, queries)
                 if not _is_clear(e, _CLEAR * self.tolerance * max(largest, abs(e.value)))
             ]
             coarse = [e if self._is_rough_line(e) else old for e, old in zip(found, coarse)]
-            longer = begin > 0 and any(e.limit is not Limit.RANGE for e, _ in vague)
-            shorter = end < len(self.spans) and any(_is_worth(e, s, self.spans[end]) for e, s in vague)
-            if not longer and not shorter:
-                return [_with_jumps(e, rough) for e, rough in zip(found, coarse)]
-            begin -= min(begin, _MORE) if longer else 0
-            end += _MORE if shorter else 0
+            # what fits up to the longest step may fit beyond
+            if begin > 0 and any(e.span >= self.spans[begin] for e, _ in vague):
+                begin = max(begin - _MORE, 0)
+            elif end < len(self.spans) and any(_is_worth(e, s, self.spans[end]) for e, s in vague):
+                end += _MORE
+            else:
+                break
+        spans = [e.span for e, _ in vague if e.limit is not Limit.JUMPS and e.kink == 0.0]
+        if spans:
+            found = self._explore(moved, unit, queries, noise, losses, np.median(spans) * _AROUND)
+        return [_with_jumps(e, rough) for e, rough in zip(found, coarse)]
+
+    def _explore(
+        self,
+        moved: _Moved,
+        unit: np.ndarray,
+        queries: list[tuple[int, bool]],
+        noise: np.ndarray,
+        losses: dict[float, list[np.ndarray]],
+        spans: np.ndarray,
+    ) -> list[Estimate]:
+        """Derivatives from losses at some spans and those that are known, by span, forward and backward."""
+        for span in spans:
+            if span not in losses:
+                losses[span] = [self._at(moved, span * unit), self._at(moved, -span * unit)]
+        steps = np.array(sorted(losses, reverse=True))
+        values = np.array([losses[step] for step in steps])
+        return [
+            estimate(steps, values[:, 0, w], values[:, 1, w], float(self.middle[w]), float(noise[w]), one)
+            for w, one in queries
+        ]
 
     def _is_rough_line(self, e: Estimate) -> bool:
         """Whether the loss jumps so regularly that it has a slope all the same."""
-        return e.limit is Limit.JUMPS and e.uncertainty <= self.tolerance / 3.0 * abs(e.value)
+        return e.limit is Limit.JUMPS and e.uncertainty <= DOUBT * self.tolerance * abs(e.value)
 
     def _allowed(self, found: list[Estimate], owners: np.ndarray) -> np.ndarray:
         """Uncertainty in natural lengths that does not matter beside the largest derivative of an owner."""
         largest = np.zeros(self.worlds + 1)
         values = [abs(e.value) if np.isfinite(e.value) else 0.0 for e in found]
         np.maximum.at(largest, owners, values)
-        return self.tolerance / 3.0 * largest[owners]
+        return DOUBT * self.tolerance * largest[owners]
 
     def _frozen(self, place: Place, values: np.ndarray, tangents: Tangents) -> np.ndarray:
         """Directions that have no derivative: masses of what does not move, infinite limits."""

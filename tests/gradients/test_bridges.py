@@ -1,5 +1,6 @@
 """Rollouts under torch and JAX: gradients against the recurrence of a point mass."""
 
+import importlib.util
 import subprocess
 import sys
 
@@ -259,12 +260,23 @@ class TestTorch:
             diff.torch_function(rollout, outputs=["particle_q"])
 
 
+def jax_devices() -> list[str]:
+    """Devices that both Warp and JAX have."""
+    if not wp.is_cuda_available() or importlib.util.find_spec("jax") is None:
+        return ["cpu"]
+    import jax
+
+    return ["cpu", "cuda:0"] if jax.default_backend() == "gpu" else ["cpu"]
+
+
 class TestJax:
+    @pytest.fixture(scope="module", params=jax_devices())
+    def device(self, request: pytest.FixtureRequest) -> str:
+        return request.param
+
     @pytest.fixture(autouse=True)
-    def needs_jax(self, device):
-        jax = pytest.importorskip("jax")
-        if device != "cpu" and jax.default_backend() == "cpu":
-            pytest.skip("JAX without CUDA")
+    def needs_jax(self):
+        pytest.importorskip("jax")
 
     @pytest.mark.parametrize("jit", [False, True])
     def test_gradients_of_losses_and_of_the_final_state(self, rollout, jit):

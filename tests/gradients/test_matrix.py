@@ -11,7 +11,7 @@ import warp as wp
 from collision.surfaces_lab import box_mesh
 from gradient_cases import COLUMNS, GROUPS, make_case
 from gradient_scenes import SCENES
-from gradient_table import load, measure, tolerance_of
+from gradient_table import Entry, load, measure, tolerance_of
 
 import newtonsim
 from newtonsim import diff
@@ -35,28 +35,36 @@ def bounds_of(scene: str, column: str) -> dict[str, float]:
     stated = STATED.get((scene, column))
     bounds = dict.fromkeys(GROUPS, tolerance_of(scene))
     for name, group in stated.groups.items() if stated else ():
-        if not group.worst <= bounds[name]:
+        if np.isnan(group.worst):
+            bounds[name] = np.inf
+        elif group.worst > bounds[name]:
             bounds[name] = WORSE * group.worst
     return bounds
+
+
+def exceeding(entry: Entry, bounds: dict[str, float]) -> dict[str, float]:
+    """Errors that are above their bounds, or unknown where the table knows them."""
+    errors = {name: np.nan_to_num(group.worst, nan=1.0e30) for name, group in entry.groups.items()}
+    return {name: error for name, error in errors.items() if error > bounds[name]}
 
 
 @pytest.mark.parametrize(("scene", "column"), [pytest.param(*e, id="-".join(e)) for e in ENTRIES])
 def test_gradient(scene, column, device):
     """Within 1e-2 with contact and 1e-3 without; what is stated as a miss not much worse than that.
 
-    The derivatives along the gradient of each array, and along mixtures of all its entries, see the whole
-    vector; the table has the errors of single entries, too.
+    Derivatives along mixtures of all entries of an array see the whole vector; where they tell too little, or
+    something wrong, single entries are checked, as for the table.
     """
-    entry = measure(scene, column, device, samples=0)
-    stated = STATED.get((scene, column))
+    entry, stated = measure(scene, column, device, samples=0), STATED.get((scene, column))
     if entry.failure:
         assert stated is not None, entry.failure
         assert entry.failure.startswith("NotDifferentiableError"), entry.failure
         assert stated.failure.startswith("NotDifferentiableError"), f"not stated: {entry.failure}"
         return
     bounds = bounds_of(scene, column)
-    worse = {name: group.worst for name, group in entry.groups.items() if not group.worst <= bounds[name]}
-    assert not worse, f"{bounds}\n{entry.groups}\n{entry.report}"
+    if exceeding(entry, bounds):
+        entry = measure(scene, column, device, samples=8)
+    assert not exceeding(entry, bounds), f"{bounds}\n{entry.groups}\n{entry.report}"
 
 
 @pytest.mark.parametrize("column", COLUMNS)
