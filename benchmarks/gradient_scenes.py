@@ -64,9 +64,6 @@ class Scene:
         contact: Whether anything touches or hits a limit, which decides the tolerance.
         parameters: Arrays of the model that matter in it, as `newtonsim.diff` names them.
         controls: Arrays of `Control` that matter in it.
-        rests: Whether something rests in contact: differences by positions are then taken within the
-            penetration that rigid contacts leave alone.
-        bounces: Whether the end depends on when something hits, so that all differences have to be short.
         start: Returns initial values.
         settle: Time of simulation before the rollout [s], in which the scene comes to rest.
         particles: Whether it consists of particles.
@@ -80,8 +77,6 @@ class Scene:
     start: Callable[[newtonsim.Model, Setting], Start] = lambda model, setting: Start()
     settle: float = 0.0
     particles: bool = False
-    rests: bool = False
-    bounces: bool = False
 
 
 def _new_builder() -> newtonsim.ModelBuilder:
@@ -442,7 +437,7 @@ SCENES: dict[str, Scene] = {
         ),
         Scene(
             "quadruped standing", lambda s: quadruped(s, 0.0), True,
-            (*_INERTIAL, *_DRIVES, _MU), ("joint_act", "joint_f"), _quadruped_start, settle=0.5, rests=True,
+            (*_INERTIAL, *_DRIVES, _MU), ("joint_act", "joint_f"), _quadruped_start, settle=0.5,
         ),
         Scene(
             "quadruped landing", lambda s: quadruped(s, *_fall(0.5, 0.6 * s.time)), True,
@@ -450,15 +445,15 @@ SCENES: dict[str, Scene] = {
         ),
         Scene(
             "box sliding", lambda s: box(s, 1.5), True,
-            ("model.body_mass", "model.gravity_vec", _MU), start=_box_start, rests=True,
+            ("model.body_mass", "model.gravity_vec", _MU), start=_box_start,
         ),
         Scene(
             "box sticking", lambda s: box(s, 0.3), True,
-            ("model.body_mass", "model.gravity_vec", _MU), start=_box_start, rests=True,
+            ("model.body_mass", "model.gravity_vec", _MU), start=_box_start,
         ),
         Scene(
             "sphere bounce", sphere_bounce, True,
-            ("model.body_mass", "model.gravity_vec", _MU, "model.shape_materials.restitution"), bounces=True,
+            ("model.body_mass", "model.gravity_vec", _MU, "model.shape_materials.restitution"),
         ),
         Scene(
             "limit hit", limit_hit, True,

@@ -38,9 +38,9 @@ measured), and, in parentheses where the whole one stands before them, of its pa
 inputs and external forces, and by parameters. Entries are in natural lengths: 1, 10 for forces, half of its
 value for a parameter. Of the parts, shown is the largest one of the error of a sample of entries, of that
 of the slopes along the gradients of all arrays, and of half of that along random mixtures of all entries,
-which may be twice as large as the error of the vector by chance. The loss is the sum of all final positions, orientations and
-velocities with random weights. Tolerance: {SMOOTH:g} without contact, {CONTACT:g} with contact or limits.
-Written by
+which may be twice as large as the error of the vector by chance. The loss is the sum of all final positions,
+orientations and velocities with random weights. Tolerance: {SMOOTH:g} without contact, {CONTACT:g} with
+contact or limits. Written by
 `python benchmarks/gradient_table.py`, which measured every number.
 """
 
@@ -203,8 +203,9 @@ name: the solver refuses the gradient.
 """
 
 
-_KNOWN = """Differences of float32 rollouts are uncertain themselves. Entries count if their difference is
-known to a third of the tolerance of the vector, and if no contact or limit switches there; not all do in:
+_KNOWN = """Differences of float32 rollouts are uncertain themselves. Entries are reliable if their difference
+is known to a third of the tolerance beside the largest one of their array, and if no contact or limit
+switches there; not all are in:
 """
 
 
