@@ -271,7 +271,8 @@ def jax_devices() -> list[str]:
 
 class TestJax:
     @pytest.fixture(scope="module", params=jax_devices())
-    def device(self, request: pytest.FixtureRequest) -> str:
+    @classmethod
+    def device(cls, request: pytest.FixtureRequest) -> str:
         return request.param
 
     @pytest.fixture(autouse=True)
