@@ -85,6 +85,46 @@ class SolverBase(Revised):
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement step")
 
+    def check_model(self, model: Model) -> None:
+        """Raise ValueError unless a step is asked for the solver's own model."""
+        if model is not self.model:
+            name = type(self).__name__
+            raise ValueError(f"{name}.step: the model is not the one the solver was constructed with")
+
+    def check_step(
+        self,
+        model: Model,
+        state_in: State,
+        state_out: State,
+        control: Control | None,
+        default: Control,
+        dt: float,
+    ) -> Control:
+        """Check what a step is asked to do.
+
+        Args:
+            model: The model.
+            state_in: State at the start of the step.
+            state_out: State at its end.
+            control: Inputs of the step; None for the default.
+            default: Those of the model.
+            dt: Time step [s].
+
+        Returns:
+            The inputs of the step.
+
+        Raises:
+            ModelError: A state or the control does not fit the model.
+            ValueError: dt is not positive.
+        """
+        for state in (state_in, state_out):
+            model.check_state(state)
+        control = default if control is None else control
+        model.check_control(control)
+        if not dt > 0.0:
+            raise ValueError(f"dt: expected a positive number, got {dt}")
+        return control
+
     divides_worlds = False
     """Whether `step_worlds` handles a part of the worlds, so that threads can share them."""
 

@@ -192,16 +192,8 @@ class FeatherstoneSolver(SolverBase):
         Raises:
             ValueError: The model is not the solver's, or a gradient is recorded in place.
         """
-        if model is not self.model:
-            raise ValueError(
-                "FeatherstoneSolver.step: the model is not the one the solver was constructed with"
-            )
-        for state in (state_in, state_out):
-            model.check_state(state)
-        control = self.default_control if control is None else control
-        model.check_control(control)
-        if not dt > 0.0:
-            raise ValueError(f"dt: expected a positive number, got {dt}")
+        self.check_model(model)
+        control = self.check_step(model, state_in, state_out, control, self.default_control, dt)
         tape = active_tape()
         starts = self._shared_starts[0] if self._shared_starts else None
         if tape is not None and (state_in.requires_grad or model.requires_grad or _requires_grad(control)):

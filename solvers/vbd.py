@@ -168,15 +168,9 @@ class VBDSolver(SolverBase):
             NotDifferentiableError: A tape records states that ask for gradients.
             ValueError: The model is not the solver's, or dt or an option is out of range.
         """
-        if model is not self.model:
-            raise ValueError("VBDSolver.step: the model is not the one the solver was constructed with")
+        self.check_model(model)
         _check_options(self)
-        for state in (state_in, state_out):
-            model.check_state(state)
-        control = self._control if control is None else control
-        model.check_control(control)
-        if not dt > 0.0:
-            raise ValueError(f"dt: expected a positive number, got {dt}")
+        control = self.check_step(model, state_in, state_out, control, self._control, dt)
         tape = active_tape()
         if tape is not None and (state_in.requires_grad or model.requires_grad):
             if self.surfaces is not None:

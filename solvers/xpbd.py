@@ -196,12 +196,7 @@ class XPBDSolver(SolverBase):
         """
         _check_options(self)
         parts = self._parts_of(model)
-        for state in (state_in, state_out):
-            model.check_state(state)
-        control = parts.control if control is None else control
-        model.check_control(control)
-        if not dt > 0.0:
-            raise ValueError(f"dt: expected a positive number, got {dt}")
+        control = self.check_step(model, state_in, state_out, control, parts.control, dt)
         tape = active_tape()
         if tape is not None and (state_in.requires_grad or model.requires_grad):
             recorded = RecordedStep(state_in, state_out, control, contacts, dt)
