@@ -180,21 +180,24 @@ def axis_wrench(
 
 @wp.func
 def axis_velocity(r: int, free: float, axis: AxisView, dt: float, rows: RowView) -> float:
-    """Rate of the axis of row r under all that acts along it, where it would be `free` without."""
+    """Rate of the axis of row r under all that acts along it, where it would be `free` without.
+
+    Forces are those of the mean rate of the coordinate in the substep, as a discrete Lagrangian has them:
+    the rate along the wrench of the start falls behind it as directions turn.
+    """
     w = rows.mobility[r]
     d = rows.dof[r]
     a = rows.index[r]
-    rest = rows.rest[r]
-    # impulses are constant - slope * velocity
-    constant = dt * axis.force[d]
-    if axis.drive.armature[d] > 0.0:
-        # by mean rates of both substeps, as a discrete Lagrangian has them: rates change as axes turn
-        constant += axis.drive.armature[d] * (rows.before[r] - (rest - rows.start[r]) / dt)
+    start = rows.start[r]
+    turning = (rows.rest[r] - start) / dt
+    mean = free + turning
+    # impulses are constant - slope * rate
+    constant = dt * axis.force[d] + axis.drive.armature[d] * rows.before[r]
     slope = dt * axis.drive.damping[d] + axis.drive.armature[d]
     v = float(0.0)
     if a >= 0:
         stiffness = dt * axis.drive.stiffness[a]
-        constant += stiffness * (axis.drive.spring_ref[a] - rest)
+        constant += stiffness * (axis.drive.spring_ref[a] - start)
         slope += dt * stiffness
         bound = dt * axis.drive.effort_limit[a]
         drive = float(0.0)
@@ -202,29 +205,29 @@ def axis_velocity(r: int, free: float, axis: AxisView, dt: float, rows: RowView)
         if axis.drive.mode[a] == MODE_FORCE:
             drive = dt * axis.act[a]
         elif axis.drive.mode[a] == MODE_POSITION:
-            drive = dt * axis.drive.target_ke[a] * (axis.act[a] - rest)
+            drive = dt * axis.drive.target_ke[a] * (axis.act[a] - start)
             give = dt * (dt * axis.drive.target_ke[a] + axis.drive.target_kd[a])
         elif axis.drive.mode[a] == MODE_VELOCITY:
             give = dt * axis.drive.target_ke[a]
             drive = give * axis.act[a]
-        v = (free + w * (constant + drive)) / (1.0 + w * (slope + give))
+        v = (mean + w * (constant + drive)) / (1.0 + w * (slope + give))
         effort = drive - give * v
         if wp.abs(effort) > bound:
             drive = wp.clamp(effort, -bound, bound)
             give = 0.0
         constant += drive
         slope += give
-    v = (free + w * constant) / (1.0 + w * slope)
+    v = (mean + w * constant) / (1.0 + w * slope)
     friction = axis.friction[d] * dt
     if friction > 0.0:
         friction = wp.min(friction, wp.abs(v) * (1.0 + w * slope) / w)
         if v > 0.0:
             friction = -friction
         constant += friction
-        v = (free + w * constant) / (1.0 + w * slope)
+        v = (mean + w * constant) / (1.0 + w * slope)
     if a >= 0:
-        v = limit_velocity(r, a, v, free + w * constant, w * slope, axis, dt, rows)
-    return v
+        v = limit_velocity(r, a, v, mean + w * constant, w * slope, axis, dt, rows)
+    return v - turning
 
 
 @wp.func
@@ -238,25 +241,24 @@ def limit_velocity(
     dt: float,
     rows: RowView,
 ) -> float:
-    """Rate of row r within the limits of axis a; without them (1 + give) v = pushed."""
+    """Mean rate of row r within the limits of axis a; without them (1 + give) v = pushed."""
     lower = axis.limit_lower[a]
     upper = axis.limit_upper[a]
     result = v
-    end = rows.rest[r] + dt * v
+    start = rows.start[r]
+    end = start + dt * v
     if end < lower or end > upper:
         bound = wp.where(end < lower, lower, upper)
         ke = axis.limit_ke[a]
+        gap = bound - start
         if axis.soft_limits == 1 and ke > 0.0:
             w = dt * rows.mobility[r]
-            result = (pushed + w * ke * (bound - rows.rest[r])) / (
-                1.0 + give + w * (dt * ke + axis.limit_kd[a])
-            )
+            result = (pushed + w * ke * gap) / (1.0 + give + w * (dt * ke + axis.limit_kd[a]))
             # limits push, and never pull
             result = wp.where(end < lower, wp.max(result, v), wp.min(result, v))
         else:
-            back = (bound - rows.rest[r]) / dt
+            back = gap / dt
             # from outside no faster than this
-            gap = bound - rows.start[r]
             if gap > 0.0 and end < lower:
                 back = wp.min(back, axis.limit_speed)
             elif gap < 0.0 and end > upper:

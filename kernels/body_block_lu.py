@@ -22,7 +22,8 @@ class BlockSkylineView:
     row: wp.array(dtype=int)  # (B) block of `lower` and `upper` at which row and column begin
     lower: wp.array(dtype=wp.float64)  # (36 E) by rows, below the diagonal
     upper: wp.array(dtype=wp.float64)  # (36 E) by columns, down to the diagonal
-    x: wp.array(dtype=wp.float64)  # (6 B) right-hand side and solution
+    given: wp.array(dtype=wp.float64)  # (6 B) right-hand side, which solutions leave alone
+    x: wp.array(dtype=wp.float64)  # (6 B) right-hand side that is solved for, and the solution
 
 
 @wp.func

@@ -340,7 +340,7 @@ def add_contact_row(
                 row = wrench_on(p, c, view.along[c, k], view)
                 for a in range(6):
                     i = 6 * (base + system.place[bp]) + a
-                    sky.x[i] = sky.x[i] - given * wp.float64(row[a])
+                    sky.given[i] = sky.given[i] - given * wp.float64(row[a])
                 for q in range(2):
                     bq = body_of_side(q, c, places)
                     if bq >= 0:

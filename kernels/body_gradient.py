@@ -11,7 +11,7 @@ from newtonsim.kernels.body_axes import split_near
 from newtonsim.kernels.body_joints import resisted
 from newtonsim.kernels.body_motion import turn
 from newtonsim.kernels.forward_kinematics import is_floating
-from newtonsim.kernels.inverse_kinematics import axis_of, components
+from newtonsim.kernels.inverse_kinematics import axis_of, components, relative_motion
 from newtonsim.kernels.moving_bodies import moved
 from newtonsim.kernels.penalty_motion import inverse_of
 from newtonsim.kernels.spatial import load_vec3, quat_exp, rotate_inertia, unit_quat, world_axis
@@ -52,12 +52,10 @@ def kick_bodies(
     dt: float,
     x0: wp.array(dtype=wp.transform),
     u0: wp.array(dtype=wp.spatial_vector),
-    entering: wp.array(dtype=wp.spatial_vector),
 ):
     """One thread per body: `moving_bodies.begin_bodies`."""
     b = first + wp.tid()
     twist = body_qd[b]
-    entering[b] = twist
     x0[b] = moved(body_q[b], com[b], wp.spatial_vector(), 0.0)
     if mass[b] > 0.0:
         r = wp.transform_get_rotation(body_q[b])
@@ -191,18 +189,31 @@ def balance_bodies(
     mass: wp.array(dtype=float),
     inertia: wp.array(dtype=wp.mat33),
     role: wp.array(dtype=int),
-    middle: wp.array(dtype=wp.quat),
+    orientation: wp.array(dtype=wp.quat),
     free: wp.array(dtype=wp.spatial_vector),
     kick: wp.array(dtype=wp.spatial_vector),
     u: wp.array(dtype=wp.spatial_vector),
     multiplier: wp.array(dtype=wp.spatial_vector),
     term: wp.array(dtype=float),
 ):
-    """One thread per body: what it gains in momentum by its rows, times the multiplier."""
+    """One thread per body: what it gains in momentum by its rows, times the multiplier.
+
+    Args:
+        first: First body.
+        mass: Masses.
+        inertia: Inertias.
+        role: How bodies take part.
+        orientation: Orientations in which they have their inertia.
+        free: Velocities without rows.
+        kick: Impulses of other forces.
+        u: Velocities with rows.
+        multiplier: Multipliers, as velocities.
+        term: The terms.
+    """
     b = first + wp.tid()
     total = float(0.0)
     if role[b] == BODY_MOVES:
-        gained = momentum_of(mass[b], inertia[b], middle[b], u[b] - free[b]) - kick[b]
+        gained = momentum_of(mass[b], inertia[b], orientation[b], u[b] - free[b]) - kick[b]
         total = wp.dot(multiplier[b], gained)
     if role[b] == BODY_DRIVEN:
         total = wp.dot(multiplier[b], u[b] - free[b])
@@ -224,43 +235,22 @@ def finish_bodies(
     x1: wp.array(dtype=wp.transform),
     u1: wp.array(dtype=wp.spatial_vector),
     center: wp.array(dtype=wp.vec3),
+    turned: wp.array(dtype=wp.quat),
 ):
-    """One thread per body: `body_motion.finish_bodies`."""
+    """One thread per body: `body_motion.finish_bodies`, with the orientations at the end."""
     b = first + wp.tid()
     twist = u[b]
     end = moved(x0[b], com[b], twist + shift[b], dt)
+    r = wp.transform_get_rotation(end)
     x1[b] = end
+    turned[b] = r
     center[b] = wp.transform_point(end, com[b])
     if role[b] == BODY_MOVES:
-        r = wp.transform_get_rotation(end)
         q = middle[b]
         momentum = turn(q, inertia[b] * turn(wp.quat_inverse(q), wp.spatial_top(twist)))
         w = turn(r, inverse_of(inertia[b]) * turn(wp.quat_inverse(r), momentum))
         twist = wp.spatial_vector(w / (1.0 + angular_damping * dt), wp.spatial_bottom(twist))
     u1[b] = twist
-
-
-@wp.kernel
-def balance_ends(
-    first: int,
-    mass: wp.array(dtype=float),
-    inertia: wp.array(dtype=wp.mat33),
-    role: wp.array(dtype=int),
-    x1: wp.array(dtype=wp.transform),
-    u1: wp.array(dtype=wp.spatial_vector),
-    u2: wp.array(dtype=wp.spatial_vector),
-    multiplier: wp.array(dtype=wp.spatial_vector),
-    term: wp.array(dtype=float),
-):
-    """One thread per body: `balance_bodies` for the correction of velocities at the end."""
-    b = first + wp.tid()
-    total = float(0.0)
-    if role[b] == BODY_MOVES:
-        gained = momentum_of(mass[b], inertia[b], wp.transform_get_rotation(x1[b]), u2[b] - u1[b])
-        total = wp.dot(multiplier[b], gained)
-    else:
-        total = wp.dot(multiplier[b], u2[b] - u1[b])
-    term[b] = total
 
 
 @wp.kernel
@@ -276,31 +266,14 @@ def read_coordinates(
 ):
     """One thread per joint: `inverse_kinematics.read_joints` followed by `body_motion.follow_joints`."""
     j = first + wp.tid()
-    parent = joint.parent[j]
-    child = joint.child[j]
-    anchor = joint.X_p[j]
-    end = body_q[child] * joint.X_c[j]
-    com = wp.transform_point(body_q[child], body_com[child])
-    x = wp.transform_get_translation(end)
+    motion = relative_motion(j, joint, body_com, body_q, body_qd)
+    w = motion.w
+    v = motion.v
     floating = is_floating(joint.type[j])
-    if floating:
-        x = com
-    w = wp.spatial_top(body_qd[child])
-    v = wp.spatial_bottom(body_qd[child]) + wp.cross(w, x - com)
-    if parent >= 0:
-        anchor = body_q[parent] * joint.X_p[j]
-        parent_w = wp.spatial_top(body_qd[parent])
-        parent_com = wp.transform_point(body_q[parent], body_com[parent])
-        v = v - (wp.spatial_bottom(body_qd[parent]) + wp.cross(parent_w, x - parent_com))
-        w = w - parent_w
-    pose = wp.transform_inverse(anchor) * end
-    if parent >= 0 or not floating:
-        w = wp.quat_rotate_inv(wp.transform_get_rotation(anchor), w)
-        v = wp.quat_rotate_inv(wp.transform_get_rotation(anchor), v)
     i = joint.q_start[j]
     d = joint.qd_start[j]
-    p = wp.transform_get_translation(pose)
-    o = wp.transform_get_rotation(pose)
+    p = wp.transform_get_translation(motion.pose)
+    o = wp.transform_get_rotation(motion.pose)
     start = i
     if floating:
         start = i + 3

@@ -6,7 +6,7 @@ What acts along a row has been decided (`body_gradient_modes`); see `body_gradie
 import warp as wp
 
 from newtonsim.kernels.body_axes import AxisView
-from newtonsim.kernels.body_joints import direct_row, measure_row, row_compliance
+from newtonsim.kernels.body_joints import ball_turn, direct_row, measure_row, row_compliance
 from newtonsim.kernels.body_rows import (
     ROW_BALL_DOF,
     ROW_LINEAR_AXIS,
@@ -21,7 +21,6 @@ from newtonsim.kernels.body_rows import (
 from newtonsim.kernels.body_sweeps import BlockView
 from newtonsim.kernels.moving_bodies import MotionView
 from newtonsim.kernels.pair_rows import PAIR_COUPLING, PAIR_DISTANCE, PAIR_SWING, LoopView
-from newtonsim.kernels.spatial import world_axis
 from newtonsim.kernels.views import MODE_FORCE, MODE_POSITION, MODE_VELOCITY
 
 # code for the backward pass is compiled when it is needed, see newtonsim.compilation
@@ -32,7 +31,7 @@ ROW_OFF = wp.constant(0)  # nothing: it does not push
 ROW_FORCE = wp.constant(1)  # a force law
 ROW_HELD = wp.constant(2)  # what it measures at the end
 ROW_LIMIT = wp.constant(3)  # a limit at the end
-ROW_RATE = wp.constant(4)  # a given rate
+ROW_RATE = wp.constant(4)  # a given mean rate
 ROW_SPEED = wp.constant(5)  # the velocity limit
 ROW_BOUND = wp.constant(6)  # the largest force
 
@@ -47,23 +46,16 @@ class RowGradientView:
     drive: wp.array(dtype=int)  # (R) bound at which the drive is, 0 for none
     slip: wp.array(dtype=int)  # (R) sign of the rate against which dry friction acts, 0 for none
     soft: wp.array(dtype=int)  # (R) soft limit that pushes: -1 lower, 1 upper, 0 for none
-    aside: wp.array(dtype=float)  # (R) by which the rate clear of held rows exceeds that of the axis
-    # see `RowView`: by what the mean rate of the substep before exceeds the rate at the start, or itself
-    ahead: wp.array(dtype=float)  # (R)
-    later: wp.array(dtype=float)  # (R) gradient by the mean rate, from the next substep
-    answer: wp.array(dtype=wp.spatial_vector)  # (R) what an axis takes from each held row of its joint
-    lean: wp.array(dtype=float)  # (R) multiplier of the rate of a held row, by the axes that leave it out
-    push: wp.array(dtype=float)  # (R) impulse, with that of couplings
-    total: wp.array(dtype=float)  # (R) impulse, less what axes take from the held rows of their joint
+    total: wp.array(dtype=float)  # (R) impulse along the wrench of the row
     multiplier: wp.array(dtype=float)  # (R)
-    # what the row asks for changes with velocities by scale * (by_end * end + by_rate * pull)
+    # what the row asks for changes with velocities by scale * give * end
     pull0: wp.array(dtype=wp.spatial_vector)  # (R) (torque, force) on body 0 for a unit impulse
     pull1: wp.array(dtype=wp.spatial_vector)  # (R) on body 1
     end0: wp.array(dtype=wp.spatial_vector)  # (R) slope of the mean rate by the velocity of body 0
     end1: wp.array(dtype=wp.spatial_vector)  # (R)
-    by_end: wp.array(dtype=float)  # (R)
-    by_rate: wp.array(dtype=float)  # (R)
+    give: wp.array(dtype=float)  # (R) impulse that a force law takes back for a unit mean rate, 1 if held
     scale: wp.array(dtype=float)  # (R) inverse softness of what is held, 1 for force laws
+    lent: wp.array(dtype=float)  # (R) share of the softness that is lent
     slope: wp.array(dtype=wp.vec2)  # (R) of a coupling's polynomial at the start and at the end
 
 
@@ -157,26 +149,14 @@ def polynomial_slope(c: int, x: float, loop: LoopView) -> float:
 
 @wp.func
 def axis_impulse(
-    r: int,
-    start: float,
-    end: float,
-    mean: float,
-    rate: float,
-    entered: float,
-    axis: AxisView,
-    dt: float,
-    block: BlockView,
-    view: RowGradientView,
+    r: int, end: float, mean: float, axis: AxisView, dt: float, block: BlockView, view: RowGradientView
 ) -> float:
     """Impulse along an axis by all that acts there, as `body_axes.axis_velocity` has it.
 
     Args:
         r: The row.
-        start: Coordinate at the start.
-        end: At the end.
+        end: Coordinate at the end.
         mean: Mean rate in the substep.
-        rate: Rate at the end, which damping sees.
-        entered: Mean rate in the substep before.
         axis: What acts.
         dt: Length of the substep.
         block: Rows.
@@ -184,9 +164,7 @@ def axis_impulse(
     """
     d = block.rows.dof[r]
     a = block.rows.index[r]
-    x = dt * axis.force[d] - dt * axis.drive.damping[d] * rate
-    if axis.drive.armature[d] > 0.0:
-        x += axis.drive.armature[d] * (entered - mean)
+    x = dt * axis.force[d] - dt * axis.drive.damping[d] * mean
     if view.slip[r] != 0:
         x -= float(view.slip[r]) * axis.friction[d] * dt
     if a >= 0:
@@ -196,14 +174,14 @@ def axis_impulse(
         elif axis.drive.mode[a] == MODE_FORCE:
             x += dt * axis.act[a]
         elif axis.drive.mode[a] == MODE_POSITION:
-            x += dt * (axis.drive.target_ke[a] * (axis.act[a] - end) - axis.drive.target_kd[a] * rate)
+            x += dt * (axis.drive.target_ke[a] * (axis.act[a] - end) - axis.drive.target_kd[a] * mean)
         elif axis.drive.mode[a] == MODE_VELOCITY:
-            x += dt * axis.drive.target_ke[a] * (axis.act[a] - rate)
+            x += dt * axis.drive.target_ke[a] * (axis.act[a] - mean)
         if view.soft[r] != 0:
             bound = axis.limit_lower[a]
             if view.soft[r] > 0:
                 bound = axis.limit_upper[a]
-            x += dt * (axis.limit_ke[a] * (bound - end) - axis.limit_kd[a] * rate)
+            x += dt * (axis.limit_ke[a] * (bound - end) - axis.limit_kd[a] * mean)
     return x
 
 
@@ -214,8 +192,6 @@ def weigh_rows(
     near: wp.array(dtype=float),
     dt: float,
     recovery_speed: float,
-    fresh: float,
-    entering: wp.array(dtype=wp.spatial_vector),
     multiplier: wp.array(dtype=wp.spatial_vector),
     bodies: MotionView,
     spin: SpinView,
@@ -230,8 +206,6 @@ def weigh_rows(
         near: Joint coordinates at the start of the step.
         dt: Length of the substep.
         recovery_speed: See `BodySettings`.
-        fresh: 1 in the first substep of a step, where `ahead` is relative to the rate at the start.
-        entering: Velocities at the start.
         multiplier: Multipliers of the bodies, as velocities.
         bodies: Poses at the start, velocities that lead to the end.
         spin: Centres of mass at the start.
@@ -255,42 +229,32 @@ def weigh_rows(
     along = rate_of(w, p, twists_of(f.b0, f.b1, multiplier))
     total = -view.total[r] * along
     m = view.multiplier[r]
-    rate = rate_of(w, p, u) + view.aside[r]
-    total -= view.lean[r] * rate
     start = measure_row(r, k, block.joint, p, near, rows)
     end = measure_row(r, k, block.joint, e, near, rows)
-    mean = (end - start) / dt
     if kind == ROW_BALL_DOF:
-        turning = wp.cross(u.w0, wp.quat_rotate(e.q0, world_axis(rows.number[r])))
-        mean = rate + 0.5 * dt * wp.dot(turning, u.w1 - u.w0)
-    total -= view.later[r] * mean
+        end = ball_turn(rows.number[r], e, u, dt)
+    mean = (end - start) / dt
     if mode == ROW_FORCE:
-        entered = fresh * rate_of(w, p, twists_of(f.b0, f.b1, entering)) + view.ahead[r]
-        x = axis_impulse(r, start, end, mean, rate, entered, block.axis, dt, block, view)
-        total -= m * x
+        total -= m * axis_impulse(r, end, mean, block.axis, dt, block, view)
     elif mode == ROW_HELD:
         compliance = row_compliance(
             r, k, joints, rows, block.loop, block.linear_compliance, block.angular_compliance
         )
-        if k >= joints:
-            compliance = row_compliance(
-                r, k, joints, rows, block.loop, block.loop.linear_compliance, block.loop.angular_compliance
-            )
         rigid = compliance == 0.0
         if k >= joints:
             rigid = rigid and block.loop.max_force[k - joints] > 1.0e30
         keep = kept_share(k, joints, start, rigid, block, dt, recovery_speed)
-        total += m * ((end - keep * start) / dt + compliance / (dt * dt) * rows.impulse[r])
+        total += m * ((end - keep * start) / dt + compliance / (dt * dt) * view.total[r])
     elif mode == ROW_LIMIT:
         bound = bound_of(r, k, view.side[r], block)
         total += m * (end - bound) / dt
         if k < joints and kind == PAIR_DISTANCE:
-            total += m * block.linear_compliance[k] / (dt * dt) * rows.impulse[r]
+            total += m * block.linear_compliance[k] / (dt * dt) * view.total[r]
     elif mode == ROW_RATE:
-        total += m * rate
+        total += m * mean
     elif mode == ROW_SPEED:
         a = rows.index[r]
-        total += m * (rate - float(view.side[r]) * block.axis.velocity_limit[a])
+        total += m * (mean - float(view.side[r]) * block.axis.velocity_limit[a])
     elif mode == ROW_BOUND:
         total -= m * float(view.side[r]) * block.loop.max_force[k - joints] * dt
     term[r] = total

@@ -1,8 +1,9 @@
 """The adjoint system of a substep of rigid bodies, and the spin that its free motion begins with.
 
 With rows that measure c at the end, push by wrenches J of the start and yield by a softness C, the
-multipliers of bodies and rows solve M λ + (∂c/∂u)ᵀ m = g, J λ = C m. Rows are eliminated: their softness is
-never zero.
+multipliers of bodies and rows solve M λ + (∂c/∂u)ᵀ m = g, J λ = C m. Rows are eliminated, for which those
+that are held get some softness more; the method of multipliers (Hestenes, "Multiplier and gradient methods",
+1969) takes its effect away again: each solution lends as much as the multipliers before need.
 """
 
 import warp as wp
@@ -37,6 +38,8 @@ REASON_ROOM = wp.constant(1)
 REASON_TURN = wp.constant(2)
 REASON_SINGULAR = wp.constant(3)
 REASON_FEATURES = wp.constant(4)
+# solutions of the system with lent softness; each divides what is wrong with multipliers by a hundred or more
+SOLUTIONS = wp.constant(4)
 # smallest pivot, as a share of the entry that it began as, above which solutions are worth something
 LEAST_PIVOT = wp.constant(wp.float64(1.0e-13))
 
@@ -162,11 +165,9 @@ def row_of(part: int, r: int, block: BlockView, view: RowGradientView) -> wp.spa
             source = block.rows.coupled[r][1]
             factor = -view.slope[r][1]
     end = view.end0[source]
-    pull = view.pull0[source]
     if part % 2 == 1:
         end = view.end1[source]
-        pull = view.pull1[source]
-    return factor * (view.by_end[r] * end + view.by_rate[r] * pull)
+    return factor * view.give[r] * end
 
 
 @wp.func
@@ -235,7 +236,53 @@ def add_bodies(
             pull = wp.spatial_vector(none, e)
             add_outer(sky, base, i, pull, i, mass * pull, one)
         for a in range(6):
-            sky.x[6 * (base + i) + a] = wp.float64(gradient[b][a])
+            sky.given[6 * (base + i) + a] = wp.float64(gradient[b][a])
+
+
+@wp.func
+def lend_to_rows(
+    w: int, sky: BlockSkylineView, block: BlockView, view: RowGradientView, system: BodySystemView
+):
+    """Right-hand side of a world, less what the multipliers so far do to rows that are held."""
+    base = sky.world_start[w]
+    for i in range(6 * base, 6 * sky.world_start[w + 1]):
+        sky.x[i] = sky.given[i]
+    for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
+        k = block.rows.block[i]
+        for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
+            if view.mode[r] != ROW_OFF and view.lent[r] > 0.0:
+                known = view.lent[r] * view.multiplier[r]
+                for p in range(4):
+                    b = body_of(p, r, block, view)
+                    if b >= 0:
+                        if system.world[b] == w:
+                            row = row_of(p, r, block, view)
+                            for a in range(6):
+                                at = 6 * (base + system.place[b]) + a
+                                sky.x[at] = sky.x[at] - wp.float64(known) * wp.float64(row[a])
+
+
+@wp.func
+def read_multipliers(
+    w: int, sky: BlockSkylineView, block: BlockView, view: RowGradientView, system: BodySystemView
+):
+    """Multipliers of the rows of a world from those of its bodies."""
+    base = sky.world_start[w]
+    for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
+        k = block.rows.block[i]
+        for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
+            total = wp.float64(0.0)
+            if view.mode[r] != ROW_OFF:
+                for p in range(4):
+                    b = body_of(p, r, block, view)
+                    if b >= 0:
+                        if system.role[b] == BODY_MOVES:
+                            column = column_of(p, r, block, view)
+                            for a in range(6):
+                                at = 6 * (base + system.place[b]) + a
+                                total += wp.float64(column[a]) * sky.x[at]
+            known = wp.float64(view.lent[r]) * wp.float64(view.multiplier[r])
+            view.multiplier[r] = float(total * wp.float64(view.scale[r]) + known)
 
 
 @wp.kernel
@@ -269,6 +316,10 @@ def solve_worlds(
     """
     w = first + wp.tid()
     base = sky.world_start[w]
+    for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
+        k = block.rows.block[i]
+        for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
+            view.multiplier[r] = 0.0
     clear_blocks(sky, w)
     couple_rows(w, sky, block, view, system)
     couple_contacts(w, sky, contacts, places, stage, system)
@@ -277,7 +328,10 @@ def solve_worlds(
         add_rows(w, sky, block, view, system)
         add_contacts(w, sky, contacts, places, stage, system)
         if factorize_blocks(sky, w) > LEAST_PIVOT:
-            solve_blocks(sky, w)
+            for _k in range(SOLUTIONS):
+                lend_to_rows(w, sky, block, view, system)
+                solve_blocks(sky, w)
+                read_multipliers(w, sky, block, view, system)
         elif system.body_start[w + 1] > system.body_start[w]:
             system.reason[w] = REASON_SINGULAR
     else:
@@ -290,20 +344,6 @@ def solve_worlds(
             found = wp.spatial_vector(wp.nan, wp.nan, wp.nan, wp.nan, wp.nan, wp.nan)
         multiplier[b] = found
     answer_contacts(w, sky, contacts, places, stage, system)
-    for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
-        k = block.rows.block[i]
-        for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
-            total = wp.float64(0.0)
-            if view.mode[r] != ROW_OFF:
-                for p in range(4):
-                    b = body_of(p, r, block, view)
-                    if b >= 0:
-                        if system.role[b] == BODY_MOVES:
-                            column = column_of(p, r, block, view)
-                            for a in range(6):
-                                at = 6 * (base + system.place[b]) + a
-                                total += wp.float64(column[a]) * sky.x[at]
-            view.multiplier[r] = float(total * wp.float64(view.scale[r]))
 
 
 @wp.kernel
@@ -333,47 +373,3 @@ def add_twists(first: int, more: wp.array(dtype=wp.spatial_vector), total: wp.ar
     """One thread per body: add gradients by velocities."""
     b = first + wp.tid()
     total[b] = total[b] + more[b]
-
-
-@wp.kernel
-def take_rotations(first: int, pose: wp.array(dtype=wp.transform), rotation: wp.array(dtype=wp.quat)):
-    """One thread per body: the rotation of its pose."""
-    b = first + wp.tid()
-    rotation[b] = wp.transform_get_rotation(pose[b])
-
-
-@wp.kernel
-def take_later(
-    first: int,
-    block: BlockView,
-    ahead_grad: wp.array(dtype=float),
-    view: RowGradientView,
-    qd: wp.array(dtype=float),
-):
-    """One thread per row: the gradient that the next step leaves, by a mean rate less that at the end.
-
-    Args:
-        first: First row.
-        block: Rows.
-        ahead_grad: By `RowGradientView.ahead` of the next step.
-        view: Receives that by the mean rate.
-        qd: Gradient by the rates at the end, is added to.
-    """
-    r = first + wp.tid()
-    view.later[r] = ahead_grad[r]
-    if block.rows.dof[r] >= 0:
-        qd[block.rows.dof[r]] = qd[block.rows.dof[r]] - ahead_grad[r]
-
-
-@wp.kernel
-def add_later(
-    first: int, block: BlockView, view: RowGradientView, gradient: wp.array(dtype=wp.spatial_vector)
-):
-    """One thread per row: from the gradient by its mean rate to that by the velocities of the substep."""
-    r = first + wp.tid()
-    if view.later[r] != 0.0 and view.mode[r] != ROW_OFF:
-        f = block_frames(view.block[r], block.joints, block.joint, block.loop)
-        if f.b0 >= 0:
-            wp.atomic_add(gradient, f.b0, view.later[r] * view.end0[r])
-        if f.b1 >= 0:
-            wp.atomic_add(gradient, f.b1, view.later[r] * view.end1[r])

@@ -104,6 +104,13 @@ def direct_row(
 
 
 @wp.func
+def ball_turn(number: int, p: Pair, u: Twists, dt: float) -> float:
+    """Turn about an axis of frame 0 in a substep that ends at p, by the direction half-way [rad]."""
+    n = wp.quat_rotate(p.q0, world_axis(number))
+    return dt * wp.dot(n - 0.5 * dt * wp.cross(u.w0, n), u.w1 - u.w0)
+
+
+@wp.func
 def clear_of_held(k: int, r: int, m: float, rows: RowView):
     """Add to row r what the held rows of block k answer, so that it pushes without moving those."""
     first = rows.row_start[k]
@@ -114,6 +121,7 @@ def clear_of_held(k: int, r: int, m: float, rows: RowView):
     for e in range(count):
         y[e] = coupling(first + e, r, m, rows)
     y = rows.inverse[k] * y
+    rows.answer[r] = y
     for e in range(count):
         s = first + e
         rows.force[r] = rows.force[r] - y[e] * rows.force[s]
@@ -194,6 +202,7 @@ def place_block(
     if not block_enabled(k, joints, enabled, loop):
         for r in range(rows.row_start[k], rows.row_start[k + 1]):
             rows.impulse[r] = 0.0
+            rows.carried[r] = 0.0
         return
     dt = s.dt
     f = block_frames(k, joints, joint, loop)
@@ -224,6 +233,7 @@ def place_block(
         K[i, i] = K[i, i] + rows.give[r]
     rows.inverse[k] = invert(K, count)
     for r in range(first + count, rows.row_start[k + 1]):
+        rows.carried[r] = 0.0
         if rows.kind[r] == PAIR_COUPLING:
             rows.impulse[r] = 0.0
             continue
@@ -262,9 +272,8 @@ def measure_block(
         share = curved_share(u, dt)
         for r in range(rows.row_start[k], rows.row_start[k + 1]):
             if rows.kind[r] == ROW_BALL_DOF:
-                # no coordinate, but its rate changes as the axis turns with the parent
-                turning = wp.cross(u.w0, wp.quat_rotate(p.q0, world_axis(rows.number[r])))
-                rows.rest[r] = share * 0.5 * dt * dt * wp.dot(turning, u.w1 - u.w0)
+                turned = ball_turn(rows.number[r], p, u, dt)
+                rows.rest[r] = share * (turned - dt * row_rate(r, u, rows))
             elif rows.kind[r] != PAIR_COUPLING:
                 if rows.kind[r] == ROW_TILT:
                     # nor do they where the axis itself is far out of place

@@ -84,6 +84,8 @@ class RowView:
     give: wp.array(dtype=float)  # (R) compliance of a held row over the square of the substep
     goal: wp.array(dtype=float)  # (R) what a held row is to measure at the end of the substep
     impulse: wp.array(dtype=float)  # (R) kept from step to step
+    carried: wp.array(dtype=float)  # (R) impulse along an axis by couplings
+    answer: wp.array(dtype=wp.spatial_vector)  # (R) what a unit impulse takes from each held row of its block
     relaxed: wp.array(dtype=float)  # (R) impulse by which velocities alone were corrected in the substep
 
 

@@ -83,16 +83,26 @@ def solve_interval(r: int, k: int, rate: float, block: BlockView, s: BodySetting
     compliance = float(0.0)
     if k < block.joints and rows.kind[r] == PAIR_DISTANCE:
         compliance = block.linear_compliance[k] / (s.dt * s.dt)
-    free = rate - rows.mobility[r] * rows.impulse[r]
-    end = rows.rest[r] + s.dt * free
-    bound = wp.clamp(end, allowed[0], allowed[1])
-    wanted = (bound - rows.rest[r]) / s.dt
+    # mean rates in the substep, see `axis_velocity`
+    free = rate + (rows.rest[r] - rows.start[r]) / s.dt - rows.mobility[r] * rows.impulse[r]
+    bound = wp.clamp(rows.start[r] + s.dt * free, allowed[0], allowed[1])
+    wanted = (bound - rows.start[r]) / s.dt
     # from outside no faster than this
     if rows.start[r] < allowed[0]:
         wanted = wp.max(free, wp.min(wanted, s.limit_speed))
     elif rows.start[r] > allowed[1]:
         wanted = wp.min(free, wp.max(wanted, -s.limit_speed))
     return (wanted - free) / (rows.mobility[r] + compliance)
+
+
+@wp.func
+def held_impulse(k: int, i: int, rows: RowView) -> float:
+    """Impulse that held row i of block k bears: its own, less what the other rows take from it."""
+    first = rows.row_start[k]
+    total = rows.impulse[first + i]
+    for r in range(first + rows.held[k], rows.row_start[k + 1]):
+        total -= rows.answer[r][i] * (rows.impulse[r] + rows.carried[r])
+    return total
 
 
 @wp.func
@@ -104,9 +114,9 @@ def solve_held(k: int, u: Twists, m0: float, m1: float, block: BlockView, s: Bod
     wrong = wp.spatial_vector()
     for i in range(count):
         r = first + i
-        wrong[i] = (
-            (rows.goal[r] - rows.rest[r]) / s.dt - row_rate(r, u, rows) - rows.give[r] * rows.impulse[r]
-        )
+        wrong[i] = (rows.goal[r] - rows.rest[r]) / s.dt - row_rate(r, u, rows)
+        if rows.give[r] > 0.0:
+            wrong[i] -= rows.give[r] * held_impulse(k, i, rows)
     x = rows.inverse[k] * wrong * relaxation_of(k, rows, s)
     e = u
     for i in range(count):
@@ -170,6 +180,7 @@ def solve_coupling(r: int, c: int, block: BlockView, s: BodySettings, bodies: Mo
 @wp.func
 def push_coupled(r: int, j: int, x: float, block: BlockView, bodies: MotionView):
     """Apply an impulse along the axis of row r of joint j."""
+    block.rows.carried[r] = block.rows.carried[r] + x
     f = block_frames(j, block.joints, block.joint, block.loop)
     u = load_twists(f, bodies)
     u = push(r, x, inverse_mass(f.b0, bodies), inverse_mass(f.b1, bodies), u, block.rows)

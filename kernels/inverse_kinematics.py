@@ -149,6 +149,51 @@ def read_axes(
             qd[d + lin + k] = turn[k]
 
 
+@wp.struct
+class RelativeMotion:
+    """Motion of a joint's child relative to its parent, in the frame of the joint on the parent."""
+
+    pose: wp.transform
+    w: wp.vec3  # angular velocity
+    v: wp.vec3  # velocity of the centre of mass of floating bodies, else of the anchor on the child
+
+
+@wp.func
+def relative_motion(
+    j: int,
+    joint: JointView,
+    body_com: wp.array(dtype=wp.vec3),
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+) -> RelativeMotion:
+    """What the coordinates and rates of joint j are read from; floating bodies move in world axes."""
+    parent = joint.parent[j]
+    child = joint.child[j]
+    anchor = joint.X_p[j]
+    end = body_q[child] * joint.X_c[j]
+    com = wp.transform_point(body_q[child], body_com[child])
+    x = wp.transform_get_translation(end)
+    floating = is_floating(joint.type[j])
+    if floating:
+        x = com
+    w = wp.spatial_top(body_qd[child])
+    v = wp.spatial_bottom(body_qd[child]) + wp.cross(w, x - com)
+    if parent >= 0:
+        anchor = body_q[parent] * joint.X_p[j]
+        parent_w = wp.spatial_top(body_qd[parent])
+        parent_com = wp.transform_point(body_q[parent], body_com[parent])
+        v = v - (wp.spatial_bottom(body_qd[parent]) + wp.cross(parent_w, x - parent_com))
+        w = w - parent_w
+    if parent >= 0 or not floating:
+        w = wp.quat_rotate_inv(wp.transform_get_rotation(anchor), w)
+        v = wp.quat_rotate_inv(wp.transform_get_rotation(anchor), v)
+    motion = RelativeMotion()
+    motion.pose = wp.transform_inverse(anchor) * end
+    motion.w = w
+    motion.v = v
+    return motion
+
+
 @wp.kernel
 def read_joints(
     first: int,
@@ -161,33 +206,14 @@ def read_joints(
 ):
     """One thread per joint: its coordinates and velocities."""
     j = first + wp.tid()
-    parent = joint.parent[j]
-    child = joint.child[j]
-    anchor = joint.X_p[j]
-    end = body_q[child] * joint.X_c[j]
-    com = wp.transform_point(body_q[child], body_com[child])
-    # the point whose velocity counts: the centre of mass of floating bodies, else the joint's anchor
-    x = wp.transform_get_translation(end)
-    floating = is_floating(joint.type[j])
-    if floating:
-        x = com
-    w = wp.spatial_top(body_qd[child])
-    v = wp.spatial_bottom(body_qd[child]) + wp.cross(w, x - com)
-    if parent >= 0:
-        anchor = body_q[parent] * anchor
-        parent_w = wp.spatial_top(body_qd[parent])
-        parent_com = wp.transform_point(body_q[parent], body_com[parent])
-        v -= wp.spatial_bottom(body_qd[parent]) + wp.cross(parent_w, x - parent_com)
-        w -= parent_w
-    pose = wp.transform_inverse(anchor) * end
-    if parent >= 0 or not floating:
-        w = wp.quat_rotate_inv(wp.transform_get_rotation(anchor), w)
-        v = wp.quat_rotate_inv(wp.transform_get_rotation(anchor), v)
+    motion = relative_motion(j, joint, body_com, body_q, body_qd)
+    w = motion.w
+    v = motion.v
     i = joint.q_start[j]
     d = joint.qd_start[j]
-    p = wp.transform_get_translation(pose)
-    o = wp.transform_get_rotation(pose)
-    if floating:
+    p = wp.transform_get_translation(motion.pose)
+    o = wp.transform_get_rotation(motion.pose)
+    if is_floating(joint.type[j]):
         for k in range(3):
             q[i + k] = p[k]
             qd[d + k] = w[k]
@@ -200,7 +226,7 @@ def read_joints(
         for k in range(4):
             q[i + k] = o[k]
     else:
-        read_axes(j, joint, pose, w, v, q, qd)
+        read_axes(j, joint, motion.pose, w, v, q, qd)
 
 
 @wp.kernel

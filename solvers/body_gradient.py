@@ -20,6 +20,7 @@ from newtonsim.kernels import (
     body_gradient_system,
 )
 from newtonsim.kernels.body_block_lu import BlockSkylineView
+from newtonsim.kernels.body_contact_gradient import ContactStageView
 from newtonsim.kernels.body_gradient_rows import RowGradientView
 from newtonsim.kernels.body_gradient_system import BodySystemView
 from newtonsim.kernels.body_rows import RowView, SpinView
@@ -74,10 +75,6 @@ class BodyAdjoint:
     substep is another such system. With few sweeps the solver's step is not converged, and this is the
     gradient of the converged one.
 
-    Damping along axes sees a rate clear of what the joint holds. A part of that, of the order of dt, is
-    differentiated with frozen directions: the error grows with damping, to 7e-3 where it takes 0.4 of a
-    joint's speed in a step.
-
     Contacts are such rows, too (`body_contact_gradient`), in the two systems and in a third one that removes
     penetrations. Of more contacts than hold a body, each takes the smallest change of its impulse; in the
     sweeps that depends on their order. It counts where friction of these contacts has different directions.
@@ -85,7 +82,8 @@ class BodyAdjoint:
     Masses and inertias have gradients by `body_mass` and `body_inertia`, as if `body_inv_mass` and
     `body_inv_inertia` followed. There is no gradient by `joint_axis`, whose part in the directions that a
     joint holds is not differentiated. Models with armature are refused: rotors keep rates from step to step
-    that are no part of the state.
+    that are no part of the state. What breaks redundant rows of a loop in different ways has no converged
+    step; the gradient is then that of a compromise.
 
     Sources: Griewank, Walther, "Evaluating Derivatives", 2008, chapter 15 (implicit functions); Ryckaert,
     Ciccotti, Berendsen, 1977 (SHAKE), whose rows these are.
@@ -130,11 +128,11 @@ class BodyAdjoint:
             return wp.zeros(bodies, dtype=dtype, device=device, requires_grad=grad)
 
         self.x0, self.x1, self.x2 = (body(wp.transform) for _ in range(3))
-        self.u0, self.u1, self.u2, self.entering = (body(wp.spatial_vector) for _ in range(4))
+        self.u0, self.u1, self.u2 = (body(wp.spatial_vector) for _ in range(3))
         self.free, self.kick, self.u, self.shift = (body(wp.spatial_vector) for _ in range(4))
-        self.middle, self.center0, self.center1 = body(wp.quat), body(wp.vec3), body(wp.vec3)
+        self.middle, self.turned = body(wp.quat), body(wp.quat)
+        self.center0, self.center1 = body(wp.vec3), body(wp.vec3)
         self.half, self.half_slope = body(wp.vec3, False), body(wp.mat33, False)
-        self.turned = body(wp.quat, False)
         self.multiplier, self.moving = body(wp.spatial_vector, False), body(wp.spatial_vector, False)
         self.drift, self.drifting = body(wp.spatial_vector, False), body(wp.spatial_vector, False)
         self.still = body(wp.spatial_vector, False)
@@ -211,10 +209,6 @@ class BodyAdjoint:
                 self._restore(number)
                 self._substep(launch, dt)
             self._reverse_substep(launch, step, dt)
-            if number:
-                if self._row_count:
-                    wp.copy(self._position.later, self._position.ahead.grad)
-                launch(body_gradient_system.add_twists, "body", [self.entering.grad, self.u2.grad])
         launch(body_gradient_system.add_transforms, "body", [self._contacts.start.grad, self.x0.grad])
         self._reverse_start(step)
         self._after = step.state_in
@@ -236,8 +230,8 @@ class BodyAdjoint:
             again.reset()
         again.begin(launch, state, step.control, step.contacts, step.dt)
         self._contacts.begin(launch, state.body_q)
+        _fill_axis(again._now.block, self._none)
         self.make_room(substeps)
-        self._rows.ahead.zero_()
         for number in range(substeps):
             bodies.begin_substep(launch, 0.0, step.dt / substeps)
             for copy, array in zip(self._starts[number], self._memory()):
@@ -246,7 +240,7 @@ class BodyAdjoint:
 
     def _memory(self) -> tuple[wp.array, ...]:
         view = self._bodies.view
-        return view.origin, view.velocity, self._again._spin.entering, self._rows.before
+        return view.origin, view.velocity, self._again._spin.entering
 
     def _restore(self, number: int) -> None:
         """Return to the start of a substep."""
@@ -259,7 +253,6 @@ class BodyAdjoint:
         again, bodies, system = self._again, self._bodies, self._system
         wp.copy(self.x0, bodies.view.origin)
         wp.copy(self.u0, bodies.view.velocity)
-        wp.copy(self.entering, again._spin.entering)
         again.begin_substep(launch, dt, bodies)
         inputs = [self.x0, self.u0, dt, bodies.view, system, self.half, self.half_slope]
         launch(body_gradient_system.find_half_way, "body", inputs)
@@ -275,7 +268,7 @@ class BodyAdjoint:
         wp.copy(self.center1, again._spin.com)
         self._contacts.decide_relaxed(launch, self.u2, int(body_gradient_system.REASON_FEATURES))
         if self._row_count:
-            inputs = [self._block(launch), again._near, self.end, again._spin, self._velocity]
+            inputs = [self._again._now.block, again._near, self.end, again._spin, self._velocity]
             launch(body_gradient_modes.decide_relaxed, "block", inputs)
 
     def _decide(self, launch: Launcher, dt: float) -> None:
@@ -283,12 +276,9 @@ class BodyAdjoint:
         again, spin, view = self._again, self._again._spin, self._position
         launch(body_gradient_system.check_turns, "body", [self.u, dt, spin, self._system])
         if self._row_count:
-            block, near, bodies = self._block(launch), again._near, self._bodies.view
-            launch(body_gradient_modes.begin_rows, "row", [self._rows.impulse, view])
-            if self.model.constraint_count:
-                launch(body_gradient_modes.push_by_couplings, "row", [block, view])
-            fresh = float(again._now.substep == 1)
-            inputs = [block, near, self.entering, fresh, again._settings(dt), bodies, spin, view]
+            block, near, bodies = self._again._now.block, again._near, self._bodies.view
+            launch(body_gradient_modes.begin_rows, "row", [self._rows, view])
+            inputs = [block, near, again._settings(dt), bodies, spin, view]
             launch(body_gradient_modes.decide_rows, "block", inputs)
             if self.model.constraint_count:
                 inputs = [block, near, dt, bodies, spin, view]
@@ -303,11 +293,6 @@ class BodyAdjoint:
         if model.joint_count:
             wp.copy(self.q.grad, out.joint_q.grad)
             wp.copy(self.qd.grad, out.joint_qd.grad)
-            if self._row_count:
-                if self._after is not out:
-                    self._position.ahead.grad.zero_()
-                inputs = [self._block(launch), self._position.ahead.grad, self._position, self.qd.grad]
-                launch(body_gradient_system.take_later, "row", inputs)
             with wp.Tape() as tape:
                 taped = Launcher(model, record_tape=True, shard=self._shard)
                 inputs = [taped.views.joint, model.body_com, self._again._near, self.x2, self.u2]
@@ -319,15 +304,8 @@ class BodyAdjoint:
     def _reverse_substep(self, launch: Launcher, step: _Step, dt: float) -> None:
         """From x2.grad and u2.grad, gradients at the end, to those at the start: the same arrays."""
         again, model, system = self._again, self.model, self._system
-        block, near = self._block(launch), again._near
-        launch(body_gradient_system.take_rotations, "body", [self.x1, self.turned])
-        contacts = self._contacts
-        inputs = [self._sky, self.turned, self.u2.grad, block, self._velocity]
-        inputs += [*contacts.stage(contacts.velocity), system, self.multiplier]
-        launch(body_gradient_system.solve_worlds, "world", inputs)
-        launch(body_gradient_system.mask_driven, "body", [system, self.multiplier, self.moving])
-        contacts.hand_back(launch, self.moving)
-        for array in (self.x1, self.u1, self.center1, self.x0, self.u0, self.entering, self.center0):
+        block, near, contacts = again._now.block, again._near, self._contacts
+        for array in (self.x1, self.u1, self.center1, self.turned, self.x0, self.u0, self.center0):
             array.grad.zero_()
         for array in (self.free, self.kick, self.middle, self.u, self.shift):
             array.grad.zero_()
@@ -349,9 +327,14 @@ class BodyAdjoint:
         with wp.Tape() as end_tape:
             inputs = [self.x0, self.u, self.shift, self.middle, model.body_inertia, model.body_com]
             inputs += [system.role, float(self.sweeps.angular_damping), dt]
-            taped(body_gradient.finish_bodies, "body", inputs, [self.x1, self.u1, self.center1])
-            inputs = [model.body_mass, model.body_inertia, system.role, self.x1, self.u1, self.u2]
-            taped(body_gradient.balance_ends, "body", [*inputs, self.multiplier], [self.body_term])
+            ends = [self.x1, self.u1, self.center1, self.turned]
+            taped(body_gradient.finish_bodies, "body", inputs, ends)
+            bodies = (self.multiplier, self.moving)
+            self._solve(launch, self.turned, self.u2.grad, self._velocity, contacts.velocity, bodies)
+            contacts.hand_back(launch, self.moving)
+            inputs = [model.body_mass, model.body_inertia, system.role, self.turned, self.u1, self.still]
+            inputs += [self.u2, self.multiplier]
+            taped(body_gradient.balance_bodies, "body", inputs, [self.body_term])
             if self._row_count:
                 inputs = [block, near, self.moving, self.end, self.end_spin, self._velocity]
                 taped(body_gradient_rows.weigh_relaxed, "row", inputs, [self.row_term])
@@ -359,30 +342,19 @@ class BodyAdjoint:
             contacts.weigh(taped, number, dt, self.x1, self.center1, self.moving, self.u2)
         self._seed_terms()
         end_tape.backward()
-        if self._row_count:
-            inputs = [block, self._position, self.u.grad]
-            launch(body_gradient_system.add_later, "row", inputs)
-            self._position.ahead.grad.zero_()
-        inputs = [self._sky, self.middle, self.u.grad, block, self._position]
-        inputs += [*contacts.stage(contacts.position), system, self.multiplier]
-        launch(body_gradient_system.solve_worlds, "world", inputs)
-        launch(body_gradient_system.mask_driven, "body", [system, self.multiplier, self.moving])
+        bodies = (self.multiplier, self.moving)
+        self._solve(launch, self.middle, self.u.grad, self._position, contacts.position, bodies)
         if model.shape_count:
             contacts.hand_to_shifts(launch)
-            inputs = [self._sky, self.middle, self.shift.grad, block, self._idle]
-            inputs += [*contacts.stage(contacts.shift), system, self.drift]
-            launch(body_gradient_system.solve_worlds, "world", inputs)
-            launch(body_gradient_system.mask_driven, "body", [system, self.drift, self.drifting])
-        if self._row_count:
-            launch(body_gradient_modes.lean_rows, "block", [block, self._position])
+            bodies = (self.drift, self.drifting)
+            self._solve(launch, self.middle, self.shift.grad, self._idle, contacts.shift, bodies)
         with wp.Tape() as tape:
             inputs = [model.body_mass, model.body_inertia, system.role, self.middle, self.free, self.kick]
             inputs += [self.u, self.multiplier]
             taped(body_gradient.balance_bodies, "body", inputs, [self.body_term])
             if self._row_count:
-                fresh = float(again._now.substep == 1)
-                inputs = [block, near, dt, float(again.recovery_speed), fresh, self.entering, self.moving]
-                inputs += [self.start, self.start_spin, self._position]
+                inputs = [block, near, dt, float(again.recovery_speed), self.moving, self.start]
+                inputs += [self.start_spin, self._position]
                 taped(body_gradient_rows.weigh_rows, "row", inputs, [self.row_term])
                 if model.constraint_count:
                     inputs = [block, near, dt, self.moving, self.start, self.start_spin, self._position]
@@ -401,15 +373,30 @@ class BodyAdjoint:
         wp.copy(self.x2.grad, self.x0.grad)
         wp.copy(self.u2.grad, self.u0.grad)
 
-    def _block(self, launch: Launcher) -> BlockView:
-        """All that rows depend on; tapes want every array of a struct."""
-        block = self._again._block(launch)
-        axis = block.axis
-        for name in ("act", "force"):
-            if getattr(axis, name) is None:
-                setattr(axis, name, self._none)
-        block.axis = axis
-        return block
+    def _solve(
+        self,
+        launch: Launcher,
+        orientation: wp.array,
+        gradient: wp.array,
+        view: RowGradientView,
+        stage: ContactStageView,
+        bodies: tuple[wp.array, wp.array],
+    ) -> None:
+        """Multipliers for a gradient by the velocities that rows and contacts lead to.
+
+        Args:
+            launch: Launcher.
+            orientation: Orientations in which bodies have their inertia.
+            gradient: By the velocities.
+            view: How rows act; receives their multipliers.
+            stage: How contacts act; receives theirs.
+            bodies: Receive those of all bodies, and of those that impulses move.
+        """
+        multiplier, moving = bodies
+        inputs = [self._sky, orientation, gradient, self._again._now.block, view]
+        inputs += [*self._contacts.stage(stage), self._system, multiplier]
+        launch(body_gradient_system.solve_worlds, "world", inputs)
+        launch(body_gradient_system.mask_driven, "body", [self._system, multiplier, moving])
 
     def _seed_terms(self) -> None:
         """Gradients are those of the negative Lagrangian; a reverse pass takes the seeds away."""
@@ -425,8 +412,17 @@ class BodyAdjoint:
             taped = Launcher(model, record_tape=True, shard=self._shard)
             inputs = [state.body_q, state.body_qd, state.body_f, model.body_mass, model.body_inertia]
             inputs += [model.body_com, model.gravity_vec, step.dt]
-            taped(body_gradient.kick_bodies, "body", inputs, [self.x0, self.u0, self.entering])
+            taped(body_gradient.kick_bodies, "body", inputs, [self.x0, self.u0])
         tape.backward()
+
+
+def _fill_axis(block: BlockView, none: wp.array) -> None:
+    """Put an array where inputs are missing; tapes want every array of a struct."""
+    axis = block.axis
+    for name in ("act", "force"):
+        if getattr(axis, name) is None:
+            setattr(axis, name, none)
+    block.axis = axis
 
 
 def _with(view: MotionView | SpinView, **fields: wp.array) -> MotionView | SpinView:
@@ -443,12 +439,11 @@ def _row_view(model: Model, rows: RowView, count: int) -> RowGradientView:
     starts = rows.row_start.numpy()
     view.block = put(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), dtype=int, device=device)
     kinds: dict[str, type] = dict.fromkeys(("mode", "side", "drive", "slip", "soft"), int)
-    numbers = ("aside", "later", "lean", "push", "total", "multiplier", "by_end", "by_rate", "scale")
+    numbers = ("total", "multiplier", "give", "scale", "lent")
     kinds |= dict.fromkeys(numbers, float) | {"slope": wp.vec2}
-    kinds |= dict.fromkeys(("pull0", "pull1", "end0", "end1", "answer"), wp.spatial_vector)
+    kinds |= dict.fromkeys(("pull0", "pull1", "end0", "end1"), wp.spatial_vector)
     for name, dtype in kinds.items():
         setattr(view, name, zeros(count, dtype=dtype, device=device))
-    view.ahead = wp.zeros(count, dtype=float, device=device, requires_grad=True)
     return view
 
 
@@ -472,7 +467,8 @@ def _system_of(model: Model) -> tuple[BodySystemView, BlockSkylineView]:
     sky.entry_start = put(np.concatenate(([0], np.cumsum(room))), dtype=int, device=device)
     for name in ("first", "row"):
         setattr(sky, name, zeros(count, dtype=int, device=device))
-    sky.x = zeros(6 * count, dtype=wp.float64, device=device)
+    for name in ("given", "x"):
+        setattr(sky, name, zeros(6 * count, dtype=wp.float64, device=device))
     for name in ("lower", "upper"):
         setattr(sky, name, zeros(36 * int(room.sum()), dtype=wp.float64, device=device))
     return system, sky

@@ -42,8 +42,8 @@ class _Progress:
     """Where a step is while it is being launched."""
 
     contacts: Contacts
-    control: Control | None = None
     dt: float = 0.0
+    block: BlockView | None = None
     substep: int = 0
     sweep: int = 0
 
@@ -155,7 +155,8 @@ class BodySweeps(Revised):
             dt: Time step [s].
         """
         self.check()
-        self._now = _Progress(self.contacts if contacts is None else contacts, control, dt)
+        block = self._block(launch, control)
+        self._now = _Progress(self.contacts if contacts is None else contacts, dt, block)
         if contacts is None:
             find_contacts(launch, state.body_q, state.body_qd, self.contacts, dt)
         launch(body_motion.keep_velocities, "body", [state.body_qd, self._spin])
@@ -165,12 +166,12 @@ class BodySweeps(Revised):
     def begin_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
         """See `BodySystem.begin_substep`."""
         model, spin = self.model, self._spin
-        block, settings, fresh = self._block(launch), self._settings(dt), int(self._now.substep == 0)
+        block, settings, fresh = self._now.block, self._settings(dt), int(self._now.substep == 0)
         inputs = [model.body_inertia, block.joint, block.enabled, block.linear_compliance]
         inputs += [block.angular_compliance, dt, bodies.view, spin]
         launch(body_motion.turn_bodies, "body", inputs)
         if self._floats:
-            inputs = [block.joint, self._now.control.joint_f, model.joint_damping, model.joint_friction, dt]
+            inputs = [block.joint, block.axis.force, model.joint_damping, model.joint_friction, dt]
             launch(body_joints.push_floating, "joint", [*inputs, bodies.view, spin])
         if model.joint_count:
             inputs = [block.joints, block.joint, block.enabled, block.loop, block.linear_compliance]
@@ -197,7 +198,7 @@ class BodySweeps(Revised):
         if last:
             # what a joint still lacks would come back as speed in the next substep
             settings.linear_relaxation = settings.angular_relaxation = 1.0
-        block, spin, number = self._block(launch), self._spin, self._now.sweep
+        block, spin, number = self._now.block, self._spin, self._now.sweep
         # errors change little beyond what velocities tell, and the less the later the sweep
         if number & (number + 1) == 0:
             inputs = [block.joints, block.joint, block.enabled, block.loop, self._near, dt]
@@ -232,7 +233,7 @@ class BodySweeps(Revised):
             launch(body_contacts.place_contacts_again, "contact", inputs)
         for number in range(self.velocity_sweeps):
             share = int(self.con_weighting and number == 0)
-            inputs = [self._block(launch), contacts.view, self._places, number % 2, share, spin, bodies.view]
+            inputs = [self._now.block, contacts.view, self._places, number % 2, share, spin, bodies.view]
             launch(body_sweeps.relax_worlds, "world", inputs)
         if model.shape_count:
             launch(body_contacts.keep_impulses, "contact", [contacts.view, self._places])
@@ -294,9 +295,9 @@ class BodySweeps(Revised):
         s.product = int(self.friction_combine == "product")
         return s
 
-    def _block(self, launch: Launcher) -> BlockView:
-        """Struct of the model's arrays, made anew so that replaced ones are seen."""
-        model, control = self.model, self._now.control
+    def _block(self, launch: Launcher, control: Control) -> BlockView:
+        """Struct of the model's arrays, made anew in every step so that replaced ones are seen."""
+        model = self.model
         block = BlockView()
         block.joints = model.joint_count
         block.joint = launch.views.joint

@@ -54,8 +54,21 @@ def body_rows_of(model: Model) -> tuple[RowView, wp.array]:
     rows.coupled = put(table["coupled"], dtype=wp.vec2i, device=device)
     for name in ("force", "torque0", "torque1", "turn0", "turn1"):
         setattr(rows, name, zeros(len(table), dtype=wp.vec3, device=device))
-    for name in ("mobility", "start", "before", "ahead", "rest", "give", "goal", "impulse", "relaxed"):
+    numbers = (
+        "mobility",
+        "start",
+        "before",
+        "ahead",
+        "rest",
+        "give",
+        "goal",
+        "impulse",
+        "carried",
+        "relaxed",
+    )
+    for name in numbers:
         setattr(rows, name, zeros(len(table), dtype=float, device=device))
+    rows.answer = zeros(len(table), dtype=wp.spatial_vector, device=device)
     owner = np.where(table["block"] < joints, table["block"], -1)
     return rows, put(owner, dtype=int, device=device)
 

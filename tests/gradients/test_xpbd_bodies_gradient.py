@@ -14,7 +14,6 @@ from newtonsim import JointMode
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.enums import JointType
-from newtonsim.errors import NotDifferentiableError
 from newtonsim.model import Model
 from newtonsim.solvers import XPBDSolver
 from newtonsim.solvers.body_gradient import BodyAdjoint
@@ -55,6 +54,7 @@ class Rollout:
         self.states = [model.state(requires_grad=True) for _ in range(steps + 1)]
         self.control = model.control(requires_grad=True)
         self.adjoint = BodyAdjoint(self.solver.constraints)
+        self.adjoint.iterations = self.adjoint.velocity_sweeps = sweeps
         self.graph = None
 
     @property
@@ -202,28 +202,22 @@ def test_free_bodies_spin_under_forces(device: str, substeps: int):
 @pytest.mark.slow
 @pytest.mark.parametrize("links", [2, 7])
 def test_arm_under_torques_and_drives(device: str, links: int):
-    """Wrenches that turn, multipliers of several joints, force laws: torque, PD, damping, springs.
-
-    A hundred sweeps of each kind. Damping sees rates of which an O(dt) part is differentiated with frozen
-    directions: five times this kd costs 5e-3.
-    """
+    """Wrenches that turn, multipliers of several joints, force laws: torque, PD, damping, springs."""
     model = arm(device, links)
-    run = Rollout(model, 50, 100)
-    run.adjoint.iterations = run.adjoint.velocity_sweeps = 100
+    run = Rollout(model, 20, 100)
     rng = np.random.default_rng(0)
     run.place(rng.uniform(-0.5, 0.5, links), rng.normal(size=links))
     mode = model.joint_axis_mode.numpy()
     mode[1:] = int(JointMode.TARGET_POSITION)
     model.joint_axis_mode.assign(mode)
-    for name, value in (("target_ke", 20.0), ("target_kd", 0.2), ("stiffness", 2.0), ("damping", 0.1)):
+    for name, value in (("target_ke", 20.0), ("target_kd", 1.0), ("stiffness", 2.0), ("damping", 0.5)):
         getattr(model, f"joint_{name}").assign(np.full(links, value, np.float32))
     run.control.joint_f.assign(rng.normal(size=links).astype(np.float32))
     run.control.joint_act.assign(rng.uniform(-0.5, 0.5, links).astype(np.float32))
-    assert_below(run.errors(0.1, act=run.control.joint_act), 5.0e-3)
-    arrays = {"joint_f": run.control.joint_f, "ke": model.joint_target_ke}
+    arrays = {"act": run.control.joint_act, "joint_f": run.control.joint_f, "ke": model.joint_target_ke}
     arrays |= {"kd": model.joint_target_kd, "stiffness": model.joint_stiffness}
-    assert_below(run.errors(0.3, samples=4, **arrays), 5.0e-3)
-    assert_below(run.errors(3.0e-2, samples=6, com=model.body_com), 1.0e-2)
+    assert_below(run.errors(0.3, samples=2, **arrays), 2.0e-3)
+    assert_below(run.errors(3.0e-2, samples=3, com=model.body_com), 2.0e-3)
 
 
 KINDS = [t for t in JointType if t not in (JointType.FREE, JointType.DISTANCE, JointType.FIXED)]
@@ -236,13 +230,25 @@ def test_every_type_of_joint(device: str, kind: JointType):
     model = random_model(3, body_count=2, joint_types=[kind], armature=0.0).finalize(
         device, requires_grad=True
     )
-    run = Rollout(model, 20, 40)
+    run = Rollout(model, 20, 50)
     run.place(*random_coordinates(model, 5, angle=0.4))
     rng = np.random.default_rng(1)
     run.control.joint_f.assign(rng.normal(size=model.joint_dof_count).astype(np.float32))
     model.joint_damping.assign(np.full(model.joint_dof_count, 0.5, np.float32))
-    assert_below(run.errors(0.3, joint_f=run.control.joint_f, damping=model.joint_damping), 1.0e-2)
-    assert_below(run.errors(3.0e-2, qd=run.start.body_qd), 1.0e-2)
+    assert_below(run.errors(0.3, 3, joint_f=run.control.joint_f, damping=model.joint_damping), 1.0e-2)
+    assert_below(run.errors(0.2, 3, qd=run.start.body_qd), 5.0e-3)
+
+
+@pytest.mark.slow
+def test_joints_that_yield(device: str):
+    """Forces along axes load what a joint holds with compliance, by the masses of both bodies."""
+    model = arm(device, 2)
+    model.joint_linear_compliance.fill_(1.0e-4)
+    model.joint_angular_compliance.fill_(1.0e-3)
+    run = Rollout(model, 5, 40).place([0.3, -0.2], [1.0, 2.0])
+    run.control.joint_f.assign(np.array([2.0, -1.0], np.float32))
+    assert_below(run.errors(0.3, joint_f=run.control.joint_f), 5.0e-3)
+    assert_below(run.errors(3.0e-2, com=model.body_com), 5.0e-3)
 
 
 @pytest.mark.parametrize("kind", ["XPBDSolver", "VBDSolver"])
@@ -250,6 +256,7 @@ def test_tape_records_steps(device: str, kind: str):
     """A tape of the solver's own steps gives the gradient of the adjoint, and steps as without one."""
     model = arm(device, 2)
     run = Rollout(model, 5, 20).place([0.3, -0.2], [1.0, 2.0])
+    run.adjoint = BodyAdjoint(run.solver.constraints)
     weights = {"joint_qd": np.ones(2)}
     last = run.run().joint_qd.numpy()
     run.backward(weights)
@@ -264,21 +271,3 @@ def test_tape_records_steps(device: str, kind: str):
     np.testing.assert_array_equal(run.states[-1].joint_qd.numpy(), last)
     tape.backward(grads={run.states[-1].joint_qd: wp.array(np.ones(2), dtype=float, device=device)})
     np.testing.assert_array_equal(run.start.body_qd.grad.numpy(), wanted)
-
-
-def test_contact_is_refused_by_name(device: str):
-    """A gradient through a contact would be wrong: the error names it and its world."""
-    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
-    place = wp.transform(wp.vec3(0.0, 0.0, 0.1), wp.quat_identity())
-    body = builder.add_body(place, mass=1.0, I_m=INERTIA)
-    builder.add_shape_sphere(body, radius=0.1)
-    builder.set_ground_plane()
-    model = builder.finalize(device, requires_grad=True)
-    solver = XPBDSolver(model)
-    states = [model.state(requires_grad=True) for _ in range(2)]
-    with wp.Tape() as tape:
-        solver.step(model, *states, None, None, DT)
-    states[1].body_q.grad.fill_(1.0)
-    with pytest.raises(NotDifferentiableError, match=r"contact.*worlds \[0\]"):
-        tape.backward()
-    assert np.isnan(states[0].body_q.grad.numpy()).any()
