@@ -257,3 +257,27 @@ def test_way_and_slope_of_a_ball_that_bounces_and_grips(device: str, rate: int, 
         print(f"mu {mu}, 1/{rate} s, lift {lift}: {found:.5f} {exact:.5f}, {gradient[5]:.5f} {slope:.5f}")
         assert found == pytest.approx(exact, abs=1.0e-4)
         assert gradient[5] == pytest.approx(slope, abs=1.0e-4)
+
+
+@wp.kernel
+def add_height(body_q: wp.array(dtype=wp.transform), losses: wp.array(dtype=float)):
+    w = wp.tid()
+    wp.atomic_add(losses, w, wp.transform_get_translation(body_q[w])[2])
+
+
+def test_height_and_slope_of_a_ball_that_is_pushed_out(device: str):
+    """What is left of a penetration beyond the slop falls by the same share in every step."""
+    depth, steps, slop, recovery = 2.0e-3, 5, 1.0e-4, 0.028
+    model = gripping_ball(device, mu=0.3, lift=-0.3 - depth)
+    solver = FeatherstoneSolver(model, contact_slop=slop, recovery_time=recovery, contact_erp=1.0)
+
+    def height(state: newtonsim.State, losses: wp.array) -> None:
+        wp.launch(add_height, len(losses), [state.body_q, losses], device=losses.device)
+
+    state = start(model, [0.0] * 6)
+    result = diff.rollout(model, solver, state, None, steps, DT, height, ("state.joint_q",))
+    left = (1.0 - DT / recovery) ** steps
+    rest = 0.1 - slop + 2.0 * newtonsim.ModelBuilder.default_shape_thickness
+    expected = rest + (0.1 - depth - rest) * left
+    assert float(result.losses.numpy()[0]) == pytest.approx(expected, abs=2.0e-7)
+    assert result.gradients["state.joint_q"].numpy()[2] == pytest.approx(left, rel=1.0e-3)
