@@ -59,10 +59,11 @@ class Rollout:
         return self.run()
 
     def check(self, *names, rtol=1.0e-2, steps=(0.04, 0.02, 0.01), columns=None):
-        """Compare the gradient vectors by arrays with central differences, extrapolated to step zero.
+        """Compare the gradient vectors by arrays with central differences, as they are and extrapolated to zero.
 
-        The loss weighs all outputs at random. Of all pairs of neighbouring steps the one that agrees best
-        counts, for all entries together: rounding spoils short steps, curvature and switches long ones.
+        The loss weighs all outputs at random. Of all steps, and of all pairs of neighbouring ones, what agrees
+        best counts, for all entries together: rounding spoils short steps and is amplified by extrapolation,
+        curvature and switches spoil long ones.
         Of arrays with several columns the first ones are checked: rotations have no length to vary.
         """
         shape = self.bodies.shape
@@ -82,12 +83,12 @@ class Rollout:
         errors = {}
         for name, array in arrays.items():
             slopes = [self._slopes(array, weights, step, columns) for step in steps]
-            best = [
+            limits = [
                 fine + (fine - coarse) / ((h / k) ** 2 - 1.0)
                 for coarse, fine, h, k in zip(slopes, slopes[1:], steps, steps[1:])
             ]
-            size = max(np.linalg.norm(best[-1]), 1.0e-12)
-            off = [np.linalg.norm(gradients[name] - d) / size for d in best]
+            size = max(np.linalg.norm(limits[-1]), 1.0e-12)
+            off = [np.linalg.norm(gradients[name] - d) / size for d in (*slopes, *limits)]
             errors[name] = min(off)
         print({name: f"{error:.1e}" for name, error in errors.items()})
         assert max(errors.values()) < rtol, errors
