@@ -23,7 +23,7 @@ from newtonsim.kernels.body_contacts import BodyContactView
 from newtonsim.kernels.body_gradient import BODY_DRIVEN, BODY_MOVES, BODY_WELDED, BodySystemView
 from newtonsim.kernels.body_gradient_rows import ROW_OFF, RowGradientView
 from newtonsim.kernels.body_joints import CURVED
-from newtonsim.kernels.body_motion import half_way, turn
+from newtonsim.kernels.body_motion import half_way, turn, turns_otherwise
 from newtonsim.kernels.body_rows import SpinView, block_frames
 from newtonsim.kernels.body_sweeps import BlockView
 from newtonsim.kernels.contacts import ContactView
@@ -38,6 +38,7 @@ REASON_ROOM = wp.constant(1)
 REASON_TURN = wp.constant(2)
 REASON_SINGULAR = wp.constant(3)
 REASON_FEATURES = wp.constant(4)
+REASON_KICK = wp.constant(5)
 # solutions of the system with lent softness; each divides what is wrong with multipliers by a hundred or more
 SOLUTIONS = wp.constant(4)
 # smallest pivot, as a share of the entry that it began as, above which solutions are worth something
@@ -114,10 +115,18 @@ def keep_reasons(first: int, system: BodySystemView, kept: wp.array(dtype=int)):
 
 @wp.kernel
 def check_turns(
-    first: int, u: wp.array(dtype=wp.spatial_vector), dt: float, spin: SpinView, system: BodySystemView
+    first: int,
+    x0: wp.array(dtype=wp.transform),
+    u: wp.array(dtype=wp.spatial_vector),
+    dt: float,
+    spin: SpinView,
+    system: BodySystemView,
 ):
-    """One thread per body: bodies with joints that turn so far that sweeps see but a part of it."""
+    """One thread per body: turns of which sweeps see but a part, or that impulses make large."""
     b = first + wp.tid()
+    if system.role[b] == BODY_MOVES and system.world[b] >= 0:
+        if turns_otherwise(u[b], x0[b], spin.middle[b], dt):
+            system.reason[system.world[b]] = REASON_KICK
     if spin.weld[b] >= -1 and system.world[b] >= 0:
         if dt * wp.length(wp.spatial_top(u[b])) > CURVED:
             system.reason[system.world[b]] = REASON_TURN

@@ -144,6 +144,13 @@ def cut_short(
     return result
 
 
+@wp.func
+def turns_otherwise(twist: wp.spatial_vector, origin: wp.transform, middle: wp.quat, dt: float) -> bool:
+    """Whether impulses have turned a body far from where its inertia was known."""
+    half = quat_exp(wp.spatial_top(twist) * (0.5 * dt)) * wp.transform_get_rotation(origin)
+    return wp.abs(wp.dot(half, middle)) < AGREED
+
+
 @wp.kernel
 def finish_bodies(
     first: int,
@@ -157,7 +164,7 @@ def finish_bodies(
     b = first + wp.tid()
     twist = bodies.velocity[b]
     twist = cut_short(b, twist, dt, bodies, spin)
-    half = quat_exp(wp.spatial_top(twist) * (0.5 * dt)) * wp.transform_get_rotation(bodies.origin[b])
+    otherwise = turns_otherwise(twist, bodies.origin[b], spin.middle[b], dt)
     end = moved(bodies.origin[b], bodies.com[b], twist + spin.shift[b], dt)
     bodies.origin[b] = end
     spin.com[b] = wp.transform_point(end, bodies.com[b])
@@ -167,8 +174,8 @@ def finish_bodies(
         momentum = turn(middle, inertia[b] * turn(wp.quat_inverse(middle), wp.spatial_top(twist)))
         w = turn(r, bodies.inv_inertia[b] * turn(wp.quat_inverse(r), momentum))
         spin.inv_inertia[b] = rotate_inertia(r, bodies.inv_inertia[b])
-        if wp.abs(wp.dot(half, middle)) < AGREED:
-            # impulses have turned it far from where its inertia was known: that shall not add energy
+        if otherwise:
+            # that shall not add energy
             before = wp.dot(momentum, wp.spatial_top(twist))
             after = wp.dot(momentum, w)
             if after > before:

@@ -50,6 +50,7 @@ _REASONS = {
     int(body_gradient_system.REASON_ROOM): "its bodies couple too many others for the adjoint system",
     int(body_gradient_system.REASON_TURN): "a body with joints turned by more than 0.7 rad in a substep",
     int(body_gradient_system.REASON_FEATURES): "a contact between features that no rule covers acted",
+    int(body_gradient_system.REASON_KICK): "impulses changed a body's turn in a substep by more than 0.2 rad",
     int(body_gradient_system.REASON_SINGULAR): "the adjoint system of its bodies is singular",
 }
 
@@ -274,7 +275,7 @@ class BodyAdjoint:
     def _decide(self, launch: Launcher, dt: float) -> None:
         """Find what decided the impulses of the rows."""
         again, spin, view = self._again, self._again._spin, self._position
-        launch(body_gradient_system.check_turns, "body", [self.u, dt, spin, self._system])
+        launch(body_gradient_system.check_turns, "body", [self.x0, self.u, dt, spin, self._system])
         if self._row_count:
             block, near, bodies = self._again._now.block, again._near, self._bodies.view
             launch(body_gradient_modes.begin_rows, "row", [self._rows, view])
