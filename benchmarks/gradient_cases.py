@@ -171,7 +171,9 @@ def _sweeping(solver: XPBDSolver | VBDSolver) -> XPBDSolver | VBDSolver:
     """
     if solver.constraints is not None:
         solver.constraints.restitution = True
-        solver.model.rigid_contact_torsional_friction = 0.0
+        solver.constraints.linear_relaxation = solver.constraints.angular_relaxation = 1.0
+        if solver.model.body_count > 1:
+            solver.model.rigid_contact_torsional_friction = 0.0
         solver.iterations = 400
         solver.constraints.velocity_sweeps = solver.iterations
     return solver
@@ -242,7 +244,7 @@ COLUMNS: dict[str, Column] = {
             Setting(1.0 / 240.0),
             True,
             "dt = 1/240 s, 400 iterations (cloth and soft body 100), as many sweeps over velocities, "
-            "soft_body_relaxation 1.5, joint relaxations 1, torsional friction 0",
+            "soft_body_relaxation 1.5, joint relaxations 1, no torsional friction of robots",
             _NO_ROTORS,
             {},
         ),
@@ -252,7 +254,7 @@ COLUMNS: dict[str, Column] = {
             Setting(1.0 / 240.0),
             True,
             "dt = 1/240 s, 400 iterations (cloth and soft body 100), as many sweeps over velocities, "
-            "torsional friction 0, `constraints.restitution`",
+            "relaxations 1, no torsional friction of robots, `constraints.restitution`",
             _NO_ROTORS,
             {},
         ),
