@@ -59,11 +59,11 @@ class Rollout:
         return self.run()
 
     def check(self, *names, rtol=1.0e-2, steps=(0.04, 0.02, 0.01), columns=None):
-        """Compare the gradient vectors by arrays with central differences, as they are and extrapolated to zero.
+        """Compare the gradient vectors by arrays with central differences, plain and extrapolated to zero.
 
-        The loss weighs all outputs at random. Of all steps, and of all pairs of neighbouring ones, what agrees
-        best counts, for all entries together: rounding spoils short steps and is amplified by extrapolation,
-        curvature and switches spoil long ones.
+        The loss weighs all outputs at random. Of all steps, and of all pairs of neighbouring ones, what
+        agrees best counts, for all entries together: rounding spoils short steps and is amplified by
+        extrapolation, curvature and switches spoil long ones.
         Of arrays with several columns the first ones are checked: rotations have no length to vary.
         """
         shape = self.bodies.shape
