@@ -10,6 +10,9 @@ from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.scene import Client
 
+ROUNDING = 1.0e-6
+"""Quaternions whose length is one but for this are kept: what was read goes back as it was."""
+
 
 def getNumBodies(client: Client) -> int:
     """Return the number of bodies."""
@@ -93,7 +96,10 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
             client.soft_bodies[bodyUniqueId].place(position, rotation)
         return
     norm = np.linalg.norm(rotation, axis=-1, keepdims=True)
-    rotation = rotation / norm if np.all(norm > 0.0) else np.array([0.0, 0.0, 0.0, 1.0])
+    if not np.all(norm > 0.0):
+        rotation = np.array([0.0, 0.0, 0.0, 1.0])
+    elif np.any(np.abs(norm - 1.0) > ROUNDING):
+        rotation = rotation / norm
     client.read_coordinates()
     target = body.q if body.floating else body.base_pose
     target[:, :3] = position

@@ -1,0 +1,137 @@
+"""What holds objects together: stored transforms for teleports, constraints of the engine for simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import newtonsim.pybullet_compat as p
+from newtonsim.bullet_world.frames import Pose
+
+if TYPE_CHECKING:
+    from newtonsim.bullet_world.objects import Object
+
+
+class Attachment:
+    """One attachment, known to both of its objects.
+
+    Args:
+        parent: The object whose frame the transform is in.
+        child: The other one.
+        parent_link: Name of the parent's link, None for its root.
+        child_link: Name of the child's link, None for its root.
+        loose: Whether the parent ignores the child: it does not follow when the child is moved, and the
+            transform is renewed instead.
+        offset: Frame of the child's link in that of the parent's; None for what it is now.
+
+    Attributes:
+        offset: See above.
+        id: Unique id of the constraint.
+    """
+
+    def __init__(
+        self,
+        parent: Object,
+        child: Object,
+        parent_link: str | None,
+        child_link: str | None,
+        loose: bool,
+        offset: Pose | None = None,
+    ):
+        self.parent, self.child = parent, child
+        self.parent_link, self.child_link = parent_link, child_link
+        self.loose = loose
+        self.offset = self.present_offset() if offset is None else offset
+        self.id = self._constrain()
+
+    def present_offset(self) -> Pose:
+        """Frame of the child's link in that of the parent's as the objects stand."""
+        return self.parent.link_frame(self.parent_link).inverse() @ self.child.link_frame(self.child_link)
+
+    def moves(self, moved: Object) -> Object | None:
+        """Return the object that follows when another is moved, None if it stays."""
+        if moved is self.parent:
+            return self.child
+        return None if self.loose else self.parent
+
+    def place_of(self, follower: Object) -> Pose:
+        """Root frame of the follower in the world, from the other object as it stands."""
+        if follower is self.child:
+            link, fixed, offset = self.child_link, self.parent.link_frame(self.parent_link), self.offset
+        else:
+            link, fixed = self.parent_link, self.child.link_frame(self.child_link)
+            offset = self.offset.inverse()
+        return fixed @ offset @ follower.root_in_link(link)
+
+    def renew(self) -> None:
+        """Take what the offset is now for the one to keep, in the constraint too."""
+        self.offset = self.present_offset()
+        frame = self._child_frame()
+        client = self.parent.client
+        client.changeConstraint(
+            self.id, jointChildPivot=frame.position, jointChildFrameOrientation=frame.orientation
+        )
+
+    def release(self) -> None:
+        """Remove the constraint."""
+        self.parent.client.removeConstraint(self.id)
+
+    def _constrain(self) -> int:
+        self._parent_frame = self.parent.inertial_frame(self.parent_link).inverse() @ self.offset
+        frame = self._child_frame()
+        return self.parent.client.createConstraint(
+            self.parent.id,
+            self.parent.links[self.parent_link] if self.parent_link else -1,
+            self.child.id,
+            self.child.links[self.child_link] if self.child_link else -1,
+            p.JOINT_FIXED,
+            (0.0, 0.0, 0.0),
+            self._parent_frame.position,
+            frame.position,
+            self._parent_frame.orientation,
+            frame.orientation,
+        )
+
+    def _child_frame(self) -> Pose:
+        """Where the constraint's frame in the parent is in the child's inertial frame."""
+        child, parent = (
+            self.child.inertial_frame(self.child_link),
+            self.parent.inertial_frame(self.parent_link),
+        )
+        return child.inverse() @ self.offset.inverse() @ parent @ self._parent_frame
+
+
+def followers(moved: Object) -> list[tuple[Attachment, Object]]:
+    """Return what follows when an object is moved, each once, after what it follows, with what holds it."""
+    found: dict[Object, Attachment | None] = {moved: None}
+    queue = [moved]
+    for place in queue:  # grows meanwhile
+        for attachment in place.attachments.values():
+            follower = attachment.moves(place)
+            if follower is not None and follower not in found:
+                found[follower] = attachment
+                queue.append(follower)
+    return [(found[item], item) for item in queue[1:]]
+
+
+def carry(moved: Object) -> None:
+    """Let everything that is attached to a moved object follow, and what is attached to that.
+
+    Each object moves once, so that rings end. Offsets of loose attachments whose child has moved while the
+    parent stayed are renewed.
+
+    Args:
+        moved: Where it starts; it stays as it stands.
+    """
+    reached = {moved}
+    for attachment, follower in followers(moved):
+        follower.teleport(attachment.place_of(follower))
+        reached.add(follower)
+    for attachment in attachments_of(reached):
+        if attachment.loose and attachment.parent not in reached:
+            attachment.renew()
+
+
+def attachments_of(objects: Iterable[Object]) -> list[Attachment]:
+    """Return each attachment of some objects once."""
+    return list(dict.fromkeys(a for item in objects for a in item.attachments.values()))

@@ -1,0 +1,130 @@
+"""Poses of frames in plain numbers, and what is checked of those that users give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+import newtonsim.pybullet_compat as p
+
+Vector = tuple[float, ...]
+
+
+class Pose(NamedTuple):
+    """A frame in another one.
+
+    Attributes:
+        position: x, y, z [m].
+        orientation: Unit quaternion x, y, z, w.
+    """
+
+    position: Vector
+    orientation: Vector
+
+    def __matmul__(self, other: Pose) -> Pose:
+        return Pose(*p.multiplyTransforms(*self, *other))
+
+    def inverse(self) -> Pose:
+        """The other frame in this one."""
+        return Pose(*p.invertTransform(*self))
+
+    def lists(self) -> list[list[float]]:
+        """Position and orientation as lists, as they are handed to users."""
+        return [list(self.position), list(self.orientation)]
+
+
+IDENTITY = Pose((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+
+
+def numbers(values: Sequence[float], count: int, name: str) -> Vector:
+    """Return finite numbers.
+
+    Raises:
+        ValueError: There are more or fewer than `count`, or one is not finite.
+    """
+    try:
+        found = tuple(float(x) for x in values)
+    except TypeError:
+        raise ValueError(f"{name}: expected {count} numbers, got {values!r}") from None
+    if len(found) != count or not all(map(math.isfinite, found)):
+        raise ValueError(f"{name}: expected {count} finite numbers, got {values!r}")
+    return found
+
+
+def as_position(values: Sequence[float], name: str = "position") -> Vector:
+    """Return x, y, z.
+
+    Raises:
+        ValueError: They are not three finite numbers.
+    """
+    return numbers(values, 3, name)
+
+
+def as_orientation(values: Sequence[float], name: str = "orientation") -> Vector:
+    """Return a quaternion x, y, z, w of length one.
+
+    Raises:
+        ValueError: It is not four finite numbers, or of no length.
+    """
+    found = numbers(values, 4, name)
+    length = math.hypot(*found)
+    if length == 0.0:
+        raise ValueError(f"{name}: a quaternion of length zero is no rotation, got {values!r}")
+    return found if length == 1.0 else tuple(x / length for x in found)
+
+
+def as_pose(values: Sequence[Sequence[float]], name: str = "pose") -> Pose:
+    """Return a pose from position and orientation.
+
+    Raises:
+        ValueError: It is not a pair of both.
+    """
+    try:
+        position, orientation = values
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected position and orientation, got {values!r}") from None
+    return Pose(
+        as_position(position, f"{name}: position"), as_orientation(orientation, f"{name}: orientation")
+    )
+
+
+def pose_rows(poses: Sequence, name: str = "poses") -> np.ndarray:
+    """Return many poses as an array (n, 7) of positions and unit quaternions.
+
+    Args:
+        poses: Pairs of position and orientation, or an array (n, 7).
+        name: What the error calls them.
+
+    Raises:
+        ValueError: One of them is no pose; the message tells which.
+    """
+    if isinstance(poses, np.ndarray) and poses.ndim == 2 and poses.shape[1] == 7:
+        poses = [(row[:3], row[3:]) for row in poses]
+    found = [as_pose(pose, f"{name}[{i}]") for i, pose in enumerate(poses)]
+    return np.array([[*pose.position, *pose.orientation] for pose in found]).reshape(-1, 7)
+
+
+def compose_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the poses a b, of which one may be a single row; shapes (n, 7)."""
+    a, b = np.broadcast_arrays(a, b)
+    (x, y, z, w), (i, j, k, r) = np.moveaxis(a[..., 3:], -1, 0), np.moveaxis(b[..., 3:], -1, 0)
+    turn = 2.0 * np.cross(a[..., 3:6], b[..., :3])
+    position = a[..., :3] + b[..., :3] + w[..., None] * turn + np.cross(a[..., 3:6], turn)
+    orientation = np.stack(
+        [
+            w * i + x * r + y * k - z * j,
+            w * j - x * k + y * r + z * i,
+            w * k + x * j - y * i + z * r,
+            w * r - x * i - y * j - z * k,
+        ],
+        axis=-1,
+    )
+    return np.concatenate([position, orientation], axis=-1)
+
+
+def inverse_row(pose: np.ndarray) -> np.ndarray:
+    """Return the inverse of one pose (7,)."""
+    return np.concatenate(p.invertTransform(pose[:3], pose[3:]))

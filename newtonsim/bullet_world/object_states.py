@@ -1,0 +1,63 @@
+"""What an object is doing, as numbers that can be put back into it or into its twin in another world."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from newtonsim.bullet_world.objects import Object
+
+REST = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+
+
+class ObjectState(NamedTuple):
+    """State of an object in the words of its client, so that it goes back without rounding.
+
+    Attributes:
+        base: Position and quaternion of the inertial frame of the root.
+        velocity: Its linear and angular velocity in the world.
+        joints: Position and velocity of each joint that is not fixed.
+        colors: RGBA of each visual shape by link.
+    """
+
+    base: tuple
+    velocity: tuple
+    joints: tuple
+    colors: tuple
+
+
+def capture(item: Object) -> ObjectState:
+    """Return what an object is doing."""
+    client, uid = item.client, item.id
+    return ObjectState(
+        client.getBasePositionAndOrientation(uid),
+        client.getBaseVelocity(uid),
+        tuple(state[:2] for state in client.getJointStatesMultiDof(uid, item.movable)),
+        tuple((row[1], row[7]) for row in client.getVisualShapeData(uid)),
+    )
+
+
+def apply(item: Object, wanted: ObjectState) -> None:
+    """Make an object do what was captured of it or of its twin; only what differs is written."""
+    client, uid, now = item.client, item.id, capture(item)
+    if now.base != wanted.base:
+        client.resetBasePositionAndOrientation(uid, *wanted.base)
+    if client.getBaseVelocity(uid) != wanted.velocity:
+        client.resetBaseVelocity(uid, *wanted.velocity)
+    for index, old, new in zip(item.movable, now.joints, wanted.joints):
+        if old != new:
+            client.resetJointStateMultiDof(uid, index, *new)
+    for old, (link, color) in zip(now.colors, wanted.colors):
+        if old != (link, color):
+            client.changeVisualShape(uid, link, rgbaColor=color)
+
+
+def stop(item: Object) -> None:
+    """Make all velocities of an object zero."""
+    client, uid = item.client, item.id
+    if client.getBaseVelocity(uid) != REST:
+        client.resetBaseVelocity(uid, *REST)
+    if item.movable:
+        for index, (q, u, *_) in zip(item.movable, client.getJointStatesMultiDof(uid, item.movable)):
+            if any(u):
+                client.resetJointStateMultiDof(uid, index, q, [0.0] * len(u))

@@ -1,0 +1,242 @@
+"""Questions about a world that are answered by trying in its shadow; the world itself is never changed.
+
+`stable`, `contact`, `visible` and `reachable` also take many candidates. These are tried at once, as worlds
+of one batched model, and the answer is an array with one for each. Objects have to be in the same world; that
+may be a shadow, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+import newtonsim.pybullet_compat as p
+from newtonsim.bullet_world.frames import Pose, as_orientation, as_position, numbers, pose_rows
+from newtonsim.bullet_world.objects import Object
+from newtonsim.bullet_world.shadows import Shadows, Trials, one_trial
+
+TOUCHING = 1.0e-3
+"""Largest distance of what touches [m]."""
+PIXELS = 128
+NEAR, FAR, FIELD_OF_VIEW = 0.02, 100.0, 90.0
+"""Of cameras: planes [m], angle [degrees]."""
+PICTURES = 64
+"""Cameras that take their pictures at once, as pictures need much memory."""
+
+
+def stable(
+    obj: Object,
+    poses: Sequence | None = None,
+    seconds: float = 1.0,
+    distance: float = 0.01,
+    angle: float = 0.1,
+) -> bool | np.ndarray:
+    """Whether an object stays where it is when the world is simulated from rest.
+
+    Args:
+        obj: The object.
+        poses: Candidates for its pose: pairs of position and orientation, or (n, 7); None for its own.
+        seconds: Time to simulate [s].
+        distance: Largest way of its origin that counts as staying [m].
+        angle: Largest turn that counts as staying [rad].
+
+    Returns:
+        The answer, or one for each candidate, bool (n,).
+    """
+
+    def answer(trials: Trials, rows: np.ndarray) -> np.ndarray:
+        trials.place(obj, rows)
+        trials.simulate(seconds)
+        after = trials.frames(obj)
+        way = np.linalg.norm(after[:, :3] - rows[:, :3], axis=1)
+        cosine = np.abs(np.sum(after[:, 3:] * rows[:, 3:], axis=1))
+        return (way <= distance) & (2.0 * np.arccos(np.minimum(cosine, 1.0)) <= angle)
+
+    return _ask(obj, poses, answer)
+
+
+def contact(a: Object, b: Object, poses: Sequence | None = None) -> bool | np.ndarray:
+    """Whether two objects touch.
+
+    Args:
+        a: One.
+        b: The other one.
+        poses: Candidates for the pose of `a`: pairs of position and orientation, or (n, 7); None for its own.
+
+    Returns:
+        The answer, or one for each candidate, bool (n,).
+    """
+
+    def answer(trials: Trials, rows: np.ndarray) -> np.ndarray:
+        trials.place(a, rows)
+        return np.array([any(map(_touches, found)) for found in trials.contact_points(a, b)])
+
+    return _ask(a, poses, answer)
+
+
+def supporting(lower: Object, upper: Object) -> bool:
+    """Whether one object carries another: they touch, and the carrier pushes upwards."""
+    with one_trial(lower.world) as trial:
+        (found,) = trial.contact_points(upper, lower)
+    return any(_touches(point) and point[7][2] > 0.5 for point in found)
+
+
+def visible(
+    obj: Object,
+    camera: Sequence,
+    threshold: float = 0.8,
+    front_facing_axis: Sequence[float] = (1.0, 0.0, 0.0),
+) -> bool | np.ndarray:
+    """Whether a camera sees an object: enough of what it would see of it if nothing were in the way.
+
+    Args:
+        obj: The object.
+        camera: Pose of the camera, position and orientation; or many, as pairs in a list or (n, 7).
+        threshold: Least share of the pixels, in 0..1.
+        front_facing_axis: Where the camera looks, in its own frame (3,).
+
+    Returns:
+        The answer, or one for each camera, bool (n,).
+    """
+    many, rows = _cameras(camera)
+    shares = []
+    for _, alone, present, uid in _pictures(obj, rows, front_facing_axis):
+        full, seen = alone.sum(axis=(1, 2)), (alone & (present == uid)).sum(axis=(1, 2))
+        shares.append(np.where(full > 0, seen / np.maximum(full, 1), -1.0))
+    answers = np.concatenate(shares) >= max(threshold, 1.0e-9)
+    return answers if many else bool(answers[0])
+
+
+def occluding(
+    obj: Object, camera: Sequence, front_facing_axis: Sequence[float] = (1.0, 0.0, 0.0)
+) -> list[Object]:
+    """The objects that hide a part of an object from a camera; see `visible`."""
+    ((ids, alone, present, _),) = _pictures(obj, pose_rows([camera], "camera"), front_facing_axis)
+    hiding = set(np.unique(present[alone]).tolist())
+    return [item for item in obj.world.objects if item is not obj and ids.get(item) in hiding]
+
+
+def reachable(
+    robot: Object,
+    targets: Sequence,
+    link: str,
+    tolerance: float = 0.01,
+    orientations: Sequence[Sequence[float]] | None = None,
+) -> bool | np.ndarray:
+    """Whether a link of a robot gets to a target, by inverse kinematics from the joints as they are.
+
+    Args:
+        robot: The robot.
+        targets: Position of the target [m] (3,), or many (n, 3).
+        link: Name of the link.
+        tolerance: Largest distance that counts as there [m].
+        orientations: Quaternions that the link should have (4,) or (n, 4), within 0.1 rad; None for any.
+
+    Returns:
+        The answer, or one for each target, bool (n,).
+
+    Raises:
+        KeyError: The robot has no such link.
+    """
+    robot.get_link_id(link)
+    many = bool(np.ndim(targets) == 2)
+    points = np.array([as_position(x, "targets") for x in (targets if many else [targets])])
+    turns = None
+    if orientations is not None:
+        turns = np.array([as_orientation(q) for q in (orientations if many else [orientations])])
+
+    def answer(trials: Trials, chosen: slice) -> np.ndarray:
+        after = trials.reach(robot, link, points[chosen], None if turns is None else turns[chosen])
+        near = np.linalg.norm(after[:, :3] - points[chosen], axis=1) <= tolerance
+        if turns is not None:
+            near &= np.abs(np.sum(after[:, 3:] * turns[chosen], axis=1)) >= np.cos(0.05)
+        return near
+
+    if many:
+        with Shadows(robot.world, len(points)) as shadows:
+            return answer(shadows, slice(None))
+    with one_trial(robot.world) as trial:
+        return bool(answer(trial, slice(None))[0])
+
+
+def blocking(robot: Object, target: Sequence[float], link: str) -> list[Object] | None:
+    """The objects that a robot touches when its link is at a target; None if it does not get there.
+
+    What the robot holds does not count.
+    """
+    point = np.array([as_position(target, "target")])
+    with one_trial(robot.world) as trial:
+        after = trial.reach(robot, link, point)
+        if np.linalg.norm(after[0, :3] - point[0]) > 0.01:
+            return None
+        (found,) = trial.contact_points(robot)
+        touched = {uid for x in found if _touches(x) for uid in x[1:3]}
+        held = {robot, *robot.attachments}
+        return [x for x in robot.world.objects if x not in held and trial.id_of(x) in touched]
+
+
+def link_pose_for_joint_config(
+    robot: Object, joint_config: Mapping[str, float], link: str
+) -> list[list[float]]:
+    """Position and quaternion that a link has in the world when joints have other values.
+
+    Args:
+        robot: The robot.
+        joint_config: Values by name of the joint [rad or m]; the others stay.
+        link: Name of the link.
+
+    Raises:
+        KeyError: The robot has no such joint or link.
+    """
+    values = {
+        robot.get_joint_id(name): np.array(numbers((value,), 1, name)) for name, value in joint_config.items()
+    }
+    robot.get_link_id(link)
+    with one_trial(robot.world) as trial:
+        trial.set_joint_states(robot, values)
+        row = trial.frames(robot, link)[0].tolist()
+    return [row[:3], row[3:]]
+
+
+def _ask(item: Object, poses: Sequence | None, answer) -> bool | np.ndarray:
+    """Ask about candidates in copies of the world, or about the present pose in the shadow."""
+    if poses is None:
+        with one_trial(item.world) as trial:
+            return bool(answer(trial, np.concatenate(item.get_frame())[None])[0])
+    rows = pose_rows(poses)
+    with Shadows(item.world, len(rows)) as shadows:
+        return answer(shadows, rows)
+
+
+def _touches(point: tuple) -> bool:
+    return point[8] <= TOUCHING
+
+
+def _cameras(camera: Sequence) -> tuple[bool, np.ndarray]:
+    """Whether there are many cameras, and their poses (n, 7)."""
+    one = len(camera) == 2 and np.ndim(camera[0]) == 1 and len(camera[0]) == 3
+    return (False, pose_rows([camera], "camera")) if one else (True, pose_rows(camera, "camera"))
+
+
+def _pictures(
+    obj: Object, cameras: np.ndarray, axis: Sequence[float]
+) -> Iterator[tuple[Mapping[Object, int], np.ndarray, np.ndarray, int]]:
+    """For some cameras at a time: ids, where the object is alone in the world, who is seen, and its id."""
+    world, forward = obj.world, as_position(axis, "front_facing_axis")
+    projection = p.computeProjectionMatrixFOV(FIELD_OF_VIEW, 1.0, NEAR, FAR)
+    views = np.array([_view(Pose(tuple(row[:3]), tuple(row[3:])), forward) for row in cameras])
+    for first in range(0, len(views), PICTURES):
+        some = views[first : first + PICTURES]
+        with Shadows(world, len(some)) as full, Shadows(world, len(some), [obj]) as lone:
+            ids = {item: full.id_of(item) for item in world.objects}
+            alone = lone.segmentation(some, projection, PIXELS) == lone.id_of(obj)
+            yield ids, alone, full.segmentation(some, projection, PIXELS), ids[obj]
+
+
+def _view(camera: Pose, forward: Iterable[float]) -> tuple[float, ...]:
+    """View matrix of a camera (16,): up is the world's z, or y of what looks along that."""
+    ahead = camera @ Pose(tuple(forward), (0.0, 0.0, 0.0, 1.0))
+    direction = np.subtract(ahead.position, camera.position)
+    vertical = abs(direction[2]) > 0.999 * np.linalg.norm(direction)
+    return p.computeViewMatrix(camera.position, ahead.position, (0, 1, 0) if vertical else (0, 0, 1))

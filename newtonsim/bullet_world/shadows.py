@@ -1,0 +1,244 @@
+"""Worlds for trying things out: one or many copies of a world, named by its objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import newtonsim.pybullet_compat as p
+from newtonsim.bullet_world import snapshots
+from newtonsim.bullet_world.attachments import attachments_of, followers
+from newtonsim.bullet_world.errors import WorldExitedError
+from newtonsim.bullet_world.frames import compose_rows, inverse_row
+from newtonsim.bullet_world.object_states import REST, capture
+from newtonsim.bullet_world.objects import ONE_COORDINATE
+from newtonsim.pybullet_compat.bullet_client import BulletClient
+
+if TYPE_CHECKING:
+    from newtonsim.bullet_world.objects import Object
+    from newtonsim.bullet_world.world import BulletWorld
+
+REACH_ROUNDS, REACH_ITERATIONS = 4, 50
+"""Starts of the inverse kinematics, each from the last one cut to the limits, and its most steps."""
+
+
+class Trials:
+    """Copies of a world in the worlds of one client, which may differ in where things are.
+
+    Args:
+        world: The world.
+        client: A client that holds the copies.
+        ids: Body unique id in the client of each object of the world.
+        count: Number of copies.
+    """
+
+    def __init__(self, world: BulletWorld, client: BulletClient, ids: Mapping[Object, int], count: int):
+        self.world, self.count = world, count
+        self._client: BulletClient | None = client
+        self._ids = dict(ids)
+
+    @property
+    def client(self) -> BulletClient:
+        """The client of all copies; its functions take and return arrays with a leading axis of copies.
+
+        Raises:
+            WorldExitedError: The copies have ended.
+        """
+        if self._client is None:
+            raise WorldExitedError("these shadows have ended, by exit()")
+        return self._client
+
+    def id_of(self, item: Object) -> int:
+        """Body unique id of an object in the copies.
+
+        Raises:
+            ValueError: It was not copied.
+        """
+        if item not in self._ids:
+            raise ValueError(f"{item!r} is not in these shadows")
+        return self._ids[item]
+
+    # -- candidates ------------------------------------------------------------------------------------------
+
+    def place(self, item: Object, poses: np.ndarray) -> None:
+        """Put an object elsewhere in each copy and stop it; what is attached to it follows.
+
+        Args:
+            item: The object.
+            poses: Pose of the root link for each copy (count, 7).
+
+        Raises:
+            ValueError: There is not one for each copy.
+        """
+        if poses.shape != (self.count, 7):
+            raise ValueError(f"poses: expected one for each of {self.count} copies, got {poses.shape}")
+        before = inverse_row(np.concatenate(item.get_frame()))
+        for thing in (item, *(follower for _, follower in followers(item))):
+            self._put(thing, compose_rows(poses, compose_rows(before, np.concatenate(thing.get_frame()))))
+
+    def _put(self, item: Object, roots: np.ndarray) -> None:
+        base = compose_rows(roots, np.concatenate(item.inertial_frame(None)))
+        uid = self.id_of(item)
+        self.client.resetBasePositionAndOrientation(uid, *self._arguments(base[:, :3], base[:, 3:]))
+
+    def set_joint_states(self, item: Object, values: Mapping[int, np.ndarray]) -> None:
+        """Set joints, by index, to a value for each copy (count,) [rad or m], and stop them."""
+        for index, value in values.items():
+            self.client.resetJointState(self.id_of(item), index, *self._arguments(np.asarray(value)))
+
+    def _arguments(self, *arrays: np.ndarray) -> list:
+        """Arrays (count, ...) as the client wants them, which knows no axis of copies with only one."""
+        return [array[0] if self.count == 1 else array for array in arrays]
+
+    def _rows(self, values: object) -> np.ndarray:
+        """What the client returned as an array (count, ...)."""
+        return np.asarray(values)[None] if self.count == 1 else np.asarray(values)
+
+    # -- simulation and answers ------------------------------------------------------------------------------
+
+    def simulate(self, seconds: float) -> None:
+        """Simulate all copies; see `BulletWorld.simulate`."""
+        for _ in range(int(seconds * 240.0 + 1.0e-6)):
+            self.client.stepSimulation()
+
+    def frames(self, item: Object, link: str | None = None) -> np.ndarray:
+        """Poses of a link in the world, of the root for None, shape (count, 7)."""
+        index = -1 if link is None else item.get_link_id(link)
+        if index >= 0:
+            state = self.client.getLinkState(self.id_of(item), index)
+            return np.concatenate([self._rows(state[4]), self._rows(state[5])], axis=1)
+        base = self.client.getBasePositionAndOrientation(self.id_of(item))
+        rows = np.concatenate([self._rows(x) for x in base], axis=1)
+        return compose_rows(rows, inverse_row(np.concatenate(item.inertial_frame(None))))
+
+    def contact_points(self, a: Object, b: Object | None = None) -> list[tuple]:
+        """Contact points of an object, or between two, as they stand, for each copy."""
+        self.client.performCollisionDetection()
+        other = () if b is None else (self.id_of(b),)
+        found = self.client.getContactPoints(self.id_of(a), *other)
+        return [found] if self.count == 1 else list(found)
+
+    def segmentation(self, views: np.ndarray, projection: Sequence[float], size: int) -> np.ndarray:
+        """Body unique ids that cameras see, -1 for nothing, shape (count, size, size).
+
+        Args:
+            views: View matrix of the camera of each copy (count, 16).
+            projection: Projection matrix (16,).
+            size: Pixels along each side.
+        """
+        picture = self.client.getCameraImage(size, size, *self._arguments(views), list(projection))
+        return self._rows(picture[4])
+
+    def reach(
+        self, robot: Object, link: str, positions: np.ndarray, orientations: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Bring a link of a robot near targets by inverse kinematics, and return where it came.
+
+        Joints stay within their limits.
+
+        Args:
+            robot: The robot.
+            link: Name of the link.
+            positions: Target of each copy (count, 3) [m].
+            orientations: Target quaternions (count, 4), None for any.
+
+        Returns:
+            Poses of the link (count, 7).
+        """
+        names = [name for name in robot.joints if robot.get_joint_type(name) in ONE_COORDINATE]
+        limits = {robot.joints[name]: robot.get_joint_limits(name) for name in names}
+        targets = self._arguments(positions, *([] if orientations is None else [orientations]))
+        for _ in range(REACH_ROUNDS):
+            found = self.client.calculateInverseKinematics(
+                self.id_of(robot),
+                robot.get_link_id(link),
+                *targets,
+                maxNumIterations=REACH_ITERATIONS,
+                residualThreshold=1.0e-5,
+            )
+            found = self._rows(found)
+            values = {i: np.clip(found[:, k], *limits[i]) for k, i in enumerate(robot.movable) if i in limits}
+            self.set_joint_states(robot, values)
+        return self.frames(robot, link)
+
+
+class Shadows(Trials):
+    """Shadows of a world, as it is now, in one batched model; they stay apart from it and from each other.
+
+    Args:
+        world: The world.
+        count: Number of copies.
+        objects: Objects to copy, all if None.
+        device: Warp device, None for the default one.
+
+    Attributes:
+        world: The world.
+        count: Number of copies.
+
+    Raises:
+        ValueError: There is no copy, or an object is in another world.
+    """
+
+    def __init__(
+        self,
+        world: BulletWorld,
+        count: int,
+        objects: Iterable[Object] | None = None,
+        device: str | None = None,
+    ):
+        if count < 1:
+            raise ValueError(f"shadows: expected one or more, got {count!r}")
+        chosen = list(world.objects if objects is None else objects)
+        for item in chosen:
+            if item not in world.objects:
+                raise ValueError(f"shadows: {item!r} is no object of this world")
+        client = BulletClient(p.DIRECT, num_worlds=count, device=device)
+        client.setGravity(*snapshots.gravity_of(world))
+        ids = {item: _copy(item, client) for item in chosen}
+        for attachment in attachments_of(chosen):
+            if attachment.parent in ids and attachment.child in ids:
+                info = world.client.getConstraintInfo(attachment.id)
+                parent, child = ids[attachment.parent], ids[attachment.child]
+                client.createConstraint(parent, info[1], child, info[3], *info[4:10])
+        super().__init__(world, client, ids, count)
+
+    def __enter__(self) -> Shadows:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.exit()
+
+    def exit(self) -> None:
+        """End the copies; a second time does nothing."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            client.disconnect()
+
+
+def _copy(item: Object, client: BulletClient) -> int:
+    """Load an object into another client as it stands, and return its body unique id there."""
+    state = capture(item)
+    uid = client.loadURDF(item.path, useFixedBase=item.fixed_base)
+    client.resetBasePositionAndOrientation(uid, *state.base)
+    if state.velocity != REST:
+        client.resetBaseVelocity(uid, *state.velocity)
+    for index, joint in zip(item.movable, state.joints):
+        client.resetJointStateMultiDof(uid, index, *joint)
+    for link, color in state.colors:
+        client.changeVisualShape(uid, link, rgbaColor=color)
+    return uid
+
+
+@contextmanager
+def one_trial(world: BulletWorld) -> Iterator[Trials]:
+    """One copy of a world as it is now: its shadow, or a copy of its own if it is a shadow itself."""
+    if world.is_shadow_world:
+        with Shadows(world, 1) as shadows:
+            yield shadows
+        return
+    sync = world.world_sync
+    sync.sync()
+    yield Trials(world, sync.shadow.client, {a: b.id for a, b in sync.object_mapping.items()}, 1)

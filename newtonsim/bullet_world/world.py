@@ -1,0 +1,455 @@
+"""The world: a physics client with its objects, events, settings and shadow."""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import newtonsim.pybullet_compat as p
+from newtonsim.bullet_world import snapshots
+from newtonsim.bullet_world.errors import WorldExitedError
+from newtonsim.bullet_world.events import Event
+from newtonsim.bullet_world.frames import IDENTITY, Pose, as_pose, numbers
+from newtonsim.bullet_world.objects import Object
+from newtonsim.pybullet_compat.bullet_client import BulletClient
+
+if TYPE_CHECKING:
+    from newtonsim.bullet_world.shadow import World_Sync
+    from newtonsim.bullet_world.shadows import Shadows
+
+STEP = 1.0 / 240.0
+"""Time of a step of `simulate` [s]."""
+GRAVITY = (0.0, 0.0, -9.8)
+"""Of a new world [m/s²]."""
+AXIS_COLORS = ((1.0, 0.0, 0.0, 0.8), (0.0, 1.0, 0.0, 0.8), (0.0, 0.0, 1.0, 0.8))
+
+_living: list[BulletWorld] = []
+_override: contextvars.ContextVar[BulletWorld | None] = contextvars.ContextVar("world", default=None)
+
+
+class _CurrentWorld(type):
+    """Lets the class itself say which world is the current one."""
+
+    @property
+    def current_bullet_world(cls) -> BulletWorld | None:
+        """The world that is used where none is named.
+
+        Inside `Use_shadow_world` the shadow; else the newest living world that this thread has made; else
+        the newest living world; None without any.
+        """
+        override = _override.get()
+        if override is not None and override.is_alive:
+            return override
+        thread = threading.get_ident()
+        own = [world for world in _living if world.thread == thread]
+        return next(reversed(own or _living), None)
+
+    @current_bullet_world.setter
+    def current_bullet_world(cls, world: BulletWorld) -> None:
+        if not world.is_alive:
+            raise WorldExitedError("current_bullet_world: this world has ended")
+        world.thread = threading.get_ident()
+        if world in _living:
+            _living.remove(world)
+        _living.append(world)
+
+    @property
+    def robot(cls) -> Object | None:
+        """The robot of the current world, None without one."""
+        world = cls.current_bullet_world
+        return None if world is None else world.robot
+
+
+class BulletWorld(metaclass=_CurrentWorld):
+    """A world of objects that can be simulated.
+
+    A new one becomes the current world, has gravity and a floor. `with BulletWorld() as world:` ends it.
+
+    Args:
+        type: "GUI" for a window, "DIRECT" for none. Without a display, or if there is a window already, GUI
+            becomes DIRECT with a warning.
+        is_shadow_world: Whether it is one that mirrors another: it has no floor of its own and does not
+            become the current world by itself. `shadow_world` makes it.
+
+    Attributes:
+        type: "GUI" or "DIRECT".
+        is_shadow_world: As given.
+        objects: All objects in the order in which they were made.
+        robot: What `set_robot` said.
+        attachment_event: Called with (object, [object, other]) after two were attached.
+        detachment_event: Called likewise after two were detached.
+        manipulation_event: Called with (object, [object]) after a pose or joint was set.
+        thread: Identifier of the thread that made it.
+
+    Raises:
+        ValueError: The type is neither.
+    """
+
+    data_directory: ClassVar[list[str]] = []
+    """Folders of files of all worlds, see `add_additional_resource_path`."""
+
+    def __init__(self, type: str = "GUI", is_shadow_world: bool = False):
+        if type not in ("GUI", "DIRECT"):
+            raise ValueError(f"type: expected 'GUI' or 'DIRECT', got {type!r}")
+        self.type, self.is_shadow_world = type, is_shadow_world
+        self._client: BulletClient | None = self._connect()
+        self.thread = threading.get_ident()
+        self.objects: list[Object] = []
+        self.robot: Object | None = None
+        self.attachment_event, self.detachment_event = Event(), Event()
+        self.manipulation_event = Event()
+        self._collision_callbacks: dict[tuple[Object, Object], tuple[Callable, Callable | None]] = {}
+        self._axes: list[int] = []
+        self._states: dict[int, snapshots.Snapshot] = {}
+        self._state_ids = itertools.count(1)
+        self._sync: World_Sync | None = None
+        self.client.setGravity(*GRAVITY)
+        if not is_shadow_world:
+            _living.append(self)
+            Object("floor", "environment", "plane.urdf", world=self)
+
+    def _connect(self) -> BulletClient:
+        if self.type == "GUI" and not _has_display():
+            warnings.warn("BulletWorld: there is no display, the world is DIRECT", stacklevel=3)
+            self.type = "DIRECT"
+        if self.type == "GUI":
+            try:
+                return BulletClient(p.GUI)
+            except p.error as error:
+                warnings.warn(f"BulletWorld: {error}; the world is DIRECT", stacklevel=3)
+                self.type = "DIRECT"
+        return BulletClient(p.DIRECT)
+
+    def __enter__(self) -> BulletWorld:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.exit()
+
+    def __repr__(self) -> str:
+        kind = "shadow, " if self.is_shadow_world else ""
+        state = f"{len(self.objects)} objects" if self.is_alive else "ended"
+        return f"BulletWorld({kind}{self.type}, {state})"
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def required() -> BulletWorld:
+        """Return the current world.
+
+        Raises:
+            WorldExitedError: There is none.
+        """
+        world = BulletWorld.current_bullet_world
+        if world is None:
+            raise WorldExitedError("there is no world: make one with BulletWorld()")
+        return world
+
+    current_bullet_world = property(lambda self: type(self).current_bullet_world)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether `exit` was not called yet."""
+        return self._client is not None
+
+    @property
+    def client(self) -> BulletClient:
+        """The physics client: every function of `newtonsim.pybullet_compat` for this world.
+
+        Raises:
+            WorldExitedError: The world has ended.
+        """
+        if self._client is None:
+            raise WorldExitedError("this world has ended, by exit()")
+        return self._client
+
+    @property
+    def client_id(self) -> int:
+        """The physicsClientId."""
+        return self.client._client
+
+    def exit(self) -> None:
+        """End the world and its shadow; a second time does nothing.
+
+        The newest world that still lives becomes the current one.
+        """
+        if self._client is None:
+            return
+        if self._sync is not None:
+            self._sync.shadow.exit()
+        client, self._client = self._client, None
+        client.disconnect()
+        if self in _living:
+            _living.remove(self)
+        for item in self.objects:
+            item.attachments.clear()
+        self.objects.clear()
+        self._states.clear()
+        self._collision_callbacks.clear()
+
+    # -- objects ---------------------------------------------------------------------------------------------
+
+    def get_objects_by_name(self, name: str) -> list[Object]:
+        """All objects of a name."""
+        self.client  # noqa: B018 (raises if the world has ended)
+        return [item for item in self.objects if item.name == name]
+
+    def get_objects_by_type(self, obj_type: str) -> list[Object]:
+        """All objects of a type."""
+        self.client  # noqa: B018 (raises if the world has ended)
+        return [item for item in self.objects if item.type == obj_type]
+
+    def get_object_by_id(self, id: int) -> Object:
+        """The object with a body unique id.
+
+        Raises:
+            KeyError: There is none.
+        """
+        self.client  # noqa: B018 (raises if the world has ended)
+        for item in self.objects:
+            if item.id == id:
+                return item
+        raise KeyError(f"this world has no object of id {id!r}")
+
+    def forget(self, item: Object) -> None:
+        """Take an object that was removed out of the lists."""
+        self.objects.remove(item)
+        if self.robot is item:
+            self.robot = None
+        gone = [pair for pair in self._collision_callbacks if item in pair]
+        for pair in gone:
+            del self._collision_callbacks[pair]
+
+    def set_robot(self, robot: Object | None) -> None:
+        """Say which object is the robot.
+
+        Raises:
+            ValueError: It is in another world.
+        """
+        if robot is not None and robot.world is not self:
+            raise ValueError(f"set_robot: {robot!r} is in another world")
+        self.robot = robot
+
+    # -- events ----------------------------------------------------------------------------------------------
+
+    def get_attachment_event(self) -> Event:
+        """The event that is called after two objects were attached."""
+        return self.attachment_event
+
+    def get_detachment_event(self) -> Event:
+        """The event that is called after two objects were detached."""
+        return self.detachment_event
+
+    def get_manipulation_event(self) -> Event:
+        """The event that is called after a pose or joint was set."""
+        return self.manipulation_event
+
+    def register_collision_callback(
+        self,
+        objectA: Object,
+        objectB: Object,
+        callback_collision: Callable[[], None],
+        callback_no_collision: Callable[[], None] | None = None,
+    ) -> None:
+        """Call a function after every step of `simulate` in which two objects touch, another one in others.
+
+        Raises:
+            ValueError: One of them is in another world.
+        """
+        for item in (objectA, objectB):
+            if item.world is not self:
+                raise ValueError(f"register_collision_callback: {item!r} is in another world")
+        self._collision_callbacks[(objectA, objectB)] = (callback_collision, callback_no_collision)
+
+    # -- simulation ------------------------------------------------------------------------------------------
+
+    def set_gravity(self, gravity: Sequence[float]) -> None:
+        """Set gravity [m/s²] (3,)."""
+        self.client.setGravity(*numbers(gravity, 3, "gravity"))
+
+    def set_realtime(self, real_time: bool) -> None:
+        """Let the world go on by itself as time passes, or only when it is simulated."""
+        self.client.setRealTimeSimulation(int(bool(real_time)))
+
+    def simulate(self, seconds: float) -> None:
+        """Simulate: as many whole steps of 1/240 s as fit into a time.
+
+        Args:
+            seconds: The time [s].
+
+        Raises:
+            ValueError: It is negative or not finite.
+        """
+        seconds = numbers((seconds,), 1, "seconds")[0]
+        if seconds < 0.0:
+            raise ValueError(f"seconds: expected no negative number, got {seconds!r}")
+        client = self.client
+        for _ in range(int(seconds / STEP + 1.0e-6)):
+            client.stepSimulation()
+            if self._collision_callbacks:
+                self._call_back()
+
+    simualte = simulate
+
+    def _call_back(self) -> None:
+        for (a, b), (touching, apart) in list(self._collision_callbacks.items()):
+            callback = touching if self.client.getContactPoints(a.id, b.id) else apart
+            if callback is not None:
+                callback()
+
+    # -- states ----------------------------------------------------------------------------------------------
+
+    def save_state(self) -> int:
+        """Keep what the world is like, attachments included, and return the number of that state."""
+        number = next(self._state_ids)
+        self._states[number] = snapshots.take(self)
+        return number
+
+    def restore_state(self, state_id: int) -> None:
+        """Put the world back to a state of `save_state`.
+
+        Objects that were made since then stay as they are; those that were removed stay away.
+
+        Raises:
+            KeyError: There is no such state.
+        """
+        self.client  # noqa: B018 (raises if the world has ended)
+        if state_id not in self._states:
+            raise KeyError(f"this world has no state {state_id!r}")
+        snapshots.put(self._states[state_id], self, {item: item for item in self.objects})
+
+    def reset_bullet_world(self) -> None:
+        """Detach everything, and put all objects where they were made, with joints at zero."""
+        for item in self.objects:
+            item.detach_all()
+        for item in self.objects:
+            joints = [
+                name
+                for name in item.joints
+                if item.get_joint_type(name) in (p.JOINT_REVOLUTE, p.JOINT_PRISMATIC)
+            ]
+            item.set_joint_states(dict.fromkeys(joints, 0.0))
+            item.set_position_and_orientation(*item.original_pose)
+
+    def copy(self) -> BulletWorld:
+        """Return a new DIRECT world, which becomes the current one, that is like this one."""
+        self.client  # noqa: B018 (raises if the world has ended)
+        world = BulletWorld("DIRECT")
+        world.objects[0].remove()  # the floor of this one comes with the others
+        twins = {item: item.copy_into(world) for item in self.objects}
+        snapshots.put(snapshots.take(self), world, twins)
+        world.robot = twins.get(self.robot)
+        return world
+
+    # -- shadow ----------------------------------------------------------------------------------------------
+
+    @property
+    def world_sync(self) -> World_Sync:
+        """What keeps this world and its shadow the same.
+
+        Raises:
+            WorldExitedError: The world has ended.
+            ValueError: This is a shadow.
+        """
+        from newtonsim.bullet_world.shadow import World_Sync
+
+        self.client  # noqa: B018 (raises if the world has ended)
+        if self.is_shadow_world:
+            raise ValueError("world_sync: a shadow has no shadow")
+        if self._sync is None:
+            self._sync = World_Sync(self)
+        return self._sync
+
+    @property
+    def shadow_world(self) -> BulletWorld:
+        """The shadow, as it was left; `Use_shadow_world` makes it the same as this world."""
+        return self.world_sync.shadow
+
+    def get_shadow_object(self, object: Object) -> Object:
+        """The object of the shadow for one of this world.
+
+        Raises:
+            ValueError: It is not in this world.
+        """
+        return self.world_sync.shadow_of(object)
+
+    def get_bullet_object_for_shadow(self, object: Object) -> Object:
+        """The object of this world for one of the shadow.
+
+        Raises:
+            ValueError: It is not the shadow of one.
+        """
+        return self.world_sync.main_of(object)
+
+    def shadows(self, count: int) -> Shadows:
+        """Return copies of this world as it is now, as worlds of one batched model.
+
+        Raises:
+            ValueError: There is to be no copy.
+        """
+        from newtonsim.bullet_world.shadows import Shadows
+
+        return Shadows(self, count)
+
+    # -- resources and axes ----------------------------------------------------------------------------------
+
+    @classmethod
+    def add_additional_resource_path(cls, path: str) -> None:
+        """Look for files of objects in a folder, too.
+
+        Raises:
+            NotADirectoryError: There is no such folder.
+        """
+        if not os.path.isdir(path):
+            raise NotADirectoryError(f"{path}: no such folder")
+        folder = os.path.abspath(path)
+        if folder not in cls.data_directory:
+            cls.data_directory.append(folder)
+
+    @classmethod
+    def resource_paths(cls) -> list[str]:
+        """Folders where files of objects are looked for."""
+        return list(cls.data_directory)
+
+    def add_vis_axis(self, position_and_orientation: Sequence[Sequence[float]], length: float = 0.2) -> None:
+        """Show three coloured axes, red x, green y and blue z, that touch nothing.
+
+        Args:
+            position_and_orientation: Where [m], and a quaternion.
+            length: Of each axis [m].
+        """
+        pose = as_pose(position_and_orientation)
+        client, thin = self.client, 0.01
+        for axis, color in enumerate(AXIS_COLORS):
+            half = [thin, thin, thin]
+            half[axis] = length / 2.0
+            offset = [0.0, 0.0, 0.0]
+            offset[axis] = length / 2.0
+            place = pose @ Pose(tuple(offset), IDENTITY.orientation)
+            shape = client.createVisualShape(p.GEOM_BOX, halfExtents=half, rgbaColor=color)
+            self._axes.append(
+                client.createMultiBody(
+                    0.0,
+                    baseVisualShapeIndex=shape,
+                    basePosition=place.position,
+                    baseOrientation=place.orientation,
+                )
+            )
+
+    def remove_vis_axis(self) -> None:
+        """Take all axes away."""
+        for uid in self._axes:
+            self.client.removeBody(uid)
+        self._axes.clear()
+
+
+def _has_display() -> bool:
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
