@@ -16,8 +16,6 @@ from newtonsim.bullet_world.frames import Pose, as_orientation, as_position, num
 from newtonsim.bullet_world.objects import Object
 from newtonsim.bullet_world.shadows import Shadows, Trials, one_trial
 
-TOUCHING = 1.0e-3
-"""Largest distance of what touches [m]."""
 PIXELS = 128
 NEAR, FAR, FIELD_OF_VIEW = 0.02, 100.0, 90.0
 """Of cameras: planes [m], angle [degrees]."""
@@ -70,7 +68,7 @@ def contact(a: Object, b: Object, poses: Sequence | None = None) -> bool | np.nd
 
     def answer(trials: Trials, rows: np.ndarray) -> np.ndarray:
         trials.place(a, rows)
-        return np.array([any(map(_touches, found)) for found in trials.contact_points(a, b)])
+        return np.array([len(found) > 0 for found in trials.touching(a, b)])
 
     return _ask(a, poses, answer)
 
@@ -78,8 +76,8 @@ def contact(a: Object, b: Object, poses: Sequence | None = None) -> bool | np.nd
 def supporting(lower: Object, upper: Object) -> bool:
     """Whether one object carries another: they touch, and the carrier pushes upwards."""
     with one_trial(lower.world) as trial:
-        (found,) = trial.contact_points(upper, lower)
-    return any(_touches(point) and point[7][2] > 0.5 for point in found)
+        (found,) = trial.touching(upper, lower)
+    return any(point[7][2] > 0.5 for point in found)
 
 
 def visible(
@@ -170,10 +168,8 @@ def blocking(robot: Object, target: Sequence[float], link: str) -> list[Object] 
         after = trial.reach(robot, link, point)
         if np.linalg.norm(after[0, :3] - point[0]) > 0.01:
             return None
-        (found,) = trial.contact_points(robot)
-        touched = {uid for x in found if _touches(x) for uid in x[1:3]}
-        held = {robot, *robot.attachments}
-        return [x for x in robot.world.objects if x not in held and trial.id_of(x) in touched]
+        others = [x for x in robot.world.objects if x is not robot and x not in robot.attachments]
+        return [x for x in others if trial.touching(robot, x)[0]]
 
 
 def link_pose_for_joint_config(
@@ -207,10 +203,6 @@ def _ask(item: Object, poses: Sequence | None, answer) -> bool | np.ndarray:
     rows = pose_rows(poses)
     with Shadows(item.world, len(rows)) as shadows:
         return answer(shadows, rows)
-
-
-def _touches(point: tuple) -> bool:
-    return point[8] <= TOUCHING
 
 
 def _cameras(camera: Sequence) -> tuple[bool, np.ndarray]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from newtonsim.bullet_world.objects import Object
     from newtonsim.bullet_world.world import BulletWorld
 
+TOUCHING = 1.0e-3
+"""Largest distance of what touches [m]."""
 REACH_ROUNDS, REACH_ITERATIONS = 4, 50
 """Starts of the inverse kinematics, each from the last one cut to the limits, and its most steps."""
 
@@ -114,11 +116,9 @@ class Trials:
         rows = np.concatenate([self._rows(x) for x in base], axis=1)
         return compose_rows(rows, inverse_row(np.concatenate(item.inertial_frame(None))))
 
-    def contact_points(self, a: Object, b: Object | None = None) -> list[tuple]:
-        """Contact points of an object, or between two, as they stand, for each copy."""
-        self.client.performCollisionDetection()
-        other = () if b is None else (self.id_of(b),)
-        found = self.client.getContactPoints(self.id_of(a), *other)
+    def touching(self, a: Object, b: Object) -> list[tuple]:
+        """Points where two objects touch as they stand, as PyBullet's getClosestPoints has them, by copy."""
+        found = self.client.getClosestPoints(self.id_of(a), self.id_of(b), TOUCHING)
         return [found] if self.count == 1 else list(found)
 
     def segmentation(self, views: np.ndarray, projection: Sequence[float], size: int) -> np.ndarray:

@@ -1,0 +1,126 @@
+"""Answers of reasoning, one by one and for many candidates, and that the world stays as it is."""
+
+import numpy as np
+import pytest
+
+from newtonsim.bullet_world import Object, Use_shadow_world
+from newtonsim.bullet_world import reasoning as ask
+
+TOP = 0.625
+"""Height of the table [m]."""
+
+
+@pytest.fixture
+def kitchen(world):
+    table = Object("table", "environment", "table/table.urdf", fixed_base=True)
+    cube = Object("cube", "item", "cube_small.urdf", [0.3, 0.2, TOP + 0.025])
+    arm = Object("arm", "robot", "kuka_iiwa/model.urdf", [-0.5, 0, TOP], fixed_base=True)
+    before = [item.state() for item in world.objects]
+    yield table, cube, arm
+    assert [item.state() for item in world.objects] == before
+
+
+def candidates(count):
+    rng = np.random.default_rng(3)
+    places = np.c_[rng.uniform(-1, 1, count), rng.uniform(-0.8, 0.8, count), np.full(count, TOP + 0.0255)]
+    return np.c_[places, np.tile([0, 0, 0, 1], (count, 1))]
+
+
+def on_the_table(poses, margin):
+    return (np.abs(poses[:, 0]) < 0.75 + margin) & (np.abs(poses[:, 1]) < 0.5 + margin)
+
+
+def test_stable(kitchen, world):
+    _, cube, _ = kitchen
+    assert ask.stable(cube) is True
+    state = world.save_state()
+    cube.set_position([0.3, 0.2, TOP + 0.5])
+    assert ask.stable(cube) is False
+    world.restore_state(state)
+
+
+def test_candidates_are_judged_as_one_by_one(kitchen, world):
+    table, cube, _ = kitchen
+    poses = candidates(64)
+    stable, touching = ask.stable(cube, poses), ask.contact(cube, table, poses)
+    apart = np.hypot(poses[:, 0] + 0.5, poses[:, 1]) > 0.25  # from the arm
+    assert stable[on_the_table(poses, -0.01) & apart].all()
+    assert not stable[~on_the_table(poses, 0.01)].any()
+    start = world.save_state()
+    for pose, one, other in zip(poses, stable, touching):
+        cube.set_position_and_orientation(pose[:3], pose[3:])
+        assert ask.stable(cube) == one
+        assert ask.contact(cube, table) == other
+    world.restore_state(start)
+
+
+def test_contact_and_support(kitchen):
+    table, cube, arm = kitchen
+    assert ask.contact(cube, table)
+    assert not ask.contact(cube, arm)
+    assert ask.supporting(table, cube)
+    assert not ask.supporting(cube, table)
+
+
+def test_visible_and_occluding(kitchen):
+    table, cube, _ = kitchen
+    above, below = ([0.0, 0.2, TOP + 0.3], [0, 0.2, 0, 1]), ([0.0, 0.2, 0.3], [0, -0.3, 0, 1])
+    away = ([0.0, 0.2, TOP + 0.3], [0, 0, 1, 0])
+    assert ask.visible(cube, above)
+    assert not ask.visible(cube, below)
+    assert not ask.visible(cube, away)
+    assert ask.occluding(cube, below) == [table]
+    assert ask.occluding(cube, above) == []
+    assert ask.visible(cube, [above, below, away]).tolist() == [True, False, False]
+
+
+def test_reachable(kitchen):
+    """The wrist gets to what lies within its arm's length, 0.82 m around the shoulder at 0.36 m."""
+    *_, arm = kitchen
+    rng = np.random.default_rng(5)
+    targets = rng.uniform(-1.2, 1.2, (64, 3)) + [-0.5, 0, TOP + 0.36]
+    found = ask.reachable(arm, targets, "lbr_iiwa_link_6")
+    distance = np.linalg.norm(targets - [-0.5, 0, TOP + 0.36], axis=1)
+    assert not found[distance > 0.84].any()
+    assert found.sum() >= 5
+    assert [ask.reachable(arm, target, "lbr_iiwa_link_6") for target in targets] == found.tolist()
+
+
+def test_blocking(kitchen):
+    table, cube, arm = kitchen
+    assert cube in ask.blocking(arm, [0.3, 0.2, TOP + 0.05], "lbr_iiwa_link_7")
+    assert ask.blocking(arm, [-0.4, 0.3, TOP + 0.8], "lbr_iiwa_link_7") == [table]
+    assert ask.blocking(arm, [5, 0, 0], "lbr_iiwa_link_7") is None
+
+
+def test_link_pose_for_joint_config(kitchen, world):
+    *_, arm = kitchen
+    config, link = {"lbr_iiwa_joint_2": 0.7, "lbr_iiwa_joint_4": -1.1}, "lbr_iiwa_link_7"
+    position, orientation = ask.link_pose_for_joint_config(arm, config, link)
+    with Use_shadow_world():
+        twin = world.get_shadow_object(arm)
+        twin.set_joint_states(config)
+        assert position == pytest.approx(twin.get_link_position(link))
+        assert orientation == pytest.approx(twin.get_link_orientation(link))
+
+
+def test_questions_inside_the_shadow(kitchen, world):
+    table, cube, _ = kitchen
+    with Use_shadow_world():
+        twin, top = world.get_shadow_object(cube), world.get_shadow_object(table)
+        assert ask.supporting(top, twin)
+        twin.set_position([0.3, 0.2, 2])
+        assert not ask.stable(twin)
+        assert not ask.contact(twin, top)
+        assert twin.get_position() == pytest.approx([0.3, 0.2, 2])
+
+
+def test_what_is_attached_goes_with_candidates(kitchen, world):
+    _, cube, _ = kitchen
+    other = Object("other", "item", "cube_small.urdf", [0.3, 0.25, TOP + 0.025])
+    cube.attach(other)
+    with world.shadows(3) as shadows:
+        poses = np.array([[x, 0, 1, 0, 0, 0.5**0.5, 0.5**0.5] for x in (0.0, 1.0, 2.0)])
+        shadows.place(cube, poses)
+        assert shadows.frames(other)[:, :3] == pytest.approx(poses[:, :3] + [-0.05, 0, 0], abs=1e-6)
+    other.remove()
