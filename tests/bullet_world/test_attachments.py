@@ -1,5 +1,7 @@
 """Attachments: what moves, and by how much, when something is moved or simulated."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -33,7 +35,7 @@ def test_offset_centre_of_mass(world, arm, offset, name):
 
 def test_chain_of_four_from_the_middle(world):
     chain = cartons(*([x, 0, 0] for x in range(4)))
-    for a, b in zip(chain, chain[1:]):
+    for a, b in pairwise(chain):
         a.attach(b)
     chain[1].set_position_and_orientation([0, 0, 5], QUARTER)
     assert [c.get_position() for c in chain] == [pytest.approx([0, y, 5]) for y in (-1, 0, 1, 2)]

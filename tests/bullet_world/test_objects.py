@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pytest
@@ -256,8 +255,7 @@ def test_packages(world, folder, monkeypatch):
 def test_bad_files_are_named(world, folder, name, content, error):
     if content is not None:
         (folder / name).write_bytes(content)
-    with pytest.raises(error, match=name), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with pytest.raises(error, match=name):
         Object("thing", "thing", name)
     assert [item.name for item in world.objects] == ["floor"]
 

@@ -78,9 +78,10 @@ def test_reachable(kitchen):
     """The wrist gets to what lies within its arm's length, 0.82 m around the shoulder at 0.36 m."""
     *_, arm = kitchen
     rng = np.random.default_rng(5)
-    targets = rng.uniform(-1.2, 1.2, (64, 3)) + [-0.5, 0, TOP + 0.36]
+    shoulder = np.array([-0.5, 0, TOP + 0.36])
+    targets = shoulder + rng.uniform(-1.2, 1.2, (64, 3))
     found = ask.reachable(arm, targets, "lbr_iiwa_link_6")
-    distance = np.linalg.norm(targets - [-0.5, 0, TOP + 0.36], axis=1)
+    distance = np.linalg.norm(targets - shoulder, axis=1)
     assert not found[distance > 0.84].any()
     assert found.sum() >= 5
     assert [ask.reachable(arm, target, "lbr_iiwa_link_6") for target in targets] == found.tolist()

@@ -104,13 +104,18 @@ def test_edits_of_the_shadow_do_not_leak(world, arm):
 
 def test_blocks_nest_and_survive_errors(world):
     milk = Object("milk", "milk", "milk.stl")
-    with pytest.raises(RuntimeError, match="inside"), Use_shadow_world() as shadow:
-        world.get_shadow_object(milk).set_position([1, 1, 1])
-        with Use_shadow_world() as again:
-            assert again is shadow
-            assert world.get_shadow_object(milk).get_position() == pytest.approx([1, 1, 1])
-        assert BulletWorld.current_bullet_world is shadow
-        raise RuntimeError("inside")
+
+    def fail():
+        with Use_shadow_world() as shadow:
+            world.get_shadow_object(milk).set_position([1, 1, 1])
+            with Use_shadow_world() as again:
+                assert again is shadow
+                assert world.get_shadow_object(milk).get_position() == pytest.approx([1, 1, 1])
+            assert BulletWorld.current_bullet_world is shadow
+            raise RuntimeError("inside")
+
+    with pytest.raises(RuntimeError, match="inside"):
+        fail()
     assert BulletWorld.current_bullet_world is world
 
 

@@ -16,7 +16,8 @@ ALLOWED = {
     "render": {"core", "kernels", "render"},
     "doors": {"core", "kernels", "doors", "importers", "render", "solvers"},
     "facade": {"core", "kernels", "doors", "importers", "render", "solvers", "facade"},
-    "examples": {"core", "examples", "importers", "solvers", "render", "doors"},
+    "bullet_world": {"facade", "bullet_world"},
+    "examples": {"core", "examples", "importers", "solvers", "render", "doors", "bullet_world"},
     "cli": {"core", "examples", "importers", "solvers", "render", "doors", "facade", "cli"},
 }
 BARE = set(ROOMS) - {"newtonsim"}
@@ -31,6 +32,8 @@ def layer(module: str) -> str:
         return "cli"
     if room == "pybullet_compat":
         return "facade"
+    if room == "bullet_world":
+        return room
     return "doors" if room in ("utils", "warmup") else "core"
 
 
