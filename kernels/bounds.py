@@ -122,10 +122,15 @@ def plane_bounds(size: wp.vec3, X: wp.transform) -> Bounds:
 @wp.func
 def hull_bounds(hulls: HullView, hull: int, X: wp.transform) -> Bounds:
     """Box about the vertices of a hull."""
+    # of the many vertices each costs a product with a matrix; turning by a quaternion costs twice as much
+    R = wp.quat_to_matrix(wp.transform_get_rotation(X))
+    p = wp.transform_get_translation(X)
     box = empty_bounds()
     for v in range(hulls.vertex_start[hull], hulls.vertex_start[hull + 1]):
-        p = wp.transform_point(X, hulls.vertex[v])
-        box = join_bounds(box, p, p)
+        r = R @ hulls.vertex[v]
+        box = join_bounds(box, r, r)
+    box.lower = box.lower + p
+    box.upper = box.upper + p
     return box
 
 
