@@ -10,10 +10,13 @@ from newtonsim.bullet_world.frames import Pose
 
 if TYPE_CHECKING:
     from newtonsim.bullet_world.objects import Object
+    from newtonsim.pybullet_compat.bullet_client import BulletClient
 
 
 class Attachment:
     """One attachment, known to both of its objects.
+
+    Attached objects do not collide with each other: what is held is where it is held, even inside a hand.
 
     Args:
         parent: The object whose frame the transform is in.
@@ -43,6 +46,7 @@ class Attachment:
         self.loose = loose
         self.offset = self.present_offset() if offset is None else offset
         self.id = self._constrain()
+        self._collide(False)
 
     def present_offset(self) -> Pose:
         """Frame of the child's link in that of the parent's as the objects stand."""
@@ -73,8 +77,17 @@ class Attachment:
         )
 
     def release(self) -> None:
-        """Remove the constraint."""
+        """Remove the constraint, and let both objects collide again."""
         self.parent.client.removeConstraint(self.id)
+        self._collide(True)
+
+    def _collide(self, enable: bool) -> None:
+        a, b = self.parent, self.child
+        set_collisions(a.client, a.id, a.links.values(), b.id, b.links.values(), enable)
+
+    def __repr__(self) -> str:
+        ends = f"{self.parent!r} {self.parent_link or ''}, {self.child!r} {self.child_link or ''}"
+        return f"Attachment({ends}, loose={self.loose}, id={self.id})"
 
     def _constrain(self) -> int:
         self._parent_frame = self.parent.inertial_frame(self.parent_link).inverse() @ self.offset
@@ -130,6 +143,16 @@ def carry(moved: Object) -> None:
     for attachment in attachments_of(reached):
         if attachment.loose and attachment.parent not in reached:
             attachment.renew()
+
+
+def set_collisions(
+    client: BulletClient, a: int, links_a: Iterable[int], b: int, links_b: Iterable[int], enable: bool
+) -> None:
+    """Let links of two bodies collide with each other, or not."""
+    others = list(links_b)
+    for link in links_a:
+        for other in others:
+            client.setCollisionFilterPair(a, b, link, other, int(enable))
 
 
 def attachments_of(objects: Iterable[Object]) -> list[Attachment]:

@@ -56,7 +56,7 @@ def cache_folder() -> Path:
 
 
 def describe(path: str, color: Vector, folders: Sequence[str], ignore_cache: bool = False) -> Description:
-    """Find a file, and make a URDF from it if it is none or names files of packages.
+    """Find a file, and keep a URDF of it, which is made if it is a mesh.
 
     Args:
         path: URDF, OBJ, STL, DAE or PLY: a path, a path below one of the folders, or package://….
@@ -75,7 +75,7 @@ def describe(path: str, color: Vector, folders: Sequence[str], ignore_cache: boo
     source = find(path, folders)
     suffix = source.suffix.lower()
     if suffix == ".urdf":
-        return Description(str(source), _with_packages(source, folders, ignore_cache), generated=False)
+        return Description(str(source), _keep_urdf(source, folders, ignore_cache), generated=False)
     if suffix in MESHES:
         return Description(str(source), _around_mesh(source, color, ignore_cache), generated=True)
     raise ValueError(f"{path}: expected a file of type .urdf, {', '.join(MESHES)}, got {suffix or 'none'}")
@@ -110,13 +110,13 @@ def _find_in_package(url: str, folders: Sequence[str]) -> Path:
     raise FileNotFoundError(f"{url}: no package {package!r} with this file, looked for in {looked}")
 
 
-def _with_packages(source: Path, folders: Sequence[str], ignore_cache: bool) -> str:
-    """Return a URDF without package://, with absolute paths instead; the file itself if it has none."""
-    text = source.read_text(encoding="utf-8", errors="replace")
-    if PACKAGE not in text:
-        return str(source)
+def _keep_urdf(source: Path, folders: Sequence[str], ignore_cache: bool) -> str:
+    """Return a copy of a URDF that names meshes by absolute paths, not by packages or its own place.
+
+    What is made from it again, in shadows, is the same even if the file has been changed or removed.
+    """
     try:
-        root = ElementTree.fromstring(text)
+        root = ElementTree.fromstring(source.read_bytes())
     except ElementTree.ParseError as error:
         raise ValueError(f"{source}: no XML: {error}") from None
     places = [source.parent, *source.parent.parents]
@@ -125,7 +125,7 @@ def _with_packages(source: Path, folders: Sequence[str], ignore_cache: bool) -> 
         try:
             if name.startswith(PACKAGE):
                 found = _find_in_package(name, [*folders, *map(str, places)])
-            elif name and not os.path.isabs(name):
+            elif name and not os.path.isabs(name) and (source.parent / name).exists():
                 found = source.parent / name
             else:
                 continue

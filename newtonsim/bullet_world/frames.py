@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,8 @@ class Pose(NamedTuple):
         return [list(self.position), list(self.orientation)]
 
 
+LARGEST = 1.0e30
+"""Beyond this, squares are no numbers in single precision."""
 IDENTITY = Pose((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
@@ -46,11 +49,24 @@ def numbers(values: Sequence[float], count: int, name: str) -> Vector:
         ValueError: There are more or fewer than `count`, or one is not finite.
     """
     try:
-        found = tuple(float(x) for x in values)
+        found = tuple(values)
     except TypeError:
         raise ValueError(f"{name}: expected {count} numbers, got {values!r}") from None
-    if len(found) != count or not all(map(math.isfinite, found)):
+    right = all(isinstance(x, Real) and abs(x) <= LARGEST for x in found)  # false of NaN, too
+    if len(found) != count or not right:
         raise ValueError(f"{name}: expected {count} finite numbers, got {values!r}")
+    return tuple(map(float, found))
+
+
+def as_color(values: Sequence[float]) -> Vector:
+    """Return red, green, blue and alpha.
+
+    Raises:
+        ValueError: They are not four numbers in 0..1.
+    """
+    found = numbers(values, 4, "color")
+    if not all(0.0 <= x <= 1.0 for x in found):
+        raise ValueError(f"color: expected four numbers in 0..1, got {values!r}")
     return found
 
 

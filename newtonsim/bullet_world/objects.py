@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -10,7 +11,15 @@ import newtonsim.pybullet_compat as p
 from newtonsim.bullet_world import descriptions
 from newtonsim.bullet_world.attachments import Attachment, carry
 from newtonsim.bullet_world.errors import ObjectRemovedError
-from newtonsim.bullet_world.frames import IDENTITY, Pose, as_orientation, as_pose, as_position, numbers
+from newtonsim.bullet_world.frames import (
+    IDENTITY,
+    Pose,
+    as_color,
+    as_orientation,
+    as_pose,
+    as_position,
+    numbers,
+)
 from newtonsim.bullet_world.object_states import ObjectState, capture, stop
 
 if TYPE_CHECKING:
@@ -66,6 +75,7 @@ class Object:
     Raises:
         WorldExitedError: The world has ended, or there is none.
         FileNotFoundError: There is no such file.
+        TypeError: The path is none, or the world is no world.
         ValueError: A number, or the type of the file, is wrong.
         pybullet_compat.error: The file cannot be loaded.
     """
@@ -74,7 +84,7 @@ class Object:
         self,
         name: str,
         type: str,
-        path: str,
+        path: str | os.PathLike,
         position: Sequence[float] | None = None,
         orientation: Sequence[float] | None = None,
         world: BulletWorld | None = None,
@@ -85,13 +95,15 @@ class Object:
         from newtonsim.bullet_world.world import BulletWorld
 
         world = BulletWorld.required() if world is None else world
+        if not isinstance(world, BulletWorld):
+            raise TypeError(f"world: expected a BulletWorld, got {world!r}")
         pose = Pose(
             IDENTITY.position if position is None else as_position(position),
             IDENTITY.orientation if orientation is None else as_orientation(orientation),
         )
-        rgba = WHITE if color is None else numbers(color, 4, "color")
-        description = descriptions.describe(path, rgba, world.resource_paths(), ignoreCachedFiles)
-        self._load(world, name, type, description.urdf, fixed_base, pose)
+        rgba = WHITE if color is None else as_color(color)
+        description = descriptions.describe(os.fspath(path), rgba, world.resource_paths(), ignoreCachedFiles)
+        self._load(world, str(name), str(type), description.urdf, fixed_base, pose)
 
     def _load(
         self, world: BulletWorld, name: str, type: str, urdf: str, fixed_base: bool, pose: Pose
@@ -109,7 +121,7 @@ class Object:
         self.movable = [info[0] for info in self._infos if info[2] != p.JOINT_FIXED]
         self._inertial: dict[int, Pose] = {}
         self.teleport(pose)
-        world.objects.append(self)
+        world.remember(self)
 
     def copy_into(self, world: BulletWorld) -> Object:
         """Return a new object of another world, made from the same file, with the pose of this one."""
@@ -129,9 +141,19 @@ class Object:
             WorldExitedError: The world has ended.
             ObjectRemovedError: The object was removed.
         """
+        self.require()
+        return self.world.client
+
+    def require(self) -> None:
+        """Do nothing if the object can be used.
+
+        Raises:
+            WorldExitedError: The world has ended.
+            ObjectRemovedError: The object was removed.
+        """
+        self.world.client  # noqa: B018 (raises if the world has ended)
         if self._removed:
             raise ObjectRemovedError(f"object {self.name!r} was removed")
-        return self.world.client
 
     @property
     def cids(self) -> dict[Object, int]:
@@ -157,13 +179,16 @@ class Object:
 
         Args:
             object: The other object.
-            link: The link at which it is held: one of this object, or else one of the other.
+            link: The link at which it is held: one of this object, or, if it has none of that name, one of
+                the other.
             loose: Whether this object stays where it is when the other one is moved.
 
         Raises:
             ValueError: It is this object, or one of another world.
             KeyError: Neither object has such a link.
         """
+        if not isinstance(object, Object):
+            raise TypeError(f"attach: expected an Object, got {object!r}")
         if object is self:
             raise ValueError(f"attach: {self.name!r} cannot be attached to itself")
         if object.world is not self.world:
@@ -171,7 +196,8 @@ class Object:
         own, others = (link, None) if link is None or link in self.links else (None, link)
         if others is not None and others not in object.links:
             raise KeyError(f"neither {self.name!r} nor {object.name!r} has a link {link!r}")
-        self.client, object.client  # noqa: B018 (raise if one of them is gone)
+        self.require()
+        object.require()
         if object in self.attachments:
             return
         self.hold(object, own, others, loose)
@@ -195,6 +221,7 @@ class Object:
         Raises:
             KeyError: They are not attached.
         """
+        self.require()
         if object not in self.attachments:
             raise KeyError(f"{self.name!r} and {object.name!r} are not attached")
         self.let_go(object)
@@ -202,13 +229,14 @@ class Object:
 
     def let_go(self, other: Object) -> None:
         """Do what `detach` does, without event."""
-        self.client  # noqa: B018 (raises if the world is gone)
+        self.require()
         attachment = self.attachments.pop(other)
         del other.attachments[self]
         attachment.release()
 
     def detach_all(self) -> None:
         """Let go of all attached objects."""
+        self.require()
         for other in list(self.attachments):
             self.detach(other)
 
@@ -277,7 +305,7 @@ class Object:
             ValueError: There are too few or too many numbers, or the quaternion has no length.
         """
         pose = as_pose((position, orientation))
-        self.client  # noqa: B018 (raises before anything is changed)
+        self.require()
         self.teleport(pose)
         if base:
             low = self.get_base_origin()
@@ -378,6 +406,7 @@ class Object:
 
     def get_complete_joint_state(self) -> dict[str, float]:
         """Values of all joints by name."""
+        self.require()
         return {name: self.client.getJointState(self.id, index)[0] for name, index in self.joints.items()}
 
     def set_joint_state(self, joint_name: str, joint_pose: float) -> None:
@@ -394,6 +423,7 @@ class Object:
             KeyError: There is no joint of a name.
             ValueError: A value is not finite, or the joint has not one coordinate.
         """
+        self.require()
         values = {}
         for name, value in joint_poses.items():
             index = self.get_joint_id(name)
@@ -406,18 +436,29 @@ class Object:
             self.client.resetJointState(self.id, index, value, 0.0)
         self._moved()
 
+    def reset(self) -> None:
+        """Put the object where it was made, with joints at zero."""
+        for name, index in self.joints.items():
+            if self.get_joint_type(name) in ONE_COORDINATE:
+                self.client.resetJointState(self.id, index, 0.0)
+        self.set_position_and_orientation(*self.original_pose)
+
     def get_joint_limits(self, joint: str) -> tuple[float, float]:
         """Lower and upper limit of a joint [rad or m], infinite where it has none."""
-        low, high = self._infos[self.get_joint_id(joint)][8:10]
+        low, high = self._joint_info(joint)[8:10]
         return (low, high) if low <= high else (-float("inf"), float("inf"))
 
     def get_joint_axis(self, joint: str) -> tuple[float, float, float]:
         """Axis of a joint in the frame of its link (3,)."""
-        return self._infos[self.get_joint_id(joint)][13]
+        return self._joint_info(joint)[13]
 
     def get_joint_type(self, joint: str) -> JointType:
         """Type of a joint."""
-        return JointType(self._infos[self.get_joint_id(joint)][2])
+        return JointType(self._joint_info(joint)[2])
+
+    def _joint_info(self, joint: str) -> tuple:
+        self.require()
+        return self._infos[self.get_joint_id(joint)]
 
     # -- contacts and colours --------------------------------------------------------------------------------
 
@@ -441,7 +482,7 @@ class Object:
             ValueError: It is not four numbers.
             KeyError: There is no such link.
         """
-        rgba = numbers(color, 4, "color")
+        rgba = as_color(color)
         links = [self.get_link_id(link)] if link else sorted({row[1] for row in self._visuals()})
         for index in links:
             self.client.changeVisualShape(self.id, index, rgbaColor=rgba)

@@ -32,6 +32,8 @@ def stable(
 ) -> bool | np.ndarray:
     """Whether an object stays where it is when the world is simulated from rest.
 
+    What holds it loosely lets go.
+
     Args:
         obj: The object.
         poses: Candidates for its pose: pairs of position and orientation, or (n, 7); None for its own.
@@ -44,6 +46,8 @@ def stable(
     """
 
     def answer(trials: Trials, rows: np.ndarray) -> np.ndarray:
+        if isinstance(trials, Shadows):
+            trials.let_go(obj)
         trials.place(obj, rows)
         trials.simulate(seconds)
         after = trials.frames(obj)
@@ -51,6 +55,9 @@ def stable(
         cosine = np.abs(np.sum(after[:, 3:] * rows[:, 3:], axis=1))
         return (way <= distance) & (2.0 * np.arccos(np.minimum(cosine, 1.0)) <= angle)
 
+    loose = any(a.loose and a.child is obj for a in obj.attachments.values())
+    if poses is None and loose:
+        return bool(_ask(obj, [obj.get_frame()], answer)[0])
     return _ask(obj, poses, answer)
 
 
@@ -65,6 +72,9 @@ def contact(a: Object, b: Object, poses: Sequence | None = None) -> bool | np.nd
     Returns:
         The answer, or one for each candidate, bool (n,).
     """
+    b.require()
+    if a is b:
+        raise ValueError(f"contact: {a!r} cannot touch itself")
 
     def answer(trials: Trials, rows: np.ndarray) -> np.ndarray:
         trials.place(a, rows)
@@ -98,6 +108,10 @@ def visible(
         The answer, or one for each camera, bool (n,).
     """
     many, rows = _cameras(camera)
+    if not 0.0 <= threshold <= 1.0:
+        raise ValueError(f"threshold: expected a share in 0..1, got {threshold!r}")
+    if not len(rows):
+        return np.zeros(0, bool)
     shares = []
     for _, alone, present, uid in _pictures(obj, rows, front_facing_axis):
         full, seen = alone.sum(axis=(1, 2)), (alone & (present == uid)).sum(axis=(1, 2))
@@ -112,7 +126,7 @@ def occluding(
     """The objects that hide a part of an object from a camera; see `visible`."""
     ((ids, alone, present, _),) = _pictures(obj, pose_rows([camera], "camera"), front_facing_axis)
     hiding = set(np.unique(present[alone]).tolist())
-    return [item for item in obj.world.objects if item is not obj and ids.get(item) in hiding]
+    return [item for item in obj.world.objects if item is not obj and ids[item] in hiding]
 
 
 def reachable(
@@ -138,8 +152,10 @@ def reachable(
         KeyError: The robot has no such link.
     """
     robot.get_link_id(link)
-    many = bool(np.ndim(targets) == 2)
+    many = np.ndim(targets) == 2 or not len(targets)
     points = np.array([as_position(x, "targets") for x in (targets if many else [targets])])
+    if not len(points):
+        return np.zeros(0, bool)
     turns = None
     if orientations is not None:
         turns = np.array([as_orientation(q) for q in (orientations if many else [orientations])])
@@ -161,7 +177,7 @@ def reachable(
 def blocking(robot: Object, target: Sequence[float], link: str) -> list[Object] | None:
     """The objects that a robot touches when its link is at a target; None if it does not get there.
 
-    What the robot holds does not count.
+    What the robot holds does not count, nor what its root link stands on.
     """
     point = np.array([as_position(target, "target")])
     with one_trial(robot.world) as trial:
@@ -169,7 +185,7 @@ def blocking(robot: Object, target: Sequence[float], link: str) -> list[Object] 
         if np.linalg.norm(after[0, :3] - point[0]) > 0.01:
             return None
         others = [x for x in robot.world.objects if x is not robot and x not in robot.attachments]
-        return [x for x in others if trial.touching(robot, x)[0]]
+        return [x for x in others if any(point[3] >= 0 for point in trial.touching(robot, x)[0])]
 
 
 def link_pose_for_joint_config(
@@ -201,6 +217,8 @@ def _ask(item: Object, poses: Sequence | None, answer) -> bool | np.ndarray:
         with one_trial(item.world) as trial:
             return bool(answer(trial, np.concatenate(item.get_frame())[None])[0])
     rows = pose_rows(poses)
+    if not len(rows):
+        return np.zeros(0, bool)
     with Shadows(item.world, len(rows)) as shadows:
         return answer(shadows, rows)
 
@@ -216,6 +234,8 @@ def _pictures(
 ) -> Iterator[tuple[Mapping[Object, int], np.ndarray, np.ndarray, int]]:
     """For some cameras at a time: ids, where the object is alone in the world, who is seen, and its id."""
     world, forward = obj.world, as_position(axis, "front_facing_axis")
+    if not any(forward):
+        raise ValueError(f"front_facing_axis: expected a direction, got {axis!r}")
     projection = p.computeProjectionMatrixFOV(FIELD_OF_VIEW, 1.0, NEAR, FAR)
     views = np.array([_view(Pose(tuple(row[:3]), tuple(row[3:])), forward) for row in cameras])
     for first in range(0, len(views), PICTURES):

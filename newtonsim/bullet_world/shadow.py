@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextvars import Token
 
 from newtonsim.bullet_world import snapshots
@@ -19,13 +20,33 @@ class World_Sync:
 
     Attributes:
         world: The world.
-        shadow: Its shadow.
+        lock: Held by the thread that uses the shadow.
         object_mapping: The object of the shadow for each one of the world.
     """
 
     def __init__(self, world: BulletWorld):
-        self.world, self.shadow = world, BulletWorld("DIRECT", is_shadow_world=True)
+        self.world = world
+        self.lock = threading.RLock()
         self.object_mapping: dict[Object, Object] = {}
+        self._shadow: BulletWorld | None = None
+
+    @property
+    def shadow(self) -> BulletWorld:
+        """The shadow, a new one if it was ended."""
+        if self._shadow is None or not self._shadow.is_alive:
+            self._shadow = BulletWorld("DIRECT", is_shadow_world=True)
+            self.object_mapping = {}
+        return self._shadow
+
+    def end(self) -> None:
+        """End the shadow."""
+        if self._shadow is not None:
+            self._shadow.exit()
+
+    @property
+    def is_entered(self) -> bool:
+        """Whether the running thread is inside `Use_shadow_world` of this world."""
+        return self._shadow is not None and _override.get() is self._shadow
 
     def sync(self) -> None:
         """Make the shadow the same as the world."""
@@ -38,10 +59,12 @@ class World_Sync:
 
         Raises:
             ValueError: It is not in the world.
+            ObjectRemovedError: It was removed.
         """
-        if item not in self.world.objects:
+        item.require()
+        if item.world is not self.world:
             raise ValueError(f"{item!r} is no object of this world")
-        if item not in self.object_mapping:
+        if self.object_mapping.get(item) not in self.shadow.objects:
             self._match_objects()
         return self.object_mapping[item]
 
@@ -65,7 +88,7 @@ class World_Sync:
             for main, twin in self.object_mapping.items()
             if main in world.objects and twin in alive
         }
-        for item in alive - set(mapping.values()):
+        for item in alive.difference(mapping.values()):
             item.remove()
         for item in world.objects:
             if item not in mapping:
@@ -77,22 +100,31 @@ class Use_shadow_world:
     """Makes the shadow of the current world the current one, for the time of a `with` block.
 
     On the way in, the shadow is made the same as the world; what is done to it inside stays there. Inside
-    another such block, nothing changes. The `with` statement returns the shadow.
+    another such block, nothing changes. Other threads that use the shadow of the same world wait until the
+    block ends. The `with` statement returns the shadow.
     """
 
     def __init__(self):
-        self._tokens: list[Token | None] = []
+        self._entered: list[tuple[Token, World_Sync] | None] = []
 
     def __enter__(self) -> BulletWorld:
         world = BulletWorld.required()
         if world.is_shadow_world:
-            self._tokens.append(None)
+            self._entered.append(None)
             return world
-        world.world_sync.sync()
-        self._tokens.append(_override.set(world.shadow_world))
-        return world.shadow_world
+        sync = world.world_sync
+        sync.lock.acquire()
+        try:
+            sync.sync()
+        except BaseException:
+            sync.lock.release()
+            raise
+        self._entered.append((_override.set(sync.shadow), sync))
+        return sync.shadow
 
     def __exit__(self, *error: object) -> None:
-        token = self._tokens.pop()
-        if token is not None:
+        entered = self._entered.pop()
+        if entered is not None:
+            token, sync = entered
             _override.reset(token)
+            sync.lock.release()

@@ -10,9 +10,9 @@ import numpy as np
 
 import newtonsim.pybullet_compat as p
 from newtonsim.bullet_world import snapshots
-from newtonsim.bullet_world.attachments import attachments_of, followers
+from newtonsim.bullet_world.attachments import Attachment, attachments_of, followers, set_collisions
 from newtonsim.bullet_world.errors import WorldExitedError
-from newtonsim.bullet_world.frames import compose_rows, inverse_row
+from newtonsim.bullet_world.frames import compose_rows, inverse_row, pose_rows
 from newtonsim.bullet_world.object_states import REST, capture
 from newtonsim.bullet_world.objects import ONE_COORDINATE
 from newtonsim.pybullet_compat.bullet_client import BulletClient
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 TOUCHING = 1.0e-3
 """Largest distance of what touches [m]."""
-REACH_ROUNDS, REACH_ITERATIONS = 4, 50
-"""Starts of the inverse kinematics, each from the last one cut to the limits, and its most steps."""
+REACH_STARTS, REACH_ROUNDS, REACH_ITERATIONS = 4, 4, 50
+"""Of inverse kinematics: starts, rounds of each, after which joints are cut to their limits, and steps."""
 
 
 class Trials:
@@ -57,26 +57,29 @@ class Trials:
         """Body unique id of an object in the copies.
 
         Raises:
+            ObjectRemovedError: It was removed.
             ValueError: It was not copied.
         """
+        item.require()
         if item not in self._ids:
             raise ValueError(f"{item!r} is not in these shadows")
         return self._ids[item]
 
     # -- candidates ------------------------------------------------------------------------------------------
 
-    def place(self, item: Object, poses: np.ndarray) -> None:
-        """Put an object elsewhere in each copy and stop it; what is attached to it follows.
+    def place(self, item: Object, poses: Sequence) -> None:
+        """Put an object elsewhere in each copy and stop its base; what is attached to it follows.
 
         Args:
             item: The object.
-            poses: Pose of the root link for each copy (count, 7).
+            poses: Pose of the root link for each copy: pairs of position and orientation, or (count, 7).
 
         Raises:
-            ValueError: There is not one for each copy.
+            ValueError: One is no pose, or there is not one for each copy.
         """
-        if poses.shape != (self.count, 7):
-            raise ValueError(f"poses: expected one for each of {self.count} copies, got {poses.shape}")
+        poses = pose_rows(poses)
+        if len(poses) != self.count:
+            raise ValueError(f"poses: expected one for each of {self.count} copies, got {len(poses)}")
         before = inverse_row(np.concatenate(item.get_frame()))
         for thing in (item, *(follower for _, follower in followers(item))):
             self._put(thing, compose_rows(poses, compose_rows(before, np.concatenate(thing.get_frame()))))
@@ -147,22 +150,51 @@ class Trials:
 
         Returns:
             Poses of the link (count, 7).
+
+        Raises:
+            ValueError: The robot has no joints that could move.
         """
         names = [name for name in robot.joints if robot.get_joint_type(name) in ONE_COORDINATE]
-        limits = {robot.joints[name]: robot.get_joint_limits(name) for name in names}
+        if not names:
+            raise ValueError(f"{robot.name!r} has no joints that could reach for something")
+        limits = np.array([robot.get_joint_limits(name) for name in names])
+        joints = [robot.joints[name] for name in names]
+        columns = [robot.movable.index(joint) for joint in joints]
         targets = self._arguments(positions, *([] if orientations is None else [orientations]))
-        for _ in range(REACH_ROUNDS):
-            found = self.client.calculateInverseKinematics(
-                self.id_of(robot),
-                robot.get_link_id(link),
-                *targets,
-                maxNumIterations=REACH_ITERATIONS,
-                residualThreshold=1.0e-5,
-            )
-            found = self._rows(found)
-            values = {i: np.clip(found[:, k], *limits[i]) for k, i in enumerate(robot.movable) if i in limits}
-            self.set_joint_states(robot, values)
+        best, nearest = None, np.full(self.count, np.inf)
+        for start in _starts(np.array([robot.get_joint_state(name) for name in names]), limits):
+            values = np.tile(start, (self.count, 1))
+            for _ in range(REACH_ROUNDS):
+                self.set_joint_states(robot, dict(zip(joints, values.T)))
+                found = self.client.calculateInverseKinematics(
+                    self.id_of(robot),
+                    robot.get_link_id(link),
+                    *targets,
+                    maxNumIterations=REACH_ITERATIONS,
+                    residualThreshold=1.0e-5,
+                )
+                values = np.clip(self._rows(found)[:, columns], *limits.T)
+            self.set_joint_states(robot, dict(zip(joints, values.T)))
+            away = _distance(self.frames(robot, link), positions, orientations)
+            best = values if best is None else np.where((away < nearest)[:, None], values, best)
+            nearest = np.minimum(away, nearest)
+        self.set_joint_states(robot, dict(zip(joints, best.T)))
         return self.frames(robot, link)
+
+
+def _starts(present: np.ndarray, limits: np.ndarray) -> list[np.ndarray]:
+    """Joint values to start inverse kinematics from: the present ones, and some that are the same always."""
+    low, high = np.clip(limits, -np.pi, np.pi).T
+    rng = np.random.default_rng(0)
+    return [present, *(rng.uniform(low, high) for _ in range(REACH_STARTS - 1))]
+
+
+def _distance(frames: np.ndarray, positions: np.ndarray, orientations: np.ndarray | None) -> np.ndarray:
+    """How far frames (n, 7) are from targets: metres, and half angles in radians if these count (n,)."""
+    away = np.linalg.norm(frames[:, :3] - positions, axis=1)
+    if orientations is not None:
+        away += np.arccos(np.minimum(np.abs(np.sum(frames[:, 3:] * orientations, axis=1)), 1.0))
+    return away
 
 
 class Shadows(Trials):
@@ -189,8 +221,8 @@ class Shadows(Trials):
         objects: Iterable[Object] | None = None,
         device: str | None = None,
     ):
-        if count < 1:
-            raise ValueError(f"shadows: expected one or more, got {count!r}")
+        if not isinstance(count, (int, np.integer)) or count < 1:
+            raise ValueError(f"shadows: expected a whole number from 1 on, got {count!r}")
         chosen = list(world.objects if objects is None else objects)
         for item in chosen:
             if item not in world.objects:
@@ -198,18 +230,35 @@ class Shadows(Trials):
         client = BulletClient(p.DIRECT, num_worlds=count, device=device)
         client.setGravity(*snapshots.gravity_of(world))
         ids = {item: _copy(item, client) for item in chosen}
+        super().__init__(world, client, ids, count)
+        self._holds: dict[Attachment, int] = {}
         for attachment in attachments_of(chosen):
             if attachment.parent in ids and attachment.child in ids:
                 info = world.client.getConstraintInfo(attachment.id)
-                parent, child = ids[attachment.parent], ids[attachment.child]
-                client.createConstraint(parent, info[1], child, info[3], *info[4:10])
-        super().__init__(world, client, ids, count)
+                pair = ids[attachment.parent], info[1], ids[attachment.child], info[3]
+                self._holds[attachment] = client.createConstraint(*pair, *info[4:10])
+                self._collide(attachment, False)
 
     def __enter__(self) -> Shadows:
         return self
 
+    def __repr__(self) -> str:
+        return f"Shadows({self.count} of {self.world!r})"
+
     def __exit__(self, *error: object) -> None:
         self.exit()
+
+    def let_go(self, item: Object) -> None:
+        """Remove what holds an object loosely, as its place is another now."""
+        for attachment, uid in self._holds.items():
+            if attachment.loose and attachment.child is item:
+                self.client.removeConstraint(uid)
+                self._collide(attachment, True)
+
+    def _collide(self, attachment: Attachment, enable: bool) -> None:
+        a, b = attachment.parent, attachment.child
+        links = self.id_of(a), a.links.values(), self.id_of(b), b.links.values()
+        set_collisions(self.client, *links, enable)
 
     def exit(self) -> None:
         """End the copies; a second time does nothing."""
@@ -234,11 +283,13 @@ def _copy(item: Object, client: BulletClient) -> int:
 
 @contextmanager
 def one_trial(world: BulletWorld) -> Iterator[Trials]:
-    """One copy of a world as it is now: its shadow, or a copy of its own if it is a shadow itself."""
-    if world.is_shadow_world:
+    """One copy of a world as it is now: its shadow, or a copy of its own if the shadow is in use."""
+    if world.is_shadow_world or world.world_sync.is_entered:
         with Shadows(world, 1) as shadows:
             yield shadows
         return
     sync = world.world_sync
-    sync.sync()
-    yield Trials(world, sync.shadow.client, {a: b.id for a, b in sync.object_mapping.items()}, 1)
+    with sync.lock:
+        sync.sync()
+        ids = {item: twin.id for item, twin in sync.object_mapping.items()}
+        yield Trials(world, sync.shadow.client, ids, 1)

@@ -52,6 +52,8 @@ class _CurrentWorld(type):
 
     @current_bullet_world.setter
     def current_bullet_world(cls, world: BulletWorld) -> None:
+        if not isinstance(world, BulletWorld):
+            raise TypeError(f"current_bullet_world: expected a BulletWorld, got {world!r}")
         if not world.is_alive:
             raise WorldExitedError("current_bullet_world: this world has ended")
         world.thread = threading.get_ident()
@@ -80,7 +82,6 @@ class BulletWorld(metaclass=_CurrentWorld):
     Attributes:
         type: "GUI" or "DIRECT".
         is_shadow_world: As given.
-        objects: All objects in the order in which they were made.
         robot: What `set_robot` said.
         attachment_event: Called with (object, [object, other]) after two were attached.
         detachment_event: Called likewise after two were detached.
@@ -100,7 +101,7 @@ class BulletWorld(metaclass=_CurrentWorld):
         self.type, self.is_shadow_world = type, is_shadow_world
         self._client: BulletClient | None = self._connect()
         self.thread = threading.get_ident()
-        self.objects: list[Object] = []
+        self._objects: list[Object] = []
         self.robot: Object | None = None
         self.attachment_event, self.detachment_event = Event(), Event()
         self.manipulation_event = Event()
@@ -127,6 +128,7 @@ class BulletWorld(metaclass=_CurrentWorld):
         return BulletClient(p.DIRECT)
 
     def __enter__(self) -> BulletWorld:
+        self.client  # noqa: B018 (raises if the world has ended)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -182,18 +184,23 @@ class BulletWorld(metaclass=_CurrentWorld):
         if self._client is None:
             return
         if self._sync is not None:
-            self._sync.shadow.exit()
+            self._sync.end()
         client, self._client = self._client, None
         client.disconnect()
         if self in _living:
             _living.remove(self)
-        for item in self.objects:
+        for item in self._objects:
             item.attachments.clear()
-        self.objects.clear()
+        self._objects.clear()
         self._states.clear()
         self._collision_callbacks.clear()
 
     # -- objects ---------------------------------------------------------------------------------------------
+
+    @property
+    def objects(self) -> list[Object]:
+        """All objects in the order in which they were made, in a list of its own."""
+        return list(self._objects)
 
     def get_objects_by_name(self, name: str) -> list[Object]:
         """All objects of a name."""
@@ -217,9 +224,13 @@ class BulletWorld(metaclass=_CurrentWorld):
                 return item
         raise KeyError(f"this world has no object of id {id!r}")
 
+    def remember(self, item: Object) -> None:
+        """Take a new object into the list."""
+        self._objects.append(item)
+
     def forget(self, item: Object) -> None:
         """Take an object that was removed out of the lists."""
-        self.objects.remove(item)
+        self._objects.remove(item)
         if self.robot is item:
             self.robot = None
         gone = [pair for pair in self._collision_callbacks if item in pair]
@@ -230,10 +241,14 @@ class BulletWorld(metaclass=_CurrentWorld):
         """Say which object is the robot.
 
         Raises:
+            TypeError: It is no object.
             ValueError: It is in another world.
+            ObjectRemovedError: It was removed.
         """
-        if robot is not None and robot.world is not self:
-            raise ValueError(f"set_robot: {robot!r} is in another world")
+        if robot is None:
+            self.client  # noqa: B018 (raises if the world has ended)
+        else:
+            self._own(robot, "set_robot")
         self.robot = robot
 
     # -- events ----------------------------------------------------------------------------------------------
@@ -263,9 +278,16 @@ class BulletWorld(metaclass=_CurrentWorld):
             ValueError: One of them is in another world.
         """
         for item in (objectA, objectB):
-            if item.world is not self:
-                raise ValueError(f"register_collision_callback: {item!r} is in another world")
+            self._own(item, "register_collision_callback")
         self._collision_callbacks[(objectA, objectB)] = (callback_collision, callback_no_collision)
+
+    def _own(self, item: Object, what: str) -> None:
+        """Raise unless something is an object of this world that is there."""
+        if not isinstance(item, Object):
+            raise TypeError(f"{what}: expected an Object, got {item!r}")
+        item.require()
+        if item.world is not self:
+            raise ValueError(f"{what}: {item!r} is in another world")
 
     # -- simulation ------------------------------------------------------------------------------------------
 
@@ -274,7 +296,12 @@ class BulletWorld(metaclass=_CurrentWorld):
         self.client.setGravity(*numbers(gravity, 3, "gravity"))
 
     def set_realtime(self, real_time: bool) -> None:
-        """Let the world go on by itself as time passes, or only when it is simulated."""
+        """Let the world with a window go on by itself as time passes, or only when it is simulated.
+
+        As in PyBullet, a world without window only goes on when it is simulated; a warning says so.
+        """
+        if real_time and self.type == "DIRECT":
+            warnings.warn("set_realtime: a DIRECT world goes on by simulate() alone", stacklevel=2)
         self.client.setRealTimeSimulation(int(bool(real_time)))
 
     def simulate(self, seconds: float) -> None:
@@ -289,16 +316,19 @@ class BulletWorld(metaclass=_CurrentWorld):
         seconds = numbers((seconds,), 1, "seconds")[0]
         if seconds < 0.0:
             raise ValueError(f"seconds: expected no negative number, got {seconds!r}")
-        client = self.client
         for _ in range(int(seconds / STEP + 1.0e-6)):
-            client.stepSimulation()
+            self.client.stepSimulation()
             if self._collision_callbacks:
                 self._call_back()
+                if not self.is_alive:  # a callback has ended it
+                    return
 
     simualte = simulate
 
     def _call_back(self) -> None:
         for (a, b), (touching, apart) in list(self._collision_callbacks.items()):
+            if not self.is_alive or (a, b) not in self._collision_callbacks:
+                continue
             callback = touching if self.client.getContactPoints(a.id, b.id) else apart
             if callback is not None:
                 callback()
@@ -314,7 +344,7 @@ class BulletWorld(metaclass=_CurrentWorld):
     def restore_state(self, state_id: int) -> None:
         """Put the world back to a state of `save_state`.
 
-        Objects that were made since then stay as they are; those that were removed stay away.
+        Objects that were made since then stay as they are. Those that were removed stay away, with a warning.
 
         Raises:
             KeyError: There is no such state.
@@ -322,28 +352,31 @@ class BulletWorld(metaclass=_CurrentWorld):
         self.client  # noqa: B018 (raises if the world has ended)
         if state_id not in self._states:
             raise KeyError(f"this world has no state {state_id!r}")
-        snapshots.put(self._states[state_id], self, {item: item for item in self.objects})
+        snapshot = self._states[state_id]
+        gone = [item.name for item in snapshot.objects if item not in self._objects]
+        if gone:
+            warnings.warn(f"restore_state: {', '.join(gone)} was removed and stays away", stacklevel=2)
+        snapshots.put(snapshot, self, {item: item for item in self._objects})
 
     def reset_bullet_world(self) -> None:
         """Detach everything, and put all objects where they were made, with joints at zero."""
+        self.client  # noqa: B018 (raises if the world has ended)
         for item in self.objects:
             item.detach_all()
         for item in self.objects:
-            joints = [
-                name
-                for name in item.joints
-                if item.get_joint_type(name) in (p.JOINT_REVOLUTE, p.JOINT_PRISMATIC)
-            ]
-            item.set_joint_states(dict.fromkeys(joints, 0.0))
-            item.set_position_and_orientation(*item.original_pose)
+            item.reset()
 
     def copy(self) -> BulletWorld:
         """Return a new DIRECT world, which becomes the current one, that is like this one."""
         self.client  # noqa: B018 (raises if the world has ended)
         world = BulletWorld("DIRECT")
-        world.objects[0].remove()  # the floor of this one comes with the others
-        twins = {item: item.copy_into(world) for item in self.objects}
-        snapshots.put(snapshots.take(self), world, twins)
+        try:
+            world.objects[0].remove()  # the floor of this one comes with the others
+            twins = {item: item.copy_into(world) for item in self.objects}
+            snapshots.put(snapshots.take(self), world, twins)
+        except BaseException:
+            world.exit()
+            raise
         world.robot = twins.get(self.robot)
         return world
 

@@ -50,15 +50,13 @@ def getBasePositionAndOrientation(client: Client, bodyUniqueId: int) -> tuple:
         if bodyUniqueId not in client.soft_bodies:
             raise error("GetBasePositionAndOrientation failed.")
         return client.soft_bodies[bodyUniqueId].base_pose()
-    engine = client.engine
-    if (engine is not None and engine.unread_poses) or body.stale_poses:
-        client.read_poses(body)
+    pose = body.base_coordinates
     if client.num_worlds == 1:
-        x, y, z, qx, qy, qz, qw = body.pose[0, 0].tolist()
+        x, y, z, qx, qy, qz, qw = pose[0].tolist()
         if qw < 0.5:
             return (x, y, z), canonical(qx, qy, qz, qw)
         return (x, y, z), (qx, qy, qz, qw)
-    return body.pose[:, 0, :3].copy(), canonical_rows(body.pose[:, 0, 3:])
+    return pose[:, :3].copy(), canonical_rows(pose[:, 3:])
 
 
 def canonical(x: float, y: float, z: float, w: float) -> tuple[float, float, float, float]:
@@ -128,13 +126,11 @@ def getBaseVelocity(client: Client, bodyUniqueId: int) -> tuple:
         if bodyUniqueId not in client.soft_bodies:
             raise error("getBaseVelocity failed.")
         return client.soft_bodies[bodyUniqueId].base_velocity()
-    engine = client.engine
-    if (engine is not None and engine.unread_poses) or body.stale_poses:
-        client.read_poses(body)
+    twist = body.base_rates
     if client.num_worlds == 1:
-        wx, wy, wz, vx, vy, vz = body.twist[0, 0].tolist()
+        wx, wy, wz, vx, vy, vz = twist[0].tolist()
         return (vx, vy, vz), (wx, wy, wz)
-    return body.twist[:, 0, 3:].copy(), body.twist[:, 0, :3].copy()
+    return twist[:, 3:].copy(), twist[:, :3].copy()
 
 
 def resetBaseVelocity(client: Client, objectUniqueId: int, linearVelocity=None, angularVelocity=None) -> None:

@@ -256,7 +256,7 @@ class Engine:
             if other.stale_poses:
                 rows = slice(other.first_row, other.first_row + len(other.links))
                 self.pose[:, rows], self.twist[:, rows] = poses[:, rows], twists[:, rows]
-                other.pose[:, 0] = other.q[:, :7] if other.floating else other.base_pose
+                other.pose[:, 0], other.twist[:, 0] = other.base_coordinates, other.base_rates
                 other.stale_poses = False
 
     def _evaluate_kinematics(self) -> None:

@@ -334,13 +334,22 @@ class Body:
             self.q[:, :7] = base
         self.stale_poses = True
 
+    @property
+    def base_coordinates(self) -> np.ndarray:
+        """Pose of the base's inertial frame as it was set or stepped to (W, 7)."""
+        return self.q[:, :7] if self.floating else self.base_pose
+
+    @property
+    def base_rates(self) -> np.ndarray:
+        """(ω, v) of the base as they were set or stepped to (W, 6)."""
+        return self.u[:, :6] if self.floating else self.base_twist
+
     def refresh(self) -> None:
         """Make poses and velocities agree with the coordinates, on the host in float64."""
         if not self.stale_poses:
             return
         self.stale_poses = False
-        self.pose[:, 0] = self.q[:, :7] if self.floating else self.base_pose
-        self.twist[:, 0] = self.u[:, :6] if self.floating else self.base_twist
+        self.pose[:, 0], self.twist[:, 0] = self.base_coordinates, self.base_rates
         for place in self.order[1:]:
             self._place(place)
 

@@ -160,3 +160,15 @@ def test_simulated_hand_carries(world, arm):
     world.simulate(2)
     assert robot.get_joint_state("slide") == pytest.approx(0.3, abs=5e-3)
     assert milk.get_position() == pytest.approx([1.1, 0, 0], abs=1e-2)
+
+
+def test_what_is_held_inside_a_hand_stays_there(world, arm):
+    """Both overlap, and do not push each other away; after detaching they do."""
+    world.set_gravity([0, 0, 0])
+    robot, (milk,) = Object("robot", "robot", arm, [0, 0, 2], fixed_base=True), cartons([0.05, 0, 1.95])
+    robot.attach(milk)
+    world.simulate(0.5)
+    assert milk.get_position() == pytest.approx([0.05, 0, 1.95], abs=1e-3)
+    robot.detach(milk)
+    world.simulate(0.5)
+    assert np.linalg.norm(np.subtract(milk.get_position(), [0.05, 0, 1.95])) > 0.02

@@ -65,7 +65,8 @@ def test_spelling_of_the_document(world):
 
 
 def test_realtime(world):
-    world.set_realtime(True)
+    with pytest.warns(UserWarning, match="DIRECT"):
+        world.set_realtime(True)
     assert world.client.getPhysicsEngineParameters()["useRealTimeSimulation"] == 1
     world.set_realtime(False)
     assert world.client.getPhysicsEngineParameters()["useRealTimeSimulation"] == 0

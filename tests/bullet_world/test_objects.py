@@ -14,6 +14,7 @@ from newtonsim.bullet_world import (
     WorldExitedError,
     descriptions,
 )
+from newtonsim.bullet_world.reasoning import contact
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,10 @@ from newtonsim.bullet_world import (
         (lambda o: o.set_joint_states({"shoulder": 0.5, "slide": float("inf")}), ValueError),
         (lambda o: o.get_link_position("elbow"), KeyError),
         (lambda o: o.set_color([1, 1, 1]), ValueError),
+        (lambda o: o.set_color([1, 1, 2, 1]), ValueError),
+        (lambda o: o.set_position([0, 0, 1e39]), ValueError),
+        (lambda o: o.set_joint_state("shoulder", "1"), ValueError),
+        (lambda o: o.attach(None), TypeError),
     ],
 )
 def test_bad_input_changes_nothing(world, arm, call, error):
@@ -156,8 +161,15 @@ def test_removed_objects_and_ended_worlds():
     assert milk not in world.objects
     with pytest.raises(ObjectRemovedError, match="milk"):
         milk.get_position()
-    with pytest.raises(ObjectRemovedError, match="milk"):
-        cup.attach(milk)
+    for use in (
+        lambda: cup.attach(milk),
+        lambda: contact(cup, milk),
+        lambda: world.get_shadow_object(milk),
+        lambda: world.set_robot(milk),
+        lambda: world.register_collision_callback(cup, milk, print),
+    ):
+        with pytest.raises(ObjectRemovedError, match="milk"):
+            use()
     world.exit()
     world.exit()
     for use in (
@@ -165,6 +177,11 @@ def test_removed_objects_and_ended_worlds():
         lambda: world.set_gravity([0, 0, 0]),
         lambda: world.get_objects_by_name("cup"),
         lambda: world.shadow_world,
+        lambda: world.reset_bullet_world(),
+        lambda: world.set_robot(cup),
+        lambda: world.__enter__(),
+        lambda: cup.detach_all(),
+        lambda: cup.get_complete_joint_state(),
         lambda: world.copy(),
         lambda: cup.get_position(),
         lambda: Object("x", "x", "milk.stl", world=world),
@@ -275,3 +292,36 @@ def test_axes_touch_nothing(world):
     assert {point[2] for point in milk.contact_points()} == {world.objects[0].id}
     world.remove_vis_axis()
     assert world.client.getNumBodies() == bodies
+
+
+def test_a_callback_may_end_the_world(world):
+    milk = Object("milk", "milk", "milk.stl")
+    world.register_collision_callback(milk, world.objects[0], world.exit)
+    world.simulate(1)
+    assert not world.is_alive
+
+
+def test_removing_all_objects(world):
+    Object("milk", "milk", "milk.stl")
+    for item in world.objects:
+        item.remove()
+    assert world.objects == []
+
+
+def test_reset_is_one_manipulation_of_each(world, arm):
+    robot, calls = Object("robot", "robot", arm, [1, 0, 0]), []
+    robot.set_joint_state("slide", 0.2)
+    world.manipulation_event += lambda item, _: calls.append(item)
+    world.reset_bullet_world()
+    assert calls == world.objects
+    assert robot.get_joint_state("slide") == 0
+
+
+def test_states_name_what_was_removed(world):
+    milk, cup = Object("milk", "milk", "milk.stl"), Object("cup", "cup", "milk.stl", [1, 0, 0])
+    state = world.save_state()
+    milk.remove()
+    cup.set_position([2, 0, 0])
+    with pytest.warns(UserWarning, match="milk was removed"):
+        world.restore_state(state)
+    assert cup.get_position() == pytest.approx([1, 0, 0])

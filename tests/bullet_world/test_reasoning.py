@@ -88,9 +88,9 @@ def test_reachable(kitchen):
 
 
 def test_blocking(kitchen):
-    table, cube, arm = kitchen
+    _, cube, arm = kitchen
     assert cube in ask.blocking(arm, [0.3, 0.2, TOP + 0.05], "lbr_iiwa_link_7")
-    assert ask.blocking(arm, [-0.4, 0.3, TOP + 0.8], "lbr_iiwa_link_7") == [table]
+    assert ask.blocking(arm, [-0.4, 0.3, TOP + 0.8], "lbr_iiwa_link_7") == []
     assert ask.blocking(arm, [5, 0, 0], "lbr_iiwa_link_7") is None
 
 
@@ -125,3 +125,53 @@ def test_what_is_attached_goes_with_candidates(kitchen, world):
         shadows.place(cube, poses)
         assert shadows.frames(other)[:, :3] == pytest.approx(poses[:, :3] + [-0.05, 0, 0], abs=1e-6)
     other.remove()
+
+
+def test_questions_about_the_world_inside_the_shadow_leave_it_alone(kitchen, world):
+    table, cube, _ = kitchen
+    with Use_shadow_world():
+        twin = world.get_shadow_object(cube)
+        twin.set_position([5, 5, 5])
+        assert ask.stable(cube)
+        assert ask.contact(cube, table)
+        assert twin.get_position() == pytest.approx([5, 5, 5])
+
+
+def test_loosely_held_things_are_judged_by_what_carries_them(kitchen, world):
+    table, cube, _ = kitchen
+    poses = [([0.3, 0.2, z], [0, 0, 0, 1]) for z in (TOP + 0.025, TOP + 0.5)]
+    table.attach(cube, loose=True)
+    assert ask.stable(cube, poses).tolist() == [True, False]
+    start = world.save_state()
+    for pose, answer in zip(poses, (True, False)):
+        cube.set_position(pose[0])
+        assert ask.stable(cube) is answer
+    world.restore_state(start)
+    table.detach(cube)
+
+
+def test_no_candidates(kitchen):
+    table, cube, arm = kitchen
+    assert ask.stable(cube, []).shape == ask.contact(cube, table, []).shape == (0,)
+    assert ask.reachable(arm, [], "lbr_iiwa_link_7").shape == ask.visible(cube, []).shape == (0,)
+
+
+def test_reachable_to_the_end(world, folder):
+    """Two links of 0.5 m in the plane get to everything within 1 m, stretched and folded, but not beyond."""
+    link = '<inertial><origin xyz="0.25 0 0"/><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>'
+    link = link.replace('izz="1"', 'izz="1" ixy="0" ixz="0" iyz="0"')
+    joint = '<limit lower="-3.1" upper="3.1" effort="1" velocity="1"/><axis xyz="0 0 1"/>'
+    (folder / "planar.urdf").write_text(
+        f"""<robot name="planar"><link name="base">{link}</link><link name="upper">{link}</link>
+        <link name="lower">{link}</link><link name="tip">{link}</link>
+        <joint name="a" type="revolute"><parent link="base"/><child link="upper"/>{joint}</joint>
+        <joint name="b" type="revolute"><parent link="upper"/><child link="lower"/>
+          <origin xyz="0.5 0 0"/>{joint}</joint>
+        <joint name="c" type="fixed"><parent link="lower"/><child link="tip"/><origin xyz="0.5 0 0"/></joint>
+        </robot>"""
+    )
+    robot = Object("robot", "robot", "planar.urdf", fixed_base=True)
+    angles = np.linspace(-3, 3, 13)
+    for radius, answer in ((0.1, True), (0.5, True), (0.98, True), (1.02, False)):
+        targets = [[radius * np.cos(t), radius * np.sin(t), 0] for t in angles]
+        assert ask.reachable(robot, targets, "tip").tolist() == [answer] * len(angles), radius

@@ -166,3 +166,41 @@ def test_two_hundred_worlds_leave_nothing():
     later, same = cycle(150)
     assert same == threads
     assert later - memory < 30e3  # kB: less than 0.2 MB a world
+
+
+def test_two_threads_in_one_shadow_take_turns(world):
+    milk, errors = Object("milk", "milk", "milk.stl"), []
+
+    def work(height):
+        token = BulletWorld.current_bullet_world
+        for _ in range(30):
+            with Use_shadow_world() as shadow:
+                twin = token.get_shadow_object(milk)
+                twin.set_position([0, 0, height])
+                shadow.simulate(0.02)
+                if abs(twin.get_position()[2] - height) > 0.1:
+                    errors.append(twin.get_position())
+
+    threads = [threading.Thread(target=work, args=(h,)) for h in (5.0, 50.0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_shadow_of_a_file_that_has_changed(world, folder, arm):
+    robot = Object("robot", "robot", arm)
+    (folder / arm).write_text("<robot/>")
+    with Use_shadow_world() as shadow:
+        assert_same(world, shadow)
+        assert world.get_shadow_object(robot).links == robot.links
+
+
+def test_an_ended_shadow_is_made_again(world):
+    milk = Object("milk", "milk", "milk.stl")
+    with Use_shadow_world() as shadow:
+        shadow.exit()
+    with Use_shadow_world() as again:
+        assert again is not shadow
+        assert world.get_shadow_object(milk).world is again
