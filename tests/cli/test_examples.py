@@ -13,6 +13,7 @@ SLOW = {
     "bounce_to_target",
     "cartpole_swing_up",
     "cloth_to_target",
+    "cup_on_a_table",
     "quadruped_gait_gradient",
     "shac_hopper",
     "soft_crawler",
