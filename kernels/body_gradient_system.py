@@ -114,6 +114,39 @@ def keep_reasons(first: int, system: BodySystemView, kept: wp.array(dtype=int)):
 
 
 @wp.kernel
+def compare_ends(
+    first: int,
+    system: BodySystemView,
+    poses: wp.array(dtype=wp.transform),
+    free: wp.array(dtype=wp.spatial_vector),
+    solved: wp.array(dtype=wp.spatial_vector),
+    stepped: wp.array(dtype=wp.spatial_vector),
+    away: wp.array(dtype=wp.vec2d),
+):
+    """One thread per body: how far the step ended from the converged one, beside what constraints did.
+
+    Both are squares of the norm of kinetic energy, summed over each world: of the difference of both
+    velocities, and of the change that constraints have made. Rounding of the velocities counts as a change.
+    """
+    b = first + wp.tid()
+    w = system.world[b]
+    if w >= 0 and system.role[b] == BODY_MOVES:
+        q = wp.transform_get_rotation(poses[b])
+        rounding = 1.0e-4 * kinetic(system, b, q, stepped[b])
+        off = kinetic(system, b, q, stepped[b] - solved[b])
+        acted = kinetic(system, b, q, solved[b] - free[b]) + rounding
+        wp.atomic_add(away, w, wp.vec2d(wp.float64(off), wp.float64(acted)))
+
+
+@wp.func
+def kinetic(system: BodySystemView, b: int, q: wp.quat, u: wp.spatial_vector) -> float:
+    """Twice the kinetic energy of a body with a velocity (ω, v) [J]."""
+    w = wp.quat_rotate_inv(q, wp.spatial_top(u))
+    v = wp.spatial_bottom(u)
+    return system.mass[b] * wp.dot(v, v) + wp.dot(w, system.inertia[b] * w)
+
+
+@wp.kernel
 def check_turns(
     first: int,
     x0: wp.array(dtype=wp.transform),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Protocol
 
 import numpy as np
@@ -46,6 +47,8 @@ _OPTIONS = (
     "friction_combine",
 )
 _MOST_BLOCKS = 1 << 14
+MOST_AWAY = 0.01
+"""Part of what constraints do by which steps may miss the converged ones without a warning."""
 _REASONS = {
     int(body_gradient_system.REASON_ROOM): "its bodies couple too many others for the adjoint system",
     int(body_gradient_system.REASON_TURN): "a body with joints turned by more than 0.7 rad in a substep",
@@ -118,6 +121,8 @@ class BodyAdjoint:
         self._contacts = BodyContactTerms(self._again, self._system)
         self._after: State | None = None
         self._reasons = zeros(model.world_count, dtype=int, device=model.device)
+        self._away = zeros(model.world_count, dtype=wp.vec2d, device=model.device)
+        self._warned = False
         self._starts: list[list[wp.array]] = []
         self._rotors = np.zeros(0, int)
 
@@ -160,6 +165,8 @@ class BodyAdjoint:
     def check_gradient(self, solver: str = "rigid bodies") -> None:
         """Raise if a world had no gradient since this was last asked.
 
+        Warn once if steps ended so far from the converged ones that their gradients are not theirs.
+
         Args:
             solver: Name of the solver, for the error.
 
@@ -168,10 +175,28 @@ class BodyAdjoint:
         """
         reason = self._reasons.numpy().copy()
         self._reasons.zero_()
+        self._warn(solver, reason == 0)
         for number, text in _REASONS.items():
             worlds = np.flatnonzero(reason == number)
             if len(worlds):
                 raise NotDifferentiableError(f"{solver}: {text}, in worlds {worlds[:8].tolist()}")
+
+    def _warn(self, solver: str, worlds: np.ndarray) -> None:
+        """Warn of steps in the masked worlds that ended elsewhere than the converged ones."""
+        off, acted = self._away.numpy().T.copy()
+        self._away.zero_()
+        part = np.sqrt(np.divide(off, acted, out=np.zeros_like(off), where=worlds & (acted > 0.0)))
+        part = np.nan_to_num(part)
+        worst = int(np.argmax(part))
+        if part[worst] > MOST_AWAY and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{solver}: sweeps ended {part[worst]:.0%} of what joints and contacts do away from the "
+                f"converged step (world {worst}); the gradient is that of the converged step, and may be "
+                "wrong by as much: take more iterations and constraints.velocity_sweeps, or substeps",
+                RuntimeWarning,
+                stacklevel=4,
+            )
 
     def follow(self, iterations: int) -> None:
         """Solve substeps again with so many sweeps over positions, and with no fewer than 100."""
@@ -203,6 +228,8 @@ class BodyAdjoint:
         """
         launch = Launcher(self.model, record_tape=False, shard=self._shard)
         self._replay(launch, step, substeps)
+        inputs = [self._system, self.x0, self._starts[0][1], self.u2, step.state_out.body_qd, self._away]
+        launch(body_gradient_system.compare_ends, "body", inputs)
         self._reverse_end(launch, step)
         dt = step.dt / substeps
         for number in reversed(range(substeps)):

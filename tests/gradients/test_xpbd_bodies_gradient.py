@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -271,3 +272,29 @@ def test_tape_records_steps(device: str, kind: str):
     np.testing.assert_array_equal(run.states[-1].joint_qd.numpy(), last)
     tape.backward(grads={run.states[-1].joint_qd: wp.array(np.ones(2), dtype=float, device=device)})
     np.testing.assert_array_equal(run.start.body_qd.grad.numpy(), wanted)
+
+
+@pytest.mark.parametrize("sweeps", [2, 100])
+def test_sweeps_that_stop_early_are_told(sweeps, device):
+    """The measured part is how far few sweeps end from many, which the warning names beside the world."""
+    builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1), gravity=-9.81)
+    pendulum = newtonsim.ModelBuilder(up_vector=(0, 0, 1), gravity=-9.81)
+    parent = -1
+    for _ in range(4):
+        body = pendulum.add_body(mass=1.0, I_m=INERTIA, com=(0.25, 0.0, 0.0))
+        anchor = wp.transform((0.5 if parent >= 0 else 0.0, 0.0, 0.0), wp.quat_identity())
+        pendulum.add_joint_revolute(parent, body, parent_xform=anchor, axis=(0.0, 1.0, 0.0), armature=0.0)
+        parent = body
+    free = newtonsim.ModelBuilder(up_vector=(0, 0, 1), gravity=-9.81)
+    free.add_body(mass=1.0, I_m=INERTIA)
+    builder.add_builder(free)
+    builder.add_builder(pendulum)
+    rollout = Rollout(builder.finalize(device, requires_grad=True), 3, sweeps)
+    rollout.adjoint.velocity_sweeps = rollout.adjoint.iterations = 100
+    rollout.run()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rollout.backward({"body_qd": np.ones((*rollout.start.body_qd.shape, 6))})
+    told = [str(w.message) for w in caught if "sweeps ended" in str(w.message)]
+    assert len(told) == (sweeps == 2)
+    assert all("world 1" in text and "take more iterations" in text for text in told)
