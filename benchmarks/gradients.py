@@ -30,7 +30,7 @@ from gradient_peers import NewtonEngine
 from gradient_tasks import TASKS, Task, bounce_slope
 from harness import arguments, interleave, missing, table, write_json
 
-from newtonsim.diff.differences import SPANS, estimate
+from newtonsim.diff.differences import NEIGHBOURS, SPANS, estimate, measure_noise
 from newtonsim.errors import NotDifferentiableError
 
 UNRELIABLE = 0.1
@@ -118,7 +118,11 @@ def differences(
             high[k] += span * scale
             low[k] -= span * scale
         high, low = (np.array([engine.loss(inputs) for inputs in side]) for side in moved)
-        found = estimate(np.array(spans), high, low, middle)
+        near = [engine.start.copy() for _ in NEIGHBOURS]
+        for inputs, length in zip(near, NEIGHBOURS, strict=True):
+            inputs[k] += length * scale
+        noise = float(measure_noise(np.array([[engine.loss(inputs)] for inputs in near]))[0])
+        found = estimate(np.array(spans), high, low, middle, noise)
         values[k], apart[k] = found.value, found.uncertainty
     return values, apart
 

@@ -1,8 +1,7 @@
 """Bending edges in extended position-based dynamics.
 
 The constraint is the angle between two triangles; its gradients are those of Tamstorf, Grinspun, "Discrete
-bending forces and their Jacobians", Graphical Models 75, 2013. Elements are stored as in `xpbd_springs`, and
-what an edge exerts is kept as vectors, too, which turn with the gradients.
+bending forces and their Jacobians", Graphical Models 75, 2013. Elements are stored as in `xpbd_springs`.
 """
 
 import warp as wp
@@ -20,7 +19,7 @@ class EdgeView:
     weight: wp.array(dtype=wp.vec4)  # inverse masses of the corners [1/kg]
     stiffness: wp.array(dtype=wp.vec2)  # ke and kd times the length [N m, N m s]
     rest: wp.array(dtype=float)  # [rad]
-    force: wp.array(dtype=wp.mat33)  # on corners 0, 1 and 3, rows; what they lack in all is on corner 2 [N]
+    torque: wp.array(dtype=float)  # that opens the angle [N m]
 
 
 @wp.struct
@@ -82,7 +81,7 @@ def prepare_edges(
 def clear_edges(
     first: int, masked: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), edges: EdgeView
 ):
-    """One thread per edge: forget the forces of the last substep, in masked worlds if asked."""
+    """One thread per edge: forget the torques of the last substep, in masked worlds if asked."""
     s = edges.place[first + wp.tid()]
     clear = masked == 0
     if not clear:
@@ -90,7 +89,7 @@ def clear_edges(
         if owner >= 0:
             clear = mask[owner]
     if clear:
-        edges.force[s] = wp.mat33()
+        edges.torque[s] = 0.0
 
 
 @wp.kernel
@@ -98,26 +97,34 @@ def start_edges(
     first: int,
     base: int,
     edges: EdgeView,
+    x: wp.array(dtype=wp.vec3),
     keep: float,
     dt: float,
     shift: wp.array(dtype=wp.vec3),
 ):
-    """One thread per edge of a colour: start from a part of the forces of the last substep."""
+    """One thread per edge of a colour: start from a part of the torque of the last substep."""
     s = base + first + wp.tid()
-    force = edges.force[s] * keep
-    edges.force[s] = force
-    push_corners(edges, s, force * (dt * dt), shift)
+    corner = edges.corner[s]
+    fold = fold_of(
+        x[corner[0]] + shift[corner[0]],
+        x[corner[1]] + shift[corner[1]],
+        x[corner[2]] + shift[corner[2]],
+        x[corner[3]] + shift[corner[3]],
+    )
+    torque = edges.torque[s] * keep
+    edges.torque[s] = torque
+    turn_corners(edges, s, fold, torque * dt * dt, shift)
 
 
 @wp.func
-def push_corners(edges: EdgeView, s: int, push: wp.mat33, shift: wp.array(dtype=wp.vec3)):
-    """Move the corners of an edge by forces times dt²."""
+def turn_corners(edges: EdgeView, s: int, fold: Fold, push: float, shift: wp.array(dtype=wp.vec3)):
+    """Move the corners of an edge by a torque times dt²."""
     corner = edges.corner[s]
     w = edges.weight[s]
-    shift[corner[0]] = shift[corner[0]] + push[0] * w[0]
-    shift[corner[1]] = shift[corner[1]] + push[1] * w[1]
-    shift[corner[2]] = shift[corner[2]] - (push[0] + push[1] + push[2]) * w[2]
-    shift[corner[3]] = shift[corner[3]] + push[2] * w[3]
+    shift[corner[0]] = shift[corner[0]] + fold.g0 * (w[0] * push)
+    shift[corner[1]] = shift[corner[1]] + fold.g1 * (w[1] * push)
+    shift[corner[2]] = shift[corner[2]] + fold.g2 * (w[2] * push)
+    shift[corner[3]] = shift[corner[3]] + fold.g3 * (w[3] * push)
 
 
 @wp.kernel
@@ -132,11 +139,7 @@ def solve_edges(
     relaxation: float,
     shift: wp.array(dtype=wp.vec3),
 ):
-    """One thread per edge of a colour: bring its forces to what its angle will be.
-
-    The forces F become t g with the torque t = -k (a + b) - c (m + b): a what the angle is beyond that at
-    rest, m what it has moved, b = dt² Σ w g·(t g - F) what the change of the forces adds to both.
-    """
+    """One thread per edge of a colour: bring its torque to what its angle will be."""
     s = base + first + wp.tid()
     corner = edges.corner[s]
     w = edges.weight[s]
@@ -153,19 +156,15 @@ def solve_edges(
         beyond = beyond - 2.0 * wp.PI * wp.floor(beyond / (2.0 * wp.PI) + 0.5)
         k = edges.stiffness[s][0]
         c = edges.stiffness[s][1] / dt
-        force = wp.mat33()
+        torque = float(0.0)
         if fresh == 0:
-            force = edges.force[s]
-        wanted = k * beyond
+            torque = edges.torque[s]
+        wanted = torque + k * beyond
         if c > 0.0:
             moved = wp.dot(fold.g0, (v[corner[0]] - v[corner[2]]) * dt + s2)
             moved += wp.dot(fold.g1, (v[corner[1]] - v[corner[2]]) * dt + s3)
             moved += wp.dot(fold.g3, (v[corner[3]] - v[corner[2]]) * dt + s1)
             wanted += c * moved
-        yields = w[0] * wp.dot(fold.g0, force[0]) + w[1] * wp.dot(fold.g1, force[1])
-        yields += w[3] * wp.dot(fold.g3, force[2]) - w[2] * wp.dot(fold.g2, force[0] + force[1] + force[2])
-        resisted = (k + c) * dt * dt
-        torque = (resisted * yields - wanted) / (1.0 + resisted * mobility)
-        change = (wp.matrix_from_rows(fold.g0, fold.g1, fold.g3) * torque - force) * relaxation
-        edges.force[s] = force + change
-        push_corners(edges, s, change * (dt * dt), shift)
+        change = -relaxation * wanted / (1.0 + (k + c) * mobility * dt * dt)
+        edges.torque[s] = torque + change
+        turn_corners(edges, s, fold, change * dt * dt, shift)

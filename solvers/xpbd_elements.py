@@ -113,7 +113,7 @@ class Springs(Elements):
         inputs += [model.spring_control, self.across, weight]
         self._each(launch, xpbd_springs.prepare_springs, inputs)
 
-    def start(self, launch: Launcher, keep: float, dt: float, shift: wp.array) -> None:
+    def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the forces of the last one."""
         self._by_color(launch, xpbd_springs.start_springs, [keep, dt, shift])
 
@@ -147,7 +147,7 @@ class Triangles(Elements):
         inputs = [model.tri_poses, model.tri_areas, model.tri_materials, activations, weight]
         self._each(launch, xpbd_triangles.prepare_triangles, inputs)
 
-    def start(self, launch: Launcher, keep: float, dt: float, shift: wp.array) -> None:
+    def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the forces of the last one."""
         self._by_color(launch, xpbd_triangles.start_triangles, [keep, dt, shift])
 
@@ -168,7 +168,7 @@ class Edges(Elements):
             element = element[:0]
         corners = corners[element]
         super().__init__(model, "edge", corners)
-        arrays = {"weight": wp.vec4, "stiffness": wp.vec2, "rest": float, "force": wp.mat33}
+        arrays = {"weight": wp.vec4, "stiffness": wp.vec2, "rest": float, "torque": float}
         self._allocate(xpbd_edges.EdgeView(), corners, wp.vec4i, **arrays)
         self.view.element = put(element, dtype=int, device=model.device)
 
@@ -178,9 +178,9 @@ class Edges(Elements):
         inputs = [model.edge_rest_length, model.edge_rest_angle, model.edge_bending_properties, weight]
         self._each(launch, xpbd_edges.prepare_edges, inputs)
 
-    def start(self, launch: Launcher, keep: float, dt: float, shift: wp.array) -> None:
-        """Start a substep from a part of the forces of the last one."""
-        self._by_color(launch, xpbd_edges.start_edges, [keep, dt, shift])
+    def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
+        """Start a substep from a part of the torques of the last one."""
+        self._by_color(launch, xpbd_edges.start_edges, [x, keep, dt, shift])
 
     def solve(self, launch: Launcher, step: ParticleStep, sweep: Sweep, shift: wp.array) -> None:
         """Go once over all colours."""
@@ -223,7 +223,7 @@ class Tetrahedra(Elements):
         """Resist rates of deformation for a substep, at its start."""
         self._by_color(launch, xpbd_tetrahedra.damp_tetrahedra, [step.x, dt, step.v])
 
-    def start(self, launch: Launcher, keep: float, dt: float, shift: wp.array) -> None:
+    def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the forces of the last one."""
         self._by_color(launch, xpbd_tetrahedra.start_tetrahedra, [keep, dt, shift])
 

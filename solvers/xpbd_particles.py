@@ -150,7 +150,7 @@ class XPBDParticles(Revised):
             self.pairs.begin_substep(launch, self.inv_mass, x, v, dt)
         step.sweep = 0
         for kind in self.elements if self.warm_start > 0.0 else ():
-            kind.start(launch, self.warm_start, dt, shift)
+            kind.start(launch, x, self.warm_start, dt, shift)
 
     def sweep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
         """See `ParticleSystem.sweep`."""

@@ -18,6 +18,7 @@ FUNCTIONS_ONLY = {
     "manifolds",
     "rows",
     "envelope",
+    "implicit_work",
     "active_set",
     "vbd_elements",
     "body_points",
