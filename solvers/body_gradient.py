@@ -122,7 +122,7 @@ class BodyAdjoint:
         self._after: State | None = None
         self._reasons = zeros(model.world_count, dtype=int, device=model.device)
         self._away = zeros(model.world_count, dtype=wp.vec2d, device=model.device)
-        self._warned = False
+        self._told = 0.0
         self._starts: list[list[wp.array]] = []
         self._rotors = np.zeros(0, int)
 
@@ -165,7 +165,8 @@ class BodyAdjoint:
     def check_gradient(self, solver: str = "rigid bodies") -> None:
         """Raise if a world had no gradient since this was last asked.
 
-        Warn once if steps ended so far from the converged ones that their gradients are not theirs.
+        Warn if steps ended so far from the converged ones that their gradients are not theirs, and again when
+        that has become twice as much.
 
         Args:
             solver: Name of the solver, for the error.
@@ -188,8 +189,8 @@ class BodyAdjoint:
         part = np.sqrt(np.divide(off, acted, out=np.zeros_like(off), where=worlds & (acted > 0.0)))
         part = np.nan_to_num(part)
         worst = int(np.argmax(part))
-        if part[worst] > MOST_AWAY and not self._warned:
-            self._warned = True
+        if part[worst] > max(MOST_AWAY, 2.0 * self._told):
+            self._told = part[worst]
             warnings.warn(
                 f"{solver}: sweeps ended {part[worst]:.0%} of what joints and contacts do away from the "
                 f"converged step (world {worst}); the gradient is that of the converged step, and may be "

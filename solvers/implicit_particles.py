@@ -111,7 +111,7 @@ class ParticleAdjoint:
         self.reason = zeros(model.world_count + 1, dtype=int, device=device)
         self.kept_reason = zeros(model.world_count + 1, dtype=int, device=device)
         self._unbalanced = zeros(model.world_count + 1, dtype=wp.vec2d, device=device)
-        self._warned = False
+        self._told = 0.0
         self.contacts = None
         if model.shape_count:
             self.contacts = ContactSlopes(model, particles.contacts, self.system, self.sinks)
@@ -231,7 +231,8 @@ class ParticleAdjoint:
     def check(self, solver: str) -> None:
         """Raise if a world had no gradient in a backward pass since the last check; waits for the device.
 
-        Warn once if sweeps ended so far from the implicit step that its gradient is not theirs.
+        Warn if sweeps ended so far from the implicit step that its gradient is not theirs, and again when
+        that has become twice as much.
 
         Args:
             solver: Name of the solver.
@@ -254,8 +255,8 @@ class ParticleAdjoint:
         part = np.sqrt(np.divide(left, acted, out=np.zeros_like(left), where=worlds & (acted > 0.0)))
         part = np.nan_to_num(part)
         worst = int(np.argmax(part))
-        if part[worst] > _MOST_UNBALANCED and not self._warned:
-            self._warned = True
+        if part[worst] > max(_MOST_UNBALANCED, 2.0 * self._told):
+            self._told = part[worst]
             warnings.warn(
                 f"{solver}: {self.particles.iterations} iterations left {part[worst]:.0%} of the forces on "
                 f"particles without balance (world {worst}); the gradient is that of the balanced step, and "

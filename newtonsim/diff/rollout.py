@@ -395,9 +395,10 @@ class Rollout:
         zero = [name for name, g in gradients.items() if name not in self._warned and not g.numpy().any()]
         if zero and self._seeds.numpy().any():
             self._warned.update(zero)
-            why = f"does not depend on them, or {type(self.solver).__name__} does not read them"
+            unread = f", or {type(self.solver).__name__} does not read them"
+            why = f"does not depend on them{unread}"
             if len(zero) == len(self.places):
-                why = "seems not to read the state that it is given"
+                why = f"seems not to read the state that it is given{unread}"
             warnings.warn(
                 f"the gradient is zero in all entries of {', '.join(zero)}: the loss of this rollout {why}",
                 UserWarning,
