@@ -250,9 +250,9 @@ class StepAdjoint:
         inputs = [self.followed, v.tree, v.joint, self.qd_out, kin]
         record(masked_dynamics.compute_masked_velocities, "tree", inputs)
         inputs = [self.followed, v.tree, kin, com, state.body_q, state.body_qd, step.dt]
-        record(masked_dynamics.write_masked_poses, "body", inputs, [self.body_q_out])
+        record.backward_only(masked_dynamics.write_masked_poses, "body", inputs, [self.body_q_out])
         inputs = [self.followed, v.tree, v.body, kin, state.body_qd, 1.0]
-        record(masked_dynamics.write_masked_velocities, "body", inputs, [self.body_qd_out])
+        record.backward_only(masked_dynamics.write_masked_velocities, "body", inputs, [self.body_qd_out])
 
     def _reverse_end(self, launch: Launcher, step: RecordedStep, pushing: bool) -> None:
         """From the end velocity back to everything that it depends on.
@@ -299,7 +299,7 @@ class StepAdjoint:
             record = self._launcher(record_tape=True)
             v = record.views
             inputs = [v.tree, v.joint, v.body, self.poses.kin, state.joint_qd, self.v_end, dt]
-            record(middle_velocity.find_middle_velocity, "tree", inputs, [self.v_bias])
+            record.backward_only(middle_velocity.find_middle_velocity, "tree", inputs, [self.v_bias])
         tape.backward()
         self.constraints.solve_predicted(launch, self.smooth.L, self.v_end.grad)
         self._reverse_residual(launch, step, state.joint_qd, None, None)
@@ -338,10 +338,12 @@ class StepAdjoint:
             if mask is None:
                 record.velocities(self.motion, v_bias)
                 record.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
-                record(joint_forces.joint_force_residual, "dof", inputs, [self.residual])
+                record.backward_only(joint_forces.joint_force_residual, "dof", inputs, [self.residual])
             else:
                 self._record_masked(record, v_bias, mask)
-                record(masked_dynamics.masked_force_residual, "tree", [mask, *inputs], [self.residual])
+                record.backward_only(
+                    masked_dynamics.masked_force_residual, "tree", [mask, *inputs], [self.residual]
+                )
             if impulse is not None:
                 self.constraints.add_dof_terms(record, state, control, dt, impulse)
                 if self._has_contacts:
@@ -411,7 +413,7 @@ class StepAdjoint:
         with wp.Tape() as tape:
             record = self._launcher(record_tape=True)
             v = record.views
-            record(contact_penalty.add_wrenches, "body", [state.body_f], [self.body_f])
+            record.backward_only(contact_penalty.add_wrenches, "body", [state.body_f], [self.body_f])
             if self.solver.compliant:
                 record.velocities(self.motion, state.joint_qd)
                 inputs = [v.tree, v.body, self.motion.kin, state.body_qd, 1.0]
