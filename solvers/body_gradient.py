@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from typing import Protocol
 
 import numpy as np
 import warp as wp
 
 from newtonsim.allocation import put, zeros
 from newtonsim.arrays import MODEL_ARRAYS
+from newtonsim.contacts import Contacts
+from newtonsim.control import Control
 from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels import (
     body_contact_gradient,
@@ -28,7 +31,6 @@ from newtonsim.model import Model
 from newtonsim.shards import Shard
 from newtonsim.solvers.body_contact_gradient import BodyContactTerms
 from newtonsim.solvers.moving_bodies import MovingBodies
-from newtonsim.solvers.recorded_step import RecordedStep
 from newtonsim.solvers.xpbd_bodies import BodySweeps
 from newtonsim.state import State
 from newtonsim.workspace import Launcher
@@ -54,6 +56,16 @@ _REASONS = {
     int(body_gradient_system.REASON_KICK): "impulses changed a body's turn in a substep by more than 0.2 rad",
     int(body_gradient_system.REASON_SINGULAR): "the adjoint system of its bodies is singular",
 }
+
+
+class _Step(Protocol):
+    """Arguments of one recorded step."""
+
+    state_in: State
+    state_out: State
+    control: Control
+    contacts: Contacts | None
+    dt: float
 
 
 class BodyAdjoint:
@@ -208,7 +220,7 @@ class BodyAdjoint:
         while len(self._starts) < substeps:
             self._starts.append([wp.empty_like(a) for a in self._memory()])
 
-    def run(self, step: RecordedStep, substeps: int = 1) -> None:
+    def run(self, step: _Step, substeps: int = 1) -> None:
         """Add a step's contribution to the gradients of its inputs.
 
         Args:
@@ -233,7 +245,7 @@ class BodyAdjoint:
         if not self.model.device.is_capturing:
             self.check_gradient()
 
-    def _replay(self, launch: Launcher, step: RecordedStep, substeps: int) -> None:
+    def _replay(self, launch: Launcher, step: _Step, substeps: int) -> None:
         """Solve the step again, up to the end of its last substep, and keep where substeps start."""
         again, bodies, state = self._again, self._bodies, step.state_in
         for name in _OPTIONS:
@@ -301,7 +313,7 @@ class BodyAdjoint:
                 inputs = [block, near, dt, bodies, spin, view]
                 launch(body_gradient_modes.decide_couplings, "row", inputs)
 
-    def _reverse_end(self, launch: Launcher, step: RecordedStep) -> None:
+    def _reverse_end(self, launch: Launcher, step: _Step) -> None:
         """From the state at the end to poses and velocities of the bodies after the last substep."""
         model, out = self.model, step.state_out
         wp.copy(self.x2, out.body_q)  # gradients are copied, too
@@ -318,98 +330,77 @@ class BodyAdjoint:
         launch(body_gradient_system.add_transforms, "body", [out.body_q.grad, self.x2.grad])
         launch(body_gradient_system.add_twists, "body", [out.body_qd.grad, self.u2.grad])
 
-    def _reverse_substep(self, launch: Launcher, step: RecordedStep, dt: float) -> None:
+    def _reverse_substep(self, launch: Launcher, step: _Step, dt: float) -> None:
         """From x2.grad and u2.grad, gradients at the end, to those at the start: the same arrays."""
-        contacts = self._contacts
+        again, model, system = self._again, self.model, self._system
+        block, near, contacts = again._now.block, again._near, self._contacts
         for array in (self.x1, self.u1, self.center1, self.turned, self.x0, self.u0, self.center0):
             array.grad.zero_()
         for array in (self.free, self.kick, self.middle, self.u, self.shift):
             array.grad.zero_()
         self.kick.zero_()
         wp.copy(self.x1.grad, self.x2.grad)
-        taped = Launcher(self.model, record_tape=True, shard=self._shard)
         with wp.Tape() as free_tape:
-            self._record_free(taped, step, dt)
+            taped = Launcher(model, record_tape=True, shard=self._shard)
+            inputs = [self.x0, self.u0, model.body_inertia, model.body_com, system.role, self.half]
+            inputs += [self.half_slope, dt]
+            outputs = [self.center0, self.middle, self.free]
+            taped(body_gradient.free_bodies, "body", inputs, outputs)
+            if again._floats:
+                inputs = [taped.views.joint, step.control.joint_f, model.joint_damping, model.joint_friction]
+                inputs += [model.body_mass, model.body_inertia, system.role, self.x0, self.center0]
+                inputs += [self.middle, self.free, dt]
+                taped(body_gradient.push_floating, "joint", inputs, [self.kick])
+            start = (self.x0, self.center0, self.middle, self.free, self.kick)
+            contacts.foresee(taped, dt, *start)
         with wp.Tape() as end_tape:
-            self._record_end(taped, dt)
+            inputs = [self.x0, self.u, self.shift, self.middle, model.body_inertia, model.body_com]
+            inputs += [system.role, float(self.sweeps.angular_damping), dt]
+            ends = [self.x1, self.u1, self.center1, self.turned]
+            taped(body_gradient.finish_bodies, "body", inputs, ends)
             bodies = (self.multiplier, self.moving)
             self._solve(launch, self.turned, self.u2.grad, self._velocity, contacts.velocity, bodies)
             contacts.hand_back(launch, self.moving)
-            self._weigh_corrections(taped, dt)
+            inputs = [model.body_mass, model.body_inertia, system.role, self.turned, self.u1, self.still]
+            inputs += [self.u2, self.multiplier]
+            taped(body_gradient.balance_bodies, "body", inputs, [self.body_term])
+            if self._row_count:
+                inputs = [block, near, self.moving, self.end, self.end_spin, self._velocity]
+                taped(body_gradient_rows.weigh_relaxed, "row", inputs, [self.row_term])
+            number = int(body_contact_gradient.STAGE_VELOCITY)
+            contacts.weigh(taped, number, dt, self.x1, self.center1, self.moving, self.u2)
         self._seed_terms()
         end_tape.backward()
+        bodies = (self.multiplier, self.moving)
         self._solve(launch, self.middle, self.u.grad, self._position, contacts.position, bodies)
-        if self.model.shape_count:
+        if model.shape_count:
             contacts.hand_to_shifts(launch)
             bodies = (self.drift, self.drifting)
             self._solve(launch, self.middle, self.shift.grad, self._idle, contacts.shift, bodies)
         with wp.Tape() as tape:
-            self._weigh_impulses(taped, dt)
-            if self.model.shape_count:
-                self._weigh_shifts(taped, dt)
+            inputs = [model.body_mass, model.body_inertia, system.role, self.middle, self.free, self.kick]
+            inputs += [self.u, self.multiplier]
+            taped(body_gradient.balance_bodies, "body", inputs, [self.body_term])
+            if self._row_count:
+                inputs = [block, near, dt, float(again.recovery_speed), self.moving, self.start]
+                inputs += [self.start_spin, self._position]
+                taped(body_gradient_rows.weigh_rows, "row", inputs, [self.row_term])
+                if model.constraint_count:
+                    inputs = [block, near, dt, self.moving, self.start, self.start_spin, self._position]
+                    taped(body_gradient_rows.weigh_couplings, "row", inputs, [self.row_term])
+            if model.shape_count:
+                inputs = [model.body_mass, model.body_inertia, system.role, self.middle, self.still]
+                inputs += [self.still, self.shift, self.drift]
+                taped(body_gradient.balance_bodies, "body", inputs, [self.shift_term])
+                number = int(body_contact_gradient.STAGE_SHIFT)
+                contacts.weigh(taped, number, dt, self.x0, self.center0, self.drifting, self.shift)
+                number = int(body_contact_gradient.STAGE_POSITION)
+                contacts.weigh(taped, number, dt, self.x0, self.center0, self.moving, self.u)
         self._seed_terms()
         tape.backward()
         free_tape.backward()
         wp.copy(self.x2.grad, self.x0.grad)
         wp.copy(self.u2.grad, self.u0.grad)
-
-    def _record_free(self, taped: Launcher, step: RecordedStep, dt: float) -> None:
-        """Put the motion without rows on the tape."""
-        model, system = self.model, self._system
-        inputs = [self.x0, self.u0, model.body_inertia, model.body_com, system.role, self.half]
-        inputs += [self.half_slope, dt]
-        taped(body_gradient.free_bodies, "body", inputs, [self.center0, self.middle, self.free])
-        if self._again._floats:
-            inputs = [taped.views.joint, step.control.joint_f, model.joint_damping, model.joint_friction]
-            inputs += [model.body_mass, model.body_inertia, system.role, self.x0, self.center0]
-            inputs += [self.middle, self.free, dt]
-            taped(body_gradient.push_floating, "joint", inputs, [self.kick])
-        self._contacts.foresee(taped, dt, self.x0, self.center0, self.middle, self.free, self.kick)
-
-    def _record_end(self, taped: Launcher, dt: float) -> None:
-        """Put the motion from the velocities that rows lead to, up to their correction, on the tape."""
-        model = self.model
-        inputs = [self.x0, self.u, self.shift, self.middle, model.body_inertia, model.body_com]
-        inputs += [self._system.role, float(self.sweeps.angular_damping), dt]
-        ends = [self.x1, self.u1, self.center1, self.turned]
-        taped(body_gradient.finish_bodies, "body", inputs, ends)
-
-    def _weigh_corrections(self, taped: Launcher, dt: float) -> None:
-        """Put the terms of the correction of velocities at the end on the tape."""
-        model, contacts = self.model, self._contacts
-        inputs = [model.body_mass, model.body_inertia, self._system.role, self.turned, self.u1, self.still]
-        inputs += [self.u2, self.multiplier]
-        taped(body_gradient.balance_bodies, "body", inputs, [self.body_term])
-        if self._row_count:
-            inputs = [self._again._now.block, self._again._near, self.moving, self.end, self.end_spin]
-            taped(body_gradient_rows.weigh_relaxed, "row", [*inputs, self._velocity], [self.row_term])
-        number = int(body_contact_gradient.STAGE_VELOCITY)
-        contacts.weigh(taped, number, dt, self.x1, self.center1, self.moving, self.u2)
-
-    def _weigh_impulses(self, taped: Launcher, dt: float) -> None:
-        """Put the terms of bodies and rows, by the impulses that lead to the end, on the tape."""
-        again, model = self._again, self.model
-        inputs = [model.body_mass, model.body_inertia, self._system.role, self.middle, self.free, self.kick]
-        inputs += [self.u, self.multiplier]
-        taped(body_gradient.balance_bodies, "body", inputs, [self.body_term])
-        if self._row_count:
-            block, near = again._now.block, again._near
-            rows = [self.moving, self.start, self.start_spin, self._position]
-            inputs = [block, near, dt, float(again.recovery_speed), *rows]
-            taped(body_gradient_rows.weigh_rows, "row", inputs, [self.row_term])
-            if model.constraint_count:
-                taped(body_gradient_rows.weigh_couplings, "row", [block, near, dt, *rows], [self.row_term])
-
-    def _weigh_shifts(self, taped: Launcher, dt: float) -> None:
-        """Put the terms of contacts, and of the shifts that remove penetrations, on the tape."""
-        model, contacts = self.model, self._contacts
-        inputs = [model.body_mass, model.body_inertia, self._system.role, self.middle, self.still]
-        inputs += [self.still, self.shift, self.drift]
-        taped(body_gradient.balance_bodies, "body", inputs, [self.shift_term])
-        number = int(body_contact_gradient.STAGE_SHIFT)
-        contacts.weigh(taped, number, dt, self.x0, self.center0, self.drifting, self.shift)
-        number = int(body_contact_gradient.STAGE_POSITION)
-        contacts.weigh(taped, number, dt, self.x0, self.center0, self.moving, self.u)
 
     def _solve(
         self,
@@ -443,7 +434,7 @@ class BodyAdjoint:
         self.shift_term.grad.fill_(-1.0)
         self._contacts.seed()
 
-    def _reverse_start(self, step: RecordedStep) -> None:
+    def _reverse_start(self, step: _Step) -> None:
         """From poses and velocities at the start of the first substep to the state."""
         model, state = self.model, step.state_in
         with wp.Tape() as tape:
@@ -474,12 +465,8 @@ def _with(view: MotionView | SpinView, **fields: wp.array) -> MotionView | SpinV
 def _row_view(model: Model, rows: RowView, count: int) -> RowGradientView:
     """How rows act, nothing yet."""
     view, device = RowGradientView(), model.device
-    starts, blocks = rows.row_start.numpy(), rows.block.numpy()
+    starts = rows.row_start.numpy()
     view.block = put(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), dtype=int, device=device)
-    in_order = [np.arange(0), *(np.arange(starts[k], starts[k + 1]) for k in blocks)]
-    view.row = put(np.concatenate(in_order), dtype=int, device=device)
-    before = np.concatenate(([0], np.cumsum(np.diff(starts)[blocks])))
-    view.world_start = put(before[rows.world_start.numpy()], dtype=int, device=device)
     kinds: dict[str, type] = dict.fromkeys(("mode", "side", "drive", "slip", "soft"), int)
     numbers = ("total", "multiplier", "give", "scale", "lent")
     kinds |= dict.fromkeys(numbers, float) | {"slope": wp.vec2}

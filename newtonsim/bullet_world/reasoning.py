@@ -14,6 +14,7 @@ import numpy as np
 import newtonsim.pybullet_compat as p
 from newtonsim.bullet_world.frames import Pose, as_orientation, as_position, numbers, pose_rows
 from newtonsim.bullet_world.objects import Object
+from newtonsim.bullet_world.settling import settle
 from newtonsim.bullet_world.shadows import Shadows, Trials, one_trial
 
 PIXELS = 128
@@ -21,6 +22,8 @@ NEAR, FAR, FIELD_OF_VIEW = 0.02, 100.0, 90.0
 """Of cameras: planes [m], angle [degrees]."""
 PICTURES = 64
 """Cameras that take their pictures at once, as pictures need much memory."""
+PLACES = 128
+"""Candidates that are looked at at once: models of more take longer to build than they save."""
 
 
 def stable(
@@ -45,20 +48,21 @@ def stable(
         The answer, or one for each candidate, bool (n,).
     """
 
-    def answer(trials: Trials, rows: np.ndarray) -> np.ndarray:
-        if isinstance(trials, Shadows):
-            trials.let_go(obj)
-        trials.place(obj, rows)
-        trials.simulate(seconds)
-        after = trials.frames(obj)
+    def judge(rows: np.ndarray, after: np.ndarray) -> np.ndarray:
         way = np.linalg.norm(after[:, :3] - rows[:, :3], axis=1)
         cosine = np.abs(np.sum(after[:, 3:] * rows[:, 3:], axis=1))
         return (way <= distance) & (2.0 * np.arccos(np.minimum(cosine, 1.0)) <= angle)
 
-    loose = any(a.loose and a.child is obj for a in obj.attachments.values())
-    if poses is None and loose:
-        return bool(_ask(obj, [obj.get_frame()], answer)[0])
-    return _ask(obj, poses, answer)
+    if poses is not None:
+        rows = pose_rows(poses)
+        return judge(rows, settle(obj, rows, seconds)) if len(rows) else np.zeros(0, bool)
+    row = np.concatenate(obj.get_frame())[None]
+    if any(a.loose and a.child is obj for a in obj.attachments.values()):
+        return bool(judge(row, settle(obj, row, seconds))[0])
+    with one_trial(obj.world) as trial:
+        trial.place(obj, row)
+        trial.simulate(seconds)
+        return bool(judge(row, trial.frames(obj))[0])
 
 
 def contact(a: Object, b: Object, poses: Sequence | None = None) -> bool | np.ndarray:
@@ -80,7 +84,14 @@ def contact(a: Object, b: Object, poses: Sequence | None = None) -> bool | np.nd
         trials.place(a, rows)
         return np.array([len(found) > 0 for found in trials.touching(a, b)])
 
-    return _ask(a, poses, answer)
+    if poses is None:
+        with one_trial(a.world) as trial:
+            return bool(answer(trial, np.concatenate(a.get_frame())[None])[0])
+    rows = pose_rows(poses)
+    if not len(rows):
+        return np.zeros(0, bool)
+    with Shadows(a.world, min(len(rows), PLACES), [a, b]) as shadows:
+        return np.concatenate([answer(shadows, some)[:n] for some, n in in_turns(rows, shadows.count)])
 
 
 def supporting(lower: Object, upper: Object) -> bool:
@@ -168,7 +179,7 @@ def reachable(
         return near
 
     if many:
-        with Shadows(robot.world, len(points)) as shadows:
+        with Shadows(robot.world, len(points), [robot]) as shadows:
             return answer(shadows, slice(None))
     with one_trial(robot.world) as trial:
         return bool(answer(trial, slice(None))[0])
@@ -211,16 +222,11 @@ def link_pose_for_joint_config(
     return [row[:3], row[3:]]
 
 
-def _ask(item: Object, poses: Sequence | None, answer) -> bool | np.ndarray:
-    """Ask about candidates in copies of the world, or about the present pose in the shadow."""
-    if poses is None:
-        with one_trial(item.world) as trial:
-            return bool(answer(trial, np.concatenate(item.get_frame())[None])[0])
-    rows = pose_rows(poses)
-    if not len(rows):
-        return np.zeros(0, bool)
-    with Shadows(item.world, len(rows)) as shadows:
-        return answer(shadows, rows)
+def in_turns(rows: np.ndarray, count: int) -> Iterator[tuple[np.ndarray, int]]:
+    """Divide rows into parts of one length, the last one filled up; yields each and how many of it count."""
+    for first in range(0, len(rows), count):
+        some = rows[first : first + count]
+        yield np.concatenate([some, np.repeat(some[:1], count - len(some), axis=0)]), len(some)
 
 
 def _cameras(camera: Sequence) -> tuple[bool, np.ndarray]:
@@ -238,12 +244,12 @@ def _pictures(
         raise ValueError(f"front_facing_axis: expected a direction, got {axis!r}")
     projection = p.computeProjectionMatrixFOV(FIELD_OF_VIEW, 1.0, NEAR, FAR)
     views = np.array([_view(Pose(tuple(row[:3]), tuple(row[3:])), forward) for row in cameras])
-    for first in range(0, len(views), PICTURES):
-        some = views[first : first + PICTURES]
-        with Shadows(world, len(some)) as full, Shadows(world, len(some), [obj]) as lone:
-            ids = {item: full.id_of(item) for item in world.objects}
+    count = min(len(views), PICTURES)
+    with Shadows(world, count) as full, Shadows(world, count, [obj]) as lone:
+        ids = {item: full.id_of(item) for item in world.objects}
+        for some, n in in_turns(views, count):
             alone = lone.segmentation(some, projection, PIXELS) == lone.id_of(obj)
-            yield ids, alone, full.segmentation(some, projection, PIXELS), ids[obj]
+            yield ids, alone[:n], full.segmentation(some, projection, PIXELS)[:n], ids[obj]
 
 
 def _view(camera: Pose, forward: Iterable[float]) -> tuple[float, ...]:

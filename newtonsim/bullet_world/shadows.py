@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import newtonsim.pybullet_compat as p
-from newtonsim.bullet_world.attachments import followers, set_collisions
+from newtonsim.bullet_world import snapshots
+from newtonsim.bullet_world.attachments import Attachment, attachments_of, followers, set_collisions
 from newtonsim.bullet_world.errors import WorldExitedError
 from newtonsim.bullet_world.frames import compose_rows, inverse_row, pose_rows
+from newtonsim.bullet_world.object_states import REST, capture
 from newtonsim.bullet_world.objects import ONE_COORDINATE
 from newtonsim.pybullet_compat.bullet_client import BulletClient
 
@@ -66,7 +68,7 @@ class Trials:
     # -- candidates ------------------------------------------------------------------------------------------
 
     def place(self, item: Object, poses: Sequence) -> None:
-        """Put an object elsewhere in each copy and stop its base; what is attached to it follows.
+        """Put an object elsewhere in each copy and stop its base; copies of what is attached to it follow.
 
         Args:
             item: The object.
@@ -79,7 +81,8 @@ class Trials:
         if len(poses) != self.count:
             raise ValueError(f"poses: expected one for each of {self.count} copies, got {len(poses)}")
         before = inverse_row(np.concatenate(item.get_frame()))
-        for thing in (item, *(follower for _, follower in followers(item))):
+        things = [item, *(follower for _, follower in followers(item))]
+        for thing in [thing for thing in things if thing is item or thing in self._ids]:
             self._put(thing, compose_rows(poses, compose_rows(before, np.concatenate(thing.get_frame()))))
 
     def _put(self, item: Object, roots: np.ndarray) -> None:
@@ -104,8 +107,13 @@ class Trials:
 
     def simulate(self, seconds: float) -> None:
         """Simulate all copies; see `BulletWorld.simulate`."""
-        for _ in range(int(seconds * 240.0 + 1.0e-6)):
+        for _ in range(self.steps(seconds)):
             self.client.stepSimulation()
+
+    @staticmethod
+    def steps(seconds: float) -> int:
+        """How many steps fit into a time [s]."""
+        return int(seconds * 240.0 + 1.0e-6)
 
     def frames(self, item: Object, link: str | None = None) -> np.ndarray:
         """Poses of a link in the world, of the root for None, shape (count, 7)."""
@@ -226,9 +234,16 @@ class Shadows(Trials):
             if item not in world.objects:
                 raise ValueError(f"shadows: {item!r} is no object of this world")
         client = BulletClient(p.DIRECT, num_worlds=count, device=device)
-        ids = {item: item.id for item in chosen}
-        client.mirror(world.client_id, set(ids.values()))
+        client.setGravity(*snapshots.gravity_of(world))
+        ids = {item: _copy(item, client) for item in chosen}
         super().__init__(world, client, ids, count)
+        self._holds: dict[Attachment, int] = {}
+        for attachment in attachments_of(chosen):
+            if attachment.parent in ids and attachment.child in ids:
+                info = world.client.getConstraintInfo(attachment.id)
+                pair = ids[attachment.parent], info[1], ids[attachment.child], info[3]
+                self._holds[attachment] = client.createConstraint(*pair, *info[4:10])
+                self._collide(attachment, False)
 
     def __enter__(self) -> Shadows:
         return self
@@ -241,17 +256,35 @@ class Shadows(Trials):
 
     def let_go(self, item: Object) -> None:
         """Remove what holds an object loosely, as its place is another now."""
-        for attachment in item.attachments.values():
-            if attachment.loose and attachment.child is item and attachment.parent in self._ids:
-                self.client.removeConstraint(attachment.id)
-                a, b = attachment.parent, attachment.child
-                set_collisions(self.client, a.id, a.links.values(), b.id, b.links.values(), True)
+        for attachment, uid in self._holds.items():
+            if attachment.loose and attachment.child is item:
+                self.client.removeConstraint(uid)
+                self._collide(attachment, True)
+
+    def _collide(self, attachment: Attachment, enable: bool) -> None:
+        a, b = attachment.parent, attachment.child
+        links = self.id_of(a), a.links.values(), self.id_of(b), b.links.values()
+        set_collisions(self.client, *links, enable)
 
     def exit(self) -> None:
         """End the copies; a second time does nothing."""
         if self._client is not None:
             client, self._client = self._client, None
             client.disconnect()
+
+
+def _copy(item: Object, client: BulletClient) -> int:
+    """Load an object into another client as it stands, and return its body unique id there."""
+    state = capture(item)
+    uid = client.loadURDF(item.path, useFixedBase=item.fixed_base)
+    client.resetBasePositionAndOrientation(uid, *state.base)
+    if state.velocity != REST:
+        client.resetBaseVelocity(uid, *state.velocity)
+    for index, joint in zip(item.movable, state.joints):
+        client.resetJointStateMultiDof(uid, index, *joint)
+    for link, color in state.colors:
+        client.changeVisualShape(uid, link, rgbaColor=color)
+    return uid
 
 
 @contextmanager

@@ -14,8 +14,9 @@ import numpy as np
 from newtonsim import recording
 from newtonsim.model import Model
 from newtonsim.pybullet_compat import link_properties, model_building
+from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.host_arrays import HostArray
-from newtonsim.pybullet_compat.multibody import PD_ARRAYS, SERVO_ARRAYS, Body
+from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
 from newtonsim.workspace import Launcher, Motion
@@ -23,6 +24,8 @@ from newtonsim.workspace import Launcher, Motion
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client
 
+SERVO_ARRAYS = ("mode", "kp", "kd", "target_q", "target_qd", "max_force", "max_speed")
+PD_ARRAYS = ("kp", "kd", "target_q", "target_qd", "max_force")
 RESTITUTION_SPEED = 0.2
 """Slowest approach that bounces [m/s], as in a fresh PyBullet world."""
 
@@ -44,9 +47,6 @@ class Engine:
         shape_geometry: Number of the geometry of its link that each shape belongs to.
         unread_coordinates, unread_poses: Whether the device knows better than the host.
         steps: Steps made.
-        changed: Names of the arrays of the model that are no longer what they were built as, see `write`.
-        forces_set, torques_set: Whether the next step has external forces on links, and on coordinates.
-        mirrored_arrays: What `mirroring` has found in this engine.
         written: Bodies whose coordinates the host has changed since the last push.
     """
 
@@ -56,11 +56,10 @@ class Engine:
         bodies = list(client.bodies.values())
         for body in bodies:
             body.refresh()
-        content = self._content(client)
+        content = model_building.describe_world(client)
         self.rows, self.shape_link = content.rows, content.shape_link
         self.shape_geometry = content.shape_geometry
-        self.changed: set[str] = set()
-        self.mirrored_arrays: tuple | None = None
+        client.call_hooks("build", content.builder)
         self.model: Model = model_building.make_model(client, content.builder)
         settings = client.settings
         self.solver = FeatherstoneSolver(
@@ -90,19 +89,6 @@ class Engine:
         self._reactions: np.ndarray | None = None
         self.steps = 0
 
-    @staticmethod
-    def _content(client: Client) -> model_building.WorldContent:
-        """What the model is made from; clients of the same structure have the same."""
-        structure = client.structure
-        if structure.content is not None:
-            structure.content.bind(client)
-            return structure.content
-        content = model_building.describe_world(client)
-        client.call_hooks("build", content.builder)
-        if not client.soft_bodies:  # those are no part of a structure
-            structure.content = content
-        return content
-
     def _share_state(self, bodies: list[Body]) -> None:
         """Let the bodies' coordinates and poses be views of this engine's."""
         worlds, state = self.worlds, self.simulator.state
@@ -113,7 +99,7 @@ class Engine:
         self._torque = HostArray(self.simulator.control.joint_f, worlds)
         self._applied = HostArray(self.solver.servos.applied, worlds)
         self._applied_of, self._torque_of, self._torque_row = {}, {}, {}
-        self.forces_set = self.torques_set = False
+        self._forces_set = self._torques_set = False
         self.q, self.u = np.zeros(self._q.host.shape), np.zeros(self._u.host.shape)
         self.pose, self.twist = np.zeros(self._pose.host.shape), np.zeros(self._twist.host.shape)
         self.unread_coordinates = self.unread_poses = self._unread_applied = False
@@ -201,12 +187,22 @@ class Engine:
             rows: Entries within each world.
             values: For each world, broadcast.
         """
-        self.changed.add(name)
         owner, _, field = name.rpartition(".")
+        if (owner or field).startswith("shape"):
+            self.require_own_shapes()
         source = getattr(getattr(self.model, owner) if owner else self.model, field)
         array = HostArray(source, self.worlds)
         array.host[:, rows] = values
         array.push()
+
+    def require_own_shapes(self) -> None:
+        """Raise if there are shapes that belong to no world.
+
+        Raises:
+            error: There are surroundings.
+        """
+        if self.client.surroundings:
+            raise error("This world has surroundings: its shapes cannot be asked for or changed.")
 
     def time_step_changed(self) -> None:
         """Take time step and substeps from the settings."""
@@ -300,7 +296,7 @@ class Engine:
             self._torque_row[body.uid][dof] += torque
         else:
             self._torque_of[body.uid][:, dof] += torque
-        self.torques_set = True
+        self._torques_set = True
 
     def joint_torques(self, body: Body) -> np.ndarray:
         """Forces that the next step applies along the velocity coordinates of a body (W, velocities)."""
@@ -311,11 +307,15 @@ class Engine:
         row = self._force.host[:, body.first_row + place]
         row[:, :3] += torque
         row[:, 3:] += force
-        self.forces_set = True
+        self._forces_set = True
 
-    def step(self) -> None:
-        """Make one step of the client's time step."""
+    def step(self, count: int = 1) -> None:
+        """Make steps of the client's time step; forces act in the first one."""
         client = self.client
+        if count > 1 and (client.hooked_steps or self._forces_set or self._torques_set):
+            for _ in range(count):
+                self.step()
+            return
         if client.hooked_steps:
             client.call_hooks("before_step", self)
         if self.written:
@@ -324,9 +324,9 @@ class Engine:
             for body in client.stale_bodies:
                 body.stale_poses = False
             client.stale_bodies.clear()
-        if self.forces_set:
+        if self._forces_set:
             self._force.push()
-        if self.torques_set:
+        if self._torques_set:
             self._torque.push()
         if self.servos_written:
             self.servos_written = False
@@ -336,35 +336,18 @@ class Engine:
             self.pd_written = False
             for array in self._pd.values():
                 array.push()
-        self.simulator.step()
-        self.steps += 1
+        self.simulator.step(count)
+        self.steps += count
         self.unread_coordinates = self.unread_poses = self._unread_applied = True
         self._reactions = None
-        if self.forces_set:
+        if self._forces_set:
             self._force.clear()
-            self.forces_set = False
-        if self.torques_set:
+            self._forces_set = False
+        if self._torques_set:
             self._torque.clear()
-            self.torques_set = False
+            self._torques_set = False
         if client.hooked_steps:
             client.call_hooks("after_step", self)
-
-    def state_replaced(self) -> None:
-        """Note that the arrays on the device were written, and that the host knows what they hold."""
-        self.unread_coordinates = self.unread_poses = False
-        self._unread_applied, self._reactions = True, None
-
-    def forget(self) -> None:
-        """Be as if just built, with the bodies as they are now."""
-        self.solver.reset()
-        self.solver.constraints.last_contacts = None
-        self.simulator.time, self.steps = 0.0, 0
-        self._force.clear()
-        self._torque.clear()
-        self._applied.clear()
-        self.forces_set = self.torques_set = False
-        self.written = set(self.client.bodies.values())
-        self.state_replaced()
 
     def joint_reaction(self, body: Body, place: int) -> np.ndarray:
         """Reaction force and moment that a joint's sensor measures (W, 6), see `sensors`."""

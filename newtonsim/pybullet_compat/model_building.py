@@ -55,23 +55,27 @@ class WorldContent:
         rows: (body unique id, link index) of each body of the builder.
         shape_link: The same of each shape.
         shape_geometry: Number of the geometry of its link that each shape belongs to.
-        places: First row and first joint of each body by unique id.
-        constraint_places: Index of each constraint by unique id, -1 where it stands for none.
     """
 
     builder: ModelBuilder
     rows: list[tuple[int, int]] = field(default_factory=list)
     shape_link: list[tuple[int, int]] = field(default_factory=list)
     shape_geometry: list[int] = field(default_factory=list)
-    places: dict[int, tuple[int, int]] = field(default_factory=dict)
-    constraint_places: dict[int, int] = field(default_factory=dict)
 
-    def bind(self, client: Client) -> None:
-        """Tell bodies and constraints of a client of this structure where they are."""
-        for uid, body in client.bodies.items():
-            body.first_row, body.first_joint = self.places[uid]
-        for uid, constraint in client.constraints.items():
-            constraint.index = self.constraint_places[uid]
+
+@dataclass(slots=True)
+class StandingLink:
+    """A link of a body as it stands, for other clients to have around them.
+
+    Attributes:
+        body: The body.
+        place: Place of the link among its links.
+        pose: World pose of its inertial frame.
+    """
+
+    body: Body
+    place: int
+    pose: Pose
 
 
 def describe_world(client: Client) -> WorldContent:
@@ -83,21 +87,22 @@ def describe_world(client: Client) -> WorldContent:
             content.shape_link.append((body.uid, place - 1))
             content.shape_geometry.append(number)
         content.rows += [(body.uid, place - 1) for place in range(len(body.links))]
-        content.places[body.uid] = (body.first_row, body.first_joint)
     builder.shape_collision_filter_pairs.update(filter_pairs(client, content.shape_link))
-    for uid, constraint in client.constraints.items():
+    for constraint in client.constraints.values():
         constraint.build(builder, client)
-        content.constraint_places[uid] = constraint.index
     return content
 
 
 def make_model(client: Client, builder: ModelBuilder, requires_grad: bool = False) -> Model:
     """Return the model of all worlds of a client, each like the builder."""
     many = builder
-    if client.num_worlds == 1:
+    if client.num_worlds == 1 and not client.surroundings:
         builder.num_envs = 1
     else:
         many = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
+        for link in client.surroundings:
+            for geometry in link.body.links[link.place].collisions:
+                _add_shapes(many, link.body, link.place, geometry, -1, link.pose)
         many.replicate(builder, client.num_worlds, spacing=(0.0, 0.0, 0.0))
     with wp.ScopedDevice(client.device):
         model = many.finalize(requires_grad=requires_grad)
@@ -132,7 +137,7 @@ def add_body(builder: ModelBuilder, body: Body) -> list[tuple[int, int]]:
     shapes = []
     for place, link in enumerate(body.links):
         for number, geometry in enumerate(link.collisions):
-            shapes += [(place, number)] * _add_shapes(builder, body, place, geometry)
+            shapes += [(place, number)] * _add_shapes(builder, body, place, geometry, first + place)
     return shapes
 
 
@@ -175,17 +180,28 @@ def _seen_from(frame: Pose, pose: Pose) -> Pose:
     return frame.inverse() @ pose
 
 
-def _add_shapes(builder: ModelBuilder, body: Body, place: int, geometry: Geometry) -> int:
-    """Add a geometry of a link; returns the number of shapes that it became."""
+def _add_shapes(
+    builder: ModelBuilder,
+    body: Body,
+    place: int,
+    geometry: Geometry,
+    owner: int,
+    frame: Pose | None = None,
+) -> int:
+    """Add a geometry of a link to a body of the builder; returns the number of shapes that it became.
+
+    The inertial frame of the link is in `frame` of the owner, None where both are the same.
+    """
     link = body.links[place]
     pose = _seen_from(link.inertial_pose, geometry.pose)
+    pose = pose if frame is None else frame @ pose
     surface = body.surface
     stiffness = surface["contact_stiffness"][0, place]
     damping = surface["contact_damping"][0, place]
     options = {
         "pos": pose.p,
         "rot": pose.q,
-        "body": body.first_row + place,
+        "body": owner,
         "mu": float(surface["lateral_friction"][0, place]),
         "restitution": float(surface["restitution"][0, place]),
         "ke": max(float(stiffness), 0.0),

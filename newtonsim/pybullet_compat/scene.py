@@ -7,13 +7,13 @@ and settings goes on in the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from newtonsim.importers.pose import Pose
 from newtonsim.pybullet_compat.description import BodyDescription
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.settings import Settings
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from newtonsim.model import Model
     from newtonsim.pybullet_compat.constraint_records import Constraint
     from newtonsim.pybullet_compat.engine import Engine
-    from newtonsim.pybullet_compat.mirroring import EngineCopy
-    from newtonsim.pybullet_compat.model_building import WorldContent
+    from newtonsim.pybullet_compat.model_building import StandingLink
 
 
 class SoftBody(Protocol):
@@ -106,21 +105,6 @@ class Ids:
         """Let an id be used again."""
         self._free.append(uid)
 
-    def follow(self, other: Ids) -> None:
-        """Go on as another one would."""
-        self._next, self._free = other._next, list(other._free)
-
-
-@dataclass(eq=False, slots=True)
-class Structure:
-    """What an engine is built from and cannot change while it lives; clients that are alike share one.
-
-    Attributes:
-        content: The content of a world, None until an engine is built.
-    """
-
-    content: WorldContent | None = None
-
 
 class Client:
     """A physics world.
@@ -137,11 +121,10 @@ class Client:
         order: Unique ids of all bodies in the order of getBodyUniqueId.
         constraints: Constraints by unique id.
         settings: Numbers of the world.
-        structure: What the engine is built from; another one after every change of it.
         engine: The engine of the present structure, None until it is needed.
         reset_flags: Flags of the last resetSimulation.
-        next_engine: What the next engine goes on from, None for none; see `mirror`.
         pair_filters: What setCollisionFilterPair said of pairs of (body, link).
+        surroundings: Links of other clients that stand around all worlds, see `surround`.
     """
 
     remote = False
@@ -156,9 +139,8 @@ class Client:
         self.order: list[int] = []
         self.constraints: dict[int, Constraint] = {}
         self.pair_filters: dict[tuple[tuple[int, int], tuple[int, int]], bool] = {}
-        self.structure = Structure()
+        self.surroundings: list[StandingLink] = []
         self.engine: Engine | None = None
-        self.next_engine: EngineCopy | None = None
         self.stale_bodies: set[Body] = set()
         self.hooked_steps = False
         self.reset_flags = 0
@@ -167,10 +149,6 @@ class Client:
         self._hooks: dict[str, list] = {name: [] for name in _HOOKS}
 
     # -- rooms -----------------------------------------------------------------------------------------------
-
-    def known_part(self, kind: type[Part]) -> Part | None:
-        """Return this client's object of a room if it has one, else None."""
-        return self._parts.get(kind)
 
     def part(self, kind: type[Part]) -> Part:
         """Return this client's object of a room, `kind(client)`, made at first use."""
@@ -197,15 +175,11 @@ class Client:
             from newtonsim.pybullet_compat.engine import Engine
 
             self.engine = Engine(self)
-            if self.next_engine is not None:
-                self.next_engine.put_into(self.engine)
-                self.next_engine = None
             self.call_hooks("bind", self.engine)
         return self.engine
 
     def structure_changed(self) -> None:
         """Drop the engine; coordinates and velocities stay with the bodies."""
-        self.structure, self.next_engine = Structure(), None
         if self.engine is not None:
             self.call_hooks("release", self.engine)
             self.engine.release()
@@ -250,6 +224,7 @@ class Client:
         self.structure_changed()
         for table in (self.bodies, self.soft_bodies, self.constraints, self.pair_filters, self.order):
             table.clear()
+        self.surroundings.clear()
         for ids in (self.body_ids, self.constraint_ids):
             ids.clear()
         self.settings.reset()
@@ -280,11 +255,6 @@ class Client:
             else:
                 body.refresh()
 
-    def applied(self, body: Body) -> np.ndarray | None:
-        """Forces of the servos of a body in the last step (W, nu) [N m or N], None before an engine."""
-        known = self.next_engine if self.engine is None else self.engine
-        return None if known is None else known.applied(body)
-
     def coordinates_written(self, body: Body) -> None:
         """Note that `q`, `u` or `base_pose` of a body were changed on the host.
 
@@ -296,8 +266,6 @@ class Client:
                 engine.read_poses()
             engine.written.add(body)
             self.stale_bodies.add(body)
-        elif self.next_engine is not None:
-            self.next_engine.moved = True
         body.stale_poses = True
 
     def servos_written(self) -> None:
@@ -353,24 +321,60 @@ class Client:
 
         restore_worlds(self, state_id, world_mask)
 
-    def mirror(self, physicsClientId: int, bodies: Collection[int] | None = None) -> None:
-        """Become like another client: its bodies, constraints, filters, motors, settings and last step.
+    def forget_last_step(self) -> None:
+        """Let the next step start as the first one does, with no impulses of the last one in mind."""
+        if self.engine is not None:
+            self.engine.solver.reset()
 
-        Unique ids are the same then, what is asked has the same answers and what is simulated the same
-        results, to the bit. Bodies that only this client has are gone, and what was changed here is undone.
-        With several worlds, or not all bodies, each world becomes like the other client, but the solver
-        forgets the last step. Soft bodies, debug items, logs, saved states and user data are not taken over.
+    def advance(self, steps: int) -> None:
+        """Make some steps, as many calls of stepSimulation do; faster with many worlds.
 
-        Args:
-            physicsClientId: The other client, in this process, of one world.
-            bodies: Unique ids of the bodies to take over with what is between them, None for all.
-
-        Raises:
-            error: There is no such client, it is this one, in another process or of several worlds.
+        Threads then make several steps of the same few worlds before they turn to others.
         """
-        from newtonsim.pybullet_compat.mirroring import mirror
+        if steps > 0:
+            self.ensure().step(steps)
 
-        mirror(self, physicsClientId, bodies)
+    def standing_links(self, links: Iterable[tuple[int, int]]) -> list[StandingLink]:
+        """Return links (body unique id, link index) of the first world as they stand, for `surround`."""
+        from newtonsim.pybullet_compat.model_building import StandingLink
+
+        found = []
+        for uid, link in links:
+            body = self.bodies[uid]
+            self.read_poses(body)
+            found.append(StandingLink(body, link + 1, Pose.of(body.pose[0, link + 1])))
+        return found
+
+    def surround(self, links: Iterable[StandingLink]) -> None:
+        """Let links of another client stand around the bodies of all worlds, never to move.
+
+        So they cost a step once, instead of once for each world. They are no bodies of this client. While
+        there are any, it steps and tells positions and bounds, but queries of shapes, contact points and
+        changes of surfaces raise `error`, and a camera does not see them.
+        """
+        self.structure_changed()
+        self.surroundings += links
+
+    def collision_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Corners of the boxes within which the last step looked for contacts of each shape.
+
+        Returns:
+            Lower and upper corners (W, shapes, 3) [m]; views that the next step changes, on the CPU. Pairs
+            of shapes whose boxes are apart have no say in the step. Boxes are endless where no contact is
+            looked for, because nothing can collide.
+        """
+        engine = self.ensure()
+        place, each = engine.solver.contacts.placement, len(engine.shape_link)
+        shape = (self.num_worlds, each, 3)
+        if not engine.model.collision_plan.contact_count:
+            return np.full(shape, -np.inf), np.full(shape, np.inf)
+        own = slice(engine.model.shape_count - self.num_worlds * each, None)
+        return place.lower.numpy()[own].reshape(shape), place.upper.numpy()[own].reshape(shape)
+
+    @property
+    def shape_links(self) -> list[tuple[int, int]]:
+        """(body unique id, link index) of each shape of a world, in the order of `collision_bounds`."""
+        return self.ensure().shape_link
 
     def differentiable_model(self) -> Model:
         """Return the scene as it is now as a new model that gradients flow through, for any solver.

@@ -117,7 +117,7 @@ class ContactPoints:
         if not _has_stepped(engine):
             return None
         step = self._step_reader()
-        if self._unread or not step.places:
+        if self._unread:
             self._unread = False
             step.read()
         return step
@@ -128,7 +128,8 @@ class ContactPoints:
 
     def release(self, engine: Engine) -> None:
         """Read what the engine knows."""
-        self._points = [WorldPoints(points.all()) for points in self.read()]
+        known = not self.client.surroundings  # whose contacts cannot be read
+        self._points = [WorldPoints(points.all()) for points in self.read()] if known else self._none()
         self._step = self._pass = self._engine = None
 
     def drop(self, gone) -> None:
@@ -161,19 +162,13 @@ class ContactPoints:
         """Forget all contacts."""
         self.forget()
 
-    def mirror(self, other: ContactPoints) -> None:
-        """Take the contact points of another client, which this one has become like."""
-        self._passed, self._unread = False, other._unread and not other._passed
-        if not self._unread:
-            self._points = [WorldPoints(list(world.all())) for world in other.read()]
-
     def _hold(self, engine: Engine) -> None:
         if self._engine is not engine:
             self._engine, self._step, self._pass = engine, None, None
 
     def _step_reader(self) -> ContactReader:
         """Reader of the contacts of the last step."""
-        engine = self.client.ensure()
+        engine = self.client.engine
         self._hold(engine)
         if self._step is None:
             solver = engine.solver
@@ -183,6 +178,7 @@ class ContactPoints:
 
     def _report(self, engine: Engine) -> ReportView:
         """What decides which contacts are reported."""
+        engine.require_own_shapes()
         worlds = engine.worlds
         total = engine.model.shape_count // worlds
         shapes = self.client.part(LinkShapes)

@@ -81,6 +81,7 @@ class SceneQueries:
         self.query.shape_mask.assign(masks.reshape(-1))
 
     def _prepare(self, engine: Engine) -> None:
+        engine.require_own_shapes()
         self.prepared.clear()
         self._engine = engine
         query = self.query = SceneQuery(engine.model)
