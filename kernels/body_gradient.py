@@ -11,7 +11,7 @@ from newtonsim.kernels.body_axes import split_near
 from newtonsim.kernels.body_joints import resisted
 from newtonsim.kernels.body_motion import turn
 from newtonsim.kernels.forward_kinematics import is_floating
-from newtonsim.kernels.inverse_kinematics import axis_of, components, relative_motion
+from newtonsim.kernels.inverse_kinematics import axis_of, read_offsets, relative_motion, write_angles
 from newtonsim.kernels.moving_bodies import moved
 from newtonsim.kernels.penalty_motion import inverse_of
 from newtonsim.kernels.spatial import load_vec3, quat_exp, rotate_inertia, unit_quat, world_axis
@@ -292,14 +292,7 @@ def read_coordinates(
         return
     lin = joint.axis_dim[j, 0]
     ang = joint.axis_dim[j, 1]
-    a0 = axis_of(joint, j, 0, lin)
-    a1 = axis_of(joint, j, 1, lin)
-    a2 = axis_of(joint, j, 2, lin)
-    offsets = components(lin, a0, a1, a2, p)
-    rates = components(lin, a0, a1, a2, v)
-    for k in range(lin):
-        q[i + k] = offsets[k]
-        qd[d + k] = rates[k]
+    read_offsets(j, joint, p, v, q, qd)
     b0 = axis_of(joint, j, lin, lin + ang)
     b1 = axis_of(joint, j, lin + 1, lin + ang)
     b2 = axis_of(joint, j, lin + 2, lin + ang)
@@ -307,9 +300,4 @@ def read_coordinates(
     for k in range(ang):
         before[k] = near[i + lin + k]
     angles = split_near(o, ang, b0, b1, b2, before)
-    r0 = wp.quat_from_axis_angle(b0, angles[0])
-    r1 = r0 * wp.quat_from_axis_angle(b1, angles[1])
-    spins = components(ang, b0, wp.quat_rotate(r0, b1), wp.quat_rotate(r1, b2), w)
-    for k in range(ang):
-        q[i + lin + k] = angles[k]
-        qd[d + lin + k] = spins[k]
+    write_angles(i + lin, d + lin, ang, b0, b1, b2, angles, w, q, qd)

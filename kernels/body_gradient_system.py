@@ -166,11 +166,20 @@ def check_turns(
 
 
 @wp.func
+def source_of(part: int, r: int, block: BlockView) -> int:
+    """Row with the direction in which row r acts on the body of a part: of a coupling, that of an axis."""
+    source = r
+    if block.rows.kind[r] == PAIR_COUPLING:
+        source = wp.where(part < 2, block.rows.coupled[r][0], block.rows.coupled[r][1])
+    return source
+
+
+@wp.func
 def body_of(part: int, r: int, block: BlockView, view: RowGradientView) -> int:
     """Body of part 0 to 3 of row r: two bodies, and those of the second axis of a coupling."""
     k = view.block[r]
     if block.rows.kind[r] == PAIR_COUPLING:
-        axis = wp.where(part < 2, block.rows.coupled[r][0], block.rows.coupled[r][1])
+        axis = source_of(part, r, block)
         if axis < 0:
             return -1
         k = block.row_joint[axis]
@@ -183,33 +192,21 @@ def body_of(part: int, r: int, block: BlockView, view: RowGradientView) -> int:
 @wp.func
 def column_of(part: int, r: int, block: BlockView, view: RowGradientView) -> wp.spatial_vector:
     """Wrench of row r on the body of a part, for a unit impulse."""
-    source = r
-    factor = float(1.0)
-    if block.rows.kind[r] == PAIR_COUPLING:
-        source = block.rows.coupled[r][0]
-        if part > 1:
-            source = block.rows.coupled[r][1]
-            factor = -view.slope[r][0]
+    source = source_of(part, r, block)
     pull = view.pull0[source]
     if part % 2 == 1:
         pull = view.pull1[source]
-    return factor * pull
+    return wp.where(part > 1, -view.slope[r][0], 1.0) * pull
 
 
 @wp.func
 def row_of(part: int, r: int, block: BlockView, view: RowGradientView) -> wp.spatial_vector:
     """Slope of what row r asks for by the velocity of the body of a part, without its scale."""
-    source = r
-    factor = float(1.0)
-    if block.rows.kind[r] == PAIR_COUPLING:
-        source = block.rows.coupled[r][0]
-        if part > 1:
-            source = block.rows.coupled[r][1]
-            factor = -view.slope[r][1]
+    source = source_of(part, r, block)
     end = view.end0[source]
     if part % 2 == 1:
         end = view.end1[source]
-    return factor * view.give[r] * end
+    return wp.where(part > 1, -view.slope[r][1], 1.0) * view.give[r] * end
 
 
 @wp.func

@@ -113,6 +113,51 @@ def axis_of(joint: JointView, j: int, k: int, n: int) -> wp.vec3:
 
 
 @wp.func
+def read_offsets(
+    j: int,
+    joint: JointView,
+    x: wp.vec3,
+    v: wp.vec3,
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+):
+    """Coordinates and rates of the linear axes of joint j, from an offset and its rate."""
+    i = joint.q_start[j]
+    d = joint.qd_start[j]
+    n = joint.axis_dim[j, 0]
+    a0 = axis_of(joint, j, 0, n)
+    a1 = axis_of(joint, j, 1, n)
+    a2 = axis_of(joint, j, 2, n)
+    offsets = components(n, a0, a1, a2, x)
+    rates = components(n, a0, a1, a2, v)
+    for k in range(n):
+        q[i + k] = offsets[k]
+        qd[d + k] = rates[k]
+
+
+@wp.func
+def write_angles(
+    i: int,
+    d: int,
+    n: int,
+    a0: wp.vec3,
+    a1: wp.vec3,
+    a2: wp.vec3,
+    angles: wp.vec3,
+    w: wp.vec3,
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+):
+    """Coordinates from i on and rates from d on of n angular axes, at an angular velocity."""
+    r0 = wp.quat_from_axis_angle(a0, angles[0])
+    r1 = r0 * wp.quat_from_axis_angle(a1, angles[1])
+    rates = components(n, a0, wp.quat_rotate(r0, a1), wp.quat_rotate(r1, a2), w)
+    for k in range(n):
+        q[i + k] = angles[k]
+        qd[d + k] = rates[k]
+
+
+@wp.func
 def read_axes(
     j: int,
     joint: JointView,
@@ -128,25 +173,13 @@ def read_axes(
     i = joint.q_start[j]
     d = joint.qd_start[j]
     if lin > 0:
-        a0 = axis_of(joint, j, 0, lin)
-        a1 = axis_of(joint, j, 1, lin)
-        a2 = axis_of(joint, j, 2, lin)
-        x = components(lin, a0, a1, a2, wp.transform_get_translation(pose))
-        rate = components(lin, a0, a1, a2, v)
-        for k in range(lin):
-            q[i + k] = x[k]
-            qd[d + k] = rate[k]
+        read_offsets(j, joint, wp.transform_get_translation(pose), v, q, qd)
     if ang > 0:
         b0 = axis_of(joint, j, lin, lin + ang)
         b1 = axis_of(joint, j, lin + 1, lin + ang)
         b2 = axis_of(joint, j, lin + 2, lin + ang)
         angles = split_rotation(wp.transform_get_rotation(pose), ang, b0, b1, b2)
-        r0 = wp.quat_from_axis_angle(b0, angles[0])
-        r1 = r0 * wp.quat_from_axis_angle(b1, angles[1])
-        turn = components(ang, b0, wp.quat_rotate(r0, b1), wp.quat_rotate(r1, b2), w)
-        for k in range(ang):
-            q[i + lin + k] = angles[k]
-            qd[d + lin + k] = turn[k]
+        write_angles(i + lin, d + lin, ang, b0, b1, b2, angles, w, q, qd)
 
 
 @wp.struct
