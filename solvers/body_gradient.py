@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Protocol
 
 import numpy as np
 import warp as wp
 
 from newtonsim.allocation import put, zeros
 from newtonsim.arrays import MODEL_ARRAYS
-from newtonsim.contacts import Contacts
-from newtonsim.control import Control
 from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels import (
     body_contact_gradient,
@@ -31,6 +28,7 @@ from newtonsim.model import Model
 from newtonsim.shards import Shard
 from newtonsim.solvers.body_contact_gradient import BodyContactTerms
 from newtonsim.solvers.moving_bodies import MovingBodies
+from newtonsim.solvers.recorded_step import RecordedStep
 from newtonsim.solvers.xpbd_bodies import BodySweeps
 from newtonsim.state import State
 from newtonsim.workspace import Launcher
@@ -56,16 +54,6 @@ _REASONS = {
     int(body_gradient_system.REASON_KICK): "impulses changed a body's turn in a substep by more than 0.2 rad",
     int(body_gradient_system.REASON_SINGULAR): "the adjoint system of its bodies is singular",
 }
-
-
-class _Step(Protocol):
-    """Arguments of one recorded step."""
-
-    state_in: State
-    state_out: State
-    control: Control
-    contacts: Contacts | None
-    dt: float
 
 
 class BodyAdjoint:
@@ -220,7 +208,7 @@ class BodyAdjoint:
         while len(self._starts) < substeps:
             self._starts.append([wp.empty_like(a) for a in self._memory()])
 
-    def run(self, step: _Step, substeps: int = 1) -> None:
+    def run(self, step: RecordedStep, substeps: int = 1) -> None:
         """Add a step's contribution to the gradients of its inputs.
 
         Args:
@@ -245,7 +233,7 @@ class BodyAdjoint:
         if not self.model.device.is_capturing:
             self.check_gradient()
 
-    def _replay(self, launch: Launcher, step: _Step, substeps: int) -> None:
+    def _replay(self, launch: Launcher, step: RecordedStep, substeps: int) -> None:
         """Solve the step again, up to the end of its last substep, and keep where substeps start."""
         again, bodies, state = self._again, self._bodies, step.state_in
         for name in _OPTIONS:
@@ -313,7 +301,7 @@ class BodyAdjoint:
                 inputs = [block, near, dt, bodies, spin, view]
                 launch(body_gradient_modes.decide_couplings, "row", inputs)
 
-    def _reverse_end(self, launch: Launcher, step: _Step) -> None:
+    def _reverse_end(self, launch: Launcher, step: RecordedStep) -> None:
         """From the state at the end to poses and velocities of the bodies after the last substep."""
         model, out = self.model, step.state_out
         wp.copy(self.x2, out.body_q)  # gradients are copied, too
@@ -330,7 +318,7 @@ class BodyAdjoint:
         launch(body_gradient_system.add_transforms, "body", [out.body_q.grad, self.x2.grad])
         launch(body_gradient_system.add_twists, "body", [out.body_qd.grad, self.u2.grad])
 
-    def _reverse_substep(self, launch: Launcher, step: _Step, dt: float) -> None:
+    def _reverse_substep(self, launch: Launcher, step: RecordedStep, dt: float) -> None:
         """From x2.grad and u2.grad, gradients at the end, to those at the start: the same arrays."""
         again, model, system = self._again, self.model, self._system
         block, near, contacts = again._now.block, again._near, self._contacts
@@ -434,7 +422,7 @@ class BodyAdjoint:
         self.shift_term.grad.fill_(-1.0)
         self._contacts.seed()
 
-    def _reverse_start(self, step: _Step) -> None:
+    def _reverse_start(self, step: RecordedStep) -> None:
         """From poses and velocities at the start of the first substep to the state."""
         model, state = self.model, step.state_in
         with wp.Tape() as tape:

@@ -6,21 +6,19 @@ state, its kernels run once more on a tape of their own, and this tape runs back
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
 
 from newtonsim.allocation import zeros
-from newtonsim.arrays import CONTROL_ARRAYS, STATE_ARRAYS
 from newtonsim.contacts import Contacts
-from newtonsim.control import Control
 from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels import contact_features, penalty_refusals
 from newtonsim.kernels.contact_features import FeatureView
 from newtonsim.model import Model
 from newtonsim.shards import Shard
+from newtonsim.solvers.recorded_step import RecordedStep
 from newtonsim.state import State
 from newtonsim.workspace import Launcher
 
@@ -29,17 +27,6 @@ if TYPE_CHECKING:
 
 _MOVED = ("particle_q", "particle_qd", "body_q", "body_qd", "joint_q", "joint_qd")
 """Arrays of a state that a step writes."""
-
-
-@dataclass
-class RecordedStep:
-    """Arguments of one recorded step."""
-
-    state_in: State
-    state_out: State
-    control: Control
-    contacts: Contacts | None
-    dt: float
 
 
 class StepAdjoint:
@@ -64,12 +51,7 @@ class StepAdjoint:
 
     def record(self, tape: wp.Tape, step: RecordedStep) -> None:
         """Append the backward pass of one step to a tape."""
-        model = self.solver.model
-        arrays = [getattr(state, s.name) for s in STATE_ARRAYS for state in (step.state_in, step.state_out)]
-        arrays += [getattr(step.control, spec.name) for spec in CONTROL_ARRAYS]
-        arrays += [a for a in vars(model).values() if isinstance(a, wp.array)]
-        arrays += [getattr(model.shape_materials, name, None) for name in ("ke", "kd", "kf", "mu")]
-        tracked = [a for a in arrays if a is not None and a.size and a.grad is not None]
+        tracked = step.arrays(self.solver.model, ("ke", "kd", "kf", "mu"))
         tape.record_func(lambda: self.run(step), tracked)
 
     def run(self, step: RecordedStep) -> None:

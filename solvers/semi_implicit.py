@@ -21,8 +21,9 @@ from newtonsim.solvers.nonfinite import NonfiniteWorlds
 from newtonsim.solvers.penalty_bodies import BodyForces
 from newtonsim.solvers.penalty_contacts import SoftContactForces
 from newtonsim.solvers.penalty_elements import ElementForces
-from newtonsim.solvers.penalty_gradient import RecordedStep, StepAdjoint
+from newtonsim.solvers.penalty_gradient import StepAdjoint
 from newtonsim.solvers.penalty_grains import GrainForces, reach_of
+from newtonsim.solvers.recorded_step import RecordedStep
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, active_tape
 

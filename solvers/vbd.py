@@ -16,10 +16,10 @@ from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.body_gradient import BodyAdjoint
 from newtonsim.solvers.deformables import ParticleStep, advance
-from newtonsim.solvers.implicit_particles import VBDParticleAdjoint, record_step
+from newtonsim.solvers.implicit_vbd import VBDParticleAdjoint
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
-from newtonsim.solvers.penalty_gradient import RecordedStep
+from newtonsim.solvers.recorded_step import RecordedStep, record_sweeps
 from newtonsim.solvers.self_contact import SelfContact
 from newtonsim.solvers.vbd_particles import VBDParticles
 from newtonsim.solvers.xpbd_bodies import BodySweeps
@@ -181,7 +181,7 @@ class VBDSolver(SolverBase):
             if self._body_adjoint is not None:
                 self._body_adjoint.follow(self.iterations)
             adjoints = (self._adjoint, self._body_adjoint)
-            record_step(tape, "VBDSolver", model, *adjoints, recorded, self.substeps)
+            record_sweeps(tape, "VBDSolver", model, *adjoints, recorded, self.substeps)
         step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
         load_once(self, step, model.device)
         step()

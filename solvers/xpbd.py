@@ -17,10 +17,10 @@ from newtonsim.shards import Shard
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.body_gradient import BodyAdjoint
 from newtonsim.solvers.deformables import ParticleStep, advance
-from newtonsim.solvers.implicit_particles import XPBDParticleAdjoint, record_step
+from newtonsim.solvers.implicit_xpbd import XPBDParticleAdjoint
 from newtonsim.solvers.moving_bodies import MovingBodies
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
-from newtonsim.solvers.penalty_gradient import RecordedStep
+from newtonsim.solvers.recorded_step import RecordedStep, record_sweeps
 from newtonsim.solvers.xpbd_bodies import BodySweeps
 from newtonsim.solvers.xpbd_particles import XPBDParticles
 from newtonsim.state import State
@@ -207,7 +207,7 @@ class XPBDSolver(SolverBase):
             if parts.body_adjoint is not None:
                 parts.body_adjoint.follow(self.iterations)
             adjoints = (parts.adjoint, parts.body_adjoint)
-            record_step(tape, "XPBDSolver", model, *adjoints, recorded, self.substeps)
+            record_sweeps(tape, "XPBDSolver", model, *adjoints, recorded, self.substeps)
         step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
         load_once(self, step, model.device)
         step()
