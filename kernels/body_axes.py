@@ -179,6 +179,26 @@ def axis_wrench(
 
 
 @wp.func
+def drive_impulse(a: int, start: float, axis: AxisView, dt: float) -> wp.vec2:
+    """Impulse of the drive of axis a in a substep that begins at `start`, without its effort limit.
+
+    Returns:
+        The impulse at a mean rate of zero, and by how much a unit rate lessens it.
+    """
+    drive = float(0.0)
+    give = float(0.0)
+    if axis.drive.mode[a] == MODE_FORCE:
+        drive = dt * axis.act[a]
+    elif axis.drive.mode[a] == MODE_POSITION:
+        drive = dt * axis.drive.target_ke[a] * (axis.act[a] - start)
+        give = dt * (dt * axis.drive.target_ke[a] + axis.drive.target_kd[a])
+    elif axis.drive.mode[a] == MODE_VELOCITY:
+        give = dt * axis.drive.target_ke[a]
+        drive = give * axis.act[a]
+    return wp.vec2(drive, give)
+
+
+@wp.func
 def axis_velocity(r: int, free: float, axis: AxisView, dt: float, rows: RowView) -> float:
     """Rate of the axis of row r under all that acts along it, where it would be `free` without.
 
@@ -200,16 +220,9 @@ def axis_velocity(r: int, free: float, axis: AxisView, dt: float, rows: RowView)
         constant += stiffness * (axis.drive.spring_ref[a] - start)
         slope += dt * stiffness
         bound = dt * axis.drive.effort_limit[a]
-        drive = float(0.0)
-        give = float(0.0)
-        if axis.drive.mode[a] == MODE_FORCE:
-            drive = dt * axis.act[a]
-        elif axis.drive.mode[a] == MODE_POSITION:
-            drive = dt * axis.drive.target_ke[a] * (axis.act[a] - start)
-            give = dt * (dt * axis.drive.target_ke[a] + axis.drive.target_kd[a])
-        elif axis.drive.mode[a] == MODE_VELOCITY:
-            give = dt * axis.drive.target_ke[a]
-            drive = give * axis.act[a]
+        driven = drive_impulse(a, start, axis, dt)
+        drive = driven[0]
+        give = driven[1]
         v = (mean + w * (constant + drive)) / (1.0 + w * (slope + give))
         effort = drive - give * v
         if wp.abs(effort) > bound:

@@ -82,6 +82,22 @@ def add_outer(
     ...
 
 
+@wp.func
+def add_to_block(i: int, factor: wp.float64, v: wp.spatial_vector, x: wp.array(dtype=wp.float64)):
+    """Add factor * v to block i of a vector of unknowns."""
+    for a in range(6):
+        x[6 * i + a] = x[6 * i + a] + factor * wp.float64(v[a])
+
+
+@wp.func
+def block_sum(total: wp.float64, i: int, v: wp.spatial_vector, x: wp.array(dtype=wp.float64)) -> wp.float64:
+    """Total plus v · block i of a vector of unknowns."""
+    found = wp.float64(total)
+    for a in range(6):
+        found += wp.float64(v[a]) * x[6 * i + a]
+    return found
+
+
 @wp.func_native(
     """
     const int base = sky.world_start.data[w];

@@ -7,7 +7,13 @@ softness, so that contacts can be eliminated one by one, and redundant ones shar
 
 import warp as wp
 
-from newtonsim.kernels.body_block_lu import BlockSkylineView, add_outer, couple_blocks
+from newtonsim.kernels.body_block_lu import (
+    BlockSkylineView,
+    add_outer,
+    add_to_block,
+    block_sum,
+    couple_blocks,
+)
 from newtonsim.kernels.body_contact_gradient import (
     HOLDS,
     OPEN,
@@ -338,9 +344,7 @@ def add_contact_row(
         if bp >= 0:
             if system.world[bp] == w:
                 row = wrench_on(p, c, view.along[c, k], view)
-                for a in range(6):
-                    i = 6 * (base + system.place[bp]) + a
-                    sky.given[i] = sky.given[i] - given * wp.float64(row[a])
+                add_to_block(base + system.place[bp], -given, row, sky.given)
                 for q in range(2):
                     bq = body_of_side(q, c, places)
                     if bq >= 0:
@@ -371,8 +375,7 @@ def answer_contacts(
                     if b >= 0:
                         if system.role[b] == BODY_MOVES and system.world[b] == w:
                             column = wrench_on(p, c, view.pull[c, k], view)
-                            for a in range(6):
-                                total += wp.float64(column[a]) * sky.x[6 * (base + system.place[b]) + a]
+                            total = block_sum(total, base + system.place[b], column, sky.x)
                 direction = view.pull[c, k]
                 if k == 0:
                     direction = wp.spatial_vector(wp.vec3(0.0), contacts.normal[c])

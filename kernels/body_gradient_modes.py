@@ -2,7 +2,7 @@
 
 import warp as wp
 
-from newtonsim.kernels.body_axes import AxisView
+from newtonsim.kernels.body_axes import AxisView, drive_impulse
 from newtonsim.kernels.body_contacts import BodySettings
 from newtonsim.kernels.body_gradient_rows import (
     ROW_BOUND,
@@ -33,8 +33,7 @@ from newtonsim.kernels.body_rows import (
 from newtonsim.kernels.body_sweeps import BlockView, held_impulse, interval_of, is_rigid
 from newtonsim.kernels.moving_bodies import MotionView
 from newtonsim.kernels.pair_rows import PAIR_COUPLING, PAIR_DISTANCE
-from newtonsim.kernels.spatial import world_axis
-from newtonsim.kernels.views import MODE_FORCE, MODE_POSITION, MODE_VELOCITY
+from newtonsim.kernels.spatial import left_jacobian_factors, world_axis
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -46,19 +45,10 @@ ROUNDING = wp.constant(1.0e-6)
 
 @wp.func
 def turned_back(phi: wp.vec3, torque: wp.vec3) -> wp.vec3:
-    """Transposed left Jacobian of the exponential map at rotation vector phi, times a torque.
-
-    Solà, Deray, Atchuthan, "A micro Lie theory for state estimation in robotics", 2018, eq. 145.
-    """
-    angle2 = wp.dot(phi, phi)
-    a = 0.5 - angle2 / 24.0
-    b = 1.0 / 6.0 - angle2 / 120.0
-    if angle2 > 1.0e-2:
-        angle = wp.sqrt(angle2)
-        a = (1.0 - wp.cos(angle)) / angle2
-        b = (angle - wp.sin(angle)) / (angle2 * angle)
+    """Transposed left Jacobian of the exponential map at rotation vector phi, times a torque."""
+    factors = left_jacobian_factors(phi)
     c = wp.cross(phi, torque)
-    return torque - a * c + b * wp.cross(phi, c)
+    return torque - factors[0] * c + factors[1] * wp.cross(phi, c)
 
 
 @wp.func
@@ -83,34 +73,37 @@ def store_ball_end(r: int, number: int, p: Pair, u: Twists, dt: float, view: Row
 
 
 @wp.func
-def decide_axis(
-    r: int, mean: float, axis: AxisView, s: BodySettings, block: BlockView, view: RowGradientView
-):
-    """What holds along an axis of a mean rate: the branches of `body_axes.axis_velocity` at the solution."""
+def push_along(
+    r: int, free: float, axis: AxisView, s: BodySettings, block: BlockView, view: RowGradientView
+) -> wp.vec2:
+    """Impulses along an axis that are linear in its mean rate; notes a drive at its effort limit.
+
+    Args:
+        r: Row of the axis.
+        free: Mean rate without impulses along it.
+        axis: What acts.
+        s: Settings of the substep.
+        block: Rows.
+        view: Receives the side of the limit.
+
+    Returns:
+        The impulse at a rate of zero, and by how much a unit rate lessens it.
+    """
     dt = s.dt
-    rows = block.rows
-    w = rows.mobility[r]
-    d = rows.dof[r]
-    a = rows.index[r]
-    start = rows.start[r]
-    free = mean - w * rows.impulse[r]
+    w = block.rows.mobility[r]
+    d = block.rows.dof[r]
+    a = block.rows.index[r]
     constant = dt * axis.force[d]
     slope = dt * axis.drive.damping[d]
     if a >= 0:
+        start = block.rows.start[r]
         stiffness = dt * axis.drive.stiffness[a]
         constant += stiffness * (axis.drive.spring_ref[a] - start)
         slope += dt * stiffness
         bound = dt * axis.drive.effort_limit[a]
-        drive = float(0.0)
-        give = float(0.0)
-        if axis.drive.mode[a] == MODE_FORCE:
-            drive = dt * axis.act[a]
-        elif axis.drive.mode[a] == MODE_POSITION:
-            drive = dt * axis.drive.target_ke[a] * (axis.act[a] - start)
-            give = dt * (dt * axis.drive.target_ke[a] + axis.drive.target_kd[a])
-        elif axis.drive.mode[a] == MODE_VELOCITY:
-            give = dt * axis.drive.target_ke[a]
-            drive = give * axis.act[a]
+        driven = drive_impulse(a, start, axis, dt)
+        drive = driven[0]
+        give = driven[1]
         effort = drive - give * (free + w * (constant + drive)) / (1.0 + w * (slope + give))
         if wp.abs(effort) > bound:
             view.drive[r] = wp.where(effort > 0.0, 1, -1)
@@ -118,10 +111,81 @@ def decide_axis(
         else:
             constant += drive
             slope += give
+    return wp.vec2(constant, slope)
+
+
+@wp.func
+def limit_axis(
+    r: int,
+    v: float,
+    free: float,
+    push: wp.vec2,
+    axis: AxisView,
+    s: BodySettings,
+    block: BlockView,
+    view: RowGradientView,
+) -> float:
+    """Slope of the impulses of row r by its mean rate within the limits of its axis; notes which one acts.
+
+    Args:
+        r: Row of the axis.
+        v: Mean rate without limits.
+        free: Mean rate without impulses along the axis.
+        push: See `push_along`.
+        axis: What acts.
+        s: Settings of the substep.
+        block: Rows.
+        view: Receives the limit.
+    """
+    dt = s.dt
+    w = block.rows.mobility[r]
+    a = block.rows.index[r]
+    start = block.rows.start[r]
+    slope = push[1]
+    gap = axis.limit_lower[a] - start
+    side = -1
+    if start + dt * v > axis.limit_upper[a]:
+        gap = axis.limit_upper[a] - start
+        side = 1
+    if (dt * v - gap) * float(side) > 0.0:
+        ke = axis.limit_ke[a]
+        if axis.soft_limits == 1 and ke > 0.0:
+            more = dt * (dt * ke + axis.limit_kd[a])
+            soft = (free + w * (push[0] + dt * ke * gap)) / (1.0 + w * (slope + more))
+            if (soft - v) * float(side) < 0.0:
+                view.soft[r] = side
+                v = soft
+                slope += more
+        else:
+            back = gap / dt
+            mode = ROW_LIMIT
+            if gap * float(side) < 0.0 and wp.abs(back) > axis.limit_speed:
+                back = -float(side) * axis.limit_speed
+                mode = ROW_RATE
+            if (back - v) * float(side) < 0.0:
+                v = back
+                view.mode[r] = mode
+                view.side[r] = side
+    if wp.abs(v) > axis.velocity_limit[a]:
+        view.mode[r] = ROW_SPEED
+        view.side[r] = wp.where(v > 0.0, 1, -1)
+    return slope
+
+
+@wp.func
+def decide_axis(
+    r: int, mean: float, axis: AxisView, s: BodySettings, block: BlockView, view: RowGradientView
+):
+    """What holds along an axis of a mean rate: the branches of `body_axes.axis_velocity` at the solution."""
+    w = block.rows.mobility[r]
+    free = mean - w * block.rows.impulse[r]
+    push = push_along(r, free, axis, s, block, view)
+    constant = push[0]
+    slope = push[1]
     v = (free + w * constant) / (1.0 + w * slope)
     view.mode[r] = ROW_FORCE
     view.scale[r] = 1.0
-    friction = axis.friction[d] * dt
+    friction = axis.friction[block.rows.dof[r]] * s.dt
     if friction > 0.0:
         if friction < wp.abs(v) * (1.0 + w * slope) / w:
             view.slip[r] = wp.where(v > 0.0, 1, -1)
@@ -130,34 +194,8 @@ def decide_axis(
             view.mode[r] = ROW_RATE
             constant -= v * (1.0 + w * slope) / w
         v = (free + w * constant) / (1.0 + w * slope)
-    if a >= 0:
-        gap = axis.limit_lower[a] - start
-        side = -1
-        if start + dt * v > axis.limit_upper[a]:
-            gap = axis.limit_upper[a] - start
-            side = 1
-        ke = axis.limit_ke[a]
-        if (dt * v - gap) * float(side) > 0.0:
-            if axis.soft_limits == 1 and ke > 0.0:
-                more = dt * (dt * ke + axis.limit_kd[a])
-                soft = (free + w * (constant + dt * ke * gap)) / (1.0 + w * (slope + more))
-                if (soft - v) * float(side) < 0.0:
-                    view.soft[r] = side
-                    v = soft
-                    slope += more
-            else:
-                back = gap / dt
-                mode = ROW_LIMIT
-                if gap * float(side) < 0.0 and wp.abs(back) > axis.limit_speed:
-                    back = -float(side) * axis.limit_speed
-                    mode = ROW_RATE
-                if (back - v) * float(side) < 0.0:
-                    v = back
-                    view.mode[r] = mode
-                    view.side[r] = side
-        if wp.abs(v) > axis.velocity_limit[a]:
-            view.mode[r] = ROW_SPEED
-            view.side[r] = wp.where(v > 0.0, 1, -1)
+    if block.rows.index[r] >= 0:
+        slope = limit_axis(r, v, free, wp.vec2(constant, slope), axis, s, block, view)
     view.give[r] = slope
     if view.mode[r] != ROW_FORCE:
         hold(r, view.mode[r], 0.0, w, view)

@@ -38,8 +38,10 @@ ROW_BOUND = wp.constant(6)  # the largest force
 
 @wp.struct
 class RowGradientView:
-    """How the rows act in a substep; R rows."""
+    """How the rows of W worlds act in a substep; R rows."""
 
+    world_start: wp.array(dtype=int)  # (W + 1) into `row`
+    row: wp.array(dtype=int)  # (R) rows in the order of their worlds
     block: wp.array(dtype=int)  # (R)
     mode: wp.array(dtype=int)  # (R) ROW_*
     side: wp.array(dtype=int)  # (R) bound at which it is: -1 lower, 1 upper

@@ -11,6 +11,8 @@ import warp as wp
 from newtonsim.kernels.body_block_lu import (
     BlockSkylineView,
     add_outer,
+    add_to_block,
+    block_sum,
     clear_blocks,
     couple_blocks,
     factorize_blocks,
@@ -29,7 +31,7 @@ from newtonsim.kernels.body_sweeps import BlockView
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.moving_bodies import MotionView
 from newtonsim.kernels.pair_rows import PAIR_COUPLING
-from newtonsim.kernels.spatial import quat_exp, rotate_inertia, world_axis
+from newtonsim.kernels.spatial import left_jacobian_factors, quat_exp, rotate_inertia, world_axis
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -48,15 +50,9 @@ LEAST_PIVOT = wp.constant(wp.float64(1.0e-13))
 @wp.func
 def left_slope(phi: wp.vec3) -> wp.mat33:
     """Left Jacobian of the exponential map at a rotation vector."""
-    angle2 = wp.dot(phi, phi)
-    a = 0.5 - angle2 / 24.0
-    b = 1.0 / 6.0 - angle2 / 120.0
-    if angle2 > 1.0e-2:
-        angle = wp.sqrt(angle2)
-        a = (1.0 - wp.cos(angle)) / angle2
-        b = (angle - wp.sin(angle)) / (angle2 * angle)
+    factors = left_jacobian_factors(phi)
     skew = wp.skew(phi)
-    return wp.identity(3, dtype=float) + a * skew + b * (skew * skew)
+    return wp.identity(3, dtype=float) + factors[0] * skew + factors[1] * (skew * skew)
 
 
 @wp.kernel
@@ -215,39 +211,37 @@ def couple_rows(
 ):
     """Make room for the rows of joints and constraints of a world."""
     base = sky.world_start[w]
-    for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
-        k = block.rows.block[i]
-        for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
-            if view.mode[r] != ROW_OFF:
-                for p in range(4):
-                    bp = body_of(p, r, block, view)
-                    for q in range(p):
-                        bq = body_of(q, r, block, view)
-                        if bp >= 0 and bq >= 0:
-                            if system.world[bp] == w and system.world[bq] == w:
-                                couple_blocks(sky, base, system.place[bp], system.place[bq])
+    for i in range(view.world_start[w], view.world_start[w + 1]):
+        r = view.row[i]
+        if view.mode[r] != ROW_OFF:
+            for p in range(4):
+                bp = body_of(p, r, block, view)
+                for q in range(p):
+                    bq = body_of(q, r, block, view)
+                    if bp >= 0 and bq >= 0:
+                        if system.world[bp] == w and system.world[bq] == w:
+                            couple_blocks(sky, base, system.place[bp], system.place[bq])
 
 
 @wp.func
 def add_rows(w: int, sky: BlockSkylineView, block: BlockView, view: RowGradientView, system: BodySystemView):
     """Add the rows of joints and constraints of a world."""
     base = sky.world_start[w]
-    for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
-        k = block.rows.block[i]
-        for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
-            if view.mode[r] != ROW_OFF:
-                scale = wp.float64(view.scale[r])
-                for p in range(4):
-                    bp = body_of(p, r, block, view)
-                    if bp >= 0:
-                        row = row_of(p, r, block, view)
-                        for q in range(4):
-                            bq = body_of(q, r, block, view)
-                            if bq >= 0:
-                                if system.role[bq] == BODY_MOVES and system.world[bp] == w:
-                                    column = column_of(q, r, block, view)
-                                    i_place = system.place[bp]
-                                    add_outer(sky, base, i_place, row, system.place[bq], column, scale)
+    for i in range(view.world_start[w], view.world_start[w + 1]):
+        r = view.row[i]
+        if view.mode[r] != ROW_OFF:
+            scale = wp.float64(view.scale[r])
+            for p in range(4):
+                bp = body_of(p, r, block, view)
+                if bp >= 0:
+                    row = row_of(p, r, block, view)
+                    for q in range(4):
+                        bq = body_of(q, r, block, view)
+                        if bq >= 0:
+                            if system.role[bq] == BODY_MOVES and system.world[bp] == w:
+                                column = column_of(q, r, block, view)
+                                i_place = system.place[bp]
+                                add_outer(sky, base, i_place, row, system.place[bq], column, scale)
 
 
 @wp.func
@@ -286,19 +280,16 @@ def lend_to_rows(
     base = sky.world_start[w]
     for i in range(6 * base, 6 * sky.world_start[w + 1]):
         sky.x[i] = sky.given[i]
-    for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
-        k = block.rows.block[i]
-        for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
-            if view.mode[r] != ROW_OFF and view.lent[r] > 0.0:
-                known = view.lent[r] * view.multiplier[r]
-                for p in range(4):
-                    b = body_of(p, r, block, view)
-                    if b >= 0:
-                        if system.world[b] == w:
-                            row = row_of(p, r, block, view)
-                            for a in range(6):
-                                at = 6 * (base + system.place[b]) + a
-                                sky.x[at] = sky.x[at] - wp.float64(known) * wp.float64(row[a])
+    for i in range(view.world_start[w], view.world_start[w + 1]):
+        r = view.row[i]
+        if view.mode[r] != ROW_OFF and view.lent[r] > 0.0:
+            known = view.lent[r] * view.multiplier[r]
+            for p in range(4):
+                b = body_of(p, r, block, view)
+                if b >= 0:
+                    if system.world[b] == w:
+                        row = row_of(p, r, block, view)
+                        add_to_block(base + system.place[b], -wp.float64(known), row, sky.x)
 
 
 @wp.func
@@ -307,21 +298,18 @@ def read_multipliers(
 ):
     """Multipliers of the rows of a world from those of its bodies."""
     base = sky.world_start[w]
-    for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
-        k = block.rows.block[i]
-        for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
-            total = wp.float64(0.0)
-            if view.mode[r] != ROW_OFF:
-                for p in range(4):
-                    b = body_of(p, r, block, view)
-                    if b >= 0:
-                        if system.role[b] == BODY_MOVES:
-                            column = column_of(p, r, block, view)
-                            for a in range(6):
-                                at = 6 * (base + system.place[b]) + a
-                                total += wp.float64(column[a]) * sky.x[at]
-            known = wp.float64(view.lent[r]) * wp.float64(view.multiplier[r])
-            view.multiplier[r] = float(total * wp.float64(view.scale[r]) + known)
+    for i in range(view.world_start[w], view.world_start[w + 1]):
+        r = view.row[i]
+        total = wp.float64(0.0)
+        if view.mode[r] != ROW_OFF:
+            for p in range(4):
+                b = body_of(p, r, block, view)
+                if b >= 0:
+                    if system.role[b] == BODY_MOVES:
+                        column = column_of(p, r, block, view)
+                        total = block_sum(total, base + system.place[b], column, sky.x)
+        known = wp.float64(view.lent[r]) * wp.float64(view.multiplier[r])
+        view.multiplier[r] = float(total * wp.float64(view.scale[r]) + known)
 
 
 @wp.kernel
@@ -355,10 +343,9 @@ def solve_worlds(
     """
     w = first + wp.tid()
     base = sky.world_start[w]
-    for i in range(block.rows.world_start[w], block.rows.world_start[w + 1]):
-        k = block.rows.block[i]
-        for r in range(block.rows.row_start[k], block.rows.row_start[k + 1]):
-            view.multiplier[r] = 0.0
+    for i in range(view.world_start[w], view.world_start[w + 1]):
+        r = view.row[i]
+        view.multiplier[r] = 0.0
     clear_blocks(sky, w)
     couple_rows(w, sky, block, view, system)
     couple_contacts(w, sky, contacts, places, stage, system)

@@ -11,6 +11,20 @@ from newtonsim.kernels.views import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
+_CHAINS = """
+    const int n0 = leaf[0] >= 0 ? tree.dof_depth.data[leaf[0]] + 1 : 0;
+    const int n = n0 + (leaf[1] >= 0 ? tree.dof_depth.data[leaf[1]] + 1 : 0);
+    const int* dof0 = leaf[0] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[0]] : nullptr;
+    const int* dof1 = leaf[1] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[1]] - n0 : nullptr;
+"""
+"""Two chains have `n` dofs, the first one `n0`; dof m is `dof0[m]`, from n0 on `dof1[m]`."""
+
+_ADD_ENTRY = """
+            if (i > j) sky.lower.data[sky.row.data[base + i] + j - sky.first.data[base + i]] += entry;
+            else sky.upper.data[sky.row.data[base + j] + i - sky.first.data[base + j]] += entry;
+"""
+"""A(i, j) += entry, for places i and j."""
+
 
 @wp.func_native(
     """
@@ -37,11 +51,8 @@ def couple_chains(
 
 
 @wp.func_native(
-    """
-    const int n0 = leaf[0] >= 0 ? tree.dof_depth.data[leaf[0]] + 1 : 0;
-    const int n = n0 + (leaf[1] >= 0 ? tree.dof_depth.data[leaf[1]] + 1 : 0);
-    const int* dof0 = leaf[0] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[0]] : nullptr;
-    const int* dof1 = leaf[1] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[1]] - n0 : nullptr;
+    _CHAINS
+    + """
     const float* b = B.data + (size_t)c * B.shape[1];
     for (int m = 0; m < n; ++m) {
         const int i = place.data[m < n0 ? dof0[m] : dof1[m]];
@@ -49,8 +60,9 @@ def couple_chains(
         for (int k = 0; k < n; ++k) {
             const int j = place.data[k < n0 ? dof0[k] : dof1[k]];
             const double entry = value * (double)b[k < n0 ? k : depth + k - n0];
-            if (i > j) sky.lower.data[sky.row.data[base + i] + j - sky.first.data[base + i]] += entry;
-            else sky.upper.data[sky.row.data[base + j] + i - sky.first.data[base + j]] += entry;
+    """
+    + _ADD_ENTRY
+    + """
         }
     }
     """
@@ -71,11 +83,8 @@ def add_row(
 
 
 @wp.func_native(
-    """
-    const int n0 = leaf[0] >= 0 ? tree.dof_depth.data[leaf[0]] + 1 : 0;
-    const int n = n0 + (leaf[1] >= 0 ? tree.dof_depth.data[leaf[1]] + 1 : 0);
-    const int* dof0 = leaf[0] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[0]] : nullptr;
-    const int* dof1 = leaf[1] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[1]] - n0 : nullptr;
+    _CHAINS
+    + """
     const wp::vec3* l = left.data + (size_t)c * left.shape[1];
     const wp::vec3* r = right.data + (size_t)c * right.shape[1];
     for (int m = 0; m < n; ++m) {
@@ -89,8 +98,9 @@ def add_row(
             const int j = place.data[k < n0 ? dof0[k] : dof1[k]];
             const wp::vec3& b = r[k < n0 ? k : depth + k - n0];
             const double entry = w[0] * (double)b[0] + w[1] * (double)b[1] + w[2] * (double)b[2];
-            if (i > j) sky.lower.data[sky.row.data[base + i] + j - sky.first.data[base + i]] += entry;
-            else sky.upper.data[sky.row.data[base + j] + i - sky.first.data[base + j]] += entry;
+    """
+    + _ADD_ENTRY
+    + """
         }
     }
     """

@@ -40,6 +40,22 @@ def quat_exp(w: wp.vec3) -> wp.quat:
 
 
 @wp.func
+def left_jacobian_factors(phi: wp.vec3) -> wp.vec2:
+    """a, b of the left Jacobian I + a [phi]ₓ + b [phi]ₓ² of the exponential map at a rotation vector [rad].
+
+    Solà, Deray, Atchuthan, "A micro Lie theory for state estimation in robotics", 2018, eq. 145.
+    """
+    angle2 = wp.dot(phi, phi)
+    a = 0.5 - angle2 / 24.0
+    b = 1.0 / 6.0 - angle2 / 120.0
+    if angle2 > 1.0e-2:
+        angle = wp.sqrt(angle2)
+        a = (1.0 - wp.cos(angle)) / angle2
+        b = (angle - wp.sin(angle)) / (angle2 * angle)
+    return wp.vec2(a, b)
+
+
+@wp.func
 def unit_quat(q: wp.quat) -> wp.quat:
     """q scaled to length one."""
     return q / wp.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])

@@ -320,75 +320,96 @@ class BodyAdjoint:
 
     def _reverse_substep(self, launch: Launcher, step: RecordedStep, dt: float) -> None:
         """From x2.grad and u2.grad, gradients at the end, to those at the start: the same arrays."""
-        again, model, system = self._again, self.model, self._system
-        block, near, contacts = again._now.block, again._near, self._contacts
+        contacts = self._contacts
         for array in (self.x1, self.u1, self.center1, self.turned, self.x0, self.u0, self.center0):
             array.grad.zero_()
         for array in (self.free, self.kick, self.middle, self.u, self.shift):
             array.grad.zero_()
         self.kick.zero_()
         wp.copy(self.x1.grad, self.x2.grad)
+        taped = Launcher(self.model, record_tape=True, shard=self._shard)
         with wp.Tape() as free_tape:
-            taped = Launcher(model, record_tape=True, shard=self._shard)
-            inputs = [self.x0, self.u0, model.body_inertia, model.body_com, system.role, self.half]
-            inputs += [self.half_slope, dt]
-            outputs = [self.center0, self.middle, self.free]
-            taped(body_gradient.free_bodies, "body", inputs, outputs)
-            if again._floats:
-                inputs = [taped.views.joint, step.control.joint_f, model.joint_damping, model.joint_friction]
-                inputs += [model.body_mass, model.body_inertia, system.role, self.x0, self.center0]
-                inputs += [self.middle, self.free, dt]
-                taped(body_gradient.push_floating, "joint", inputs, [self.kick])
-            start = (self.x0, self.center0, self.middle, self.free, self.kick)
-            contacts.foresee(taped, dt, *start)
+            self._record_free(taped, step, dt)
         with wp.Tape() as end_tape:
-            inputs = [self.x0, self.u, self.shift, self.middle, model.body_inertia, model.body_com]
-            inputs += [system.role, float(self.sweeps.angular_damping), dt]
-            ends = [self.x1, self.u1, self.center1, self.turned]
-            taped(body_gradient.finish_bodies, "body", inputs, ends)
+            self._record_end(taped, dt)
             bodies = (self.multiplier, self.moving)
             self._solve(launch, self.turned, self.u2.grad, self._velocity, contacts.velocity, bodies)
             contacts.hand_back(launch, self.moving)
-            inputs = [model.body_mass, model.body_inertia, system.role, self.turned, self.u1, self.still]
-            inputs += [self.u2, self.multiplier]
-            taped(body_gradient.balance_bodies, "body", inputs, [self.body_term])
-            if self._row_count:
-                inputs = [block, near, self.moving, self.end, self.end_spin, self._velocity]
-                taped(body_gradient_rows.weigh_relaxed, "row", inputs, [self.row_term])
-            number = int(body_contact_gradient.STAGE_VELOCITY)
-            contacts.weigh(taped, number, dt, self.x1, self.center1, self.moving, self.u2)
+            self._weigh_corrections(taped, dt)
         self._seed_terms()
         end_tape.backward()
-        bodies = (self.multiplier, self.moving)
         self._solve(launch, self.middle, self.u.grad, self._position, contacts.position, bodies)
-        if model.shape_count:
+        if self.model.shape_count:
             contacts.hand_to_shifts(launch)
             bodies = (self.drift, self.drifting)
             self._solve(launch, self.middle, self.shift.grad, self._idle, contacts.shift, bodies)
         with wp.Tape() as tape:
-            inputs = [model.body_mass, model.body_inertia, system.role, self.middle, self.free, self.kick]
-            inputs += [self.u, self.multiplier]
-            taped(body_gradient.balance_bodies, "body", inputs, [self.body_term])
-            if self._row_count:
-                inputs = [block, near, dt, float(again.recovery_speed), self.moving, self.start]
-                inputs += [self.start_spin, self._position]
-                taped(body_gradient_rows.weigh_rows, "row", inputs, [self.row_term])
-                if model.constraint_count:
-                    inputs = [block, near, dt, self.moving, self.start, self.start_spin, self._position]
-                    taped(body_gradient_rows.weigh_couplings, "row", inputs, [self.row_term])
-            if model.shape_count:
-                inputs = [model.body_mass, model.body_inertia, system.role, self.middle, self.still]
-                inputs += [self.still, self.shift, self.drift]
-                taped(body_gradient.balance_bodies, "body", inputs, [self.shift_term])
-                number = int(body_contact_gradient.STAGE_SHIFT)
-                contacts.weigh(taped, number, dt, self.x0, self.center0, self.drifting, self.shift)
-                number = int(body_contact_gradient.STAGE_POSITION)
-                contacts.weigh(taped, number, dt, self.x0, self.center0, self.moving, self.u)
+            self._weigh_impulses(taped, dt)
+            if self.model.shape_count:
+                self._weigh_shifts(taped, dt)
         self._seed_terms()
         tape.backward()
         free_tape.backward()
         wp.copy(self.x2.grad, self.x0.grad)
         wp.copy(self.u2.grad, self.u0.grad)
+
+    def _record_free(self, taped: Launcher, step: RecordedStep, dt: float) -> None:
+        """Put the motion without rows on the tape."""
+        model, system = self.model, self._system
+        inputs = [self.x0, self.u0, model.body_inertia, model.body_com, system.role, self.half]
+        inputs += [self.half_slope, dt]
+        taped(body_gradient.free_bodies, "body", inputs, [self.center0, self.middle, self.free])
+        if self._again._floats:
+            inputs = [taped.views.joint, step.control.joint_f, model.joint_damping, model.joint_friction]
+            inputs += [model.body_mass, model.body_inertia, system.role, self.x0, self.center0]
+            inputs += [self.middle, self.free, dt]
+            taped(body_gradient.push_floating, "joint", inputs, [self.kick])
+        self._contacts.foresee(taped, dt, self.x0, self.center0, self.middle, self.free, self.kick)
+
+    def _record_end(self, taped: Launcher, dt: float) -> None:
+        """Put the motion from the velocities that rows lead to, up to their correction, on the tape."""
+        model = self.model
+        inputs = [self.x0, self.u, self.shift, self.middle, model.body_inertia, model.body_com]
+        inputs += [self._system.role, float(self.sweeps.angular_damping), dt]
+        ends = [self.x1, self.u1, self.center1, self.turned]
+        taped(body_gradient.finish_bodies, "body", inputs, ends)
+
+    def _weigh_corrections(self, taped: Launcher, dt: float) -> None:
+        """Put the terms of the correction of velocities at the end on the tape."""
+        model, contacts = self.model, self._contacts
+        inputs = [model.body_mass, model.body_inertia, self._system.role, self.turned, self.u1, self.still]
+        inputs += [self.u2, self.multiplier]
+        taped(body_gradient.balance_bodies, "body", inputs, [self.body_term])
+        if self._row_count:
+            inputs = [self._again._now.block, self._again._near, self.moving, self.end, self.end_spin]
+            taped(body_gradient_rows.weigh_relaxed, "row", [*inputs, self._velocity], [self.row_term])
+        number = int(body_contact_gradient.STAGE_VELOCITY)
+        contacts.weigh(taped, number, dt, self.x1, self.center1, self.moving, self.u2)
+
+    def _weigh_impulses(self, taped: Launcher, dt: float) -> None:
+        """Put the terms of bodies and rows, by the impulses that lead to the end, on the tape."""
+        again, model = self._again, self.model
+        inputs = [model.body_mass, model.body_inertia, self._system.role, self.middle, self.free, self.kick]
+        inputs += [self.u, self.multiplier]
+        taped(body_gradient.balance_bodies, "body", inputs, [self.body_term])
+        if self._row_count:
+            block, near = again._now.block, again._near
+            rows = [self.moving, self.start, self.start_spin, self._position]
+            inputs = [block, near, dt, float(again.recovery_speed), *rows]
+            taped(body_gradient_rows.weigh_rows, "row", inputs, [self.row_term])
+            if model.constraint_count:
+                taped(body_gradient_rows.weigh_couplings, "row", [block, near, dt, *rows], [self.row_term])
+
+    def _weigh_shifts(self, taped: Launcher, dt: float) -> None:
+        """Put the terms of contacts, and of the shifts that remove penetrations, on the tape."""
+        model, contacts = self.model, self._contacts
+        inputs = [model.body_mass, model.body_inertia, self._system.role, self.middle, self.still]
+        inputs += [self.still, self.shift, self.drift]
+        taped(body_gradient.balance_bodies, "body", inputs, [self.shift_term])
+        number = int(body_contact_gradient.STAGE_SHIFT)
+        contacts.weigh(taped, number, dt, self.x0, self.center0, self.drifting, self.shift)
+        number = int(body_contact_gradient.STAGE_POSITION)
+        contacts.weigh(taped, number, dt, self.x0, self.center0, self.moving, self.u)
 
     def _solve(
         self,
@@ -453,8 +474,12 @@ def _with(view: MotionView | SpinView, **fields: wp.array) -> MotionView | SpinV
 def _row_view(model: Model, rows: RowView, count: int) -> RowGradientView:
     """How rows act, nothing yet."""
     view, device = RowGradientView(), model.device
-    starts = rows.row_start.numpy()
+    starts, blocks = rows.row_start.numpy(), rows.block.numpy()
     view.block = put(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), dtype=int, device=device)
+    in_order = [np.arange(0), *(np.arange(starts[k], starts[k + 1]) for k in blocks)]
+    view.row = put(np.concatenate(in_order), dtype=int, device=device)
+    before = np.concatenate(([0], np.cumsum(np.diff(starts)[blocks])))
+    view.world_start = put(before[rows.world_start.numpy()], dtype=int, device=device)
     kinds: dict[str, type] = dict.fromkeys(("mode", "side", "drive", "slip", "soft"), int)
     numbers = ("total", "multiplier", "give", "scale", "lent")
     kinds |= dict.fromkeys(numbers, float) | {"slope": wp.vec2}
