@@ -110,6 +110,83 @@ def start_triangles(
     push_corners(triangles, t, wp.spatial_top(force), wp.spatial_bottom(force), dt, shift)
 
 
+@wp.func
+def turned_columns(e1: wp.vec3, e2: wp.vec3, rest: wp.mat22):
+    """Columns of the matrix that maps vectors at rest, in the turned axes, so that edges become e1 and e2."""
+    return e1 * rest[0, 0] + e2 * rest[1, 0], e1 * rest[0, 1] + e2 * rest[1, 1]
+
+
+@wp.func
+def elastic_stress(f0: wp.vec3, f1: wp.vec3, k: wp.vec3, goal: float) -> wp.vec3:
+    """Stress (00, 11, 01) of the strain of F, without viscosity [N m]."""
+    k_near = 2.0 * k[0] + k[1]
+    strain0 = 0.5 * (wp.dot(f0, f0) - 1.0) - goal
+    strain1 = 0.5 * (wp.dot(f1, f1) - 1.0) - goal
+    return -wp.vec3(
+        k_near * strain0 + k[1] * strain1, k[1] * strain0 + k_near * strain1, k[0] * wp.dot(f0, f1)
+    )
+
+
+@wp.func
+def solve_stress(
+    f0: wp.vec3,
+    f1: wp.vec3,
+    p0: wp.vec3,
+    p1: wp.vec3,
+    g0: float,
+    g1: float,
+    k: wp.vec3,
+    viscous: float,
+    stress: wp.vec3,
+) -> wp.vec3:
+    """Stress that agrees with the strain to which it leads.
+
+    Args:
+        f0: First column of F.
+        f1: Second column.
+        p0: What acts on the first column so far [N m].
+        p1: On the second one.
+        g0: Mobility of the first column times dt² [1/(N m)].
+        g1: Of the second one.
+        k: Stiffness, see `TriangleView`.
+        viscous: Viscosity over dt [N m].
+        stress: That of the present strain [N m].
+    """
+    a = wp.dot(f0, f0)
+    b = wp.dot(f0, f1)
+    c = wp.dot(f1, f1)
+    h_near = 2.0 * k[0] + k[1] + viscous
+    h_far = k[1]
+    h_shear = k[0] + 0.5 * viscous
+    q0 = g0 * wp.dot(f0, p0)
+    q1 = g1 * wp.dot(f1, p1)
+    q2 = g0 * wp.dot(f1, p0) + g1 * wp.dot(f0, p1)
+    b00 = g0 * a
+    b02 = g0 * b
+    b11 = g1 * c
+    b12 = g1 * b
+    b22 = g0 * c + g1 * a
+    right = stress + wp.vec3(h_near * q0 + h_far * q1, h_far * q0 + h_near * q1, h_shear * q2)
+    system = wp.mat33(
+        1.0 + h_near * b00,
+        h_far * b11,
+        h_near * b02 + h_far * b12,
+        h_far * b00,
+        1.0 + h_near * b11,
+        h_far * b02 + h_near * b12,
+        h_shear * b02,
+        h_shear * b12,
+        1.0 + h_shear * b22,
+    )
+    # the determinant has three factors of stiffness over inertia, too large for a float in small stiff cloth;
+    # elsewhere scaling would cost accuracy
+    size = wp.max(wp.max(system[0, 0], system[1, 1]), system[2, 2])
+    if size > LARGE:
+        system = system / size
+        right = right / size
+    return wp.inverse(system) * right
+
+
 @wp.kernel
 def solve_triangles(
     first: int,
@@ -131,29 +208,19 @@ def solve_triangles(
     t = base + first + wp.tid()
     corner = triangles.corner[t]
     d = triangles.rest[t]
+    mobility = triangles.mobility[t]
     s0 = shift[corner[0]]
     s1 = shift[corner[1]] - s0
     s2 = shift[corner[2]] - s0
-    e1 = (x[corner[1]] - x[corner[0]]) + s1
-    e2 = (x[corner[2]] - x[corner[0]]) + s2
-    f0 = e1 * d[0, 0] + e2 * d[1, 0]
-    f1 = e1 * d[0, 1] + e2 * d[1, 1]
-    a = wp.dot(f0, f0)
-    b = wp.dot(f0, f1)
-    c = wp.dot(f1, f1)
+    f0, f1 = turned_columns((x[corner[1]] - x[corner[0]]) + s1, (x[corner[2]] - x[corner[0]]) + s2, d)
     k = triangles.stiffness[t]
-    k_near = 2.0 * k[0] + k[1]
-    goal = triangles.goal[t]
-    strain0 = 0.5 * (a - 1.0) - goal
-    strain1 = 0.5 * (c - 1.0) - goal
-    stress = -wp.vec3(k_near * strain0 + k[1] * strain1, k[1] * strain0 + k_near * strain1, k[0] * b)
+    stress = elastic_stress(f0, f1, k, triangles.goal[t])
     viscous = float(0.0)
     if k[2] > 0.0:
         viscous = k[2] / dt
         m1 = (v[corner[1]] - v[corner[0]]) * dt + s1
         m2 = (v[corner[2]] - v[corner[0]]) * dt + s2
-        r0 = m1 * d[0, 0] + m2 * d[1, 0]
-        r1 = m1 * d[0, 1] + m2 * d[1, 1]
+        r0, r1 = turned_columns(m1, m2, d)
         shear = 0.5 * (wp.dot(f0, r1) + wp.dot(f1, r0))
         stress -= wp.vec3(wp.dot(f0, r0), wp.dot(f1, r1), shear) * viscous
     p0 = wp.vec3(0.0)
@@ -161,51 +228,17 @@ def solve_triangles(
     if fresh == 0:
         p0 = wp.spatial_top(triangles.force[t])
         p1 = wp.spatial_bottom(triangles.force[t])
-    turning = dt * dt * wp.sqrt((wp.dot(p0, p0) + wp.dot(p1, p1)) / wp.max(a + c, 1.0e-6))
-    g0 = dt * dt * triangles.mobility[t][0]
-    g1 = dt * dt * triangles.mobility[t][1]
-    y0 = 1.0 / (1.0 + turning * triangles.mobility[t][0])
-    y1 = 1.0 / (1.0 + turning * triangles.mobility[t][1])
-    g0 = g0 * y0
-    g1 = g1 * y1
-    h_near = k_near + viscous
-    h_far = k[1]
-    h_shear = k[0] + 0.5 * viscous
-    q0 = g0 * wp.dot(f0, p0)
-    q1 = g1 * wp.dot(f1, p1)
-    q2 = g0 * wp.dot(f1, p0) + g1 * wp.dot(f0, p1)
-    b00 = g0 * a
-    b02 = g0 * b
-    b11 = g1 * c
-    b12 = g1 * b
-    b22 = g0 * c + g1 * a
-    stress += wp.vec3(h_near * q0 + h_far * q1, h_far * q0 + h_near * q1, h_shear * q2)
-    system = wp.mat33(
-        1.0 + h_near * b00,
-        h_far * b11,
-        h_near * b02 + h_far * b12,
-        h_far * b00,
-        1.0 + h_near * b11,
-        h_far * b02 + h_near * b12,
-        h_shear * b02,
-        h_shear * b12,
-        1.0 + h_shear * b22,
-    )
-    # the determinant has three factors of stiffness over inertia, too large for a float in small stiff cloth;
-    # elsewhere scaling would cost accuracy
-    size = wp.max(wp.max(system[0, 0], system[1, 1]), system[2, 2])
-    if size > LARGE:
-        system = system / size
-        stress = stress / size
-    stress = wp.inverse(system) * stress
+    size = wp.dot(f0, f0) + wp.dot(f1, f1)
+    turning = dt * dt * wp.sqrt((wp.dot(p0, p0) + wp.dot(p1, p1)) / wp.max(size, 1.0e-6))
+    y0 = 1.0 / (1.0 + turning * mobility[0])
+    y1 = 1.0 / (1.0 + turning * mobility[1])
+    g0 = dt * dt * mobility[0] * y0
+    g1 = dt * dt * mobility[1] * y1
+    stress = solve_stress(f0, f1, p0, p1, g0, g1, k, viscous, stress)
     c0 = (f0 * stress[0] + f1 * stress[2] - p0) * y0
     c1 = (f1 * stress[1] + f0 * stress[2] - p1) * y1
-    moved = (
-        dt
-        * dt
-        * wp.sqrt(wp.length_sq(c0 * triangles.mobility[t][0]) + wp.length_sq(c1 * triangles.mobility[t][1]))
-    )
-    most = LONGEST * wp.sqrt(wp.max(a + c, 1.0))
+    moved = dt * dt * wp.sqrt(wp.length_sq(c0 * mobility[0]) + wp.length_sq(c1 * mobility[1]))
+    most = LONGEST * wp.sqrt(wp.max(size, 1.0))
     scale = relaxation
     if moved > most:
         scale *= most / moved
