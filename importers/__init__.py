@@ -3,6 +3,7 @@
 from newtonsim.importers.mjcf import parse_mjcf as parse_mjcf
 from newtonsim.importers.report import ImportReport as ImportReport
 from newtonsim.importers.report import ReportEntry as ReportEntry
+from newtonsim.importers.sdf import parse_sdf as parse_sdf
 from newtonsim.importers.soft_meshes import load_cloth_mesh as load_cloth_mesh
 from newtonsim.importers.soft_meshes import load_tet_mesh as load_tet_mesh
 from newtonsim.importers.urdf import parse_urdf as parse_urdf

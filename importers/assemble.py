@@ -161,6 +161,21 @@ def add_base(
         raise ModelError(f"base_joint: {error}") from error
 
 
+def check_moments(inertia: np.ndarray, node: Node) -> None:
+    """Raise when an inertia (3, 3) of a file has a negative principal moment beyond rounding."""
+    size = np.abs(inertia).max()
+    if size > 0.0 and np.linalg.eigvalsh(inertia / size)[0] < -1.0e-6:
+        raise node.error("the inertia matrix has a negative principal moment")
+
+
+def signed_gravity(vector: np.ndarray, up: np.ndarray) -> float | np.ndarray:
+    """Gravity as a number along the up vector, or as a vector where it points elsewhere."""
+    along = float(vector @ up) / float(np.linalg.norm(up))
+    if np.linalg.norm(vector - along * up / np.linalg.norm(up)) < 1.0e-9 * max(1.0, np.linalg.norm(vector)):
+        return along
+    return vector
+
+
 def usable_mass(
     props: MassProps, node: Node, report: ImportReport, ensure_nonstatic: bool, static_mass: float
 ) -> MassProps:

@@ -95,6 +95,11 @@ def capsule(radius: float, half_height: float, density: float, shell: bool = Fal
     return _centred(wall + caps, [across, across, wall * r2 + caps * 2.0 / 3.0 * r2])
 
 
+def cone(radius: float, half_height: float, density: float) -> MassProps:
+    """Cone along z, apex up; the origin is at half its height."""
+    return _along_z(solids.cone_inertia(density, radius, half_height))
+
+
 def ellipsoid(semi_axes: np.ndarray, density: float, shell: bool = False) -> MassProps:
     """Ellipsoid, or its surface as the limit of a thin layer of even thickness."""
     a, b, c = semi_axes

@@ -1,5 +1,7 @@
 """Triangle meshes from files: the one place that knows trimesh."""
 
+import io
+import re
 import struct
 from pathlib import Path
 
@@ -9,6 +11,11 @@ from newtonsim.importers.xml import Node, read_bytes
 
 MAX_MESH_BYTES = 512 * 1024 * 1024
 MAX_FACES = 5_000_000
+MAX_HEIGHTS = 16_000_000
+
+_COLLADA_LOOKS = re.compile(
+    rb"<(bind_material|library_(?:effects|materials|images))\b[^>]*(?<!/)>.*?</\1>", re.DOTALL
+)
 
 
 class MeshLibrary:
@@ -87,7 +94,9 @@ def _read_mesh(path: Path, node: Node) -> tuple[np.ndarray, np.ndarray]:
     if path.suffix.lower() == ".dae" and not _has_module("collada"):
         raise node.error(f"mesh file {path}: COLLADA files need pycollada (pip install newtonsim[mesh])")
     try:
-        mesh = trimesh.load_mesh(str(path), process=False, skip_materials=True)
+        mesh = trimesh.load_mesh(
+            _bare_file(path), path.suffix[1:].lower(), process=False, skip_materials=True
+        )
         vertices = np.asarray(mesh.vertices, dtype=np.float64)
         if path.suffix.lower() == ".dae" and mesh.units:
             # As ROS tools read COLLADA: its unit counts, its up axis does not.
@@ -96,12 +105,21 @@ def _read_mesh(path: Path, node: Node) -> tuple[np.ndarray, np.ndarray]:
     except Exception as error:  # the loaders raise whatever their parsers raise
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise node.error(f"mesh file {path} cannot be read: {reason}") from error
+    if vertices.ndim == 2 and len(vertices) > 3 and faces.size == 0:
+        return convex_hull(vertices, node)  # a mere set of points, which MuJoCo takes for its hull
     if vertices.ndim != 2 or faces.ndim != 2:
         raise node.error(f"mesh file {path} has no triangles")
     check_mesh(vertices, faces, node, f"mesh file {path}")
     vertices, faces = weld(vertices, faces)
     check_mesh(vertices, faces, node, f"mesh file {path}")
     return vertices, faces
+
+
+def _bare_file(path: Path) -> str | io.BytesIO:
+    """What the loader is to read: COLLADA without its materials, as a broken one costs the whole mesh."""
+    if path.suffix.lower() != ".dae":
+        return str(path)
+    return io.BytesIO(_COLLADA_LOOKS.sub(b"", read_bytes(path, MAX_MESH_BYTES)))
 
 
 def _read_msh(path: Path, node: Node) -> tuple[np.ndarray, np.ndarray]:
@@ -120,6 +138,21 @@ def _read_msh(path: Path, node: Node) -> tuple[np.ndarray, np.ndarray]:
     faces = np.frombuffer(data, "<i4", 3 * face_count, size - 12 * face_count).reshape(-1, 3)
     check_mesh(vertices, faces, node, f"mesh file {path}")
     return weld(vertices, faces.astype(np.int64))
+
+
+def read_png_heights(path: Path, node: Node) -> np.ndarray:
+    """Brightness of the pixels of a height map (rows, columns), 0 to 255, top row first."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise node.error(f"height field {path}: PNG files need pillow (pip install pillow)") from error
+    try:
+        with Image.open(path) as image:
+            if image.width * image.height > MAX_HEIGHTS:
+                raise node.error(f"height field {path} has more than {MAX_HEIGHTS} pixels")
+            return np.asarray(image.convert("L"), dtype=np.float64)
+    except OSError as error:
+        raise node.error(f"height field {path} cannot be read: {error}") from error
 
 
 def _has_module(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from copy import copy
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -14,11 +15,17 @@ class FileResolver:
     Args:
         folder: Folder of the document; relative names start there.
         package_paths: Where `package://name/...` is looked for first: folders that hold packages or are one,
-            or a mapping from package name to folder. Then follow the folders of the environment variable
-            ROS_PACKAGE_PATH and the parent folders of the document.
+            or a mapping from package name to folder. Then follow the folders of the environment variables
+            and the parent folders of the document.
+        variables: Environment variables with lists of folders.
     """
 
-    def __init__(self, folder: Path, package_paths: Iterable[str | os.PathLike] | Mapping[str, str] = ()):
+    def __init__(
+        self,
+        folder: Path,
+        package_paths: Iterable[str | os.PathLike] | Mapping[str, str] = (),
+        variables: Iterable[str] = ("ROS_PACKAGE_PATH",),
+    ):
         self.folder = folder
         if isinstance(package_paths, str | os.PathLike):
             package_paths = (package_paths,)
@@ -28,8 +35,17 @@ class FileResolver:
         listed = (
             [] if isinstance(package_paths, Mapping) else [Path(os.fspath(entry)) for entry in package_paths]
         )
-        ros = [Path(entry) for entry in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if entry]
-        self.roots = [*listed, *ros, folder, *folder.parents]
+        known = [
+            Path(entry) for name in variables for entry in os.environ.get(name, "").split(os.pathsep) if entry
+        ]
+        self.roots = [*listed, *known, folder, *folder.parents]
+
+    def at(self, folder: Path) -> "FileResolver":
+        """Return a resolver for a document in another folder that looks for packages where this one does."""
+        other = copy(self)
+        other.folder = folder
+        other.roots = [*self.roots, *(one for one in (folder, *folder.parents) if one not in self.roots)]
+        return other
 
     def find(self, reference: str, node: Node, prefixes: Iterable[Path] = ()) -> Path:
         """Return the file that `reference` names, or raise an error that names the element.
@@ -60,10 +76,12 @@ class FileResolver:
             )
             if path.is_absolute():
                 return [path]
-            return [folder / path for folder in (*prefixes, self.folder)]
+            # Files that are meant to be loaded from a folder above their own name it from there.
+            return [folder / path for folder in (*prefixes, self.folder, self.folder.parent)]
         if scheme == "file":
             local = Path(unquote(urlsplit(reference).path))
-            return [local] if local.is_absolute() else [self.folder / unquote(rest)]
+            beside = self.folder / unquote(rest)  # two slashes: meant from the document's folder
+            return [local, beside] if local.is_absolute() else [beside]
         if scheme in ("package", "model"):
             name, _, inside = unquote(rest).partition("/")
             return self._in_package(name, inside)

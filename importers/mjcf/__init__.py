@@ -16,6 +16,7 @@ from newtonsim.importers.assemble import (
     merge,
     patterns,
     scratch_builder,
+    signed_gravity,
 )
 from newtonsim.importers.mjcf.build import SceneBuilder, up_rotation
 from newtonsim.importers.mjcf.document import read_mjcf
@@ -190,15 +191,7 @@ def parse_mjcf(
         scratch.solver_hint["timestep"] = scene.timestep
     merge(builder, scratch, report, collapse_fixed_joints)
     if scene.gravity is not None:
-        builder.gravity = _gravity(quat_rotate(turn.q, scene.gravity), np.asarray(builder.up_vector))
+        builder.gravity = signed_gravity(quat_rotate(turn.q, scene.gravity), np.asarray(builder.up_vector))
     if verbose:
         sys.stdout.write(report.describe() + "\n")
     return report
-
-
-def _gravity(vector: np.ndarray, up: np.ndarray) -> float | np.ndarray:
-    """Gravity as a number along the up vector, or as a vector where it points elsewhere."""
-    along = float(vector @ up) / float(np.linalg.norm(up))
-    if np.linalg.norm(vector - along * up / np.linalg.norm(up)) < 1.0e-9 * max(1.0, np.linalg.norm(vector)):
-        return along
-    return vector

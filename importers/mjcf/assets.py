@@ -5,14 +5,20 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_rotate
-from newtonsim.importers.meshes import MeshLibrary, check_mesh, convex_hull, scale_mesh, weld
+from newtonsim.importers.meshes import (
+    MAX_HEIGHTS,
+    MeshLibrary,
+    check_mesh,
+    convex_hull,
+    read_png_heights,
+    scale_mesh,
+    weld,
+)
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.records import HeightAsset, Material, MeshAsset
 from newtonsim.importers.report import ImportReport
 from newtonsim.importers.resolve import FileResolver
 from newtonsim.importers.xml import Node, read_bytes
-
-MAX_HEIGHTS = 16_000_000
 
 
 class Assets:
@@ -127,7 +133,7 @@ class Assets:
     def _file_heights(self, node: Node) -> np.ndarray:
         path = self._path(node, self.document.compiler.mesh_dir)
         if path.suffix.lower() == ".png":
-            return _read_png(path, node)
+            return read_png_heights(path, node)
         data = read_bytes(path, 8 + 4 * MAX_HEIGHTS)
         shape = np.frombuffer(data[:8], "<i4") if len(data) >= 8 else (0, 0)
         if min(shape) < 2 or len(data) != 8 + 4 * int(shape[0]) * int(shape[1]):
@@ -162,17 +168,3 @@ def _inline_heights(node: Node) -> np.ndarray:
     if len(values) != rows * columns:
         raise node.error(f"attribute 'elevation' has {len(values)} values, expected {rows * columns}")
     return values.reshape(rows, columns)
-
-
-def _read_png(path: Path, node: Node) -> np.ndarray:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise node.error(f"height field {path}: PNG files need pillow (pip install pillow)") from error
-    try:
-        with Image.open(path) as image:
-            if image.width * image.height > MAX_HEIGHTS:
-                raise node.error(f"height field {path} has more than {MAX_HEIGHTS} pixels")
-            return np.asarray(image.convert("L"), dtype=np.float64)
-    except OSError as error:
-        raise node.error(f"height field {path} cannot be read: {error}") from error

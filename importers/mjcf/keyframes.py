@@ -95,8 +95,8 @@ def _set_joint(
 
 def _quaternion(frame: Keyframe, wxyz: np.ndarray) -> np.ndarray:
     length = np.linalg.norm(wxyz)
-    if length < 1.0e-12:
-        raise frame.node.error("attribute 'qpos' holds a zero quaternion")
+    if length < 1.0e-12:  # MuJoCo takes it for no rotation
+        return Pose.identity().q
     return (wxyz / length)[[1, 2, 3, 0]]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_matrix, quat_rotate
+from newtonsim.importers.assemble import check_moments
 from newtonsim.importers.massprops import MassProps
 from newtonsim.importers.mjcf.actuators import parse_actuators
 from newtonsim.importers.mjcf.assets import Assets
@@ -318,9 +319,7 @@ def _parse_inertial(node: Node, frame: Pose, document: Document) -> MassProps:
         inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     else:
         inertia = np.diag(diagonal if diagonal is not None else np.zeros(3))
-    size = np.abs(inertia).max()
-    if size > 0.0 and np.linalg.eigvalsh(inertia / size)[0] < -1.0e-6:
-        raise node.error("the inertia has a negative principal moment")
+    check_moments(inertia, node)
     rotation = quat_matrix(pose.q)
     return MassProps(mass, pose.p, rotation @ inertia @ rotation.T)
 

@@ -7,16 +7,13 @@ import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.enums import JointMode, JointType
-from newtonsim.geometry import Mesh
-from newtonsim.geometry.transforms import quat_between, quat_multiply
-from newtonsim.importers import massprops
 from newtonsim.importers.assemble import ContactSettings, add_base, usable_mass
 from newtonsim.importers.filters import TouchRules
 from newtonsim.importers.massprops import MassProps, combine
-from newtonsim.importers.meshes import MeshLibrary, convex_hull
 from newtonsim.importers.pose import Pose, quat_from_axis_angle
 from newtonsim.importers.report import ImportReport
-from newtonsim.importers.urdf.parse import Geometry, Joint, Link, Robot
+from newtonsim.importers.shapes import Geometry, ShapeMaker
+from newtonsim.importers.urdf.parse import Joint, Link, Robot
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +47,7 @@ class RobotBuilder:
 
     def __init__(self, robot: Robot, options: UrdfOptions, builder: ModelBuilder, report: ImportReport):
         self.robot, self.options, self.builder, self.report = robot, options, builder, report
-        self.library = MeshLibrary()
-        self.meshes: dict[int, Mesh] = {}
+        self.shapes = ShapeMaker(builder, options.contact, options.scale, options.density, report)
         self.poses: dict[str, Pose] = {}
         self.weld: dict[str, int] = {}
         self.coordinates = self._initial_coordinates()
@@ -153,7 +149,7 @@ class RobotBuilder:
             return defined
         shapes = link.visuals if options.parse_visuals_as_colliders else link.collisions
         props = (
-            combine([self._shape_mass(shape) for shape in shapes])
+            combine([self.shapes.mass(shape) for shape in shapes])
             if options.density > 0.0
             else MassProps.zero()
         )
@@ -163,27 +159,6 @@ class RobotBuilder:
             )
             return defined
         return props
-
-    def _shape_mass(self, shape: Geometry) -> MassProps:
-        scale, density = self.options.scale, self.options.density
-        size = shape.size * scale
-        if shape.kind == "box":
-            props = massprops.box(size, density)
-        elif shape.kind == "sphere":
-            props = massprops.sphere(size[0], density)
-        elif shape.kind == "cylinder":
-            props = massprops.cylinder(size[0], size[1], density)
-        elif shape.kind == "capsule":
-            props = massprops.capsule(size[0], size[1], density)
-        elif shape.kind == "plane":
-            return MassProps.zero()
-        else:
-            vertices, faces = self.library.load(shape.mesh, shape.node, size)
-            if not massprops.is_closed(faces):
-                self.report.approximated(shape.node, "the mesh is not closed; its convex hull gives the mass")
-                vertices, faces = convex_hull(vertices, shape.node)
-            props = massprops.mesh(vertices, faces, density)
-        return props.moved(shape.pose.scaled(scale))
 
     # -- joints ----------------------------------------------------------------------------------------------
 
@@ -269,42 +244,10 @@ class RobotBuilder:
             self.report.shapes[name] = indices
 
     def _add_shape(self, body: int, shape: Geometry, visual: bool, visible: bool) -> int:
-        builder, pose = self.builder, shape.pose.scaled(self.options.scale)
-        size = shape.size * self.options.scale
-        arguments = {
-            "body": body,
-            "pos": pose.p,
-            "rot": pose.q,
-            "density": 0.0,
-            "has_ground_collision": not visual,
-            "has_shape_collision": not visual,
-            "is_visible": visible,
-            "key": shape.name
-            or f"{builder.body_key[body]}_{'visual' if visual else 'collision'}_{builder.shape_count}",
-            **self.options.contact.arguments(),
-        }
-        if shape.kind == "box":
-            index = builder.add_shape_box(hx=size[0], hy=size[1], hz=size[2], **arguments)
-        elif shape.kind == "sphere":
-            index = builder.add_shape_sphere(radius=size[0], **arguments)
-        elif shape.kind == "cylinder":
-            index = builder.add_shape_cylinder(radius=size[0], half_height=size[1], up_axis=2, **arguments)
-        elif shape.kind == "capsule":
-            index = builder.add_shape_capsule(radius=size[0], half_height=size[1], up_axis=2, **arguments)
-        elif shape.kind == "plane":
-            del arguments["density"]
-            turn = quat_multiply(pose.q, quat_between((0.0, 1.0, 0.0), shape.size))
-            arguments.update(rot=turn, has_ground_collision=False)
-            index = builder.add_shape_plane(width=0.0, length=0.0, **arguments)
-        else:
-            vertices, faces = self.library.load(shape.mesh, shape.node, size)
-            mesh = self.meshes.get(id(vertices))
-            if mesh is None:  # the library keeps `vertices`, so its id stays its own
-                mesh = self.meshes[id(vertices)] = Mesh(vertices, faces)
-            index = builder.add_shape_mesh(mesh=mesh, **arguments)
-        builder.shape_color[index] = shape.material.rgba
-        builder.shape_texture[index] = shape.material.texture
-        return index
+        builder = self.builder
+        role = "visual" if visual else "collision"
+        key = shape.name or f"{builder.body_key[body]}_{role}_{builder.shape_count}"
+        return self.shapes.add(shape, body, Pose.identity(), key, not visual, visible)
 
 
 def _plane_axes(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

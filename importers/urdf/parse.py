@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
+from newtonsim.errors import ImportFileError
 from newtonsim.geometry.transforms import quat_matrix
 from newtonsim.importers.pose import Pose, quat_from_rpy
 from newtonsim.importers.report import ImportReport
 from newtonsim.importers.resolve import FileResolver
+from newtonsim.importers.shapes import Geometry, Material
 from newtonsim.importers.xml import Node
 
 JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar", "spherical")
@@ -34,27 +36,6 @@ _GAZEBO_PHYSICS = (
     *("stopCfm", "stopErp", "fudgeFactor"),
 )
 _MIN_AXIS = 1.0e-9
-
-
-@dataclass(slots=True)
-class Material:
-    """Colour (rgba) and texture file of a visual."""
-
-    rgba: tuple[float, ...] | None = None
-    texture: str | None = None
-
-
-@dataclass(slots=True)
-class Geometry:
-    """One shape: `size` is box half extents, (radius,), (radius, half height), mesh scale or plane normal."""
-
-    kind: str
-    size: np.ndarray
-    pose: Pose
-    node: Node
-    name: str | None = None
-    mesh: Path | None = None
-    material: Material = field(default_factory=Material)
 
 
 @dataclass(slots=True)
@@ -112,7 +93,9 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport) -> Rob
     """Read all records below <robot> and check the tree that they form."""
     if root.tag != "robot":
         raise root.error("the root element of a URDF file is <robot>")
-    materials = _global_materials(root, resolver)
+    if root.find("link") is None and any("xacro" in node.tag for node in root.children):
+        raise root.error("this is a xacro file; run `xacro file.xacro > robot.urdf` first")
+    materials = _global_materials(root, resolver, report)
     links: dict[str, Link] = {}
     joints: dict[str, Joint] = {}
     for node in root.children:
@@ -129,7 +112,7 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport) -> Rob
     if not links:
         raise root.error("the robot has no links")
     base, order = _sort_tree(root, links, joints)
-    _check_mimics(joints)
+    _check_mimics(joints, report)
     return Robot(root.text_of("name", ""), links, joints, base, order)
 
 
@@ -141,9 +124,9 @@ def _add_unique(table: dict, record: Link | Joint, kind: str) -> None:
 
 def _unknown(node: Node, report: ImportReport) -> None:
     """Note an element that URDF does not know, or that is an extension without a meaning here."""
-    if "xacro" in node.tag:
-        raise node.error("this is a xacro file; run `xacro file.xacro > robot.urdf` first")
-    report.unsupported(node, "not an element of URDF")
+    report.unsupported(
+        node, "an unexpanded xacro element" if "xacro" in node.tag else "not an element of URDF"
+    )
 
 
 def _read_gazebo(node: Node, report: ImportReport) -> None:
@@ -166,17 +149,17 @@ def _parse_link(
         if part.tag == "inertial":
             if link.inertial is not None:
                 raise part.error(f"link {link.name!r} has two <inertial> elements")
-            link.inertial = _parse_inertial(part)
+            link.inertial = _parse_inertial(part, report)
         elif part.tag == "visual":
-            link.visuals.append(_parse_geometry(part, resolver, materials))
+            _append(link.visuals, _parse_geometry(part, resolver, materials, report))
         elif part.tag == "collision":
-            link.collisions.append(_parse_geometry(part, resolver, materials))
+            _append(link.collisions, _parse_geometry(part, resolver, materials, report))
         else:
             _unknown(part, report)
     return link
 
 
-def _parse_inertial(node: Node) -> Inertial:
+def _parse_inertial(node: Node, report: ImportReport) -> Inertial:
     pose = _parse_origin(node)
     mass_node = node.find("mass")
     mass = mass_node.float("value", 0.0) if mass_node is not None else 0.0
@@ -189,14 +172,29 @@ def _parse_inertial(node: Node) -> Inertial:
             inertia_node.float(name, 0.0) for name in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
         )
         inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        scale = np.abs(inertia).max()
-        if scale > 0.0 and np.linalg.eigvalsh(inertia / scale)[0] < -1.0e-6:
-            raise inertia_node.error("the inertia matrix has a negative principal moment")
+        inertia = _without_negative_moments(inertia, inertia_node, report)
     rotation = quat_matrix(pose.q)
     return Inertial(mass, pose.p, rotation @ inertia @ rotation.T)
 
 
-def _parse_geometry(node: Node, resolver: FileResolver, materials: dict[str, Material]) -> Geometry:
+def _without_negative_moments(inertia: np.ndarray, node: Node, report: ImportReport) -> np.ndarray:
+    """Raise negative principal moments, which published files have, to zero."""
+    moments, axes = np.linalg.eigh(inertia)
+    if moments[0] >= -1.0e-6 * max(moments[2], -moments[0]):
+        return inertia
+    report.approximated(node, f"a principal moment of {moments[0]:.3g} kg m^2 is raised to zero")
+    return axes @ np.diag(np.maximum(moments, 0.0)) @ axes.T
+
+
+def _append(shapes: list[Geometry], shape: Geometry | None) -> None:
+    if shape is not None:
+        shapes.append(shape)
+
+
+def _parse_geometry(
+    node: Node, resolver: FileResolver, materials: dict[str, Material], report: ImportReport
+) -> Geometry | None:
+    """Read a <visual> or <collision>; None for a shape without extent."""
     holder = node.find("geometry")
     if holder is None:
         raise node.error("<geometry> is missing")
@@ -205,6 +203,9 @@ def _parse_geometry(node: Node, resolver: FileResolver, materials: dict[str, Mat
         found = ", ".join(child.tag for child in holder.children) or "nothing"
         raise holder.error(f"expected one of {', '.join(GEOMETRY_TYPES)}, found {found}")
     shape = shapes[0]
+    if _is_empty(shape):
+        report.ignored(shape, "a shape without extent is left out")
+        return None
     path = None
     if shape.tag == "box":
         size = 0.5 * _positive_vector(shape, "size")
@@ -216,14 +217,41 @@ def _parse_geometry(node: Node, resolver: FileResolver, materials: dict[str, Mat
             raise shape.error("attribute 'normal' has no length")
         size = size / np.linalg.norm(size)
     elif shape.tag == "mesh":
-        path = resolver.find(shape.required("filename"), shape)
+        path = _mesh_file(shape, resolver, node.tag == "visual", report)
+        if path is None:
+            return None
         size = shape.floats("scale", 3, (1.0, 1.0, 1.0), at_least=1) * np.ones(3)
         if not size.all():
             raise shape.error("attribute 'scale' must not contain zero")
     else:
         size = np.array([shape.positive("radius"), 0.5 * shape.positive("length")])
-    material = _parse_material(node, materials, resolver)
-    return Geometry(shape.tag, size, _parse_origin(node), shape, node.text_of("name"), path, material)
+    material = _parse_material(node, materials, resolver, report)
+    return Geometry(
+        shape.tag, size, _parse_origin(node), shape, node.text_of("name"), path, material=material
+    )
+
+
+def _mesh_file(shape: Node, resolver: FileResolver, visual: bool, report: ImportReport) -> Path | None:
+    """File of a mesh; a missing one is an error unless it is only to be seen."""
+    try:
+        return resolver.find(shape.required("filename"), shape)
+    except ImportFileError:
+        if not visual or not shape.text_of("filename"):
+            raise
+        report.unsupported(shape, "mesh files that are missing; these visuals are left out")
+        return None
+
+
+def _is_empty(shape: Node) -> bool:
+    """Whether a primitive has a size of zero, which stands for a mere point or line."""
+    names = {
+        "sphere": ("radius",),
+        "cylinder": ("radius", "length"),
+        "capsule": ("radius",),
+        "box": ("size",),
+    }
+    sizes = [shape.floats(name) for name in names.get(shape.tag, ()) if shape.text_of(name)]
+    return any((size == 0.0).any() and (size >= 0.0).all() for size in sizes)
 
 
 def _positive_vector(node: Node, name: str) -> np.ndarray:
@@ -234,7 +262,7 @@ def _positive_vector(node: Node, name: str) -> np.ndarray:
     return values
 
 
-def _global_materials(root: Node, resolver: FileResolver) -> dict[str, Material]:
+def _global_materials(root: Node, resolver: FileResolver, report: ImportReport) -> dict[str, Material]:
     """Collect materials by name: those of the robot first, then those that links define for later links."""
     table: dict[str, Material] = {}
     nodes = root.findall("material")
@@ -247,27 +275,32 @@ def _global_materials(root: Node, resolver: FileResolver) -> dict[str, Material]
     for node in nodes:
         name = node.text_of("name")
         if name and name not in table and node.children:
-            table[name] = _material_of(node, resolver)
+            table[name] = _material_of(node, resolver, report)
     return table
 
 
-def _material_of(node: Node, resolver: FileResolver) -> Material:
+def _material_of(node: Node, resolver: FileResolver, report: ImportReport) -> Material:
     color, texture = node.find("color"), node.find("texture")
     rgba = None
     if color is not None:
         color.required("rgba")
-        rgba = tuple(float(value) for value in color.floats("rgba", 4, at_least=3))
-        rgba = rgba if len(rgba) == 4 else (*rgba, 1.0)
+        values = color.floats("rgba")
+        if len(values) in (3, 4):
+            rgba = (*values.tolist(), 1.0)[:4]
+        else:
+            report.approximated(color, f"a colour has 3 or 4 values, not {len(values)}; it is left open")
     filename = texture.text_of("filename") if texture is not None else None
     return Material(rgba, str(resolver.find(filename, texture)) if filename else None)
 
 
-def _parse_material(node: Node, materials: dict[str, Material], resolver: FileResolver) -> Material:
+def _parse_material(
+    node: Node, materials: dict[str, Material], resolver: FileResolver, report: ImportReport
+) -> Material:
     own = node.find("material")
     if own is None:
         return Material()
     if own.children:
-        return _material_of(own, resolver)
+        return _material_of(own, resolver, report)
     # A name that is defined nowhere leaves the colour open, as in other readers of URDF.
     return materials.get(own.text_of("name", ""), Material())
 
@@ -338,7 +371,12 @@ def _parse_limit(node: Node, joint: Joint, report: ImportReport) -> None:
     if joint.kind in ("revolute", "prismatic"):
         joint.lower, joint.upper = limit.float("lower"), limit.float("upper")
         if joint.lower is not None and joint.upper is not None and joint.lower > joint.upper:
-            raise limit.error(f"the lower limit {joint.lower:g} is above the upper limit {joint.upper:g}")
+            # So Bullet writes a joint without limits.
+            report.approximated(
+                limit,
+                f"the lower limit {joint.lower:g} is above the upper one {joint.upper:g}; taken as none",
+            )
+            joint.lower = joint.upper = None
     for name in ("effort", "velocity"):
         value = limit.float(name)
         if value is not None and value <= 0.0:
@@ -348,16 +386,25 @@ def _parse_limit(node: Node, joint: Joint, report: ImportReport) -> None:
         setattr(joint, name, value)
 
 
-def _check_mimics(joints: dict[str, Joint]) -> None:
+def _check_mimics(joints: dict[str, Joint], report: ImportReport) -> None:
+    """Drop what cannot be followed, and refuse circles."""
+    scalar = ("revolute", "continuous", "prismatic")
     for joint in joints.values():
         if joint.mimic is None:
             continue
         leader = joints.get(joint.mimic[0])
-        if leader is None:
-            raise joint.node.error(f"<mimic> names the joint {joint.mimic[0]!r}, which is not there")
-        for one in (joint, leader):
-            if one.kind not in ("revolute", "continuous", "prismatic"):
-                raise joint.node.error(f"<mimic> needs joints with one axis, but {one.name!r} is {one.kind}")
+        if joint.kind == "fixed":
+            report.ignored(joint.node.find("mimic"), f"the joint {joint.name!r} cannot move")
+            joint.mimic = None
+        elif leader is None:
+            report.unsupported(
+                joint.node.find("mimic"), f"the joint {joint.mimic[0]!r} is not there to follow"
+            )
+            joint.mimic = None
+        elif joint.kind not in scalar or leader.kind not in scalar:
+            other = joint if joint.kind not in scalar else leader
+            raise joint.node.error(f"<mimic> needs joints with one axis, but {other.name!r} is {other.kind}")
+    for joint in joints.values():
         seen, current = set(), joint
         while current is not None and current.mimic is not None:
             if current.name in seen:
