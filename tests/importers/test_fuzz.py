@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import newtonsim
 from newtonsim.errors import ImportFileError, NewtonsimError
-from newtonsim.importers import parse_mjcf, parse_urdf
+from newtonsim.importers import parse_mjcf, parse_sdf, parse_urdf
 
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 MJCF_SEEDS = ("ant.xml", "humanoid.xml", "reacher.xml", "inverted_double_pendulum.xml")
@@ -52,6 +52,24 @@ ROBOT = """<robot name="r"><material name="m"><color rgba="1 0 0 1"/></material>
 <joint name="k" type="prismatic"><parent link="b"/><child link="c"/><limit lower="0" upper="1"/>
 <mimic joint="j" multiplier="2" offset=".1"/></joint>
 <joint name="l" type="planar"><parent link="a"/><child link="d"/></joint></robot>"""
+
+WORLD = """<sdf version="1.9"><world name="w"><gravity>0 0 -5</gravity><physics type="ode"><max_step_size>.01
+</max_step_size></physics><model name="m"><pose>0 0 1 0 0 0</pose><self_collide>true</self_collide>
+<link name="a"><inertial><pose>1 0 0 0 1 0</pose><mass>2</mass>
+<inertia><ixx>1</ixx><iyy>1</iyy><izz>1</izz></inertia></inertial>
+<collision name="c"><geometry><cylinder><radius>1</radius><length>2</length></cylinder></geometry><surface>
+<friction><ode><mu>.5</mu></ode></friction></surface></collision></link><link name="b"><pose relative_to="a">
+0 0 1 0 0 0</pose><inertial auto="true"/><collision name="d"><geometry><sphere><radius>.5</radius></sphere>
+</geometry></collision></link><frame name="f" attached_to="b"/><link name="c">
+<pose relative_to="f">1 0 0 0 0 0</pose></link><joint name="j" type="revolute"><parent>a</parent>
+<child>b</child><axis><xyz expressed_in="a">0 1 0</xyz>
+<limit><lower>-1</lower><upper>inf</upper></limit><dynamics><damping>1</damping></dynamics></axis></joint>
+<joint name="k" type="screw"><parent>b</parent><child>c</child><axis><xyz>0 0 1</xyz><mimic joint="j">
+<multiplier>2</multiplier></mimic></axis><screw_thread_pitch>.1</screw_thread_pitch></joint><model name="n">
+<link name="a"><visual name="v"><geometry><box><size>1 2 3</size></box></geometry></visual></link></model>
+<joint name="l" type="ball"><parent>world</parent><child>n::a</child></joint></model><model name="p"><static>1
+</static><link name="l"><collision name="c"><geometry><plane/></geometry></collision></link></model>
+</world></sdf>"""
 
 NASTY = (
     "", " ", "nan", "inf", "-inf", "1e400", "-1", "0", "0 0 0", "1 2", "1 2 3 4 5 6 7 8", "1e-300", "1e30",
@@ -142,6 +160,28 @@ def test_mutated_urdf():
     assert accepted
 
 
+def test_mutated_sdf():
+    assert assert_survives(parse_sdf, WORLD)
+    rng = random.Random(0)
+    accepted = 0
+    for _ in range(150):
+        text = WORLD
+        for _ in range(rng.randrange(1, 4)):
+            text = mutate(text, rng) if rng.random() < 0.6 else mutate_content(text, rng)
+        accepted += assert_survives(parse_sdf, text)
+    assert accepted
+
+
+def mutate_content(text: str, rng: random.Random) -> str:
+    """Replace what stands between two tags."""
+    spots = list(re.finditer(r">([^<>]+)<", text))
+    if not spots:
+        return text
+    spot = rng.choice(spots)
+    new = rng.choice(NASTY) if rng.random() < 0.5 else rng.choice(spots).group(1)
+    return text[: spot.start(1)] + new + text[spot.end(1) :]
+
+
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.text(alphabet="0123456789.eE+- naif_x\t\n", max_size=12))
 def test_numbers_are_read_as_python_reads_them_or_refused(text):
@@ -164,5 +204,5 @@ def test_numbers_are_read_as_python_reads_them_or_refused(text):
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_or_read(data):
-    for parse in (parse_urdf, parse_mjcf):
+    for parse in (parse_urdf, parse_mjcf, parse_sdf):
         assert_survives(parse, data)
