@@ -130,6 +130,9 @@ class OurEngine(WarpEngine):
         dt, steps = task.dt / choice.substeps, task.steps * choice.substeps
         model = task.builder(dt, choice.penalty).finalize("cpu", requires_grad=True)
         solver = getattr(newtonsim.solvers, choice.solver)(model, **dict(choice.options))
+        if choice.solver == "XPBDSolver" and model.body_count:
+            # gradients are those of converged steps: sweeps over velocities, too
+            solver.constraints.velocity_sweeps = solver.iterations
         self.state, self.control = model.state(), model.control()
         if not task.particles:
             newtonsim.eval_fk(model, self.state.joint_q, self.state.joint_qd, None, self.state)

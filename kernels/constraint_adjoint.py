@@ -42,7 +42,7 @@ from newtonsim.kernels.skyline_algebra import (
     add_outer,
     add_row,
     couple_chains,
-    push_triple_sum,
+    push_triple_to,
     row_product,
     triple_product,
 )
@@ -295,7 +295,7 @@ def write_contact_multiplier(
         equations = m
         if slides:
             equations = wp.vec3d(m[0], wp.float64(0.0), wp.float64(0.0))
-        push_triple_sum(tree, place, sky, base, leaf, depth, c, equations, rows.contact.B)
+        push_triple_to(tree, place, sky.sum, base, leaf, depth, c, equations, rows.contact.B)
     if slides:
         m[1] = v[1]
         m[2] = v[2]

@@ -549,9 +549,10 @@ def solve_rows(
             if timed:
                 shift_timed(rows.contact, contacts, w, -1.0)
             if stop_pushing(tree, rows, contacts, w) or timed:
-                iterate(
+                again = iterate(
                     tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, 0.0, envelope, z
                 )
+                used[1] = wp.max(used[1], again[1])
                 for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
                     if not timed and not is_single(tree, envelope.dof[i]):
                         z_moving[envelope.dof[i]] = z[envelope.dof[i]]

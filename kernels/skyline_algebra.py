@@ -183,19 +183,45 @@ def triple_product(
     for (int side = 0; side < 2; ++side) {
         if (leaf[side] < 0) continue;
         const int* dof = tree.row_dof.data + tree.dof_row.data[leaf[side]];
+        const float* b = B.data + (size_t)c * B.shape[1] + side * depth;
+        const int n = tree.dof_depth.data[leaf[side]] + 1;
+        for (int k = 0; k < n; ++k) sum.data[base + place.data[dof[k]]] += m * (double)b[k];
+    }
+    """
+)
+def push_row_to(
+    tree: wp.ref[TreeView],
+    place: wp.array(dtype=int),
+    sum: wp.array(dtype=wp.float64),
+    base: int,
+    leaf: wp.vec2i,
+    depth: int,
+    c: int,
+    m: wp.float64,
+    B: wp.array2d(dtype=float),
+):
+    """sum += b m of one row."""
+    ...
+
+
+@wp.func_native(
+    """
+    for (int side = 0; side < 2; ++side) {
+        if (leaf[side] < 0) continue;
+        const int* dof = tree.row_dof.data + tree.dof_row.data[leaf[side]];
         const wp::vec3* b = B.data + (size_t)c * B.shape[1] + side * depth;
         const int n = tree.dof_depth.data[leaf[side]] + 1;
         for (int k = 0; k < n; ++k) {
-            double& s = sky.sum.data[base + place.data[dof[k]]];
+            double& s = sum.data[base + place.data[dof[k]]];
             for (int q = 0; q < 3; ++q) s += m[q] * (double)b[k][q];
         }
     }
     """
 )
-def push_triple_sum(
+def push_triple_to(
     tree: wp.ref[TreeView],
     place: wp.array(dtype=int),
-    sky: wp.ref[SkylineView],
+    sum: wp.array(dtype=wp.float64),
     base: int,
     leaf: wp.vec2i,
     depth: int,

@@ -42,23 +42,38 @@ def find_arrays(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[wp.a
         *owners: What to look through.
         skip: Objects that are not looked into.
     """
+    return (array for _, array in find_places(*owners, skip=skip))
+
+
+def find_places(
+    *owners: object, skip: tuple[object, ...] = ()
+) -> Iterator[tuple[tuple[int | str, ...], wp.array]]:
+    """Find what `find_arrays` does, with where it is: places of objects that are made alike are the same.
+
+    Args:
+        *owners: What to look through.
+        skip: Objects that are not looked into.
+
+    Returns:
+        The way to each array, by names and numbers, and the array.
+    """
     seen = {id(item) for item in skip}
-    waiting = list(owners)
+    waiting: list[tuple[tuple[int | str, ...], object]] = [((n,), owner) for n, owner in enumerate(owners)]
     while waiting:
-        item = waiting.pop()
+        place, item = waiting.pop()
         if isinstance(item, _LEAVES) or id(item) in seen:
             continue
         seen.add(id(item))
         if isinstance(item, wp.array):
-            yield item
+            yield place, item
         elif isinstance(item, (list, tuple)):
-            waiting.extend(item)
+            waiting.extend(((*place, n), part) for n, part in enumerate(item))
         elif isinstance(item, Mapping):  # of weak references, too
-            waiting.extend(item.values())
+            waiting.extend(((*place, n), part) for n, part in enumerate(item.values()))
         elif (struct := getattr(item, "_cls", None)) is not None:  # views of Warp structs
-            waiting.extend(getattr(item, name) for name in struct.vars)
-        elif type(item).__module__.startswith("newtonsim"):
-            waiting.extend(vars(item).values() if hasattr(item, "__dict__") else ())
+            waiting.extend(((*place, name), getattr(item, name)) for name in struct.vars)
+        elif type(item).__module__.startswith("newtonsim") and hasattr(item, "__dict__"):
+            waiting.extend(((*place, name), part) for name, part in vars(item).items())
 
 
 def bytes_of(arrays: Iterable[wp.array], apart_from: Iterable[wp.array] = ()) -> int:

@@ -148,6 +148,20 @@ class Launcher:
         """
         self._launch(kernel, kind, inputs, outputs or [], self.record_tape)
 
+    def backward_only(self, kernel: wp.Kernel, kind: str, inputs: list, outputs: list) -> None:
+        """Put a launch on the active tape without making it: nothing reads the values, only their gradients.
+
+        Args:
+            kernel: As for a launch; may not read what it writes.
+            kind: What one thread handles.
+            inputs: The other arguments.
+            outputs: Arrays whose gradients the backward pass starts from.
+        """
+        if not compilation.prepare(kernel, self.model.device, on_tape=True):
+            return
+        for first, count in self.shard.ranges(kind):
+            active_tape().record_launch(kernel, count, 0, [first, *inputs], outputs, self.model.device)
+
     def _launch(self, kernel: wp.Kernel, kind: str, inputs: list, outputs: list, record_tape: bool) -> None:
         ranges = self.shard.ranges(kind)
         on_tape = record_tape and active_tape() is not None

@@ -38,6 +38,10 @@ class Textures:
     def __len__(self) -> int:
         return len(self._images)
 
+    def copy(self) -> Textures:
+        """Return the same images under the same numbers, in memory of their own."""
+        return Textures(self._images, self.smooth)
+
     def add(self, image: np.ndarray) -> int:
         """Add an image and return its number.
 

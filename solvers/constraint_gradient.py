@@ -205,7 +205,7 @@ class ConstraintAdjoint:
         inputs = [v.drive, limit_view(self.model), v.tree, state.joint_q, control.joint_act]
         inputs += [options.settings(dt), self.stage.rows.dof, impulse.dof]
         inputs += [self.rows.dof_mode, self.rows.dof_multiplier]
-        launch(row_gradient.dof_lagrangian, "dof_row", inputs, [self.dof_terms])
+        launch.backward_only(row_gradient.dof_lagrangian, "dof_row", inputs, [self.dof_terms])
 
     def add_pair_terms(
         self,
@@ -239,7 +239,7 @@ class ConstraintAdjoint:
         inputs += [state.joint_q, v_bias, self.multiplier, v_end, loop_view(model), options.settings(dt)]
         inputs += [rows, rows.impulse if impulse is None else impulse]
         inputs += [self.rows.pair_mode, self.rows.pair_multiplier]
-        launch(row_gradient.pair_lagrangian, "pair_row", inputs, [self.pair_terms])
+        launch.backward_only(row_gradient.pair_lagrangian, "pair_row", inputs, [self.pair_terms])
 
     def seed_terms(self) -> None:
         """Ask for the gradient of -S; reverse passes clear what they have used."""

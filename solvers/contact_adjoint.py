@@ -154,12 +154,12 @@ class ContactAdjoint:
             rounds,
             int(pushed is not None),
         ]
-        record(contact_gradient.contact_lagrangian, "contact", inputs, [self.terms])
+        record.backward_only(contact_gradient.contact_lagrangian, "contact", inputs, [self.terms])
         if rows.spins:
             inputs = [contacts.view, self.features, shape, materials.mu, model.shape_mu_torsion]
             inputs += [model.shape_mu_rolling, body_q, motion, settings, *impulse]
             inputs += [adj.spin_mode, adj.spin_multiplier]
-            record(contact_gradient.spin_lagrangian, "contact", inputs, [self.terms])
+            record.backward_only(contact_gradient.spin_lagrangian, "contact", inputs, [self.terms])
 
     def push(
         self,
@@ -176,7 +176,7 @@ class ContactAdjoint:
             return
         inputs = [contacts.view, self.features, model.shape_body, model.shape_materials, model.body_com]
         inputs += [body_q, body_qd, smooth.slip_speed, smooth.fade_depth]
-        record(contact_penalty.apply_feature_penalty, "contact", inputs, [body_f])
+        record.backward_only(contact_penalty.apply_feature_penalty, "contact", inputs, [body_f])
 
 
 def features_of(count: int, device: wp.Device) -> FeatureView:

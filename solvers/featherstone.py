@@ -483,6 +483,8 @@ class FeatherstoneSolver(SolverBase):
         See `SolverBase.reset`.
         """
         self.constraints.forget(world_mask)
+        if self.adjoint is not None:
+            self.adjoint.error.clear()
         self.wake(world_mask)
         if self._deformables is not None:
             self._deformables.reset(state, world_mask)
@@ -533,7 +535,8 @@ class FeatherstoneSolver(SolverBase):
                 "contacts: pass None while a gradient is recorded; a buffer that is filled again before the "
                 "backward pass would give a wrong one"
             )
-        self.adjoint.record(tape, RecordedStep(state_in, state_out, control, dt, starts))
+        repeated = bool(self._shared_starts)
+        self.adjoint.record(tape, RecordedStep(state_in, state_out, control, dt, starts, repeated))
 
     def make_step_memory(self) -> StartingImpulses:
         """Impulses that the sweeps of a step start from; see `SolverBase.make_step_memory`."""
@@ -556,7 +559,7 @@ class FeatherstoneSolver(SolverBase):
     def check_gradient(self) -> None:
         """Raise if backward passes met what has no gradient; see `SolverBase.check_gradient`."""
         if self.adjoint is not None:
-            self.adjoint.constraints.check()
+            self.adjoint.check()
 
 
 def _check_elements(model: Model, with_deformables: bool) -> None:

@@ -43,6 +43,7 @@ from newtonsim.solvers.constraint_starts import StartingImpulses
 from newtonsim.solvers.contact_adjoint import ContactAdjoint
 from newtonsim.solvers.impact_adjoint import ImpactAdjoint
 from newtonsim.solvers.smooth import SmoothStage
+from newtonsim.solvers.solution_error import SolutionError
 from newtonsim.state import State
 from newtonsim.workspace import Launcher, Motion
 
@@ -54,13 +55,18 @@ _MATERIAL_ARRAYS = ("ke", "kd", "kf", "mu", "restitution")
 
 @dataclass
 class RecordedStep:
-    """Arguments of one recorded step."""
+    """Arguments of one recorded step.
+
+    Attributes:
+        repeated: Whether it stands for all steps of a rollout, at whose end `StepAdjoint.check` is called.
+    """
 
     state_in: State
     state_out: State
     control: Control
     dt: float
     starts: StartingImpulses
+    repeated: bool
 
 
 class StepAdjoint:
@@ -89,6 +95,8 @@ class StepAdjoint:
         self.smooth = SmoothStage(model, False, solver.smooth.slip_speed, solver.smooth.fade_depth)
         self.contacts = Contacts(model)
         self.constraints = ConstraintAdjoint(model)
+        self.error = SolutionError(model)
+        self._after: State | None = None
         self._has_pairs = self.constraints.stage.pair_count > 0
         self._allocate_motions()
         self.contact_terms = ContactAdjoint(model, self.poses) if self.contacts.rigid_contact_max else None
@@ -145,6 +153,9 @@ class StepAdjoint:
     def run(self, step: RecordedStep) -> None:
         """Add the step's contribution to the gradients of its inputs."""
         launch = self._launcher(record_tape=False)
+        if not step.repeated and self._after is not step.state_out:
+            self.error.clear()
+        self._after = step.state_in
         self._recompute(launch, step)
         self._reverse_positions(launch, step)
         # the reverse of a store clears the gradient that it has used; what is added to has to be cleared
@@ -159,13 +170,26 @@ class StepAdjoint:
         if self._pushes:
             self._reverse_end(launch, step, pushing=True)
         self._reverse_end(launch, step, pushing=False)
+        self.error.add(launch, self.constraints, self._rigid_contacts(), self.smooth)
         if self._rebounds:
             self._reverse_free(launch, step)
         self._reverse_prediction(launch, step)
         self._reverse_forces(step)
         poses.backward()
         if not self.model.device.is_capturing:
+            if not step.repeated:
+                self.error.warn()
             self.constraints.check()
+
+    def check(self) -> None:
+        """Warn of sweeps that stopped early in the steps since this was last asked, and forget them.
+
+        Raises:
+            NotDifferentiableError: A world had no gradient, see `ConstraintAdjoint.check`.
+        """
+        self.error.warn()
+        self.error.clear()
+        self.constraints.check()
 
     def _launcher(self, record_tape: bool) -> Launcher:
         shard = Shard(self.model).with_starts(self.constraints.stage.starts)
@@ -250,9 +274,9 @@ class StepAdjoint:
         inputs = [self.followed, v.tree, v.joint, self.qd_out, kin]
         record(masked_dynamics.compute_masked_velocities, "tree", inputs)
         inputs = [self.followed, v.tree, kin, com, state.body_q, state.body_qd, step.dt]
-        record(masked_dynamics.write_masked_poses, "body", inputs, [self.body_q_out])
+        record.backward_only(masked_dynamics.write_masked_poses, "body", inputs, [self.body_q_out])
         inputs = [self.followed, v.tree, v.body, kin, state.body_qd, 1.0]
-        record(masked_dynamics.write_masked_velocities, "body", inputs, [self.body_qd_out])
+        record.backward_only(masked_dynamics.write_masked_velocities, "body", inputs, [self.body_qd_out])
 
     def _reverse_end(self, launch: Launcher, step: RecordedStep, pushing: bool) -> None:
         """From the end velocity back to everything that it depends on.
@@ -299,7 +323,7 @@ class StepAdjoint:
             record = self._launcher(record_tape=True)
             v = record.views
             inputs = [v.tree, v.joint, v.body, self.poses.kin, state.joint_qd, self.v_end, dt]
-            record(middle_velocity.find_middle_velocity, "tree", inputs, [self.v_bias])
+            record.backward_only(middle_velocity.find_middle_velocity, "tree", inputs, [self.v_bias])
         tape.backward()
         self.constraints.solve_predicted(launch, self.smooth.L, self.v_end.grad)
         self._reverse_residual(launch, step, state.joint_qd, None, None)
@@ -338,10 +362,12 @@ class StepAdjoint:
             if mask is None:
                 record.velocities(self.motion, v_bias)
                 record.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
-                record(joint_forces.joint_force_residual, "dof", inputs, [self.residual])
+                record.backward_only(joint_forces.joint_force_residual, "dof", inputs, [self.residual])
             else:
                 self._record_masked(record, v_bias, mask)
-                record(masked_dynamics.masked_force_residual, "tree", [mask, *inputs], [self.residual])
+                record.backward_only(
+                    masked_dynamics.masked_force_residual, "tree", [mask, *inputs], [self.residual]
+                )
             if impulse is not None:
                 self.constraints.add_dof_terms(record, state, control, dt, impulse)
                 if self._has_contacts:
@@ -411,7 +437,7 @@ class StepAdjoint:
         with wp.Tape() as tape:
             record = self._launcher(record_tape=True)
             v = record.views
-            record(contact_penalty.add_wrenches, "body", [state.body_f], [self.body_f])
+            record.backward_only(contact_penalty.add_wrenches, "body", [state.body_f], [self.body_f])
             if self.solver.compliant:
                 record.velocities(self.motion, state.joint_qd)
                 inputs = [v.tree, v.body, self.motion.kin, state.body_qd, 1.0]

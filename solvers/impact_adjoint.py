@@ -144,5 +144,5 @@ class ImpactAdjoint:
         inputs = [self.mask, contacts.view, features, model.collision_plan.shape]
         inputs += [model.shape_materials.restitution, body_q, motion, settings]
         inputs += [constraints.stage.rows.contact, *self._rows[r]]
-        record(impact_gradient.impact_lagrangian, "world", inputs, [self._terms])
+        record.backward_only(impact_gradient.impact_lagrangian, "world", inputs, [self._terms])
         self._terms.grad.fill_(-1.0)

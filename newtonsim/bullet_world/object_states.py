@@ -1,4 +1,4 @@
-"""What an object is doing, as numbers that can be put back into it or into its twin in another world."""
+"""What an object is doing, as numbers that can be put back into it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def capture(item: Object) -> ObjectState:
 
 
 def apply(item: Object, wanted: ObjectState) -> None:
-    """Make an object do what was captured of it or of its twin; only what differs is written."""
+    """Make an object do what was captured of it; only what differs is written."""
     client, uid, now = item.client, item.id, capture(item)
     if now.base != wanted.base:
         client.resetBasePositionAndOrientation(uid, *wanted.base)

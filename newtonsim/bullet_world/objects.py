@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from copy import copy
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -130,6 +131,12 @@ class Object:
         twin.original_pose = self.original_pose
         return twin
 
+    def twin_in(self, world: BulletWorld) -> Object:
+        """Return the object that stands for the same body in a world that has become like this one."""
+        twin = copy(self)
+        twin.world, twin.attachments = world, {}
+        return twin
+
     def __repr__(self) -> str:
         return f"Object({self.name!r}, {self.type!r}, id={self.id}{', removed' if self._removed else ''})"
 
@@ -167,7 +174,12 @@ class Object:
         client = self.client
         self.detach_all()
         client.removeBody(self.id)
+        self.gone()
+
+    def gone(self) -> None:
+        """Note that the body is there no more."""
         self._removed = True
+        self.attachments.clear()
         self.world.forget(self)
 
     # -- attachments -----------------------------------------------------------------------------------------

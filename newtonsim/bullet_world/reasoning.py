@@ -61,6 +61,7 @@ def stable(
         return bool(judge(row, settle(obj, row, seconds))[0])
     with one_trial(obj.world) as trial:
         trial.place(obj, row)
+        trial.client.forget_last_step()  # as in copies of several worlds, which have made none
         trial.simulate(seconds)
         return bool(judge(row, trial.frames(obj))[0])
 

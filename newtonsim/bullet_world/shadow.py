@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from contextvars import Token
 
-from newtonsim.bullet_world import snapshots
 from newtonsim.bullet_world.objects import Object
+from newtonsim.bullet_world.twins import mirror
 from newtonsim.bullet_world.world import BulletWorld, _override
 
 
 class World_Sync:
     """Keeps a world and its shadow the same, at the moment when the shadow is used.
 
-    Nothing runs in the background: `sync` compares both worlds and writes what differs.
+    Nothing runs in the background: `sync` copies what there is.
 
     Args:
         world: The world.
@@ -50,10 +50,8 @@ class World_Sync:
 
     def sync(self) -> None:
         """Make the shadow the same as the world."""
-        self._match_objects()
-        snapshots.put(snapshots.take(self.world), self.shadow, self.object_mapping)
-        self.shadow.robot = self.object_mapping.get(self.world.robot)
-        self.shadow.client.forget_last_step()  # what was tried before must not start what comes
+        shadow = self.shadow  # first, as a new one has no objects
+        self.object_mapping = mirror(shadow, self.world, self.object_mapping)
 
     def shadow_of(self, item: Object) -> Object:
         """Return the object of the shadow for one of the world.
@@ -65,8 +63,12 @@ class World_Sync:
         item.require()
         if item.world is not self.world:
             raise ValueError(f"{item!r} is no object of this world")
-        if self.object_mapping.get(item) not in self.shadow.objects:
-            self._match_objects()
+        shadow = self.shadow
+        if not self.object_mapping:
+            with self.lock:
+                self.sync()
+        elif self.object_mapping.get(item) not in shadow.objects:
+            self.object_mapping[item] = item.copy_into(shadow)
         return self.object_mapping[item]
 
     def main_of(self, item: Object) -> Object:
@@ -79,22 +81,6 @@ class World_Sync:
             if twin is item and main in self.world.objects:
                 return main
         raise ValueError(f"{item!r} is the shadow of no object of this world")
-
-    def _match_objects(self) -> None:
-        """Remove what the shadow has too much, and make what it lacks."""
-        world, shadow = self.world, self.shadow
-        alive = set(shadow.objects)
-        mapping = {
-            main: twin
-            for main, twin in self.object_mapping.items()
-            if main in world.objects and twin in alive
-        }
-        for item in alive.difference(mapping.values()):
-            item.remove()
-        for item in world.objects:
-            if item not in mapping:
-                mapping[item] = item.copy_into(shadow)
-        self.object_mapping = mapping
 
 
 class Use_shadow_world:

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import newtonsim.pybullet_compat as p
-from newtonsim.bullet_world import snapshots
-from newtonsim.bullet_world.attachments import Attachment, attachments_of, followers, set_collisions
+from newtonsim.bullet_world.attachments import followers, set_collisions
 from newtonsim.bullet_world.errors import WorldExitedError
 from newtonsim.bullet_world.frames import compose_rows, inverse_row, pose_rows
-from newtonsim.bullet_world.object_states import REST, capture
 from newtonsim.bullet_world.objects import ONE_COORDINATE
 from newtonsim.pybullet_compat.bullet_client import BulletClient
 
@@ -234,16 +232,9 @@ class Shadows(Trials):
             if item not in world.objects:
                 raise ValueError(f"shadows: {item!r} is no object of this world")
         client = BulletClient(p.DIRECT, num_worlds=count, device=device)
-        client.setGravity(*snapshots.gravity_of(world))
-        ids = {item: _copy(item, client) for item in chosen}
+        ids = {item: item.id for item in chosen}
+        client.mirror(world.client_id, set(ids.values()))
         super().__init__(world, client, ids, count)
-        self._holds: dict[Attachment, int] = {}
-        for attachment in attachments_of(chosen):
-            if attachment.parent in ids and attachment.child in ids:
-                info = world.client.getConstraintInfo(attachment.id)
-                pair = ids[attachment.parent], info[1], ids[attachment.child], info[3]
-                self._holds[attachment] = client.createConstraint(*pair, *info[4:10])
-                self._collide(attachment, False)
 
     def __enter__(self) -> Shadows:
         return self
@@ -256,35 +247,17 @@ class Shadows(Trials):
 
     def let_go(self, item: Object) -> None:
         """Remove what holds an object loosely, as its place is another now."""
-        for attachment, uid in self._holds.items():
-            if attachment.loose and attachment.child is item:
-                self.client.removeConstraint(uid)
-                self._collide(attachment, True)
-
-    def _collide(self, attachment: Attachment, enable: bool) -> None:
-        a, b = attachment.parent, attachment.child
-        links = self.id_of(a), a.links.values(), self.id_of(b), b.links.values()
-        set_collisions(self.client, *links, enable)
+        for attachment in item.attachments.values():
+            if attachment.loose and attachment.child is item and attachment.parent in self._ids:
+                self.client.removeConstraint(attachment.id)
+                a, b = attachment.parent, attachment.child
+                set_collisions(self.client, a.id, a.links.values(), b.id, b.links.values(), True)
 
     def exit(self) -> None:
         """End the copies; a second time does nothing."""
         if self._client is not None:
             client, self._client = self._client, None
             client.disconnect()
-
-
-def _copy(item: Object, client: BulletClient) -> int:
-    """Load an object into another client as it stands, and return its body unique id there."""
-    state = capture(item)
-    uid = client.loadURDF(item.path, useFixedBase=item.fixed_base)
-    client.resetBasePositionAndOrientation(uid, *state.base)
-    if state.velocity != REST:
-        client.resetBaseVelocity(uid, *state.velocity)
-    for index, joint in zip(item.movable, state.joints):
-        client.resetJointStateMultiDof(uid, index, *joint)
-    for link, color in state.colors:
-        client.changeVisualShape(uid, link, rgbaColor=color)
-    return uid
 
 
 @contextmanager

@@ -1,9 +1,9 @@
-"""Snapshots of a world: poses, joints, velocities, colours, gravity and attachments, put back in place."""
+"""Snapshots of a world: poses, joints, velocities, colours, gravity and attachments, put back into it."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from newtonsim.bullet_world.attachments import attachments_of
@@ -46,30 +46,21 @@ def take(world: BulletWorld) -> Snapshot:
     return Snapshot(gravity_of(world), states, tuple(holds))
 
 
-def put(snapshot: Snapshot, world: BulletWorld, twins: Mapping[Object, Object]) -> None:
-    """Make a world what the snapshot says.
-
-    Args:
-        snapshot: Of this world or another one.
-        world: The world.
-        twins: The object of the world for each one of the snapshot; those without are left out.
-    """
+def put(snapshot: Snapshot, world: BulletWorld) -> None:
+    """Make a world what a snapshot of it says; objects that were removed since are left out."""
     if gravity_of(world) != snapshot.gravity:
         world.client.setGravity(*snapshot.gravity)
-    _put_holds(snapshot, world, twins)
+    present = set(world.objects)
+    _put_holds(snapshot, present)
     for item, state in snapshot.objects.items():
-        if item in twins:
-            apply(twins[item], state)
+        if item in present:
+            apply(item, state)
 
 
-def _put_holds(snapshot: Snapshot, world: BulletWorld, twins: Mapping[Object, Object]) -> None:
+def _put_holds(snapshot: Snapshot, present: set[Object]) -> None:
     """Let go of what was not held so, and hold what was; states are put afterwards, so offsets are given."""
-    wanted = {
-        hold._replace(parent=twins[hold.parent], child=twins[hold.child])
-        for hold in snapshot.holds
-        if hold.parent in twins and hold.child in twins
-    }
-    for a in attachments_of(world.objects):
+    wanted = {hold for hold in snapshot.holds if hold.parent in present and hold.child in present}
+    for a in attachments_of(present):
         hold = Hold(a.parent, a.child, a.parent_link, a.child_link, a.loose, a.offset)
         if hold in wanted:
             wanted.remove(hold)
@@ -92,4 +83,4 @@ def undone(world: BulletWorld) -> Iterator[None]:
     try:
         yield
     finally:
-        put(snapshot, world, {item: item for item in world.objects})
+        put(snapshot, world)

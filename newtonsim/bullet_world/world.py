@@ -8,11 +8,11 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import newtonsim.pybullet_compat as p
-from newtonsim.bullet_world import snapshots
+from newtonsim.bullet_world import snapshots, twins
 from newtonsim.bullet_world.errors import WorldExitedError
 from newtonsim.bullet_world.events import Event
 from newtonsim.bullet_world.frames import IDENTITY, Pose, as_pose, numbers
@@ -228,6 +228,10 @@ class BulletWorld(metaclass=_CurrentWorld):
         """Take a new object into the list."""
         self._objects.append(item)
 
+    def keep(self, items: Iterable[Object], other: BulletWorld) -> None:
+        """Have the objects, and the axes, that a world has which this one has become like."""
+        self._objects, self._axes = list(items), list(other._axes)
+
     def forget(self, item: Object) -> None:
         """Take an object that was removed out of the lists."""
         self._objects.remove(item)
@@ -356,7 +360,7 @@ class BulletWorld(metaclass=_CurrentWorld):
         gone = [item.name for item in snapshot.objects if item not in self._objects]
         if gone:
             warnings.warn(f"restore_state: {', '.join(gone)} was removed and stays away", stacklevel=2)
-        snapshots.put(snapshot, self, {item: item for item in self._objects})
+        snapshots.put(snapshot, self)
 
     def reset_bullet_world(self) -> None:
         """Detach everything, and put all objects where they were made, with joints at zero."""
@@ -371,13 +375,10 @@ class BulletWorld(metaclass=_CurrentWorld):
         self.client  # noqa: B018 (raises if the world has ended)
         world = BulletWorld("DIRECT")
         try:
-            world.objects[0].remove()  # the floor of this one comes with the others
-            twins = {item: item.copy_into(world) for item in self.objects}
-            snapshots.put(snapshots.take(self), world, twins)
+            twins.mirror(world, self, {})  # the floor of this one takes the place of its own
         except BaseException:
             world.exit()
             raise
-        world.robot = twins.get(self.robot)
         return world
 
     # -- shadow ----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from newtonsim.geometry.transforms import transform_multiply
 from newtonsim.pybullet_compat.driven_bodies import DrivenBodies
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.multibody import Body
+from newtonsim.pybullet_compat.plain_kinematics import compose
 from newtonsim.pybullet_compat.scene import Client
 
 ROUNDING = 1.0e-6
@@ -229,7 +230,7 @@ def _link_state(client: Client, body: Body, place: int, velocity: int) -> tuple:
     if body.centred[place]:
         frame_position, frame_rotation = position, rotation
     else:
-        frame_position, frame_rotation = _compose(position, rotation, *body.inverse_tuples[place])
+        frame_position, frame_rotation = compose(position, rotation, *body.inverse_tuples[place])
         if frame_rotation[3] < 0.5:
             frame_rotation = canonical(*frame_rotation)
     state = (position, rotation, local_position, local_rotation, frame_position, frame_rotation)
@@ -237,23 +238,3 @@ def _link_state(client: Client, body: Body, place: int, velocity: int) -> tuple:
         wx, wy, wz, vx, vy, vz = body.twist[0, place].tolist()
         state += ((vx, vy, vz), (wx, wy, wz))
     return state
-
-
-def _compose(p: tuple, q: tuple, r: tuple, s: tuple) -> tuple[tuple, tuple]:
-    """The pose (p, q) times the pose (r, s), in plain numbers for speed."""
-    x, y, z, w = q
-    i, j, k = r
-    a, b, c, d = s
-    tx, ty, tz = 2.0 * (y * k - z * j), 2.0 * (z * i - x * k), 2.0 * (x * j - y * i)
-    position = (
-        p[0] + i + w * tx + y * tz - z * ty,
-        p[1] + j + w * ty + z * tx - x * tz,
-        p[2] + k + w * tz + x * ty - y * tx,
-    )
-    rotation = (
-        w * a + x * d + y * c - z * b,
-        w * b - x * c + y * d + z * a,
-        w * c + x * b - y * a + z * d,
-        w * d - x * a - y * b - z * c,
-    )
-    return position, rotation

@@ -18,6 +18,7 @@ from newtonsim.pybullet_compat.constants import (
 )
 
 if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.engine import Engine
     from newtonsim.pybullet_compat.scene import Client
 
 TYPES = (JOINT_FIXED, JOINT_GEAR, JOINT_POINT2POINT, JOINT_PRISMATIC)
@@ -86,6 +87,28 @@ class Constraint:
             recovery_time=client.settings.time_step / ERROR_SHARE[self.kind],
             collision_filter=False,
         )
+
+    def take(self, other: Constraint, engine: Engine | None) -> None:
+        """Take what changeConstraint may have changed of another one, and tell an engine.
+
+        Args:
+            other: The same constraint in another client.
+            engine: The engine, None without one.
+        """
+        changed = self.max_force != other.max_force or self.child_frame is not other.child_frame
+        self.child_frame, self.max_force = other.child_frame, other.max_force
+        self.gear_ratio, self.gear_aux_link = other.gear_ratio, other.gear_aux_link
+        self.relative_position, self.erp = other.relative_position, other.erp
+        if changed:
+            self.tell(engine)
+
+    def tell(self, engine: Engine | None) -> None:
+        """Hand the greatest force and the child's frame to an engine that has the constraint."""
+        if engine is None or self.index < 0:
+            return
+        engine.write("constraint_max_force", self.index, self.max_force)
+        if self.kind != JOINT_GEAR:
+            engine.write("constraint_X_c", self.index, self.child_frame.row())
 
     def _build_gear(self, builder: ModelBuilder, client: Client) -> None:
         """Couple the velocities of two joints: ratio v_parent + v_child = 0."""

@@ -116,11 +116,7 @@ def changeConstraint(
         constraint.relative_position = float(relativePositionTarget)
     if gear != (constraint.gear_ratio, constraint.erp, constraint.relative_position):
         client.structure_changed()
-    engine = client.engine
-    if engine is not None and constraint.index >= 0:
-        engine.write("constraint_max_force", constraint.index, constraint.max_force)
-        if constraint.kind != JOINT_GEAR:
-            engine.write("constraint_X_c", constraint.index, constraint.child_frame.row())
+    constraint.tell(client.engine)
 
 
 def removeConstraint(client: Client, userConstraintUniqueId: int) -> None:
@@ -179,7 +175,7 @@ def getConstraintState(client: Client, constraintUniqueId: int) -> tuple | np.nd
     if constraint is None:
         raise error("Couldn't getConstraintState.")
     size = {JOINT_FIXED: 6, JOINT_POINT2POINT: 3, JOINT_PRISMATIC: 5, JOINT_GEAR: 1}[constraint.kind]
-    engine = client.engine
+    engine = client.engine if client.next_engine is None else client.ensure()
     forces = np.zeros((client.num_worlds, size))
     if engine is not None and constraint.index >= 0 and engine.steps:
         wrench = HostArray(engine.solver.constraint_forces(), client.num_worlds).host[:, constraint.index]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from newtonsim.pybullet_compat.constants import LINK_FRAME, WORLD_FRAME
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.loading.mass import inertia_of_shapes
 from newtonsim.pybullet_compat.multibody import Body
+from newtonsim.pybullet_compat.plain_kinematics import rotated
 from newtonsim.pybullet_compat.scene import Client
 
 if TYPE_CHECKING:
@@ -138,9 +138,7 @@ def _is_meant(value: float | np.ndarray | None) -> bool:
 
 def _surface_changed(client: Client, body: Body, name: str) -> None:
     engine = client.engine
-    if engine is None:
-        return
-    if name in link_properties.NEED_ROWS and not engine.solver.constraints.rows.spins:
+    if engine is None or (name in link_properties.NEED_ROWS and not engine.solver.constraints.rows.spins):
         client.structure_changed()  # the solver has no rows for these until a shape asks for them
     else:
         link_properties.write_surface(engine, body, name)
@@ -155,12 +153,13 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
     body.revision += 1
     client.read_coordinates()
     client.read_poses(body)
-    if place == 0 and body.mobility_changes():
+    mobility_changes = place == 0 and body.mobility_changes()
+    if client.engine is None or mobility_changes:
         client.structure_changed()
-        body.update_mobility(client.settings.time_step)
-        return
-    if client.engine is not None:
+    else:
         link_properties.write_masses(client.engine, body)
+    if mobility_changes:
+        body.update_mobility(client.settings.time_step)
 
 
 def _inertias(body: Body, place: int) -> np.ndarray:
@@ -189,7 +188,9 @@ def _change_joint(client: Client, body: Body, place: int, damping, lower, upper)
     if _is_meant(damping):
         body.joint_damping[:, place] = damping
         body.revision += 1
-        if engine is not None:
+        if engine is None:
+            client.structure_changed()
+        else:
             link_properties.write_joint_damping(engine, body)
     if lower is None and upper is None:
         return
@@ -197,8 +198,7 @@ def _change_joint(client: Client, body: Body, place: int, damping, lower, upper)
         if value is not None:
             body.limits[:, place, side] = value
     body.limits_changed()
-    if engine is not None:
-        client.structure_changed()
+    client.structure_changed()
 
 
 def applyExternalForce(
@@ -278,11 +278,3 @@ def _apply_to_one(engine: Engine, body: Body, place: int, force, point, torque, 
         (a, b, c), (i, j, k) = arm, force
         turn = (b * k - c * j, c * i - a * k, a * j - b * i)
     engine.add_force(body, place, turn, force)
-
-
-def rotated(q: Sequence[float], v: Sequence[float]) -> tuple[float, float, float]:
-    """Turn a vector by a quaternion xyzw."""
-    x, y, z, w = q
-    i, j, k = v
-    a, b, c = 2.0 * (y * k - z * j), 2.0 * (z * i - x * k), 2.0 * (x * j - y * i)
-    return i + w * a + y * c - z * b, j + w * b + z * a - x * c, k + w * c + x * b - y * a

@@ -16,7 +16,7 @@ from newtonsim.model import Model
 from newtonsim.pybullet_compat import link_properties, model_building
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.host_arrays import HostArray
-from newtonsim.pybullet_compat.multibody import Body
+from newtonsim.pybullet_compat.multibody import PD_ARRAYS, SERVO_ARRAYS, Body
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
 from newtonsim.workspace import Launcher, Motion
@@ -24,8 +24,6 @@ from newtonsim.workspace import Launcher, Motion
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client
 
-SERVO_ARRAYS = ("mode", "kp", "kd", "target_q", "target_qd", "max_force", "max_speed")
-PD_ARRAYS = ("kp", "kd", "target_q", "target_qd", "max_force")
 RESTITUTION_SPEED = 0.2
 """Slowest approach that bounces [m/s], as in a fresh PyBullet world."""
 
@@ -47,6 +45,9 @@ class Engine:
         shape_geometry: Number of the geometry of its link that each shape belongs to.
         unread_coordinates, unread_poses: Whether the device knows better than the host.
         steps: Steps made.
+        changed: Names of the arrays of the model that are no longer what they were built as, see `write`.
+        forces_set, torques_set: Whether the next step has external forces on links, and on coordinates.
+        mirrored_arrays: What `mirroring` has found in this engine.
         written: Bodies whose coordinates the host has changed since the last push.
     """
 
@@ -56,10 +57,11 @@ class Engine:
         bodies = list(client.bodies.values())
         for body in bodies:
             body.refresh()
-        content = model_building.describe_world(client)
+        content = self._content(client)
         self.rows, self.shape_link = content.rows, content.shape_link
         self.shape_geometry = content.shape_geometry
-        client.call_hooks("build", content.builder)
+        self.changed: set[str] = set()
+        self.mirrored_arrays: tuple | None = None
         self.model: Model = model_building.make_model(client, content.builder)
         settings = client.settings
         self.solver = FeatherstoneSolver(
@@ -89,6 +91,19 @@ class Engine:
         self._reactions: np.ndarray | None = None
         self.steps = 0
 
+    @staticmethod
+    def _content(client: Client) -> model_building.WorldContent:
+        """What the model is made from; clients of the same structure have the same."""
+        structure = client.structure
+        if structure.content is not None:
+            structure.content.bind(client)
+            return structure.content
+        content = model_building.describe_world(client)
+        client.call_hooks("build", content.builder)
+        if not client.soft_bodies:  # those are no part of a structure
+            structure.content = content
+        return content
+
     def _share_state(self, bodies: list[Body]) -> None:
         """Let the bodies' coordinates and poses be views of this engine's."""
         worlds, state = self.worlds, self.simulator.state
@@ -99,7 +114,7 @@ class Engine:
         self._torque = HostArray(self.simulator.control.joint_f, worlds)
         self._applied = HostArray(self.solver.servos.applied, worlds)
         self._applied_of, self._torque_of, self._torque_row = {}, {}, {}
-        self._forces_set = self._torques_set = False
+        self.forces_set = self.torques_set = False
         self.q, self.u = np.zeros(self._q.host.shape), np.zeros(self._u.host.shape)
         self.pose, self.twist = np.zeros(self._pose.host.shape), np.zeros(self._twist.host.shape)
         self.unread_coordinates = self.unread_poses = self._unread_applied = False
@@ -187,6 +202,7 @@ class Engine:
             rows: Entries within each world.
             values: For each world, broadcast.
         """
+        self.changed.add(name)
         owner, _, field = name.rpartition(".")
         if (owner or field).startswith("shape"):
             self.require_own_shapes()
@@ -296,7 +312,7 @@ class Engine:
             self._torque_row[body.uid][dof] += torque
         else:
             self._torque_of[body.uid][:, dof] += torque
-        self._torques_set = True
+        self.torques_set = True
 
     def joint_torques(self, body: Body) -> np.ndarray:
         """Forces that the next step applies along the velocity coordinates of a body (W, velocities)."""
@@ -307,12 +323,12 @@ class Engine:
         row = self._force.host[:, body.first_row + place]
         row[:, :3] += torque
         row[:, 3:] += force
-        self._forces_set = True
+        self.forces_set = True
 
     def step(self, count: int = 1) -> None:
         """Make steps of the client's time step; forces act in the first one."""
         client = self.client
-        if count > 1 and (client.hooked_steps or self._forces_set or self._torques_set):
+        if count > 1 and (client.hooked_steps or self.forces_set or self.torques_set):
             for _ in range(count):
                 self.step()
             return
@@ -324,9 +340,9 @@ class Engine:
             for body in client.stale_bodies:
                 body.stale_poses = False
             client.stale_bodies.clear()
-        if self._forces_set:
+        if self.forces_set:
             self._force.push()
-        if self._torques_set:
+        if self.torques_set:
             self._torque.push()
         if self.servos_written:
             self.servos_written = False
@@ -340,14 +356,31 @@ class Engine:
         self.steps += count
         self.unread_coordinates = self.unread_poses = self._unread_applied = True
         self._reactions = None
-        if self._forces_set:
+        if self.forces_set:
             self._force.clear()
-            self._forces_set = False
-        if self._torques_set:
+            self.forces_set = False
+        if self.torques_set:
             self._torque.clear()
-            self._torques_set = False
+            self.torques_set = False
         if client.hooked_steps:
             client.call_hooks("after_step", self)
+
+    def state_replaced(self) -> None:
+        """Note that the arrays on the device were written, and that the host knows what they hold."""
+        self.unread_coordinates = self.unread_poses = False
+        self._unread_applied, self._reactions = True, None
+
+    def forget(self) -> None:
+        """Be as if just built, with the bodies as they are now."""
+        self.solver.reset()
+        self.solver.constraints.last_contacts = None
+        self.simulator.time, self.steps = 0.0, 0
+        self._force.clear()
+        self._torque.clear()
+        self._applied.clear()
+        self.forces_set = self.torques_set = False
+        self.written = set(self.client.bodies.values())
+        self.state_replaced()
 
     def joint_reaction(self, body: Body, place: int) -> np.ndarray:
         """Reaction force and moment that a joint's sensor measures (W, 6), see `sensors`."""

@@ -148,7 +148,7 @@ def _joint_states(client: Client, body: Body, joints: Sequence[int]) -> tuple:
     if engine is not None and engine.unread_coordinates:
         engine.read_coordinates()
     q, u = body.q, body.u
-    applied = None if engine is None else engine.applied(body)
+    applied = client.applied(body)
     if client.num_worlds > 1:
         return tuple(_joint_state_of_worlds(client, body, joint + 1, applied) for joint in joints)
     q, u = q[0].tolist(), u[0].tolist()
@@ -182,10 +182,10 @@ def _multi_dof_state(client: Client, body: Body, place: int) -> tuple:
         position, velocity, force, torque = _joint_states(client, body, (place - 1,))[0]
         return (position,), (velocity,), force, (torque,)
     client.read_coordinates()
-    engine = client.engine
+    known = client.applied(body)
     columns, dofs = body.columns(place)
     q, u = body.q[:, columns], body.u[:, dofs]
-    applied = np.zeros_like(u) if engine is None else engine.applied(body)[:, dofs].astype(np.float64)
+    applied = np.zeros_like(u) if known is None else known[:, dofs].astype(np.float64)
     if body.links[place].joint_type == JOINT_SPHERICAL:
         u = quat_rotate(quat_conjugate(q), u)
     force = _reaction(client, body, place)

@@ -55,12 +55,23 @@ class WorldContent:
         rows: (body unique id, link index) of each body of the builder.
         shape_link: The same of each shape.
         shape_geometry: Number of the geometry of its link that each shape belongs to.
+        places: First row and first joint of each body by unique id.
+        constraint_places: Index of each constraint by unique id, -1 where it stands for none.
     """
 
     builder: ModelBuilder
     rows: list[tuple[int, int]] = field(default_factory=list)
     shape_link: list[tuple[int, int]] = field(default_factory=list)
     shape_geometry: list[int] = field(default_factory=list)
+    places: dict[int, tuple[int, int]] = field(default_factory=dict)
+    constraint_places: dict[int, int] = field(default_factory=dict)
+
+    def bind(self, client: Client) -> None:
+        """Tell bodies and constraints of a client of this structure where they are."""
+        for uid, body in client.bodies.items():
+            body.first_row, body.first_joint = self.places[uid]
+        for uid, constraint in client.constraints.items():
+            constraint.index = self.constraint_places[uid]
 
 
 @dataclass(slots=True)
@@ -87,9 +98,11 @@ def describe_world(client: Client) -> WorldContent:
             content.shape_link.append((body.uid, place - 1))
             content.shape_geometry.append(number)
         content.rows += [(body.uid, place - 1) for place in range(len(body.links))]
+        content.places[body.uid] = (body.first_row, body.first_joint)
     builder.shape_collision_filter_pairs.update(filter_pairs(client, content.shape_link))
-    for constraint in client.constraints.values():
+    for uid, constraint in client.constraints.items():
         constraint.build(builder, client)
+        content.constraint_places[uid] = constraint.index
     return content
 
 

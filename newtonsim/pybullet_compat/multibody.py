@@ -7,6 +7,7 @@ order of the description.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from newtonsim.pybullet_compat.constants import (
     JOINT_SPHERICAL,
 )
 from newtonsim.pybullet_compat.description import BodyDescription, Link
+from newtonsim.pybullet_compat.plain_kinematics import place_links
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine
@@ -48,6 +50,18 @@ ENDLESS_INERTIA = 1.0e6
 """Of bodies of one link without inertia, which no torque turns [kg m²]."""
 SERVO_OFF, SERVO_ON, SERVO_IMPLICIT_PD = 0, 1, 2
 UNLIMITED_SPEED = np.inf
+_STATE = ("q", "u", "base_pose", "base_twist", "pose", "twist")
+_PROPERTIES = (
+    "mass",
+    "inertia",
+    "linear_damping",
+    "angular_damping",
+    "joint_damping",
+    "limits",
+    "max_joint_velocity",
+)
+SERVO_ARRAYS = ("mode", "kp", "kd", "target_q", "target_qd", "max_force", "max_speed")
+PD_ARRAYS = ("kp", "kd", "target_q", "target_qd", "max_force")
 
 
 @dataclass(slots=True, eq=False)
@@ -111,6 +125,7 @@ class Body:
         inertial, inverse_inertial: Inertial frames in the link frames and back (links, 7).
         centred: Whether both frames of each place are the same.
         mass, inertia: Of each place, (W, links) and (W, links, 3).
+        plain_joints: What `plain_kinematics` asks of each joint, parents first.
         joint_infos: What getJointInfo has said of each joint.
         dynamics_infos: What getDynamicsInfo has said of each link since the last changeDynamics.
         servos: Motors.
@@ -201,6 +216,52 @@ class Body:
     def u(self, values: np.ndarray) -> None:
         self._u = values
 
+    def copy_for(self, worlds: int) -> Body:
+        """Return the same body for another client, in as many worlds as that has.
+
+        Args:
+            worlds: Number of worlds, one or as many as here if there are several.
+        """
+        twin = copy(self)
+        twin.worlds, twin.world_index = worlds, 0 if worlds == 1 else slice(None)
+        twin.engine, twin.first_row, twin.first_joint = None, -1, -1
+        repeats = worlds // self.worlds
+        for name in (*_STATE, *_PROPERTIES):
+            setattr(twin, name, np.repeat(getattr(self, name), repeats, axis=0))
+        twin.surface = {name: np.repeat(values, repeats, axis=0) for name, values in self.surface.items()}
+        twin.servos = Servos(
+            *(np.repeat(getattr(self.servos, name), repeats, axis=0) for name in SERVO_ARRAYS)
+        )
+        twin.pd = None
+        twin.links = [copy(link) for link in self.links]  # they hold the filters
+        twin.joint_infos, twin.dynamics_infos = {}, {}
+        twin.take(self)
+        twin.limits_changed()
+        return twin
+
+    def take(self, other: Body) -> None:
+        """Be as the same body of another client: in state, motors, properties and filters.
+
+        Args:
+            other: A body with the same links, whose poses are fresh; of one world or as many as here.
+        """
+        for name in (*_STATE, *_PROPERTIES):
+            getattr(self, name)[...] = getattr(other, name)
+        for name, values in other.surface.items():
+            self.surface[name][...] = values
+        for name in SERVO_ARRAYS:
+            getattr(self.servos, name)[...] = getattr(other.servos, name)
+        if other.pd is not None:
+            gains = self.pd_gains()
+            for name in PD_ARRAYS:
+                getattr(gains, name)[...] = getattr(other.pd, name)
+        self.servo_is_default = other.servo_is_default.copy()
+        self.sensors, self.driven, self.revision = set(other.sensors), other.driven, other.revision
+        for own, link in zip(self.links, other.links):
+            own.group, own.mask = link.group, link.mask
+        self.dynamics_infos.clear()
+        self.stale_poses = False
+
     def _movable(self) -> bool:
         return not self.description.fixed and bool((self.mass[:, 0] > 0.0).any())
 
@@ -261,8 +322,24 @@ class Body:
         self.servos = self._default_servos(time_step)
         self.joint_infos: dict[int, tuple] = {}
         self.dynamics_infos: dict[int, tuple] = {}
+        self.plain_joints = [self._plain_joint(place) for place in self.order[1:]]
         self.servo_is_default = np.ones(self.u.shape[1], bool)
         self.pd: PDGains | None = None
+
+    def _plain_joint(self, place: int) -> tuple:
+        """What `place_links` asks of a joint: place, parent, type, axes, frames and first coordinates."""
+        link, (before, after) = self.links[place], self._offsets[place]
+        axes = (link.axis, *(planar_axes(link.axis) if link.joint_type == JOINT_PLANAR else ((), ())))
+        return (
+            place,
+            self.parents[place],
+            link.joint_type,
+            tuple(tuple(map(float, axis)) for axis in axes),
+            _pose_tuples(before),
+            _pose_tuples(after),
+            self.q_start[place],
+            self.u_start[place],
+        )
 
     def _default_servos(self, time_step: float) -> Servos:
         """Motors that hold every joint at rest with a force that gives the default impulse in one step."""
@@ -350,6 +427,9 @@ class Body:
             return
         self.stale_poses = False
         self.pose[:, 0], self.twist[:, 0] = self.base_coordinates, self.base_rates
+        if self.worlds == 1:
+            place_links(self)
+            return
         for place in self.order[1:]:
             self._place(place)
 

@@ -7,7 +7,8 @@ and settings goes on in the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from newtonsim.model import Model
     from newtonsim.pybullet_compat.constraint_records import Constraint
     from newtonsim.pybullet_compat.engine import Engine
-    from newtonsim.pybullet_compat.model_building import StandingLink
+    from newtonsim.pybullet_compat.mirroring import EngineCopy
+    from newtonsim.pybullet_compat.model_building import StandingLink, WorldContent
 
 
 class SoftBody(Protocol):
@@ -105,6 +107,21 @@ class Ids:
         """Let an id be used again."""
         self._free.append(uid)
 
+    def follow(self, other: Ids) -> None:
+        """Go on as another one would."""
+        self._next, self._free = other._next, list(other._free)
+
+
+@dataclass(eq=False, slots=True)
+class Structure:
+    """What an engine is built from and cannot change while it lives; clients that are alike share one.
+
+    Attributes:
+        content: The content of a world, None until an engine is built.
+    """
+
+    content: WorldContent | None = None
+
 
 class Client:
     """A physics world.
@@ -121,8 +138,10 @@ class Client:
         order: Unique ids of all bodies in the order of getBodyUniqueId.
         constraints: Constraints by unique id.
         settings: Numbers of the world.
+        structure: What the engine is built from; another one after every change of it.
         engine: The engine of the present structure, None until it is needed.
         reset_flags: Flags of the last resetSimulation.
+        next_engine: What the next engine goes on from, None for none; see `mirror`.
         pair_filters: What setCollisionFilterPair said of pairs of (body, link).
         surroundings: Links of other clients that stand around all worlds, see `surround`.
     """
@@ -139,8 +158,10 @@ class Client:
         self.order: list[int] = []
         self.constraints: dict[int, Constraint] = {}
         self.pair_filters: dict[tuple[tuple[int, int], tuple[int, int]], bool] = {}
+        self.structure = Structure()
         self.surroundings: list[StandingLink] = []
         self.engine: Engine | None = None
+        self.next_engine: EngineCopy | None = None
         self.stale_bodies: set[Body] = set()
         self.hooked_steps = False
         self.reset_flags = 0
@@ -149,6 +170,10 @@ class Client:
         self._hooks: dict[str, list] = {name: [] for name in _HOOKS}
 
     # -- rooms -----------------------------------------------------------------------------------------------
+
+    def known_part(self, kind: type[Part]) -> Part | None:
+        """Return this client's object of a room if it has one, else None."""
+        return self._parts.get(kind)
 
     def part(self, kind: type[Part]) -> Part:
         """Return this client's object of a room, `kind(client)`, made at first use."""
@@ -175,11 +200,15 @@ class Client:
             from newtonsim.pybullet_compat.engine import Engine
 
             self.engine = Engine(self)
+            if self.next_engine is not None:
+                self.next_engine.put_into(self.engine)
+                self.next_engine = None
             self.call_hooks("bind", self.engine)
         return self.engine
 
     def structure_changed(self) -> None:
         """Drop the engine; coordinates and velocities stay with the bodies."""
+        self.structure, self.next_engine = Structure(), None
         if self.engine is not None:
             self.call_hooks("release", self.engine)
             self.engine.release()
@@ -255,6 +284,11 @@ class Client:
             else:
                 body.refresh()
 
+    def applied(self, body: Body) -> np.ndarray | None:
+        """Forces of the servos of a body in the last step (W, nu) [N m or N], None before an engine."""
+        known = self.next_engine if self.engine is None else self.engine
+        return None if known is None else known.applied(body)
+
     def coordinates_written(self, body: Body) -> None:
         """Note that `q`, `u` or `base_pose` of a body were changed on the host.
 
@@ -266,6 +300,8 @@ class Client:
                 engine.read_poses()
             engine.written.add(body)
             self.stale_bodies.add(body)
+        elif self.next_engine is not None:
+            self.next_engine.moved = True
         body.stale_poses = True
 
     def servos_written(self) -> None:
@@ -321,10 +357,28 @@ class Client:
 
         restore_worlds(self, state_id, world_mask)
 
+    def mirror(self, physicsClientId: int, bodies: Collection[int] | None = None) -> None:
+        """Become like another client: its bodies, constraints, filters, motors, settings and last step.
+
+        Unique ids are the same then, what is asked has the same answers and what is simulated the same
+        results, to the bit. Bodies that only this client has are gone, and what was changed here is undone.
+        With several worlds, or not all bodies, each world becomes like the other client, but the solver
+        forgets the last step. Soft bodies, debug items, logs, saved states and user data are not taken over.
+
+        Args:
+            physicsClientId: The other client, in this process, of one world.
+            bodies: Unique ids of the bodies to take over with what is between them, None for all.
+
+        Raises:
+            error: There is no such client, it is this one, in another process or of several worlds.
+        """
+        from newtonsim.pybullet_compat.mirroring import mirror
+
+        mirror(self, physicsClientId, bodies)
+
     def forget_last_step(self) -> None:
         """Let the next step start as the first one does, with no impulses of the last one in mind."""
-        if self.engine is not None:
-            self.engine.solver.reset()
+        self.ensure().solver.reset()
 
     def advance(self, steps: int) -> None:
         """Make some steps, as many calls of stepSimulation do; faster with many worlds.

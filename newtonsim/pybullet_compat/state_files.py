@@ -65,7 +65,7 @@ def saveState(client: Client) -> int:
     """
     saved = client.part(SavedStates)
     engine = client.ensure()
-    engine.push_coordinates()
+    engine.push()
     uid = saved.ids.take()
     memory = Snapshot(engine.solver, engine.simulator.state, skip=(engine.model,))
     saved.states[uid] = SavedState(_coordinates(client), engine, memory, _soft_points(client))

@@ -117,7 +117,7 @@ class ContactPoints:
         if not _has_stepped(engine):
             return None
         step = self._step_reader()
-        if self._unread:
+        if self._unread or not step.places:
             self._unread = False
             step.read()
         return step
@@ -162,13 +162,19 @@ class ContactPoints:
         """Forget all contacts."""
         self.forget()
 
+    def mirror(self, other: ContactPoints) -> None:
+        """Take the contact points of another client, which this one has become like."""
+        self._passed, self._unread = False, other._unread and not other._passed
+        if not self._unread:
+            self._points = [WorldPoints(list(world.all())) for world in other.read()]
+
     def _hold(self, engine: Engine) -> None:
         if self._engine is not engine:
             self._engine, self._step, self._pass = engine, None, None
 
     def _step_reader(self) -> ContactReader:
         """Reader of the contacts of the last step."""
-        engine = self.client.engine
+        engine = self.client.ensure()
         self._hold(engine)
         if self._step is None:
             solver = engine.solver

@@ -73,6 +73,8 @@ def setCollisionFilterGroupMask(
     others = [] if client.engine is None else [key for key in dict.fromkeys(client.engine.shape_link)]
     before = [collide(client, changed, other) for other in others]
     link.group, link.mask = collisionFilterGroup, collisionFilterMask
+    if client.engine is None:
+        client.structure_changed()
     points.drop(lambda a, i, b, j: changed in ((a, i), (b, j)) and not collide(client, (a, i), (b, j)))
     after = [collide(client, changed, other) for other in others]
     _switch(client, [(changed, other, b) for other, a, b in zip(others, before, after) if a != b])
@@ -82,7 +84,7 @@ def setCollisionFilterGroupMask(
 def _switch(client: Client, changes: list) -> None:
     """Let pairs of links collide or not from now on, if that can be without building the model anew."""
     engine = client.engine
-    if engine is not None and changes and not client.part(PairSwitch).apply(engine, changes):
+    if changes and (engine is None or not client.part(PairSwitch).apply(engine, changes)):
         client.structure_changed()
 
 

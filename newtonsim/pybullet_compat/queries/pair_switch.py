@@ -50,6 +50,8 @@ class PairSwitch:
             for a in self._shapes.get(first, ()):
                 for b in self._shapes.get(second, ()):
                     place = self._place.get((min(a, b), max(a, b)))
+                    if place is not None and enable and self._families[place] == manifolds.FAMILY_NONE:
+                        return False  # switched off in another client, which this one mirrors
                     if place is not None:
                         places.append((place, enable))
                     elif enable and a != b:
@@ -59,6 +61,7 @@ class PairSwitch:
             rows[:, place, 2] = self._families[place] if enable else int(manifolds.FAMILY_NONE)
         if places:
             self._listed.push()
+            engine.changed.add("collision_plan.listed")
         return True
 
     def _prepare(self, engine: Engine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -141,6 +142,7 @@ class Pictures:
         self._key: tuple | None = None
         self._stale_looks = False
         self._texture_revision = -1
+        self._mirrored: tuple[TextureTable | None, int, int] = (None, -1, -1)
         self._seen: list[_Seen] = []
         self._soft: list[SoftSight] = []
         self._cameras: dict[tuple[int, int], RayCamera] = {}
@@ -158,6 +160,22 @@ class Pictures:
         self._own_textures.clear()
         self.looks.clear()
         self.reported.clear()
+
+    def mirror(self, other: Pictures) -> None:
+        """Take what was changed on the bodies of another client, with its textures and light."""
+        if (other.textures, other.textures.revision) != self._mirrored[:2] or (
+            self.textures.revision != self._mirrored[2]
+        ):
+            self.textures = other.textures.copy()
+            self._mirrored = (other.textures, other.textures.revision, self.textures.revision)
+            self._key = None
+        bodies = self.client.bodies
+        self._own_textures = {
+            uid: (bodies[uid], found) for uid, (_, found) in other._own_textures.items() if uid in bodies
+        }
+        self.looks = {key: copy(look) for key, look in other.looks.items()}
+        self.reported, self.light = dict(other.reported), copy(other.light)
+        self._stale_looks = True
 
     # -- visual shapes ---------------------------------------------------------------------------------------
 

@@ -63,6 +63,14 @@ class TextureTable:
     def __contains__(self, texture: int) -> bool:
         return 0 <= texture < len(self._numbers)
 
+    def copy(self) -> TextureTable:
+        """Return a table of the same images under the same ids, which goes on apart from this one."""
+        table = TextureTable()
+        table.images = self.images.copy()
+        table.revision = self.revision
+        table._numbers, table._files, table._owned = list(self._numbers), dict(self._files), set(self._owned)
+        return table
+
     def number(self, texture: int) -> int:
         """Number of the image of a texture, -1 if there is no such texture."""
         return self._numbers[texture] if texture in self else -1

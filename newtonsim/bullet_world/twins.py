@@ -1,0 +1,42 @@
+"""Worlds that become like another one, with the same objects and attachments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import TYPE_CHECKING
+
+from newtonsim.bullet_world.attachments import attachments_of
+
+if TYPE_CHECKING:
+    from newtonsim.bullet_world.objects import Object
+    from newtonsim.bullet_world.world import BulletWorld
+
+
+def mirror(world: BulletWorld, other: BulletWorld, twins: Mapping[Object, Object]) -> dict[Object, Object]:
+    """Make a world the same as another one, to the last bit: what is asked and what is simulated.
+
+    Args:
+        world: The world that is made so.
+        other: The world that it becomes like.
+        twins: Objects of the world that stand for ones of the other already; those of neither are removed.
+
+    Returns:
+        The object of the world for each one of the other.
+    """
+    known = {item: twin for item, twin in twins.items() if item in other.objects and twin in world.objects}
+    for item in set(world.objects).difference(known.values()):
+        item.gone()
+    world.client.mirror(other.client_id)
+    found = {}
+    for item in other.objects:
+        twin = found[item] = known.get(item) or item.twin_in(world)
+        twin.id = item.id
+        twin.attachments.clear()
+    for attachment in attachments_of(other.objects):
+        own = copy(attachment)
+        own.parent, own.child = found[own.parent], found[own.child]
+        own.parent.attachments[own.child] = own.child.attachments[own.parent] = own
+    world.keep(found.values(), other)
+    world.robot = found.get(other.robot)
+    return found
