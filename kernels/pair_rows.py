@@ -30,8 +30,10 @@ PAIR_COUPLING = wp.constant(7)  # q_a = polynomial of q_b
 # rows below this share of the mobility that they would have without cancellation are rounding
 RIGID_ROW = wp.constant(1.0e-10)
 TINY = wp.constant(1.0e-9)
-# rows below this share of the same mobility yield (damped least squares)
+# rows below this share of the same mobility yield (damped least squares), if they ask for this speed or more
 SINGULAR_SHARE = wp.constant(2.0e-4)
+SINGULAR_SPEED = wp.constant(1.0)  # [m/s or rad/s]
+LEAST_ARM = wp.constant(1.0)  # of forces in that mobility [m]
 
 
 @wp.struct
@@ -404,20 +406,26 @@ def fill_wrench(
     b: int,
     leaf: int,
     offset: int,
-    wrench: wp.spatial_vector,
+    arm: wp.vec3,
+    torque: wp.vec3,
+    force: wp.vec3,
     tree: TreeView,
     kin: KinematicsView,
     L: wp.array(dtype=float),
     B: wp.array2d(dtype=float),
 ) -> float:
     """Jacobian of one side; returns the mobility that it would have if no product of vectors cancelled."""
-    fill_chain(tree, kin, r, leaf, offset, wrench, B)
+    fill_chain(tree, kin, r, leaf, offset, wp.spatial_vector(torque + wp.cross(arm, force), force), B)
     total = float(0.0)
+    push = wp.length(force)
+    moment = wp.length(torque) + wp.max(wp.length(arm), LEAST_ARM) * push
     row = tree.dof_row[leaf]
     for k in range(tree.dof_depth[leaf] + 1):
         d = tree.row_dof[row + k]
         scale = L[tree.dof_row[d] + k]
-        total += wp.length_sq(kin.S[d]) * wp.length_sq(wrench) * scale * scale
+        S = kin.S[d]
+        most = wp.length(wp.spatial_top(S)) * moment + wp.length(wp.spatial_bottom(S)) * push
+        total += most * most * scale * scale
     return total
 
 
@@ -466,14 +474,12 @@ def place_body_row(
     prescribed = float(0.0)
     if leaf[0] >= 0:
         arm = m1.x - kin.origin[tree.body_tree[f.b1]]
-        wrench = wp.spatial_vector(row.torque + wp.cross(arm, row.force), row.force)
-        mobility += fill_wrench(r, f.b1, leaf[0], 0, wrench, tree, kin, L, rows.B)
+        mobility += fill_wrench(r, f.b1, leaf[0], 0, arm, row.torque, row.force, tree, kin, L, rows.B)
     else:
         prescribed += rate1
     if leaf[1] >= 0:
         arm = m1.x - kin.origin[tree.body_tree[f.b0]]
-        wrench = -wp.spatial_vector(row.torque + wp.cross(arm, row.force), row.force)
-        mobility += fill_wrench(r, f.b0, leaf[1], depth, wrench, tree, kin, L, rows.B)
+        mobility += fill_wrench(r, f.b0, leaf[1], depth, arm, -row.torque, -row.force, tree, kin, L, rows.B)
     else:
         prescribed -= rate0
     rows.target_lower[r] = rows.target_lower[r] - prescribed
@@ -565,8 +571,10 @@ def build_pair_rows(
                 total += rows.B[r, k] * rows.B[r, k]
     if total > RIGID_ROW * mobility:
         rows.delassus[r] = total
-        # what hardly moves along the row, such as a stretched linkage, is not to be thrown about
+        # what hardly moves along the row, such as a stretched linkage, is not to be thrown about; a row that
+        # asks for nothing throws nothing, and what it holds would sag
         if rows.kind[r] <= PAIR_ROTATION:
-            least = SINGULAR_SHARE * mobility
+            demand = wp.min(wp.abs(rows.target_lower[r]) / SINGULAR_SPEED, 1.0)
+            least = SINGULAR_SHARE * mobility * demand
             rows.softness[r] = rows.softness[r] + least * least / (total + least)
         rows.impulse[r] = wp.clamp(s.warm_start * start, rows.lower[r], rows.upper[r])

@@ -97,6 +97,24 @@ def find(path: str, folders: Sequence[str]) -> Path:
     raise FileNotFoundError(f"{path}: no such file, looked for at {', '.join(map(str, places))}")
 
 
+def mimics_of(urdf: str) -> dict[str, tuple[str, float, float]]:
+    """Return for each joint of a URDF that mimics another one its leader, multiplier and offset.
+
+    Raises:
+        ValueError: One of them is no number.
+    """
+    found = {}
+    for joint in ElementTree.parse(urdf).getroot().iter("joint"):
+        mimic = joint.find("mimic")
+        if mimic is not None:
+            try:
+                law = (float(mimic.get("multiplier", 1.0)), float(mimic.get("offset", 0.0)))
+            except ValueError as error:
+                raise ValueError(f"{urdf}: <mimic> of joint {joint.get('name')!r}: {error}") from None
+            found[joint.get("name")] = (mimic.get("joint"), *law)
+    return found
+
+
 def _find_in_package(url: str, folders: Sequence[str]) -> Path:
     """A file of a ROS package: the package is a folder of that name, on one of the paths or one of them."""
     package, _, inside = url.removeprefix(PACKAGE).partition("/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
 from enum import IntEnum
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.bullet_client import BulletClient
 
 BASE = -1
+ROUNDING = 1.0e-6
+"""How far beyond its limits a joint may be set without a warning [rad or m]."""
 WHITE = (1.0, 1.0, 1.0, 1.0)
 
 
@@ -69,6 +72,7 @@ class Object:
         id: PyBullet's body unique id.
         joints: Index of each joint by name.
         links: Index of each link by name, -1 for the root.
+        mimics: Leader, multiplier and offset of each joint that mimics another one.
         root: Name of the root link.
         attachments: Attachment by the other object.
         original_pose: Where it was made.
@@ -112,6 +116,7 @@ class Object:
         self.name, self.type, self.path, self.fixed_base = name, type, urdf, fixed_base
         self.world, self.original_pose = world, pose
         self.attachments: dict[Object, Attachment] = {}
+        self.mimics = descriptions.mimics_of(urdf)
         client = world.client
         self._removed = False
         self.id = client.loadURDF(urdf, *pose, useFixedBase=fixed_base)
@@ -423,37 +428,68 @@ class Object:
 
     def set_joint_state(self, joint_name: str, joint_pose: float) -> None:
         """Set the value of a joint [rad or m] and stop it; see `set_joint_states`."""
-        self.set_joint_states({joint_name: joint_pose})
+        self._set_joints({joint_name: joint_pose})
 
     def set_joint_states(self, joint_poses: Mapping[str, float]) -> None:
         """Set the values of several joints and stop them; what is attached to moved links follows.
 
+        Joints that mimic one of them are set with it, but for those that have a value of their own here. As
+        in PyBullet, limits are not enforced; a warning names what is beyond them.
+
         Args:
-            joint_poses: Values by name [rad or m]; limits are not enforced.
+            joint_poses: Values by name [rad or m].
 
         Raises:
             KeyError: There is no joint of a name.
             ValueError: A value is not finite, or the joint has not one coordinate.
         """
+        self._set_joints(joint_poses)
+
+    def _set_joints(self, joint_poses: Mapping[str, float]) -> None:
         self.require()
-        values = {}
-        for name, value in joint_poses.items():
-            index = self.get_joint_id(name)
-            if self.get_joint_type(name) not in (JointType.REVOLUTE, JointType.PRISMATIC):
-                raise ValueError(
-                    f"joint {name!r} of {self.name!r} is {self.get_joint_type(name).name.lower()}"
-                )
-            values[index] = numbers((value,), 1, f"joint {name!r}")[0]
-        for index, value in values.items():
-            self.client.resetJointState(self.id, index, value, 0.0)
+        values = {name: self._checked(name, value) for name, value in joint_poses.items()}
+        for name, value in values.items():
+            self._warn_of_limits(name, value)
+        self._put_joints(values)
         self._moved()
 
     def reset(self) -> None:
-        """Put the object where it was made, with joints at zero."""
-        for name, index in self.joints.items():
-            if self.get_joint_type(name) in ONE_COORDINATE:
-                self.client.resetJointState(self.id, index, 0.0)
+        """Put the object where it was made, with joints at zero, but for those that mimic others."""
+        free = [name for name in self.joints if name not in self.mimics]
+        self._put_joints({name: 0.0 for name in free if self.get_joint_type(name) in ONE_COORDINATE})
         self.set_position_and_orientation(*self.original_pose)
+
+    def _checked(self, name: str, value: float) -> float:
+        """The value for a joint.
+
+        Raises:
+            KeyError: There is no such joint.
+            ValueError: It is not finite, or the joint has not one coordinate.
+        """
+        kind = self.get_joint_type(name)
+        if kind not in ONE_COORDINATE:
+            raise ValueError(f"joint {name!r} of {self.name!r} is {kind.name.lower()}")
+        return numbers((value,), 1, f"joint {name!r}")[0]
+
+    def _warn_of_limits(self, name: str, value: float) -> None:
+        low, high = self.get_joint_limits(name)
+        if not low - ROUNDING <= value <= high + ROUNDING:
+            warnings.warn(
+                f"joint {name!r} of {self.name!r}: {value:g} is beyond its limits {low:g} and {high:g}",
+                stacklevel=4,
+            )
+
+    def _put_joints(self, values: Mapping[str, float]) -> None:
+        """Set joints, and those that mimic them, and stop them."""
+        values = dict(values)
+        waiting = list(values)
+        for leader in waiting:  # grows meanwhile
+            for name, (led_by, multiplier, offset) in self.mimics.items():
+                if led_by == leader and name not in values and name in self.joints:
+                    values[name] = multiplier * values[leader] + offset
+                    waiting.append(name)
+        for name, value in values.items():
+            self.client.resetJointState(self.id, self.joints[name], value, 0.0)
 
     def get_joint_limits(self, joint: str) -> tuple[float, float]:
         """Lower and upper limit of a joint [rad or m], infinite where it has none."""

@@ -172,3 +172,36 @@ def test_what_is_held_inside_a_hand_stays_there(world, arm):
     robot.detach(milk)
     world.simulate(0.5)
     assert np.linalg.norm(np.subtract(milk.get_position(), [0.05, 0, 1.95])) > 0.02
+
+
+@pytest.mark.parametrize("mass", [0.1, 5.0])
+def test_what_is_held_does_not_sag(world, mass):
+    """A robot holds a carton out under gravity: its hand gives way, the carton stays in the hand."""
+    robot = Object("robot", "robot", "kuka_iiwa/model.urdf", fixed_base=True)
+    hand = "lbr_iiwa_link_7"
+    x, y, z = robot.get_link_position(hand)
+    (milk,) = cartons([x + 0.3, y, z])
+    world.client.changeDynamics(milk.id, -1, mass=mass)
+    robot.attach(milk, hand)
+    before = robot.link_frame(hand).inverse() @ milk.get_frame()
+    world.simulate(1)
+    after = robot.link_frame(hand).inverse() @ milk.get_frame()
+    assert after.position == pytest.approx(before.position, abs=2e-6)
+
+
+def test_ring_that_a_motor_would_tear_apart_stays_calm(world, arm):
+    """The hand and the base hold the same two cartons: the slide is stuck, and nothing flies away."""
+    robot = Object("robot", "robot", arm, [0, 0, 1], fixed_base=True)
+    a, b = cartons([0.5, 0.2, 1], [0.2, 0.4, 1])
+    robot.attach(a, "gripper")
+    a.attach(b)
+    b.attach(robot)
+    client = world.client
+    client.setJointMotorControl2(robot.id, 1, client.POSITION_CONTROL, targetPosition=0.4, force=100)
+    fastest = 0.0
+    for _ in range(240):
+        client.stepSimulation()
+        fastest = max(fastest, *(np.linalg.norm(client.getBaseVelocity(item.id)[0]) for item in (a, b)))
+    assert fastest < 0.2
+    assert a.get_position() == pytest.approx([0.5, 0.2, 1], abs=0.02)
+    assert b.get_position() == pytest.approx([0.2, 0.4, 1], abs=0.02)

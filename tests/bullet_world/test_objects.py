@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -71,6 +72,52 @@ def test_teleports_stop(world, arm):
     robot.set_position([0, 0, 6])
     assert robot.state().velocity == ((0, 0, 0), (0, 0, 0))
     assert all(not any(speed) for _, speed in robot.state().joints)
+
+
+def test_values_beyond_limits_are_set_with_a_warning(world, arm):
+    robot = Object("robot", "robot", arm)
+    low, high = robot.get_joint_limits("slide")
+    with pytest.warns(
+        UserWarning, match=rf"'slide' of 'robot': {high + 0.25:g} is beyond .*{low:g} and {high:g}"
+    ):
+        robot.set_joint_state("slide", high + 0.25)
+    assert robot.get_joint_state("slide") == pytest.approx(high + 0.25)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        robot.set_joint_states({"slide": high, "shoulder": 2.0})
+
+
+FINGERS = """<robot name="gripper"><link name="palm"/>{links}
+  <joint name="a" type="prismatic"><parent link="palm"/><child link="fa"/><axis xyz="0 1 0"/>{limit}</joint>
+  <joint name="b" type="prismatic"><parent link="palm"/><child link="fb"/><axis xyz="0 1 0"/>{limit}
+    <mimic joint="a" multiplier="-1" offset="{offset}"/></joint>
+  <joint name="c" type="prismatic"><parent link="palm"/><child link="fc"/><axis xyz="0 1 0"/>{limit}
+    <mimic joint="b" multiplier="2"/></joint>
+</robot>"""
+
+
+def test_joints_that_mimic_others_follow(world, folder):
+    inertial = (
+        '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    )
+    parts = {
+        "links": "".join(f'<link name="f{name}">{inertial}</link>' for name in "abc"),
+        "limit": '<limit lower="-1" upper="1" effort="1" velocity="1"/>',
+    }
+    (folder / "fingers.urdf").write_text(FINGERS.format(offset="0.5", **parts))
+    with pytest.warns(UserWarning, match="palm"):
+        fingers = Object("fingers", "robot", "fingers.urdf")
+    fingers.set_joint_state("a", 0.2)
+    assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.2, "b": 0.3, "c": 0.6})
+    fingers.set_joint_states({"a": 0.1, "b": -0.3})  # what is given goes first
+    assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.1, "b": -0.3, "c": -0.6})
+    fingers.reset()
+    assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.0, "b": 0.5, "c": 1.0})
+    (folder / "wrong.urdf").write_text(FINGERS.format(offset="half", **parts))
+    with pytest.raises(ValueError, match=r"'b'.*half"):
+        Object("fingers", "robot", "wrong.urdf")
+    assert fingers in world.objects
+    assert len(world.objects) == 2
 
 
 def test_joint_properties(world, arm):
