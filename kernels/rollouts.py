@@ -126,6 +126,31 @@ def note_nonfinite(
 
 
 @wp.kernel
+def spread_nonfinite(
+    first: int,
+    world: wp.array(dtype=int),
+    nonfinite: wp.array(dtype=int),
+    columns: int,
+    values: wp.array2d(dtype=float),
+):
+    """One thread per column: NaN where steps contribute that no gradient came back from, shared or not.
+
+    Such steps may leave terms out instead: contacts of a world that is not finite are not even found. Rows of
+    a sequence belong to one step each, anything else to all of them.
+    """
+    i = first + wp.tid()
+    w = world[i / columns]
+    last = int(-1)
+    if w >= 0:
+        last = nonfinite[w]
+    else:
+        for k in range(nonfinite.shape[0]):
+            last = wp.max(last, nonfinite[k])
+    for row in range(wp.min(last + 1, values.shape[0])):
+        values[row, i] = wp.nan
+
+
+@wp.kernel
 def add_squares(
     first: int,
     world: wp.array(dtype=int),

@@ -46,7 +46,8 @@ class RolloutResult:
             of its own loss. Arrays have the type of what they belong to; those of control sequences have
             shape (steps, n).
         nonfinite: For each world the last state at which its gradient was NaN or infinite, where state i is
-            the one after i steps; -1 where it is finite everywhere. NumPy int, (world_count,).
+            the one after i steps; -1 where it is finite everywhere. NumPy int, (world_count,). All gradients
+            that the steps up to there contribute to are NaN in such a world, and in what worlds share.
     """
 
     losses: wp.array
@@ -339,7 +340,7 @@ class Rollout:
         return getattr(holder, place.attribute).grad
 
     def _finish(self, gradients: Mapping[str, wp.array]) -> None:
-        """Note which gradients are not finite, and shorten those of worlds that are too long."""
+        """Spread and note what is not finite, and shorten gradients of worlds that are too long."""
         model, device = self.model, self.model.device
         flat = []
         for place in self.places:
@@ -350,6 +351,10 @@ class Rollout:
             sequence = place.owner == "control" and place.attribute in self.inputs.sequences
             rows = as_floats(gradient, self.steps if sequence else 1)
             flat.append((world, rows, rows.shape[1] // len(world)))
+        if (self._nonfinite.numpy() >= 0).any():
+            for world, rows, columns in flat:
+                inputs = [0, world, self._nonfinite, columns, rows]
+                wp.launch(rollouts.spread_nonfinite, rows.shape[1], inputs, device=device, record_tape=False)
         for world, rows, columns in flat:
             inputs = [0, 0, world, rows, columns, self._nonfinite]
             wp.launch(rollouts.note_nonfinite, rows.shape[1], inputs, device=device, record_tape=False)

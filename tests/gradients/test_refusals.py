@@ -60,9 +60,39 @@ def test_a_world_that_went_nonfinite_is_no_refusal(device: str):
         result = rollout(state)
     gradient = result.gradients["state.joint_qd"].numpy().reshape(2, 6)
     np.testing.assert_allclose(gradient[0, 3:], STEPS * DT * np.array([1.0, 2.0, 3.0]), rtol=1.0e-4)
-    assert np.isnan(gradient[1]).any()
+    assert np.isnan(gradient[1]).all()
     assert result.nonfinite[0] == -1
     assert result.nonfinite[1] >= 0
+
+
+@pytest.mark.parametrize("height", [0.58, 0.1], ids=["in flight", "on the ground"])
+def test_materials_of_a_world_that_went_nonfinite_are_nan(device: str, height: float):
+    """No contacts are found in it, so that friction gets no term at all; both worlds share the ground."""
+    scene = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    for _ in range(2):
+        one = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+        body = one.add_body(wp.transform((0.0, 0.0, height), wp.quat_identity()))
+        one.add_shape_sphere(body, radius=0.1, mu=0.4)
+        scene.add_builder(one)
+    scene.set_ground_plane(mu=0.4)
+    model = scene.finalize(device, requires_grad=True)
+    qd = np.zeros((2, 6), np.float32)
+    qd[:, 3] = 2.0, np.nan
+    state = model.state()
+    state.joint_qd.assign(qd.reshape(-1))
+    wrt = ["model.shape_materials.mu", "model.body_mass", "control.joint_f"]
+    forces = {"joint_f": np.zeros((STEPS, 12), np.float32)}
+    rollout = diff.Rollout(model, FeatherstoneSolver(model), STEPS, DT, add_loss, wrt=wrt)
+    with pytest.warns(RuntimeWarning, match="world 1 at state"):
+        gradients = rollout(state, forces).gradients
+    mu = gradients["model.shape_materials.mu"].numpy()
+    shape_world = model.shape_world.numpy()
+    assert np.isfinite(mu[shape_world == 0]).all()
+    assert np.isnan(mu[shape_world != 0]).all()
+    assert np.isnan(gradients["model.body_mass"].numpy()).tolist() == [False, True]
+    by_force = gradients["control.joint_f"].numpy().reshape(STEPS, 2, 6)
+    assert np.isfinite(by_force[:, 0]).all()
+    assert np.isnan(by_force[:, 1]).all()
 
 
 def test_armature_has_no_gradient_under_xpbd(device: str):
