@@ -43,6 +43,14 @@ class Linearization(NamedTuple):
 class Linearizer:
     """Linear models of the same number of steps at many states; graphs are captured once.
 
+    Where a contact just touches or a joint stands on its limit, derivatives from both sides differ, and so do
+    the methods. The adjoint is the linear model of one side: what presses stays pressed, and what sticks goes
+    on sticking. It holds for small motions within these contacts, and does not know that feet can be lifted.
+    The difference is the mean slope over ± `span`, in which contacts open and close. It depends on `span`:
+    the velocity after a step of h by the height of a box that rests is 0 by the adjoint and -g h / (2 span)
+    by the difference, since the box falls from above and stays from below. Choose the adjoint for motions
+    that keep their contacts, and the difference with a span of the size of the expected motions for others.
+
     Args:
         model: A model whose worlds have as many degrees of freedom each, finalized with `requires_grad=True`
             for the adjoint.
@@ -52,7 +60,8 @@ class Linearizer:
         inputs: What u is: "joint_f" or "joint_act".
         method: "adjoint" runs back 2 n times, "difference" runs forward 2 (2 n + inputs) times; both for all
             worlds at once. The adjoint has no error but rounding; the difference works with every solver and
-            through contacts that have no gradient, and is good to three or four digits in float32.
+            through contacts that have no gradient, and is good to three or four digits in float32. At resting
+            contact they are different models, see above.
         span: Half width of differences, of angles [rad], positions [m] and velocities.
         input_span: Half width of differences of inputs.
 
@@ -226,12 +235,15 @@ def linearize(
     steps: int = 1,
     inputs: str = "joint_f",
     method: str = "adjoint",
+    span: float = 3.0e-3,
+    input_span: float = 0.1,
 ) -> Linearization:
     """Linearise a step, or several with the same inputs, about a state of every world.
 
-    Use a `Linearizer` where this is wanted again and again. Arguments and errors are its.
+    Use a `Linearizer` where this is wanted again and again. Arguments and errors are its, and so is what
+    decides between the methods: at resting contact they are different models.
 
     Returns:
         A (world_count, 2 n, 2 n) and B (world_count, 2 n, inputs), see `Linearization`.
     """
-    return Linearizer(model, solver, dt, steps, inputs, method)(state, control)
+    return Linearizer(model, solver, dt, steps, inputs, method, span, input_span)(state, control)

@@ -81,6 +81,22 @@ def test_solver_of_bodies_is_linearised_in_joint_coordinates(device):
     assert np.linalg.norm(B - D) < 5e-3 * np.linalg.norm(D)
 
 
+def test_methods_differ_at_resting_contact(device):
+    """A box on the ground stays there by the adjoint; from above it falls: differences are -g h / 2 span."""
+    builder = newtonsim.ModelBuilder(up_vector=scenes.UP)
+    box = builder.add_body(wp.transform((0.0, 0.0, 0.1), wp.quat_identity()))
+    builder.add_shape_box(box, hx=0.1, hy=0.1, hz=0.1, mu=0.5, restitution=0.0)
+    builder.set_ground_plane(mu=0.5, restitution=0.0)
+    model = builder.finalize(device, requires_grad=True)
+    solver, state = newtonsim.FeatherstoneSolver(model), model.state()
+    dt, height, speed = 1.0 / 240.0, 5, 6 + 5
+    A, _ = diff.linearize(model, solver, state, None, dt)
+    np.testing.assert_allclose(A[0, speed, [height, speed]], 0.0, atol=1e-4)
+    for span in (3e-3, 1e-3):
+        A, _ = diff.linearize(model, solver, state, None, dt, method="difference", span=span)
+        assert A[0, speed, height] == pytest.approx(-9.81 * dt / (2.0 * span), rel=1e-3)
+
+
 def test_wrong_arguments(device):
     model = scenes.sliders(2).finalize(device, requires_grad=True)
     solver = newtonsim.FeatherstoneSolver(model)
