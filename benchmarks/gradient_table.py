@@ -135,7 +135,7 @@ def measure(scene: str, column: str, device: wp.DeviceLike = None, samples: int 
         entry.groups = {group: error for group, error in found.items() if error is not None}
         entry.whole = compare(report, GROUPS)
         for name, part in report.items():
-            if part.verdict == "no effect":
+            if part.verdict in ("no effect", "zero"):
                 entry.zero.append(name)
     entry.seconds = time.perf_counter() - begin
     return entry

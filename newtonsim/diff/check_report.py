@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-PASS, FAIL, UNKNOWN, NO_EFFECT = "pass", "FAIL", "not verified", "no effect"
+PASS, FAIL, UNKNOWN, NO_EFFECT, ZERO = "pass", "FAIL", "not verified", "no effect", "zero"
 """Verdicts."""
 
 DOUBT = 1.0 / 3.0
@@ -15,6 +15,9 @@ DOUBT = 1.0 / 3.0
 
 CHANCE = 2.0
 """How many times as large as the error of the vector that of a mixture may be by chance."""
+
+_ROUNDING = 1.0e-5
+"""Part of the gradient by all arrays that may be rounding in that by one."""
 
 _SHARE = 0.5
 """Part of the square of a sample's length that its reliable entries need to speak for the array."""
@@ -68,7 +71,9 @@ class ArrayCheck:
             least rounding. NaN where unreliable or where the gradient is zero. (world_count + 1,).
         whole: Length of the gradient of each world, and last of what worlds share, (world_count + 1,).
         mixtures: Random directions, of which each sees all entries.
+        kinks: Difference between the slopes on both sides of each, (n,); 0 where there is none.
         tolerance: Largest error that passes.
+        beside: Length of the gradient by the arrays that passed with it, beside which it may be zero.
     """
 
     name: str
@@ -83,7 +88,9 @@ class ArrayCheck:
     slopes: np.ndarray
     whole: np.ndarray
     mixtures: Mixtures
+    kinks: np.ndarray
     tolerance: float
+    beside: float = 0.0
 
     @property
     def reliable(self) -> np.ndarray:
@@ -126,7 +133,10 @@ class ArrayCheck:
 
     @property
     def verdict(self) -> str:
-        """What all of it says: "pass", "FAIL", "not verified", or "no effect" if all is zero."""
+        """What all of it says: "pass", "FAIL", "not verified", "no effect" if all is zero, or "zero".
+
+        The latter if gradient and differences are zero within noise that does not matter beside other arrays.
+        """
         if self._is_zero():
             return NO_EFFECT
         error, usable = relative_error([self], self.tolerance)
@@ -134,13 +144,29 @@ class ArrayCheck:
         if any(e > self.tolerance for e in errors):
             return FAIL
         part = np.linalg.norm((self.difference * self.lengths)[usable])
-        spoken = part**2 >= _SHARE * self.length**2 if usable.any() else False
-        return PASS if spoken or not np.isnan(errors[1:]).all() else UNKNOWN
+        spoken = self.length > 0.0 and part**2 >= _SHARE * self.length**2
+        if spoken or not np.isnan(errors[1:]).all():
+            return PASS
+        return ZERO if self._is_zero_beside_others() else UNKNOWN
 
     def _is_zero(self) -> bool:
-        """Whether the gradient is zero, and all differences are, as far as can be told."""
+        """Whether gradient and differences are zero without noise."""
         found = (self, self.mixtures)
-        return not self.whole.any() and all((np.abs(f.difference) <= f.uncertainty).all() for f in found)
+        known = all(np.isfinite(f.uncertainty).all() for f in found)
+        return known and not self.whole.any() and not any(f.difference.any() for f in found)
+
+    def _is_zero_beside_others(self) -> bool:
+        """Whether gradient and differences are noise, and that is little beside the gradient by others."""
+        limit = DOUBT * self.tolerance * self.beside
+        found = [(self.gradient, self.difference, self.uncertainty, self.lengths)]
+        mixtures = self.mixtures
+        found.append((mixtures.gradient, mixtures.difference, mixtures.uncertainty, 1.0))
+        for *vectors, lengths in found:
+            gradient, difference, uncertainty = (np.linalg.norm(v * lengths) for v in vectors)
+            noise = uncertainty + _ROUNDING * self.beside
+            if not (uncertainty < limit and difference <= noise and gradient <= noise):
+                return False
+        return bool(np.linalg.norm(self.whole) < limit)
 
 
 @dataclass(frozen=True)
@@ -205,6 +231,8 @@ class GradCheck(Mapping):
         errors = " ".join(_number(e) for e in (self.error, self.direction_error, self.mixture_error))
         lines.append(f"{'all':{width}s}  {self.verdict:12s} {errors}")
         for name, entries in self.unreliable.items():
+            if self.checks[name].verdict == ZERO:
+                continue
             shown = list(entries.items())[:_SHOWN]
             lines += [f"  {name}{entry}: {reason}" for entry, reason in shown]
             if len(entries) > len(shown):
@@ -213,8 +241,20 @@ class GradCheck(Mapping):
 
     def _conclusion(self) -> list[str]:
         """The verdict in words."""
-        of = {v: [n for n, p in self.checks.items() if p.verdict == v] for v in (FAIL, UNKNOWN, NO_EFFECT)}
+        kinds = (FAIL, UNKNOWN, NO_EFFECT, ZERO)
+        of = {v: [n for n, p in self.checks.items() if p.verdict == v] for v in kinds}
         lines = []
+        kinks = [name for name in of[UNKNOWN] if self.checks[name].kinks.any()]
+        if kinks:
+            lines.append(
+                f"kink: {', '.join(kinks)}: slopes on both sides differ, and no difference can tell which of "
+                "them, or what between them, the gradient has to be"
+            )
+        if of[ZERO]:
+            lines.append(
+                f"zero: {', '.join(of[ZERO])}: gradient and differences are zero within noise, which is "
+                f"little beside the other arrays ({max(self.checks[n].beside for n in of[ZERO]):.1e})"
+            )
         if of[NO_EFFECT]:
             lines.append(
                 f"no effect: {', '.join(of[NO_EFFECT])}: gradient and differences are zero, the loss does "

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
 
-from newtonsim.diff.check_report import DOUBT, ArrayCheck, GradCheck, Mixtures
+from newtonsim.diff.check_report import DOUBT, PASS, ArrayCheck, GradCheck, Mixtures
 from newtonsim.diff.differences import NEIGHBOURS, SPANS, Estimate, Limit, estimate, measure_noise
 from newtonsim.diff.inputs import Controls, copy_controls
 from newtonsim.diff.layout import Place, find_array
@@ -92,7 +92,9 @@ def gradcheck(
     result = rollout(state, controls)
     check = _Check(rollout, state, controls, np.array(spans), samples, np.random.default_rng(seed), tolerance)
     gradients = {name: gradient.numpy() for name, gradient in result.gradients.items()}
-    return GradCheck({p.name: check.compare(p, gradients[p.name]) for p in rollout.places}, tolerance)
+    parts = {p.name: check.compare(p, gradients[p.name]) for p in rollout.places}
+    passed = float(np.linalg.norm([part.length for part in parts.values() if part.verdict == PASS]))
+    return GradCheck({name: replace(part, beside=passed) for name, part in parts.items()}, tolerance)
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,9 @@ class _Check:
             slopes=slopes,
             whole=np.sqrt(np.bincount(moved.owner, moved.gradient**2, self.worlds + 1)),
             mixtures=mixtures,
+            kinks=np.array(
+                [e.kink if _has_kink(e, a / s) else 0.0 for e, a, s in zip(own, allowed, lengths)]
+            ),
             tolerance=self.tolerance,
         )
 

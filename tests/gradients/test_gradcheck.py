@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import rollout_scenes as scenes
+import warp as wp
 
 import newtonsim
 from newtonsim import diff
@@ -58,6 +59,21 @@ def test_kink_is_declared(device):
     assert report.error < 1e-3
 
 
+def test_kink_with_a_gradient_of_zero_is_no_missing_effect(device):
+    """|x - x0| just where the rollout ends: the slopes are -1 and 1, and the gradient lies between them."""
+    model = scenes.sliders(1).finalize(device, requires_grad=True)
+    state = model.state()
+    state.joint_q.assign(np.array([0.25], np.float32))
+    loss = scenes.by_world(model, scenes.add_distance_by_cases, 0.25)
+    report = check(model, loss, ("state.joint_q",), state=state)
+    found = report["state.joint_q"]
+    assert found.gradient.tolist() == [0.0]
+    assert found.kinks == pytest.approx(2.0, rel=1e-3)
+    assert found.verdict == report.verdict == "not verified"
+    assert "kink: state.joint_q: slopes on both sides differ" in str(report)
+    assert "no effect" not in str(report)
+
+
 def test_jump_is_declared(device):
     """The loss jumps just there in one world; in the other one only far away."""
     model = scenes.sliders(2).finalize(device, requires_grad=True)
@@ -104,6 +120,22 @@ def test_sequences_and_no_effect(device):
     assert report["model.joint_spring_ref"].verdict == "no effect"
     assert "no effect: model.joint_spring_ref" in str(report)
     assert report.verdict == "pass"
+
+
+def test_zero_within_noise_is_agreement(device):
+    """All that falls falls alike: mass has an effect by rounding alone, in gradient and differences."""
+    builder = newtonsim.ModelBuilder(up_vector=scenes.UP)
+    body = builder.add_body(mass=1.7, I_m=wp.mat33(np.eye(3)), key="stone")
+    builder.add_articulation()
+    builder.add_joint_prismatic(-1, body, axis=(0.3, 0.0, 0.9), armature=0.0)
+    model = builder.finalize(device, requires_grad=True)
+    wrt = ("state.joint_qd", "model.body_mass")
+    report = check(model, scenes.first_coordinate(model), wrt)
+    assert np.abs(report["model.body_mass"].difference).max() > 0.0
+    assert report["model.body_mass"].verdict == "zero"
+    assert report.verdict == "pass"
+    assert "zero: model.body_mass: gradient and differences are zero within noise" in str(report)
+    assert check(model, scenes.first_coordinate(model), wrt[1:]).verdict == "not verified"
 
 
 def test_a_loss_of_nothing_is_not_a_pass(device):
