@@ -24,7 +24,7 @@ class TouchRules:
         conaffinity: Bits that it responds to.
         above: Rigid group above each rigid group, by group.
         allowed: Pairs of shapes that touch whatever their bits say.
-        excluded: Pairs of bodies whose shapes never touch.
+        excluded: Pairs of bodies whose other shapes do not touch.
         within_tree: Whether shapes of one tree touch each other at all.
     """
 
@@ -55,7 +55,7 @@ class TouchRules:
         self.allowed.update(_ordered(pair) for pair in pairs)
 
     def exclude(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Keep the shapes of pairs of bodies apart."""
+        """Keep the shapes of pairs of bodies apart, but for those that are allowed by name."""
         self.excluded.update(_ordered(pair) for pair in pairs)
 
     def blocked(self) -> set[tuple[int, int]]:
@@ -77,7 +77,7 @@ class TouchRules:
                 if len(pairs) + len(members[i]) * len(members[j]) > MAX_FILTER_PAIRS:
                     raise ImportFileError(f"the shapes need more than {MAX_FILTER_PAIRS} filter pairs")
                 pairs.update(_ordered((a, b)) for a in members[i].tolist() for b in members[j].tolist())
-        return (pairs - self._allowed_now()) | self._excluded_now()
+        return (pairs | self._excluded_now()) - self._allowed_now()
 
     def _blocked_kinds(self, kinds: np.ndarray, above: np.ndarray) -> Iterator[np.ndarray]:
         """Yield for each kind the later kinds that it must not touch."""

@@ -3,11 +3,14 @@
 from importlib import import_module
 
 _DOORS = {
+    "export_mjcf": "newtonsim.importers.writers.mjcf",
+    "export_urdf": "newtonsim.importers.writers.urdf",
+    "export_usd": "newtonsim.importers.writers.usd",
     "parse_urdf": "newtonsim.importers.urdf",
     "parse_mjcf": "newtonsim.importers.mjcf",
 }
 
-__all__ = ["parse_mjcf", "parse_urdf"]  # noqa: F822 - found by __getattr__
+__all__ = ["export_mjcf", "export_urdf", "export_usd", "parse_mjcf", "parse_urdf"]  # noqa: F822 - found by __getattr__
 
 
 def __getattr__(name: str):

@@ -45,6 +45,7 @@ class SceneBuilder:
         self.mesh_cache: dict[str, Mesh] = {}
         self.height_cache: dict[str, Heightfield] = {}
         self.roles = self._roles()
+        self.paired = self._paired_bodies()
         self.frictionless = self._is_frictionless()
         self.drives = self._collect_drives()
         self.free_roots = self._free_roots()
@@ -151,9 +152,10 @@ class SceneBuilder:
             parent_xform=frame.warp(),
             child_xform=anchor.warp(),
             armature=self._armature(segment.joints[0]),
-            # MuJoCo lets bodies touch a parent that is part of the world
+            # MuJoCo lets bodies touch a parent that is part of the world, or that a pair names
             collision_filter_parent=parent >= 0
-            and self.state.places[self.scene.bodies[number].parent].weld != 0,
+            and self.state.places[self.scene.bodies[number].parent].weld != 0
+            and (self.scene.bodies[number].parent, number) not in self.paired,
         )
         if segment.ball is not None:
             self._passive(segment.ball, dof)
@@ -313,6 +315,12 @@ class SceneBuilder:
             if any(pattern.match(name) for pattern in options.collider_classes):
                 break
         return "collider" if geom.contype or geom.conaffinity or geom.name in paired else "visual"
+
+    def _paired_bodies(self) -> set[tuple[int, int]]:
+        """Pairs of bodies, lower number first, of which a <pair> names geoms."""
+        body_of = {geom.name: n for n, body in enumerate(self.scene.bodies) for geom in body.geoms}
+        ends = ([body_of[name] for name in names if name in body_of] for _, *names in self.scene.pairs)
+        return {(min(pair), max(pair)) for pair in ends if len(pair) == 2}
 
     def _is_frictionless(self) -> bool:
         """Whether no contact inside the file has friction.

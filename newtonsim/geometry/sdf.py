@@ -98,6 +98,11 @@ class SDF:
         sdf._values = _distances(mesh, sdf._lower, sdf._voxel, shape, device)
         return sdf
 
+    @property
+    def source_mesh(self) -> Mesh | None:
+        """The mesh that the field was sampled from, None if there was none."""
+        return self._mesh
+
     def finalize(self, device: wp.DeviceLike = None) -> int:
         """Put the field on a device, if it is not there yet.
 

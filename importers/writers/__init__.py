@@ -1,0 +1,1 @@
+"""Writers of robot files: a finalized model becomes USD, MJCF or URDF."""

@@ -1,0 +1,117 @@
+"""Triangles of shapes, and mesh files beside a robot file."""
+
+from pathlib import Path
+
+import numpy as np
+
+from newtonsim.enums import GeoType
+from newtonsim.errors import ModelError
+from newtonsim.geometry import SDF
+from newtonsim.importers.meshes import scale_mesh
+from newtonsim.importers.writers.names import Names
+from newtonsim.importers.writers.records import ShapeRecord
+from newtonsim.importers.writers.report import ExportReport
+
+_SIDES = 64
+_RINGS = 32
+
+
+def triangles_of(shape: ShapeRecord) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return vertices (n, 3) float64 in the shape's frame and triangles (m, 3) of its surface.
+
+    Round shapes become polyhedra with their corners on the surface; None for distance fields whose mesh is
+    not known, and for planes and the rest.
+    """
+    if shape.kind == GeoType.CONE:
+        return _cone(float(shape.scale[0]), float(shape.scale[1]))
+    if shape.kind == GeoType.ELLIPSOID:
+        vertices, faces = _ball()
+        return scale_mesh(vertices, faces, shape.scale)
+    source = shape.source
+    if shape.kind == GeoType.HFIELD:
+        source = source.to_mesh()
+    elif isinstance(source, SDF):
+        source = source.source_mesh
+    if source is None:
+        return None
+    vertices, faces = source.surface
+    return scale_mesh(vertices.astype(np.float64), faces, shape.scale)
+
+
+def _cone(radius: float, half_height: float) -> tuple[np.ndarray, np.ndarray]:
+    """Cone along y, apex at the top."""
+    angle = np.arange(_SIDES) * (2.0 * np.pi / _SIDES)
+    rim = np.stack([radius * np.sin(angle), np.full(_SIDES, -half_height), radius * np.cos(angle)], axis=1)
+    vertices = np.vstack([rim, [0.0, half_height, 0.0], [0.0, -half_height, 0.0]])
+    this, following = np.arange(_SIDES), (np.arange(_SIDES) + 1) % _SIDES
+    side = np.stack([this, following, np.full(_SIDES, _SIDES)], axis=1)
+    lid = np.stack([following, this, np.full(_SIDES, _SIDES + 1)], axis=1)
+    return vertices, np.vstack([side, lid])
+
+
+def _ball() -> tuple[np.ndarray, np.ndarray]:
+    """Unit sphere, poles on y."""
+    polar = np.arange(1, _RINGS) * (np.pi / _RINGS)
+    around = np.arange(_SIDES) * (2.0 * np.pi / _SIDES)
+    p, a = (grid.reshape(-1) for grid in np.meshgrid(polar, around, indexing="ij"))
+    rings = np.stack([np.sin(p) * np.sin(a), np.cos(p), np.sin(p) * np.cos(a)], axis=1)
+    north, south = len(rings), len(rings) + 1
+    vertices = np.vstack([rings, [0.0, 1.0, 0.0], [0.0, -1.0, 0.0]])
+    this = np.arange(_SIDES)
+    following = (this + 1) % _SIDES
+    last = (_RINGS - 2) * _SIDES
+    faces = [np.stack([this, following, np.full(_SIDES, north)], axis=1)]
+    faces.append(np.stack([last + following, last + this, np.full(_SIDES, south)], axis=1))
+    for ring in range(_RINGS - 2):
+        upper, lower = ring * _SIDES, (ring + 1) * _SIDES
+        faces.append(np.stack([lower + this, lower + following, upper + this], axis=1))
+        faces.append(np.stack([lower + following, upper + following, upper + this], axis=1))
+    return vertices, np.vstack(faces)
+
+
+class MeshFolder:
+    """Writes each mesh once, as an OBJ file in a folder named after the robot file."""
+
+    def __init__(self, path: Path, names: Names, report: ExportReport):
+        self.folder = path.parent / f"{path.stem}_meshes"
+        self.names, self.report = names, report
+        self._written: dict[tuple, str] = {}
+        self._kept: list[object] = []
+
+    def add(self, shape: ShapeRecord, vertices: np.ndarray, faces: np.ndarray) -> str:
+        """Write a mesh, unless a shape with the same source and scale has it; return the name of the file.
+
+        Args:
+            shape: The first shape that needs it gives it its name.
+            vertices: Points (n, 3).
+            faces: Triangles (m, 3).
+        """
+        key = (id(shape.source) if shape.source is not None else shape.kind, *shape.scale.tolist())
+        if key not in self._written:
+            name = self.names.give(getattr(shape.source, "name", None) or shape.key)
+            self._kept.append(shape.source)
+            self._written[key] = name
+            path = self.folder / f"{name}.obj"
+            self._write(path, vertices, faces)
+            self.report.files.append(str(path))
+        return self._written[key]
+
+    def reference(self, name: str) -> str:
+        """Return how the robot file calls the mesh."""
+        return f"{self.folder.name}/{name}.obj"
+
+    @staticmethod
+    def _write(path: Path, vertices: np.ndarray, faces: np.ndarray) -> None:
+        try:
+            path.parent.mkdir(exist_ok=True)
+            with path.open("w", encoding="ascii") as file:
+                np.savetxt(file, vertices, fmt="v %.9g %.9g %.9g")
+                np.savetxt(file, faces + 1, fmt="f %d %d %d")
+        except OSError as error:
+            raise ModelError(f"cannot write the mesh {str(path)!r}: {error}") from error
+
+
+def file_name(key: str) -> str:
+    """Return a key as the stem of a portable file name."""
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in key)
+    return kept.strip("_")[:80] or "mesh"

@@ -1,0 +1,253 @@
+"""MJCF files from models."""
+
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+
+from newtonsim.builder import ModelBuilder
+from newtonsim.enums import JointMode, JointType
+from newtonsim.geometry.transforms import quat_between
+from newtonsim.importers.massprops import MassProps
+from newtonsim.importers.pose import Pose
+from newtonsim.importers.writers.mjcf.constraints import ConstraintWriter
+from newtonsim.importers.writers.mjcf.geoms import GeomWriter, pose_attributes
+from newtonsim.importers.writers.mjcf.joints import joint_motions, keyframe, motion_count
+from newtonsim.importers.writers.names import Names, xml_name
+from newtonsim.importers.writers.records import FLOATING, NO_LIMIT, AxisRecord, BodyRecord, JointRecord, Scene
+from newtonsim.importers.writers.report import ExportReport
+from newtonsim.importers.writers.scene import read_scene
+from newtonsim.importers.writers.settings import contact_settings, limit_settings, report_lost
+from newtonsim.importers.writers.xml_text import element, number, numbers, output_path, write_xml
+from newtonsim.model import Model
+
+_START = "initial"
+
+
+def export_mjcf(
+    model: Model | ModelBuilder, path: str | os.PathLike, *, world: int | None = None, strict: bool = False
+) -> ExportReport:
+    """Write a model as MJCF, for MuJoCo and `parse_mjcf`.
+
+    The up vector is turned to z. Bodies stand where the joint coordinates are zero; a keyframe "initial"
+    holds the initial coordinates, velocities and controls where they are not. Each joint axis has one
+    actuator, whose `ctrl` is the axis' entry of `joint_act`. Meshes become OBJ files in a folder beside the
+    file.
+
+    Example:
+        >>> import os, tempfile
+        >>> from newtonsim import ModelBuilder
+        >>> from newtonsim.utils import export_mjcf, parse_mjcf
+        >>> builder = ModelBuilder()
+        >>> body = builder.add_body(key="ball")
+        >>> shape = builder.add_shape_sphere(body, radius=0.1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     report = export_mjcf(builder, os.path.join(folder, "ball.xml"))
+        ...     again = parse_mjcf(report.path, ModelBuilder(), **report.read_with)
+        >>> again.bodies
+        {'ball': 0}
+
+    Args:
+        model: The model, or a builder to be finalized.
+        path: File name, ending in .xml.
+        world: World to write, with the global one; None for all of them in one file.
+        strict: Raise instead of warning about what MJCF cannot hold; then no file is written.
+
+    Returns:
+        Names in the file, arguments for `parse_mjcf`, and what was approximated or left out.
+
+    Raises:
+        ModelError: There is no such world, the shapes are of more kinds of contact than MJCF tells apart, or
+            the file cannot be written.
+    """
+    path = output_path(path, (".xml", ".mjcf"))
+    scene = read_scene(model, world)
+    scene.turn(Pose(np.zeros(3), quat_between(scene.up / np.linalg.norm(scene.up), (0.0, 0.0, 1.0))))
+    report = ExportReport(str(path), "mjcf")
+    root = _MjcfWriter(scene, path, report).write()
+    report.settle(strict, stacklevel=2)
+    write_xml(root, path)
+    return report
+
+
+class _MjcfWriter:
+    """Writes one scene, whose up axis is z."""
+
+    def __init__(self, scene: Scene, path: Path, report: ExportReport):
+        self.scene, self.report = scene, report
+        self.root = ElementTree.Element("mujoco", model=xml_name(path.stem))
+        compiler = {"angle": "radian", "autolimits": "true", "inertiafromgeom": "false"}
+        element(self.root, "compiler", compiler)
+        option = {} if scene.timestep is None else {"timestep": number(scene.timestep)}
+        element(self.root, "option", {**option, "gravity": numbers(scene.gravity)})
+        self.asset = element(self.root, "asset")
+        self.world = element(self.root, "worldbody")
+        self.contact = element(self.root, "contact")
+        self.actuator = element(self.root, "actuator")
+        self.geoms = GeomWriter(scene, path, self.asset, report)
+        self.names = {kind: Names(xml_name, {"world"}) for kind in ("body", "joint", "site")}
+        self.elements: dict[int, ElementTree.Element] = {-1: self.world}
+        self.joint_names: dict[int, list[str]] = {}
+        self.order: list[JointRecord] = []
+        self.axes: list[tuple[str, AxisRecord]] = []
+
+    def write(self) -> ElementTree.Element:
+        """Return the document."""
+        report_lost(self.scene, self.report)
+        self._write_shapes(-1)
+        self._write_bodies()
+        for name, body, pose in self.scene.sites:
+            name = self.names["site"].give(name)
+            element(self.elements[body], "site", {"name": name, **pose_attributes(pose)})
+        self.geoms.write_contacts(self.contact, self._body_names())
+        for name, axis in self.axes:
+            self._write_drive(name, axis)
+        ConstraintWriter(
+            self.scene, self.root, self.elements, self.joint_names, self.names["site"], self.report
+        ).write()
+        self._write_keyframes()
+        self._say_how_to_read()
+        return self.root
+
+    def _body_names(self) -> dict[int, str]:
+        return {place: one.get("name", "world") for place, one in self.elements.items()}
+
+    # -- bodies ----------------------------------------------------------------------------------------------
+
+    def _write_bodies(self) -> None:
+        """Depth first, children in the order of the joints; bodies without a joint at the end."""
+        below: dict[int, list[JointRecord]] = {}
+        for joint in self.scene.joints:
+            below.setdefault(joint.parent, []).append(joint)
+        pending = below.get(-1, [])[::-1]
+        loose = [place for place, body in enumerate(self.scene.bodies) if body.joint is None]
+        for place in loose:
+            self._write_loose(place)
+            pending = below.get(place, [])[::-1] + pending
+        while pending:
+            joint = pending.pop()
+            self._write_body(joint)
+            pending += below.get(joint.child, [])[::-1]
+
+    def _write_loose(self, number: int) -> None:
+        """A kinematic body, which no joint moves."""
+        body = self.scene.bodies[number]
+        own = self._open_body(-1, number, body.pose)
+        own.set("mocap", "true")
+        self._write_inertial(own, body)
+        self._write_shapes(number)
+
+    def _open_body(self, parent: int, number: int, pose: Pose) -> ElementTree.Element:
+        body = self.scene.bodies[number]
+        name = self.names["body"].give(body.key)
+        self.report.bodies[body.index] = name
+        own = element(self.elements[parent], "body", {"name": name, **pose_attributes(pose)})
+        self.elements[number] = own
+        return own
+
+    def _write_body(self, joint: JointRecord) -> None:
+        body = self.scene.bodies[joint.child]
+        floats = joint.kind in FLOATING and joint.parent < 0
+        pose = joint.X_p @ Pose.of(joint.q) @ joint.X_c.inverse() if floats else joint.zero
+        own = self._open_body(joint.parent, joint.child, pose)
+        self._write_inertial(own, body)
+        count = motion_count(joint)
+        keys = [joint.key] if count == 1 else [f"{joint.key}_{i}" for i in range(count)]
+        names = [self.names["joint"].give(key) for key in keys]
+        if count:
+            self.report.joints[joint.index] = names
+            self.order.append(joint)
+        elif joint.kind != JointType.FIXED and joint.axes:
+            self.report.unsupported(joint.key, f"a joint of type {joint.kind.name}")
+        self.joint_names[body.joint] = names
+        for motion in joint_motions(joint, names, self.report) if count else ():
+            element(own, "joint", motion.attributes)
+            if motion.axis is not None:
+                self.axes.append((motion.attributes["name"], motion.axis))
+        self._write_shapes(joint.child)
+
+    def _write_inertial(self, own: ElementTree.Element, body: BodyRecord) -> None:
+        props = body.props
+        if props.mass <= 0.0:
+            return
+        if not valid_inertia(props):
+            message = "no distribution of mass has this inertia (A + B < C); MuJoCo may refuse it"
+            self.report.approximated(body.key, message)
+        full = props.inertia
+        off = [full[0, 1], full[0, 2], full[1, 2]]
+        attributes = {"pos": numbers(props.com), "mass": number(props.mass)}
+        if any(off):
+            attributes["fullinertia"] = numbers([*np.diag(full), *off])
+        else:
+            attributes["diaginertia"] = numbers(np.diag(full))
+        element(own, "inertial", attributes)
+
+    def _write_shapes(self, number: int) -> None:
+        for shape in self.scene.shapes_of(number):
+            self.geoms.write(self.elements[number], shape)
+
+    # -- drives ----------------------------------------------------------------------------------------------
+
+    def _write_drive(self, name: str, axis: AxisRecord) -> None:
+        """The actuator of an axis; its ctrl is the axis' control input."""
+        attributes = {"name": name, "joint": name}
+        if axis.mode == JointMode.TARGET_POSITION:
+            tag, gains = "position", {"kp": number(axis.target_ke), "kv": number(axis.target_kd)}
+        elif axis.mode == JointMode.TARGET_VELOCITY:
+            tag, gains = "velocity", {"kv": number(axis.target_ke)}
+        else:
+            tag, gains = "motor", {}
+        if axis.effort_limit < NO_LIMIT:
+            reach = axis.effort_limit
+            gains |= {"forcelimited": "true", "forcerange": numbers([-reach, reach])}
+        element(self.actuator, tag, attributes | gains)
+
+    # -- the rest --------------------------------------------------------------------------------------------
+
+    def _write_keyframes(self) -> None:
+        names = Names(xml_name)
+        frames = [(frame["name"] or "key", frame) for frame in self.scene.keyframes]
+        start = self._start()
+        if start is not None:
+            frames.insert(0, (_START, start))
+        section = element(self.root, "keyframe") if frames else None
+        for name, frame in frames:
+            values = keyframe(self.scene, self.order, frame)
+            attributes = {key: numbers(row) for key, row in values.items()}
+            element(section, "key", {"name": names.give(name), **attributes})
+
+    def _start(self) -> dict | None:
+        """The initial state as a keyframe, None where the file's own start is the same."""
+        if any(frame["name"] == _START for frame in self.scene.keyframes):
+            return None
+        joints = self.scene.joints
+        at_rest = all(
+            not joint.qd.any()
+            and not any(axis.act or axis.q for axis in joint.axes)
+            and (joint.kind != JointType.BALL or not joint.q[:3].any())
+            and (joint.kind not in FLOATING or joint.parent < 0 or np.array_equal(joint.q, [0] * 6 + [1]))
+            for joint in joints
+        )
+        if at_rest:
+            return None
+        rows = {"joint_q": [j.q for j in joints], "joint_qd": [j.qd for j in joints]}
+        frame = {name: np.concatenate([np.zeros(0), *row]) for name, row in rows.items()}
+        return {**frame, "joint_act": np.array([axis.act for joint in joints for axis in joint.axes])}
+
+    def _say_how_to_read(self) -> None:
+        report = self.report
+        report.read_with |= {
+            "floating": None,
+            "ignore_inertial_definitions": False,
+            "ensure_nonstatic_links": False,
+            "enable_self_collisions": True,
+        }
+        contact_settings(self.scene, report)
+        limit_settings(self.axes, report)
+
+
+def valid_inertia(props: MassProps) -> bool:
+    """Return whether the principal moments satisfy A + B >= C, up to rounding."""
+    moments = np.linalg.eigvalsh(props.inertia)
+    return bool(moments[0] > 0.0 and moments[0] + moments[1] >= moments[2] * (1.0 - 1.0e-6))

@@ -1,0 +1,64 @@
+"""What UsdPhysics has no schema for: custom attributes in the namespace "newtonsim", in SI units and radians.
+
+Other readers skip them; `parse_usd` gives a joint or shape that has them exactly these values.
+"""
+
+import numpy as np
+from pxr import Gf, Sdf, Usd, Vt
+
+NAMESPACE = "newtonsim"
+Types = Sdf.ValueTypeNames
+
+AXIS_ATTRIBUTES = {
+    "limit_lower": "lower",
+    "limit_upper": "upper",
+    "limit_ke": "limitKe",
+    "limit_kd": "limitKd",
+    "target_ke": "targetKe",
+    "target_kd": "targetKd",
+    "act": "act",
+    "stiffness": "stiffness",
+    "spring_ref": "springRef",
+    "effort_limit": "effortLimit",
+    "velocity_limit": "velocityLimit",
+}
+"""Fields of a joint axis and their attributes: float[], one number for each axis."""
+
+DOF_ATTRIBUTES = ("armature", "damping", "friction")
+"""float[], one number for each degree of freedom."""
+
+
+def set_number(prim: Usd.Prim, name: str, value: float) -> None:
+    """Write a number."""
+    _create(prim, name, Types.Float).Set(float(value))
+
+
+def set_flag(prim: Usd.Prim, name: str, value: bool) -> None:
+    """Write a truth value."""
+    _create(prim, name, Types.Bool).Set(bool(value))
+
+
+def set_word(prim: Usd.Prim, name: str, value: str) -> None:
+    """Write a token."""
+    _create(prim, name, Types.Token).Set(value)
+
+
+def set_numbers(prim: Usd.Prim, name: str, values: np.ndarray) -> None:
+    """Write an array of numbers."""
+    row = np.asarray(values, np.float32).reshape(-1)
+    _create(prim, name, Types.FloatArray).Set(Vt.FloatArray.FromNumpy(row))
+
+
+def set_whole_numbers(prim: Usd.Prim, name: str, values: list[int]) -> None:
+    """Write an array of integers."""
+    _create(prim, name, Types.IntArray).Set(Vt.IntArray(values))
+
+
+def set_vectors(prim: Usd.Prim, name: str, values: np.ndarray) -> None:
+    """Write an array of vectors (n, 3)."""
+    rows = [Gf.Vec3f(*(float(x) for x in row)) for row in values]
+    _create(prim, name, Types.Float3Array).Set(Vt.Vec3fArray(rows))
+
+
+def _create(prim: Usd.Prim, name: str, kind: Sdf.ValueTypeName) -> Usd.Attribute:
+    return prim.CreateAttribute(f"{NAMESPACE}:{name}", kind, custom=True)
