@@ -65,6 +65,7 @@ class Object:
         color: RGBA in 0..1 of objects made from a mesh.
         ignoreCachedFiles: Whether to generate the URDF of a mesh anew.
         fixed_base: Whether the root link cannot move, as that of an environment.
+        mass: Of objects made from a mesh [kg]; None for 0.1.
 
     Attributes:
         name, type, world: As given.
@@ -96,6 +97,7 @@ class Object:
         color: Sequence[float] | None = None,
         ignoreCachedFiles: bool = False,
         fixed_base: bool = False,
+        mass: float | None = None,
     ):
         from newtonsim.bullet_world.world import BulletWorld
 
@@ -107,8 +109,14 @@ class Object:
             IDENTITY.orientation if orientation is None else as_orientation(orientation),
         )
         rgba = WHITE if color is None else as_color(color)
+        if mass is not None and not numbers((mass,), 1, "mass")[0] > 0.0:
+            raise ValueError(f"mass: expected a positive number, got {mass!r}")
         description = descriptions.describe(os.fspath(path), rgba, world.resource_paths(), ignoreCachedFiles)
+        if mass is not None and not description.generated:
+            raise ValueError(f"mass: {os.fspath(path)} says itself what it weighs")
         self._load(world, str(name), str(type), description.urdf, fixed_base, pose)
+        if mass is not None:
+            self.client.changeDynamics(self.id, BASE, mass=float(mass))
 
     def _load(
         self, world: BulletWorld, name: str, type: str, urdf: str, fixed_base: bool, pose: Pose

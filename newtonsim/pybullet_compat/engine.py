@@ -291,12 +291,14 @@ class Engine:
         """Write poses and velocities of all links of the state, by a recording from the second time on."""
         if self._kinematics is not None:
             self._kinematics(1)
-        elif self._motion is None:
-            self._motion = Motion(self.model)
-            self._launch_kinematics()
-        else:
+            return
+        with recording.capturing:
+            if self._motion is None:
+                self._motion = Motion(self.model)
+                self._launch_kinematics()
+                return
             self._kinematics = recording.record(self._launch_kinematics, self.model.device)
-            self._kinematics(1)
+        self._kinematics(1)
 
     def _launch_kinematics(self) -> None:
         launch, state = Launcher(self.model, record_tape=False), self.simulator.state
@@ -372,7 +374,8 @@ class Engine:
 
     def forget(self) -> None:
         """Be as if just built, with the bodies as they are now."""
-        self.solver.reset()
+        with recording.capturing:
+            self.solver.reset()
         self.solver.constraints.last_contacts = None
         self.simulator.time, self.steps = 0.0, 0
         self._force.clear()

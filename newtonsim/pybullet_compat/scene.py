@@ -18,6 +18,7 @@ from newtonsim.importers.pose import Pose
 from newtonsim.pybullet_compat.description import BodyDescription
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.settings import Settings
+from newtonsim.recording import capturing
 
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
@@ -199,11 +200,12 @@ class Client:
         if self.engine is None:
             from newtonsim.pybullet_compat.engine import Engine
 
-            self.engine = Engine(self)
-            if self.next_engine is not None:
-                self.next_engine.put_into(self.engine)
-                self.next_engine = None
-            self.call_hooks("bind", self.engine)
+            with capturing:  # no other thread may record meanwhile
+                self.engine = Engine(self)
+                if self.next_engine is not None:
+                    self.next_engine.put_into(self.engine)
+                    self.next_engine = None
+                self.call_hooks("bind", self.engine)
         return self.engine
 
     def structure_changed(self) -> None:

@@ -1,5 +1,8 @@
 """The sentences of the reference document that say what happens, one by one."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 from household import milk_carton
@@ -216,3 +219,57 @@ def test_mapping_of_both_worlds(world, arm):
         world.get_shadow_object(shadow)
     with pytest.raises(ValueError, match="milk"):
         world.get_bullet_object_for_shadow(milk)
+
+
+def test_direct_world_only_changes_by_methods(world):
+    milk = Object("milk", "milk", "milk.stl", [0, 0, 1])
+    time.sleep(0.05)
+    assert milk.get_position() == pytest.approx([0, 0, 1])
+    world.simulate(0.1)
+    assert milk.get_position()[2] < 1
+
+
+def test_events_are_called(world, arm):
+    robot, fork = Object("robot", "robot", arm), Object("fork", "fork", "milk.stl", [0.6, 0, 0])
+    calls = []
+    for event in (world.get_attachment_event(), world.get_detachment_event(), world.get_manipulation_event()):
+        event += lambda *args: calls.append(args)
+    robot.attach(fork)
+    robot.detach(fork)
+    fork.set_position([0, 0, 1])
+    robot.set_joint_state("slide", 0.1)
+    assert calls == [(robot, [robot, fork]), (robot, [robot, fork]), (fork, [fork]), (robot, [robot])]
+
+
+def test_collisions_are_found_by_a_step(world):
+    milk = Object("milk", "milk", "milk.stl")
+    floor = world.get_objects_by_name("floor")[0]
+    assert world.client.getContactPoints(milk.id, floor.id) == ()
+    world.simulate(1 / 240)
+    assert world.client.getContactPoints(milk.id, floor.id)
+
+
+def test_exit_collects_threads():
+    before = threading.active_count()
+    for _ in range(3):
+        world = BulletWorld("DIRECT")
+        Object("milk", "milk", "milk.stl")
+        with Use_shadow_world():
+            pass
+        world.exit()
+        world.exit()
+    assert threading.active_count() == before
+
+
+def test_chain_of_attachments_follows_a_joint(world, arm):
+    """Objects that are attached to attached ones are updated recursively."""
+    robot, tray = Object("robot", "robot", arm), Object("tray", "tray", "milk.stl", [0.6, 0, 0])
+    bottle = Object("bottle", "bottle", "milk.stl", [0.6, 0, 0.4])
+    robot.attach(tray, link="gripper")
+    tray.attach(bottle)
+    robot.set_joint_state("shoulder", np.pi / 2)
+    assert bottle.get_position() == pytest.approx([0, 0.6, 0.4])
+    robot.set_position([1, 0, 0])
+    assert bottle.get_position() == pytest.approx([1, 0.6, 0.4])
+    robot.set_orientation([0, 0, 0, 1])
+    assert bottle.get_position() == pytest.approx([1, 0.6, 0.4])

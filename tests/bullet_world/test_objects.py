@@ -12,6 +12,7 @@ from newtonsim.bullet_world import (
     JointType,
     Object,
     ObjectRemovedError,
+    Use_shadow_world,
     WorldExitedError,
     descriptions,
 )
@@ -72,6 +73,40 @@ def test_teleports_stop(world, arm):
     robot.set_position([0, 0, 6])
     assert robot.state().velocity == ((0, 0, 0), (0, 0, 0))
     assert all(not any(speed) for _, speed in robot.state().joints)
+
+
+def test_a_removed_object_is_not_the_next_one_of_its_id(world):
+    old = Object("old", "milk", "milk.stl")
+    shadow_of_old = world.get_shadow_object(old)
+    old.remove()
+    new = Object("new", "milk", "milk.stl", [1, 0, 0])
+    assert new.id == old.id
+    for call in (
+        old.get_position,
+        old.get_AABB,
+        lambda: old.set_position([0, 0, 5]),
+        lambda: new.attach(old),
+    ):
+        with pytest.raises(ObjectRemovedError, match="old"):
+            call()
+    old.remove()
+    assert world.get_object_by_id(new.id) is new
+    assert world.get_shadow_object(new).name == "new"
+    with Use_shadow_world(), pytest.raises(ObjectRemovedError):
+        shadow_of_old.get_position()
+    assert new.get_position() == pytest.approx([1, 0, 0])
+
+
+def test_mass_of_meshes(world, arm):
+    masses = [
+        world.client.getDynamicsInfo(Object("milk", "milk", "milk.stl", **given).id, -1)[0]
+        for given in ({}, {"mass": 1.5})
+    ]
+    assert masses == pytest.approx([0.1, 1.5])
+    for path, mass in (("milk.stl", 0.0), ("milk.stl", np.nan), (arm, 1.0)):
+        with pytest.raises(ValueError, match="mass"):
+            Object("milk", "milk", path, mass=mass)
+    assert len(world.objects) == 3
 
 
 def test_values_beyond_limits_are_set_with_a_warning(world, arm):

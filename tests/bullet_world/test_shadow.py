@@ -221,6 +221,37 @@ def test_two_worlds_in_two_threads():
     assert heights[5.0] - heights[3.0] == pytest.approx(2.0, abs=1e-5)
 
 
+def test_two_threads_build_and_ask_at_once(arm):
+    """Engines, collision passes and queries are made while the other thread makes its own."""
+    errors, found = [], {}
+
+    def work(number):
+        try:
+            with BulletWorld("DIRECT") as world:
+                robot, milk = Object("robot", "robot", arm), Object("milk", "milk", "milk.stl", [0.6, 0, 0.3])
+                answers = []
+                for _ in range(8):
+                    robot.attach(milk, "gripper")
+                    world.simulate(0.02)
+                    with Use_shadow_world() as shadow:
+                        twin = world.get_shadow_object(milk)
+                        answers += [twin.contact_points(), twin.contact_points()]
+                        answers.append(shadow.client.getClosestPoints(twin.id, 0, 1.0))
+                    robot.detach(milk)
+                    answers.append(milk.get_position())
+                found[number] = answers
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert found[0] == found[1]
+
+
 @pytest.mark.slow
 def test_two_hundred_worlds_leave_nothing():
     def cycle(count):

@@ -16,6 +16,7 @@ from newtonsim.pybullet_compat.loading.mass import MARGIN, box_inertia, local_bo
 from newtonsim.pybullet_compat.maths import getEulerFromQuaternion
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.scene import Client
+from newtonsim.recording import capturing
 
 BASE_COORDINATES = 7
 
@@ -165,7 +166,8 @@ class Kinematics:
         """Return the chains of a body."""
         chains = self._chains.get(body.uid)
         if chains is None or not chains.is_current(body):
-            chains = self._chains[body.uid] = BodyChains(body, self._device)
+            with capturing:
+                chains = self._chains[body.uid] = BodyChains(body, self._device)
         return chains
 
     def body_removed(self, uid: int) -> None:

@@ -10,6 +10,7 @@ import warp as wp
 from newtonsim.kernels.contact_records import ReportView
 from newtonsim.pybullet_compat.link_shapes import LinkShapes
 from newtonsim.pybullet_compat.queries.contact_reading import CollisionPass, ContactReader, WorldPoints
+from newtonsim.recording import capturing
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine
@@ -107,7 +108,8 @@ class ContactPoints:
         self._hold(engine)
         engine.push()
         if self._pass is None:
-            self._pass = CollisionPass(engine, self._report(engine))
+            with capturing:
+                self._pass = CollisionPass(engine, self._report(engine))
         self._pass.collide()
         self._passed = True
 
@@ -179,7 +181,8 @@ class ContactPoints:
         if self._step is None:
             solver = engine.solver
             impulse = solver.constraints.rows.contact.impulse
-            self._step = ContactReader(engine, solver.contacts, self._report(engine), impulse)
+            with capturing:
+                self._step = ContactReader(engine, solver.contacts, self._report(engine), impulse)
         return self._step
 
     def _report(self, engine: Engine) -> ReportView:

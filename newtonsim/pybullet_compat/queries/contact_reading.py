@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from newtonsim.kernels import contact_records
 from newtonsim.kernels.contact_records import ContactRecords, ReportView
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.queries.replay import Replay
+from newtonsim.recording import capturing, record
 from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:
@@ -185,7 +187,7 @@ class CollisionPass:
         self.engine = engine
         self.contacts = Contacts(engine.model)
         self.reader = ContactReader(engine, self.contacts, report)
-        self._graph: wp.Graph | None = None
+        self._replay: Callable[[int], None] | None = None
         self._passes = 0
 
     def read(self, step: ContactReader | None) -> list[WorldPoints]:
@@ -200,18 +202,17 @@ class CollisionPass:
         return points
 
     def collide(self) -> None:
-        """Run the pass at the present poses, on the CPU by a graph from the second time on."""
-        if self._graph is not None:
-            wp.capture_launch(self._graph)
+        """Run the pass at the present poses, on the CPU by a recording from the second time on."""
+        if self._replay is not None:
+            self._replay(1)
             return
         self._passes += 1
-        if self._passes == 2 and self.engine.model.device.is_cpu:
-            with wp.ScopedCapture(device=self.engine.model.device) as capture:
+        with capturing:
+            if self._passes == 1 or not self.engine.model.device.is_cpu:
                 self._launch()
-            self._graph = capture.graph
-            wp.capture_launch(self._graph)
-            return
-        self._launch()
+                return
+            self._replay = record(self._launch, self.engine.model.device)
+        self._replay(1)
 
     def _launch(self) -> None:
         state = self.engine.simulator.state

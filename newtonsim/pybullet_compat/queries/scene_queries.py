@@ -11,6 +11,7 @@ import warp as wp
 from newtonsim.kernels import bounds
 from newtonsim.pybullet_compat.model_building import group_and_mask
 from newtonsim.queries import ALL_BITS, SceneQuery
+from newtonsim.recording import capturing
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine
@@ -45,7 +46,8 @@ class SceneQueries:
         """Have the query and the state of the present engine; launch `updates` before anything is asked."""
         engine = self.client.ensure()
         if self._engine is not engine:
-            self._prepare(engine)
+            with capturing:
+                self._prepare(engine)
         engine.push()
 
     def keep(self, key: tuple, most: int, make: Callable[[], T]) -> T:
@@ -61,7 +63,8 @@ class SceneQueries:
             kept = [other for other in self.prepared if other[0] == key[0]]
             if len(kept) >= most:
                 del self.prepared[kept[0]]
-            found = self.prepared[key] = make()
+            with capturing:
+                found = self.prepared[key] = make()
         return found
 
     def release(self, engine: Engine) -> None:
