@@ -1,5 +1,6 @@
 """The sentences of the reference document that say what happens, one by one."""
 
+import sys
 import threading
 import time
 
@@ -193,8 +194,12 @@ def test_detached_objects_are_independent(world, arm, swap):
         robot.detach(fork)
 
 
-def test_example_of_the_shadow_world():
-    world = BulletWorld("DIRECT")
+def test_example_of_the_shadow_world(monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    with pytest.warns(UserWarning, match="no display"):
+        world = BulletWorld()
     milk = Object("milk", "milk", "milk.stl")
 
     shadow_milk = world.get_shadow_object(milk)
