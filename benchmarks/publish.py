@@ -26,6 +26,7 @@ SCRIPTS = {
     "gradients": [],
     "gradient_cost": [],
     "scaling": ["--plots", str(RESULTS)],
+    "bullet_world": [],
     "building": [],
     "startup": [],
     "profile_ant": ["ant"],
