@@ -220,9 +220,9 @@ def advance(chain: wp.ref[ChainView], state: wp.ref[ChainState], reach: wp.ref[R
 
 
 @wp.kernel
-def reach_damped(chain: ChainView, state: ChainState, reach: ReachView):
+def reach_damped(first: int, chain: ChainView, state: ChainState, reach: ReachView):
     """One thread solves one configuration by damped least squares, in place."""
-    c = wp.tid()
+    c = first + wp.tid()
     going = bool(True)
     count = int(0)
     while going:
@@ -238,9 +238,9 @@ def reach_damped(chain: ChainView, state: ChainState, reach: ReachView):
 
 
 @wp.kernel
-def reach_selective(chain: ChainView, state: ChainState, reach: ReachView):
+def reach_selective(first: int, chain: ChainView, state: ChainState, reach: ReachView):
     """One thread solves one configuration by selectively damped least squares, in place."""
-    c = wp.tid()
+    c = first + wp.tid()
     going = bool(True)
     count = int(0)
     while going:

@@ -166,6 +166,8 @@ class Trials:
         columns = [robot.movable.index(joint) for joint in joints]
         targets = self._arguments(positions, *([] if orientations is None else [orientations]))
         best, nearest = None, np.full(self.count, np.inf)
+        if self.count == 1:
+            self.client.ensure()  # poses are found ten times as fast with a model, which stays
         for start in _starts(np.array([robot.get_joint_state(name) for name in names]), limits):
             values = np.tile(start, (self.count, 1))
             for _ in range(REACH_ROUNDS):

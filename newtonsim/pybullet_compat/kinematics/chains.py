@@ -199,6 +199,11 @@ class Chain:
         arguments = [self._view, self._configuration[2], *inputs]
         return wp.launch(kernel, self.worlds, arguments, device=self.device, record_cmd=True)
 
+    def record_worlds(self, kernel: wp.Kernel, first: int, end: int, *inputs: object) -> wp.Launch:
+        """Record a kernel over some of the worlds, which takes the first one as its first argument."""
+        arguments = [first, self._view, self._configuration[2], *inputs]
+        return wp.launch(kernel, end - first, arguments, device=self.device, record_cmd=True)
+
     # -- Jacobian, inertia, forces
 
     @cached_property

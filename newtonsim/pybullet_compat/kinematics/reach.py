@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+
 import numpy as np
 import warp as wp
 
+from newtonsim.compilation import core_count
 from newtonsim.kernels import chain_reach
 from newtonsim.kernels.chain_views import ReachView
 from newtonsim.pybullet_compat.kinematics.chains import Chain
 
 EFFECTORS, COLUMNS, ITERATIONS = range(3)
+LEAST_WORLDS = 64
+"""Worlds for which another thread is woken, about a millisecond of work."""
 
 
 class Reach:
@@ -66,8 +74,16 @@ class Reach:
         view.matrix, view.vectors = chain.scratch(max(rows, nv) ** 2), chain.scratch(rows * rows)
         view.wish, view.step, view.by_column = (chain.scratch(nv) for _ in range(3))
         view.iterations = self._iterations.array
-        self._damped = chain.record(chain_reach.reach_damped, view)
-        self._selective = chain.record(chain_reach.reach_selective, view)
+        self._damped = self._record(chain_reach.reach_damped, view)
+        self._selective = self._record(chain_reach.reach_selective, view)
+
+    def _record(self, kernel: wp.Kernel, view: ReachView) -> list[wp.Launch]:
+        """Record launches of a kernel that threads may make side by side."""
+        chain = self._chain
+        on_cpu = wp.get_device(chain.device).is_cpu
+        parts = min(core_count(), 1 + chain.worlds // LEAST_WORLDS) if on_cpu else 1
+        bounds = np.linspace(0, chain.worlds, parts + 1).astype(int).tolist()
+        return [chain.record_worlds(kernel, first, end, view) for first, end in pairwise(bounds)]
 
     def _select(self, effectors: tuple[int, ...]) -> None:
         """Number the degrees of freedom that move the effectors."""
@@ -124,5 +140,19 @@ class Reach:
             arrays.append(self._orientation)
         for array in arrays + self._rest if resting else arrays:
             array.push()
-        (self._selective if selective and not resting else self._damped).launch()
+        _launch_together(self._selective if selective and not resting else self._damped)
         return self._chain.read_configuration()
+
+
+def _launch_together(launches: list[wp.Launch]) -> None:
+    """Make launches side by side."""
+    others = [_helpers(os.getpid()).submit(launch.launch) for launch in launches[1:]]
+    launches[0].launch()
+    for other in others:
+        other.result()
+
+
+@cache
+def _helpers(process: int) -> ThreadPoolExecutor:
+    """The other threads; a forked process has none of its parent's."""
+    return ThreadPoolExecutor(core_count(), thread_name_prefix="newtonsim-reach")
