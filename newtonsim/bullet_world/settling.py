@@ -104,7 +104,7 @@ def standing_links(item: Object) -> set[int]:
 
 
 class Swept:
-    """Boxes around what the moving shapes of objects have swept over, in each of some worlds.
+    """Boxes around what the moving shapes of objects have swept over in each world while it was watched.
 
     Args:
         trials: The worlds.
@@ -112,22 +112,13 @@ class Swept:
     """
 
     def __init__(self, trials: Trials, objects: Iterable[Object]):
-        self._trials = trials
         owner = {trials.id_of(item): (item, standing_links(item)) for item in objects}
         self._shapes: dict[Object, list[int]] = {item: [] for item, _ in owner.values()}
+        if owner:
+            self._lower, self._upper = trials.client.swept_bounds()
         for shape, (uid, link) in enumerate(trials.client.shape_links if owner else ()):
             if uid in owner and link not in owner[uid][1]:
                 self._shapes[owner[uid][0]].append(shape)
-        self._lower = self._upper = np.zeros((trials.count, 0, 3))
-
-    def add(self) -> None:
-        """Add the boxes of the last step."""
-        lower, upper = self._trials.client.collision_bounds()
-        if self._lower.shape != lower.shape:
-            self._lower, self._upper = lower.copy(), upper.copy()
-            return
-        np.minimum(self._lower, lower, out=self._lower)
-        np.maximum(self._upper, upper, out=self._upper)
 
     def of(self, item: Object) -> tuple[np.ndarray, np.ndarray]:
         """Corners of the boxes of an object's shapes in the first world, (shapes, 3) each [m]."""
@@ -147,14 +138,10 @@ def overlap(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) 
 
 def simulate(trials: Trials, seconds: float, objects: Iterable[Object]) -> Swept:
     """Simulate worlds, and return what some objects have swept over."""
-    swept = Swept(trials, objects)
-    if not objects:
-        trials.client.advance(trials.steps(seconds))
-        return swept
-    for _ in range(trials.steps(seconds)):
-        trials.client.stepSimulation()
-        swept.add()
-    return swept
+    if objects:
+        trials.client.watch_bounds()
+    trials.client.advance(trials.steps(seconds))
+    return Swept(trials, objects)
 
 
 class Surroundings:

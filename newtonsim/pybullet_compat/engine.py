@@ -17,6 +17,7 @@ from newtonsim.pybullet_compat import link_properties, model_building
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.multibody import PD_ARRAYS, SERVO_ARRAYS, Body
+from newtonsim.pybullet_compat.swept_stage import SweptBounds
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
 from newtonsim.workspace import Launcher, Motion
@@ -38,6 +39,7 @@ class Engine:
         solver: The solver.
         simulator: Owner of state and control.
         damping: Damping of links.
+        swept: What the shapes have swept over, None if that is not watched.
         q, u: Coordinates and velocities on the host (W, coordinates), float64.
         pose, twist: Poses and velocities of all links (W, bodies, 7) and (W, bodies, 6), float64.
         rows: (body unique id, link index) of each row of `pose`.
@@ -80,6 +82,7 @@ class Engine:
         self.damping = BodyDamping(self.model)
         self.solver.before_step = (self.damping,)
         self.pd: PDForces | None = None
+        self.swept: SweptBounds | None = None
         self.simulator = Simulator(self.model, self.solver, settings.time_step, max(settings.substeps, 1))
         self.solver.servos.period = settings.time_step
         self._share_state(bodies)
@@ -163,8 +166,14 @@ class Engine:
             self._pd = {name: HostArray(getattr(self.pd, name), self.worlds) for name in PD_ARRAYS}
             for body in self.client.bodies.values():
                 self._lend(body, body.pd_gains(), self._pd)
-            self.solver.before_step = (self.damping, self.pd)
+            self.solver.before_step = (*self.solver.before_step, self.pd)
         self.pd_written = True
+
+    def watch_bounds(self) -> None:
+        """Keep boxes around what the shapes sweep over from now on."""
+        stages = [stage for stage in self.solver.before_step if stage is not self.swept]
+        self.swept = SweptBounds(self.solver.contacts)
+        self.solver.before_step = (*stages, self.swept)
 
     def release(self) -> None:
         """Let bodies have arrays of their own again."""

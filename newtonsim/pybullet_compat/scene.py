@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from newtonsim.importers.pose import Pose
 from newtonsim.pybullet_compat.description import BodyDescription
+from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.settings import Settings
 from newtonsim.recording import capturing
@@ -411,25 +412,33 @@ class Client:
         self.structure_changed()
         self.surroundings += links
 
-    def collision_bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Corners of the boxes within which the last step looked for contacts of each shape.
+    def watch_bounds(self) -> None:
+        """Keep boxes around what the shapes sweep over from now on, until bodies are added or removed."""
+        self.ensure().watch_bounds()
+
+    def swept_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Corners of the boxes in which steps since `watch_bounds` have looked for contacts of each shape.
 
         Returns:
-            Lower and upper corners (W, shapes, 3) [m]; views that the next step changes, on the CPU. Pairs
-            of shapes whose boxes are apart have no say in the step. Boxes are endless where no contact is
-            looked for, because nothing can collide.
+            Lower and upper corners (W, shapes, 3) [m]. Pairs of shapes whose boxes are apart have had no say
+            in these steps. Boxes are endless where no contact is looked for, because nothing can collide.
+
+        Raises:
+            error: They are not watched.
         """
         engine = self.ensure()
-        place, each = engine.solver.contacts.placement, len(engine.shape_link)
-        shape = (self.num_worlds, each, 3)
+        shape = (self.num_worlds, len(engine.shape_link), 3)
+        if engine.swept is None:
+            raise error("Bounds are not watched: call watch_bounds before the steps.")
         if not engine.model.collision_plan.contact_count:
             return np.full(shape, -np.inf), np.full(shape, np.inf)
-        own = slice(engine.model.shape_count - self.num_worlds * each, None)
-        return place.lower.numpy()[own].reshape(shape), place.upper.numpy()[own].reshape(shape)
+        first = engine.model.shape_count - shape[0] * shape[1]  # surroundings come before
+        lower, upper = engine.swept.corners()
+        return lower[first:].reshape(shape), upper[first:].reshape(shape)
 
     @property
     def shape_links(self) -> list[tuple[int, int]]:
-        """(body unique id, link index) of each shape of a world, in the order of `collision_bounds`."""
+        """(body unique id, link index) of each shape of a world, in the order of `swept_bounds`."""
         return self.ensure().shape_link
 
     def differentiable_model(self) -> Model:

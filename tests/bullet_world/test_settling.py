@@ -90,11 +90,12 @@ def test_surroundings_have_no_say_in_queries():
     cube = inside.loadURDF("cube_small.urdf", [0, 0, 0.1])
     inside.setGravity(0, 0, -10)
     inside.surround(around.standing_links([(floor, -1)]))
+    inside.watch_bounds()
     inside.advance(240)
     assert np.asarray(inside.getBasePositionAndOrientation(cube)[0])[:, 2] == pytest.approx(0.025, abs=1.0e-3)
-    lower, upper = inside.collision_bounds()
+    lower, upper = inside.swept_bounds()
     assert lower.shape == (2, len(inside.shape_links), 3)
-    assert np.all((lower[..., 2] < 0.001) & (upper[..., 2] > 0.049))
+    assert np.all((lower[..., 2] < 0.001) & (upper[..., 2] > 0.124))  # from 0.1 m down to the floor
     for ask in (
         lambda: inside.getContactPoints(cube),
         lambda: inside.rayTest([0, 0, 1], [0, 0, -1]),

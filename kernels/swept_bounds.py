@@ -1,0 +1,19 @@
+"""Boxes around what shapes have swept over in many steps."""
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False})
+
+
+@wp.kernel
+def widen_bounds(
+    first: int,
+    lower: wp.array(dtype=wp.vec3),
+    upper: wp.array(dtype=wp.vec3),
+    swept_lower: wp.array(dtype=wp.vec3),
+    swept_upper: wp.array(dtype=wp.vec3),
+):
+    """One thread per shape: widen its box to hold that of this step, corners in [m]."""
+    s = first + wp.tid()
+    swept_lower[s] = wp.min(swept_lower[s], lower[s])
+    swept_upper[s] = wp.max(swept_upper[s], upper[s])
