@@ -38,7 +38,8 @@ def settle(item: Object, poses: np.ndarray, seconds: float) -> np.ndarray:
     Returns:
         Its poses at the end (n, 7).
     """
-    group = held_together([item], item)
+    filtered = item.client.filtered_bodies()  # what surrounds worlds knows of no such filters
+    group = held_together([item, *(other for other in item.world.objects if other.id in filtered)], item)
     result = np.empty((len(poses), 7))
     with Surroundings(item, group, seconds) as around:
         waiting = [(group, np.arange(len(poses)))]

@@ -391,6 +391,16 @@ class Client:
         if steps > 0:
             self.ensure().step(steps)
 
+    def filtered_bodies(self) -> set[int]:
+        """Unique ids of bodies whose collisions were restricted by pairs, or by groups and masks."""
+        pairs = {uid for pair, enabled in self.pair_filters.items() if not enabled for uid, _ in pair}
+        masked = {
+            uid
+            for uid, body in self.bodies.items()
+            if any(link.group is not None or link.mask is not None for link in body.links)
+        }
+        return pairs | masked
+
     def standing_links(self, links: Iterable[tuple[int, int]]) -> list[StandingLink]:
         """Return links (body unique id, link index) of the first world as they stand, for `surround`."""
         from newtonsim.pybullet_compat.model_building import StandingLink

@@ -56,6 +56,20 @@ def test_what_is_held_goes_along(world, cube):
     np.testing.assert_allclose(settle(cube, rows, SECONDS), in_whole_worlds(cube, rows), atol=1.0e-5)
 
 
+@pytest.mark.parametrize("by_group", [False, True])
+def test_what_does_not_collide_is_passed_through(world, cube, by_group):
+    table = world.get_objects_by_name("table")[0]
+    if by_group:
+        world.client.setCollisionFilterGroupMask(cube.id, -1, 4, 2 + 8)
+        world.client.setCollisionFilterGroupMask(table.id, -1, 16, 32)
+    else:
+        world.client.setCollisionFilterPair(cube.id, table.id, -1, -1, 0)
+    rows = level((0.3, 0.2, 0.651))
+    found = settle(cube, rows, SECONDS)
+    np.testing.assert_allclose(found, in_whole_worlds(cube, rows), atol=1.0e-5)
+    assert found[0, 2] < 0.4
+
+
 def test_candidates_are_divided_by_what_they_have_met():
     met = np.zeros((3, 30), bool)
     met[0, :10] = met[1, 5:20] = True
