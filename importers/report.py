@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
 from newtonsim.importers.xml import Node
 
+ELEMENT_KINDS = ("modelled", "approximated", "ignored", "unsupported")
+"""What can be made of an element, from best to worst."""
+
 
 @dataclass(slots=True)
 class ReportEntry:
@@ -33,14 +36,14 @@ class ReportEntry:
 
 @dataclass(slots=True)
 class ImportReport:
-    """Result of `parse_urdf` and `parse_mjcf`.
+    """Result of `parse_urdf`, `parse_mjcf` and `parse_sdf`.
 
     Indices refer to the builder that was passed in, right after the import.
 
     Attributes:
         path: The file, None for text.
         name: Name of the robot or model in the file.
-        format: "urdf" or "mjcf".
+        format: "urdf", "mjcf" or "sdf".
         bodies: Body index by link or body name; -1 for what became part of the world.
         joints: Joint index by joint name. Several MJCF joints of one body may share one index.
         joint_dofs: First entry in `joint_qd` by joint name, for joints with degrees of freedom.
@@ -50,6 +53,8 @@ class ImportReport:
         constraints: Index of the constraint by name of the MJCF equality, or by kind and number.
         shapes: Shape indices by name of body, in the order of the file.
         entries: Remarks, in the order of the file.
+        elements: How often each kind of element stands in the file, by name and by what was made of it:
+            "modelled", "approximated", "unsupported" (wholly or in part) or "ignored".
     """
 
     path: str | None = None
@@ -64,6 +69,7 @@ class ImportReport:
     constraints: dict[str, int] = field(default_factory=dict)
     shapes: dict[str, list[int]] = field(default_factory=dict)
     entries: list[ReportEntry] = field(default_factory=list)
+    elements: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def add(self, kind: str, node: Node | None, message: str, element: str | None = None) -> None:
         """Record a remark about an element."""
@@ -92,6 +98,26 @@ class ImportReport:
     def of_kind(self, kind: str) -> list[ReportEntry]:
         """Return the remarks of one kind."""
         return [entry for entry in self.entries if entry.kind == kind]
+
+    def count(self, name: str, kind: str) -> None:
+        """Count one element of the file."""
+        counts = self.elements.setdefault(name, dict.fromkeys(ELEMENT_KINDS, 0))
+        counts[kind] += 1
+
+    def count_elements(self, root: Node) -> None:
+        """Count all elements of an XML document; what is below a skipped element is skipped with it."""
+        worst: dict[tuple, str] = {}
+        for entry in self.entries:
+            key = (entry.path, entry.line, entry.element)
+            worst[key] = max(worst.get(key, "modelled"), entry.kind, key=ELEMENT_KINDS.index)
+        stack = [(child, "modelled") for child in reversed(root.children)]
+        while stack:
+            node, above = stack.pop()
+            own = worst.get((node.path, node.line, node.label), "modelled")
+            kind = above if above in ("unsupported", "ignored") else own
+            self.count(node.tag, kind)
+            if node.tag != "default":  # defaults count where they are used
+                stack.extend((child, kind) for child in reversed(node.children))
 
     def describe(self) -> str:
         """Return a readable summary."""

@@ -146,9 +146,15 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def _add_info(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim info``."""
     parser.description = (
-        "Print the tree of bodies and joints of a URDF or MJCF file, and what was not understood."
+        "Print the tree of bodies and joints of a URDF, MJCF or SDF file, and what was not understood."
     )
     _add_file(parser)
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="print instead, for each kind of element, how many are modelled, approximated, not modelled or "
+        "without effect, and why",
+    )
 
 
 def _add_warmup(parser: argparse.ArgumentParser) -> None:
@@ -159,7 +165,9 @@ def _add_warmup(parser: argparse.ArgumentParser) -> None:
         "will be simulated, or none to compile everything (a minute or two). Kernels stay in the cache until "
         "newtonsim, Warp or the machine changes; the environment variable WARP_CACHE_PATH says where it is."
     )
-    parser.add_argument("files", nargs="*", metavar="FILE", help="URDF or MJCF files (default: all kernels)")
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="URDF, MJCF or SDF files (default: all kernels)"
+    )
     parser.add_argument("--all", action="store_true", help="also what none of the files needs")
     parser.add_argument("--gradients", action="store_true", help="also the code for gradients")
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
@@ -194,7 +202,7 @@ def _add_pybullet_server(parser: argparse.ArgumentParser) -> None:
 def _add_file(parser: argparse.ArgumentParser, default: str | None = None) -> None:
     """Add the robot file and how its base is held."""
     optional = {"nargs": "?"} if default else {}
-    text = "URDF or MJCF file" + (f" (default: {default})" if default else "")
+    text = "URDF, MJCF or SDF file" + (f" (default: {default})" if default else "")
     parser.add_argument("file", metavar="FILE", help=text, **optional)
     _add_base(parser)
 

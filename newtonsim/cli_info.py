@@ -12,12 +12,36 @@ from newtonsim.enums import GeoType, JointMode, JointType, ShapeFlags
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
 
+_COLUMNS = {
+    "modelled": "modelled",
+    "approximated": "approximated",
+    "unsupported": "not or partly",
+    "ignored": "without effect",
+}
+"""Headings of what becomes of an element, by its name in `ImportReport.elements`."""
+
 
 def info(arguments: argparse.Namespace) -> int:
     """Print what a robot file holds and what was not understood of it."""
     robot = load_robot(arguments.file, arguments.base)
-    print("\n".join(describe(robot)))
+    print("\n".join(fidelity(robot) if arguments.report else describe(robot)))
     return 0
+
+
+def fidelity(robot: Robot) -> list[str]:
+    """Return the lines of ``newtonsim info --report``: what was made of each kind of element, and why."""
+    report = robot.report
+    lines = [f"{report.name or robot.path}: {report.format.upper()}"]
+    if report.elements:
+        rows = [("element", "in the file", *_COLUMNS.values())]
+        for name, counts in sorted(report.elements.items()):
+            rows.append((name, *(str(n) for n in (sum(counts.values()), *(counts[k] for k in _COLUMNS)))))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for name, *numbers in rows:
+            cells = (text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True))
+            lines.append("  ".join([name.ljust(widths[0]), *cells]))
+    remarks = [f"- {remark}" for remark in robot.grouped_remarks]
+    return [*lines, "", *(remarks or ["Everything is modelled as the file says."])]
 
 
 def describe(robot: Robot) -> list[str]:

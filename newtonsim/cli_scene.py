@@ -89,11 +89,12 @@ def _places(entries: list[ReportEntry]) -> str:
 
 
 def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) -> Robot:
-    """Read a URDF or MJCF file, told apart by its root element.
+    """Read a URDF, MJCF or SDF file, told apart by its root element.
 
     Args:
         path: The file.
-        base: "free" or "fixed" root of a URDF robot; "auto" decides by the root link. MJCF says it itself.
+        base: "free" or "fixed" root of a URDF robot; "auto" decides by the root link. MJCF and SDF say it
+            themselves.
         hold: Give position drives with the importers' default gains to joints of files without actuators.
 
     Raises:
@@ -101,7 +102,7 @@ def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) 
     """
     from newtonsim.builder import ModelBuilder
     from newtonsim.errors import UnsupportedElementWarning
-    from newtonsim.importers import parse_mjcf, parse_urdf
+    from newtonsim.importers import parse_mjcf, parse_sdf, parse_urdf
     from newtonsim.importers.xml import read_document
 
     path = os.fspath(path)
@@ -116,8 +117,10 @@ def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) 
             report = parse_urdf(path, builder, floating=floating, ignore_inertial_definitions=False, **gains)
         elif root.tag == "mujoco":
             report = parse_mjcf(path, builder, floating=None, ignore_inertial_definitions=False, **gains)
+        elif root.tag == "sdf":
+            report = parse_sdf(path, builder)
         else:
-            raise root.error(f"expected <robot> (URDF) or <mujoco> (MJCF), found <{root.tag}>")
+            raise root.error(f"expected <robot> (URDF), <mujoco> (MJCF) or <sdf> (SDF), found <{root.tag}>")
     if not builder.body_count:
         raise ImportFileError("the file has no bodies", path=path)
     name = _assume_home(builder)

@@ -190,6 +190,7 @@ def parse_mjcf(
     if scene.timestep is not None:
         scratch.solver_hint["timestep"] = scene.timestep
     merge(builder, scratch, report, collapse_fixed_joints)
+    report.count_elements(document.root)
     if scene.gravity is not None:
         builder.gravity = signed_gravity(quat_rotate(turn.q, scene.gravity), np.asarray(builder.up_vector))
     if verbose:

@@ -297,7 +297,7 @@ def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None
     if (node.floats("springdamper", default=(0.0,)) > 0.0).any():
         report.unsupported(node, "springdamper")
     if node.float("margin", 0.0) != 0.0:
-        report.ignored(node, "limits act at the limit; the margin of a joint has no effect")
+        report.approximated(node, "limits act at the limit; the margin of a joint has no effect")
     for name in ("solreflimit", "solimplimit", "solreffriction", "solimpfriction"):
         if differs(node, name):
             report.unsupported(node, f"{name}; limits follow the solver and limit_ke, limit_kd")

@@ -120,6 +120,7 @@ def parse_sdf(
     if scene.timestep is not None:
         scratch.solver_hint["timestep"] = scene.timestep
     merge(builder, scratch, report, collapse_fixed_joints)
+    report.count_elements(document.root)
     if scene.gravity is not None:
         vector = quat_rotate(options.xform.q, scene.gravity)
         builder.gravity = signed_gravity(vector, builder.up_vector)

@@ -110,8 +110,9 @@ def _read_heights(node: Node, shape: Geometry, document: Document, report: Impor
     shape.heights = pixels * (extent[2] / brightest) if brightest > 0.0 else pixels * 0.0
     shape.size = extent[:2]
     shape.pose = shape.pose @ Pose(text.vector(node, "pos", 3, (0.0, 0.0, 0.0)), Pose.identity().q)
-    if node.find("blend") is not None or node.find("texture") is not None:
-        report.ignored(node, "textures of height maps")
+    for child in node.children:
+        if child.tag in ("blend", "texture"):
+            report.ignored(child)
 
 
 def _surface(node: Node | None, report: ImportReport) -> Surface:

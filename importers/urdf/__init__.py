@@ -145,4 +145,5 @@ def parse_urdf(
     scratch = scratch_builder(builder)
     RobotBuilder(robot, options, scratch, report).build()
     merge(builder, scratch, report, collapse_fixed_joints)
+    report.count_elements(root)
     return report

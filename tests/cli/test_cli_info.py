@@ -116,3 +116,39 @@ def test_equal_remarks_are_grouped(capsys, tmp_path):
     lines = lines_of(capsys, str(path))
     find(lines, "note: 12 x <spatial>", f"({path}:4, 5, 6, 7, 8, 9, 10, 11 and 4 more)")
     assert sum("spatial" in line for line in lines) == 1
+
+
+WORLD = """<sdf version="1.9"><world name="yard"><light name="sun" type="point"/>
+<model name="box"><link name="body">
+<collision name="shell"><geometry><box><size>1 1 1</size></box></geometry>
+<surface><friction><ode><mu>0.5</mu><mu2>0.7</mu2></ode></friction></surface></collision>
+</link>
+<plugin name="motor" filename="motor.so"><gain>3</gain></plugin>
+</model></world></sdf>
+"""
+
+
+def test_report_by_element(capsys, tmp_path):
+    path = tmp_path / "yard.sdf"
+    path.write_text(WORLD)
+    lines = lines_of(capsys, str(path), "--report")
+    assert lines[0] == "yard: SDF"
+    assert " ".join(lines[1].split()) == (
+        "element in the file modelled approximated not or partly without effect"
+    )
+    rows = {words[0]: words[1:] for words in map(str.split, lines[2 : lines.index("")])}
+    assert rows["box"] == ["1", "1", "0", "0", "0"]
+    assert rows["ode"] == ["1", "0", "1", "0", "0"]
+    assert rows["plugin"] == rows["gain"] == ["1", "0", "0", "1", "0"]
+    assert rows["light"] == ["1", "0", "0", "0", "1"]
+    find(lines, "ode", "approximated", "one coefficient of friction, 0.5")
+    find(lines, "plugin", "yard.sdf:6", "plugins are not run")
+
+
+def test_report_of_a_file_without_remarks(capsys, tmp_path):
+    path = tmp_path / "crane.urdf"
+    path.write_text(PENDULUM.replace('<link name="mast"/>', '<link name="world"/>').replace("mast", "world"))
+    lines = lines_of(capsys, str(path), "--report")
+    assert lines[0] == "crane: URDF"
+    rows = {words[0]: words[1:] for words in map(str.split, lines[2 : lines.index("")])}
+    assert rows["joint"] == ["2", "2", "0", "0", "0"]

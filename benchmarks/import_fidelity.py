@@ -1,0 +1,218 @@
+"""Robot files of published packages, imported by newtonsim and read by the engines they were written for.
+
+MJCF files are compared with MuJoCo's own compile, URDF files with pinocchio's and PyBullet's reading.
+
+python benchmarks/import_fidelity.py                               # packages that are installed here
+python benchmarks/import_fidelity.py --folder ~/wheels/dm_control  # and unpacked wheels, one folder a package
+python benchmarks/import_fidelity.py --folder ... --write          # docs/import_fidelity.md and results/
+
+Wheels come by `pip download --no-deps NAME`. Nothing of them is kept here but the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import multiprocessing
+import queue
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import import_facts
+
+OUT = Path(__file__).parents[1] / "docs" / "import_fidelity.md"
+RESULTS = Path(__file__).parent / "results" / "import_fidelity.json"
+INSTALLED = ("gymnasium", "mujoco", "mujoco_warp", "newton", "pybullet_data")
+"""Packages with robot files that the extras `test` and `bench` install."""
+
+LEFT_OUT = ("random_urdfs",)
+"""Folders of a thousand random solids, all of one making."""
+
+SECONDS = 120.0
+
+HEAD = """# Fidelity of imports
+
+Every URDF and MJCF file of {packages} packages, imported by newtonsim and read by the engines that such files
+are written for: MJCF by MuJoCo's own compile, URDF by pinocchio and by PyBullet. Compared are the total mass,
+the centre of mass in the default pose (`qpos0`; not PyBullet, which does not tell), the numbers of coordinates
+(not for URDF, where pinocchio counts two for a continuous joint), degrees of freedom and actuators, the limits
+of all joints with names, and for MJCF the principal moments of inertia of all bodies with names, all within
+{tolerance:g}. Files are read as they are: `ensure_nonstatic_links=False`, `ignore_inertial_definitions=False`,
+`floating=None`, and for URDF `density=0`, as the engines know no mass without `<inertial>`.
+
+Written by `python benchmarks/import_fidelity.py --folder ... --write`; every figure is in
+`benchmarks/results/import_fidelity.json`.
+
+"""
+
+
+@dataclass
+class Row:
+    """What was found of one file.
+
+    Attributes:
+        package: Package that holds it.
+        file: Path inside the package.
+        kind: "mjcf" or "urdf".
+        error: Why newtonsim refuses it, "" if it does not.
+        refused: Why others refuse it, by their name.
+        differences: What newtonsim reads differently, by the name of the other.
+        unsupported: Elements that newtonsim reads but does not model.
+    """
+
+    package: str
+    file: str
+    kind: str
+    error: str = ""
+    refused: dict[str, str] = field(default_factory=dict)
+    differences: dict[str, list[str]] = field(default_factory=dict)
+    unsupported: int = 0
+
+    @property
+    def verdict(self) -> str:
+        """One word for the table of packages."""
+        if self.error:
+            return "refused by all" if self._is_refused_by_its_engine else "refused"
+        if self._is_refused_by_its_engine:
+            return "read alone"
+        return "differs" if any(self.differences.values()) else "agrees"
+
+    @property
+    def _is_refused_by_its_engine(self) -> bool:
+        return self.refused.keys() >= ({"MuJoCo"} if self.kind == "mjcf" else {"pinocchio"})
+
+
+def main() -> None:
+    """Compare all files and print or write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--folder", nargs="*", type=Path, default=[], help="unpacked wheels")
+    parser.add_argument("--write", action="store_true", help="write the page and the results")
+    arguments = parser.parse_args()
+    rows = []
+    for package, folder in [*installed(), *((path.name, path) for path in arguments.folder)]:
+        for row in compare_package(package, folder):
+            rows.append(row)
+            if row.verdict != "agrees":
+                print(f"{row.package}/{row.file}: {row.verdict}", row.error or row.differences or row.refused)
+    print("\n".join(summary(rows)))
+    if arguments.write:
+        RESULTS.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        OUT.write_text(page(rows))
+
+
+def installed() -> list[tuple[str, Path]]:
+    """Name and folder of the packages that are installed here."""
+    specs = [(name, importlib.util.find_spec(name)) for name in INSTALLED]
+    return [(name, Path(spec.origin).parent) for name, spec in specs if spec is not None]
+
+
+def compare_package(package: str, folder: Path) -> Iterator[Row]:
+    """Compare every file of a folder, each in a process of its own: some crash their engine."""
+    context = multiprocessing.get_context("fork")
+    for kind, path in import_facts.find_models(folder):
+        if any(part in LEFT_OUT for part in path.parts):
+            continue
+        row = Row(package, str(path.relative_to(folder)), kind)
+        answers = context.Queue()
+        worker = context.Process(target=_work, args=(row, path, folder, answers))
+        worker.start()
+        try:
+            row = answers.get(timeout=SECONDS)
+        except queue.Empty:
+            row.error = f"no answer within {SECONDS:g} s, or a crash"
+            worker.kill()
+        worker.join()
+        yield row
+
+
+def _work(row: Row, path: Path, folder: Path, answers: multiprocessing.Queue) -> None:
+    answers.put(compare_file(row, path, folder))
+
+
+def compare_file(row: Row, path: Path, folder: Path) -> Row:
+    """Fill in what newtonsim and the others make of one file."""
+    ours = None
+    try:
+        ours = import_facts.read_ours(row.kind, path)
+        row.unsupported = ours.unsupported
+    except Exception as error:  # whatever it is, it belongs into the table
+        row.error = _text(error, folder)
+    for name, read in _readers(row.kind, path, ours).items():
+        try:
+            theirs = read()
+        except Exception as error:
+            row.refused[name] = _text(error, folder)
+            continue
+        if ours is not None:
+            row.differences[name] = import_facts.differences(ours, theirs)
+    return row
+
+
+def _readers(kind: str, path: Path, ours: import_facts.Facts | None) -> dict[str, Callable]:
+    if kind == "mjcf":
+        return {"MuJoCo": lambda: import_facts.read_mujoco(path)}
+    start = {} if ours is None else ours.start
+    return {
+        "pinocchio": lambda: import_facts.read_pinocchio(path, start),
+        "PyBullet": lambda: import_facts.read_pybullet(path),
+    }
+
+
+def _text(error: Exception, folder: Path) -> str:
+    """Message of an error in one line, without the folder of this machine."""
+    text = " ".join(str(error).replace(f"{folder}/", "").replace(str(folder), "").split())
+    return f"{type(error).__name__}: {text}"[:300]
+
+
+# -- pages ---------------------------------------------------------------------------------------------------
+
+VERDICTS = ("agrees", "differs", "refused", "read alone", "refused by all")
+
+
+def summary(rows: list[Row]) -> list[str]:
+    """Table of packages: how many files were read how."""
+    lines = ["| package | files | " + " | ".join(VERDICTS) + " |", "|---" * (len(VERDICTS) + 2) + "|"]
+    packages = sorted({row.package for row in rows})
+    for package in [*packages, None]:
+        chosen = [row.verdict for row in rows if package in (row.package, None)]
+        counts = [str(chosen.count(verdict)) for verdict in VERDICTS]
+        lines.append(f"| {package or '**all**'} | {len(chosen)} | " + " | ".join(counts) + " |")
+    return lines
+
+
+def page(rows: list[Row]) -> str:
+    """Text of docs/import_fidelity.md."""
+    packages = len({row.package for row in rows})
+    parts = [HEAD.format(packages=packages, tolerance=import_facts.TOLERANCE), *summary(rows)]
+    parts += ["", NOTES, "## Files that differ or are refused", ""]
+    parts += ["| file | MuJoCo or pinocchio | PyBullet |", "|---|---|---|"]
+    for row in rows:
+        if row.verdict in ("differs", "refused"):
+            main = "MuJoCo" if row.kind == "mjcf" else "pinocchio"
+            cells = [row.error and f"refused: {row.error}" or _cell(row, main), _cell(row, "PyBullet")]
+            parts.append(f"| {row.package}: {row.file} | " + " | ".join(cells) + " |")
+    parts += ["", "## All files", ""]
+    for package in sorted({row.package for row in rows}):
+        names = [f"{row.file} ({row.verdict})" for row in rows if row.package == package]
+        parts += [f"**{package}**: {', '.join(names)}.", ""]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _cell(row: Row, other: str) -> str:
+    if other in row.refused:
+        return "refuses it"
+    return "; ".join(row.differences.get(other, [])).replace("|", "\\|") or (
+        "agrees" if other in row.differences else ""
+    )
+
+
+NOTES = """Columns: *agrees* with every engine that reads the file; *differs*: see the table below; *refused* by
+newtonsim with an error that names file, line and element; *read alone*: the engine of the format refuses it and
+newtonsim reads it; *refused by all*: broken or a mere fragment, such as files that others include.
+"""
+
+
+if __name__ == "__main__":
+    main()
