@@ -35,15 +35,20 @@ SECONDS = 120.0
 HEAD = """# Fidelity of imports
 
 Every URDF and MJCF file of {packages} packages, imported by newtonsim and read by the engines that such files
-are written for: MJCF by MuJoCo's own compile, URDF by pinocchio and by PyBullet. Compared are the total mass,
-the centre of mass in the default pose (`qpos0`; not PyBullet, which does not tell), the numbers of coordinates
-(not for URDF, where pinocchio counts two for a continuous joint), degrees of freedom and actuators, the limits
-of all joints with names, and for MJCF the principal moments of inertia of all bodies with names, all within
-{tolerance:g}. Files are read as they are: `ensure_nonstatic_links=False`, `ignore_inertial_definitions=False`,
-`floating=None`, and for URDF `density=0`, as the engines know no mass without `<inertial>`.
+are written for: MJCF by MuJoCo's own compile, URDF by pinocchio and by PyBullet. Compared are
 
-Written by `python benchmarks/import_fidelity.py --folder ... --write`; every figure is in
-`benchmarks/results/import_fidelity.json`.
+- the total mass;
+- the centre of mass in the default pose, `qpos0` (not with PyBullet, which does not tell);
+- the numbers of degrees of freedom, and for MJCF of coordinates and actuators;
+- the limits of all joints with names;
+- for MJCF the principal moments of inertia of all bodies with names,
+
+all within {tolerance:g}. Files are read as they are: `ensure_nonstatic_links=False`,
+`ignore_inertial_definitions=False`, `floating=None`, and for URDF `density=0`, as the other engines know no
+mass without `<inertial>`.
+
+Written by `python benchmarks/import_fidelity.py --folder ... --write` from wheels that
+`pip download --no-deps` brought; every figure is in `benchmarks/results/import_fidelity.json`.
 
 """
 
@@ -191,7 +196,7 @@ def page(rows: list[Row]) -> str:
     for row in rows:
         if row.verdict in ("differs", "refused"):
             main = "MuJoCo" if row.kind == "mjcf" else "pinocchio"
-            cells = [row.error and f"refused: {row.error}" or _cell(row, main), _cell(row, "PyBullet")]
+            cells = [f"refused: {row.error}" if row.error else _cell(row, main), _cell(row, "PyBullet")]
             parts.append(f"| {row.package}: {row.file} | " + " | ".join(cells) + " |")
     parts += ["", "## All files", ""]
     for package in sorted({row.package for row in rows}):
@@ -208,9 +213,9 @@ def _cell(row: Row, other: str) -> str:
     )
 
 
-NOTES = """Columns: *agrees* with every engine that reads the file; *differs*: see the table below; *refused* by
-newtonsim with an error that names file, line and element; *read alone*: the engine of the format refuses it and
-newtonsim reads it; *refused by all*: broken or a mere fragment, such as files that others include.
+NOTES = """Columns: *agrees* with every engine that reads the file; *differs*: see the table below; *refused*
+by newtonsim with an error that names file, line and element; *read alone*: the engine of the format
+refuses it and newtonsim reads it; *refused by all*: broken, or a mere fragment that others include.
 """
 
 

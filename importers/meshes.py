@@ -105,8 +105,10 @@ def _read_mesh(path: Path, node: Node) -> tuple[np.ndarray, np.ndarray]:
     except Exception as error:  # the loaders raise whatever their parsers raise
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise node.error(f"mesh file {path} cannot be read: {reason}") from error
+    if faces.size == 0 and path.suffix.lower() == ".obj":
+        vertices = _obj_points(path)  # the loader drops points without triangles
     if vertices.ndim == 2 and len(vertices) > 3 and faces.size == 0:
-        return convex_hull(vertices, node)  # a mere set of points, which MuJoCo takes for its hull
+        return convex_hull(vertices, node)  # as MuJoCo takes a mere set of points
     if vertices.ndim != 2 or faces.ndim != 2:
         raise node.error(f"mesh file {path} has no triangles")
     check_mesh(vertices, faces, node, f"mesh file {path}")
@@ -120,6 +122,16 @@ def _bare_file(path: Path) -> str | io.BytesIO:
     if path.suffix.lower() != ".dae":
         return str(path)
     return io.BytesIO(_COLLADA_LOOKS.sub(b"", read_bytes(path, MAX_MESH_BYTES)))
+
+
+def _obj_points(path: Path) -> np.ndarray:
+    """Vertices (n, 3) of a Wavefront file."""
+    lines = (line.split() for line in read_bytes(path, MAX_MESH_BYTES).splitlines())
+    rows = [words[1:4] for words in lines if len(words) >= 4 and words[0] == b"v"]
+    try:
+        return np.array(rows, dtype=np.float64).reshape(-1, 3)
+    except ValueError:
+        return np.zeros((0, 3))
 
 
 def _read_msh(path: Path, node: Node) -> tuple[np.ndarray, np.ndarray]:

@@ -19,7 +19,7 @@ from newtonsim.importers.assemble import (
     signed_gravity,
 )
 from newtonsim.importers.mjcf.build import SceneBuilder, up_rotation
-from newtonsim.importers.mjcf.document import read_mjcf
+from newtonsim.importers.mjcf.compose import read_mjcf
 from newtonsim.importers.mjcf.parse import Ignore, parse_scene
 from newtonsim.importers.mjcf.plan import MjcfOptions
 from newtonsim.importers.mjcf.records import scale_scene

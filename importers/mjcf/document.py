@@ -65,6 +65,7 @@ class Defaults:
     def __init__(self) -> None:
         self.tables: dict[str, dict[str, dict[str, str]]] = {"main": {}}
         self.parents: dict[str, str | None] = {"main": None}
+        self.plain: dict[str, str] = {}  # names in their own files of classes of attached models
         self.top = "main"
 
     def read(self, root: Node) -> None:
@@ -110,8 +111,8 @@ class Defaults:
 
     def lineage(self, name: str | None) -> Iterator[str]:
         """Yield a class and its parents, without the top-level class."""
-        while name is not None and name != self.top:
-            yield name
+        while name is not None and self.parents[name] is not None:
+            yield self.plain.get(name, name)
             name = self.parents[name]
 
 
@@ -190,10 +191,9 @@ def _unit(node: Node, name: str, values: np.ndarray) -> np.ndarray:
     return values / length
 
 
-def read_mjcf(source: str | bytes | os.PathLike, report: ImportReport) -> Document:
+def read_document_tree(source: str | bytes | os.PathLike, report: ImportReport) -> Document:
     """Read a file or text, expand its includes, and read compiler settings and default classes."""
     root, folder, notes = read_document(source)
-    report.path = root.path
     for note in notes:
         report.ignored(None, note)
     if root.tag != "mujoco":
