@@ -3,7 +3,9 @@
 from newtonsim.importers.mjcf import parse_mjcf as parse_mjcf
 from newtonsim.importers.report import ImportReport as ImportReport
 from newtonsim.importers.report import ReportEntry as ReportEntry
+from newtonsim.importers.resolve_url import resolve_usd_from_url as resolve_usd_from_url
 from newtonsim.importers.sdf import parse_sdf as parse_sdf
 from newtonsim.importers.soft_meshes import load_cloth_mesh as load_cloth_mesh
 from newtonsim.importers.soft_meshes import load_tet_mesh as load_tet_mesh
 from newtonsim.importers.urdf import parse_urdf as parse_urdf
+from newtonsim.importers.usd import parse_usd as parse_usd

@@ -6,7 +6,7 @@ nothing else.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,17 +83,47 @@ def _check_finite(scratch: ModelBuilder, report: ImportReport) -> None:
 
 def merge(builder: ModelBuilder, scratch: ModelBuilder, report: ImportReport, collapse: bool) -> None:
     """Add the finished scratch builder to the caller's and turn the report's indices into the caller's."""
+    finish(scratch, report, collapse)
+    append(builder, scratch, report)
+
+
+def finish(scratch: ModelBuilder, report: ImportReport, collapse: bool) -> dict | None:
+    """Check a scratch builder and merge its welded bodies if asked to; the report follows.
+
+    Returns:
+        What `ModelBuilder.collapse_fixed_joints` returned, None without it.
+    """
     _check_finite(scratch, report)
-    if collapse:
-        remap = scratch.collapse_fixed_joints(verbose=False)
-        bodies = {**remap["body_remap"], **remap["body_merged_parent"]}
-        joints = remap["joint_remap"]
-        report.bodies = {name: bodies.get(index, index) for name, index in report.bodies.items()}
-        report.joints = {name: joints[index] for name, index in report.joints.items() if index in joints}
+    if not collapse:
+        return None
+    remap = scratch.collapse_fixed_joints(verbose=False)
+    bodies = {**remap["body_remap"], **remap["body_merged_parent"]}
+    joints = remap["joint_remap"]
+    report.bodies = {name: bodies.get(index, index) for name, index in report.bodies.items()}
+    report.joints = {name: joints[index] for name, index in report.joints.items() if index in joints}
+    return remap
+
+
+def append(
+    builder: ModelBuilder,
+    scratch: ModelBuilder,
+    report: ImportReport,
+    xform: Sequence | None = None,
+    new_world: bool = False,
+) -> None:
+    """Add a finished scratch builder to the caller's and turn the report's indices into the caller's.
+
+    Args:
+        builder: The caller's.
+        scratch: What is added.
+        report: Of that import.
+        xform: Where to, see `ModelBuilder.add_builder`.
+        new_world: Whether it becomes a world of its own.
+    """
     body, joint, shape = builder.body_count, builder.joint_count, builder.shape_count
     constraint = builder.constraint_count
     coord, dof, axis = builder.joint_coord_count, builder.joint_dof_count, builder.joint_axis_count
-    builder.add_builder(scratch, update_num_env_count=False, separate_collision_group=False)
+    builder.add_builder(scratch, xform, update_num_env_count=new_world, separate_collision_group=False)
     report.bodies = {name: index + body if index >= 0 else -1 for name, index in report.bodies.items()}
     report.joints = {name: index + joint for name, index in report.joints.items()}
     report.constraints = {name: index + constraint for name, index in report.constraints.items()}

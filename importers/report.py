@@ -36,14 +36,14 @@ class ReportEntry:
 
 @dataclass(slots=True)
 class ImportReport:
-    """Result of `parse_urdf`, `parse_mjcf` and `parse_sdf`.
+    """Result of `parse_urdf`, `parse_mjcf` and `parse_sdf`; in that of `parse_usd` names are prim paths.
 
     Indices refer to the builder that was passed in, right after the import.
 
     Attributes:
         path: The file, None for text.
         name: Name of the robot or model in the file.
-        format: "urdf", "mjcf" or "sdf".
+        format: "urdf", "mjcf", "sdf" or "usd".
         bodies: Body index by link or body name; -1 for what became part of the world.
         joints: Joint index by joint name. Several MJCF joints of one body may share one index.
         joint_dofs: First entry in `joint_qd` by joint name, for joints with degrees of freedom.
@@ -152,4 +152,5 @@ class ImportReport:
                 else ""
             )
             parts.append(f"<{tag}>{times}{where}: {message}")
-        return f"{self.path or 'XML text'}: read but not modelled: " + "; ".join(parts)
+        nameless = "stage in memory" if self.format == "usd" else "XML text"
+        return f"{self.path or nameless}: read but not modelled: " + "; ".join(parts)

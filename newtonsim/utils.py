@@ -8,9 +8,19 @@ _DOORS = {
     "export_usd": "newtonsim.importers.writers.usd",
     "parse_urdf": "newtonsim.importers.urdf",
     "parse_mjcf": "newtonsim.importers.mjcf",
+    "parse_usd": "newtonsim.importers.usd",
+    "resolve_usd_from_url": "newtonsim.importers.resolve_url",
 }
 
-__all__ = ["export_mjcf", "export_urdf", "export_usd", "parse_mjcf", "parse_urdf"]  # noqa: F822 - found by __getattr__
+__all__ = [  # noqa: F822 - found by __getattr__
+    "export_mjcf",
+    "export_urdf",
+    "export_usd",
+    "parse_mjcf",
+    "parse_urdf",
+    "parse_usd",
+    "resolve_usd_from_url",
+]
 
 
 def __getattr__(name: str):

@@ -1,0 +1,120 @@
+"""Sorting the prims of a stage by what they are; cameras and lights as data."""
+
+from newtonsim.importers.report import ImportReport
+from newtonsim.importers.usd.frames import split
+from newtonsim.importers.usd.joints import KINDS
+from newtonsim.importers.usd.records import Content
+from newtonsim.importers.usd.scene import Scenes
+from newtonsim.importers.usd.walk import Place, Walker
+
+_SILENT = ("MaterialBindingAPI", "GeomModelAPI", "ShapingAPI", "ShadowAPI", "SkelBindingAPI")
+_MOVING = (
+    "Mimic",
+    "Tendon",
+    "Deformable",
+    "Particle",
+    "Vehicle",
+    "SurfaceVelocity",
+    "ForceAPI",
+    "Attachment",
+)
+"""Parts of the names of vendors' schemas that change the motion."""
+
+
+def collect(walker: Walker, root_path: str, report: ImportReport) -> Content:
+    """Walk over everything below a path and sort it."""
+    content = Content()
+    for place in walker.walk(root_path):
+        label = place.element.label
+        content.places[label] = place
+        if place.body == label:
+            content.bodies[label] = place
+        _sort(place, content, report)
+        _report_foreign(place, report)
+    return content
+
+
+def _sort(place: Place, content: Content, report: ImportReport) -> None:
+    from pxr import UsdGeom, UsdLux
+
+    element, prim = place.element, place.element.prim
+    kind = prim.GetTypeName()
+    if kind in KINDS:
+        content.joints.append(place)
+    elif kind.startswith("Physics") and kind.endswith("Joint"):
+        report.unsupported(element, f"a joint of type {kind} is not modelled")
+    elif element.has_api("PhysicsCollisionAPI"):
+        content.colliders.append(place)
+    elif kind == "Camera":
+        content.cameras.append(place)
+    elif prim.HasAPI(UsdLux.LightAPI):
+        content.lights.append(place)
+    elif kind == "TetMesh":
+        report.unsupported(element, "soft bodies are not imported")
+    elif prim.IsA(UsdGeom.Gprim) and UsdGeom.Imageable(prim).ComputePurpose() in ("default", "render"):
+        content.visuals.append(place)
+    if element.has_api("PhysicsArticulationRootAPI"):
+        content.roots.append(place)
+    if element.has_api("PhysicsFilteredPairsAPI"):
+        content.filtered.append(place)
+
+
+def _report_foreign(place: Place, report: ImportReport) -> None:
+    """Name the API schemas that OpenUSD does not know."""
+    known = place.element.prim.GetAppliedSchemas()
+    for name in place.element.schemas:
+        if name in known or name.startswith(_SILENT):
+            continue
+        if any(part in name for part in _MOVING):
+            report.unsupported(place.element, f"the schema {name} is not modelled")
+        else:
+            report.ignored(place.element, f"the schema {name} is not read")
+
+
+def keep_owned(content: Content, scenes: Scenes, walker: Walker) -> None:
+    """Leave out bodies, with what they carry, and colliders that no scene of Warp's simulates."""
+    foreign = {
+        label for label, place in content.bodies.items() if scenes.owner_of(place.element) not in scenes.warp
+    }
+    walker.skipped += sorted(foreign)
+    content.bodies = {label: place for label, place in content.bodies.items() if label not in foreign}
+    content.places = {label: place for label, place in content.places.items() if place.body not in foreign}
+    content.visuals = [place for place in content.visuals if place.body not in foreign]
+    content.colliders = [
+        place
+        for place in content.colliders
+        if place.body not in foreign
+        and (place.body is not None or scenes.owner_of(place.element) in scenes.warp)
+    ]
+
+
+def cameras_of(content: Content) -> dict[str, dict]:
+    """Pose [m, xyzw], which looks along -z with y up, and lens [mm] of each camera, by path."""
+    found = {}
+    for place in content.cameras:
+        element, pose = place.element, split(place.matrix).pose
+        found[element.label] = {
+            "xform": pose.row(),
+            "body": place.body,
+            "projection": str(element.value("projection") or "perspective"),
+            "focal_length": element.number("focalLength", 50.0),
+            "horizontal_aperture": element.number("horizontalAperture", 20.955),
+            "vertical_aperture": element.number("verticalAperture", 15.2908),
+        }
+    return found
+
+
+def lights_of(content: Content) -> dict[str, dict]:
+    """Kind, pose [m, xyzw], which shines along -z, colour and brightness of each light, by path."""
+    found = {}
+    for place in content.lights:
+        element, pose = place.element, split(place.matrix).pose
+        found[element.label] = {
+            "type": str(element.prim.GetTypeName()),
+            "xform": pose.row(),
+            "body": place.body,
+            "color": tuple(element.vector("inputs:color", (1.0, 1.0, 1.0)).tolist()),
+            "intensity": element.number("inputs:intensity", 1.0),
+            "exposure": element.number("inputs:exposure", 0.0),
+        }
+    return found

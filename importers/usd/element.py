@@ -1,0 +1,160 @@
+"""Prims with attribute readers whose errors name file, prim, attribute and value."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+
+from newtonsim.errors import ImportFileError
+
+MAX_NUMBER = 1.0e30
+"""Even the fifth power of a length, which an inertia needs, stays finite in double precision."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Element:
+    """A prim under the name that it has in the result.
+
+    Attributes:
+        prim: The `Usd.Prim`; that of the prototype for an instance of a point instancer.
+        label: Its path, unique also among instances.
+        path: File of the stage, None for one in memory.
+        time: `Usd.TimeCode` at which attributes are read.
+        line: None, as prims have no lines.
+    """
+
+    prim: object
+    label: str
+    path: str | None
+    time: object
+    line: None = None
+
+    def error(self, message: str) -> ImportFileError:
+        """Build (not raise) an error that names file and prim."""
+        return ImportFileError(message, path=self.path, element=self.label)
+
+    @property
+    def schemas(self) -> list[str]:
+        """Names of all API schemas that the prim asks for, known ones and others."""
+        listed = self.prim.GetMetadata("apiSchemas")
+        return [*listed.GetAddedOrExplicitItems()] if listed is not None else []
+
+    def has_api(self, name: str) -> bool:
+        """Whether an API schema is applied."""
+        return name in self.prim.GetAppliedSchemas()
+
+    def instances_of(self, api: str) -> list[str]:
+        """Names under which a schema is applied that can be applied several times."""
+        applied = (name.partition(":") for name in self.prim.GetAppliedSchemas())
+        return [instance for schema, _, instance in applied if schema == api]
+
+    # -- attributes ------------------------------------------------------------------------------------------
+
+    def value(self, name: str) -> object:
+        """Value of an attribute, None if nobody wrote one."""
+        attribute = self.prim.GetAttribute(name)
+        if not attribute or not attribute.HasAuthoredValue():
+            return None
+        return attribute.Get(self.time)
+
+    def number(
+        self,
+        name: str,
+        default: float | None = None,
+        least: float | None = None,
+        endless: bool = False,
+    ) -> float | None:
+        """Return an attribute as a number.
+
+        Args:
+            name: Attribute.
+            default: Returned when there is no value.
+            least: Smallest number that is allowed.
+            endless: Whether infinities are allowed.
+        """
+        value = self.value(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise self.error(f"attribute '{name}' is no number: {value!r:.80}")
+        number = float(value)
+        if not (abs(number) <= MAX_NUMBER or (endless and abs(number) > MAX_NUMBER)):
+            raise self.error(f"attribute '{name}' is {number:g}, expected a finite number")
+        if least is not None and number < least:
+            raise self.error(f"attribute '{name}' is {number:g}, expected at least {least:g}")
+        # The largest float stands for "no limit" in many files.
+        return number if abs(number) <= MAX_NUMBER else math.copysign(math.inf, number)
+
+    def size(self, name: str, default: float) -> float:
+        """Return an attribute as a length above zero."""
+        value = self.number(name, default)
+        if not value > 0.0:
+            raise self.error(f"attribute '{name}' is {value:g}, expected a length above zero")
+        return value
+
+    def vector(self, name: str, default: Sequence[float] | None = None) -> np.ndarray | None:
+        """Return an attribute as three finite numbers (3,)."""
+        return self._finite(name, self.value(name), 3, default)
+
+    def _finite(self, name: str, value: object, count: int, default: object) -> np.ndarray | None:
+        if value is None:
+            return None if default is None else np.asarray(default, dtype=np.float64)
+        try:
+            array = np.array(value, dtype=np.float64).reshape(-1)
+        except (TypeError, ValueError):
+            array = np.zeros(0)
+        if array.shape != (count,):
+            raise self.error(f"attribute '{name}' is {value!r:.80}, expected {count} numbers")
+        if not (np.abs(array) <= MAX_NUMBER).all():
+            raise self.error(f"attribute '{name}' is {array.tolist()}, expected finite numbers")
+        return array
+
+    def quaternion(self, name: str) -> np.ndarray | None:
+        """Return an attribute as unit quaternion xyzw (4,); None if there is none or it is zero."""
+        value = self.value(name)
+        if value is None:
+            return None
+        if not (hasattr(value, "GetReal") and hasattr(value, "GetImaginary")):
+            raise self.error(f"attribute '{name}' is no quaternion: {value!r:.80}")
+        q = self._finite(name, [*value.GetImaginary(), value.GetReal()], 4, None)
+        norm = float(np.linalg.norm(q))
+        return q / norm if norm > 0.0 else None
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return an attribute as truth value."""
+        value = self.value(name)
+        if value is None:
+            return default
+        if not isinstance(value, (bool, int)):
+            raise self.error(f"attribute '{name}' is neither true nor false: {value!r:.80}")
+        return bool(value)
+
+    def token(self, name: str, default: str, words: Sequence[str]) -> str:
+        """Return an attribute that must be one of the given words."""
+        value = self.value(name)
+        if value is None:
+            return default
+        if value not in words:
+            raise self.error(f"attribute '{name}' is {value!r:.80}, expected one of {', '.join(words)}")
+        return str(value)
+
+    def array(self, name: str, kind: type, columns: int = 1) -> np.ndarray:
+        """Return an attribute as array (n,) or (n, columns), empty if there is no value."""
+        value = self.value(name)
+        shape = (-1,) if columns == 1 else (-1, columns)
+        if value is None:
+            return np.zeros(0, kind).reshape(shape)
+        try:
+            array = np.array(value, dtype=kind).reshape(shape)
+        except (TypeError, ValueError) as error:
+            raise self.error(f"attribute '{name}' is no array of {kind.__name__}s") from error
+        if array.dtype.kind == "f" and not (np.abs(array) <= MAX_NUMBER).all():
+            raise self.error(f"attribute '{name}' has entries that are not finite")
+        return array
+
+    def targets(self, name: str) -> list:
+        """Return the paths that a relationship names."""
+        relationship = self.prim.GetRelationship(name)
+        return list(relationship.GetForwardedTargets()) if relationship else []

@@ -1,0 +1,131 @@
+"""Kinematic trees: which joints carry bodies and which close loops.
+
+The world and kinematic bodies carry trees. A joint that would connect two bodies that are connected already
+closes a loop; joints with drives come first into the trees, as drives of loops are not simulated.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from newtonsim.importers.usd.records import JointRecord
+
+
+@dataclass(slots=True, eq=False)
+class Edge:
+    """A joint in a tree; `turned` if its second body carries its first."""
+
+    joint: JointRecord
+    parent: str | None
+    child: str
+    turned: bool
+
+
+@dataclass(slots=True, eq=False)
+class Tree:
+    """Joints in an order in which parents come first.
+
+    Attributes:
+        root: Label of the floating body, None if the world or a kinematic body carries the tree.
+        anchor: Label of that kinematic body.
+        edges: The joints.
+    """
+
+    root: str | None
+    anchor: str | None = None
+    edges: list[Edge] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Forest:
+    """All trees, in the order of the stage, and the joints that close loops."""
+
+    trees: list[Tree] = field(default_factory=list)
+    loops: list[JointRecord] = field(default_factory=list)
+
+
+def grow(
+    bodies: Iterable[str], anchors: set[str | None], joints: list[JointRecord], preferred: set[str]
+) -> Forest:
+    """Choose trees.
+
+    Args:
+        bodies: Labels of all bodies in the order of the stage.
+        anchors: None for the world, and labels of kinematic bodies.
+        joints: Joints that hold bodies together.
+        preferred: Labels of bodies that are to be roots of their trees.
+    """
+    bodies = [body for body in bodies if body not in anchors]
+    forest = Forest()
+    inside = _spanning(joints, anchors)
+    forest.loops = [joint for joint, is_inside in zip(joints, inside) if not is_inside]
+    held = [joint for joint, is_inside in zip(joints, inside) if is_inside]
+    links: dict[str | None, list[JointRecord]] = {}
+    for joint in held:
+        for body in joint.bodies:
+            links.setdefault(body, []).append(joint)
+    reached: set[str] = set()
+    for anchor in sorted(anchors, key=lambda label: label or ""):
+        grown = [_climb(anchor, [_edge(joint, anchor)], links, reached) for joint in links.get(anchor, ())]
+        if anchor is not None and grown:
+            grown = [Tree(None, anchor, [edge for tree in grown for edge in tree.edges])]
+        forest.trees += grown
+    seconds = {joint.bodies[1] for joint in held}
+    # A root that the file names comes first, then bodies that no joint has as its second one.
+    for body in sorted(bodies, key=lambda label: (label not in preferred, label in seconds)):
+        if body not in reached:
+            reached.add(body)
+            first = [_edge(joint, body) for joint in reversed(links.get(body, ()))]
+            tree = _climb(None, first, links, reached)
+            tree.root = body
+            forest.trees.append(tree)
+    order = {body: number for number, body in enumerate(bodies)}
+    forest.trees.sort(key=lambda tree: order[tree.root or tree.edges[0].child])
+    return forest
+
+
+def _spanning(joints: list[JointRecord], anchors: set[str | None]) -> list[bool]:
+    """Which joints belong to a spanning forest (Kruskal 1956), driven ones first."""
+    group: dict[str | None, str | None] = {}
+
+    def find(body: str | None) -> str | None:
+        body = None if body in anchors else body
+        while body in group:
+            body = group[body]
+        return body
+
+    inside = [False] * len(joints)
+    for number in sorted(range(len(joints)), key=lambda k: (not joints[k].is_driven, k)):
+        joint = joints[number]
+        if joint.excluded or joint.kind == "distance":
+            continue
+        first, second = (find(body) for body in joint.bodies)
+        if first != second:
+            inside[number] = True
+            # The world stays the name of its group.
+            if first is None:
+                first, second = second, first
+            group[first] = second
+    return inside
+
+
+def _edge(joint: JointRecord, parent: str | None) -> Edge:
+    turned = joint.bodies[0] != parent
+    return Edge(joint, parent, joint.bodies[0] if turned else joint.bodies[1], turned)
+
+
+def _climb(
+    anchor: str | None,
+    stack: list[Edge],
+    links: dict[str | None, list[JointRecord]],
+    reached: set[str],
+) -> Tree:
+    """Collect the joints in a stack and all above them."""
+    tree = Tree(None, anchor)
+    while stack:
+        edge = stack.pop()
+        tree.edges.append(edge)
+        reached.add(edge.child)
+        for joint in reversed(links.get(edge.child, ())):
+            if joint is not edge.joint:
+                stack.append(_edge(joint, edge.child))
+    return tree

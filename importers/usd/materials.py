@@ -1,0 +1,121 @@
+"""Physics materials and looks that are bound to geometry."""
+
+from dataclasses import dataclass
+
+from newtonsim.importers.report import ImportReport
+from newtonsim.importers.usd.element import Element
+from newtonsim.importers.usd.records import SurfaceMaterial
+from newtonsim.importers.usd.stage import StageView
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Colour (red, green, blue, alpha) and texture file of what is seen; None if nothing says."""
+
+    color: tuple[float, float, float, float] | None = None
+    texture: str | None = None
+
+
+class Materials:
+    """Reads each material once."""
+
+    def __init__(self, view: StageView, report: ImportReport):
+        self.view, self.report = view, report
+        self._surfaces: dict[str, SurfaceMaterial] = {}
+        self._looks: dict[str, Look] = {}
+
+    def surface(self, element: Element) -> SurfaceMaterial:
+        """The physics material of a collider: bound for physics, otherwise for all purposes."""
+        prim = _bound(element, "physics")
+        if prim is None:
+            return SurfaceMaterial()
+        path = str(prim.GetPath())
+        if path not in self._surfaces:
+            self._surfaces[path] = self._read_surface(Element(prim, path, self.view.path, self.view.time))
+        return self._surfaces[path]
+
+    def _read_surface(self, element: Element) -> SurfaceMaterial:
+        if not element.has_api("PhysicsMaterialAPI"):
+            return SurfaceMaterial()
+        static = element.number("physics:staticFriction", least=0.0)
+        friction = element.number("physics:dynamicFriction", static, least=0.0)
+        if static is not None and abs(static - friction) > 1.0e-6 * max(1.0, static):
+            self.report.approximated(
+                element,
+                f"shapes have one coefficient of friction: the dynamic one {friction:g}, not the static"
+                f" one {static:g}",
+            )
+        restitution = element.number("physics:restitution", least=0.0)
+        if restitution is not None and restitution > 1.0:
+            raise element.error(f"attribute 'physics:restitution' is {restitution:g}, expected 0 to 1")
+        density = element.number("physics:density", 0.0, least=0.0) * self.view.units.density
+        return SurfaceMaterial(friction, restitution, density or None)
+
+    def look(self, element: Element) -> Look:
+        """Colour of a prim: of its bound material, otherwise its display colour."""
+        prim = _bound(element, "")
+        look = Look()
+        if prim is not None:
+            path = str(prim.GetPath())
+            if path not in self._looks:
+                self._looks[path] = _read_look(prim)
+            look = self._looks[path]
+        return look if look.color is not None or look.texture is not None else _display_look(element)
+
+
+def _bound(element: Element, purpose: str) -> object | None:
+    from pxr import UsdShade
+
+    material = UsdShade.MaterialBindingAPI(element.prim).ComputeBoundMaterial(purpose)[0]
+    return material.GetPrim() if material else None
+
+
+def _read_look(prim: object) -> Look:
+    """Diffuse colour, opacity and texture of a preview surface."""
+    from pxr import UsdShade
+
+    source = UsdShade.Material(prim).ComputeSurfaceSource()
+    shader = source[0] if isinstance(source, tuple) else source
+    if not shader or shader.GetIdAttr().Get() != "UsdPreviewSurface":
+        return Look()
+    color = _input(shader, "diffuseColor")
+    opacity = _input(shader, "opacity")
+    alpha = float(opacity) if isinstance(opacity, float) else 1.0
+    if isinstance(color, str):
+        return Look(None, color)
+    if color is None:
+        return Look()
+    return Look((*(float(c) for c in color), alpha))
+
+
+def _input(shader: object, name: str) -> object:
+    """Value of an input, or the file of the texture that it is connected to."""
+    source = shader.GetInput(name)
+    if not source:
+        return None
+    attributes = source.GetValueProducingAttributes()
+    if not attributes:
+        return None
+    producer = attributes[0].GetPrim()
+    if attributes[0].GetName().startswith("outputs:"):
+        texture = producer.GetAttribute("inputs:file")
+        asset = texture.Get() if texture else None
+        return (asset.resolvedPath or asset.path) if hasattr(asset, "resolvedPath") else None
+    return attributes[0].Get()
+
+
+def _display_look(element: Element) -> Look:
+    from pxr import UsdGeom
+
+    gprim = UsdGeom.Gprim(element.prim)
+    if not gprim:
+        return Look()
+    values = []
+    for primvar in ("displayColor", "displayOpacity"):
+        found = UsdGeom.PrimvarsAPI(element.prim).FindPrimvarWithInheritance(primvar)
+        value = found.Get(element.time) if found and found.HasAuthoredValue() else None
+        values.append(value[0] if value is not None and len(value) else None)
+    color, opacity = values
+    if color is None:
+        return Look()
+    return Look((*(float(c) for c in color), 1.0 if opacity is None else float(opacity)))

@@ -1,0 +1,171 @@
+"""What a stage holds, as plain records in SI units; nothing here knows pxr or the builder."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from newtonsim.importers.massprops import MassProps
+from newtonsim.importers.pose import Pose
+from newtonsim.importers.usd.element import Element
+from newtonsim.importers.usd.walk import Place
+
+
+@dataclass(slots=True)
+class Content:
+    """The prims of one walk, sorted by what they are.
+
+    Attributes:
+        places: All of them by label.
+        bodies: Rigid bodies by label.
+        colliders: Geometry that collides.
+        visuals: Geometry that is only seen.
+        joints: Joints.
+        roots: Prims with ArticulationRootAPI.
+        filtered: Prims with FilteredPairsAPI.
+        cameras: Cameras.
+        lights: Lights.
+    """
+
+    places: dict[str, Place] = field(default_factory=dict)
+    bodies: dict[str, Place] = field(default_factory=dict)
+    colliders: list[Place] = field(default_factory=list)
+    visuals: list[Place] = field(default_factory=list)
+    joints: list[Place] = field(default_factory=list)
+    roots: list[Place] = field(default_factory=list)
+    filtered: list[Place] = field(default_factory=list)
+    cameras: list[Place] = field(default_factory=list)
+    lights: list[Place] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Geometry:
+    """A shape: its size, or its surface, in a frame.
+
+    Attributes:
+        kind: "sphere" (radius), "box" (half extents), "ellipsoid" (semi-axes), "plane" (none), "mesh" (none),
+            or "capsule", "cylinder", "cone" (radius, half height) along z of the frame.
+        pose: The frame; in the frame of the body once the shape is placed. The normal of a plane is its z.
+        size: Lengths [m].
+        vertices: Of a mesh (n, 3) [m].
+        faces: Triangles (m, 3).
+        convex: Whether a mesh collides as its hull, None for shapes that are only seen.
+        key: Same for meshes with the same vertices, or None.
+    """
+
+    kind: str
+    pose: Pose
+    size: np.ndarray
+    vertices: np.ndarray | None = None
+    faces: np.ndarray | None = None
+    convex: bool | None = None
+    key: object = None
+
+    def at(self, pose: Pose) -> "Geometry":
+        """The same shape in another frame."""
+        return Geometry(self.kind, pose, self.size, self.vertices, self.faces, self.convex, self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceMaterial:
+    """A physics material in SI units; None for what it leaves open."""
+
+    friction: float | None = None
+    restitution: float | None = None
+    density: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Collider:
+    """A collider and what it is made of; several geometries where a mesh was taken apart."""
+
+    place: Place
+    shapes: list[Geometry]
+    material: SurfaceMaterial
+    enabled: bool
+    props: MassProps
+
+
+@dataclass(slots=True, eq=False)
+class BodyRecord:
+    """A rigid body: pose in the world, velocities in world axes [rad/s, m/s] and mass properties."""
+
+    place: Place
+    pose: Pose
+    kinematic: bool
+    angular: np.ndarray
+    linear: np.ndarray
+    props: MassProps
+    armature: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drive:
+    """A drive in SI units; positions in rad or m."""
+
+    stiffness: float
+    damping: float
+    position: float
+    velocity: float
+    max_force: float
+    acceleration: bool
+
+
+@dataclass(slots=True, eq=False)
+class AxisRecord:
+    """A free axis of a joint: unit vector in the joint frame, limits [rad or m], drive."""
+
+    direction: np.ndarray
+    angular: bool
+    lower: float = -math.inf
+    upper: float = math.inf
+    drive: Drive | None = None
+    armature: float | None = None
+    max_velocity: float = math.inf
+
+
+@dataclass(slots=True, eq=False)
+class JointRecord:
+    """A joint between two bodies.
+
+    Attributes:
+        element: The prim.
+        kind: "fixed", "revolute", "prismatic", "ball", "distance" or "d6".
+        bodies: Labels of the two bodies, None for the world.
+        targets: Labels of the prims that the joint names, None for none.
+        frames: Joint frame in each body, in the world where there is none.
+        linear: Free axes of translation.
+        angular: Free axes of rotation.
+        cone: Largest swing of the x axis of a ball joint [rad].
+        distance: Least and largest distance [m], negative for none.
+        enabled: Whether the joint is simulated.
+        excluded: Whether it must stay outside the kinematic trees.
+        collides: Whether the two bodies touch each other.
+        limit_ke: Stiffness of the limits.
+        limit_kd: Damping of the limits.
+    """
+
+    element: Element
+    kind: str
+    bodies: tuple[str | None, str | None]
+    targets: tuple[str | None, str | None]
+    frames: tuple[Pose, Pose]
+    linear: list[AxisRecord]
+    angular: list[AxisRecord]
+    cone: float
+    distance: tuple[float, float]
+    enabled: bool
+    excluded: bool
+    collides: bool
+    limit_ke: float
+    limit_kd: float
+
+    @property
+    def axes(self) -> list[AxisRecord]:
+        """All free axes, linear ones first."""
+        return self.linear + self.angular
+
+    @property
+    def is_driven(self) -> bool:
+        """Whether an axis has a drive."""
+        return any(axis.drive is not None for axis in self.axes)

@@ -1,0 +1,141 @@
+"""Opening stages; their units, up axis and time."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import warp as wp
+
+from newtonsim.errors import ImportFileError, ModelError
+from newtonsim.geometry.transforms import quat_between, quat_matrix
+from newtonsim.importers.pose import Pose
+from newtonsim.importers.resolve_url import is_url, resolve_usd_from_url
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What one unit of a stage is.
+
+    Attributes:
+        length: Metres per unit.
+        mass: Kilograms per unit.
+    """
+
+    length: float
+    mass: float
+
+    @property
+    def force(self) -> float:
+        """Newtons per unit of force; USD measures time in seconds."""
+        return self.mass * self.length
+
+    @property
+    def torque(self) -> float:
+        """Newton metres per unit of torque."""
+        return self.mass * self.length**2
+
+    @property
+    def density(self) -> float:
+        """Kilograms per cubic metre per unit of density."""
+        return self.mass / self.length**3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageView:
+    """A stage that is only read.
+
+    Attributes:
+        stage: The `Usd.Stage`.
+        path: Its file, None for one in memory.
+        time: `Usd.TimeCode` at which it is read: the earliest.
+        units: Its units.
+        up_axis: "X", "Y" or "Z".
+        turn: Rotation xyzw (4,) from the stage's axes to the builder's.
+        place: Pose of the stage's space in the builder's world: `turn`, then what the caller asks for.
+    """
+
+    stage: object
+    path: str | None
+    time: object
+    units: Units
+    up_axis: str
+    turn: np.ndarray
+    place: Pose
+
+    def root_matrix(self) -> np.ndarray:
+        """Matrix (4, 4) from points of the stage in its units to points of the world in metres."""
+        matrix = np.eye(4)
+        matrix[:3, :3] = quat_matrix(self.place.q) * self.units.length
+        matrix[:3, 3] = self.place.p
+        return matrix
+
+
+@contextmanager
+def opened(source: object) -> Iterator[tuple[object, str | None]]:
+    """Give a stage and its file for a file name, a URL or a stage; what was downloaded is removed after."""
+    from pxr import Usd
+
+    if isinstance(source, Usd.Stage):
+        layer = source.GetRootLayer()
+        yield source, None if layer.anonymous else (layer.realPath or layer.identifier)
+        return
+    if not isinstance(source, str | os.PathLike):
+        raise ModelError(f"source: expected a file name, a URL or a Usd.Stage, got {type(source).__name__}")
+    if is_url(source):
+        with TemporaryDirectory(prefix="newtonsim_usd_") as folder:
+            yield _open_file(resolve_usd_from_url(str(source), folder)), str(source)
+        return
+    yield _open_file(os.fspath(source)), os.fspath(source)
+
+
+def _open_file(path: str) -> object:
+    from pxr import Tf, Usd
+
+    if not Path(path).is_file():
+        raise ImportFileError("file not found", path)
+    try:
+        return Usd.Stage.Open(path)
+    except (Tf.ErrorException, RuntimeError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise ImportFileError(
+            f"cannot be read as USD: {lines[-1][:300] if lines else error}", path
+        ) from error
+
+
+def check_composition(stage: object, path: str | None) -> None:
+    """Raise when references, payloads or other arcs of a stage lead nowhere or in a circle."""
+    errors = stage.GetCompositionErrors()
+    if errors:
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise ImportFileError(f"the stage does not compose: {str(errors[0])[:300]}{more}", path)
+
+
+def view_stage(
+    stage: object, path: str | None, xform: Sequence | wp.transform | None, up_vector: np.ndarray
+) -> StageView:
+    """Read units, up axis and time of a stage and turn its up axis to the builder's.
+
+    Args:
+        stage: The `Usd.Stage`.
+        path: Its file, for messages.
+        xform: Where the turned stage is put.
+        up_vector: Up direction of the builder.
+    """
+    from pxr import Usd, UsdGeom, UsdPhysics
+
+    check_composition(stage, path)
+    units = Units(UsdGeom.GetStageMetersPerUnit(stage), UsdPhysics.GetStageKilogramsPerUnit(stage))
+    for name, value in (("metersPerUnit", units.length), ("kilogramsPerUnit", units.mass)):
+        if not 1.0e-12 < value < 1.0e12:
+            raise ImportFileError(f"{name} is {value:g}, expected a positive number", path)
+    up_axis = str(UsdGeom.GetStageUpAxis(stage)).upper()
+    if up_axis not in ("X", "Y", "Z"):
+        raise ImportFileError(f"upAxis is {up_axis!r}, expected 'X', 'Y' or 'Z'", path)
+    up = np.asarray(up_vector, dtype=np.float64)
+    turn = quat_between(np.eye(3)["XYZ".index(up_axis)], up / np.linalg.norm(up))
+    place = Pose.of(xform) @ Pose(np.zeros(3), turn)
+    return StageView(stage, path, Usd.TimeCode.EarliestTime(), units, up_axis, turn, place)
