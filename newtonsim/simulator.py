@@ -36,9 +36,11 @@ class Solver(Protocol):
 
     Attributes:
         divides_worlds: Whether `step_worlds` handles a part of the worlds.
+        steps_on_host: Whether a step does work that a graph cannot hold, so that each is made anew.
     """
 
     divides_worlds: bool
+    steps_on_host: bool
 
     def step(
         self,
@@ -296,12 +298,14 @@ class Simulator:
         elif len(self._shards) > 1:
             with dry_run():
                 self._advance()  # checks state and control
-        if self.model.body_count or self.model.particle_count:
+        if self.solver.steps_on_host:
+            self._replay = self._advance_times
+        elif self.model.body_count or self.model.particle_count:
             whole = len(self._shards) == 1
             self._replays = [
                 record(partial(self._advance, None if whole else s), device) for s in self._shards
             ]
-        self._replay = self._replays[0] if len(self._replays) == 1 else None
+            self._replay = self._replays[0] if len(self._replays) == 1 else None
         self._captured = self._baked()
         return int(eager)
 
@@ -313,6 +317,11 @@ class Simulator:
                 self.solver.step(self.model, self.state, self.state, self.control, None, dt)
             else:
                 self.solver.step_worlds(shard, self.state, self.state, self.control, None, dt)
+
+    def _advance_times(self, n: int) -> None:
+        """Make n steps without a graph."""
+        for _ in range(n):
+            self._advance()
 
     def _replay_shards(self, n: int) -> None:
         """Replay the graphs of all shards n times, block by block."""

@@ -2,6 +2,7 @@
 
 from newtonsim.solvers.base import SolverBase as SolverBase
 from newtonsim.solvers.featherstone import FeatherstoneSolver as FeatherstoneSolver
+from newtonsim.solvers.mujoco_solver import MuJoCoSolver as MuJoCoSolver
 from newtonsim.solvers.semi_implicit import SemiImplicitSolver as SemiImplicitSolver
 from newtonsim.solvers.servos import JointServos as JointServos
 from newtonsim.solvers.servos import ServoMode as ServoMode

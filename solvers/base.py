@@ -125,6 +125,9 @@ class SolverBase(Revised):
             raise ValueError(f"dt: expected a positive number, got {dt}")
         return control
 
+    steps_on_host = False
+    """Whether a step does work on the host that no graph holds, so that it cannot be captured."""
+
     divides_worlds = False
     """Whether `step_worlds` handles a part of the worlds, so that threads can share them."""
 
