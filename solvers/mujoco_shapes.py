@@ -172,8 +172,10 @@ class GeomWriter:
 
             name = self.names.of("mesh", getattr(source, "name", None) or host.shape_key[shape])
             mesh = self.spec.add_mesh(name=name)
-            # masses are those of the model, and the rule by surfaces asks nothing of the mesh
-            mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+            # masses are the model's; the rule decides on the mesh's frame, and surfaces always have one
+            rules = mujoco.mjtMeshInertia
+            closed = source is not None and source.is_closed
+            mesh.inertia = rules.mjMESH_INERTIA_EXACT if closed else rules.mjMESH_INERTIA_SHELL
             mesh.uservert = np.asarray(vertices, np.float32).reshape(-1)
             mesh.userface = np.asarray(triangles, np.int32).reshape(-1)
             self._assets[key] = name
