@@ -18,6 +18,8 @@ from newtonsim.kernels import mujoco_state
 from newtonsim.kinematics import eval_fk as evaluate_fk
 from newtonsim.model import Model
 from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.mujoco_contacts import GivenContacts
+from newtonsim.solvers.mujoco_contacts import supported as takes_contacts
 from newtonsim.solvers.mujoco_convert import Conversion, MujocoOptions, conversion_of, convert, remember
 from newtonsim.solvers.mujoco_transfer import HostArrays, Transfer
 from newtonsim.solvers.smooth import move_kinematic_bodies
@@ -44,8 +46,10 @@ class MuJoCoSolver(SolverBase):
     loop joints, couplings and mimic joints are equalities, distances are limits of tendons. Collision groups
     and filter pairs become contact bits, excluded bodies and explicit pairs. A body without joint is a mocap
     body, which contacts take for one at rest: what it pushes lags behind by 2 solref[0] times its speed.
-    Contacts are soft as MuJoCo's are, by `geom_solref` and `geom_solimp`; of a contact's two coefficients of
-    friction the larger one counts.
+
+    MuJoCo finds the contacts itself, unless a step is given those of `collide`, of which it takes the ones
+    that overlap. Both are soft as MuJoCo's are, by `geom_solref` and `geom_solimp`; of a contact's two
+    coefficients of friction the larger one counts.
 
     With `use_mujoco=True` the step runs on the host, one MjData for each world, and cannot be captured into
     a graph; a Simulator steps it all the same.
@@ -158,7 +162,9 @@ class MuJoCoSolver(SolverBase):
         self._transfer = Transfer(self.conversion)
         self._motion = Motion(model, forces=False)
         self._default_control = model.control(clone_variables=False)
-        self._steps = [0]  # in a list, since a replaced attribute would have graphs captured anew
+        # in lists, since a replaced attribute would have graphs captured anew
+        self._steps = [0]
+        self._given: list[GivenContacts] = []
         self._overflow = [0]
 
     def _convert(
@@ -200,11 +206,11 @@ class MuJoCoSolver(SolverBase):
             state_in: State at the start of the step.
             state_out: State at its end; may be `state_in`.
             control: Inputs; None for those of the model.
-            contacts: Not used: MuJoCo finds the contacts.
+            contacts: Contacts that `collide` found at the start; None to let MuJoCo find its own.
             dt: Time step [s].
 
         Raises:
-            ValueError: The model is not the solver's.
+            ValueError: The model is not the solver's, or the integrator takes no contacts from outside.
             NotDifferentiableError: A tape records what asks for gradients.
         """
         self.check_model(model)
@@ -220,24 +226,47 @@ class MuJoCoSolver(SolverBase):
         self._transfer.write_control(launch, state_in, control, data)
         self._transfer.write_bodies(launch, state_in, data)
         self._transfer.write_constraints(launch, data)
+        given = self._write_contacts(launch, contacts, state_in)
         if self.use_mujoco:
-            self._step_host(writes, dt)
+            self._step_host(writes, dt, given)
         else:
-            self._step_warp(launch, dt)
+            self._step_warp(launch, dt, given)
         self._transfer.read_state(launch, data, state_out)
         self._write_bodies(launch, state_in, state_out, dt)
 
-    def _step_host(self, writes: bool, dt: float) -> None:
+    def _write_contacts(self, launch: Launcher, contacts: Contacts | None, state: State) -> bool:
+        """Hand contacts over to MuJoCo; returns whether there are any to be taken from outside."""
+        disabled = self.mj_model.opt.disableflags & int(_mujoco().mjtDisableBit.mjDSBL_CONTACT)
+        if contacts is None or disabled or not self.mj_model.ngeom:
+            return False
+        if not takes_contacts(self.conversion):
+            raise ValueError("contacts: this integrator has MuJoCo find contacts within the step, pass None")
+        if contacts.rigid_contact_max != self.model.collision_plan.contact_count:
+            raise ModelError(
+                f"contacts: expected room for {self.model.collision_plan.contact_count}, "
+                f"got {contacts.rigid_contact_max}"
+            )
+        if not self._given:
+            self._given.append(GivenContacts(self.conversion, self.mjw_data))
+        self._given[0].write(launch, contacts, state)
+        return True
+
+    def _step_host(self, writes: bool, dt: float, given: bool) -> None:
         mujoco = _mujoco()
         option = self.mj_model.opt
         option.timestep, option.gravity = dt, self.model.gravity
         self._host.push(self.mj_datas, writes, True)
-        for data in self.mj_datas:
-            mujoco.mj_step(self.mj_model, data)
+        if given:
+            self._given[0].step_host(self.mj_datas)
+        else:
+            for data in self.mj_datas:
+                mujoco.mj_step(self.mj_model, data)
         self._host.pull(self.mj_datas)
 
-    def _step_warp(self, launch: Launcher, dt: float) -> None:
-        self._transfer.write_options(launch, dt, self.mjw_model.opt)
+    def _step_warp(self, launch: Launcher, dt: float, given: bool) -> None:
+        option = self.mjw_model.opt
+        self._transfer.write_options(launch, dt, option)
+        option.run_collision_detection = not given
         with wp.ScopedDevice(self.model.device):
             _mujoco_warp().step(self.mjw_model, self.mjw_data)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from newtonsim import ModelBuilder, ModelError, Simulator
+from newtonsim import ModelBuilder, ModelError, Simulator, collide
 from newtonsim.solvers import MuJoCoSolver
 
 DT = 0.005
@@ -134,6 +134,16 @@ def test_mujoco_warp_moves_as_mujoco(tmp_path):
     assert solver.mjw_data.nacon.numpy()[0] >= 3
     for name in ("joint_q", "body_q"):
         np.testing.assert_allclose(getattr(state, name).numpy(), getattr(host, name).numpy(), atol=1e-4)
+
+    # contacts of our collision pass
+    twins = [(model.state(), MuJoCoSolver(model, use_mujoco=host, **options)) for host in (True, False)]
+    contacts = model.contact()
+    for moving, one in twins:
+        for _ in range(60):
+            collide(model, moving, contacts=contacts)
+            one.step(model, moving, moving, None, contacts, DT)
+    assert twins[1][1].mjw_data.nacon.numpy()[0] == 6  # ball and bob of each world
+    np.testing.assert_allclose(twins[1][0].body_q.numpy(), twins[0][0].body_q.numpy(), atol=1e-4)
 
     # captured steps are the same to the bit
     simulator = Simulator(model, MuJoCoSolver(model), DT)
