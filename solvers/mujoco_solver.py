@@ -276,10 +276,8 @@ class MuJoCoSolver(SolverBase):
         if not model.body_count:
             return
         if model.joint_count:
-            motion = self._motion
-            launch.poses(motion, state_out.joint_q)
-            launch.velocities(motion, state_out.joint_qd)
-            launch.write_bodies(motion, state_out.body_q, state_out.body_qd)
+            arrays = (state_out.joint_q, state_out.joint_qd, state_out.body_q, state_out.body_qd)
+            launch.place(self._motion, *arrays)
         move_kinematic_bodies(launch, state_in, dt, state_out.body_q, state_out.body_qd)
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
