@@ -5,7 +5,7 @@ import time
 from collections import deque
 from pathlib import Path
 from urllib.error import HTTPError, URLError
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from newtonsim.errors import ImportFileError, ModelError
@@ -53,6 +53,7 @@ def resolve_usd_from_url(
     """
     if not isinstance(url, str):
         raise ModelError(f"url: expected text, got {type(url).__name__}")
+    url = _quoted(url)
     _check_scheme(url, url)
     base = urljoin(url, ".")
     name = _local_name(url, base, url)
@@ -67,7 +68,7 @@ def resolve_usd_from_url(
             if path.suffix.lower() not in _USD_ENDINGS:
                 continue
             for reference in _references(path, export_usda):
-                target = urljoin(address, reference)
+                target = urljoin(address, _quoted(reference))
                 _check_scheme(target, address)
                 other = _local_name(target, base, address)
                 if other in done:
@@ -78,6 +79,11 @@ def resolve_usd_from_url(
                 done.add(other)
                 queue.append((target, other, depth + 1))
     return str(folder / name)
+
+
+def _quoted(address: str) -> str:
+    """An address without spaces and the like; what is quoted already stays."""
+    return quote(address, safe="/:?&=%#+~@!$,;()'*[]")
 
 
 def _check_scheme(address: str, source: str) -> None:
