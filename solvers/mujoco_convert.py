@@ -121,14 +121,16 @@ class Conversion:
         return self.selection.rows
 
 
-_conversions: dict[int, Conversion] = {}
+_of_things: dict[int, Conversion] = {}
+_of_models: weakref.WeakValueDictionary[int, Conversion] = weakref.WeakValueDictionary()
+"""By MuJoCo's model; it belongs to its conversion, which lives as long as a solver or data made of it."""
 
 
 def remember(conversion: Conversion, *things: object) -> None:
-    """Let `conversion_of` find the conversion that models or data of MuJoCo belong to."""
+    """Let `conversion_of` find the conversion of data of MuJoCo, or of data and models of mujoco_warp."""
     for thing in things:
-        _conversions[id(thing)] = conversion
-        weakref.finalize(thing, _conversions.pop, id(thing), None)
+        _of_things[id(thing)] = conversion
+        weakref.finalize(thing, _of_things.pop, id(thing), None)
 
 
 def conversion_of(model: Model, thing: object) -> Conversion:
@@ -137,7 +139,8 @@ def conversion_of(model: Model, thing: object) -> Conversion:
     Raises:
         ModelError: It was not made from this model.
     """
-    found = _conversions.get(id(thing)) or _conversions.get(id(getattr(thing, "model", None)))
+    found = _of_things.get(id(thing)) or _of_models.get(id(thing))
+    found = found or _of_models.get(id(getattr(thing, "model", None)))
     if found is None or found.model is not model:
         raise ModelError(
             f"{type(thing).__name__}: it was not made from this model by MuJoCoSolver.convert_to_mjc"
@@ -183,7 +186,7 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
         raise ModelError(f"MuJoCo does not take the model: {error}") from error
     view = _view(model, chosen, trees, constraints, mj_model)
     conversion = Conversion(model, chosen, spec, mj_model, view, *_shape_places(model, chosen, geoms))
-    remember(conversion, mj_model)
+    _of_models[id(mj_model)] = conversion
     return conversion
 
 

@@ -1,5 +1,8 @@
 """Models as MuJoCo sees them: the same poses, velocities, energies, forces and constraints."""
 
+import gc
+import weakref
+
 import mujoco
 import numpy as np
 import pytest
@@ -308,6 +311,23 @@ def test_misspelt_option_and_foreign_data():
     empty = mujoco.MjModel.from_xml_string("<mujoco/>")
     with pytest.raises(ModelError, match="not made from this model"):
         MuJoCoSolver.update_mjc_data(mujoco.MjData(empty), model)
+
+
+def test_conversions_are_freed_with_their_data():
+    model = one_hinge().finalize(device="cpu")
+    solver = MuJoCoSolver(model, use_mujoco=True)
+    data, conversion = mujoco.MjData(solver.mj_model), weakref.ref(solver.conversion)
+    MuJoCoSolver.update_mjc_data(data, model)
+    del solver
+    gc.collect()
+    assert conversion() is None
+
+
+def test_scenes_without_bodies_or_shapes():
+    for builder in (ModelBuilder(), one_hinge()):
+        model = builder.finalize(device="cpu")
+        state = model.state()
+        MuJoCoSolver(model, use_mujoco=True).step(model, state, state, None, model.contact(), 1e-3)
 
 
 def test_gradients_are_refused():
