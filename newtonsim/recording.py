@@ -48,6 +48,20 @@ def record(run: Callable[[], None], device: wp.Device) -> Callable[[int], None]:
     return _Graph(capture.graph)
 
 
+def collect(run: Callable[[], None]) -> Callable[[int], None]:
+    """Record the launches of a function on the CPU, without making them or capturing a graph.
+
+    Args:
+        run: Does all of its work by `Launcher`, and has been called before, so that its kernels are loaded.
+
+    Returns:
+        A function that does the work a number of times, one after the other.
+    """
+    with _collect() as launches:
+        run()
+    return LaunchList(launches).__call__
+
+
 def collected() -> list[wp.Launch] | None:
     """Where the launches of this thread go instead of being made, None if it does not record."""
     return getattr(_collecting, "launches", None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,10 @@ from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.mujoco_contacts import GivenContacts
 from newtonsim.solvers.mujoco_contacts import supported as takes_contacts
 from newtonsim.solvers.mujoco_convert import Conversion, MujocoOptions, conversion_of, convert, remember
-from newtonsim.solvers.mujoco_transfer import HostArrays, Transfer
+from newtonsim.solvers.mujoco_transfer import HostArrays, Replays, Transfer
 from newtonsim.solvers.smooth import move_kinematic_bodies
 from newtonsim.state import State
-from newtonsim.workspace import Launcher, Motion, active_tape
+from newtonsim.workspace import Motion, active_tape
 
 if TYPE_CHECKING:
     import mujoco
@@ -160,6 +161,7 @@ class MuJoCoSolver(SolverBase):
         if save_to_mjcf is not None:
             _save(self.conversion, save_to_mjcf)
         self._transfer = Transfer(self.conversion)
+        self._replays = Replays(model.device)
         self._motion = Motion(model, forces=False)
         self._default_control = model.control(clone_variables=False)
         # in lists, since a replaced attribute would have graphs captured anew
@@ -216,69 +218,92 @@ class MuJoCoSolver(SolverBase):
         self.check_model(model)
         control = self.check_step(model, state_in, state_out, control, self._default_control, dt)
         _refuse_gradient(model, state_in, control)
-        launch = self._transfer.launcher()
-        data = self._host if self.use_mujoco else self.mjw_data
+        contacts = contacts if self._takes(contacts) else None
         every, taken = self.update_data_every, self._steps[0]
         writes = taken == 0 if every == 0 else taken % every == 0
         self._steps[0] = taken + 1
-        if writes:
-            self._transfer.write_state(launch, state_in, data)
-        self._transfer.write_control(launch, state_in, control, data)
-        self._transfer.write_bodies(launch, state_in, data)
-        self._transfer.write_constraints(launch, data)
-        given = self._write_contacts(launch, contacts, state_in)
         if self.use_mujoco:
-            self._step_host(writes, dt, given)
+            self._step_host(state_in, state_out, control, contacts, dt, writes)
         else:
-            self._step_warp(launch, dt, given)
-        self._transfer.read_state(launch, data, state_out)
-        self._write_bodies(launch, state_in, state_out, dt)
+            self._step_warp(state_in, state_out, control, contacts, dt, writes)
 
-    def _write_contacts(self, launch: Launcher, contacts: Contacts | None, state: State) -> bool:
-        """Hand contacts over to MuJoCo; returns whether there are any to be taken from outside."""
-        disabled = self.mj_model.opt.disableflags & int(_mujoco().mjtDisableBit.mjDSBL_CONTACT)
-        if contacts is None or disabled or not self.mj_model.ngeom:
-            return False
-        if not takes_contacts(self.conversion):
-            raise ValueError("contacts: this integrator has MuJoCo find contacts within the step, pass None")
-        if contacts.rigid_contact_max != self.model.collision_plan.contact_count:
-            raise ModelError(
-                f"contacts: expected room for {self.model.collision_plan.contact_count}, "
-                f"got {contacts.rigid_contact_max}"
-            )
-        if not self._given:
-            self._given.append(GivenContacts(self.conversion, self.mjw_data))
-        self._given[0].write(launch, contacts, state)
-        return True
-
-    def _step_host(self, writes: bool, dt: float, given: bool) -> None:
-        mujoco = _mujoco()
-        option = self.mj_model.opt
-        option.timestep, option.gravity = dt, self.model.gravity
+    def _step_host(
+        self,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+        writes: bool,
+    ) -> None:
+        mujoco, model = _mujoco(), self.model
+        arrays = (state_in, state_in.revision, control, control.revision, model.revision)
+        write = partial(self._write, state_in, control, contacts, writes)
+        self._replays((writes, contacts, *arrays), write)
+        self.mj_model.opt.timestep, self.mj_model.opt.gravity = dt, model.gravity
         self._host.push(self.mj_datas, writes, True)
-        if given:
+        if contacts is not None:
             self._given[0].step_host(self.mj_datas)
         else:
             for data in self.mj_datas:
                 mujoco.mj_step(self.mj_model, data)
         self._host.pull(self.mj_datas)
+        key = (dt, state_out, state_out.revision, *arrays)
+        self._replays(key, partial(self._read, state_in, state_out, dt))
 
-    def _step_warp(self, launch: Launcher, dt: float, given: bool) -> None:
+    def _step_warp(
+        self,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+        writes: bool,
+    ) -> None:
+        self._write(state_in, control, contacts, writes)
         option = self.mjw_model.opt
-        self._transfer.write_options(launch, dt, option)
-        option.run_collision_detection = not given
+        self._transfer.write_options(self._transfer.launcher(), dt, option)
+        option.run_collision_detection = contacts is None
         with wp.ScopedDevice(self.model.device):
             _mujoco_warp().step(self.mjw_model, self.mjw_data)
+        self._read(state_in, state_out, dt)
 
-    def _write_bodies(self, launch: Launcher, state_in: State, state_out: State, dt: float) -> None:
-        """Poses and velocities of the bodies at the end of the step."""
-        model = self.model
+    def _write(self, state: State, control: Control, contacts: Contacts | None, writes: bool) -> None:
+        """Launch what brings state, inputs and contacts to MuJoCo."""
+        launch = self._transfer.launcher()
+        data = self._host if self.use_mujoco else self.mjw_data
+        if writes:
+            self._transfer.write_state(launch, state, data)
+        self._transfer.write_control(launch, state, control, data)
+        self._transfer.write_bodies(launch, state, data)
+        self._transfer.write_constraints(launch, data)
+        if contacts is not None:
+            self._given[0].write(launch, contacts, state)
+
+    def _read(self, state_in: State, state_out: State, dt: float) -> None:
+        """Launch what brings coordinates back, and poses and velocities of the bodies at the end."""
+        model, launch = self.model, self._transfer.launcher()
+        self._transfer.read_state(launch, self._host if self.use_mujoco else self.mjw_data, state_out)
         if not model.body_count:
             return
         if model.joint_count:
             arrays = (state_out.joint_q, state_out.joint_qd, state_out.body_q, state_out.body_qd)
             launch.place(self._motion, *arrays)
         move_kinematic_bodies(launch, state_in, dt, state_out.body_q, state_out.body_qd)
+
+    def _takes(self, contacts: Contacts | None) -> bool:
+        """Whether a step takes contacts from outside; makes room for them in MuJoCo's terms."""
+        disabled = self.mj_model.opt.disableflags & int(_mujoco().mjtDisableBit.mjDSBL_CONTACT)
+        if contacts is None or disabled or not self.mj_model.ngeom:
+            return False
+        if not takes_contacts(self.conversion):
+            raise ValueError("contacts: this integrator has MuJoCo find contacts within the step, pass None")
+        room = self.model.collision_plan.contact_count
+        if contacts.rigid_contact_max != room:
+            raise ModelError(f"contacts: expected room for {room}, got {contacts.rigid_contact_max}")
+        if not self._given:
+            self._given.append(GivenContacts(self.conversion, self.mjw_data))
+        return True
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
         """Forget what earlier steps left to start the constraint solver from.

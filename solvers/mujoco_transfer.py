@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ import warp as wp
 
 from newtonsim.control import Control
 from newtonsim.kernels import mujoco_state
+from newtonsim.recording import collect
 from newtonsim.shards import Shard
 from newtonsim.solvers.mujoco_convert import Conversion
 from newtonsim.state import State
@@ -18,6 +19,8 @@ from newtonsim.workspace import Launcher
 if TYPE_CHECKING:
     import mujoco
 
+_KEPT = 8
+"""Sets of launches that are kept: two of each step, with room for states that take turns."""
 _STATE_FIELDS = ("qpos", "qvel")
 _INPUT_FIELDS = ("ctrl", "qfrc_applied", "xfrc_applied", "mocap_pos", "mocap_quat", "eq_active")
 
@@ -57,6 +60,40 @@ class HostArrays:
             array = getattr(self, name)
             if array.size:
                 array.assign(np.stack([getattr(data, name) for data in datas]).astype(np.float32))
+
+
+class Replays:
+    """Makes the launches of host steps, which cost more than MuJoCo's step of a small world, at little cost.
+
+    On the CPU they are kept packed when they are asked for a second time with the same arrays.
+
+    Args:
+        device: Where they run.
+    """
+
+    def __init__(self, device: wp.Device):
+        self._on_cpu = device.is_cpu
+        self._kept: dict[tuple, Callable[[int], None] | None] = {}
+
+    def __call__(self, key: tuple, run: Callable[[], None]) -> None:
+        """Make launches.
+
+        Args:
+            key: Equal only if the launches are; what it holds is kept for a while.
+            run: Makes them, by `Launcher` alone.
+        """
+        replay = self._kept.get(key)
+        if replay is not None:
+            replay(1)
+            return
+        run()
+        if self._on_cpu:
+            if key in self._kept:
+                self._kept[key] = collect(run)
+            else:
+                self._kept[key] = None
+                if len(self._kept) > _KEPT:
+                    del self._kept[next(iter(self._kept))]
 
 
 class Transfer:

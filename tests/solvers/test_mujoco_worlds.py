@@ -108,6 +108,25 @@ def test_state_is_read_every_so_often():
     np.testing.assert_allclose(state.joint_q.numpy()[:3], 7.0, atol=0.1)
 
 
+def test_states_that_take_turns_and_change():
+    """Kept launches follow the states, the model and the time step that they are given."""
+    model = worlds(robot(True), 2).finalize(device="cpu")
+    pair = [model.state(), model.state()]
+    kept, fresh = MuJoCoSolver(model, use_mujoco=True), MuJoCoSolver(model, use_mujoco=True)
+    other = model.state()
+    for step in range(12):
+        dt = DT if step < 8 else 0.5 * DT
+        if step == 6:
+            model.body_com = wp.clone(model.body_com)
+            pair[0].joint_q = wp.clone(pair[0].joint_q)
+        kept.step(model, pair[0], pair[1], None, None, dt)
+        after = other.clone()
+        fresh.step(model, other, after, model.control(), None, dt)
+        pair, other = pair[::-1], after
+        for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
+            assert np.array_equal(getattr(pair[0], name).numpy(), getattr(other, name).numpy())
+
+
 def balls() -> ModelBuilder:
     """A free ball above the ground, and a pendulum on a rail: what mujoco_warp compiles few kernels for."""
     part = ModelBuilder(up_vector=(0, 0, 1))
