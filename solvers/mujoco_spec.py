@@ -111,7 +111,7 @@ class BodyWriter:
         self.mocap = [body for body in self.chosen.bodies.tolist() if body not in moved]
         for body in self.mocap:
             self._add_body(body, -1, host.body_q[body], mocap=True)
-        waiting = [*self.mocap, -1]
+        waiting = [-1]
         while waiting:
             parent = waiting.pop()
             for joint in by_parent.get(parent, []):
