@@ -75,7 +75,7 @@ class Twins:
             names = self.report.joints.get(joint, [])
             if not names or names[0] not in self.read.joint_coords:
                 # the base joint of a URDF robot has no name in the file
-                child = self.builder.body_key.index(model.body_key[model.joint_child.numpy()[joint]])
+                child = self.builder.body_key.index(self.report.bodies[int(model.joint_child.numpy()[joint])])
                 other = again.joint_child.numpy().tolist().index(child)
                 starts = again.joint_q_start.numpy()[other], again.joint_qd_start.numpy()[other]
             elif len(names) == 1:

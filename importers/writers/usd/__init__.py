@@ -18,7 +18,7 @@ from newtonsim.importers.writers.scene import read_scene
 from newtonsim.importers.writers.settings import report_lost
 from newtonsim.importers.writers.usd.constraints import ConstraintWriter
 from newtonsim.importers.writers.usd.filters import FilterWriter
-from newtonsim.importers.writers.usd.frames import initial_poses, quatf, set_pose, vec3f
+from newtonsim.importers.writers.usd.frames import initial_poses, prim_name, quatf, set_pose, vec3f
 from newtonsim.importers.writers.usd.joints import JointWriter
 from newtonsim.importers.writers.usd.shapes import ShapeWriter
 from newtonsim.importers.writers.xml_text import output_path
@@ -95,7 +95,7 @@ class _UsdWriter:
         UsdGeom.SetStageMetersPerUnit(self.stage, 1.0)
         UsdPhysics.SetStageKilogramsPerUnit(self.stage, 1.0)
         self.stage.SetDefaultPrim(UsdGeom.Xform.Define(self.stage, _ROOT).GetPrim())
-        self.names: dict[Sdf.Path, Names] = {_ROOT: Names(Tf.MakeValidIdentifier, _RESERVED)}
+        self.names: dict[Sdf.Path, Names] = {_ROOT: Names(prim_name, _RESERVED)}
         self.body_paths: dict[int, Sdf.Path | None] = {-1: None}
         self.shape_paths: dict[int, Sdf.Path] = {}
         self.joint_paths: dict[int, Sdf.Path] = {}
@@ -104,8 +104,10 @@ class _UsdWriter:
         """Return the stage."""
         report_lost(self.scene, self.report)
         self._write_physics_scene()
+        shapes = ShapeWriter(self.stage, _ROOT.AppendChild("Materials"), self.report)
+        self._write_shapes(shapes, static=True)
         self._write_bodies()
-        self._write_shapes()
+        self._write_shapes(shapes, static=False)
         filters = FilterWriter(self.scene, self.body_paths, self.shape_paths)
         jointed = self._write_joints(filters)
         filters.write_pairs(self.stage, jointed)
@@ -126,7 +128,7 @@ class _UsdWriter:
         return self.stage
 
     def _free_path(self, parent: Sdf.Path, key: str) -> Sdf.Path:
-        names = self.names.setdefault(parent, Names(Tf.MakeValidIdentifier))
+        names = self.names.setdefault(parent, Names(prim_name))
         return parent.AppendChild(names.give(key))
 
     def _write_physics_scene(self) -> None:
@@ -176,9 +178,11 @@ class _UsdWriter:
 
     # -- shapes and joints -----------------------------------------------------------------------------------
 
-    def _write_shapes(self) -> None:
-        writer = ShapeWriter(self.stage, _ROOT.AppendChild("Materials"), self.report)
+    def _write_shapes(self, writer: ShapeWriter, static: bool) -> None:
+        """Write the shapes of the world or those of bodies."""
         for shape in self.scene.shapes:
+            if (shape.body < 0) != static:
+                continue
             path = self._free_path(self.body_paths[shape.body] or _ROOT, shape.key)
             if writer.write(path, shape) is not None:
                 self.shape_paths[shape.row] = path

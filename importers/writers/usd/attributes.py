@@ -1,31 +1,11 @@
-"""What UsdPhysics has no schema for: custom attributes in the namespace "newtonsim", in SI units and radians.
-
-Other readers skip them; `parse_usd` gives a joint or shape that has them exactly these values.
-"""
+"""Custom attributes in the namespace "newtonsim", in SI units and radians; other readers skip them."""
 
 import numpy as np
 from pxr import Gf, Sdf, Usd, Vt
 
-NAMESPACE = "newtonsim"
+from newtonsim.importers.usd_names import NAMESPACE
+
 Types = Sdf.ValueTypeNames
-
-AXIS_ATTRIBUTES = {
-    "limit_lower": "lower",
-    "limit_upper": "upper",
-    "limit_ke": "limitKe",
-    "limit_kd": "limitKd",
-    "target_ke": "targetKe",
-    "target_kd": "targetKd",
-    "act": "act",
-    "stiffness": "stiffness",
-    "spring_ref": "springRef",
-    "effort_limit": "effortLimit",
-    "velocity_limit": "velocityLimit",
-}
-"""Fields of a joint axis and their attributes: float[], one number for each axis."""
-
-DOF_ATTRIBUTES = ("armature", "damping", "friction")
-"""float[], one number for each degree of freedom."""
 
 
 def set_number(prim: Usd.Prim, name: str, value: float) -> None:

@@ -1,14 +1,16 @@
 """Loops, distances and couplings."""
 
 import numpy as np
-from pxr import Sdf, Tf, Usd, UsdPhysics
+from pxr import Sdf, Usd, UsdPhysics
 
 from newtonsim.enums import ConstraintType, JointType
 from newtonsim.geometry.transforms import IDENTITY_QUATERNION, quat_rotate
+from newtonsim.importers.usd_names import NAMESPACE
 from newtonsim.importers.writers.names import Names
 from newtonsim.importers.writers.records import ConstraintRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.usd import attributes
+from newtonsim.importers.writers.usd.frames import prim_name
 from newtonsim.importers.writers.usd.joints import JointWriter, Triad, limit, write_distance
 
 _FREE = {
@@ -42,7 +44,7 @@ class ConstraintWriter:
     ):
         self.scene, self.stage, self.folder = scene, stage, folder
         self.joint_paths, self.report = joint_paths, report
-        self.names = Names(Tf.MakeValidIdentifier)
+        self.names = Names(prim_name)
         self.joints = JointWriter(stage, body_paths, report)
 
     def write(self) -> None:
@@ -93,7 +95,7 @@ class ConstraintWriter:
         prim = self.stage.DefinePrim(path)
         self.report.approximated(constraint.key, "a coupling of joints is made of attributes of newtonsim")
         places = [place for place in constraint.coupled if place is not None]
-        relation = prim.CreateRelationship(f"{attributes.NAMESPACE}:coupledJoints", custom=True)
+        relation = prim.CreateRelationship(f"{NAMESPACE}:coupledJoints", custom=True)
         relation.SetTargets([self.joint_paths[joint] for joint, _ in places])
         attributes.set_whole_numbers(prim, "coupledAxes", [axis for _, axis in places])
         attributes.set_numbers(prim, "coefficients", constraint.coefficients)

@@ -1,7 +1,7 @@
 """Poses: where bodies stand at first, and transforms of prims."""
 
 import numpy as np
-from pxr import Gf, Usd, UsdGeom
+from pxr import Gf, Tf, Usd, UsdGeom
 
 from newtonsim.enums import JointType
 from newtonsim.geometry.transforms import quat_multiply
@@ -59,3 +59,8 @@ def quatf(q: np.ndarray) -> Gf.Quatf:
 def vec3f(v: np.ndarray) -> Gf.Vec3f:
     """Convert a vector."""
     return Gf.Vec3f(*(float(x) for x in v))
+
+
+def prim_name(key: str) -> str:
+    """Return a key as the name of a prim; of a path, which `parse_usd` gives as key, the last part."""
+    return Tf.MakeValidIdentifier(key.rstrip("/").rsplit("/", 1)[-1])

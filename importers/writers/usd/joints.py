@@ -9,6 +9,7 @@ from pxr import Sdf, Usd, UsdPhysics
 from newtonsim.enums import JointMode, JointType
 from newtonsim.geometry.transforms import IDENTITY_QUATERNION, quat_between, quat_rotate
 from newtonsim.importers.pose import Pose, quat_from_matrix
+from newtonsim.importers.usd_names import DOF_ATTRIBUTES, DRIVE_ATTRIBUTES, PASSIVE_ATTRIBUTES
 from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, JointRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.usd import attributes
@@ -175,21 +176,25 @@ class JointWriter:
 
     @staticmethod
     def _write_exact(prim: Usd.Prim, joint: JointRecord, turn: np.ndarray) -> None:
-        """All numbers as the model has them; axes in the turned frame."""
+        """What UsdPhysics has no place for; axes in the turned frame."""
         attributes.set_word(prim, "jointType", joint.kind.name)
         back = turn * np.array([-1.0, -1.0, -1.0, 1.0])
         for name, linear in (("linearAxes", True), ("angularAxes", False)):
             rows = [quat_rotate(back, axis.axis) for axis in joint.axes if axis.linear == linear]
             if rows:
                 attributes.set_vectors(prim, name, np.array(rows))
-        for field in attributes.DOF_ATTRIBUTES:
+        for field in DOF_ATTRIBUTES:
             values = getattr(joint, field)
             if len(values):
                 attributes.set_numbers(prim, field, values)
         if joint.axes:
-            for field, name in attributes.AXIS_ATTRIBUTES.items():
+            several = len(joint.axes) > 1
+            for field, name in (PASSIVE_ATTRIBUTES | (DRIVE_ATTRIBUTES if several else {})).items():
                 attributes.set_numbers(prim, name, [getattr(axis, field) for axis in joint.axes])
-            attributes.set_whole_numbers(prim, "mode", [int(axis.mode) for axis in joint.axes])
+            if several:
+                attributes.set_whole_numbers(prim, "mode", [int(axis.mode) for axis in joint.axes])
+            if several or joint.axes[0].mode == JointMode.FORCE:
+                attributes.set_numbers(prim, "act", [axis.act for axis in joint.axes])
         if len(joint.q):
             attributes.set_numbers(prim, "q", joint.q)
             attributes.set_numbers(prim, "qd", joint.qd)

@@ -1,0 +1,29 @@
+"""Names of the custom attributes that `export_usd` writes and `parse_usd` reads.
+
+They hold what UsdPhysics has no schema for, in SI units and radians. A joint with one axis has its limits and
+its drive in UsdPhysics alone; one with several axes has them here too, and these count, as UsdPhysics does
+not say in which order its degrees of freedom follow each other.
+"""
+
+NAMESPACE = "newtonsim"
+
+PASSIVE_ATTRIBUTES = {
+    "limit_ke": "limitKe",
+    "limit_kd": "limitKd",
+    "stiffness": "stiffness",
+    "spring_ref": "springRef",
+    "velocity_limit": "velocityLimit",
+}
+"""Fields of a joint axis and their attributes: float[], one number for each axis of any joint."""
+
+DRIVE_ATTRIBUTES = {
+    "limit_lower": "lower",
+    "limit_upper": "upper",
+    "target_ke": "targetKe",
+    "target_kd": "targetKd",
+    "effort_limit": "effortLimit",
+}
+"""The same for joints with several axes, beside "mode" (int[])."""
+
+DOF_ATTRIBUTES = ("armature", "damping", "friction")
+"""float[], one number for each degree of freedom."""
