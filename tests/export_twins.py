@@ -18,11 +18,17 @@ from newtonsim.geometry.transforms import (
     transform_inverse,
     transform_multiply,
 )
-from newtonsim.utils import export_mjcf, export_urdf, parse_mjcf, parse_urdf
+from newtonsim.utils import export_mjcf, export_urdf, export_usd, parse_mjcf, parse_urdf, parse_usd
+
+
+def _parse_usd(path: str, builder: newtonsim.ModelBuilder, **options):
+    return parse_usd(path, builder, **options)["report"]
+
 
 FORMATS: dict[str, tuple[Callable, Callable]] = {
     "xml": (export_mjcf, parse_mjcf),
     "urdf": (export_urdf, parse_urdf),
+    "usda": (export_usd, _parse_usd),
 }
 
 

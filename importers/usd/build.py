@@ -15,6 +15,7 @@ from newtonsim.importers.usd.bodies import BodyReader
 from newtonsim.importers.usd.colliders import ShapeReader
 from newtonsim.importers.usd.coordinates import Placed, place
 from newtonsim.importers.usd.effective import resisting_inertia
+from newtonsim.importers.usd.exact import add_couplings, constraint_options, read_shape
 from newtonsim.importers.usd.filters import Groups, blocked_pairs, crossed, named_pairs, shapes_below
 from newtonsim.importers.usd.forest import Forest, Tree, grow
 from newtonsim.importers.usd.frames import split
@@ -78,6 +79,7 @@ class StageBuilder:
             self._add_tree(tree, placed)
         for joint in forest.loops:
             self._add_constraint(joint)
+        add_couplings(self.content, self.builder, self.report)
         self._add_shapes()
         self._add_filters(forest, free, joints)
 
@@ -182,6 +184,8 @@ class StageBuilder:
         builder.joint_q[coord:] = placed.q
         builder.joint_qd[dof:] = placed.qd
         builder.joint_swing_limit[index] = joint.cone
+        if joint.exact is not None and not placed.edge.turned:
+            joint.exact.write(builder, index, coord, dof, builder.joint_axis_start[index])
         report.joints[label] = index
         if builder.joint_dof_count > dof:
             report.joint_coords[label], report.joint_dofs[label] = coord, dof
@@ -221,6 +225,7 @@ class StageBuilder:
         frames = [frame.warp() for frame in joint.frames]
         label = joint.element.label
         options = {"key": label, "enabled": joint.enabled, "collision_filter": not joint.collides}
+        options |= constraint_options(joint.element)
         if joint.kind == "distance":
             report.constraints[label] = builder.add_constraint_distance(
                 parent, child, *frames, *joint.distance, **options
@@ -293,6 +298,7 @@ class StageBuilder:
             key=element.label if number == 0 else f"{element.label}_{number}",
         )
         index = self._add_geometry(shape, arguments)
+        read_shape(element, builder, index)
         look = self.readers.materials.look(element)
         builder.shape_color[index], builder.shape_texture[index] = look.color, look.texture
         return index

@@ -50,15 +50,16 @@ def place(edge: Edge, bodies: dict[str, BodyRecord], report: ImportReport) -> Pl
     anchor = frames[0] if parent is None else parent.pose @ frames[0]
     relative = anchor.inverse() @ child.pose @ frames[1]
     count = len(joint.linear)
-    slides = [float(direction @ relative.p) for direction in directions[:count]]
-    if joint.kind == "ball":
+    if joint.exact is not None and len(joint.exact.q) and not edge.turned:
+        placed.q = joint.exact.q.tolist()
+    elif joint.kind == "ball":
         placed.q = relative.q.tolist()
-        turn = relative.q
     else:
+        placed.q = [float(direction @ relative.p) for direction in directions[:count]]
         angles = _angles(relative.q, directions[count:])
-        angles = [_nearest_turn(angle, axis) for angle, axis in zip(angles, angular)]
-        placed.q = slides + angles
-        turn = _turn(directions[count:], angles)
+        placed.q += [_nearest_turn(angle, axis) for angle, axis in zip(angles, angular)]
+    slides = placed.q[:count]
+    turn = np.array(placed.q) if joint.kind == "ball" else _turn(directions[count:], placed.q[count:])
     moved = sum((d * s for d, s in zip(directions, slides)), np.zeros(3))
     pose = anchor @ Pose(moved, turn) @ frames[1].inverse()
     _report_gap(joint.element, child.pose, pose, report)

@@ -11,6 +11,7 @@ from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.report import ImportReport
 from newtonsim.importers.usd.element import Element
+from newtonsim.importers.usd.exact import read_exact
 from newtonsim.importers.usd.frames import split
 from newtonsim.importers.usd.records import AxisRecord, Content, Drive, JointRecord
 from newtonsim.importers.usd.scene import Defaults
@@ -71,6 +72,7 @@ class JointReader:
         )
         getattr(self, f"_read_{kind}")(record, defaults.joint_drive_gains_scaling)
         self._check_drives(record)
+        read_exact(record)
         return record
 
     # -- frames ----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,6 +10,9 @@ from newtonsim.importers.massprops import MassProps
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.walk import Place
+
+if TYPE_CHECKING:
+    from newtonsim.importers.usd.exact import ExactJoint
 
 
 @dataclass(slots=True)
@@ -143,6 +147,7 @@ class JointRecord:
         collides: Whether the two bodies touch each other.
         limit_ke: Stiffness of the limits.
         limit_kd: Damping of the limits.
+        exact: What `export_usd` has added, None for other files.
     """
 
     element: Element
@@ -159,6 +164,7 @@ class JointRecord:
     collides: bool
     limit_ke: float
     limit_kd: float
+    exact: "ExactJoint | None" = None
 
     @property
     def axes(self) -> list[AxisRecord]:

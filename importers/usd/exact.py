@@ -1,0 +1,183 @@
+"""What `export_usd` adds to UsdPhysics: attributes of the namespace "newtonsim", see `importers.usd_names`.
+
+They are in SI units whatever those of the stage are. A joint that had to be turned around, because another of
+its bodies carries it here, does without them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from newtonsim.builder import ModelBuilder
+from newtonsim.enums import JointMode, JointType, ShapeFlags
+from newtonsim.importers.report import ImportReport
+from newtonsim.importers.usd.element import Element
+from newtonsim.importers.usd.records import AxisRecord, Content, JointRecord
+from newtonsim.importers.usd_names import DOF_ATTRIBUTES, DRIVE_ATTRIBUTES, NAMESPACE, PASSIVE_ATTRIBUTES
+
+_AXIS_FIELDS = {**PASSIVE_ATTRIBUTES, **DRIVE_ATTRIBUTES, "act": "act"}
+_MAY_BE_ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "velocity_limit")
+_KINDS = {"COMPOUND": "d6", "UNIVERSAL": "d6", "D6": "d6"}
+
+
+@dataclass(slots=True, eq=False)
+class ExactJoint:
+    """Numbers of a joint; those that the prim does not have are missing.
+
+    Attributes:
+        kind: Its type in the model, None if the attributes do not say.
+        axes: Values of each axis by field.
+        dofs: Values of each degree of freedom by field.
+        modes: JointMode of each axis, or empty.
+        q: Initial coordinates, or empty.
+        qd: Initial velocities, or empty.
+        swing_twist: Largest swing, least and largest twist [rad] of a ball joint, or empty.
+    """
+
+    kind: JointType | None
+    axes: dict[str, np.ndarray]
+    dofs: dict[str, np.ndarray]
+    modes: list[int]
+    q: np.ndarray
+    qd: np.ndarray
+    swing_twist: np.ndarray
+
+    def write(self, builder: ModelBuilder, joint: int, coord: int, dof: int, axis: int) -> None:
+        """Put the numbers into the builder's lists.
+
+        Args:
+            builder: Its last joint is the one.
+            joint: Index of the joint.
+            coord: First coordinate.
+            dof: First degree of freedom.
+            axis: First axis.
+        """
+        for name, values in self.dofs.items():
+            getattr(builder, f"joint_{name}")[dof:] = values.tolist()
+        for name, values in self.axes.items():
+            getattr(builder, f"joint_{name}")[axis:] = values.tolist()
+        if self.modes:
+            builder.joint_axis_mode[axis:] = self.modes
+        if self.kind is not None:
+            builder.joint_type[joint] = int(self.kind)
+        if len(self.swing_twist):
+            swing, lower, upper = self.swing_twist.tolist()
+            builder.joint_swing_limit[joint] = swing
+            builder.joint_twist_lower[joint], builder.joint_twist_upper[joint] = lower, upper
+        if len(self.q):
+            builder.joint_q[coord:], builder.joint_qd[dof:] = self.q.tolist(), self.qd.tolist()
+
+
+def read_exact(record: JointRecord) -> None:
+    """Give a joint the axes and numbers that its attributes say; nothing if it has none."""
+    element = record.element
+    names = [kind.name for kind in JointType]
+    kind = element.token(f"{NAMESPACE}:jointType", "", ["", *names])
+    if kind in ("", "FREE"):
+        return
+    if kind in _KINDS:
+        record.kind, record.linear, record.angular = _KINDS[kind], _axes(element, False), _axes(element, True)
+    count = len(record.axes)
+    dofs = {"ball": 3, "fixed": 0}.get(record.kind, count)
+    coords = 4 if record.kind == "ball" else dofs
+    axes = {
+        field: values
+        for field, name in _AXIS_FIELDS.items()
+        if len(values := _numbers(element, name, count, field in _MAY_BE_ENDLESS))
+    }
+    exact = ExactJoint(
+        JointType[kind] if kind in _KINDS else None,
+        axes,
+        {name: v for name in DOF_ATTRIBUTES if len(v := _numbers(element, name, dofs))},
+        _modes(element, count),
+        _numbers(element, "q", coords),
+        _numbers(element, "qd", dofs),
+        _numbers(element, "swingTwist", 3, endless=True),
+    )
+    if len(exact.q) != coords or len(exact.qd) != dofs:
+        exact.q, exact.qd = np.zeros(0), np.zeros(0)
+    record.exact = exact
+
+
+def _axes(element: Element, angular: bool) -> list[AxisRecord]:
+    """Axes in the order of the coordinates."""
+    name = f"{NAMESPACE}:{'angular' if angular else 'linear'}Axes"
+    rows = element.array(name, np.float64, 3)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    if len(rows) > 3 or not (lengths > 1.0e-9).all():
+        raise element.error(f"attribute '{name}' is {rows.tolist()}, expected up to three axes")
+    return [AxisRecord(row, angular) for row in rows / lengths]
+
+
+def _numbers(element: Element, name: str, count: int, endless: bool = False) -> np.ndarray:
+    """An array of one number for each of `count` things, empty if there is none."""
+    name = f"{NAMESPACE}:{name}"
+    value = element.value(name)
+    try:
+        values = np.asarray(() if value is None else value, np.float64).reshape(-1)
+    except (TypeError, ValueError) as error:
+        raise element.error(f"attribute '{name}' holds no numbers: {value!r:.80}") from error
+    if len(values) not in (0, count):
+        raise element.error(f"attribute '{name}' has {len(values)} entries, expected {count}")
+    if np.isnan(values).any() or not (endless or np.isfinite(values).all()):
+        raise element.error(f"attribute '{name}' is {values.tolist()}, expected finite numbers")
+    return values
+
+
+def _modes(element: Element, count: int) -> list[int]:
+    values = element.array(f"{NAMESPACE}:mode", int).tolist()
+    if values and (len(values) != count or not set(values) <= {int(mode) for mode in JointMode}):
+        raise element.error(f"attribute '{NAMESPACE}:mode' is {values}, expected {count} of JointMode")
+    return values
+
+
+def read_shape(element: Element, builder: ModelBuilder, shape: int) -> None:
+    """Give a shape the friction and flags that its attributes say."""
+    for name, attribute in (("mu_torsion", "muTorsion"), ("mu_rolling", "muRolling")):
+        value = element.number(f"{NAMESPACE}:{attribute}", least=0.0)
+        if value is not None:
+            getattr(builder, f"shape_{name}")[shape] = value
+    for attribute, flag in (
+        ("meetsShapes", ShapeFlags.COLLIDE_SHAPES),
+        ("meetsGround", ShapeFlags.COLLIDE_GROUND),
+    ):
+        if not element.flag(f"{NAMESPACE}:{attribute}", True):
+            builder.shape_flags[shape] &= ~int(flag)
+
+
+def add_couplings(content: Content, builder: ModelBuilder, report: ImportReport) -> None:
+    """Add the polynomials between joint axes that prims without a type stand for."""
+    for place in content.places.values():
+        element = place.element
+        if (
+            element.prim.IsPseudoRoot()
+            or element.prim.GetTypeName()
+            or not element.prim.HasRelationship(f"{NAMESPACE}:coupledJoints")
+        ):
+            continue
+        labels = [place.label_of(path) for path in element.targets(f"{NAMESPACE}:coupledJoints")]
+        missing = [label for label in labels if label not in report.joints]
+        if missing or len(labels) not in (1, 2):
+            raise element.error(f"'{NAMESPACE}:coupledJoints' names {missing or labels}, expected joints")
+        axes = element.array(f"{NAMESPACE}:coupledAxes", int).tolist()
+        if len(axes) != len(labels):
+            raise element.error(f"'{NAMESPACE}:coupledAxes' is {axes}, expected {len(labels)} numbers")
+        joints = [report.joints[label] for label in labels] + [-1]
+        report.constraints[element.label] = builder.add_constraint_coupling(
+            joints[0],
+            joints[1],
+            element.array(f"{NAMESPACE}:coefficients", np.float64).tolist(),
+            *axes,
+            key=element.label,
+            enabled=element.flag(f"{NAMESPACE}:enabled", True),
+            **constraint_options(element),
+        )
+
+
+def constraint_options(element: Element) -> dict[str, float]:
+    """Largest force and time constant of a constraint, where the prim has them."""
+    given = {
+        "max_force": element.number(f"{NAMESPACE}:maxForce", least=0.0),
+        "recovery_time": element.number(f"{NAMESPACE}:recoveryTime", least=0.0),
+    }
+    return {name: value for name, value in given.items() if value is not None}
