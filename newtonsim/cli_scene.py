@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 UP = (0.0, 0.0, 1.0)
 DEFAULT_TIME_STEP = 1.0 / 240.0
+USD_ENDINGS = (".usd", ".usda", ".usdc", ".usdz")
 SHOWN_LINES = 8  # of elements that share a remark
 
 # Ranges of the varied start poses.
@@ -89,12 +90,12 @@ def _places(entries: list[ReportEntry]) -> str:
 
 
 def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) -> Robot:
-    """Read a URDF, MJCF or SDF file, told apart by its root element.
+    """Read a USD file, told by its ending, or URDF, MJCF or SDF, told apart by the root element.
 
     Args:
         path: The file.
         base: "free" or "fixed" root of a URDF robot; "auto" decides by the root link. MJCF and SDF say it
-            themselves.
+            themselves, and USD does.
         hold: Give position drives with the importers' default gains to joints of files without actuators.
 
     Raises:
@@ -102,29 +103,36 @@ def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) 
     """
     from newtonsim.builder import ModelBuilder
     from newtonsim.errors import UnsupportedElementWarning
-    from newtonsim.importers import parse_mjcf, parse_sdf, parse_urdf
-    from newtonsim.importers.xml import read_document
 
     path = os.fspath(path)
-    root = read_document(path)[0]
     builder = ModelBuilder(up_vector=UP)
     # The remarks are shown in full by the caller, so the collected warning would say them twice.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnsupportedElementWarning)
-        gains = {} if hold else {"stiffness": 0.0, "damping": 0.0}
-        if root.tag == "robot":
-            floating = base == "free" or (base == "auto" and not _is_fixed(root))
-            report = parse_urdf(path, builder, floating=floating, ignore_inertial_definitions=False, **gains)
-        elif root.tag == "mujoco":
-            report = parse_mjcf(path, builder, floating=None, ignore_inertial_definitions=False, **gains)
-        elif root.tag == "sdf":
-            report = parse_sdf(path, builder)
-        else:
-            raise root.error(f"expected <robot> (URDF), <mujoco> (MJCF) or <sdf> (SDF), found <{root.tag}>")
+        report = _read(path, builder, base, hold)
     if not builder.body_count:
         raise ImportFileError("the file has no bodies", path=path)
     name = _assume_home(builder)
     return Robot(path, builder, report, name, float(builder.solver_hint.get("timestep") or DEFAULT_TIME_STEP))
+
+
+def _read(path: str, builder: ModelBuilder, base: str, hold: bool) -> ImportReport:
+    """Let the importer of the file's format fill a builder."""
+    from newtonsim.importers import parse_mjcf, parse_sdf, parse_urdf, parse_usd
+    from newtonsim.importers.xml import read_document
+
+    if path.lower().endswith(USD_ENDINGS):
+        return parse_usd(path, builder)["report"]
+    root = read_document(path)[0]
+    gains = {} if hold else {"stiffness": 0.0, "damping": 0.0}
+    if root.tag == "robot":
+        floating = base == "free" or (base == "auto" and not _is_fixed(root))
+        return parse_urdf(path, builder, floating=floating, ignore_inertial_definitions=False, **gains)
+    if root.tag == "mujoco":
+        return parse_mjcf(path, builder, floating=None, ignore_inertial_definitions=False, **gains)
+    if root.tag == "sdf":
+        return parse_sdf(path, builder)
+    raise root.error(f"expected <robot> (URDF), <mujoco> (MJCF) or <sdf> (SDF), found <{root.tag}>")
 
 
 def build_scene(robot: Robot, envs: int, device: str | None) -> Model:

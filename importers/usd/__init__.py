@@ -58,10 +58,7 @@ def parse_usd(
         >>> from pxr import Usd, UsdGeom, UsdPhysics
         >>> stage = Usd.Stage.CreateInMemory()
         >>> ball = UsdGeom.Sphere.Define(stage, "/ball")
-        >>> ball.CreateRadiusAttr(10.0)  # doctest: +ELLIPSIS
-        Usd.Attribute(...)
-        >>> UsdGeom.SetStageMetersPerUnit(stage, 0.01)
-        True
+        >>> _ = ball.CreateRadiusAttr(10.0), UsdGeom.SetStageMetersPerUnit(stage, 0.01)
         >>> for api in (UsdPhysics.RigidBodyAPI, UsdPhysics.CollisionAPI):
         ...     _ = api.Apply(ball.GetPrim())
         >>> builder = ModelBuilder()

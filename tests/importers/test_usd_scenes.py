@@ -374,3 +374,13 @@ def test_verbose_prints_the_report(capsys):
     stage = stage_of(ball("a", (0, 0, 0), BODY))
     parse_usd(stage, newtonsim.ModelBuilder(), verbose=True)
     assert "1 bodies" in capsys.readouterr().out
+
+
+def test_the_command_line_reads_stages(tmp_path, capsys):
+    """Told by the ending of the name."""
+    from newtonsim.cli import main
+
+    path = tmp_path / "robot.usda"
+    path.write_text('#usda 1.0\n(\nmetersPerUnit = 1\nupAxis = "Z"\n)\n' + ball("a", (0, 0, 0), BODY))
+    assert main(["info", str(path)]) == 0
+    assert "USD, 1 bodies" in capsys.readouterr().out
