@@ -147,7 +147,7 @@ def balls() -> ModelBuilder:
 def test_mujoco_warp_moves_as_mujoco(tmp_path):
     """All of mujoco_warp in one test, since its kernels take some 15 s to compile on a CPU."""
     model = balls().finalize(device="cpu")
-    options = {"solver": "cg", "cone": "pyramidal", "tolerance": 1e-6}
+    options = {"solver": "cg", "cone": "pyramidal", "tolerance": 1e-6, "ls_iterations": 10}
     host, _ = run(model, 60, use_mujoco=True, **options)
     state, solver = run(model, 60, **options)
     assert solver.mjw_data.nacon.numpy()[0] >= 3
