@@ -166,8 +166,8 @@ def _references(path: Path, export_usda: bool) -> list[str]:
 
 
 def _is_built_in(name: str) -> bool:
-    """Whether a name stands for something that renderers bring along, such as OmniPBR.mdl."""
-    return name.endswith(".mdl") and "/" not in name
+    """Whether a name is for renderers alone: a material that they bring along, or tiles of a texture."""
+    return (name.endswith(".mdl") and "/" not in name) or "<UDIM>" in name
 
 
 def _progress() -> object:

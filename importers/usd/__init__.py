@@ -103,8 +103,8 @@ def parse_usd(
         - "fps", "duration": frames per second, and end minus start time code;
         - "up_axis", "mass_unit", "linear_unit": up axis of the stage, kilograms and metres per unit;
         - "path_body_map", "path_shape_map", "path_joint_map", "path_constraint_map": index by prim path of
-          each rigid body, shape (the first, where a mesh was taken apart), joint of a kinematic tree and
-          joint outside of it;
+          each rigid body, shape (the first, where a mesh was taken apart), joint of a kinematic tree (the
+          free joint of a root: the body's path and "_free") and joint outside of it;
         - "path_shape_scale": stretch (3,) of each shape's prim in the stage;
         - "scene_attributes": all attributes of the PhysicsScene that counts;
         - "collapse_results": what `ModelBuilder.collapse_fixed_joints` returned, with indices before and

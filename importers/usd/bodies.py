@@ -123,6 +123,7 @@ class BodyReader:
         kinematic = element.flag("physics:kinematicEnabled", False)
         angular = np.radians(element.vector("physics:angularVelocity", (0.0, 0.0, 0.0)))
         linear = element.vector("physics:velocity", (0.0, 0.0, 0.0))
+        self._report_animation(element, kinematic)
         if element.flag("physics:startsAsleep", False):
             self.report.ignored(element, "bodies start awake; a solver puts to sleep what rests")
         if kinematic and (angular.any() or linear.any()):
@@ -137,6 +138,17 @@ class BodyReader:
             frame.matrix @ linear,
             MassProps.zero(),
         )
+
+    def _report_animation(self, element: Element, kinematic: bool) -> None:
+        """Tell that time samples of the transform are not followed."""
+        from pxr import UsdGeom
+
+        if not UsdGeom.Xformable(element.prim).TransformMightBeTimeVarying():
+            return
+        if kinematic:
+            self.report.unsupported(element, "the animation of a kinematic body is not modelled")
+        else:
+            self.report.ignored(element, "the body moves from its first pose by physics, not as animated")
 
     def weigh(self, record: BodyRecord, colliders: list[Collider]) -> None:
         """Set the mass properties of a body from its MassAPI and its colliders."""

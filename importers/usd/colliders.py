@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from newtonsim.errors import ModelError
 from newtonsim.geometry import Mesh
 from newtonsim.importers import massprops
 from newtonsim.importers.massprops import MassProps
@@ -111,7 +112,10 @@ class ShapeReader:
         if not massprops.is_closed(faces):
             self.report.approximated(element, "the mesh is not closed; it collides as its convex hull")
             return [_mesh(*convex_hull(vertices, element), True, key)]
-        parts = Mesh(vertices, faces).convex_decomposition()
+        try:
+            parts = Mesh(vertices, faces).convex_decomposition()
+        except ModelError as error:
+            raise element.error(str(error)) from error
         return [
             _mesh(part.vertices.astype(np.float64), part.indices.reshape(-1, 3), True, (*key, number))
             for number, part in enumerate(parts)

@@ -51,8 +51,12 @@ def _sort(place: Place, content: Content, report: ImportReport) -> None:
         content.lights.append(place)
     elif kind == "TetMesh":
         report.unsupported(element, "soft bodies are not imported")
-    elif prim.IsA(UsdGeom.Gprim) and UsdGeom.Imageable(prim).ComputePurpose() in ("default", "render"):
-        content.visuals.append(place)
+    elif prim.IsA(UsdGeom.Gprim):
+        purpose = UsdGeom.Imageable(prim).ComputePurpose()
+        if purpose in ("default", "render"):
+            content.visuals.append(place)
+        else:
+            report.ignored(element, f"geometry of purpose {purpose} is not drawn")
     if element.has_api("PhysicsArticulationRootAPI"):
         content.roots.append(place)
     if element.has_api("PhysicsFilteredPairsAPI"):

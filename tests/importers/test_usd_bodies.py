@@ -176,6 +176,17 @@ def test_kinematic_bodies_carry_but_do_not_move():
     assert state.body_q.numpy()[1, 2] < -0.2
 
 
+@pytest.mark.parametrize(("kinematic", "kind"), [(0, "ignored"), (1, "unsupported")])
+def test_animated_bodies_start_at_the_first_pose(kinematic, kind):
+    """Time samples are not followed, which is told."""
+    samples = "double3 xformOp:translate.timeSamples = {\n5: (1, 0, 0),\n9: (2, 0, 0),\n}\n"
+    order = 'uniform token[] xformOpOrder = ["xformOp:translate"]\n'
+    flag = f"bool physics:kinematicEnabled = {kinematic}\n"
+    builder, result = read(prim("Cube", "box", BODY, SOLID, inside=samples + order + flag))
+    np.testing.assert_allclose(list(builder.body_q[0])[:3], [1.0, 0.0, 0.0])
+    assert any("animat" in message for message in remarks(result, kind, "/box"))
+
+
 def test_switched_off_bodies():
     """Loaded unless only enabled ones are wanted; then their colliders are part of the world."""
     text = prim("Cube", "box", BODY, SOLID, inside="bool physics:rigidBodyEnabled = 0")
