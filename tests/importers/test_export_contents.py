@@ -168,6 +168,14 @@ def test_urdf_names_what_it_drops(tmp_path):
     assert report.read_with["stiffness"] == 0.0
 
 
+def test_urdf_names_what_a_free_root_loses(tmp_path):
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    builder.add_joint_free(builder.add_body(mass=1.0, I_m=np.eye(3)), armature=1.0, key="root")
+    builder.joint_damping[0] = 0.5
+    with pytest.warns(UnsupportedElementWarning, match=r"armature .* left out \(root\).* root are left out"):
+        export_urdf(builder, tmp_path / "out.urdf")
+
+
 def test_free_bodies_below_others_and_distances(tmp_path):
     """MuJoCo has free joints at the root only: slides and a ball stand in, a tendon holds the distance."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))

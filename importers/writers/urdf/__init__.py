@@ -157,6 +157,7 @@ class _UrdfWriter:
         return own
 
     def _write_joint(self, number_: int, joint: JointRecord) -> None:
+        self._report_unheld(joint)
         if joint.parent < 0 and not self.hangs:
             return
         if not joint.enabled:
@@ -175,6 +176,14 @@ class _UrdfWriter:
             element(own, "dynamics", {name: number(value) for name, value in mean.items()})
             if any(np.ptp(row) > 0.0 for row in (joint.damping, joint.friction)):
                 self.report.approximated(joint.key, "damping and friction are averaged over directions")
+
+    def _report_unheld(self, joint: JointRecord) -> None:
+        """Name what <joint> has no place for in joints without axes, and the free root has no <joint> for."""
+        if not joint.axes and joint.armature.any():
+            self.report.unsupported(joint.key, "armature of a joint that has no axes is left out")
+        at_root = joint.parent < 0 and not self.hangs
+        if at_root and (joint.damping.any() or joint.friction.any()):
+            self.report.unsupported(joint.key, "damping and friction of the root are left out")
 
     def _kind(self, joint: JointRecord) -> str:
         if joint.is_rigid:
