@@ -64,7 +64,7 @@ def test_missing_file(capsys, tmp_path, command):
     [
         ("", "empty"),
         ("<robot name='r'><link name='a'>", ""),
-        ("<html/>", "expected <robot> (URDF) or <mujoco> (MJCF)"),
+        ("<html/>", "expected <robot> (URDF), <mujoco> (MJCF) or <sdf> (SDF)"),
         ("<mujoco><worldbody><body><joint type='gimbal'/></body></worldbody></mujoco>", "gimbal"),
         ("<mujoco/>", "no bodies"),
     ],
