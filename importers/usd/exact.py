@@ -73,7 +73,7 @@ def read_exact(record: JointRecord) -> None:
     element = record.element
     names = [kind.name for kind in JointType]
     kind = element.token(f"{NAMESPACE}:jointType", "", ["", *names])
-    if kind in ("", "FREE"):
+    if kind in ("", "FREE", "DISTANCE"):
         return
     if kind in _KINDS:
         record.kind, record.linear, record.angular = _KINDS[kind], _axes(element, False), _axes(element, True)

@@ -1,6 +1,7 @@
 """A model that export_usd has written comes back from parse_usd, and moves as before."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from oracles.compare import force_error, mass_matrix_error
 from pxr import Usd
 
 import newtonsim
+from newtonsim import dynamics
 from newtonsim.enums import JointType
-from newtonsim.errors import ImportFileError
+from newtonsim.errors import ImportFileError, UnsupportedElementWarning
 from newtonsim.solvers import FeatherstoneSolver
 from newtonsim.testing import random_model
 from newtonsim.utils import export_usd, parse_usd
@@ -49,6 +51,29 @@ def test_trees_of_all_joints(tmp_path, base):
     twins = Twins(random_model(3, joint_types=TREES, base=base, up_vector=(0, 0, 1)), tmp_path / "out.usda")
     assert not twins.read.of_kind("unsupported")
     check_dynamics(twins)
+
+
+def test_floating_joints_and_distances(tmp_path):
+    """Bodies that float below others float in the world instead: same places, energies, distances."""
+    model = random_model(1).finalize("cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnsupportedElementWarning)
+        report = export_usd(model, tmp_path / "out.usda")
+    builder = newtonsim.ModelBuilder()
+    parse_usd(report.path, builder)
+    again = builder.finalize("cpu")
+    states = []
+    for one in (model, again):
+        state = one.state()
+        newtonsim.eval_fk(one, state.joint_q, state.joint_qd, None, state)
+        states.append(state)
+    places = [builder.body_key.index(report.bodies[body]) for body in range(model.body_count)]
+    ours, theirs = states[0].body_q.numpy(), states[1].body_q.numpy()[places]
+    np.testing.assert_allclose(theirs[:, :3], ours[:, :3], atol=1.0e-6)
+    np.testing.assert_allclose(np.abs((theirs[:, 3:] * ours[:, 3:]).sum(axis=1)), 1.0, atol=1.0e-6)
+    energies = [dynamics.potential_energy(m, s).numpy().sum() for m, s in zip((model, again), states)]
+    assert energies[1] == pytest.approx(energies[0], rel=1.0e-5)
+    assert again.constraint_count == model.joint_type.numpy().tolist().count(JointType.DISTANCE)
 
 
 @pytest.mark.parametrize(

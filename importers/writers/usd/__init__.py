@@ -12,7 +12,7 @@ from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.massprops import MassProps
 from newtonsim.importers.pose import Pose, quat_from_matrix
 from newtonsim.importers.writers.names import Names
-from newtonsim.importers.writers.records import BodyRecord, JointRecord, Scene
+from newtonsim.importers.writers.records import FLOATING, BodyRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.scene import read_scene
 from newtonsim.importers.writers.settings import report_lost
@@ -192,8 +192,9 @@ class _UsdWriter:
         writer = JointWriter(self.stage, self.body_paths, self.report)
         jointed = set()
         for number, joint in enumerate(self.scene.joints):
+            if joint.kind in FLOATING:
+                self._report_floating(joint)
             if joint.kind == JointType.FREE and joint.parent < 0:
-                self._report_free(joint)
                 continue
             apart = joint.parent >= 0 and filters.apart(joint.parent, joint.child)
             folder = self.body_paths[joint.child].GetParentPath().AppendChild("Joints")
@@ -205,9 +206,9 @@ class _UsdWriter:
                 jointed.add((min(joint.parent, joint.child), max(joint.parent, joint.child)))
         return jointed
 
-    def _report_free(self, joint: JointRecord) -> None:
+    def _report_floating(self, joint: JointRecord) -> None:
         if joint.armature.any() or joint.damping.any() or joint.friction.any():
-            message = "armature, damping and friction of a free body are left out"
+            message = "armature, damping and friction of a floating joint are left out"
             self.report.unsupported(joint.key, message)
 
 
