@@ -16,7 +16,7 @@ import importlib.util
 import json
 import multiprocessing
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -93,23 +93,38 @@ def main() -> None:
     """Compare all files and print or write what was found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--folder", nargs="*", type=Path, default=[], help="unpacked wheels")
+    parser.add_argument(
+        "--installed",
+        nargs="*",
+        choices=INSTALLED,
+        default=INSTALLED,
+        help="of the installed ones only these",
+    )
     parser.add_argument("--write", action="store_true", help="write the page and the results")
     arguments = parser.parse_args()
     rows = []
-    for package, folder in [*installed(), *((path.name, path) for path in arguments.folder)]:
+    chosen = [*installed(arguments.installed), *((path.name, path) for path in arguments.folder)]
+    for package, folder in chosen:
         for row in compare_package(package, folder):
             rows.append(row)
             if row.verdict != "agrees":
                 print(f"{row.package}/{row.file}: {row.verdict}", row.error or row.differences or row.refused)
     print("\n".join(summary(rows)))
     if arguments.write:
+        rows = sorted([*_kept({name for name, _ in chosen}), *rows], key=lambda row: row.package.lower())
         RESULTS.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
         OUT.write_text(page(rows))
 
 
-def installed() -> list[tuple[str, Path]]:
-    """Name and folder of the packages that are installed here."""
-    specs = [(name, importlib.util.find_spec(name)) for name in INSTALLED]
+def _kept(measured: set[str]) -> list[Row]:
+    """Rows of earlier runs, of packages that were not looked at now."""
+    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    return [Row(**row) for row in rows if row["package"] not in measured]
+
+
+def installed(names: Iterable[str]) -> list[tuple[str, Path]]:
+    """Name and folder of those packages that are installed here."""
+    specs = [(name, importlib.util.find_spec(name)) for name in names]
     return [(name, Path(spec.origin).parent) for name, spec in specs if spec is not None]
 
 
@@ -216,6 +231,25 @@ def _cell(row: Row, other: str) -> str:
 NOTES = """Columns: *agrees* with every engine that reads the file; *differs*: see the table below; *refused*
 by newtonsim with an error that names file, line and element; *read alone*: the engine of the format
 refuses it and newtonsim reads it; *refused by all*: broken, or a mere fragment that others include.
+
+Why files differ or are refused:
+
+- **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes are not
+  modelled: their masses and coordinates are missing, with a warning that names the element.
+- **Singular inertia.** A body with mass and an inertia of zero, which MuJoCo takes where the body cannot
+  move, receives the inertia of a ball of water of that mass (reported as approximated).
+- **`<limit>` without `lower` and `upper`** on a revolute joint, or with the lower limit above the upper one,
+  means no limits here, as in PyBullet; pinocchio takes the numbers, zero where there are none.
+- **PyBullet** gives a link without `<inertial>` a mass of 1 kg where it has none by the format, and keeps the
+  limits of `continuous` joints, which have none by the format.
+- **Refused**: mesh files that a collision needs and that the wheel does not ship, numbers that are none
+  (`0.07,`, `$(optenv ...)`), a mesh scale of four numbers, MuJoCo's built-in meshes, Bullet's `<cdf>` shapes.
+  A missing mesh that is only to be seen, a colour of five numbers, a shape of size zero, a `<mimic>` of a
+  joint that is not there, a negative moment of inertia and left-over xacro elements are reported, and the
+  file is read.
+
+`mujoco-menagerie` was tried, too: its wheel ships no models. `random_urdfs` of `pybullet_data`, a thousand
+solids of one making, are left out.
 """
 
 

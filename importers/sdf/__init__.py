@@ -120,7 +120,8 @@ def parse_sdf(
     if scene.timestep is not None:
         scratch.solver_hint["timestep"] = scene.timestep
     merge(builder, scratch, report, collapse_fixed_joints)
-    report.count_elements(document.root)
+    for root in (document.root, *document.included):
+        report.count_elements(root)
     if scene.gravity is not None:
         vector = quat_rotate(options.xform.q, scene.gravity)
         builder.gravity = signed_gravity(vector, builder.up_vector)

@@ -28,6 +28,7 @@ class Document:
 
     Attributes:
         root: The <sdf> element.
+        included: The models of other files, once for each <include>.
         report: Receives remarks.
     """
 
@@ -45,7 +46,7 @@ class Document:
         self.resolver = FileResolver(folder, package_paths, PATH_VARIABLES)
         self.resolvers: dict[str | None, FileResolver] = {self.root.path: self.resolver}
         self.versions: dict[str | None, tuple[int, int]] = {self.root.path: _version(self.root)}
-        self.includes = 0
+        self.included: list[Node] = []
 
     def version(self, node: Node) -> tuple[int, int]:
         """Version of the format that the file of an element is written in."""
@@ -76,8 +77,7 @@ class Document:
 
     def _included(self, node: Node, above: tuple[str, ...]) -> Node:
         """Return the model of an <include> with the name, pose and state that the include gives it."""
-        self.includes += 1
-        if self.includes > MAX_INCLUDES:
+        if len(self.included) >= MAX_INCLUDES:
             raise node.error(f"more than {MAX_INCLUDES} includes")
         path = self._model_file(text.required(node, "uri"), node)
         if str(path) in above or len(above) >= MAX_NESTING:
@@ -88,6 +88,7 @@ class Document:
         model = root.find("model")
         if model is None:
             raise node.error(f"file {path} holds no <model>")
+        self.included.append(model)
         given = {child.tag: child for child in node.children}
         for child in node.children:
             if child.tag not in ("uri", "name", "pose", "static", "placement_frame"):

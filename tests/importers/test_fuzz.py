@@ -53,6 +53,12 @@ ROBOT = """<robot name="r"><material name="m"><color rgba="1 0 0 1"/></material>
 <mimic joint="j" multiplier="2" offset=".1"/></joint>
 <joint name="l" type="planar"><parent link="a"/><child link="d"/></joint></robot>"""
 
+REPLICAS = """<mujoco><worldbody><replicate count="3" offset="1 0 0" euler="0 0 20" sep="_"><body name="b">
+<joint name="j"/><geom name="g" size=".1"/><replicate count="2" offset="0 0 1"><body name="c">
+<joint name="k"/>
+<geom size=".1"/></body></replicate></body></replicate></worldbody><actuator><motor joint="j"/></actuator>
+<equality><joint joint1="j" joint2="k"/></equality></mujoco>"""
+
 WORLD = """<sdf version="1.9"><world name="w"><gravity>0 0 -5</gravity><physics type="ode"><max_step_size>.01
 </max_step_size></physics><model name="m"><pose>0 0 1 0 0 0</pose><self_collide>true</self_collide>
 <link name="a"><inertial><pose>1 0 0 0 1 0</pose><mass>2</mass>
@@ -146,6 +152,12 @@ def test_mutated_mjcf(name):
             text = mutate(text, rng)
         accepted += assert_survives(parse_mjcf, text, floating=rng.choice([None, True, False]))
     assert accepted  # the damage is not so great that only the XML reader is tested
+
+
+def test_mutated_replicas():
+    assert assert_survives(parse_mjcf, REPLICAS)
+    rng = random.Random(0)
+    assert sum(assert_survives(parse_mjcf, mutate(REPLICAS, rng), floating=None) for _ in range(60))
 
 
 def test_mutated_urdf():
