@@ -182,28 +182,46 @@ def read_pinocchio(path: Path, start: dict[str, float]) -> Facts:
 
 
 def read_pybullet(path: Path) -> Facts:
-    """Read a URDF file with PyBullet, which tells no centre of mass."""
+    """Read a URDF file with PyBullet, which tells no centre of mass.
+
+    Two things of its own are taken out: a mass of 1 kg for links without <inertial>, and limits of continuous
+    joints.
+    """
     import pybullet as p
 
+    massless, continuous = _links_and_joints(path)
     client = p.connect(p.DIRECT)
     try:
         with _silence():
             body = p.loadURDF(str(path), flags=p.URDF_USE_INERTIA_FROM_FILE)
-        count = p.getNumJoints(body)
-        masses = [p.getDynamicsInfo(body, link)[0] for link in range(-1, count)]
-        ranges, dofs = {}, 0
-        for joint in range(count):
+        mass, ranges, dofs = 0.0, {}, 0
+        if p.getBodyInfo(body)[0].decode() not in massless:
+            mass = p.getDynamicsInfo(body, -1)[0]
+        for joint in range(p.getNumJoints(body)):
             record = p.getJointInfo(body, joint)
-            kind = record[2]
+            name, kind, link = record[1].decode(), record[2], record[12].decode()
+            if link not in massless:
+                mass += p.getDynamicsInfo(body, joint)[0]
             dofs += {p.JOINT_REVOLUTE: 1, p.JOINT_PRISMATIC: 1, p.JOINT_SPHERICAL: 3, p.JOINT_PLANAR: 3}.get(
                 kind, 0
             )
             if kind in (p.JOINT_REVOLUTE, p.JOINT_PRISMATIC):
                 low, high = record[8:10]
-                ranges[record[1].decode()] = (low, high) if low <= high else None
+                ranges[name] = (low, high) if low <= high and name not in continuous else None
     finally:
         p.disconnect(client)
-    return Facts(float(sum(masses)), None, None, dofs, None, ranges)
+    return Facts(mass, None, None, dofs, None, ranges)
+
+
+def _links_and_joints(path: Path) -> tuple[set[str], set[str]]:
+    """Names of the links without <inertial> and of the continuous joints of a URDF file."""
+    from newtonsim.importers.xml import read_document
+
+    root = read_document(path)[0]
+    massless = {link.text_of("name", "") for link in root.findall("link") if link.find("inertial") is None}
+    return massless, {
+        joint.text_of("name", "") for joint in root.findall("joint") if joint.text_of("type") == "continuous"
+    }
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import importlib.util
 import json
 import multiprocessing
 import queue
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -183,7 +184,8 @@ def _readers(kind: str, path: Path, ours: import_facts.Facts | None) -> dict[str
 def _text(error: Exception, folder: Path) -> str:
     """Message of an error in one line, without the folder of this machine."""
     text = " ".join(str(error).replace(f"{folder}/", "").replace(str(folder), "").split())
-    return f"{type(error).__name__}: {text}"[:300]
+    text = text.partition("; looked at")[0]
+    return re.sub(r"(?<![\w.])/\w[^\s'\"]*/", ".../", f"{type(error).__name__}: {text}")[:300]
 
 
 # -- pages ---------------------------------------------------------------------------------------------------
@@ -240,8 +242,8 @@ Why files differ or are refused:
   move, receives the inertia of a ball of water of that mass (reported as approximated).
 - **`<limit>` without `lower` and `upper`** on a revolute joint, or with the lower limit above the upper one,
   means no limits here, as in PyBullet; pinocchio takes the numbers, zero where there are none.
-- **PyBullet** gives a link without `<inertial>` a mass of 1 kg where it has none by the format, and keeps the
-  limits of `continuous` joints, which have none by the format.
+- **PyBullet** gives links without `<inertial>` a mass of 1 kg and keeps the limits of `continuous` joints,
+  where the format knows neither; both are taken out of the comparison.
 - **Refused**: mesh files that a collision needs and that the wheel does not ship, numbers that are none
   (`0.07,`, `$(optenv ...)`), a mesh scale of four numbers, MuJoCo's built-in meshes, Bullet's `<cdf>` shapes.
   A missing mesh that is only to be seen, a colour of five numbers, a shape of size zero, a `<mimic>` of a
