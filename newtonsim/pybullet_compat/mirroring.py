@@ -197,6 +197,7 @@ class Mirror:
     def _take_structure(self, source: Client, bodies: dict[int, Body]) -> None:
         """Have bodies of another client, in its order, and the constraints on them."""
         client = self.client
+        client.part(ContactPoints).forget()  # what was done here before is undone
         client.structure_changed()
         before = client.bodies
         client.bodies = {}
@@ -206,8 +207,6 @@ class Mirror:
                 twin = body.copy_for(client.num_worlds)
                 self._originals[uid] = (body, twin)
             client.bodies[uid] = twin
-        for uid in [uid for uid, body in before.items() if client.bodies.get(uid) is not body]:
-            client.call_hooks("body_removed", uid)
         self._originals = {uid: pair for uid, pair in self._originals.items() if uid in client.bodies}
         client.soft_bodies.clear()
         client.order = [uid for uid in source.order if uid in client.bodies]
@@ -218,6 +217,8 @@ class Mirror:
         }
         client.body_ids.follow(source.body_ids)
         client.constraint_ids.follow(source.constraint_ids)
+        for uid in [uid for uid, body in before.items() if client.bodies.get(uid) is not body]:
+            client.call_hooks("body_removed", uid)  # now that bodies and constraints agree
         driven = source.known_part(DrivenBodies)
         if driven is not None:
             chosen = [uid for uid in driven.bodies if uid in bodies]

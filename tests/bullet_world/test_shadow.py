@@ -135,6 +135,47 @@ def test_what_is_simulated_is_the_same(world, arm):
                 Object("stranger", "milk", "milk.stl")
 
 
+@pytest.mark.parametrize("removed", [0, 1])
+def test_removal_of_an_attached_object_whose_contacts_nobody_read(world, removed):
+    pair = [Object(f"carton {i}", "milk", "milk.stl") for i in range(2)]
+    for i, item in enumerate(pair):
+        item.set_position([i, 0, 0], base=True)
+    pair[0].attach(pair[1])
+    world.simulate(0.1)
+    with Use_shadow_world():
+        pass
+    pair[removed].remove()
+    with Use_shadow_world() as shadow:
+        assert_same(world, shadow)
+        touches = world.client.getContactPoints()
+        assert touches == shadow.client.getContactPoints()
+        assert touches  # of the other one with the floor
+        world.get_shadow_object(pair[1 - removed]).remove()
+        assert shadow.client.getContactPoints() == ()
+
+
+def test_random_changes_of_structure(world):
+    """Objects come, go, hold each other and are simulated; the shadow is entered, and simulated at times."""
+    rng, things = np.random.default_rng(11), []
+    for i in range(40):
+        change = rng.integers(5)
+        if change == 0 or len(things) < 3:
+            things.append(Object(f"carton {i}", "milk", "milk.stl", [*rng.uniform(-1, 1, 2), 0.1]))
+        elif change == 1:
+            things.pop(rng.integers(len(things))).remove()
+        elif change == 2:
+            world.simulate(0.005)
+        else:
+            a, b = (things[k] for k in rng.choice(len(things), 2, replace=False))
+            a.detach(b) if b in a.attachments else a.attach(b)
+        with Use_shadow_world() as shadow:
+            if rng.integers(4) == 0:
+                shadow.simulate(0.005)
+            elif rng.integers(4) == 0:
+                assert_same(world, shadow)
+                assert world.client.getContactPoints() == shadow.client.getContactPoints()
+
+
 def test_constraints_and_bodies_of_the_client_are_mirrored(world):
     client, milk = world.client, Object("milk", "milk", "milk.stl", [0, 0, 1])
     shape = client.createCollisionShape(client.GEOM_BOX, halfExtents=[0.1, 0.1, 0.1])

@@ -165,8 +165,13 @@ class ContactPoints:
         self.forget()
 
     def mirror(self, other: ContactPoints) -> None:
-        """Take the contact points of another client, which this one has become like."""
-        self._passed, self._unread = False, other._unread and not other._passed
+        """Take the contact points of another client, which this one has become like.
+
+        They are left to be read from the engine only where there is one: the one that is built later may be
+        built for other bodies.
+        """
+        self._passed = False
+        self._unread = other._unread and not other._passed and self.client.engine is not None
         if not self._unread:
             self._points = [WorldPoints(list(world.all())) for world in other.read()]
 
