@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,12 @@ from newtonsim.bullet_world.frames import Pose
 if TYPE_CHECKING:
     from newtonsim.bullet_world.objects import Object
     from newtonsim.pybullet_compat.bullet_client import BulletClient
+
+
+ROUNDING = 1.0e-6
+"""By how much an object may differ from where it was, and has not moved [m] and [rad]."""
+SHIFT, TURN = 1.0e-4, 1.0e-3
+"""How far an attachment may be from its offset without a warning [m] and [rad]."""
 
 
 class Attachment:
@@ -66,6 +74,11 @@ class Attachment:
             link, fixed = self.parent_link, self.child.link_frame(self.child_link)
             offset = self.offset.inverse()
         return fixed @ offset @ follower.root_in_link(link)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the objects stand to each other as they should."""
+        return near(self.offset, self.present_offset(), SHIFT, TURN)
 
     def renew(self) -> None:
         """Take what the offset is now for the one to keep, in the constraint too."""
@@ -127,22 +140,42 @@ def followers(moved: Object) -> list[tuple[Attachment, Object]]:
     return [(found[item], item) for item in queue[1:]]
 
 
-def carry(moved: Object) -> None:
+def carry(moved: Object) -> list[Object]:
     """Let everything that is attached to a moved object follow, and what is attached to that.
 
-    Each object moves once, so that rings end. Offsets of loose attachments whose child has moved while the
-    parent stayed are renewed.
+    Each object moves once, so that rings end; a warning names attachments that close a ring and are not kept.
+    Offsets of loose attachments whose child has moved while the parent stayed are renewed.
 
     Args:
         moved: Where it starts; it stays as it stands.
+
+    Returns:
+        What has moved, that object first.
     """
-    reached = {moved}
+    reached, used, places = {moved}, set(), [moved]
     for attachment, follower in followers(moved):
-        follower.teleport(attachment.place_of(follower))
+        before, place = follower.get_frame(), attachment.place_of(follower)
+        follower.teleport(place)
         reached.add(follower)
+        used.add(attachment)
+        if not near(before, place, ROUNDING, ROUNDING):
+            places.append(follower)
     for attachment in attachments_of(reached):
         if attachment.loose and attachment.parent not in reached:
             attachment.renew()
+        elif attachment not in used and not attachment.is_kept:
+            a, b = attachment.parent.name, attachment.child.name
+            warnings.warn(
+                f"the attachment of {a!r} and {b!r} is not kept: other attachments hold them elsewhere",
+                stacklevel=4,
+            )
+    return places
+
+
+def near(a: Pose, b: Pose, shift: float, turn: float) -> bool:
+    """Whether two poses differ by no more than a distance [m] and an angle [rad]."""
+    cosine = abs(sum(x * y for x, y in zip(a.orientation, b.orientation)))
+    return math.dist(a.position, b.position) <= shift and 2.0 * math.acos(min(cosine, 1.0)) <= turn
 
 
 def set_collisions(

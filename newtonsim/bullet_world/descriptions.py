@@ -115,6 +115,12 @@ def mimics_of(urdf: str) -> dict[str, tuple[str, float, float]]:
     return found
 
 
+def endless_joints_of(urdf: str) -> frozenset[str]:
+    """Return the names of the joints of a URDF that are continuous: they have no limits, whatever it says."""
+    joints = ElementTree.parse(urdf).getroot().iter("joint")
+    return frozenset(joint.get("name") for joint in joints if joint.get("type") == "continuous")
+
+
 def _find_in_package(url: str, folders: Sequence[str]) -> Path:
     """A file of a ROS package: the package is a folder of that name, on one of the paths or one of them."""
     package, _, inside = url.removeprefix(PACKAGE).partition("/")

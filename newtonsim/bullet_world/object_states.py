@@ -37,8 +37,8 @@ def capture(item: Object) -> ObjectState:
     )
 
 
-def apply(item: Object, wanted: ObjectState) -> None:
-    """Make an object do what was captured of it; only what differs is written."""
+def apply(item: Object, wanted: ObjectState) -> bool:
+    """Make an object do what was captured of it, by writing what differs; returns whether it moved."""
     client, uid, now = item.client, item.id, capture(item)
     if now.base != wanted.base:
         client.resetBasePositionAndOrientation(uid, *wanted.base)
@@ -50,6 +50,8 @@ def apply(item: Object, wanted: ObjectState) -> None:
     for old, (link, color) in zip(now.colors, wanted.colors):
         if old != (link, color):
             client.changeVisualShape(uid, link, rgbaColor=color)
+    values = [[q for q, _ in state.joints] for state in (now, wanted)]
+    return now.base != wanted.base or values[0] != values[1]
 
 
 def stop(item: Object) -> None:

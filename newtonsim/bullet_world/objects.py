@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from newtonsim.bullet_world.frames import (
     as_position,
     numbers,
 )
+from newtonsim.bullet_world.mimics import with_followers
 from newtonsim.bullet_world.object_states import ObjectState, capture, stop
 
 if TYPE_CHECKING:
@@ -125,6 +127,7 @@ class Object:
         self.world, self.original_pose = world, pose
         self.attachments: dict[Object, Attachment] = {}
         self.mimics = descriptions.mimics_of(urdf)
+        self._endless = descriptions.endless_joints_of(urdf)
         client = world.client
         self._removed = False
         self.id = client.loadURDF(urdf, *pose, useFixedBase=fixed_base)
@@ -134,6 +137,8 @@ class Object:
         self.links = {self.root: BASE} | {info[12].decode(): info[0] for info in self._infos}
         self.movable = [info[0] for info in self._infos if info[2] != p.JOINT_FIXED]
         self._inertial: dict[int, Pose] = {}
+        if self.mimics:
+            self._put_joints(self._rest())
         self.teleport(pose)
         world.remember(self)
 
@@ -205,7 +210,8 @@ class Object:
         Args:
             object: The other object.
             link: The link at which it is held: one of this object, or, if it has none of that name, one of
-                the other.
+                the other. If both have it, the one with several links is meant; if both have several, this
+                object with a warning.
             loose: Whether this object stays where it is when the other one is moved.
 
         Raises:
@@ -218,14 +224,19 @@ class Object:
             raise ValueError(f"attach: {self.name!r} cannot be attached to itself")
         if object.world is not self.world:
             raise ValueError(f"attach: {self.name!r} and {object.name!r} are in different worlds")
-        own, others = (link, None) if link is None or link in self.links else (None, link)
-        if others is not None and others not in object.links:
+        owners = [item for item in (self, object) if link is None or link in item.links]
+        if not owners:
             raise KeyError(f"neither {self.name!r} nor {object.name!r} has a link {link!r}")
         self.require()
         object.require()
         if object in self.attachments:
             return
-        self.hold(object, own, others, loose)
+        if len(owners) == 2 and len(self.links) == 1 < len(object.links):
+            owners = [object]  # this one has no choice of links that a name could mean
+        elif link is not None and len(owners) == 2 and min(len(self.links), len(object.links)) > 1:
+            both = f"both {self.name!r} and {object.name!r} have a link {link!r}"
+            warnings.warn(f"attach: {both}; that of {self.name!r} is meant", stacklevel=2)
+        self.hold(object, *((link, None) if owners[0] is self else (None, link)), loose)
         self.world.attachment_event(self, [self, object])
 
     def hold(
@@ -368,8 +379,7 @@ class Object:
         return bool(self.client.getCollisionShapeData(self.id, link))
 
     def _moved(self) -> None:
-        carry(self)
-        self.world.manipulation_event(self, [self])
+        self.world.manipulation_event(self, carry(self))
 
     # -- links -----------------------------------------------------------------------------------------------
 
@@ -441,7 +451,8 @@ class Object:
     def set_joint_states(self, joint_poses: Mapping[str, float]) -> None:
         """Set the values of several joints and stop them; what is attached to moved links follows.
 
-        Joints that mimic one of them are set with it, but for those that have a value of their own here. As
+        Joints that mimic one of them are set with it; if they have another value of their own here, their
+        leader decides and a warning names them, as it does if a joint is set against a leader that stays. As
         in PyBullet, limits are not enforced; a warning names what is beyond them.
 
         Args:
@@ -456,16 +467,22 @@ class Object:
     def _set_joints(self, joint_poses: Mapping[str, float]) -> None:
         self.require()
         values = {name: self._checked(name, value) for name, value in joint_poses.items()}
+        led = with_followers(values, self.mimics, self.joints)
         for name, value in values.items():
-            self._warn_of_limits(name, value)
+            self._warn_of_leader(name, value, led)
+            self._warn_of_limits(name, led[name])
         self._put_joints(values)
         self._moved()
 
     def reset(self) -> None:
         """Put the object where it was made, with joints at zero, but for those that mimic others."""
-        free = [name for name in self.joints if name not in self.mimics]
-        self._put_joints({name: 0.0 for name in free if self.get_joint_type(name) in ONE_COORDINATE})
+        self._put_joints(self._rest())
         self.set_position_and_orientation(*self.original_pose)
+
+    def _rest(self) -> dict[str, float]:
+        """Values of the joints that follow no other, in an object that was just made."""
+        free = [name for name in self.joints if name not in self.mimics]
+        return {name: 0.0 for name in free if self.get_joint_type(name) in ONE_COORDINATE}
 
     def _checked(self, name: str, value: float) -> float:
         """The value for a joint.
@@ -487,22 +504,28 @@ class Object:
                 stacklevel=4,
             )
 
+    def _warn_of_leader(self, name: str, value: float, values: Mapping[str, float]) -> None:
+        """Warn if a joint that mimics another one is set to something else than what follows from that."""
+        if name not in self.mimics or self.mimics[name][0] not in self.joints:
+            return
+        leader, multiplier, offset = self.mimics[name]
+        law = multiplier * values.get(leader, self.get_joint_state(leader)) + offset
+        if abs(value - law) > ROUNDING:
+            warnings.warn(
+                f"joint {name!r} of {self.name!r} mimics {leader!r}, which asks for {law:g}: "
+                f"it is set to {values[name]:g}, and {value:g} was given",
+                stacklevel=4,
+            )
+
     def _put_joints(self, values: Mapping[str, float]) -> None:
         """Set joints, and those that mimic them, and stop them."""
-        values = dict(values)
-        waiting = list(values)
-        for leader in waiting:  # grows meanwhile
-            for name, (led_by, multiplier, offset) in self.mimics.items():
-                if led_by == leader and name not in values and name in self.joints:
-                    values[name] = multiplier * values[leader] + offset
-                    waiting.append(name)
-        for name, value in values.items():
+        for name, value in with_followers(values, self.mimics, self.joints).items():
             self.client.resetJointState(self.id, self.joints[name], value, 0.0)
 
     def get_joint_limits(self, joint: str) -> tuple[float, float]:
-        """Lower and upper limit of a joint [rad or m], infinite where it has none."""
+        """Lower and upper limit of a joint [rad or m], infinite where it has none, as continuous ones."""
         low, high = self._joint_info(joint)[8:10]
-        return (low, high) if low <= high else (-float("inf"), float("inf"))
+        return (-math.inf, math.inf) if low > high or joint in self._endless else (low, high)
 
     def get_joint_axis(self, joint: str) -> tuple[float, float, float]:
         """Axis of a joint in the frame of its link (3,)."""

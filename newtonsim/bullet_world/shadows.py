@@ -209,7 +209,7 @@ class Shadows(Trials):
     Args:
         world: The world.
         count: Number of copies.
-        objects: Objects to copy, all if None.
+        objects: Objects to copy; all if None, and bodies that `world.client` has made.
         device: Warp device, None for the default one.
 
     Attributes:
@@ -235,7 +235,7 @@ class Shadows(Trials):
                 raise ValueError(f"shadows: {item!r} is no object of this world")
         client = BulletClient(p.DIRECT, num_worlds=count, device=device)
         ids = {item: item.id for item in chosen}
-        client.mirror(world.client_id, set(ids.values()))
+        client.mirror(world.client_id, None if objects is None else set(ids.values()))
         super().__init__(world, client, ids, count)
 
     def __enter__(self) -> Shadows:

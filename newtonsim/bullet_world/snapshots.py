@@ -46,15 +46,13 @@ def take(world: BulletWorld) -> Snapshot:
     return Snapshot(gravity_of(world), states, tuple(holds))
 
 
-def put(snapshot: Snapshot, world: BulletWorld) -> None:
-    """Make a world what a snapshot of it says; objects that were removed since are left out."""
+def put(snapshot: Snapshot, world: BulletWorld) -> list[Object]:
+    """Make a world what a snapshot of it says, and return what moved; removed objects are left out."""
     if gravity_of(world) != snapshot.gravity:
         world.client.setGravity(*snapshot.gravity)
     present = set(world.objects)
     _put_holds(snapshot, present)
-    for item, state in snapshot.objects.items():
-        if item in present:
-            apply(item, state)
+    return [item for item, state in snapshot.objects.items() if item in present and apply(item, state)]
 
 
 def _put_holds(snapshot: Snapshot, present: set[Object]) -> None:

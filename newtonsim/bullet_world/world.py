@@ -85,7 +85,8 @@ class BulletWorld(metaclass=_CurrentWorld):
         robot: What `set_robot` said.
         attachment_event: Called with (object, [object, other]) after two were attached.
         detachment_event: Called likewise after two were detached.
-        manipulation_event: Called with (object, [object]) after a pose or joint was set.
+        manipulation_event: Called with (object, [object, *others]) after a pose or joint was set; the others
+            are attached to it and have moved, too.
         thread: Identifier of the thread that made it.
 
     Raises:
@@ -199,17 +200,20 @@ class BulletWorld(metaclass=_CurrentWorld):
 
     @property
     def objects(self) -> list[Object]:
-        """All objects in the order in which they were made, in a list of its own."""
+        """All objects in the order in which they were made, in a list of its own.
+
+        Raises:
+            WorldExitedError: The world has ended.
+        """
+        self.client  # noqa: B018 (raises if the world has ended)
         return list(self._objects)
 
     def get_objects_by_name(self, name: str) -> list[Object]:
         """All objects of a name."""
-        self.client  # noqa: B018 (raises if the world has ended)
         return [item for item in self.objects if item.name == name]
 
     def get_objects_by_type(self, obj_type: str) -> list[Object]:
         """All objects of a type."""
-        self.client  # noqa: B018 (raises if the world has ended)
         return [item for item in self.objects if item.type == obj_type]
 
     def get_object_by_id(self, id: int) -> Object:
@@ -218,7 +222,6 @@ class BulletWorld(metaclass=_CurrentWorld):
         Raises:
             KeyError: There is none.
         """
-        self.client  # noqa: B018 (raises if the world has ended)
         for item in self.objects:
             if item.id == id:
                 return item
@@ -349,6 +352,7 @@ class BulletWorld(metaclass=_CurrentWorld):
         """Put the world back to a state of `save_state`.
 
         Objects that were made since then stay as they are. Those that were removed stay away, with a warning.
+        Each object that moves is a manipulation of its own.
 
         Raises:
             KeyError: There is no such state.
@@ -360,11 +364,11 @@ class BulletWorld(metaclass=_CurrentWorld):
         gone = [item.name for item in snapshot.objects if item not in self._objects]
         if gone:
             warnings.warn(f"restore_state: {', '.join(gone)} was removed and stays away", stacklevel=2)
-        snapshots.put(snapshot, self)
+        for item in snapshots.put(snapshot, self):
+            self.manipulation_event(item, [item])
 
     def reset_bullet_world(self) -> None:
         """Detach everything, and put all objects where they were made, with joints at zero."""
-        self.client  # noqa: B018 (raises if the world has ended)
         for item in self.objects:
             item.detach_all()
         for item in self.objects:

@@ -1,5 +1,6 @@
 """Attachments: what moves, and by how much, when something is moved or simulated."""
 
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -205,3 +206,36 @@ def test_ring_that_a_motor_would_tear_apart_stays_calm(world, arm):
     assert fastest < 0.2
     assert a.get_position() == pytest.approx([0.5, 0.2, 1], abs=0.02)
     assert b.get_position() == pytest.approx([0.2, 0.4, 1], abs=0.02)
+
+
+def test_a_ring_through_a_joint_is_not_kept(world, arm):
+    robot, (box, other) = Object("robot", "robot", arm), cartons([0.6, 0, 0], [0.6, 0.5, 0])
+    robot.attach(box, "gripper")
+    box.attach(other)
+    other.attach(robot, "upper")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        robot.set_position([1, 0, 0])
+        robot.set_joint_state("shoulder", 0.5)  # turns both links
+    with pytest.warns(UserWarning, match="'carton 0' and 'carton 1' is not kept"):
+        robot.set_joint_state("slide", 0.1)
+
+
+def test_which_link_a_name_means(world, arm):
+    robot, second, (milk,) = (
+        Object("a", "robot", arm),
+        Object("b", "robot", arm, [0, 2, 0]),
+        cartons([1, 0, 0]),
+    )
+    assert "base" in robot.links
+    assert "base" in milk.links
+    robot.set_joint_state("shoulder", 0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        milk.attach(robot, "base")
+        robot.attach(second, None)
+    assert (milk.attachments[robot].parent_link, milk.attachments[robot].child_link) == (None, "base")
+    robot.detach(second)
+    with pytest.warns(UserWarning, match="both 'a' and 'b' have a link 'upper'; that of 'a' is meant"):
+        robot.attach(second, "upper")
+    assert robot.attachments[second].parent_link == "upper"

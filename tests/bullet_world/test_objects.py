@@ -16,7 +16,7 @@ from newtonsim.bullet_world import (
     WorldExitedError,
     descriptions,
 )
-from newtonsim.bullet_world.reasoning import contact
+from newtonsim.bullet_world.reasoning import contact, reachable
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,15 @@ def test_joints_that_mimic_others_follow(world, folder):
     (folder / "fingers.urdf").write_text(FINGERS.format(offset="0.5", **parts))
     with pytest.warns(UserWarning, match="palm"):
         fingers = Object("fingers", "robot", "fingers.urdf")
+    assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.0, "b": 0.5, "c": 1.0})
     fingers.set_joint_state("a", 0.2)
     assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.2, "b": 0.3, "c": 0.6})
-    fingers.set_joint_states({"a": 0.1, "b": -0.3})  # what is given goes first
-    assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.1, "b": -0.3, "c": -0.6})
+    with pytest.warns(UserWarning, match="'b' of 'fingers' mimics 'a'.*asks for 0.4.*set to 0.4, and -0.3"):
+        fingers.set_joint_states({"b": -0.3, "a": 0.1})
+    assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.1, "b": 0.4, "c": 0.8})
+    with pytest.warns(UserWarning, match="'b' of 'fingers' mimics 'a'.*asks for 0.4.*set to 0.2"):
+        fingers.set_joint_state("b", 0.2)
+    assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.1, "b": 0.2, "c": 0.4})
     fingers.reset()
     assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.0, "b": 0.5, "c": 1.0})
     (folder / "wrong.urdf").write_text(FINGERS.format(offset="half", **parts))
@@ -153,6 +158,22 @@ def test_joints_that_mimic_others_follow(world, folder):
         Object("fingers", "robot", "wrong.urdf")
     assert fingers in world.objects
     assert len(world.objects) == 2
+
+
+def test_continuous_joints_have_no_limits(world, folder, arm):
+    """Whatever the file says; http://wiki.ros.org/urdf/XML/joint."""
+    text = (folder / arm).read_text().replace("revolute", "continuous")
+    assert 'type="continuous"' in text
+    assert 'upper="2"' in text
+    (folder / "endless.urdf").write_text(text)
+    robot = Object("robot", "robot", "endless.urdf", fixed_base=True)
+    assert robot.get_joint_limits("shoulder") == (-np.inf, np.inf)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        robot.set_joint_state("shoulder", 3.0)
+    behind = robot.get_link_position("gripper")
+    robot.reset()
+    assert reachable(robot, behind, "gripper")
 
 
 def test_joint_properties(world, arm):
@@ -175,6 +196,23 @@ def test_manipulation_event(world, arm):
     world.manipulation_event -= handler
     robot.set_position([2, 0, 0])
     assert len(calls) == 2
+
+
+def test_manipulation_tells_all_that_moved(world, arm):
+    robot, calls = Object("robot", "robot", arm), []
+    held, standing = (Object("milk", "milk", "milk.stl", [x, 0, 0]) for x in (0.6, -0.5))
+    robot.attach(held, "gripper")
+    robot.attach(standing)
+    state = world.save_state()
+    world.manipulation_event += lambda *args: calls.append(args)
+    robot.set_joint_state("shoulder", 1.0)
+    held.set_position([0, 0, 1])
+    assert calls == [(robot, [robot, held]), (held, [held, robot, standing])]
+    calls.clear()
+    world.restore_state(state)
+    assert calls == [(item, [item]) for item in (robot, held, standing)]
+    world.restore_state(state)
+    assert len(calls) == 3
 
 
 def test_lower_side(world):
@@ -381,6 +419,8 @@ def test_a_callback_may_end_the_world(world):
     world.register_collision_callback(milk, world.objects[0], world.exit)
     world.simulate(1)
     assert not world.is_alive
+    with pytest.raises(WorldExitedError):
+        world.objects  # noqa: B018
 
 
 def test_removing_all_objects(world):

@@ -11,6 +11,7 @@ import pytest
 
 from newtonsim.bullet_world import BulletWorld, Object, Use_shadow_world
 from newtonsim.bullet_world.attachments import attachments_of
+from newtonsim.bullet_world.shadows import Shadows
 from newtonsim.bullet_world.snapshots import gravity_of
 
 
@@ -193,6 +194,17 @@ def test_constraints_and_bodies_of_the_client_are_mirrored(world):
         assert world.get_shadow_object(milk).get_position() == pytest.approx(
             [0, 0, 0.9], abs=2e-2
         )  # it hangs
+
+
+def test_many_shadows_hold_bodies_of_the_client(world):
+    shape = world.client.createCollisionShape(world.client.GEOM_BOX, halfExtents=[0.1, 0.1, 0.1])
+    box = world.client.createMultiBody(1.0, shape, basePosition=[1, 0, 1])
+    with world.shadows(2) as shadows:
+        assert shadows.client.getNumBodies() == 2
+        position, _ = shadows.client.getBasePositionAndOrientation(box)
+        assert np.array_equal(position, [[1, 0, 1]] * 2)
+    with Shadows(world, 2, world.objects) as shadows:
+        assert shadows.client.getNumBodies() == 1
 
 
 def test_edits_of_the_shadow_do_not_leak(world, arm):
