@@ -167,7 +167,7 @@ def carry(moved: Object) -> list[Object]:
             a, b = attachment.parent.name, attachment.child.name
             warnings.warn(
                 f"the attachment of {a!r} and {b!r} is not kept: other attachments hold them elsewhere",
-                stacklevel=4,
+                stacklevel=5,  # who set a joint
             )
     return places
 
