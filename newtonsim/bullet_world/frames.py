@@ -111,16 +111,32 @@ def pose_rows(poses: Sequence, name: str = "poses") -> np.ndarray:
     """Return many poses as an array (n, 7) of positions and unit quaternions.
 
     Args:
-        poses: Pairs of position and orientation, or an array (n, 7).
+        poses: Pairs of position and orientation, or rows of seven numbers, in a sequence or an array (n, 7).
         name: What the error calls them.
 
     Raises:
-        ValueError: One of them is no pose; the message tells which.
+        ValueError: One of them is no pose; the message tells which. Or they are a single pose.
     """
-    if isinstance(poses, np.ndarray) and poses.ndim == 2 and poses.shape[1] == 7:
-        poses = [(row[:3], row[3:]) for row in poses]
-    found = [as_pose(pose, f"{name}[{i}]") for i, pose in enumerate(poses)]
+    if is_pose(poses):
+        raise ValueError(f"{name}: expected a list of poses, got a single one, {poses!r}")
+    try:
+        pairs = [(pose[:3], pose[3:]) if _length(pose) == 7 else pose for pose in poses]
+    except TypeError:
+        raise ValueError(f"{name}: expected a list of poses, got {poses!r}") from None
+    found = [as_pose(pose, f"{name}[{i}]") for i, pose in enumerate(pairs)]
     return np.array([[*pose.position, *pose.orientation] for pose in found]).reshape(-1, 7)
+
+
+def is_pose(values: object) -> bool:
+    """Whether something has the form of one pose: a pair of position and orientation, or seven numbers."""
+    if _length(values) == 7:
+        return all(isinstance(x, Real) for x in values)
+    return _length(values) == 2 and [_length(x) for x in values] == [3, 4]
+
+
+def _length(values: object) -> int | None:
+    """Number of entries of a sequence or an array, None of anything else."""
+    return len(values) if isinstance(values, Sequence) or np.ndim(values) else None
 
 
 def compose_rows(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,18 +1,20 @@
 """Questions about a world that are answered by trying in its shadow; the world itself is never changed.
 
 `stable`, `contact`, `visible` and `reachable` also take many candidates. These are tried at once, as worlds
-of one batched model, and the answer is an array with one for each. Objects have to be in the same world; that
+of one batched model, or one after the other where that is faster for few of them. The answer is an array with
+one for each. Objects have to be in the same world; that
 may be a shadow, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Real
 
 import numpy as np
 
 import newtonsim.pybullet_compat as p
-from newtonsim.bullet_world.frames import Pose, as_orientation, as_position, numbers, pose_rows
+from newtonsim.bullet_world.frames import Pose, as_orientation, as_position, is_pose, numbers, pose_rows
 from newtonsim.bullet_world.objects import Object
 from newtonsim.bullet_world.settling import settle
 from newtonsim.bullet_world.shadows import Shadows, Trials, one_trial
@@ -24,6 +26,8 @@ PICTURES = 64
 """Cameras that take their pictures at once, as pictures need much memory."""
 PLACES = 128
 """Candidates that are looked at at once: models of more take longer to build than they save."""
+FEW_TO_SIMULATE, FEW_TO_PLACE = 8, 16
+"""Candidates up to which trying one after the other takes less time than to build a model of many."""
 
 
 def stable(
@@ -39,31 +43,38 @@ def stable(
 
     Args:
         obj: The object.
-        poses: Candidates for its pose: pairs of position and orientation, or (n, 7); None for its own.
+        poses: Candidates for its pose: pairs of position and orientation, or rows of seven (n, 7); None for its own.
         seconds: Time to simulate [s].
         distance: Largest way of its origin that counts as staying [m].
         angle: Largest turn that counts as staying [rad].
 
     Returns:
         The answer, or one for each candidate, bool (n,).
+
+    Raises:
+        TypeError: The object is none.
+        ValueError: A pose is none, or a number is negative or not finite.
     """
+    _require(obj=obj)
+    _not_negative(seconds=seconds, distance=distance, angle=angle)
+    rows = np.concatenate(obj.get_frame())[None] if poses is None else pose_rows(poses)
+    if len(rows) > FEW_TO_SIMULATE or any(a.loose and a.child is obj for a in obj.attachments.values()):
+        after = settle(obj, rows, seconds)
+    else:
+        after = np.array([_simulated(obj, row, seconds) for row in rows]).reshape(-1, 7)
+    way = np.linalg.norm(after[:, :3] - rows[:, :3], axis=1)
+    cosine = np.abs(np.sum(after[:, 3:] * rows[:, 3:], axis=1))
+    stays = (way <= distance) & (2.0 * np.arccos(np.minimum(cosine, 1.0)) <= angle)
+    return bool(stays[0]) if poses is None else stays
 
-    def judge(rows: np.ndarray, after: np.ndarray) -> np.ndarray:
-        way = np.linalg.norm(after[:, :3] - rows[:, :3], axis=1)
-        cosine = np.abs(np.sum(after[:, 3:] * rows[:, 3:], axis=1))
-        return (way <= distance) & (2.0 * np.arccos(np.minimum(cosine, 1.0)) <= angle)
 
-    if poses is not None:
-        rows = pose_rows(poses)
-        return judge(rows, settle(obj, rows, seconds)) if len(rows) else np.zeros(0, bool)
-    row = np.concatenate(obj.get_frame())[None]
-    if any(a.loose and a.child is obj for a in obj.attachments.values()):
-        return bool(judge(row, settle(obj, row, seconds))[0])
+def _simulated(obj: Object, row: np.ndarray, seconds: float) -> np.ndarray:
+    """Where an object comes from a pose (7,) in one copy of its world."""
     with one_trial(obj.world) as trial:
-        trial.place(obj, row)
+        trial.place(obj, row[None])
         trial.client.forget_last_step()  # as in copies of several worlds, which have made none
         trial.simulate(seconds)
-        return bool(judge(row, trial.frames(obj))[0])
+        return trial.frames(obj)[0]
 
 
 def contact(a: Object, b: Object, poses: Sequence | None = None) -> bool | np.ndarray:
@@ -72,31 +83,39 @@ def contact(a: Object, b: Object, poses: Sequence | None = None) -> bool | np.nd
     Args:
         a: One.
         b: The other one.
-        poses: Candidates for the pose of `a`: pairs of position and orientation, or (n, 7); None for its own.
+        poses: Candidates for the pose of `a`: pairs of position and orientation, or rows of seven (n, 7);
+            None for its own.
 
     Returns:
         The answer, or one for each candidate, bool (n,).
+
+    Raises:
+        TypeError: One of them is no object.
+        ValueError: They are one object, or in different worlds, or a pose is none.
     """
-    b.require()
-    if a is b:
-        raise ValueError(f"contact: {a!r} cannot touch itself")
+    _require_both(a=a, b=b)
 
     def answer(trials: Trials, rows: np.ndarray) -> np.ndarray:
         trials.place(a, rows)
         return np.array([len(found) > 0 for found in trials.touching(a, b)])
 
-    if poses is None:
+    rows = np.concatenate(a.get_frame())[None] if poses is None else pose_rows(poses)
+    if len(rows) <= FEW_TO_PLACE:
         with one_trial(a.world) as trial:
-            return bool(answer(trial, np.concatenate(a.get_frame())[None])[0])
-    rows = pose_rows(poses)
-    if not len(rows):
-        return np.zeros(0, bool)
+            found = np.array([answer(trial, row[None])[0] for row in rows], bool)
+        return bool(found[0]) if poses is None else found
     with Shadows(a.world, min(len(rows), PLACES), [a, b]) as shadows:
         return np.concatenate([answer(shadows, some)[:n] for some, n in in_turns(rows, shadows.count)])
 
 
 def supporting(lower: Object, upper: Object) -> bool:
-    """Whether one object carries another: they touch, and the carrier pushes upwards."""
+    """Whether one object carries another: they touch, and the carrier pushes upwards.
+
+    Raises:
+        TypeError: One of them is no object.
+        ValueError: They are one object, or in different worlds.
+    """
+    _require_both(lower=lower, upper=upper)
     with one_trial(lower.world) as trial:
         (found,) = trial.touching(upper, lower)
     return any(point[7][2] > 0.5 for point in found)
@@ -112,14 +131,16 @@ def visible(
 
     Args:
         obj: The object.
-        camera: Pose of the camera, position and orientation; or many, as pairs in a list or (n, 7).
+        camera: Pose of the camera, position and orientation; or many, as pairs in a list or rows
+            of seven (n, 7).
         threshold: Least share of the pixels, in 0..1.
         front_facing_axis: Where the camera looks, in its own frame (3,).
 
     Returns:
         The answer, or one for each camera, bool (n,).
     """
-    many, rows = _cameras(camera)
+    _require(obj=obj)
+    many, rows = not is_pose(camera), pose_rows([camera] if is_pose(camera) else camera, "camera")
     if not 0.0 <= threshold <= 1.0:
         raise ValueError(f"threshold: expected a share in 0..1, got {threshold!r}")
     if not len(rows):
@@ -136,6 +157,7 @@ def occluding(
     obj: Object, camera: Sequence, front_facing_axis: Sequence[float] = (1.0, 0.0, 0.0)
 ) -> list[Object]:
     """The objects that hide a part of an object from a camera; see `visible`."""
+    _require(obj=obj)
     ((ids, alone, present, _),) = _pictures(obj, pose_rows([camera], "camera"), front_facing_axis)
     hiding = set(np.unique(present[alone]).tolist())
     return [item for item in obj.world.objects if item is not obj and ids[item] in hiding]
@@ -155,35 +177,60 @@ def reachable(
         targets: Position of the target [m] (3,), or many (n, 3).
         link: Name of the link.
         tolerance: Largest distance that counts as there [m].
-        orientations: Quaternions that the link should have (4,) or (n, 4), within 0.1 rad; None for any.
+        orientations: Quaternions that the link should have, within 0.1 rad: one for all (4,), or one for each
+            target (n, 4); None for any.
 
     Returns:
-        The answer, or one for each target, bool (n,).
+        The answer, or one for each target, bool (n,). False means that no solution was found from
+        `shadows.REACH_STARTS` different joint positions at least, the same ones for every target.
 
     Raises:
         KeyError: The robot has no such link.
+        TypeError: The robot is no object.
+        ValueError: A target or an orientation is none, there is not one orientation for each target, or the
+            tolerance is negative.
     """
+    _require(robot=robot)
     robot.get_link_id(link)
-    many = np.ndim(targets) == 2 or not len(targets)
-    points = np.array([as_position(x, "targets") for x in (targets if many else [targets])])
+    _not_negative(tolerance=tolerance)
+    many, points = _targets(targets)
     if not len(points):
         return np.zeros(0, bool)
-    turns = None
-    if orientations is not None:
-        turns = np.array([as_orientation(q) for q in (orientations if many else [orientations])])
+    turns = None if orientations is None else _turns(orientations, len(points))
 
-    def answer(trials: Trials, chosen: slice) -> np.ndarray:
-        after = trials.reach(robot, link, points[chosen], None if turns is None else turns[chosen])
-        near = np.linalg.norm(after[:, :3] - points[chosen], axis=1) <= tolerance
+    def answer(trials: Trials) -> np.ndarray:
+        after = trials.reach(robot, link, points, turns)
+        near = np.linalg.norm(after[:, :3] - points, axis=1) <= tolerance
         if turns is not None:
-            near &= np.abs(np.sum(after[:, 3:] * turns[chosen], axis=1)) >= np.cos(0.05)
+            near &= np.abs(np.sum(after[:, 3:] * turns, axis=1)) >= np.cos(0.05)
         return near
 
     if many:
         with Shadows(robot.world, len(points), [robot]) as shadows:
-            return answer(shadows, slice(None))
+            return answer(shadows)
     with one_trial(robot.world) as trial:
-        return bool(answer(trial, slice(None))[0])
+        return bool(answer(trial)[0])
+
+
+def _targets(targets: Sequence) -> tuple[bool, np.ndarray]:
+    """Whether there are many targets, and their positions (n, 3)."""
+    if not isinstance(targets, Sequence) and not np.ndim(targets):
+        raise ValueError(f"targets: expected positions, got {targets!r}")
+    one = len(targets) > 0 and all(isinstance(x, Real) for x in targets)
+    if one:
+        return False, np.array([as_position(targets, "targets")])
+    return True, np.array([as_position(x, f"targets[{i}]") for i, x in enumerate(targets)]).reshape(-1, 3)
+
+
+def _turns(orientations: Sequence, count: int) -> np.ndarray:
+    """Unit quaternions for so many targets (count, 4), from one of each, or from one for all."""
+    if not isinstance(orientations, Sequence) and not np.ndim(orientations):
+        raise ValueError(f"orientations: expected quaternions, got {orientations!r}")
+    if all(isinstance(x, Real) for x in orientations):
+        return np.tile(as_orientation(orientations, "orientations"), (count, 1))
+    if len(orientations) != count:
+        raise ValueError(f"orientations: expected one, or {count}, got {len(orientations)}")
+    return np.array([as_orientation(q, f"orientations[{i}]") for i, q in enumerate(orientations)])
 
 
 def blocking(robot: Object, target: Sequence[float], link: str) -> list[Object] | None:
@@ -191,6 +238,8 @@ def blocking(robot: Object, target: Sequence[float], link: str) -> list[Object] 
 
     What the robot holds does not count, nor what its root link stands on.
     """
+    _require(robot=robot)
+    robot.get_link_id(link)
     point = np.array([as_position(target, "target")])
     with one_trial(robot.world) as trial:
         after = trial.reach(robot, link, point)
@@ -213,6 +262,7 @@ def link_pose_for_joint_config(
     Raises:
         KeyError: The robot has no such joint or link.
     """
+    _require(robot=robot)
     values = {
         robot.get_joint_id(name): np.array(numbers((value,), 1, name)) for name, value in joint_config.items()
     }
@@ -230,10 +280,35 @@ def in_turns(rows: np.ndarray, count: int) -> Iterator[tuple[np.ndarray, int]]:
         yield np.concatenate([some, np.repeat(some[:1], count - len(some), axis=0)]), len(some)
 
 
-def _cameras(camera: Sequence) -> tuple[bool, np.ndarray]:
-    """Whether there are many cameras, and their poses (n, 7)."""
-    one = len(camera) == 2 and np.ndim(camera[0]) == 1 and len(camera[0]) == 3
-    return (False, pose_rows([camera], "camera")) if one else (True, pose_rows(camera, "camera"))
+def _require(**objects: Object) -> None:
+    """Do nothing if arguments, by name, are objects that can be used.
+
+    Raises:
+        TypeError: One is no object.
+        BulletWorldError: One was removed, or its world has ended.
+    """
+    for name, item in objects.items():
+        if not isinstance(item, Object):
+            raise TypeError(f"{name}: expected an Object, got {item!r}")
+        item.require()
+
+
+def _require_both(**objects: Object) -> None:
+    """As `_require`, for two different objects of one world."""
+    _require(**objects)
+    a, b = objects.values()
+    names = " and ".join(objects)
+    if a is b:
+        raise ValueError(f"{names}: {a!r} cannot touch itself")
+    if a.world is not b.world:
+        raise ValueError(f"{names}: {a!r} and {b!r} are in different worlds")
+
+
+def _not_negative(**values: float) -> None:
+    """Raise ValueError unless all arguments, by name, are finite numbers from 0 on."""
+    for name, value in values.items():
+        if not isinstance(value, Real) or not 0.0 <= value < np.inf:
+            raise ValueError(f"{name}: expected a finite number from 0 on, got {value!r}")
 
 
 def _pictures(

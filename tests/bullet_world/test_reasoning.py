@@ -8,6 +8,7 @@ from newtonsim.bullet_world import reasoning as ask
 
 TOP = 0.625
 """Height of the table [m]."""
+HAND = "lbr_iiwa_link_7"
 
 
 @pytest.fixture
@@ -52,6 +53,61 @@ def test_candidates_are_judged_as_one_by_one(kitchen, world):
         assert ask.stable(cube) == one
         assert ask.contact(cube, table) == other
     world.restore_state(start)
+
+
+def test_poses_come_in_any_form(kitchen):
+    """Few candidates, which are tried one after the other, get the answers of the same ones among many."""
+    table, cube, _ = kitchen
+    rows = candidates(17)
+    forms = (rows[:3], list(rows[:3]), rows[:3].tolist(), [(row[:3], row[3:]) for row in rows[:3]])
+    for question in (ask.stable, lambda *a: ask.contact(a[0], table, a[1]), ask.visible):
+        expected = question(cube, rows)[:3].tolist()
+        assert [question(cube, poses).tolist() for poses in forms] == [expected] * 4
+
+
+@pytest.mark.parametrize(
+    ("question", "error", "words"),
+    [
+        (lambda table, cube, arm: ask.stable(3), TypeError, "obj: .* 3"),
+        (lambda table, cube, arm: ask.contact(cube, None), TypeError, "b: .* None"),
+        (lambda table, cube, arm: ask.supporting("table", cube), TypeError, "lower: .* 'table'"),
+        (lambda table, cube, arm: ask.visible(None, [0, 0, 0, 0, 0, 0, 1]), TypeError, "obj: .* None"),
+        (lambda table, cube, arm: ask.visible(cube, 3), ValueError, "camera: .* 3"),
+        (lambda table, cube, arm: ask.stable(cube, seconds=-1), ValueError, "seconds: .* -1"),
+        (lambda table, cube, arm: ask.stable(cube, distance=np.nan), ValueError, "distance: .* nan"),
+        (lambda table, cube, arm: ask.stable(cube, angle=-0.1), ValueError, "angle: .* -0.1"),
+        (lambda table, cube, arm: ask.stable(cube, ([0, 0, 1], [0, 0, 0, 1])), ValueError, "list of poses"),
+        (lambda table, cube, arm: ask.stable(cube, [0, 0, 1, 0, 0, 0, 1]), ValueError, "list of poses"),
+        (lambda table, cube, arm: ask.reachable(arm, [0, 0, 1], HAND, -1), ValueError, "tolerance: .* -1"),
+        (lambda table, cube, arm: ask.reachable(arm, [[0, 0, 1], [0, 1]], HAND), ValueError, r"targets\[1\]"),
+        (
+            lambda table, cube, arm: ask.reachable(arm, np.ones((3, 3)), HAND, orientations=np.ones((2, 4))),
+            ValueError,
+            "orientations: expected one, or 3, got 2",
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(kitchen, question, error, words):
+    with pytest.raises(error, match=words):
+        question(*kitchen)
+
+
+def test_objects_of_different_worlds_cannot_touch(kitchen, world):
+    table, cube, _ = kitchen
+    with Use_shadow_world():
+        top = world.get_shadow_object(table)
+    for question in (ask.contact, ask.supporting):
+        with pytest.raises(ValueError, match="different worlds"):
+            question(top, cube)
+
+
+def test_one_orientation_counts_for_all_targets(kitchen):
+    *_, arm = kitchen
+    targets = np.array([[-0.2, 0.3, TOP + 0.5], [0.0, 0.0, TOP + 0.6], [2.0, 0.0, TOP]])
+    down = [0.0, 1.0, 0.0, 0.0]
+    found = ask.reachable(arm, targets, HAND, orientations=down)
+    assert found.tolist() == ask.reachable(arm, targets, HAND, orientations=[down] * 3).tolist()
+    assert found.tolist() == [True, True, False]
 
 
 def test_contact_and_support(kitchen):
