@@ -43,7 +43,8 @@ def stable(
 
     Args:
         obj: The object.
-        poses: Candidates for its pose: pairs of position and orientation, or rows of seven (n, 7); None for its own.
+        poses: Candidates for its pose: pairs of position and orientation, or rows of seven (n, 7); None for
+            its own.
         seconds: Time to simulate [s].
         distance: Largest way of its origin that counts as staying [m].
         angle: Largest turn that counts as staying [rad].
