@@ -368,7 +368,10 @@ class BulletWorld(metaclass=_CurrentWorld):
             self.manipulation_event(item, [item])
 
     def reset_bullet_world(self) -> None:
-        """Detach everything, and put all objects where they were made, with joints at zero."""
+        """Detach everything, and put all objects where they were made, with joints as they were then.
+
+        Gravity, colours and the robot stay.
+        """
         for item in self.objects:
             item.detach_all()
         for item in self.objects:
