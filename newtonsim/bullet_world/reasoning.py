@@ -183,7 +183,7 @@ def reachable(
 
     Returns:
         The answer, or one for each target, bool (n,). False means that no solution was found from
-        `shadows.REACH_STARTS` different joint positions at least, the same ones for every target.
+        4 joint positions, the present one and 3 that are the same always; with orientations from 32.
 
     Raises:
         KeyError: The robot has no such link.
@@ -199,18 +199,21 @@ def reachable(
         return np.zeros(0, bool)
     turns = None if orientations is None else _turns(orientations, len(points))
 
-    def answer(trials: Trials) -> np.ndarray:
-        after = trials.reach(robot, link, points, turns)
-        near = np.linalg.norm(after[:, :3] - points, axis=1) <= tolerance
-        if turns is not None:
-            near &= np.abs(np.sum(after[:, 3:] * turns, axis=1)) >= np.cos(0.05)
+    def answer(trials: Trials, chosen: np.ndarray, more: bool = False) -> np.ndarray:
+        wanted = None if turns is None else turns[chosen]
+        after = trials.reach(robot, link, points[chosen], wanted, more)
+        near = np.linalg.norm(after[:, :3] - points[chosen], axis=1) <= tolerance
+        if wanted is not None:
+            near &= np.abs(np.sum(after[:, 3:] * wanted, axis=1)) >= np.cos(0.05)
         return near
 
-    if many:
-        with Shadows(robot.world, len(points), [robot]) as shadows:
-            return answer(shadows)
-    with one_trial(robot.world) as trial:
-        return bool(answer(trial)[0])
+    with Shadows(robot.world, len(points), [robot]) if many else one_trial(robot.world) as trials:
+        found = answer(trials, np.arange(len(points)))
+    failed = np.flatnonzero(~found)
+    if turns is not None and len(failed):
+        with Shadows(robot.world, len(failed), [robot]) as shadows:
+            found[failed] = answer(shadows, failed, more=True)
+    return found if many else bool(found[0])
 
 
 def _targets(targets: Sequence) -> tuple[bool, np.ndarray]:

@@ -23,6 +23,8 @@ TOUCHING = 1.0e-3
 """Largest distance of what touches [m]."""
 REACH_STARTS, REACH_ROUNDS, REACH_ITERATIONS = 4, 4, 50
 """Of inverse kinematics: starts, rounds of each, after which joints are cut to their limits, and steps."""
+MORE_STARTS = 28
+"""Further starts for poses that were not reached: an orientation leaves an arm few solutions."""
 
 
 class Trials:
@@ -140,7 +142,12 @@ class Trials:
         return self._rows(picture[4])
 
     def reach(
-        self, robot: Object, link: str, positions: np.ndarray, orientations: np.ndarray | None = None
+        self,
+        robot: Object,
+        link: str,
+        positions: np.ndarray,
+        orientations: np.ndarray | None = None,
+        more: bool = False,
     ) -> np.ndarray:
         """Bring a link of a robot near targets by inverse kinematics, and return where it came.
 
@@ -151,6 +158,7 @@ class Trials:
             link: Name of the link.
             positions: Target of each copy (count, 3) [m].
             orientations: Target quaternions (count, 4), None for any.
+            more: Whether to start from MORE_STARTS other joint positions.
 
         Returns:
             Poses of the link (count, 7).
@@ -168,7 +176,7 @@ class Trials:
         best, nearest = None, np.full(self.count, np.inf)
         if self.count == 1:
             self.client.ensure()  # poses are found ten times as fast with a model, which stays
-        for start in _starts(np.array([robot.get_joint_state(name) for name in names]), limits):
+        for start in _starts(np.array([robot.get_joint_state(name) for name in names]), limits, more):
             values = np.tile(start, (self.count, 1))
             for _ in range(REACH_ROUNDS):
                 self.set_joint_states(robot, dict(zip(joints, values.T)))
@@ -188,11 +196,12 @@ class Trials:
         return self.frames(robot, link)
 
 
-def _starts(present: np.ndarray, limits: np.ndarray) -> list[np.ndarray]:
-    """Joint values to start inverse kinematics from: the present ones, and some that are the same always."""
+def _starts(present: np.ndarray, limits: np.ndarray, more: bool) -> list[np.ndarray]:
+    """Joint values to start inverse kinematics from, the same always: the present ones and some, or more."""
     low, high = np.clip(limits, -np.pi, np.pi).T
-    rng = np.random.default_rng(0)
-    return [present, *(rng.uniform(low, high) for _ in range(REACH_STARTS - 1))]
+    first = REACH_STARTS - 1
+    drawn = list(np.random.default_rng(0).uniform(low, high, (first + MORE_STARTS, len(low))))
+    return drawn[first:] if more else [present, *drawn[:first]]
 
 
 def _distance(frames: np.ndarray, positions: np.ndarray, orientations: np.ndarray | None) -> np.ndarray:

@@ -110,6 +110,23 @@ def test_one_orientation_counts_for_all_targets(kitchen):
     assert found.tolist() == [True, True, False]
 
 
+def test_reachable_finds_poses_that_joints_have(kitchen):
+    """Poses of the hand at joint positions within 90 % of the limits; at most 1 of 60 may be missed."""
+    *_, arm = kitchen
+    rng = np.random.default_rng(7)
+    limits = {name: arm.get_joint_limits(name) for name in arm.joints if name.startswith("lbr_iiwa_joint")}
+    assert len(limits) == 7
+    poses = []
+    for _ in range(60):
+        config = {name: 0.9 * rng.uniform(*ends) for name, ends in limits.items()}
+        poses.append(np.concatenate(ask.link_pose_for_joint_config(arm, config, HAND)))
+    positions, orientations = np.split(np.array(poses), [3], axis=1)
+    found = ask.reachable(arm, positions, HAND, orientations=orientations)
+    assert np.count_nonzero(~found) <= 1
+    beyond = ask.reachable(arm, [2.0, 0.0, TOP], HAND, orientations=orientations[0])
+    assert beyond is False
+
+
 def test_contact_and_support(kitchen):
     table, cube, arm = kitchen
     assert ask.contact(cube, table)
