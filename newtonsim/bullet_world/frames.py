@@ -42,6 +42,17 @@ LARGEST = 1.0e30
 IDENTITY = Pose((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
+def expect(value: object, kind: type | tuple[type, ...], argument: str) -> None:
+    """Do nothing if an argument is of a type.
+
+    Raises:
+        TypeError: It is not; the message names it.
+    """
+    if not isinstance(value, kind):
+        kinds = " or ".join(x.__name__ for x in (kind if isinstance(kind, tuple) else (kind,)))
+        raise TypeError(f"{argument}: expected {kinds}, got {value!r}")
+
+
 def numbers(values: Sequence[float], count: int, name: str) -> Vector:
     """Return finite numbers.
 

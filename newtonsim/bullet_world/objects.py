@@ -21,6 +21,7 @@ from newtonsim.bullet_world.frames import (
     as_orientation,
     as_pose,
     as_position,
+    expect,
     numbers,
 )
 from newtonsim.bullet_world.mimics import with_followers
@@ -83,7 +84,7 @@ class Object:
     Raises:
         WorldExitedError: The world has ended, or there is none.
         FileNotFoundError: There is no such file.
-        TypeError: The path is none, or the world is no world.
+        TypeError: A name, the path, the world or a truth value is none.
         ValueError: A number, or the type of the file, is wrong.
         pybullet_compat.error: The file cannot be loaded.
     """
@@ -106,6 +107,10 @@ class Object:
         world = BulletWorld.required() if world is None else world
         if not isinstance(world, BulletWorld):
             raise TypeError(f"world: expected a BulletWorld, got {world!r}")
+        expect(name, str, "name")
+        expect(type, str, "type")
+        expect(path, (str, os.PathLike), "path")
+        expect(fixed_base, bool, "fixed_base")
         pose = Pose(
             IDENTITY.position if position is None else as_position(position),
             IDENTITY.orientation if orientation is None else as_orientation(orientation),
@@ -116,7 +121,7 @@ class Object:
         description = descriptions.describe(os.fspath(path), rgba, world.resource_paths(), ignoreCachedFiles)
         if mass is not None and not description.generated:
             raise ValueError(f"mass: {os.fspath(path)} says itself what it weighs")
-        self._load(world, str(name), str(type), description.urdf, fixed_base, pose)
+        self._load(world, name, type, description.urdf, fixed_base, pose)
         if mass is not None:
             self.client.changeDynamics(self.id, BASE, mass=float(mass))
 
@@ -215,11 +220,11 @@ class Object:
             loose: Whether this object stays where it is when the other one is moved.
 
         Raises:
+            TypeError: It is no object, or `loose` no truth value.
             ValueError: It is this object, or one of another world.
             KeyError: Neither object has such a link.
         """
-        if not isinstance(object, Object):
-            raise TypeError(f"attach: expected an Object, got {object!r}")
+        expect(object, Object, "attach")
         if object is self:
             raise ValueError(f"attach: {self.name!r} cannot be attached to itself")
         if object.world is not self.world:
@@ -255,8 +260,10 @@ class Object:
         """Let go of an object, whichever of both was attached to the other.
 
         Raises:
+            TypeError: It is no object.
             KeyError: They are not attached.
         """
+        expect(object, Object, "detach")
         self.require()
         if object not in self.attachments:
             raise KeyError(f"{self.name!r} and {object.name!r} are not attached")
@@ -459,12 +466,14 @@ class Object:
             joint_poses: Values by name [rad or m].
 
         Raises:
+            TypeError: They are no mapping, or a value is a truth value.
             KeyError: There is no joint of a name.
             ValueError: A value is not finite, or the joint has not one coordinate.
         """
         self._set_joints(joint_poses)
 
     def _set_joints(self, joint_poses: Mapping[str, float]) -> None:
+        expect(joint_poses, Mapping, "joint_poses")
         self.require()
         values = {name: self._checked(name, value) for name, value in joint_poses.items()}
         led = with_followers(values, self.mimics, self.joints)
@@ -489,11 +498,14 @@ class Object:
 
         Raises:
             KeyError: There is no such joint.
+            TypeError: It is a truth value.
             ValueError: It is not finite, or the joint has not one coordinate.
         """
         kind = self.get_joint_type(name)
         if kind not in ONE_COORDINATE:
             raise ValueError(f"joint {name!r} of {self.name!r} is {kind.name.lower()}")
+        if isinstance(value, bool):
+            raise TypeError(f"joint {name!r}: expected a number, got {value!r}")
         return numbers((value,), 1, f"joint {name!r}")[0]
 
     def _warn_of_limits(self, name: str, value: float) -> None:

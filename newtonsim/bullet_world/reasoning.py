@@ -14,7 +14,15 @@ from numbers import Real
 import numpy as np
 
 import newtonsim.pybullet_compat as p
-from newtonsim.bullet_world.frames import Pose, as_orientation, as_position, is_pose, numbers, pose_rows
+from newtonsim.bullet_world.frames import (
+    Pose,
+    as_orientation,
+    as_position,
+    expect,
+    is_pose,
+    numbers,
+    pose_rows,
+)
 from newtonsim.bullet_world.objects import Object
 from newtonsim.bullet_world.settling import settle
 from newtonsim.bullet_world.shadows import Shadows, Trials, one_trial
@@ -292,8 +300,7 @@ def _require(**objects: Object) -> None:
         BulletWorldError: One was removed, or its world has ended.
     """
     for name, item in objects.items():
-        if not isinstance(item, Object):
-            raise TypeError(f"{name}: expected an Object, got {item!r}")
+        expect(item, Object, name)
         item.require()
 
 

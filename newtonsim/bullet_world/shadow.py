@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextvars import Token
 
+from newtonsim.bullet_world.frames import expect
 from newtonsim.bullet_world.objects import Object
 from newtonsim.bullet_world.twins import mirror
 from newtonsim.bullet_world.world import BulletWorld, _override
@@ -57,9 +58,11 @@ class World_Sync:
         """Return the object of the shadow for one of the world.
 
         Raises:
+            TypeError: It is no object.
             ValueError: It is not in the world.
             ObjectRemovedError: It was removed.
         """
+        expect(item, Object, "object")
         item.require()
         if item.world is not self.world:
             raise ValueError(f"{item!r} is no object of this world")
@@ -75,8 +78,10 @@ class World_Sync:
         """Return the object of the world for one of the shadow.
 
         Raises:
+            TypeError: It is no object.
             ValueError: It is not the shadow of one.
         """
+        expect(item, Object, "object")
         for main, twin in self.object_mapping.items():
             if twin is item and main in self.world.objects:
                 return main

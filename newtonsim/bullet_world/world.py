@@ -15,7 +15,7 @@ import newtonsim.pybullet_compat as p
 from newtonsim.bullet_world import snapshots, twins
 from newtonsim.bullet_world.errors import WorldExitedError
 from newtonsim.bullet_world.events import Event
-from newtonsim.bullet_world.frames import IDENTITY, Pose, as_pose, numbers
+from newtonsim.bullet_world.frames import IDENTITY, Pose, as_pose, expect, numbers
 from newtonsim.bullet_world.objects import Object
 from newtonsim.pybullet_compat.bullet_client import BulletClient
 
@@ -282,16 +282,19 @@ class BulletWorld(metaclass=_CurrentWorld):
         """Call a function after every step of `simulate` in which two objects touch, another one in others.
 
         Raises:
+            TypeError: One of them is no object, or what shall be called cannot be.
             ValueError: One of them is in another world.
         """
         for item in (objectA, objectB):
             self._own(item, "register_collision_callback")
+        for name, function in (("collision", callback_collision), ("no_collision", callback_no_collision)):
+            if not callable(function) and not (name == "no_collision" and function is None):
+                raise TypeError(f"callback_{name}: expected a function, got {function!r}")
         self._collision_callbacks[(objectA, objectB)] = (callback_collision, callback_no_collision)
 
     def _own(self, item: Object, what: str) -> None:
         """Raise unless something is an object of this world that is there."""
-        if not isinstance(item, Object):
-            raise TypeError(f"{what}: expected an Object, got {item!r}")
+        expect(item, Object, what)
         item.require()
         if item.world is not self:
             raise ValueError(f"{what}: {item!r} is in another world")
@@ -355,9 +358,12 @@ class BulletWorld(metaclass=_CurrentWorld):
         Each object that moves is a manipulation of its own.
 
         Raises:
+            TypeError: It is no whole number.
             KeyError: There is no such state.
         """
         self.client  # noqa: B018 (raises if the world has ended)
+        if isinstance(state_id, bool) or not isinstance(state_id, int):
+            raise TypeError(f"state_id: expected a whole number, got {state_id!r}")
         if state_id not in self._states:
             raise KeyError(f"this world has no state {state_id!r}")
         snapshot = self._states[state_id]
@@ -416,6 +422,7 @@ class BulletWorld(metaclass=_CurrentWorld):
         """The object of the shadow for one of this world.
 
         Raises:
+            TypeError: It is no object.
             ValueError: It is not in this world.
         """
         return self.world_sync.shadow_of(object)
@@ -424,6 +431,7 @@ class BulletWorld(metaclass=_CurrentWorld):
         """The object of this world for one of the shadow.
 
         Raises:
+            TypeError: It is no object.
             ValueError: It is not the shadow of one.
         """
         return self.world_sync.main_of(object)

@@ -35,16 +35,29 @@ from newtonsim.bullet_world.reasoning import contact, reachable
         (lambda o: o.set_color([1, 1, 2, 1]), ValueError),
         (lambda o: o.set_position([0, 0, 1e39]), ValueError),
         (lambda o: o.set_joint_state("shoulder", "1"), ValueError),
+        (lambda o: o.set_joint_state("shoulder", True), TypeError),
+        (lambda o: o.set_joint_states([1, 2]), TypeError),
         (lambda o: o.attach(None), TypeError),
+        (lambda o: o.attach(o.world.objects[0], loose="x"), TypeError),
+        (lambda o: o.detach(None), TypeError),
+        (lambda o: Object("o", "item", None), TypeError),
+        (lambda o: Object(3, "item", o.path), TypeError),
+        (lambda o: Object("o", "item", o.path, fixed_base="yes"), TypeError),
+        (lambda o: o.world.get_shadow_object(3), TypeError),
+        (lambda o: o.world.get_bullet_object_for_shadow(3), TypeError),
+        (lambda o: o.world.restore_state(True), TypeError),
+        (lambda o: o.world.register_collision_callback(o, o.world.objects[0], None), TypeError),
     ],
 )
 def test_bad_input_changes_nothing(world, arm, call, error):
     robot = Object("robot", "robot", arm, [1, 2, 3])
     before, calls = robot.state(), []
     world.manipulation_event += lambda *args: calls.append(args)
+    objects = list(world.objects)
     with pytest.raises(error):
         call(robot)
     assert robot.state() == before
+    assert world.objects == objects
     assert not calls
 
 
