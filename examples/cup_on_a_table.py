@@ -102,20 +102,21 @@ def plot(path: pathlib.Path, world: BulletWorld, poses: np.ndarray, good: np.nda
     import matplotlib.pyplot as plt
 
     client = world.client
-    view = client.computeViewMatrix([1.1, -1.1, 1.5], [0.0, 0.0, TOP], [0, 0, 1])
-    projection = client.computeProjectionMatrixFOV(45.0, 4 / 3, 0.1, 10.0)
+    view = client.computeViewMatrix([1.4, -1.6, 1.9], [-0.05, 0.0, TOP + 0.15], [0, 0, 1])
+    projection = client.computeProjectionMatrixFOV(46.0, 4 / 3, 0.1, 10.0)
     picture = client.getCameraImage(640, 480, view, projection, shadow=1, lightDirection=[1, -1, 2])[2]
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5))
     left.imshow(np.reshape(picture, (480, 640, 4)))
     left.set_axis_off()
-    right.scatter(*poses[~good, :2].T, s=4, color="0.75", label="not good")
+    right.scatter(*poses[~good, :2].T, s=4, color="0.75", label="touches, falls or\nout of reach")
     right.scatter(*poses[good, :2].T, s=8, color="tab:green", label="good")
     right.plot(*poses[best, :2], "*", color="tab:red", markersize=16, label="chosen")
-    for item in world.get_objects_by_type("clutter"):
-        right.plot(*item.get_position()[:2], "s", color="tab:blue")
-    right.add_patch(plt.Rectangle((-0.75, -0.5), 1.5, 1.0, fill=False))
+    clutter = np.array([item.get_position() for item in world.get_objects_by_type("clutter")])
+    right.plot(*clutter[:, :2].T, "s", color="tab:blue", label="clutter")
+    right.plot(*world.robot.get_position()[:2], "o", color="black", markersize=14, label="arm, its base")
+    right.add_patch(plt.Rectangle((-0.75, -0.5), 1.5, 1.0, fill=False, label="table"))
     right.set(aspect="equal", xlabel="x [m]", ylabel="y [m]", title=f"{len(poses)} places for a cup")
-    right.legend(loc="upper left", fontsize=8)
+    right.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=100)
     print(f"wrote {path}")

@@ -225,6 +225,7 @@ class Object:
             KeyError: Neither object has such a link.
         """
         expect(object, Object, "attach")
+        expect(loose, bool, "loose")
         if object is self:
             raise ValueError(f"attach: {self.name!r} cannot be attached to itself")
         if object.world is not self.world:
