@@ -102,8 +102,8 @@ def plot(path: pathlib.Path, world: BulletWorld, poses: np.ndarray, good: np.nda
     import matplotlib.pyplot as plt
 
     client = world.client
-    view = client.computeViewMatrix([1.4, -1.6, 1.9], [-0.05, 0.0, TOP + 0.15], [0, 0, 1])
-    projection = client.computeProjectionMatrixFOV(46.0, 4 / 3, 0.1, 10.0)
+    view = client.computeViewMatrix([1.4, -1.6, 1.9], [-0.05, 0.0, TOP + 0.3], [0, 0, 1])
+    projection = client.computeProjectionMatrixFOV(54.0, 4 / 3, 0.1, 10.0)
     picture = client.getCameraImage(640, 480, view, projection, shadow=1, lightDirection=[1, -1, 2])[2]
     figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.5))
     left.imshow(np.reshape(picture, (480, 640, 4)))
