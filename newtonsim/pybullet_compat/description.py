@@ -110,6 +110,7 @@ class Link:
         axis: Unit joint axis in the link frame (3,).
         axis_length: Length of the axis in the file, which getJointInfo reports.
         limits: Lower and upper limit [rad or m], (0, -1) for none.
+        stops: Whether it stops at the limits; continuous joints do not, but their motors heed them.
         max_force: <limit effort>, as reported.
         max_velocity: <limit velocity>, as reported.
         damping: Joint damping.
@@ -132,6 +133,7 @@ class Link:
     axis: np.ndarray = field(default_factory=lambda: np.zeros(3))
     axis_length: float = 1.0
     limits: tuple[float, float] = NO_LIMITS
+    stops: bool = True
     max_force: float = 0.0
     max_velocity: float = 0.0
     damping: float = 0.0

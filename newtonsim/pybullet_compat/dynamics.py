@@ -197,6 +197,7 @@ def _change_joint(client: Client, body: Body, place: int, damping, lower, upper)
     for side, value in enumerate((lower, upper)):
         if value is not None:
             body.limits[:, place, side] = value
+    body.stops[:, place] = True
     body.limits_changed()
     client.structure_changed()
 

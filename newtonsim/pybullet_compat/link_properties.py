@@ -74,7 +74,7 @@ def _write_limits(engine: Engine, body: Body) -> None:
     for place, count in enumerate(body.u_count):
         if place and count == 1:
             lower, upper = body.limits[:, place, 0], body.limits[:, place, 1]
-            free = lower > upper
+            free = (lower > upper) | ~body.stops[:, place]
             axis = int(axis_start[body.first_joint + place])
             engine.write("joint_limit_lower", axis, np.where(free, -np.inf, lower))
             engine.write("joint_limit_upper", axis, np.where(free, np.inf, upper))

@@ -165,7 +165,7 @@ def _add_joint(builder: ModelBuilder, body: Body, place: int, first: int) -> Non
         "key": f"{body.uid}:{place - 1} {link.joint_name}",
     }
     lower, upper = body.limits[0, place]
-    if lower > upper:
+    if lower > upper or not body.stops[0, place]:
         lower, upper = -np.inf, np.inf
     limits = {"limit_lower": float(lower), "limit_upper": float(upper)}
     damping = float(body.joint_damping[0, place])

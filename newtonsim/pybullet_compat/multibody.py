@@ -58,6 +58,7 @@ _PROPERTIES = (
     "angular_damping",
     "joint_damping",
     "limits",
+    "stops",
     "max_joint_velocity",
 )
 SERVO_ARRAYS = ("mode", "kp", "kd", "target_q", "target_qd", "max_force", "max_speed")
@@ -158,6 +159,7 @@ class Body:
         self.angular_damping = np.full((worlds, count), damping)
         self.joint_damping = np.tile([link.damping for link in self.links], (worlds, 1))
         self.limits = np.tile(np.array([link.limits for link in self.links]), (worlds, 1, 1))
+        self.stops = np.tile([link.stops for link in self.links], (worlds, 1))
         self.limits_changed()
         self.max_joint_velocity = np.full((worlds, count), DEFAULT_MAX_SPEED)
         self.surface = {

@@ -57,6 +57,26 @@ def test_pendulum(both):
     assert np.abs(values[0] - values[1]).max() < 5e-3
 
 
+CONTINUOUS = """<robot name="wheel"><link name="hub"/>
+<link name="rim"><inertial><mass value="1"/>
+<inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="j" type="continuous"><parent link="hub"/><child link="rim"/><axis xyz="0 0 1"/>
+<limit lower="-1" upper="1" effort="30" velocity="4"/></joint></robot>"""
+
+
+@pytest.mark.filterwarnings("ignore:.*has no <inertial>")
+def test_continuous_joints_do_not_stop_at_limits(both, tmp_path):
+    path = tmp_path / "wheel.urdf"
+    path.write_text(CONTINUOUS)
+    wheel = both.loadURDF(str(path), useFixedBase=True)[0]
+    both.setJointMotorControl2(wheel, 0, p.VELOCITY_CONTROL, targetVelocity=4.0, force=20.0)
+    both.step(120)
+    real, ours = joint_values(both, wheel, [0])
+    assert real[0] == pytest.approx(2.0, abs=0.05)
+    assert ours == pytest.approx(real, abs=5e-3)
+    both.same("getJointInfo", wheel, 0)
+
+
 def test_default_motors_hold_an_arm(both):
     body = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
     for joint in range(7):

@@ -23,6 +23,7 @@ _JOINT_PART = (
     "axis",
     "axis_length",
     "limits",
+    "stops",
     "max_force",
     "max_velocity",
     "damping",

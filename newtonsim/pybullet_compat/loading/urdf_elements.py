@@ -359,5 +359,6 @@ class Reader:
             scale * number(limit.text_of("lower"), 0.0),
             scale * number(limit.text_of("upper"), -1.0),
         )
+        joint.stops = kind != "continuous"
         joint.max_force = number(limit.text_of("effort"))
         joint.max_velocity = number(limit.text_of("velocity"))
