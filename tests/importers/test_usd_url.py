@@ -119,7 +119,9 @@ def test_references_that_are_not_followed(site, tmp_path, reference, words):
     assert written <= {"main.usda"}
 
 
-@pytest.mark.parametrize("address", ["file:///stages/a.usda", "ftp://host/a.usda", "a.usda", "http:///a.usda"])
+@pytest.mark.parametrize(
+    "address", ["file:///stages/a.usda", "ftp://host/a.usda", "a.usda", "http:///a.usda"]
+)
 def test_only_http_and_https(address, tmp_path):
     """Other addresses are refused before anything is opened."""
     with pytest.raises(newtonsim.ImportFileError, match="http"):
