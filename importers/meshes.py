@@ -108,7 +108,7 @@ def _read_mesh(path: Path, node: Node) -> tuple[np.ndarray, np.ndarray]:
     if faces.size == 0 and path.suffix.lower() == ".obj":
         vertices = _obj_points(path)  # the loader drops points without triangles
     if vertices.ndim == 2 and len(vertices) > 3 and faces.size == 0:
-        return convex_hull(vertices, node)  # as MuJoCo takes a mere set of points
+        return convex_hull(vertices, node)
     if vertices.ndim != 2 or faces.ndim != 2:
         raise node.error(f"mesh file {path} has no triangles")
     check_mesh(vertices, faces, node, f"mesh file {path}")

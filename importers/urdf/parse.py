@@ -182,7 +182,7 @@ def _without_negative_moments(inertia: np.ndarray, node: Node, report: ImportRep
     moments, axes = np.linalg.eigh(inertia)
     if moments[0] >= -1.0e-6 * max(moments[2], -moments[0]):
         return inertia
-    report.approximated(node, f"a principal moment of {moments[0]:.3g} kg m^2 is raised to zero")
+    report.unsupported(node, f"a principal moment of {moments[0]:.3g} kg m^2 is raised to zero")
     return axes @ np.diag(np.maximum(moments, 0.0)) @ axes.T
 
 
@@ -204,7 +204,7 @@ def _parse_geometry(
         raise holder.error(f"expected one of {', '.join(GEOMETRY_TYPES)}, found {found}")
     shape = shapes[0]
     if _is_empty(shape):
-        report.ignored(shape, "a shape without extent is left out")
+        report.unsupported(shape, "a shape without extent is left out")
         return None
     path = None
     if shape.tag == "box":
@@ -372,7 +372,7 @@ def _parse_limit(node: Node, joint: Joint, report: ImportReport) -> None:
         joint.lower, joint.upper = limit.float("lower"), limit.float("upper")
         if joint.lower is not None and joint.upper is not None and joint.lower > joint.upper:
             # So Bullet writes a joint without limits.
-            report.approximated(
+            report.unsupported(
                 limit,
                 f"the lower limit {joint.lower:g} is above the upper one {joint.upper:g}; taken as none",
             )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import newtonsim
-from newtonsim.errors import ImportFileError, NewtonsimError
+from newtonsim.errors import ImportFileError, NewtonsimError, UnsupportedElementWarning
 from newtonsim.importers import filters, parse_mjcf, parse_urdf, xml
 
 SOON = 20.0
@@ -149,6 +149,35 @@ BROKEN_URDF = {
     "missing file": ("no_such_robot.urdf", "no such file", None, None),
     "folder": ("/", "not a regular file", None, None),
 }
+
+
+MENDED_URDF = {
+    "reversed limit": (
+        one_joint(more='\n<limit lower="1" upper="-1"/>'),
+        "lower limit 1 is above the upper one -1",
+    ),
+    "unknown mimic": (one_joint(more='<mimic joint="x"/>'), "'x' is not there to follow"),
+    "zero radius": (shape('<sphere radius="0"/>'), "sphere.*line 4.*without extent"),
+    "negative inertia": (
+        urdf(
+            "",
+            '<link name="a"><inertial><mass value="1"/>\n'
+            '<inertia ixx="1" iyy="-1" izz="1"/></inertial></link>',
+        ),
+        "inertia.*line 3.*-1 kg m",
+    ),
+}
+"""Defects of published files that are read, with a part of the warning that names them."""
+
+
+@pytest.mark.parametrize("name", MENDED_URDF)
+def test_defects_that_are_mended_warn(name: str):
+    text, words = MENDED_URDF[name]
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    with pytest.warns(UnsupportedElementWarning, match=words):
+        parse_urdf(text, builder)
+    assert np.isfinite(builder.body_mass).all()
+    assert all(np.linalg.eigvalsh(inertia).min() >= 0.0 for inertia in builder.body_inertia)
 
 
 @pytest.mark.parametrize("case", BROKEN_URDF)
