@@ -10,12 +10,9 @@ from usd_text import read, run
 
 from newtonsim.geometry.transforms import quat_matrix
 
-_NEWTON = importlib.util.find_spec("newton")
-ASSETS = Path(_NEWTON.origin).parent / "examples" / "assets" if _NEWTON else None
+ASSETS = Path(importlib.util.find_spec("newton").origin).parent / "examples" / "assets"
 ROBOTS = ("ant", "humanoid", "cartpole", "cartpole_single_pendulum", "boxes_fourbar", "palletizer_scene")
 DEGREE = np.pi / 180.0
-
-pytestmark = pytest.mark.skipif(ASSETS is None, reason="newton, whose files these are, is not installed")
 
 
 def quaternion(value: object) -> list[float]:
