@@ -20,6 +20,7 @@ from newtonsim.importers.assemble import (
 )
 from newtonsim.importers.mjcf.build import SceneBuilder, up_rotation
 from newtonsim.importers.mjcf.compose import read_mjcf
+from newtonsim.importers.mjcf.keyframes import start_in_keyframe
 from newtonsim.importers.mjcf.parse import Ignore, parse_scene
 from newtonsim.importers.mjcf.plan import MjcfOptions
 from newtonsim.importers.mjcf.records import scale_scene
@@ -68,6 +69,7 @@ def parse_mjcf(
     verbose: bool = False,
     *,
     strict: bool = False,
+    keyframe: str | int | None = None,
 ) -> ImportReport:
     """Add the contents of an MJCF file to a builder.
 
@@ -110,7 +112,7 @@ def parse_mjcf(
         contact_ka: Adhesion distance [m].
         contact_mu: Coefficient of friction of geoms for which the file gives none.
         contact_restitution: Coefficient of restitution.
-        contact_thickness: Thickness added to the shapes [m].
+        contact_thickness: Thickness added to the shapes [m] of geoms for which the file gives no margin.
         limit_ke: Stiffness of joint limits [N m/rad or N/m].
         limit_kd: Damping of joint limits.
         joint_limit_lower: Lower limit of joints without limits [rad or m].
@@ -138,12 +140,15 @@ def parse_mjcf(
         collapse_fixed_joints: Merge bodies that fixed joints connect.
         verbose: Print the report.
         strict: Raise instead of warning about what is read but not modelled.
+        keyframe: Name or number of the keyframe to start in; None for the reference pose. All keyframes are
+            in `builder.keyframes` in any case.
 
     Returns:
         What became of each body, joint and actuator, and what was ignored or approximated.
 
     Raises:
         ImportFileError: The file is broken; the message names file, line and element.
+        ModelError: An argument is wrong, or the file has no such keyframe.
     """
     if up_axis.upper() not in ("X", "Y", "Z"):
         raise ModelError(f"up_axis must be 'X', 'Y' or 'Z', got {up_axis!r}")
@@ -186,6 +191,8 @@ def parse_mjcf(
     )
     scratch = scratch_builder(builder)
     SceneBuilder(document, scene, options, scratch, report).build()
+    if keyframe is not None:
+        start_in_keyframe(scratch, keyframe)
     report.settle_unsupported(strict, stacklevel=2)
     if scene.timestep is not None:
         scratch.solver_hint["timestep"] = scene.timestep

@@ -372,8 +372,14 @@ class SceneBuilder:
             "key": geom.name or f"{self._name(number) if number else 'world'}_geom_{builder.shape_count}",
             **options.contact.arguments(None if friction is None else float(friction[0])),
         }
+        if geom.margin is not None:
+            arguments["thickness"] = geom.margin
         if self.frictionless:
             arguments["mu"] = 0.0
+        elif collides and geom.condim == 1:
+            self.report.approximated(
+                geom.node, "condim 1: also contacts with geoms of condim 1 have friction"
+            )
         index = self._add_geometry(geom, pose, arguments)
         if geom.condim >= 4:
             builder.shape_mu_torsion[index] = float(friction[1]) if friction is not None else 0.005

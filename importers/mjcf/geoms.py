@@ -87,7 +87,15 @@ def _read_contact(geom: Geom, report: ImportReport) -> None:
         full = np.array([1.0, 0.005, 0.0001])
         full[: len(friction)] = friction
         geom.friction = full
-    for name in ("solref", "solimp", "margin", "gap", "priority", "solmix"):
+    geom.margin = node.float("margin")
+    if geom.margin is not None and geom.margin < 0.0:
+        report.unsupported(node, "a negative margin")
+        geom.margin = None
+    if node.float("gap", 0.0) != 0.0:
+        report.approximated(
+            node, "gap, by which MuJoCo finds contacts before they do anything, has no effect"
+        )
+    for name in ("solref", "solimp", "priority", "solmix"):
         if differs(node, name):
             report.unsupported(node, f"{name}; contacts follow the solver and the contact_* arguments")
 

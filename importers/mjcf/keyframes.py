@@ -1,13 +1,16 @@
 """Keyframes: MuJoCo's qpos, qvel and ctrl in the coordinates of newtonsim."""
 
 import numpy as np
+import warp as wp
 
 from newtonsim.builder import ModelBuilder
+from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.mjcf.plan import BuildState, JointPlace, MjcfOptions
 from newtonsim.importers.mjcf.records import Keyframe, Scene
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.report import ImportReport
+from newtonsim.kinematics import eval_fk
 
 _POSITIONS = {"free": 7, "ball": 4, "hinge": 1, "slide": 1}
 _VELOCITIES = {"free": 6, "ball": 3, "hinge": 1, "slide": 1}
@@ -47,6 +50,34 @@ def add_keyframes(
             _set_controls(frame.ctrl, report, act)
         name = frame.name or f"key_{number}"
         builder.keyframes.append({"name": name, "joint_q": q, "joint_qd": qd, "joint_act": act})
+
+
+def start_in_keyframe(builder: ModelBuilder, which: str | int) -> None:
+    """Make a keyframe the initial state of a builder, poses of bodies included.
+
+    Args:
+        builder: Its keyframes were just added.
+        which: Name or number of the keyframe.
+
+    Raises:
+        ModelError: There is no such keyframe.
+    """
+    frames = builder.keyframes
+    places = {frame["name"]: number for number, frame in enumerate(frames)}
+    number = places.get(which) if isinstance(which, str) else which
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < len(frames):
+        known = ", ".join(repr(name) for name in places) or "none"
+        raise ModelError(
+            f"keyframe: expected a name or a number below {len(frames)}, got {which!r}; the file has {known}"
+        )
+    for name in ("joint_q", "joint_qd", "joint_act"):
+        getattr(builder, name)[:] = frames[number][name]
+    model = builder.finalize("cpu")
+    state = model.state()
+    eval_fk(model, model.joint_q, model.joint_qd, None, state)
+    if model.body_count:
+        builder.body_q[:] = [wp.transform(*row) for row in state.body_q.numpy().tolist()]
+        builder.body_qd[:] = [wp.spatial_vector(*row) for row in state.body_qd.numpy().tolist()]
 
 
 def _check(frame: Keyframe, name: str, values: np.ndarray | None, expected: int) -> None:

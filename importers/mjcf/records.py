@@ -60,6 +60,7 @@ class Geom:
     conaffinity: int = 1
     condim: int = 3
     friction: np.ndarray | None = None
+    margin: float | None = None
     material: Material = field(default_factory=Material)
 
 
@@ -199,6 +200,7 @@ def scale_scene(scene: Scene, scale: float) -> None:
             site.pose = site.pose.scaled(scale)
         for geom in body.geoms:
             geom.pose, geom.size = geom.pose.scaled(scale), geom.size * scale
+            geom.margin = None if geom.margin is None else geom.margin * scale
             assets.update({id(asset): asset for asset in (geom.mesh, geom.heights) if asset is not None})
     for equality in scene.equalities:
         equality.anchor = equality.anchor * scale

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from newtonsim.importers.writers.records import AxisRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 
-CONTACT = ("ke", "kd", "kf", "ka", "restitution", "thickness")
+CONTACT = ("ke", "kd", "kf", "ka", "restitution")
 LIMIT = ("limit_ke", "limit_kd")
 
 

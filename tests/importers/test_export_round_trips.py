@@ -114,6 +114,25 @@ def test_mujoco_starts_where_the_model_does(tmp_path):
         np.testing.assert_allclose(theirs, velocity, atol=1.0e-4)
 
 
+def test_initial_coordinates_come_back_each_time(tmp_path):
+    """By a keyframe that the reader starts in and a second export takes for the same."""
+    builder = random_model(7, joint_types=(*AXES, JointType.D6), base=JointType.FIXED, up_vector=(0, 0, 1))
+    rng = np.random.default_rng(0)
+    builder.joint_q[:] = rng.normal(size=builder.joint_coord_count).tolist()
+    builder.joint_qd[:] = rng.normal(size=builder.joint_dof_count).tolist()
+    first = Twins(builder, tmp_path / "first.xml")
+    second = Twins(first.again, tmp_path / "second.xml")
+    for twins in (first, second):
+        for name, places in (("joint_q", twins.coords), ("joint_qd", twins.dofs)):
+            ours, theirs = (getattr(one, name).numpy() for one in (twins.model, twins.again))
+            np.testing.assert_allclose(theirs[places], ours, rtol=1.0e-6)
+    state = first.model.state()
+    newtonsim.eval_fk(first.model, state.joint_q, state.joint_qd, None, state)
+    bodies = [first.read.bodies[name] for name in first.report.bodies.values()]
+    np.testing.assert_allclose(first.again.body_q.numpy()[bodies], state.body_q.numpy(), atol=1.0e-5)
+    assert [frame["name"] for frame in second.again.keyframes] == ["initial"]
+
+
 def test_pinocchio_reads_the_same_mass_matrix(tmp_path):
     pin = pytest.importorskip("pinocchio")
     builder = random_model(5, joint_types=(*AXES, JointType.D6), base=JointType.FREE, up_vector=(0, 0, 1))

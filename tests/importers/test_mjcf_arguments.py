@@ -294,6 +294,36 @@ def test_keyframes_of_wrong_length_are_errors(z_up):
             parse_mjcf(ROBOT.format(head="", tail=f"<keyframe><key {attribute}/></keyframe>"), z_up)
 
 
+def test_a_keyframe_to_start_in(z_up):
+    """Coordinates, controls, and poses and velocities of the bodies, as MuJoCo has them after a reset."""
+    text = ROBOT.format(head="", tail=KEY)
+    mj = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(mj)
+    mujoco.mj_resetDataKeyframe(mj, data, 0)
+    mujoco.mj_forward(mj, data)
+    options = {"floating": None, "ignore_inertial_definitions": False, "keyframe": "home"}
+    report = parse_mjcf(text, z_up, **options)
+    assert z_up.joint_act == z_up.keyframes[0]["joint_act"]
+    for name, body in report.bodies.items():
+        found = np.zeros(6)
+        mujoco.mj_objectVelocity(mj, data, mujoco.mjtObj.mjOBJ_BODY, mj.body(name).id, found, 0)
+        np.testing.assert_allclose(list(z_up.body_qd[body]), found, atol=2e-5)
+        np.testing.assert_allclose(list(z_up.body_q[body])[:3], data.body(name).xpos, atol=1e-5)
+    with pytest.raises(newtonsim.ModelError, match="'away'; the file has 'home', 'key_1'"):
+        parse_mjcf(text, z_up, keyframe="away")
+    assert z_up.body_count == len(report.bodies)
+
+
+def test_margins_are_thickness(z_up):
+    """MuJoCo adds the margins of two geoms, as we add their thickness; the argument is for those without."""
+    text = """<mujoco><worldbody><geom type="plane" size="1 1 1" margin=".003"/><body pos="0 0 1"><freejoint/>
+      <geom name="ball" size=".1" margin=".01" gap=".02" condim="1"/><geom size=".1"/></body>
+      </worldbody></mujoco>"""
+    report = parse_mjcf(text, z_up, floating=None, contact_thickness=0.5, scale=2.0)
+    np.testing.assert_allclose(z_up.shape_geo_thickness, [0.006, 0.02, 0.5])
+    assert [entry.message.split()[0] for entry in report.entries] == ["gap,", "condim"]
+
+
 def test_keyframes_survive_replication(z_up):
     parse_mjcf(ROBOT.format(head="", tail=KEY), z_up, floating=None)
     scene = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))

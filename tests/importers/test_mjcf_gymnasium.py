@@ -7,7 +7,6 @@ import mujoco
 import numpy as np
 import pytest
 
-import newtonsim
 from newtonsim.enums import JointMode, JointType
 from newtonsim.importers import parse_mjcf
 
@@ -73,8 +72,8 @@ def test_joint_settings_are_those_of_mujoco(twin, name):
 
 
 def test_ant_is_what_it_looks_like(z_up):
-    with pytest.warns(newtonsim.UnsupportedElementWarning, match=r"ant\.xml.*<geom> \(14 times\)"):
-        report = parse_mjcf(ASSETS / "ant.xml", z_up, floating=None)
+    report = parse_mjcf(ASSETS / "ant.xml", z_up, floating=None, strict=True)
+    assert set(z_up.shape_geo_thickness) == {0.01}
     assert z_up.body_count == 13
     assert z_up.articulation_key == ["torso"]
     assert z_up.articulation_count == 1
@@ -91,8 +90,7 @@ def test_ant_is_what_it_looks_like(z_up):
 
 
 def test_default_floating_false_fixes_the_ant_and_says_so(z_up):
-    with pytest.warns(newtonsim.UnsupportedElementWarning):
-        report = parse_mjcf(ASSETS / "ant.xml", z_up)
+    report = parse_mjcf(ASSETS / "ant.xml", z_up)
     assert JointType(z_up.joint_type[0]) == JointType.FIXED
     assert any("free joint is replaced" in entry.message for entry in report.of_kind("approximated"))
     np.testing.assert_allclose(list(z_up.body_q[0])[:3], (0.0, 0.0, 0.75), atol=1e-7)

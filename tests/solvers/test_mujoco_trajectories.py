@@ -33,8 +33,8 @@ MESHES = """<mujoco><compiler inertiafromgeom="true"/><option timestep="0.004" i
 def scene(name: str) -> tuple[mujoco.MjModel, ModelBuilder, object]:
     """MuJoCo's model of a file, and a builder with what the importer reads from it and its report."""
     builder = ModelBuilder(up_vector=(0, 0, 1))
-    # margins of the files' geoms, and friction of geoms that name none, are for the caller to say
-    contact = {"ant": (0.01, 1.0), "humanoid": (0.001, 0.0), "meshes": (0.0, 1.0)}[name]
+    # friction of geoms that name none is for the caller to say
+    friction = {"ant": 1.0, "humanoid": 0.0, "meshes": 1.0}[name]
     source = MESHES if name == "meshes" else os.path.join(ASSETS, f"{name}.xml")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnsupportedElementWarning)
@@ -44,8 +44,7 @@ def scene(name: str) -> tuple[mujoco.MjModel, ModelBuilder, object]:
             floating=None,
             ignore_inertial_definitions=False,
             enable_self_collisions=True,
-            contact_thickness=contact[0],
-            contact_mu=contact[1],
+            contact_mu=friction,
         )
     compile_model = mujoco.MjModel.from_xml_string if name == "meshes" else mujoco.MjModel.from_xml_path
     return compile_model(source), builder, report

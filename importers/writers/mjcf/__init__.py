@@ -210,7 +210,9 @@ class _MjcfWriter:
         frames = [(frame["name"] or "key", frame) for frame in self.scene.keyframes]
         start = self._start()
         if start is not None:
-            frames.insert(0, (_START, start))
+            # one that an earlier export left is the same
+            frames = [(_START, start), *((n, f) for n, f in frames if n != _START or _differs(f, start))]
+            self.report.read_with["keyframe"] = _START
         section = element(self.root, "keyframe") if frames else None
         for name, frame in frames:
             values = keyframe(self.scene, self.order, frame)
@@ -219,8 +221,6 @@ class _MjcfWriter:
 
     def _start(self) -> dict | None:
         """The initial state as a keyframe, None where the file's own start is the same."""
-        if any(frame["name"] == _START for frame in self.scene.keyframes):
-            return None
         joints = self.scene.joints
         at_rest = all(
             not joint.qd.any()
@@ -245,6 +245,12 @@ class _MjcfWriter:
         }
         contact_settings(self.scene, report)
         limit_settings(self.axes, report)
+
+
+def _differs(frame: dict, other: dict) -> bool:
+    """Return whether two keyframes differ in what both give."""
+    values = ((frame.get(name), other[name]) for name in ("joint_q", "joint_qd", "joint_act"))
+    return any(one is not None and not np.allclose(one, two, atol=1.0e-6) for one, two in values)
 
 
 def valid_inertia(props: MassProps) -> bool:

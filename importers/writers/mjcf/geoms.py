@@ -116,6 +116,8 @@ class GeomWriter:
             attributes |= {"contype": str(contype), "conaffinity": str(conaffinity)}
         if shape.is_collider:
             attributes |= _friction(shape)
+            if shape.material["thickness"] > 0.0:
+                attributes["margin"] = number(shape.material["thickness"])
         if not shape.visible:
             attributes["group"] = _HIDDEN_GROUP
         if shape.color is not None:

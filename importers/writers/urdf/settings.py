@@ -28,7 +28,7 @@ def reader_settings(
     _drives([(name, axis) for name, axis in axes if name not in followers], report)
     armature = shared(((name, axis.armature) for name, axis in axes), "armature", report)
     report.read_with["armature"] = armature or 0.0
-    contact_settings(scene, report, (*CONTACT, "mu"))
+    contact_settings(scene, report, (*CONTACT, "thickness", "mu"))
     limit_settings(axes, report)
     _collisions(scene, report)
     for name, axis in axes:
