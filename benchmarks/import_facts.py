@@ -207,7 +207,8 @@ def read_pybullet(path: Path) -> Facts:
             )
             if kind in (p.JOINT_REVOLUTE, p.JOINT_PRISMATIC):
                 low, high = record[8:10]
-                ranges[name] = (low, high) if low <= high and name not in continuous else None
+                free = low > high or (low <= -UNLIMITED and high >= UNLIMITED)
+                ranges[name] = None if free or name in continuous else (low, high)
     finally:
         p.disconnect(client)
     return Facts(mass, None, None, dofs, None, ranges)

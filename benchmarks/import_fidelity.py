@@ -236,8 +236,9 @@ refuses it and newtonsim reads it; *refused by all*: broken, or a mere fragment 
 
 Why files differ or are refused:
 
-- **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes are not
-  modelled: their masses and coordinates are missing, with a warning that names the element.
+- **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes (the torus
+  of `cow.xml` and `mesh.xml`, nut and bolt) are not modelled: their masses and coordinates are missing, with a
+  warning that names the element. The rest of such files agrees.
 - **Singular inertia.** A body with mass and an inertia of zero, which MuJoCo takes where the body cannot
   move, receives the inertia of a ball of water of that mass (reported as approximated).
 - **`<limit>` without `lower` and `upper`** on a revolute joint, or with the lower limit above the upper one,
@@ -245,10 +246,9 @@ Why files differ or are refused:
 - **PyBullet** gives links without `<inertial>` a mass of 1 kg and keeps the limits of `continuous` joints,
   where the format knows neither; both are taken out of the comparison.
 - **Refused**: mesh files that a collision needs and that the wheel does not ship, numbers that are none
-  (`0.07,`, `$(optenv ...)`), a mesh scale of four numbers, MuJoCo's built-in meshes, Bullet's `<cdf>` shapes.
-  A missing mesh that is only to be seen, a colour of five numbers, a shape of size zero, a `<mimic>` of a
-  joint that is not there, a negative moment of inertia and left-over xacro elements are reported, and the
-  file is read.
+  (`0.07,`, `$(optenv ...)`), Bullet's `<cdf>` shapes. A missing mesh that is only to be seen, one that MuJoCo
+  builds in, a mesh scale of four numbers, a colour of five, a shape of size zero, a `<mimic>` of a joint that
+  is not there, a negative moment of inertia and left-over xacro elements are reported, and the file is read.
 
 `mujoco-menagerie` was tried, too: its wheel ships no models. `random_urdfs` of `pybullet_data`, a thousand
 solids of one making, are left out.

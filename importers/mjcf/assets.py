@@ -54,6 +54,14 @@ class Assets:
         """Return a mesh, loading it on first use."""
         return self._get("mesh", name, user, self._load_mesh)
 
+    def maker_of_mesh(self, name: str, user: Node) -> str | None:
+        """What of MuJoCo makes a mesh that is neither in a file nor written out, None for other meshes."""
+        node = self._node("mesh", name, user)
+        if node.find("plugin") is not None:
+            return "a plugin"
+        builtin = node.text_of("builtin", "none")
+        return None if builtin == "none" else f"builtin={builtin!r}"
+
     def heights(self, name: str, user: Node) -> HeightAsset:
         """Return a height field, loading it on first use."""
         return self._get("hfield", name, user, self._load_heights)
@@ -63,12 +71,16 @@ class Assets:
         return self._get("material", name, user, self._load_material)
 
     def _get(self, kind: str, name: str, user: Node, load: object) -> object:
-        node = self.nodes[kind].get(name)
-        if node is None:
-            raise user.error(f"the {kind} {name!r} is not defined in <asset>")
+        node = self._node(kind, name, user)
         if (kind, name) not in self.loaded:
             self.loaded[kind, name] = load(name, node)
         return self.loaded[kind, name]
+
+    def _node(self, kind: str, name: str, user: Node) -> Node:
+        node = self.nodes[kind].get(name)
+        if node is None:
+            raise user.error(f"the {kind} {name!r} is not defined in <asset>")
+        return node
 
     def _path(self, node: Node, folder: str) -> Path:
         name = node.required("file")
@@ -79,8 +91,6 @@ class Assets:
     # -- meshes ----------------------------------------------------------------------------------------------
 
     def _load_mesh(self, name: str, node: Node) -> MeshAsset:
-        if "builtin" in node.attrib and node.text_of("builtin") != "none":
-            raise node.error("built-in meshes are not supported; save the model with vertices")
         if "file" in node.attrib:
             path = self._path(node, self.document.compiler.mesh_dir)
             vertices, faces = self.library.load(path, node, np.ones(3))

@@ -40,14 +40,18 @@ def parse_geom(
     """
     node, class_name = document.defaults.resolve(node, inherited)
     kind = node.keyword("type", KINDS, "sphere")
-    if kind == "sdf":
-        report.unsupported(node, "geoms of type sdf are skipped")
-        return None
-    if kind == "mesh" and not parse_meshes:
+    if kind in ("mesh", "sdf") and not parse_meshes:
         return None
     mesh = None
-    if kind == "mesh" or "mesh" in node.attrib:
+    if kind in ("mesh", "sdf") or "mesh" in node.attrib:
+        maker = assets.maker_of_mesh(node.required("mesh"), node)
+        if maker is not None:
+            report.unsupported(node, f"a geom whose mesh {maker} makes is left out")
+            return None
         mesh = assets.mesh(node.required("mesh"), node)
+    if kind == "sdf":
+        report.approximated(node, "collides as the surface of its mesh")
+        kind = "mesh"
     if mesh is not None and kind != "mesh":
         size, pose = _fit(kind, mesh, document, node)
         mesh = None

@@ -220,15 +220,25 @@ def _parse_geometry(
         path = _mesh_file(shape, resolver, node.tag == "visual", report)
         if path is None:
             return None
-        size = shape.floats("scale", 3, (1.0, 1.0, 1.0), at_least=1) * np.ones(3)
-        if not size.all():
-            raise shape.error("attribute 'scale' must not contain zero")
+        size = _mesh_scale(shape, report)
     else:
         size = np.array([shape.positive("radius"), 0.5 * shape.positive("length")])
     material = _parse_material(node, materials, resolver, report)
     return Geometry(
         shape.tag, size, _parse_origin(node), shape, node.text_of("name"), path, material=material
     )
+
+
+def _mesh_scale(shape: Node, report: ImportReport) -> np.ndarray:
+    """Scale of a mesh (3,), from one number or three; a fourth is left out, as other readers do."""
+    size = shape.floats("scale", 4, (1.0, 1.0, 1.0), at_least=1)
+    if len(size) == 2:
+        raise shape.error(f"attribute 'scale' has 2 values, expected 1 or 3: {shape.text_of('scale')!r}")
+    if len(size) == 4:
+        report.unsupported(shape, "attribute 'scale' has 4 values; the last is left out")
+    if not size[:3].all():
+        raise shape.error("attribute 'scale' must not contain zero")
+    return size[:3] * np.ones(3)
 
 
 def _mesh_file(shape: Node, resolver: FileResolver, visual: bool, report: ImportReport) -> Path | None:

@@ -4,6 +4,7 @@ import copy
 import time
 
 import numpy as np
+import pybullet_data
 import pytest
 
 import newtonsim
@@ -44,6 +45,7 @@ def assert_refused(parse, text, words: str = "", line: int | None = None, elemen
         assert caught.value.element == element
 
 
+CUBE = f"{pybullet_data.getDataPath()}/cube.obj"
 LINKS = '<link name="a"/><link name="b"/>'
 JOINT = '<joint name="j" type="{kind}"><parent link="{parent}"/><child link="{child}"/>{more}</joint>'
 
@@ -133,7 +135,8 @@ BROKEN_URDF = {
     "unknown geometry": (shape("<torus/>"), "found torus", 3, "geometry"),
     "negative size": (shape('<box size="1 -1 1"/>'), "must be positive", 4, "box"),
     "no radius": (shape('<cylinder length="1"/>'), "'radius' is missing", 4, "cylinder"),
-    "zero scale": (shape('<mesh filename="x" scale="0 1 1"/>'), "not found|zero", 4, "mesh"),
+    "zero scale": (shape(f'<mesh filename="{CUBE}" scale="0 1 1"/>'), "zero", 4, "mesh"),
+    "two scales": (shape(f'<mesh filename="{CUBE}" scale="1 2"/>'), "2 values, expected 1 or 3", 4, "mesh"),
     "negative mass": (
         urdf("", '<link name="a"><inertial>\n<mass value="-1"/></inertial></link>'),
         "must not be negative",
@@ -158,6 +161,7 @@ MENDED_URDF = {
     ),
     "unknown mimic": (one_joint(more='<mimic joint="x"/>'), "'x' is not there to follow"),
     "zero radius": (shape('<sphere radius="0"/>'), "sphere.*line 4.*without extent"),
+    "four scales": (shape(f'<mesh filename="{CUBE}" scale="1 1 1 1"/>'), "mesh.*line 4.*4 values"),
     "negative inertia": (
         urdf(
             "",

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from newtonsim.enums import GeoType
-from newtonsim.errors import ImportFileError
+from newtonsim.errors import ImportFileError, UnsupportedElementWarning
 from newtonsim.importers import parse_mjcf
 
 
@@ -191,6 +191,27 @@ def test_mesh_reference_frame_and_mirroring_scale(twin):
         assert np.linalg.norm(ours - vertex, axis=1).min() < 1e-5
     # a mirrored mesh still encloses a positive volume: its triangles look outwards
     assert mesh.mass > 0.0
+
+
+def test_distance_fields_are_surfaces(twin):
+    """MuJoCo's distance field of a mesh is that of its surface."""
+    head = f'<asset><mesh name="l" vertex="{L_VERTEX}" face="{L_FACE}" inertia="exact"/></asset>'
+    pair = twin(scene(MESH_BODY.format(kind="sdf", more=""), head))
+    pair.check_masses()
+    assert pair.builder.shape_geo_type[pair.builder.shape_key.index("g")] == GeoType.MESH
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ('<mesh name="l" builtin="wedge" params="5 5 45 45 0"/>', "'wedge' makes is left out"),
+        ('<mesh name="l"><plugin instance="gear"/></mesh>', "a plugin makes is left out"),
+    ],
+)
+def test_meshes_that_mujoco_makes_are_named(z_up, head, words):
+    with pytest.warns(UnsupportedElementWarning, match=words):
+        parse_mjcf(scene(MESH_BODY.format(kind="mesh", more=""), f"<asset>{head}</asset>"), z_up)
+    assert (z_up.body_count, z_up.shape_count) == (1, 0)
 
 
 def test_points_without_faces_become_their_hull(twin):
