@@ -236,9 +236,9 @@ refuses it and newtonsim reads it; *refused by all*: broken, or a mere fragment 
 
 Why files differ or are refused:
 
-- **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes (the torus
-  of `cow.xml` and `mesh.xml`, nut and bolt) are not modelled: their masses and coordinates are missing, with a
-  warning that names the element. The rest of such files agrees.
+- **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes (a torus
+  in `cow.xml` and `mesh.xml`, nut and bolt) are not modelled: their masses and coordinates are missing, with
+  a warning that names the element. The rest of such files agrees.
 - **Singular inertia.** A body with mass and an inertia of zero, which MuJoCo takes where the body cannot
   move, receives the inertia of a ball of water of that mass (reported as approximated).
 - **`<limit>` without `lower` and `upper`** on a revolute joint, or with the lower limit above the upper one,
