@@ -81,8 +81,14 @@ def _check_finite(scratch: ModelBuilder, report: ImportReport) -> None:
                 raise ImportFileError(f"{name} of {key!r} is too large for single precision", report.path)
 
 
-def merge(builder: ModelBuilder, scratch: ModelBuilder, report: ImportReport, collapse: bool) -> None:
-    """Add the finished scratch builder to the caller's and turn the report's indices into the caller's."""
+def merge(
+    builder: ModelBuilder, scratch: ModelBuilder, report: ImportReport, collapse: bool, strict: bool
+) -> None:
+    """Add the finished scratch builder to the caller's and turn the report's indices into the caller's.
+
+    Before that the importer warns of what is not modelled, or raises with `strict`.
+    """
+    report.settle_unsupported(strict, stacklevel=3)
     finish(scratch, report, collapse)
     append(builder, scratch, report)
 
@@ -212,10 +218,12 @@ def usable_mass(
     """Make mass properties that dynamics can use: no mass without inertia and, if asked for, none of zero."""
     if props.mass <= 0.0:
         if not ensure_nonstatic:
+            if props.inertia.any():
+                report.unsupported(node, "inertia without mass is left out")
             return MassProps.zero()
         report.approximated(node, f"the body has no mass and receives {static_mass:g} kg")
         ball = ball_of(static_mass)
-        return MassProps(ball.mass, props.com, ball.inertia)
+        return MassProps(ball.mass, props.com, ball.inertia + props.inertia)
     moments = np.linalg.eigvalsh(props.inertia)
     if not moments[0] > 1.0e-12 * moments[2]:
         report.approximated(

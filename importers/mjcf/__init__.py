@@ -193,10 +193,9 @@ def parse_mjcf(
     SceneBuilder(document, scene, options, scratch, report).build()
     if keyframe is not None:
         start_in_keyframe(scratch, keyframe)
-    report.settle_unsupported(strict, stacklevel=2)
     if scene.timestep is not None:
         scratch.solver_hint["timestep"] = scene.timestep
-    merge(builder, scratch, report, collapse_fixed_joints)
+    merge(builder, scratch, report, collapse_fixed_joints, strict)
     report.count_elements(document.root)
     if scene.gravity is not None:
         builder.gravity = signed_gravity(quat_rotate(turn.q, scene.gravity), np.asarray(builder.up_vector))

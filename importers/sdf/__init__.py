@@ -116,10 +116,9 @@ def parse_sdf(
     )
     scratch = scratch_builder(builder)
     SceneBuilder(scene, options, scratch, report).build()
-    report.settle_unsupported(strict, stacklevel=2)
     if scene.timestep is not None:
         scratch.solver_hint["timestep"] = scene.timestep
-    merge(builder, scratch, report, collapse_fixed_joints)
+    merge(builder, scratch, report, collapse_fixed_joints, strict)
     for root in (document.root, *document.included):
         report.count_elements(root)
     if scene.gravity is not None:

@@ -116,7 +116,6 @@ def parse_urdf(
         report.ignored(None, note)
     robot = parse_robot(root, FileResolver(folder, package_paths), report)
     report.name = robot.name
-    report.settle_unsupported(strict, stacklevel=2)
     contact = ContactSettings(
         contact_ke, contact_kd, contact_kf, contact_ka, contact_mu, contact_restitution, contact_thickness
     )
@@ -144,6 +143,6 @@ def parse_urdf(
     )
     scratch = scratch_builder(builder)
     RobotBuilder(robot, options, scratch, report).build()
-    merge(builder, scratch, report, collapse_fixed_joints)
+    merge(builder, scratch, report, collapse_fixed_joints, strict)
     report.count_elements(root)
     return report

@@ -142,11 +142,11 @@ class RobotBuilder:
         """Mass from the geometry or from <inertial>, each standing in where the other says nothing."""
         options = self.options
         defined = MassProps.zero()
-        if link.inertial is not None and link.inertial.mass > 0.0:
+        if link.inertial is not None:
             inertial, scale = link.inertial, options.scale
             defined = MassProps(inertial.mass, inertial.com * scale, inertial.inertia * scale**2)
-        if defined.mass > 0.0 and not options.ignore_inertial_definitions:
-            return defined
+            if not options.ignore_inertial_definitions:
+                return defined
         shapes = link.visuals if options.parse_visuals_as_colliders else link.collisions
         props = (
             combine([self.shapes.mass(shape) for shape in shapes])

@@ -1,11 +1,13 @@
 """What a model holds, as records of host numbers: the common source of all writers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from newtonsim.enums import ConstraintType, GeoType, JointMode, JointType
 from newtonsim.geometry import SDF, Heightfield, Mesh
+from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.massprops import MassProps
 from newtonsim.importers.pose import Pose
 
@@ -191,6 +193,10 @@ class Scene:
     def shapes_of(self, body: int) -> list[ShapeRecord]:
         """Shapes of a body, -1 for the world."""
         return [shape for shape in self.shapes if shape.body == body]
+
+    def turn_up(self, axis: Sequence[float]) -> None:
+        """Rotate the whole scene so that its up vector points along an axis, in place."""
+        self.turn(Pose(np.zeros(3), quat_between(self.up / np.linalg.norm(self.up), axis)))
 
     def turn(self, rotation: Pose) -> None:
         """Rotate the whole scene about the world's origin, in place."""

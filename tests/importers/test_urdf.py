@@ -394,3 +394,17 @@ def test_contact_and_limit_arguments_arrive():
     assert set(builder.joint_limit_ke) == {3.0}
     assert set(builder.joint_limit_kd) == {4.0}
     assert set(builder.joint_armature) == {0.3}
+
+
+def test_a_stated_mass_of_zero_counts():
+    """Geometry does not stand in for it, and its inertia is kept or named."""
+    text = """<robot name="r"><link name="table"><inertial><mass value="0"/>
+      <inertia ixx=".1" iyy=".2" izz=".2" ixy="0" ixz="0" iyz="0"/></inertial>
+      <collision><geometry><box size="1 1 1"/></geometry></collision></link></robot>"""
+    builder, _ = load(text, ignore_inertial_definitions=False)
+    assert builder.body_mass == [0.01]
+    ball = np.trace(np.array(builder.body_inertia[0])) - 0.5
+    assert 0.0 < ball < 1.0e-4
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="inertia without mass"):
+        builder, _ = load(text, ignore_inertial_definitions=False, ensure_nonstatic_links=False)
+    assert builder.body_mass == [0.0]

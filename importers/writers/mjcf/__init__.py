@@ -8,7 +8,6 @@ import numpy as np
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.enums import JointMode, JointType
-from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.massprops import MassProps
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.writers.mjcf.constraints import ConstraintWriter
@@ -63,7 +62,7 @@ def export_mjcf(
     """
     path = output_path(path, (".xml", ".mjcf"))
     scene = read_scene(model, world)
-    scene.turn(Pose(np.zeros(3), quat_between(scene.up / np.linalg.norm(scene.up), (0.0, 0.0, 1.0))))
+    scene.turn_up((0.0, 0.0, 1.0))
     report = ExportReport(str(path), "mjcf")
     root = _MjcfWriter(scene, path, report).write()
     report.settle(strict, stacklevel=2)

@@ -9,7 +9,6 @@ import numpy as np
 from newtonsim.builder import ModelBuilder
 from newtonsim.enums import ConstraintType, JointType
 from newtonsim.errors import ModelError
-from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.massprops import MassProps
 from newtonsim.importers.mjcf.build import LINK_MASS_RATIO
 from newtonsim.importers.pose import Pose
@@ -67,7 +66,7 @@ def export_urdf(
     scene = read_scene(model, world)
     if not scene.bodies:
         raise ModelError("a URDF file needs a link, but the model has no bodies")
-    scene.turn(Pose(np.zeros(3), quat_between(scene.up / np.linalg.norm(scene.up), (0.0, 0.0, 1.0))))
+    scene.turn_up((0.0, 0.0, 1.0))
     report = ExportReport(str(path), "urdf")
     root = _UrdfWriter(scene, path, report).write()
     report.settle(strict, stacklevel=2)

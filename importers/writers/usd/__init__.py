@@ -8,7 +8,6 @@ from pxr import Sdf, Tf, Usd, UsdGeom, UsdPhysics
 from newtonsim.builder import ModelBuilder
 from newtonsim.enums import JointType
 from newtonsim.errors import ModelError
-from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.massprops import MassProps
 from newtonsim.importers.pose import Pose, quat_from_matrix
 from newtonsim.importers.writers.names import Names
@@ -81,7 +80,7 @@ def _turn_up(scene: Scene) -> str:
     up = scene.up / np.linalg.norm(scene.up)
     if up[1] > 1.0 - 1.0e-6:
         return "Y"
-    scene.turn(Pose(np.zeros(3), quat_between(up, (0.0, 0.0, 1.0))))
+    scene.turn_up((0.0, 0.0, 1.0))
     return "Z"
 
 
