@@ -104,16 +104,21 @@ class ImportReport:
         counts = self.elements.setdefault(name, dict.fromkeys(ELEMENT_KINDS, 0))
         counts[kind] += 1
 
+    def worst_by_element(self) -> dict[str, str]:
+        """Return the worst that was said of each element, by its name and, where it has one, its place."""
+        worst: dict[str, str] = {}
+        for entry in self.entries:
+            key = _key(entry.path, entry.line, entry.element)
+            worst[key] = max(worst.get(key, "modelled"), entry.kind, key=ELEMENT_KINDS.index)
+        return worst
+
     def count_elements(self, root: Node) -> None:
         """Count all elements of an XML document; what is below a skipped element is skipped with it."""
-        worst: dict[tuple, str] = {}
-        for entry in self.entries:
-            key = (entry.path, entry.line, entry.element)
-            worst[key] = max(worst.get(key, "modelled"), entry.kind, key=ELEMENT_KINDS.index)
+        worst = self.worst_by_element()
         stack = [(child, "modelled") for child in reversed(root.children)]
         while stack:
             node, above = stack.pop()
-            own = worst.get((node.path, node.line, node.label), "modelled")
+            own = worst.get(_key(node.path, node.line, node.label), "modelled")
             kind = above if above in ("unsupported", "ignored") else own
             self.count(node.tag, kind)
             if node.tag != "default":  # defaults count where they are used
@@ -154,3 +159,8 @@ class ImportReport:
             parts.append(f"<{tag}>{times}{where}: {message}")
         nameless = "stage in memory" if self.format == "usd" else "XML text"
         return f"{self.path or nameless}: read but not modelled: " + "; ".join(parts)
+
+
+def _key(path: str | None, line: int | None, element: str) -> str:
+    """Name of an element that no other has: prims have paths, XML elements their place in the file."""
+    return element if line is None else f"{path}:{line} {element}"

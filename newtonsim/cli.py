@@ -146,7 +146,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def _add_info(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim info``."""
     parser.description = (
-        "Print the tree of bodies and joints of a URDF, MJCF or SDF file, and what was not understood."
+        "Print the tree of bodies and joints of a URDF, MJCF, SDF or USD file, and what was not understood."
     )
     _add_file(parser)
     parser.add_argument(
@@ -202,7 +202,7 @@ def _add_pybullet_server(parser: argparse.ArgumentParser) -> None:
 def _add_file(parser: argparse.ArgumentParser, default: str | None = None) -> None:
     """Add the robot file and how its base is held."""
     optional = {"nargs": "?"} if default else {}
-    text = "URDF, MJCF or SDF file" + (f" (default: {default})" if default else "")
+    text = "URDF, MJCF, SDF or USD file" + (f" (default: {default})" if default else "")
     parser.add_argument("file", metavar="FILE", help=text, **optional)
     _add_base(parser)
 

@@ -60,12 +60,14 @@ class Robot:
         """The remarks, one line for all that say the same of elements with the same tag."""
         groups: dict[tuple[str, ...], list[ReportEntry]] = {}
         for entry in self.report.entries:
-            groups.setdefault((entry.element.split()[0], entry.kind, entry.message), []).append(entry)
+            tag = "prim" if _is_prim(entry) else _label(entry)
+            groups.setdefault((tag, entry.kind, entry.message), []).append(entry)
         lines = []
         for (tag, kind, message), entries in groups.items():
             where = _places(entries) if len(entries) > 1 else ""
             many = f"{len(entries)} x <{tag}> {kind}: {message}" + (f" ({where})" if where else "")
-            lines.append(many if len(entries) > 1 else str(entries[0]))
+            one = f"<{_label(entries[0])}> {kind}: {message}" if _is_prim(entries[0]) else str(entries[0])
+            lines.append(many if len(entries) > 1 else one)
         return lines
 
     @property
@@ -74,13 +76,25 @@ class Robot:
         counts: dict[str, int] = {}
         for entry in self.report.entries:
             if entry.kind != "ignored":
-                text = f"<{entry.element.split()[0]}> {entry.kind}: {entry.message}"
+                text = f"<{_label(entry)}> {entry.kind}: {entry.message}"
                 counts[text] = counts.get(text, 0) + 1
         return [text + (f" ({count} times)" if count > 1 else "") for text, count in counts.items()]
 
 
+def _is_prim(entry: ReportEntry) -> bool:
+    return entry.element.startswith("/")
+
+
+def _label(entry: ReportEntry) -> str:
+    """Path of a prim, without the schema that the remark may be about; tag of an XML element."""
+    return entry.element.split()[0]
+
+
 def _places(entries: list[ReportEntry]) -> str:
-    """Return the files and lines of remarks, shortened: "robot.urdf:3, 7, 12 and 5 more"."""
+    """Return the files and lines of remarks, shortened: "robot.urdf:3, 7, 12 and 5 more"; paths of prims."""
+    if _is_prim(entries[0]):
+        text = ", ".join(_label(entry) for entry in entries[:SHOWN_LINES])
+        return text + (f" and {len(entries) - SHOWN_LINES} more" if len(entries) > SHOWN_LINES else "")
     known = [entry for entry in entries if entry.line is not None]
     files: dict[str, list[str]] = {}
     for entry in known[:SHOWN_LINES]:

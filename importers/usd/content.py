@@ -20,6 +20,18 @@ _MOVING = (
 )
 """Parts of the names of vendors' schemas that change the motion."""
 
+_READ_TYPES = (
+    "",
+    "Xform",
+    "Scope",
+    "PointInstancer",
+    "Material",
+    "Shader",
+    "PhysicsScene",
+    "PhysicsCollisionGroup",
+)
+_READ_APIS = ("Physics", "MaterialBindingAPI", "CollectionAPI")
+
 
 def collect(walker: Walker, root_path: str, report: ImportReport) -> Content:
     """Walk over everything below a path and sort it."""
@@ -69,10 +81,28 @@ def _report_foreign(place: Place, report: ImportReport) -> None:
     for name in place.element.schemas:
         if name in known or name.startswith(_SILENT):
             continue
-        if any(part in name for part in _MOVING):
-            report.unsupported(place.element, f"the schema {name} is not modelled")
-        else:
-            report.ignored(place.element, f"the schema {name} is not read")
+        kind, words = (
+            ("unsupported", "modelled") if any(part in name for part in _MOVING) else ("ignored", "read")
+        )
+        element = _schema_label(place, name)
+        report.add(kind, place.element, f"the schema {name} is not {words}", element)
+
+
+def _schema_label(place: Place, schema: str) -> str:
+    return f"{place.element.label} {schema}"
+
+
+def count_prims(content: Content, report: ImportReport) -> None:
+    """Count prims by type and by API schema, and what was made of them."""
+    worst = report.worst_by_element()
+    read = {id(place) for group in (content.joints, content.colliders, content.visuals) for place in group}
+    for label, place in content.places.items():
+        kind = str(place.element.prim.GetTypeName())
+        known = id(place) in read or place.body == label or kind in _READ_TYPES
+        report.count(kind or "(no type)", worst.get(label, "modelled" if known else "ignored"))
+        for schema in place.element.schemas:
+            made = "modelled" if schema.startswith(_READ_APIS) else "ignored"
+            report.count(schema.partition(":")[0], worst.get(_schema_label(place, schema), made))
 
 
 def keep_owned(content: Content, scenes: Scenes, walker: Walker) -> None:

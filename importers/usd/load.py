@@ -10,7 +10,7 @@ from newtonsim.importers.report import ImportReport
 from newtonsim.importers.usd.build import Readers, StageBuilder
 from newtonsim.importers.usd.clone import Clones, find_clones, part, prim_at, renamed
 from newtonsim.importers.usd.colliders import ShapeReader
-from newtonsim.importers.usd.content import cameras_of, collect, keep_owned, lights_of
+from newtonsim.importers.usd.content import cameras_of, collect, count_prims, keep_owned, lights_of
 from newtonsim.importers.usd.filters import Groups
 from newtonsim.importers.usd.materials import Materials
 from newtonsim.importers.usd.records import Content
@@ -70,6 +70,7 @@ def load(
         _build(main, readers, part(content, lambda label: not clones.holds(label)))
         _build(copied, readers, part(content, clones.holds))
         report.entries += copied.report.entries
+    count_prims(content, report)
     report.settle_unsupported(options.strict, stacklevel=3)
     for one in (main, copied):
         if one is not None:

@@ -384,3 +384,21 @@ def test_the_command_line_reads_stages(tmp_path, capsys):
     path.write_text('#usda 1.0\n(\nmetersPerUnit = 1\nupAxis = "Z"\n)\n' + ball("a", (0, 0, 0), BODY))
     assert main(["info", str(path)]) == 0
     assert "USD, 1 bodies" in capsys.readouterr().out
+
+
+def test_report_by_type_and_schema(tmp_path, capsys):
+    """What was made of prims and schemas; remarks that are the same stand together with their paths."""
+    from newtonsim.cli import main
+
+    path = tmp_path / "robot.usda"
+    balls = "".join(ball(name, (at, 0, 0), BODY, "PhysxBodyAPI") for at, name in ((0, "a"), (4, "b")))
+    rest = ball("c", (9, 0, 0)) + prim("Camera", "eye")
+    path.write_text('#usda 1.0\n(\nmetersPerUnit = 1\nupAxis = "Z"\n)\n' + balls + rest)
+    assert main(["info", str(path), "--report"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = {words[0]: words[1:] for words in map(str.split, lines[2 : lines.index("")])}
+    assert rows["Sphere"] == ["3", "3", "0", "0", "0"]
+    assert rows["PhysicsRigidBodyAPI"] == ["2", "2", "0", "0", "0"]
+    assert rows["PhysxBodyAPI"] == ["2", "0", "0", "0", "2"]
+    assert rows["Camera"] == ["1", "0", "0", "0", "1"]
+    assert lines[-1] == "- 2 x <prim> ignored: the schema PhysxBodyAPI is not read (/a, /b)"
