@@ -30,6 +30,10 @@ class ImportFileError(NewtonsimError):
         self.path, self.line, self.element = path, line, element
 
 
+class RecordingError(NewtonsimError):
+    """A recording cannot be written or read; the message names the file."""
+
+
 class NotDifferentiableError(RuntimeError):
     """A gradient was asked of something that has none."""
 

@@ -169,7 +169,7 @@ class _Allocation:
         """Set where each world starts; what belongs to the global world stands outside those ranges."""
         model, worlds = self.model, self.model.world_count
         for kind, name in _WORLD_STARTS.items():
-            setattr(model, f"world_{kind}_start", _world_starts(self.arrays[name], worlds))
+            setattr(model, f"world_{kind}_start", world_starts(self.arrays[name], worlds))
         joint_start = model.world_joint_start
         ends = {
             "coord": ("joint_q_start", model.joint_coord_count),
@@ -253,7 +253,7 @@ class _Allocation:
         self.model.muscle_start = self._put(starts.astype(np.int32), wp.int32)
 
 
-def _world_starts(world: np.ndarray, worlds: int) -> np.ndarray:
+def world_starts(world: np.ndarray, worlds: int) -> np.ndarray:
     """Return the first entry of each world and the end of the last (worlds + 1,)."""
     local = np.flatnonzero(world >= 0)
     place = np.searchsorted(world[local], np.arange(worlds + 1))
