@@ -2,13 +2,15 @@
 
 import os
 import time
+import warnings
 from collections import deque
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urljoin, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from newtonsim.errors import ImportFileError, ModelError
+from newtonsim.errors import ImportFileError, ModelError, UnsupportedElementWarning
 
 MAX_FILE_BYTES = 1024 * 1024 * 1024
 MAX_TOTAL_BYTES = 4 * MAX_FILE_BYTES
@@ -35,8 +37,8 @@ def resolve_usd_from_url(
     """Download a USD file and the files that it refers to, directly or through others.
 
     The folder gets the tree of files below the place of the first one. References that are absolute, lead to
-    another server or lead above that place cannot be kept there and are errors. A progress bar is shown on a
-    terminal.
+    another server or lead above that place cannot be kept there and are errors. Textures in tiles ("<UDIM>"),
+    whose names no file holds, are left out with a warning. A progress bar is shown on a terminal.
 
     Args:
         url: Address of the file, http or https.
@@ -49,21 +51,25 @@ def resolve_usd_from_url(
 
     Raises:
         ImportFileError: An address is not http or https, cannot be reached, is too large or lies outside.
-        ModelError: `url` is no text.
+        ModelError: `url` is no text or names no file, or the target is no folder.
     """
     if not isinstance(url, str):
         raise ModelError(f"url: expected text, got {type(url).__name__}")
     url = _quoted(url)
     _check_scheme(url, url)
     base = urljoin(url, ".")
+    if urlsplit(url).path.endswith("/") or not urlsplit(url).path:
+        raise ModelError(f"url: {url!r} names a folder, expected a file")
     name = _local_name(url, base, url)
-    folder = Path(target_folder_name or time.strftime("usd_%Y%m%d_%H%M%S")).resolve()
+    folder = _target(target_folder_name)
     total, done = 0, {name}
     queue = deque([(url, name, 0)])
     with _progress() as bar:
         while queue:
             address, local, depth = queue.popleft()
             path = folder / local
+            if folder not in path.resolve().parents:
+                raise ImportFileError(f"would be written to {path.resolve()}, outside {folder}", address)
             total += _download(address, path, MAX_TOTAL_BYTES - total, bar)
             if path.suffix.lower() not in _USD_ENDINGS:
                 continue
@@ -81,6 +87,15 @@ def resolve_usd_from_url(
     return str(folder / name)
 
 
+def _target(folder: str | os.PathLike | None) -> Path:
+    if not isinstance(folder, str | os.PathLike | None):
+        raise ModelError(f"target_folder_name: expected a path, got {type(folder).__name__}")
+    path = Path(folder or time.strftime("usd_%Y%m%d_%H%M%S")).resolve()
+    if path.exists() and not path.is_dir():
+        raise ModelError(f"target_folder_name: {str(path)!r} is no folder")
+    return path
+
+
 def _quoted(address: str) -> str:
     """An address without spaces and the like; what is quoted already stays."""
     return quote(address, safe="/:?&=%#+~@!$,;()'*[]")
@@ -90,6 +105,11 @@ def _check_scheme(address: str, source: str) -> None:
     parts = urlsplit(address)
     if parts.scheme.lower() not in _SCHEMES or not parts.netloc:
         raise ImportFileError(f"{address!r} cannot be fetched; supported are http:// and https://", source)
+    if "@" in parts.netloc:
+        server = parts.netloc.rpartition("@")[2]
+        raise ImportFileError(
+            "names and passwords in addresses are not supported", f"{parts.scheme}://{server}"
+        )
 
 
 def _local_name(address: str, base: str, source: str) -> str:
@@ -119,6 +139,9 @@ def _download(address: str, path: Path, budget: int, bar: object) -> int:
     part = path.with_name(path.name + ".part")
     try:
         with build_opener(_SameSchemes).open(request, timeout=TIMEOUT) as answer:
+            announced = _announced(answer)
+            if announced is not None and announced > limit:
+                raise ImportFileError(f"has {announced} bytes, more than the limit of {limit} bytes", address)
             path.parent.mkdir(parents=True, exist_ok=True)
             with part.open("wb") as file:
                 while chunk := answer.read(_CHUNK):
@@ -127,9 +150,13 @@ def _download(address: str, path: Path, budget: int, bar: object) -> int:
                         raise ImportFileError(f"is larger than the limit of {limit} bytes", address)
                     file.write(chunk)
                     bar.update(len(chunk))
+        if announced is not None and size < announced:
+            raise ImportFileError(f"is incomplete: {size} of {announced} bytes came", address)
         part.replace(path)
     except HTTPError as error:
         raise ImportFileError(f"the server answers {error.code} {error.reason}", address) from error
+    except HTTPException as error:
+        raise ImportFileError(f"the server's answer is broken: {error!r:.200}", address) from error
     except (URLError, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", error)
         raise ImportFileError(
@@ -142,6 +169,12 @@ def _download(address: str, path: Path, budget: int, bar: object) -> int:
     finally:
         part.unlink(missing_ok=True)
     return size
+
+
+def _announced(answer: HTTPResponse) -> int | None:
+    """Number of bytes that the server says will come, None if it does not say."""
+    text = answer.headers.get("Content-Length", "")
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _references(path: Path, export_usda: bool) -> list[str]:
@@ -161,6 +194,10 @@ def _references(path: Path, export_usda: bool) -> list[str]:
         return name
 
     UsdUtils.ModifyAssetPaths(layer, note)
+    tiled = [name for name in named if "<UDIM>" in name]
+    if tiled:
+        message = f"{path}: textures in tiles are not downloaded: {', '.join(dict.fromkeys(tiled))}"
+        warnings.warn(message, UnsupportedElementWarning, stacklevel=3)
     # Files in a package, "a.usdz[b.usd]", come with it; "omniverse://" and "file://" are told by the caller.
     return [name.partition("[")[0] for name in dict.fromkeys(named) if name and not _is_built_in(name)]
 

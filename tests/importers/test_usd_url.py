@@ -16,6 +16,9 @@ from newtonsim.importers.resolve_url import resolve_usd_from_url
 HEAD = "#usda 1.0\n(\nmetersPerUnit = 1\n)\n"
 
 
+ANNOUNCED = {"/robots/short.usda": "1000", "/robots/huge.usda": str(5 << 30)}
+
+
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments) -> None:
         """Say nothing."""
@@ -26,6 +29,13 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
             self.send_response(302)
             self.send_header("Location", "ftp://elsewhere/away.usda")
             self.end_headers()
+        elif self.path in ANNOUNCED:
+            self.send_response(200)
+            self.send_header("Content-Length", ANNOUNCED[self.path])
+            self.end_headers()
+            self.wfile.write(b"#usda 1.0\n")
+        elif self.path == "/robots/rude.usda":
+            self.wfile.write(b"no status line\r\n\r\n")
         else:
             super().do_GET()
 
@@ -37,7 +47,7 @@ def site(tmp_path):
     (folder / "robots" / "parts").mkdir(parents=True)
     handler = functools.partial(_Quiet, directory=str(folder))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     yield folder / "robots", f"http://127.0.0.1:{server.server_port}/robots"
     server.shutdown()
@@ -106,6 +116,10 @@ def test_a_folder_with_the_time_in_its_name(site, tmp_path, monkeypatch):
         ("file:///etc/passwd", "supported are http"),
         ("gone.usda", "404"),
         ("away.usda", "supported are http"),
+        ("short.usda", "incomplete: 10 of 1000"),
+        ("huge.usda", "5368709120 bytes, more than"),
+        ("rude.usda", "answer is broken"),
+        ("linked/a.usda", "outside"),
     ],
 )
 def test_references_that_are_not_followed(site, tmp_path, reference, words):
@@ -113,6 +127,8 @@ def test_references_that_are_not_followed(site, tmp_path, reference, words):
     folder, address = site
     (folder / "main.usda").write_text(HEAD + prim("Xform", "a", meta=f"prepend references = @{reference}@"))
     target = tmp_path / "deep" / "target"
+    target.mkdir(parents=True)
+    (target / "linked").symlink_to(tmp_path)
     with pytest.raises(newtonsim.ImportFileError, match=words):
         resolve_usd_from_url(f"{address}/main.usda", target)
     written = {file.name for file in tmp_path.rglob("*") if file.is_file() and folder not in file.parents}
@@ -120,13 +136,41 @@ def test_references_that_are_not_followed(site, tmp_path, reference, words):
 
 
 @pytest.mark.parametrize(
-    "address", ["file:///stages/a.usda", "ftp://host/a.usda", "a.usda", "http:///a.usda"]
+    "address",
+    [
+        "file:///stages/a.usda",
+        "ftp://host/a.usda",
+        "a.usda",
+        "http:///a.usda",
+        "http://me:secret@host/a.usda",
+    ],
 )
 def test_only_http_and_https(address, tmp_path):
     """Other addresses are refused before anything is opened."""
-    with pytest.raises(newtonsim.ImportFileError, match="http"):
+    with pytest.raises(newtonsim.ImportFileError, match="http") as caught:
         resolve_usd_from_url(address, tmp_path / "target")
+    assert "secret" not in str(caught.value)
     assert not (tmp_path / "target").exists()
+
+
+def test_wrong_arguments(tmp_path):
+    """Named before anything is fetched."""
+    (tmp_path / "file").touch()
+    for url, target, words in (
+        ("http://host/dir/", None, "names a folder"),
+        ("http://host/a.usda", tmp_path / "file", "is no folder"),
+        ("http://host/a.usda", 5, "expected a path"),
+    ):
+        with pytest.raises(newtonsim.ModelError, match=words):
+            resolve_usd_from_url(url, target)
+
+
+def test_textures_in_tiles_are_named(site, tmp_path):
+    """Their names stand in no file."""
+    folder, address = site
+    (folder / "main.usda").write_text(HEAD + prim("Xform", "a", inside="asset t = @skin.<UDIM>.png@"))
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match=r"skin\.<UDIM>\.png"):
+        resolve_usd_from_url(f"{address}/main.usda", tmp_path / "target")
 
 
 def test_limits(site, tmp_path, monkeypatch):
