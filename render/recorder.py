@@ -68,7 +68,8 @@ class Recorder:
         >>> import newtonsim
         >>> from newtonsim.render import Recorder, Recording
         >>> builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
-        >>> ball = builder.add_body(origin=((0, 0, 5), (0, 0, 0, 1)), mass=1.0)
+        >>> ball = builder.add_body(origin=((0, 0, 5), (0, 0, 0, 1)))
+        >>> _ = builder.add_shape_sphere(ball, radius=0.1)
         >>> model = builder.finalize("cpu")
         >>> simulator = newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), 0.01)
         >>> path = os.path.join(tempfile.mkdtemp(), "fall.nsr")
