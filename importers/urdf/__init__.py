@@ -76,7 +76,7 @@ def parse_urdf(
             is above zero; they hold the initial coordinates. Zero for both leaves the joints passive.
         damping: Damping of these drives [N m s/rad or N s/m]. Passive damping is what the file's <dynamics>
             says.
-        armature: Rotor inertia of every joint axis [kg m^2 or kg].
+        armature: Rotor inertia of every joint but fixed and floating ones [kg m^2 or kg].
         contact_ke: Contact stiffness [N/m].
         contact_kd: Contact damping [N s/m].
         contact_kf: Friction stiffness [N s/m].

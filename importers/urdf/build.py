@@ -188,7 +188,9 @@ class RobotBuilder:
         builder, report = self.builder, self.report
         parent, child = report.bodies[joint.parent], report.bodies[joint.child]
         frame = joint.pose.scaled(self.options.scale).warp()
-        common = {"parent_xform": frame, "key": joint.name, "armature": self.options.armature}
+        # a floating joint has no rotor
+        armature = 0.0 if joint.kind == "floating" else self.options.armature
+        common = {"parent_xform": frame, "key": joint.name, "armature": armature}
         coord, dof = builder.joint_coord_count, builder.joint_dof_count
         if joint.kind == "fixed":
             index = builder.add_joint(JointType.FIXED, parent, child, **common)

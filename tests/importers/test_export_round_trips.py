@@ -33,6 +33,19 @@ def test_same_dynamics(tmp_path, name, suffix):
         assert force_error(*twins.bias_forces(seed)[::-1], ours) < 1.0e-5
 
 
+def test_a_free_robot_beside_a_floor_weighs_the_same(tmp_path):
+    """Its file hangs on a link "world"; rotor inertia of the hinges is not for the floating joint there."""
+    builder = robot("ant.xml", ground=True)
+    first = builder.joint_qd_start[
+        next(j for j, kind in enumerate(builder.joint_type) if kind != JointType.FREE)
+    ]
+    builder.joint_armature[first:] = [1.0] * (builder.joint_dof_count - first)
+    twins = Twins(builder, tmp_path / "out.urdf")
+    assert twins.report.read_with["armature"] == 1.0
+    ours, theirs = twins.mass_matrices(0)
+    assert mass_matrix_error(theirs, ours) < 1.0e-5
+
+
 @pytest.mark.parametrize("suffix", ["xml", "urdf"])
 def test_a_second_round_changes_nothing(tmp_path, suffix):
     first = Twins(robot("gripper.urdf"), tmp_path / f"first.{suffix}")

@@ -13,7 +13,7 @@ from newtonsim.importers.massprops import MassProps
 from newtonsim.importers.mjcf.build import LINK_MASS_RATIO
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.writers.names import Names, xml_name
-from newtonsim.importers.writers.records import AxisRecord, ConstraintRecord, JointRecord, Scene
+from newtonsim.importers.writers.records import FLOATING, AxisRecord, ConstraintRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.scene import read_scene
 from newtonsim.importers.writers.settings import report_lost
@@ -178,7 +178,7 @@ class _UrdfWriter:
 
     def _report_unheld(self, joint: JointRecord) -> None:
         """Name what <joint> has no place for in joints without axes, and the free root has no <joint> for."""
-        if not joint.axes and joint.armature.any():
+        if joint.kind in FLOATING and joint.armature.any():
             self.report.unsupported(joint.key, "armature of a joint that has no axes is left out")
         at_root = joint.parent < 0 and not self.hangs
         if at_root and (joint.damping.any() or joint.friction.any()):

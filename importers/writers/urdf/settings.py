@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from newtonsim.enums import JointMode
+from newtonsim.enums import JointMode, JointType
 from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.settings import CONTACT, contact_settings, limit_settings, shared
@@ -26,7 +26,8 @@ def reader_settings(
     report.read_with |= {"ignore_inertial_definitions": False, "ensure_nonstatic_links": False}
     report.read_with["density"] = 0.0  # a link without mass stays so
     _drives([(name, axis) for name, axis in axes if name not in followers], report)
-    armature = shared(((name, axis.armature) for name, axis in axes), "armature", report)
+    balls = [(one.key, value) for one in scene.joints if one.kind == JointType.BALL for value in one.armature]
+    armature = shared([*((name, axis.armature) for name, axis in axes), *balls], "armature", report)
     report.read_with["armature"] = armature or 0.0
     contact_settings(scene, report, (*CONTACT, "thickness", "mu"))
     limit_settings(axes, report)
