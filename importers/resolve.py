@@ -74,8 +74,8 @@ class FileResolver:
             path = Path(
                 reference if os.path.exists(self.folder / reference) else reference.replace("\\", "/")
             )
-            if path.is_absolute():
-                return [path]
+            if path.is_absolute():  # some mean the root of their own folder
+                return [path, self.folder / path.relative_to(path.anchor)]
             # Files that are meant to be loaded from a folder above their own name it from there.
             return [folder / path for folder in (*prefixes, self.folder, self.folder.parent)]
         if scheme == "file":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -16,6 +16,7 @@ from newtonsim.kernels.mujoco_state import MujocoView
 from newtonsim.model import Model
 from newtonsim.solvers.mujoco_constraints import ConstraintWriter
 from newtonsim.solvers.mujoco_filters import ContactBits, find_filters
+from newtonsim.solvers.mujoco_options import MujocoOptions
 from newtonsim.solvers.mujoco_shapes import GeomWriter, SurfaceOptions
 from newtonsim.solvers.mujoco_source import HostModel, Selection, select
 from newtonsim.solvers.mujoco_spec import BodyWriter, DriveOptions, Names
@@ -25,72 +26,6 @@ if TYPE_CHECKING:
 
 _ELEMENTS = ("particle", "spring", "tri", "edge", "tet", "muscle")
 _AXIS_LENGTH, _AXIS_RADIUS = 1.0, 0.01
-
-
-@dataclass
-class MujocoOptions:
-    """What a conversion may be told, see `MuJoCoSolver.convert_to_mjc`.
-
-    Attributes:
-        separate_envs_to_worlds: Whether each world becomes a world of MuJoCo's; if not, one holds them all.
-        iterations: Iterations of the constraint solver.
-        ls_iterations: Iterations of its line search.
-        nefc_per_env: Room for constraint rows of each world of mujoco_warp.
-        ncon_per_env: Room for contacts, likewise; None to leave it to mujoco_warp.
-        solver: "cg", "newton" or "pgs" (MuJoCo only), or MuJoCo's number of it.
-        integrator: "euler", "rk4", "implicit" or "implicitfast", or MuJoCo's number of it.
-        disableflags: Bits of MuJoCo's mjtDisableBit.
-        impratio: Ratio of frictional to normal impedance.
-        tolerance: Tolerance of the constraint solver.
-        ls_tolerance: Tolerance of its line search.
-        timestep: Time step until the first step says its own [s].
-        cone: Friction cone: 0 or "pyramidal", 1 or "elliptic".
-        is_sparse: Whether matrices are sparse; None to leave it to MuJoCo.
-        register_collision_groups: Whether collision groups, flags and filter pairs of the model count; if
-            not, all shapes touch but those of neighbours in the tree.
-        joint_limit_threshold: From this size on a joint limit is none [rad or m].
-        default_joint_damping: Damping of joint axes for which the model has none [N m s/rad or N s/m].
-        geom_solref: Time constant [s] and damping ratio of contacts.
-        geom_solimp: Impedance of contacts.
-        geom_friction: Factor on the shapes' coefficients of friction; torsional and rolling coefficients [m]
-            of shapes that have none.
-        geom_condim: Dimensions of contacts: 1, 3, 4 or 6; 1 for shapes without friction, raised for
-            such with torsional or rolling friction.
-        default_actuator_args: Further attributes of every actuator, by their names in MjSpec.
-        default_actuator_gear: Transmission ratio of drives; None for 1.
-        actuator_gears: Transmission ratios by name of the joint.
-        actuated_axes: Joint axes that become actuators; None for all.
-        skip_visual_only_geoms: Whether shapes that meet nothing are left out.
-        add_axes: Whether the world's axes are drawn, as sites.
-    """
-
-    separate_envs_to_worlds: bool = True
-    iterations: int = 20
-    ls_iterations: int = 10
-    nefc_per_env: int = 100
-    ncon_per_env: int | None = None
-    solver: int | str = "cg"
-    integrator: int | str = "euler"
-    disableflags: int = 0
-    impratio: float = 1.0
-    tolerance: float = 1e-8
-    ls_tolerance: float = 0.01
-    timestep: float = 0.01
-    cone: int | str = 0
-    is_sparse: bool | None = None
-    register_collision_groups: bool = True
-    joint_limit_threshold: float = 1e3
-    default_joint_damping: float = 0.0
-    geom_solref: Sequence[float] = (0.02, 1.0)
-    geom_solimp: Sequence[float] = (0.9, 0.95, 0.001, 0.5, 2.0)
-    geom_friction: Sequence[float] = (1.0, 0.05, 0.05)
-    geom_condim: int = 3
-    default_actuator_args: Mapping[str, Any] | None = None
-    default_actuator_gear: float | None = None
-    actuator_gears: Mapping[str, float] | None = None
-    actuated_axes: Collection[int] | None = None
-    skip_visual_only_geoms: bool = True
-    add_axes: bool = True
 
 
 @dataclass
@@ -169,7 +104,7 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
         options.default_actuator_args or {},
         1.0 if options.default_actuator_gear is None else options.default_actuator_gear,
         _known_gears(host, options.actuator_gears or {}),
-        None if options.actuated_axes is None else frozenset(options.actuated_axes),
+        _known_axes(model, options.actuated_axes),
     )
     trees = BodyWriter(
         host, chosen, spec, names, options.default_joint_damping, options.joint_limit_threshold, drives
@@ -199,14 +134,22 @@ def _known_gears(host: HostModel, gears: Mapping[str, float]) -> Mapping[str, fl
     return gears
 
 
+def _known_axes(model: Model, axes: Collection[int] | None) -> frozenset[int] | None:
+    if axes is None:
+        return None
+    for axis in axes:
+        if axis not in range(model.joint_axis_count):
+            raise ModelError(f"actuated_axes: the model has {model.joint_axis_count} axes, got {axis!r}")
+    return frozenset(axes)
+
+
 def _number(name: str, value: int | str, prefix: str, kinds: type) -> int:
     """Number of a choice of MuJoCo's, given by number or name."""
-    if not isinstance(value, str):
-        return int(kinds(value))
-    choices = {one.removeprefix(prefix).lower(): number for one, number in kinds.__members__.items()}
-    if value.lower() not in choices:
+    choices = {one.removeprefix(prefix).lower(): int(number) for one, number in kinds.__members__.items()}
+    number = choices.get(value.lower()) if isinstance(value, str) else value
+    if isinstance(number, bool) or number not in choices.values():
         raise ValueError(f"{name}: expected one of {sorted(choices)}, got {value!r}")
-    return int(choices[value.lower()])
+    return int(number)
 
 
 def _set_options(spec: mujoco.MjSpec, model: Model, options: MujocoOptions) -> None:

@@ -21,7 +21,8 @@ from newtonsim.model import Model
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.mujoco_contacts import GivenContacts
 from newtonsim.solvers.mujoco_contacts import supported as takes_contacts
-from newtonsim.solvers.mujoco_convert import Conversion, MujocoOptions, conversion_of, convert, remember
+from newtonsim.solvers.mujoco_convert import Conversion, conversion_of, convert, remember
+from newtonsim.solvers.mujoco_options import MujocoOptions
 from newtonsim.solvers.mujoco_transfer import HostArrays, Replays, Transfer
 from newtonsim.solvers.smooth import move_kinematic_bodies
 from newtonsim.state import State
@@ -125,10 +126,12 @@ class MuJoCoSolver(SolverBase):
         **options: Any,
     ):
         super().__init__(model)
+        if not isinstance(model, Model):
+            raise TypeError(f"MuJoCoSolver: expected a Model, got {type(model).__name__}")
         if update_data_every < 0:
             raise ValueError(f"update_data_every: expected a number not below 0, got {update_data_every}")
         settings = MujocoOptions(
-            separate_envs_to_worlds=separate_envs_to_worlds is not False,
+            separate_envs_to_worlds=True if separate_envs_to_worlds is None else separate_envs_to_worlds,
             nefc_per_env=nefc_per_env,
             ncon_per_env=ncon_per_env,
             iterations=iterations,
@@ -532,7 +535,10 @@ def _forwarded(conversion: Conversion, state: State | None) -> mujoco.MjData:
 
 
 def _save(conversion: Conversion, filename: str) -> None:
-    Path(filename).write_text(conversion.spec.to_xml(), encoding="utf-8")
+    try:
+        Path(filename).write_text(conversion.spec.to_xml(), encoding="utf-8")
+    except OSError as error:
+        raise ModelError(f"cannot write {str(filename)!r}: {error.strerror}") from error
 
 
 def _to_warp(conversion: Conversion, settings: MujocoOptions, state: State | None = None) -> tuple[Any, Any]:

@@ -274,13 +274,13 @@ class _Reader:
 
 
 def _pitch(node: Node) -> float:
-    """Travel per turn [m] of a screw joint."""
+    """Travel per turn [m] of a screw joint; the format's default is 1."""
     pitch = text.number(node, "screw_thread_pitch")
     if pitch is not None:
         return pitch
     turn = text.number(node, "thread_pitch")
     if turn is None:
-        raise node.error("<screw_thread_pitch> is missing")
+        return 1.0
     if turn == 0.0:
         raise node.find("thread_pitch").error("the value must not be zero")
     return -2.0 * np.pi / turn  # the older element gives radians per metre, left-handed

@@ -454,3 +454,21 @@ def test_places_and_masses_are_those_of_pybullet(name):
         assert count == len(report.bodies)
     finally:
         pybullet.disconnect(client)
+
+
+def test_screws_have_a_default_pitch_and_names_may_start_at_the_files_folder(tmp_path):
+    """Of one metre per turn, as the format says; a leading slash means the folder of the file to some."""
+    (tmp_path / "meshes").mkdir()
+    (tmp_path / "meshes" / "cube.obj").write_bytes((DATA / "cube.obj").read_bytes())
+    mesh = "<geometry><mesh><uri>/meshes/cube.obj</uri></mesh></geometry>"
+    text = (
+        '<sdf version="1.9"><model name="m"><link name="a"/><link name="b">'
+        f'<collision name="c">{mesh}</collision></link><joint name="s" type="screw">'
+        "<parent>a</parent><child>b</child><axis><xyz>0 0 1</xyz></axis></joint></model></sdf>"
+    )
+    (tmp_path / "m.sdf").write_text(text)
+    builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    report = parse_sdf(tmp_path / "m.sdf", builder)
+    assert report.shapes.keys() == {"b"}
+    ((_, equation),) = couplings(builder)
+    assert equation == pytest.approx((0.0, 1.0 / (2.0 * math.pi)))

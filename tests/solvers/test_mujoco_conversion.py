@@ -302,12 +302,22 @@ def test_refusals_name_the_element(name):
         MuJoCoSolver(builder.finalize(device="cpu"), use_mujoco=True)
 
 
+WRONG = {
+    **{"solver": "newtons", "integrator": None, "cone": 7, "geom_condim": 2, "geom_solref": (0.01,)},
+    **{"iterations": 0, "ls_iterations": 1.5, "disableflags": "a", "ncon_per_env": 0, "impratio": 0.0},
+    **{"tolerance": -1.0, "timestep": float("nan"), "separate_envs_to_worlds": "no", "actuated_axes": [9]},
+}
+
+
 def test_misspelt_option_and_foreign_data():
     model = one_hinge().finalize(device="cpu")
     with pytest.raises(TypeError, match="did you mean 'iterations'"):
         MuJoCoSolver(model, use_mujoco=True, iteration=3)
-    with pytest.raises(ValueError, match="expected one of"):
-        MuJoCoSolver(model, use_mujoco=True, solver="newtons")
+    for name, value in WRONG.items():
+        with pytest.raises(ValueError, match=f"{name}: .*expected|{name}: the model has"):
+            MuJoCoSolver(model, use_mujoco=True, **{name: value})
+    with pytest.raises(ModelError, match="cannot write"):
+        MuJoCoSolver(model, use_mujoco=True, save_to_mjcf="/nowhere/at/all.xml")
     empty = mujoco.MjModel.from_xml_string("<mujoco/>")
     with pytest.raises(ModelError, match="not made from this model"):
         MuJoCoSolver.update_mjc_data(mujoco.MjData(empty), model)
