@@ -1,4 +1,4 @@
-"""Pictures by ray casting: colour, depth and segmentation, with a directional light and hard shadows.
+"""Pictures by ray casting: colour, depth, normals, segmentation; a directional light and hard shadows.
 
 Shading is Phong's ("Illumination for computer generated pictures", 1975): ambient light, Lambert's cosine and
 a highlight by a power of the cosine between the reflected light and the viewer, who may be at infinity, as in
@@ -9,6 +9,13 @@ point that does not see the light gets a part of it only. See-through surfaces a
 
 import warp as wp
 
+from newtonsim.kernels.camera_elements import element_normals
+from newtonsim.kernels.camera_rays import (
+    LENS_FISHEYE,
+    CameraRays,
+    ray_direction,
+    ray_origin,
+)
 from newtonsim.kernels.camera_scene import (
     Body,
     CameraHit,
@@ -16,17 +23,11 @@ from newtonsim.kernels.camera_scene import (
     Frame,
     Look,
     TraceView,
+    behind_elements,
     is_lit,
     normal_at,
 )
-from newtonsim.kernels.camera_tiles import (
-    TILE,
-    CameraRays,
-    TileView,
-    ray_direction,
-    ray_origin,
-    trace_in_tile,
-)
+from newtonsim.kernels.camera_tiles import TILE, TileView, trace_in_tile
 from newtonsim.kernels.shapes import GEO_BOX, GEO_MESH, GEO_PLANE
 
 # channels and axes are unrolled, layers are not
@@ -37,6 +38,12 @@ MAX_LAYERS = wp.constant(8)
 # distance of the start of a shadow ray from its surface, as a part of the distance to the camera
 LIFT = wp.constant(1.0e-4)
 OPAQUE = wp.constant(0.999)
+# what segmentation shows besides numbers of shapes, bodies and joints
+SEEN_NOTHING = wp.constant(-1)
+SEEN_STATIC = wp.constant(-2)
+SEEN_SURFACE = wp.constant(-3)
+SEEN_PARTICLE = wp.constant(-4)
+SEEN_SPRING = wp.constant(-5)
 
 
 @wp.struct
@@ -65,20 +72,33 @@ class TextureView:
     width: wp.array(dtype=int)  # (T)
     height: wp.array(dtype=int)  # (T)
     texel: wp.array(dtype=wp.uint32)  # RGBA in bytes, rows from the top
+    mean: wp.array(dtype=wp.vec4)  # (T) RGBA, 0..1
     smooth: int  # 1 for bilinear interpolation, 0 for the nearest texel
 
 
 @wp.struct
 class PictureView:
-    """N = W C pictures: those of C cameras in each of W worlds."""
+    """N = W C pictures: those of C cameras in each of W worlds; arrays of length 0 are not wanted.
+
+    All arrays have an entry for each pixel, rows from the top.
+    """
 
     cameras: int  # C
     width: int
     height: int
     offset: wp.vec2  # of the sample in a pixel, from its upper left corner, 0..1
-    color: wp.array(dtype=wp.uint32)  # (N height width) RGBA in bytes, rows from the top
-    depth: wp.array(dtype=float)  # likewise
-    label: wp.array(dtype=int)  # likewise
+    shaded: int  # 1 if a colour is wanted
+    fade: int  # 1 if textures of planes fade to their mean where pixels are larger than texels
+    color: wp.array(dtype=wp.uint32)  # RGBA in bytes
+    rgb: wp.array(dtype=wp.vec3ub)
+    depth: wp.array(dtype=float)  # as the cameras define it
+    axial: wp.array(dtype=float)  # [m] along the view axis, infinite for nothing
+    distance: wp.array(dtype=float)  # [m] along the ray, infinite for nothing
+    normal: wp.array(dtype=wp.vec3)  # world, unit, towards the camera, zero for nothing
+    label: wp.array(dtype=int)
+    shape: wp.array(dtype=int)  # of the model, or SEEN_*
+    body: wp.array(dtype=int)
+    joint: wp.array(dtype=int)
 
 
 @wp.func
@@ -140,13 +160,22 @@ def primitive_uv(kind: int, size: wp.vec3, p: wp.vec3, n: wp.vec3) -> wp.vec2:
     return wp.vec2(0.5 + 0.5 * p[0] / r, 0.5 - 0.5 * p[2] / r)
 
 
+@wp.func
+def fade_texture(textures: TextureView, k: int, color: wp.vec4, texel: float, pixel: float) -> wp.vec4:
+    """Colour of a texture whose texels [m] are small against what a pixel covers [m]: its mean."""
+    mixed = wp.clamp(pixel / texel - 0.5, 0.0, 1.0)
+    return (1.0 - mixed) * color + mixed * textures.mean[k]
+
+
 @wp.struct
 class SurfacePoint:
-    """What shading asks of a point."""
+    """What shading and segmentation ask of a point."""
 
     normal: wp.vec3  # world, unit, smooth
     face_normal: wp.vec3  # world, unit, of the surface as it is; both look towards the camera
     uv: wp.vec2
+    color: wp.vec4  # RGBA, 0..1
+    specular: wp.vec3  # weight of highlights by channel
 
 
 @wp.func
@@ -177,7 +206,7 @@ def describe_hit(
     point = SurfacePoint()
     o = frame.to_local * (origin - frame.origin)
     d = frame.to_local * direction
-    face_normal = normal_at(body, hit.triangle, o, d, body.double_sided != 0)
+    face_normal = normal_at(body, hit, o, d)
     normal = face_normal
     if body.kind == GEO_MESH:
         first = 3 * (look.first_triangle + hit.triangle)
@@ -191,6 +220,47 @@ def describe_hit(
     to_world = wp.transpose(frame.to_local)
     point.normal = wp.normalize(to_world * normal)
     point.face_normal = wp.normalize(to_world * face_normal)
+    return point
+
+
+@wp.func
+def describe_point(
+    scene: TraceView,
+    looks: wp.array(dtype=Look),
+    corners: CornerView,
+    textures: TextureView,
+    hit: CameraHit,
+    origin: wp.vec3,
+    direction: wp.vec3,
+    pixel: float,
+) -> SurfacePoint:
+    """Normals and colour of a hit; a pixel covers `pixel` [m] across the ray there, 0 for sharp textures."""
+    point = SurfacePoint()
+    if hit.element >= 0:
+        position = origin + hit.t * direction
+        smooth, flat = element_normals(scene.elements, hit.element, hit.u, hit.v, position)
+        point.face_normal = flat
+        point.normal = flat
+        if wp.length_sq(smooth) > 0.0:
+            point.normal = wp.normalize(smooth)
+        if wp.dot(point.normal, flat) < 0.0:
+            point.normal = flat
+        point.color = scene.elements.color[hit.element]
+        point.specular = wp.vec3(1.0, 1.0, 1.0)
+    else:
+        i = scene.item[hit.row]
+        look = looks[i]
+        body = scene.body[i]
+        point = describe_hit(body, look, scene.frame[hit.row], corners, hit, origin, direction)
+        point.color = scene.color[hit.row]
+        point.specular = look.specular
+        if look.texture >= 0:
+            color = sample_texture(textures, look.texture, point.uv)
+            if pixel > 0.0 and body.kind == GEO_PLANE:
+                slope = wp.abs(wp.dot(point.face_normal, direction)) / wp.length(direction)
+                texel = body.size[0] / float(textures.width[look.texture])
+                color = fade_texture(textures, look.texture, color, texel, pixel / wp.max(slope, 1.0e-6))
+            point.color = wp.cw_mul(point.color, color)
     if wp.dot(point.face_normal, direction) > 0.0:
         point.face_normal = -point.face_normal
         point.normal = -point.normal
@@ -203,7 +273,6 @@ def shade(
     light: Light,
     world: int,
     point: SurfacePoint,
-    specular: wp.vec3,
     position: wp.vec3,
     direction: wp.vec3,
     distance: float,
@@ -228,7 +297,7 @@ def shade(
             matt *= light.shadowed
             shine *= light.shadowed
     sent = wp.vec3(light.ambient, light.ambient, light.ambient)
-    return sent + wp.cw_mul(light.color, wp.vec3(matt, matt, matt) + shine * specular)
+    return sent + wp.cw_mul(light.color, wp.vec3(matt, matt, matt) + shine * point.specular)
 
 
 @wp.func
@@ -239,6 +308,80 @@ def pack_color(color: wp.vec4) -> wp.uint32:
         byte = wp.uint32(wp.clamp(color[k], 0.0, 1.0) * 255.0 + 1.0e-3)
         packed = packed | (byte << wp.uint32(8 * k))
     return packed
+
+
+@wp.func
+def pixel_spread(camera: CameraRays, width: int) -> float:
+    """Angle [rad] between the rays of neighbouring pixels at the centre of a picture."""
+    if camera.lens == LENS_FISHEYE:
+        return 2.0 * wp.abs(camera.angle[0]) / float(width)
+    return 2.0 * wp.length(camera.direction_x) / float(width)
+
+
+@wp.func
+def write_labels(
+    scene: TraceView, looks: wp.array(dtype=Look), hit: CameraHit, empty: int, picture: PictureView, k: int
+):
+    """Write what is seen at pixel k, in all kinds of segmentation."""
+    label = empty
+    shape = int(SEEN_NOTHING)
+    body = int(SEEN_NOTHING)
+    joint = int(SEEN_NOTHING)
+    if hit.row >= 0:
+        look = looks[scene.item[hit.row]]
+        label = look.label
+        shape = look.shape
+        body = look.body
+        joint = look.joint
+    elif hit.element >= 0:
+        label = scene.elements.label[hit.element]
+        part = scene.elements.particle[hit.element]
+        shape = wp.where(part[2] >= 0, SEEN_SURFACE, wp.where(part[1] >= 0, SEEN_SPRING, SEEN_PARTICLE))
+        body = shape
+        joint = shape
+    if picture.label.shape[0] > 0:
+        picture.label[k] = label
+    if picture.shape.shape[0] > 0:
+        picture.shape[k] = shape
+    if picture.body.shape[0] > 0:
+        picture.body[k] = body
+    if picture.joint.shape[0] > 0:
+        picture.joint[k] = joint
+
+
+@wp.func
+def write_depth(
+    camera: CameraRays, direction: wp.vec3, hit: CameraHit, t: float, picture: PictureView, k: int
+):
+    """Write how far away what is seen at pixel k is, in all ways."""
+    seen = hit.row >= 0 or hit.element >= 0
+    if picture.depth.shape[0] > 0:
+        c = camera.depth
+        picture.depth[k] = wp.where(seen, (c[0] + c[1] * t) / (c[2] + c[3] * t), camera.empty_depth)
+    if picture.axial.shape[0] > 0:
+        rate = float(1.0)
+        if camera.lens == LENS_FISHEYE:
+            rate = wp.dot(direction, camera.direction)
+        picture.axial[k] = wp.where(seen, rate * t, wp.inf)
+    if picture.distance.shape[0] > 0:
+        picture.distance[k] = wp.where(seen, wp.length(direction) * t, wp.inf)
+
+
+@wp.func
+def write_color(total: wp.vec3, left: float, background: wp.vec4, picture: PictureView, k: int):
+    """Write the colour of pixel k; a part `left` of it is background."""
+    ground = wp.vec3(background[0], background[1], background[2])
+    sent = total + left * ground
+    packed = pack_color(wp.vec4(sent[0], sent[1], sent[2], 1.0 - left * (1.0 - background[3])))
+    if picture.color.shape[0] > 0:
+        picture.color[k] = packed
+    if picture.rgb.shape[0] > 0:
+        byte = wp.uint32(255)
+        picture.rgb[k] = wp.vec3ub(
+            wp.uint8(packed & byte),
+            wp.uint8((packed >> wp.uint32(8)) & byte),
+            wp.uint8((packed >> wp.uint32(16)) & byte),
+        )
 
 
 @wp.kernel
@@ -270,30 +413,40 @@ def render_pixels(
     y = 1.0 - 2.0 * (float(line) + picture.offset[1]) / float(picture.height)
     origin = ray_origin(camera, x, y)
     direction = ray_direction(camera, x, y)
+    spread = float(0.0)
+    if picture.fade == 1:
+        spread = pixel_spread(camera, picture.width)
     total = wp.vec3()
     left = float(1.0)
-    depth = float(camera.empty_depth)
-    label = int(light.empty_label)
     t = float(camera.near)
+    far = camera.far
+    if wp.length_sq(direction) == 0.0:
+        # outside of what a fisheye sees
+        direction = camera.direction
+        far = -1.0
     for layer in range(MAX_LAYERS):
         start = origin + t * direction
-        hit = trace_in_tile(scene, tiles, tile, world, start, direction, t, camera.far - t)
-        if hit.row < 0:
-            break
-        t += hit.t
-        i = hit.row % scene.count
-        look = looks[i]
+        hit = trace_in_tile(scene, tiles, tile, world, start, direction, t, far - t)
+        hit = behind_elements(scene, world, start, direction, far - t, hit)
+        seen = hit.row >= 0 or hit.element >= 0
+        if seen:
+            t += hit.t
         if layer == 0:
-            c = camera.depth
-            depth = (c[0] + c[1] * t) / (c[2] + c[3] * t)
-            label = look.label
-        point = describe_hit(scene.body[i], look, scene.frame[hit.row], corners, hit, start, direction)
-        color = scene.color[hit.row]
-        if look.texture >= 0:
-            color = wp.cw_mul(color, sample_texture(textures, look.texture, point.uv))
-        position = start + hit.t * direction
+            write_depth(camera, direction, hit, t, picture, k)
+            write_labels(scene, looks, hit, light.empty_label, picture, k)
+            if picture.normal.shape[0] > 0 and not seen:
+                picture.normal[k] = wp.vec3()
+        if not seen:
+            break
         distance = t * wp.length(direction)
-        sent = shade(scene, light, world, point, look.specular, position, direction, distance)
+        point = describe_point(scene, looks, corners, textures, hit, start, direction, spread * distance)
+        if layer == 0 and picture.normal.shape[0] > 0:
+            picture.normal[k] = point.normal
+        if picture.shaded == 0:
+            break
+        position = start + hit.t * direction
+        sent = shade(scene, light, world, point, position, direction, distance)
+        color = point.color
         alpha = float(1.0)
         if light.transparency == 1:
             alpha = wp.clamp(color[3], 0.0, 1.0)
@@ -303,9 +456,5 @@ def render_pixels(
             left = float(0.0)
             break
         t += LIFT * t
-    ground = light.background
-    total += left * wp.vec3(ground[0], ground[1], ground[2])
-    cover = 1.0 - left * (1.0 - ground[3])
-    picture.color[k] = pack_color(wp.vec4(total[0], total[1], total[2], cover))
-    picture.depth[k] = depth
-    picture.label[k] = label
+    if picture.shaded == 1:
+        write_color(total, left, light.background, picture, k)

@@ -7,22 +7,27 @@ is answered in the frame of the instance, by the hierarchy of its mesh or in clo
 
 import warp as wp
 
+from newtonsim.kernels.camera_elements import ElementView, meet_elements, meets_elements
 from newtonsim.kernels.ray_solids import (
     Span,
     cut_ends,
     no_span,
     span_of_box,
     span_of_capsule,
+    span_of_cone,
     span_of_ellipsoid,
     span_of_tube,
 )
+from newtonsim.kernels.ray_surfaces import cast_on_field, field_normal
 from newtonsim.kernels.shapes import (
     GEO_BOX,
     GEO_CAPSULE,
+    GEO_CONE,
     GEO_CYLINDER,
     GEO_ELLIPSOID,
     GEO_MESH,
     GEO_PLANE,
+    GEO_SDF,
     GEO_SPHERE,
 )
 
@@ -35,17 +40,20 @@ FEW_TRIANGLES = wp.constant(4)
 WELD = wp.constant(2.0e-6)
 # triangles seen from behind that a ray goes through before it gives up
 MAX_BACKS = wp.constant(32)
+# step of the differences that give a field's normal, as a part of its extent
+FIELD_STEP = wp.constant(2.0e-3)
 
 
 @wp.struct
 class Body:
     """Geometry of an instance."""
 
-    kind: int  # GEO_MESH, GEO_PLANE or a primitive along y
+    kind: int  # GEO_MESH, GEO_SDF, GEO_PLANE or a primitive along y
     double_sided: int
     triangles: int  # of its mesh
-    mesh: wp.uint64  # 0 for primitives
-    size: wp.vec3  # dimensions of primitives [m]
+    mesh: wp.uint64  # or the volume of a distance field; 0 for primitives
+    size: wp.vec3  # dimensions of primitives [m]; half extents of a field; what a texture covers of a plane
+    middle: wp.vec3  # of the box of a field [m]; of planes half extents along x and z, 0 where endless
 
 
 @wp.struct
@@ -72,6 +80,9 @@ class Look:
     """How an instance looks."""
 
     label: int  # what segmentation shows
+    shape: int  # of the model, what else segmentation shows
+    body: int
+    joint: int
     texture: int  # -1 for none
     first_triangle: int  # of its mesh, in the lists of corners
     specular: wp.vec3  # weight of highlights by channel
@@ -87,23 +98,26 @@ class CornerView:
 
 @wp.struct
 class TraceView:
-    """I instances in each of W worlds, as rays meet them; row = world * I + instance."""
+    """R rows, instances of I items in W worlds, as rays meet them; rows are in the order of the worlds."""
 
-    count: int  # I
+    start: wp.array(dtype=int)  # (W + 1) first row of each world
+    item: wp.array(dtype=int)  # (R)
     body: wp.array(dtype=Body)  # (I)
-    color: wp.array(dtype=wp.vec4)  # (W I) RGBA, 0..1; alpha 0 is invisible
-    frame: wp.array(dtype=Frame)  # (W I)
-    plane_count: int
-    planes: wp.array(dtype=int)  # (plane_count) instances that are endless planes
+    color: wp.array(dtype=wp.vec4)  # (R) RGBA, 0..1; alpha 0 is invisible
+    frame: wp.array(dtype=Frame)  # (R)
+    plane_start: wp.array(dtype=int)  # (W + 1) first plane of each world
+    planes: wp.array(dtype=int)  # rows of endless planes
     world_count: int  # W
     bvh: wp.uint64  # over the boxes in the world, a group for each world; 0 if there are none
+    elements: ElementView
 
 
 @wp.struct
 class CameraHit:
     """The nearest point on a ray."""
 
-    row: int  # of the instance, -1 for nothing
+    row: int  # of the instance, -1 for none
+    element: int  # between particles, -1 for none
     t: float  # in lengths of the ray's direction
     triangle: int  # of a mesh, else -1
     u: float  # weight of the first corner
@@ -122,9 +136,17 @@ def span_of_primitive(kind: int, size: wp.vec3, o: wp.vec3, d: wp.vec3) -> Span:
         span = span_of_capsule(size[0], size[1], o, d)
     elif kind == GEO_CYLINDER:
         span = cut_ends(span_of_tube(size[0], o, d), size[1], o, d)
+    elif kind == GEO_CONE:
+        span = span_of_cone(size[0], size[1], o, d)
     elif kind == GEO_ELLIPSOID:
         span = span_of_ellipsoid(size, o, d)
     return span
+
+
+@wp.func
+def is_endless(body: Body) -> bool:
+    """Whether an instance is a plane that no box holds."""
+    return body.kind == GEO_PLANE and (body.middle[0] <= 0.0 or body.middle[2] <= 0.0)
 
 
 # What follows returns t, the triangle and the weights of its first two corners, without a struct, which would
@@ -189,13 +211,26 @@ def meet_primitive(kind: int, size: wp.vec3, o: wp.vec3, d: wp.vec3, reach: floa
 
 
 @wp.func
-def meet_plane(o: wp.vec3, d: wp.vec3, reach: float, backs: bool) -> float:
-    """Where a local ray crosses the endless plane y = 0, nearer than `reach`."""
+def meet_plane(half: wp.vec3, o: wp.vec3, d: wp.vec3, reach: float, backs: bool) -> float:
+    """Where a local ray crosses the plane y = 0 of half extents (0 = endless), nearer than `reach`."""
     if d[1] < 0.0 or (backs and d[1] > 0.0):
         t = -o[1] / d[1]
-        if t >= 0.0 and t < reach:
+        p = o + t * d
+        across = half[0] <= 0.0 or wp.abs(p[0]) <= half[0]
+        along = half[2] <= 0.0 or wp.abs(p[2]) <= half[2]
+        if t >= 0.0 and t < reach and across and along:
             return t
     return wp.inf
+
+
+@wp.func
+def meet_field(body: Body, o: wp.vec3, d: wp.vec3, reach: float, backs: bool) -> float:
+    """First point of a distance field on a local ray, nearer than `reach`."""
+    length = wp.length(d)
+    low = body.middle - body.size
+    high = body.middle + body.size
+    hit = cast_on_field(body.mesh, 1.0, low, high, o, d / length, reach * length, backs)
+    return hit.distance / length
 
 
 @wp.func
@@ -211,21 +246,25 @@ def meet_body(body: Body, frame: Frame, origin: wp.vec3, direction: wp.vec3, rea
         t, triangle, u, v = meet_mesh(body.mesh, o, d, reach, backs)
         return t, triangle, u, v
     if body.kind == GEO_PLANE:
-        return meet_plane(o, d, reach, backs), int(-1), float(0.0), float(0.0)
+        return meet_plane(body.middle, o, d, reach, backs), int(-1), float(0.0), float(0.0)
+    if body.kind == GEO_SDF:
+        return meet_field(body, o, d, reach, backs), int(-1), float(0.0), float(0.0)
     return meet_primitive(body.kind, body.size, o, d, reach, backs), int(-1), float(0.0), float(0.0)
 
 
 @wp.func
-def normal_at(body: Body, triangle: int, o: wp.vec3, d: wp.vec3, backs: bool) -> wp.vec3:
+def normal_at(body: Body, hit: CameraHit, o: wp.vec3, d: wp.vec3) -> wp.vec3:
     """Normal of the surface as it is where a local ray first meets it, in the frame of the instance."""
     if body.kind == GEO_MESH:
-        return wp.mesh_eval_face_normal(body.mesh, triangle)
+        return wp.mesh_eval_face_normal(body.mesh, hit.triangle)
+    if body.kind == GEO_SDF:
+        return field_normal(body.mesh, o + hit.t * d, FIELD_STEP * wp.length(body.size))
     if body.kind == GEO_PLANE:
         return wp.vec3(0.0, 1.0, 0.0)
     middle = -wp.dot(o, d) / wp.dot(d, d)
     span = span_of_primitive(body.kind, body.size, o + middle * d, d)
     normal = span.enter_normal
-    if middle + span.enter < 0.0 and backs:
+    if middle + span.enter < 0.0 and body.double_sided != 0:
         normal = span.exit_normal
     return normal
 
@@ -235,6 +274,7 @@ def hit_of(row: int, t: float, triangle: int, u: float, v: float) -> CameraHit:
     """A hit from its parts."""
     hit = CameraHit()
     hit.row = row
+    hit.element = -1
     hit.t = t
     hit.triangle = triangle
     hit.u = u
@@ -249,11 +289,11 @@ def meet_planes(
     """Nearest point of the endless planes on a ray, as row and t; row -1 and `reach` for none."""
     best_row = int(-1)
     best = float(reach)
-    for k in range(scene.plane_count):
-        i = scene.planes[k]
-        row = world * scene.count + i
+    for k in range(scene.plane_start[world], scene.plane_start[world + 1]):
+        row = scene.planes[k]
         if scene.color[row][3] > 0.0:
-            t, _triangle, _u, _v = meet_body(scene.body[i], scene.frame[row], origin, direction, best, shadow)
+            body = scene.body[scene.item[row]]
+            t, _triangle, _u, _v = meet_body(body, scene.frame[row], origin, direction, best, shadow)
             if t < best:
                 best = t
                 best_row = row
@@ -275,7 +315,7 @@ def trace(scene: TraceView, world: int, origin: wp.vec3, direction: wp.vec3, rea
         row = int(0)
         while wp.bvh_query_next(query, row, best):
             if scene.color[row][3] > 0.0:
-                i = row % scene.count
+                i = scene.item[row]
                 t, triangle, u, v = meet_body(scene.body[i], scene.frame[row], origin, direction, best, False)
                 if t < best:
                     best = t
@@ -300,43 +340,72 @@ def is_lit(scene: TraceView, world: int, origin: wp.vec3, direction: wp.vec3) ->
         other = int(0)
         while wp.bvh_query_next(query, other, wp.inf):
             if scene.color[other][3] > 0.0:
-                i = other % scene.count
-                t, _triangle, _u, _v = meet_body(
-                    scene.body[i], scene.frame[other], origin, direction, wp.inf, True
-                )
+                body = scene.body[scene.item[other]]
+                t, _triangle, _u, _v = meet_body(body, scene.frame[other], origin, direction, wp.inf, True)
                 if t < wp.inf:
                     return False
+    if scene.elements.bvh != wp.uint64(0):
+        return not meets_elements(scene.elements, world, scene.world_count > 1, origin, direction)
     return True
+
+
+@wp.func
+def behind_elements(
+    scene: TraceView, world: int, origin: wp.vec3, direction: wp.vec3, reach: float, hit: CameraHit
+) -> CameraHit:
+    """The hit, or that of an element between particles if it is nearer."""
+    nearest = hit
+    if scene.elements.bvh != wp.uint64(0):
+        element, t, u, v = meet_elements(
+            scene.elements, world, scene.world_count > 1, origin, direction, wp.min(hit.t, reach)
+        )
+        if element >= 0:
+            nearest.row = -1
+            nearest.element = element
+            nearest.t = t
+            nearest.u = u
+            nearest.v = v
+    return nearest
 
 
 @wp.kernel
 def place_instances(
+    scene: TraceView,
     place: wp.array(dtype=Place),
-    body_pose: wp.array2d(dtype=wp.transform),
-    frame: wp.array(dtype=Frame),
+    body_pose: wp.array(dtype=wp.transform),
+    bodies_per_world: int,
     lower: wp.array(dtype=wp.vec3),
     upper: wp.array(dtype=wp.vec3),
 ):
-    """One thread per instance of a world: its frame in the world and the box about it."""
+    """One thread per row: its frame in the world and the box about it.
+
+    Bodies count from the first of each world, or, with `bodies_per_world` 0, in the whole model.
+    """
     row = wp.tid()
-    i = row % place.shape[0]
-    world = row // place.shape[0]
-    own = place[i]
+    own = place[scene.item[row]]
     X = own.local
     if own.body >= 0:
-        X = wp.transform_multiply(body_pose[world, own.body], X)
+        first = int(0)
+        if bodies_per_world > 0:
+            # the worlds have equal numbers of rows then
+            first = (row // scene.start[1]) * bodies_per_world
+        X = wp.transform_multiply(body_pose[first + own.body], X)
     middle = wp.transform_point(X, own.middle)
     turn = wp.quat_to_matrix(wp.transform_get_rotation(X))
     placed = Frame()
     placed.origin = wp.transform_get_translation(X)
     one = wp.vec3(1.0, 1.0, 1.0)
     placed.to_local = wp.diag(wp.cw_div(one, own.stretch)) * wp.transpose(turn)
-    frame[row] = placed
+    scene.frame[row] = placed
     extent = wp.vec3()
     for k in range(3):
         for j in range(3):
             extent[k] += wp.abs(turn[k, j]) * own.half[j]
         # room for rounding, so that flat boxes are met
         extent[k] += 1.0e-6 * (extent[k] + wp.abs(middle[k]))
+    if not wp.isfinite(wp.length_sq(middle) + wp.length_sq(extent)):
+        # such an instance meets no ray, and must not spoil the hierarchy
+        middle = wp.vec3()
+        extent = wp.vec3()
     lower[row] = middle - extent
     upper[row] = middle + extent

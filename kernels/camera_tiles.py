@@ -7,8 +7,16 @@ of them are left out (Assarsson and Moeller, "Optimized view frustum culling alg
 
 import warp as wp
 
-from newtonsim.kernels.camera_scene import CameraHit, TraceView, hit_of, meet_body, meet_planes, trace
-from newtonsim.kernels.shapes import GEO_PLANE
+from newtonsim.kernels.camera_rays import LENS_PINHOLE, CameraRays, ray_direction, ray_origin
+from newtonsim.kernels.camera_scene import (
+    CameraHit,
+    TraceView,
+    hit_of,
+    is_endless,
+    meet_body,
+    meet_planes,
+    trace,
+)
 
 # axes and edges are unrolled
 wp.set_module_options({"enable_backward": False, "max_unroll": 4})
@@ -21,22 +29,6 @@ MARGIN = wp.constant(0.02)
 
 
 @wp.struct
-class CameraRays:
-    """Where the rays of a camera begin and go; x and y in -1..1 are right and up in the picture."""
-
-    origin: wp.vec3  # [m] at the centre of the picture
-    origin_x: wp.vec3  # [m] change with x
-    origin_y: wp.vec3
-    direction: wp.vec3  # its part along the view axis is 1, so that t is the depth [m]
-    direction_x: wp.vec3
-    direction_y: wp.vec3
-    near: float  # [m]
-    far: float  # [m]
-    depth: wp.vec4  # (a, b, c, d): what the depth picture shows at depth t is (a + b t) / (c + d t)
-    empty_depth: float  # what it shows where nothing is seen
-
-
-@wp.struct
 class TileView:
     """T tiles of each of N pictures."""
 
@@ -45,18 +37,6 @@ class TileView:
     count: wp.array(dtype=int)  # (N T) candidates, -1 for too many; or (0) for no tiles at all
     row: wp.array2d(dtype=int)  # (N T, CANDIDATES) rows of instances
     nearest: wp.array2d(dtype=float)  # (N T, CANDIDATES) least depth of their boxes [m], ascending
-
-
-@wp.func
-def ray_origin(camera: CameraRays, x: float, y: float) -> wp.vec3:
-    """Origin of a ray [m]."""
-    return camera.origin + x * camera.origin_x + y * camera.origin_y
-
-
-@wp.func
-def ray_direction(camera: CameraRays, x: float, y: float) -> wp.vec3:
-    """Direction of a ray, with the depth as its unit."""
-    return camera.direction + x * camera.direction_x + y * camera.direction_y
 
 
 @wp.func
@@ -104,13 +84,15 @@ def list_candidates(
     axis = wp.cross(camera.direction_x + camera.origin_x, camera.direction_y + camera.origin_y)
     axis = axis / wp.dot(axis, camera.direction)
     found = int(0)
-    for i in range(scene.count):
-        row = world * scene.count + i
+    if camera.lens != LENS_PINHOLE:
+        tiles.count[tile] = -1
+        return
+    for row in range(scene.start[world], scene.start[world + 1]):
         c = 0.5 * (lower[row] + upper[row])
         h = 0.5 * (upper[row] - lower[row])
         depth = wp.dot(axis, c - camera.origin)
         slack = wp.dot(wp.abs(axis), h) + 1.0e-5 * (wp.abs(depth) + wp.length(c) + wp.length(camera.origin))
-        seen = scene.color[row][3] > 0.0 and scene.body[i].kind != GEO_PLANE
+        seen = scene.color[row][3] > 0.0 and not is_endless(scene.body[scene.item[row]])
         seen = seen and depth + slack >= camera.near and depth - slack <= camera.far
         seen = seen and not beyond_edge(camera, left, bottom, left, top, inner, c, h)
         seen = seen and not beyond_edge(camera, right, bottom, right, top, inner, c, h)
@@ -156,7 +138,7 @@ def trace_in_tile(
         if tiles.nearest[tile, k] > passed + best:
             break
         row = tiles.row[tile, k]
-        i = row % scene.count
+        i = scene.item[row]
         t, triangle, u, v = meet_body(scene.body[i], scene.frame[row], origin, direction, best, False)
         if t < best:
             best = t

@@ -1,81 +1,20 @@
-"""A ray camera: colour, depth and segmentation of scenes, for batches of cameras and worlds."""
+"""A ray camera for scenes of instances, aimed by matrices as in OpenGL."""
 
 from __future__ import annotations
-
-import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from itertools import count, pairwise
 
 import numpy as np
 import numpy.typing as npt
 import warp as wp
 
 from newtonsim.errors import ModelError
-from newtonsim.kernels import camera, camera_tiles
-from newtonsim.render.camera_scene import CameraScene
+from newtonsim.kernels import camera
+from newtonsim.kernels.camera_rays import CameraRays
+from newtonsim.render.camera_caster import PictureCaster
+from newtonsim.render.camera_light import Lighting
+from newtonsim.render.camera_rows import RayScene
 from newtonsim.render.staging import StagedArray
 
-_BAND = 4096
-"""Pixels for which another thread is woken on the CPU, about a millisecond of work."""
-
-_LIGHT, _RAYS = camera.Light.numpy_dtype(), camera_tiles.CameraRays.numpy_dtype()
-
-_TILED = 256
-"""Most instances for which tiles list what they see: each looks at all of them."""
-
-_pools: dict[int, ThreadPoolExecutor] = {}
-"""The threads of a process."""
-
-
-@dataclass(slots=True)
-class Lighting:
-    """How a scene is lit: by light from everywhere and by one directional light.
-
-    Attributes:
-        direction: Towards the light (3,), of any length.
-        color: Colour of the directional light (3,).
-        ambient: Part of a surface's colour that is seen without light.
-        diffuse: Weight of matt reflection.
-        specular: Weight of highlights.
-        shininess: Power of the cosine of highlights.
-        viewer: Direction towards a viewer at infinity that highlights are computed for (3,); None for the
-            camera itself.
-        shadow: Whether surfaces cast shadows.
-        shadowed: Part of the directional light that is left in shadow.
-        transparency: Whether surfaces with alpha below 1 are seen through.
-        background: RGBA where nothing is seen.
-        empty_label: Segmentation where nothing is seen.
-    """
-
-    direction: Sequence[float] = (-0.4, 0.3, 0.9)
-    color: Sequence[float] = (1.0, 1.0, 1.0)
-    ambient: float = 0.4
-    diffuse: float = 0.6
-    specular: float = 0.1
-    shininess: float = 16.0
-    viewer: Sequence[float] | None = None
-    shadow: bool = True
-    shadowed: float = 0.2
-    transparency: bool = True
-    background: Sequence[float] = (1.0, 1.0, 1.0, 1.0)
-    empty_label: int = -1
-
-    def record(self) -> np.ndarray:
-        """Return what the kernel reads, shape (1,)."""
-        record = np.zeros(1, _LIGHT)
-        length = float(np.linalg.norm(self.direction))
-        if not length > 0.0:
-            raise ModelError(f"light: direction {tuple(self.direction)} has no length")
-        record["direction"] = np.asarray(self.direction) / length
-        record["color"] = self.color
-        for name in ("ambient", "diffuse", "specular", "shininess", "shadowed", "background", "empty_label"):
-            record[name] = getattr(self, name)
-        if self.viewer is not None:
-            record["viewer"] = np.asarray(self.viewer) / np.linalg.norm(self.viewer)
-        record["shadow"], record["transparency"] = int(self.shadow), int(self.transparency)
-        return record
+_RAYS = CameraRays.numpy_dtype()
 
 
 def camera_rays(view: npt.ArrayLike, projection: npt.ArrayLike) -> np.ndarray:
@@ -86,7 +25,7 @@ def camera_rays(view: npt.ArrayLike, projection: npt.ArrayLike) -> np.ndarray:
         projection: Eye frame to clip coordinates, likewise, perspective or orthographic, also off the axis.
 
     Returns:
-        Records of `newtonsim.kernels.camera_tiles.CameraRays`, shape (...).
+        Records of `newtonsim.kernels.camera_rays.CameraRays`, shape (...).
 
     Raises:
         ModelError: A matrix is singular, or a depth would depend on more than the distance from the eye.
@@ -150,6 +89,7 @@ class RayCamera:
         count: Cameras in each world.
         width: Columns.
         height: Rows.
+        threads: Threads that share the pictures on the CPU.
         color: RGBA in bytes, red first, of the last pictures, uint32, shape (worlds, count, height, width).
         depth: Depth likewise, float; as in OpenGL's depth buffer unless the cameras say otherwise.
         label: Segmentation likewise, int.
@@ -165,34 +105,26 @@ class RayCamera:
 
     def __init__(
         self,
-        scene: CameraScene,
+        scene: RayScene,
         width: int,
         height: int,
         count: int = 1,
         threads: int | None = None,
         offset: tuple[float, float] = (0.5, 0.5),
     ):
-        if min(width, height) < 0 or count < 1:
-            raise ModelError(f"camera: {count} pictures of {width} x {height} cannot be")
+        self._caster = PictureCaster(scene, width, height, count, threads, offset)
         self.scene, self.width, self.height, self.count = scene, width, height, count
+        self.threads = self._caster.threads
         device, shape = scene.device, (scene.num_worlds, count, height, width)
         self.color = wp.zeros(shape, dtype=wp.uint32, device=device)
         self.depth = wp.zeros(shape, dtype=float, device=device)
         self.label = wp.zeros(shape, dtype=int, device=device)
-        self.pixels = int(np.prod(shape))
-        self._cameras = StagedArray(scene.num_worlds * count, camera_tiles.CameraRays, device)
+        picture = self._caster.picture
+        picture.color, picture.depth = self.color.flatten(), self.depth.flatten()
+        picture.label, picture.shaded = self.label.flatten(), 1
+        self._cameras = StagedArray(scene.num_worlds * count, CameraRays, device)
         self._light = StagedArray(1, camera.Light, device)
-        self._picture = camera.PictureView()
-        self._picture.cameras, self._picture.width, self._picture.height = count, width, height
-        self._picture.offset = wp.vec2(*offset)
-        self._picture.color, self._picture.depth = self.color.flatten(), self.depth.flatten()
-        self._picture.label = self.label.flatten()
-        self._tiles = self._make_tiles()
         self.light(Lighting())
-        self._bands = self._cut(threads)
-        # before threads launch it, each of which would compile it
-        wp.load_module(camera, device=device)
-        wp.load_module(camera_tiles, device=device)
 
     def light(self, lighting: Lighting) -> RayCamera:
         """Light the scene."""
@@ -211,20 +143,7 @@ class RayCamera:
 
     def render(self) -> RayCamera:
         """Cast the rays of all pixels."""
-        self._list_candidates()
-        if self.threads == 1:
-            for first, size in self._bands:
-                self._launch(first, size)
-            return self
-        turn = count()
-        pool = _helpers()
-        others = [pool.submit(self._work, turn) for _ in range(self.threads - 1)]
-        try:
-            self._work(turn)
-        finally:
-            wait(others)
-        for other in others:
-            other.result()
+        self._caster.cast(self._cameras.array, self._light.array)
         return self
 
     def numpy(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -234,86 +153,3 @@ class RayCamera:
         """
         color = self.color.numpy()
         return color.view(np.uint8).reshape(*color.shape, 4), self.depth.numpy(), self.label.numpy()
-
-    def _make_tiles(self) -> camera_tiles.TileView:
-        """Make room for what the tiles of all pictures list."""
-        tiles, size = camera_tiles.TileView(), int(camera_tiles.TILE)
-        tiles.columns, tiles.rows = -(-self.width // size), -(-self.height // size)
-        pictures = self.scene.num_worlds * self.count
-        count = pictures * tiles.columns * tiles.rows if len(self.scene.instances) <= _TILED else 0
-        shape, device = (count, int(camera_tiles.CANDIDATES)), self.scene.device
-        tiles.count = wp.zeros(count, dtype=int, device=device)
-        tiles.row = wp.zeros(shape, dtype=int, device=device)
-        tiles.nearest = wp.zeros(shape, dtype=float, device=device)
-        return tiles
-
-    def _list_candidates(self) -> None:
-        scene, tiles = self.scene, self._tiles
-        if tiles.count.shape[0]:
-            wp.launch(
-                camera_tiles.list_candidates,
-                dim=tiles.count.shape[0],
-                inputs=[
-                    scene.view,
-                    *scene.boxes,
-                    self._cameras.array,
-                    self.count,
-                    self.width,
-                    self.height,
-                    tiles,
-                ],
-                device=scene.device,
-                record_tape=False,
-            )
-
-    def _cut(self, threads: int | None) -> list[tuple[int, int]]:
-        """Find how many threads work, and ranges of tiles (first, number) that they take in turn."""
-        wanted = _core_count() if threads is None else threads
-        self.threads = max(1, min(wanted, self.pixels // _BAND)) if self.scene.device.is_cpu else 1
-        if not self.pixels:
-            return []
-        tiles = self.scene.num_worlds * self.count * self._tiles.columns * self._tiles.rows
-        bands = 1 if self.threads == 1 else min(8 * self.threads, tiles)
-        edges = np.linspace(0, tiles, bands + 1).astype(int).tolist()
-        return [(first, end - first) for first, end in pairwise(edges)]
-
-    def _work(self, turn: count) -> None:
-        """Take one range after the other; `turn` is shared with the other threads."""
-        while (k := next(turn)) < len(self._bands):
-            self._launch(*self._bands[k])
-
-    def _launch(self, first: int, size: int) -> None:
-        scene = self.scene
-        wp.launch(
-            camera.render_pixels,
-            dim=size * int(camera_tiles.TILE) ** 2,
-            inputs=[
-                scene.view,
-                scene.looks,
-                scene.corners,
-                scene.textures,
-                self._cameras.array,
-                self._light.array,
-                self._tiles,
-                first,
-                self._picture,
-            ],
-            device=scene.device,
-            record_tape=False,
-        )
-
-
-def _helpers() -> ThreadPoolExecutor:
-    """Threads that all cameras share; a forked process has none of its parent's."""
-    process = os.getpid()
-    if process not in _pools:
-        _pools.clear()
-        _pools[process] = ThreadPoolExecutor(max(1, _core_count() - 1), thread_name_prefix="camera")
-    return _pools[process]
-
-
-def _core_count() -> int:
-    """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import warp as wp
 
 from newtonsim.errors import ModelError
+from newtonsim.kernels.camera_scene import CornerView
 
 CREASE = np.cos(np.radians(40.0))
 """Cosine of the angle between neighbours above which an edge is sharp, if a mesh has no normals."""
@@ -83,6 +86,17 @@ class CameraMesh:
             indices = wp.array(self.triangles.reshape(-1), dtype=int, device=device)
             self._meshes[device.alias] = wp.Mesh(points, indices)
         return self._meshes[device.alias]
+
+
+def pack_corners(meshes: Sequence[CameraMesh], device: wp.Device) -> tuple[CornerView, list[int]]:
+    """Return the corners of the triangles of all meshes for kernels, and the first triangle of each mesh."""
+    corners = CornerView()
+    normals = np.concatenate([np.zeros((0, 3), np.float32), *(mesh.corner_normals for mesh in meshes)])
+    uvs = np.concatenate([np.zeros((0, 2), np.float32), *(mesh.corner_uvs for mesh in meshes)])
+    corners.normal = wp.array(normals, dtype=wp.vec3, device=device)
+    corners.uv = wp.array(uvs, dtype=wp.vec2, device=device)
+    first = np.cumsum([0, *(len(mesh.triangles) for mesh in meshes)])
+    return corners, first[:-1].tolist()
 
 
 def _of_points(name: str, values: npt.ArrayLike, shape: tuple[int, int]) -> np.ndarray:

@@ -12,7 +12,8 @@ import warp as wp
 from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
 from newtonsim.kernels import camera_scene
-from newtonsim.render.camera_meshes import CameraMesh
+from newtonsim.render.camera_meshes import CameraMesh, pack_corners
+from newtonsim.render.camera_rows import RayScene, primitive_extents
 from newtonsim.render.camera_textures import Textures
 from newtonsim.render.staging import StagedArray
 
@@ -22,6 +23,7 @@ PRIMITIVES = (
     GeoType.BOX,
     GeoType.CAPSULE,
     GeoType.CYLINDER,
+    GeoType.CONE,
     GeoType.ELLIPSOID,
     GeoType.PLANE,
 )
@@ -32,8 +34,8 @@ class CameraInstance:
     """Something to see.
 
     Attributes:
-        kind: A primitive as shapes have them, or MESH: SPHERE (radius), BOX (half extents), CAPSULE and
-            CYLINDER (radius, half height, along y), ELLIPSOID (semi-axes), PLANE (endless, y = 0).
+        kind: A primitive as shapes have them, or MESH: SPHERE (radius), BOX (half extents), CAPSULE,
+            CYLINDER and CONE (radius, half height, along y), ELLIPSOID (semi-axes), PLANE (endless, y = 0).
         size: Its dimensions [m]; of meshes the scale by axis, which may be negative, of planes what the
             image of a texture covers along x and z.
         mesh: Of MESH.
@@ -80,33 +82,18 @@ class CameraInstance:
         if self.mesh is not None:
             corners = np.stack(self.mesh.bounds()) * size
             return corners.min(axis=0), corners.max(axis=0)
-        r = size[0]
-        half = {
-            GeoType.SPHERE: np.full(3, r),
-            GeoType.CAPSULE: np.array([r, size[1] + r, r]),
-            GeoType.CYLINDER: np.array([r, size[1], r]),
-            GeoType.PLANE: np.zeros(3),
-        }.get(GeoType(self.kind), size)
+        half = primitive_extents(np.array([self.kind]), size[None])[0]
         return -half, half
 
 
-class CameraScene:
+class CameraScene(RayScene):
     """Instances in one or many worlds that are alike, at poses that change.
 
     Call `update` after bodies have moved; cameras (`newtonsim.render.camera.RayCamera`) then see them there.
-    Colours may differ between worlds: write to `color`.
+    Colours may differ between worlds: write to `color`. For what else it has, see `RayScene`.
 
     Attributes:
-        instances: What there is to see.
-        num_worlds: Number of worlds.
-        device: Where it is.
-        view: What kernels take of the instances.
-        looks: Likewise, how they look.
-        corners: Likewise, of the corners of the meshes.
-        textures: Likewise.
-        boxes: Lower and upper corners of the boxes about the instances in the world [m], vec3, shape
-            (num_worlds * instances,).
-        color: Colours of the instances, vec4, shape (num_worlds * instances,), world by world.
+        instances: What there is to see, in each world; rows are world by world.
 
     Args:
         instances: What there is to see, in each world.
@@ -128,26 +115,20 @@ class CameraScene:
         self._textures = Textures() if textures is None else textures
         if num_worlds < 1:
             raise ModelError(f"num_worlds: expected at least 1, got {num_worlds}")
-        self.device = wp.get_device(device)
+        device = wp.get_device(device)
         self.instances, self.num_worlds = list(instances), num_worlds
         self._check()
-        self.textures = self._textures.view(self.device)
-        rows = num_worlds * len(self.instances)
-        self.color = wp.array(self._colors(), dtype=wp.vec4, device=self.device)
-        self.boxes = tuple(wp.zeros(rows, dtype=wp.vec3, device=self.device) for _ in range(2))
-        self._add_meshes()
-        self._add_instances()
+        meshes = list({id(i.mesh): i.mesh for i in self.instances if i.mesh is not None}.values())
+        corners, first = pack_corners(meshes, device)
+        self._first_triangle = {id(mesh): number for mesh, number in zip(meshes, first)}
+        self._meshes = {id(mesh): mesh.on_device(device) for mesh in meshes if len(mesh.triangles)}
+        bodies, self._place_records = self._records()
+        items = [np.arange(len(self.instances))] * num_worlds
+        super().__init__(items, bodies, self._place_records, self._looks(), self._colors(), device)
+        self.corners, self.textures = corners, self._textures.view(device)
         self.bodies = 1 + max((instance.body for instance in self.instances), default=-1)
-        self._no_bodies = wp.zeros((num_worlds, 0), dtype=wp.transform, device=self.device)
+        self._no_bodies = wp.zeros((num_worlds, 0), dtype=wp.transform, device=device)
         self._poses: StagedArray | None = None
-        self._bvh: wp.Bvh | None = None
-
-    def _column(self, values: Sequence, dtype: type, width: int = 0) -> wp.array:
-        """Copy numbers of all instances to the device."""
-        kind = np.int32 if dtype is int else np.float32
-        shape = (-1, width) if width else (-1,)
-        array = np.ascontiguousarray(np.array(values, kind).reshape(shape))
-        return wp.array(array, dtype=dtype, device=self.device)
 
     def _check(self) -> None:
         for k, instance in enumerate(self.instances):
@@ -161,7 +142,8 @@ class CameraScene:
     def _looks(self) -> np.ndarray:
         looks = np.zeros(len(self.instances), camera_scene.Look.numpy_dtype())
         for k, i in enumerate(self.instances):
-            looks[k] = (i.label, i.texture, self._first_triangle.get(id(i.mesh), 0), i.specular)
+            first = self._first_triangle.get(id(i.mesh), 0)
+            looks[k] = (i.label, k, i.body, -1, i.texture, first, i.specular)
         return looks
 
     def look_again(self) -> None:
@@ -194,22 +176,10 @@ class CameraScene:
         lower, upper = instance.bounds()
         self._place_records[number]["middle"] = 0.5 * (lower + upper)
         self._place_records[number]["half"] = 0.5 * (upper - lower)
-        self._places.assign(self._place_records)
+        self.places.assign(self._place_records)
 
-    def _add_meshes(self) -> None:
-        """Copy the meshes to the device, each once, and note where each one's corners begin."""
-        meshes = list({id(i.mesh): i.mesh for i in self.instances if i.mesh is not None}.values())
-        edges = np.cumsum([0, *(len(mesh.triangles) for mesh in meshes)])
-        self._first_triangle = {id(mesh): int(edge) for mesh, edge in zip(meshes, edges)}
-        self._meshes = {id(mesh): mesh.on_device(self.device) for mesh in meshes if len(mesh.triangles)}
-        self.corners = camera_scene.CornerView()
-        normals = [np.zeros((0, 3), np.float32), *(mesh.corner_normals for mesh in meshes)]
-        self.corners.normal = self._column(np.concatenate(normals), wp.vec3, 3)
-        uvs = [np.zeros((0, 2), np.float32), *(mesh.corner_uvs for mesh in meshes)]
-        self.corners.uv = self._column(np.concatenate(uvs), wp.vec2, 2)
-
-    def _add_instances(self) -> None:
-        """Copy what is known of the instances to the device."""
+    def _records(self) -> tuple[np.ndarray, np.ndarray]:
+        """Geometry and places of the instances, for kernels."""
         count = len(self.instances)
         bodies = np.zeros(count, camera_scene.Body.numpy_dtype())
         places = np.zeros(count, camera_scene.Place.numpy_dtype())
@@ -219,22 +189,11 @@ class CameraScene:
             kind = GeoType.SPHERE if i.kind == GeoType.MESH and made is None else i.kind
             size = (0.0, 0.0, 0.0) if kind != i.kind else i.size
             triangles = len(i.mesh.triangles) if made else 0
-            bodies[k] = (kind, i.double_sided, triangles, made.id if made else 0, size)
+            bodies[k] = (kind, i.double_sided, triangles, made.id if made else 0, size, (0.0, 0.0, 0.0))
             lower, upper = i.bounds()
             stretch = i.size if kind == GeoType.MESH else (1.0, 1.0, 1.0)
             places[k] = (i.body, i.pose, 0.5 * (lower + upper), 0.5 * (upper - lower), stretch)
-        device = self.device
-        self.looks = wp.array(self._looks(), dtype=camera_scene.Look, device=device)
-        self._place_records = places
-        self._places = wp.array(places, dtype=camera_scene.Place, device=device)
-        view = camera_scene.TraceView()
-        view.count, view.color = count, self.color
-        view.body = wp.array(bodies, dtype=camera_scene.Body, device=device)
-        view.frame = wp.zeros(self.num_worlds * count, dtype=camera_scene.Frame, device=device)
-        view.world_count = self.num_worlds
-        planes = [k for k, i in enumerate(self.instances) if i.kind == GeoType.PLANE]
-        view.plane_count, view.planes = len(planes), self._column(planes, int)
-        self.view = view
+        return bodies, places
 
     def update(
         self, body_poses: wp.array | npt.ArrayLike | None = None, *, rebuild: bool = False
@@ -255,7 +214,6 @@ class CameraScene:
         Raises:
             ModelError: The array has the wrong shape.
         """
-        rows = self.num_worlds * len(self.instances)
         if body_poses is None:
             body_poses = self._no_bodies
         elif not isinstance(body_poses, wp.array):
@@ -265,33 +223,9 @@ class CameraScene:
             if self._poses is None or self._poses.array.shape != values.shape[:2]:
                 self._poses = StagedArray(values.shape[:2], wp.transform, self.device)
             body_poses = self._poses.write(values)
-        if (
-            body_poses.ndim != 2
-            or body_poses.shape[0] != self.num_worlds
-            or body_poses.shape[1] < self.bodies
-        ):
-            wanted = (self.num_worlds, self.bodies)
-            raise ModelError(f"body_poses: expected poses {wanted}, got {body_poses.shape}")
-        if not rows:
-            return self
-        wp.launch(
-            camera_scene.place_instances,
-            dim=rows,
-            inputs=[self._places, body_poses, self.view.frame, *self.boxes],
-            device=self.device,
-            record_tape=False,
-        )
-        if self._bvh is None:
-            self._bvh = self._build()
-            self.view.bvh = self._bvh.id
-        elif rebuild:
-            self._bvh.rebuild()
-        else:
-            self._bvh.refit()
+        wanted = (self.num_worlds, self.bodies)
+        given = tuple(body_poses.shape)
+        if body_poses.ndim != 2 or given[0] != self.num_worlds or given[1] < self.bodies:
+            raise ModelError(f"body_poses: expected poses {wanted}, got {given}")
+        self.place(body_poses.flatten(), given[1], rebuild)
         return self
-
-    def _build(self) -> wp.Bvh:
-        """Build the hierarchy, a group for each world."""
-        worlds = np.repeat(np.arange(self.num_worlds, dtype=np.int32), len(self.instances))
-        groups = wp.array(worlds, dtype=int, device=self.device)
-        return wp.Bvh(*self.boxes, groups=groups)

@@ -13,6 +13,32 @@ from newtonsim.kernels import camera
 _LEAST = 1 << 12
 """Texels of the first buffer."""
 
+_MAX_PIXELS = 1 << 26
+
+
+def read_image(path: str) -> np.ndarray:
+    """Read an image file (PNG, JPEG, TGA, GIF, BMP ...).
+
+    Args:
+        path: The file.
+
+    Returns:
+        Pixels (height, width, 3 or 4), uint8, rows from the top.
+
+    Raises:
+        OSError: The file cannot be read or is no image.
+        ValueError: It is too large.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            if image.width * image.height > _MAX_PIXELS:
+                raise ValueError(f"{path}: {image.width} x {image.height} pixels are too many")
+            return np.array(image.convert("RGBA" if "A" in image.getbands() else "RGB"))
+    except Image.DecompressionBombError as error:
+        raise ValueError(str(error)) from error
+
 
 class Textures:
     """Images by number; those that are added or replaced are copied to the device when next asked for.
@@ -29,6 +55,7 @@ class Textures:
         self.smooth = smooth
         self._images: list[np.ndarray] = []
         self._places: list[tuple[int, int, int]] = []
+        self._means: list[np.ndarray] = []
         self._waiting: set[int] = set()
         self._end = 0
         self._texels: wp.array | None = None
@@ -55,8 +82,16 @@ class Textures:
         _check(number, image)
         self._images.append(image)
         self._places.append((-1, 0, 0))
+        self._means.append(np.ones(4))
         self._waiting.add(number)
         return number
+
+    def mean(self, number: int) -> np.ndarray:
+        """Return the mean colour of an image (4,), RGBA in 0..1."""
+        image = self._images[number]
+        color = np.ones(4)
+        color[: image.shape[2]] = image.reshape(-1, image.shape[2]).mean(axis=0) / 255.0
+        return color
 
     def replace(self, number: int, image: np.ndarray) -> None:
         """Put another image in the place of one, see `add`; one of equal size takes no more memory."""
@@ -79,6 +114,8 @@ class Textures:
         for name, column in zip(("start", "height", "width"), places.T):
             setattr(view, name, wp.array(np.ascontiguousarray(column), dtype=int, device=device))
         view.texel, view.smooth = self._texels, int(self.smooth)
+        means = np.array(self._means, np.float32).reshape(-1, 4)
+        view.mean = wp.array(means, dtype=wp.vec4, device=device)
         return view
 
     def _upload(self, number: int) -> None:
@@ -92,6 +129,7 @@ class Textures:
             self._places[number] = (start, height, width)
         texels = np.full((height, width, 4), 255, np.uint8)
         texels[..., : image.shape[2]] = image
+        self._means[number] = self.mean(number)
         self._texels[start : start + height * width].assign(texels.view(np.uint32).reshape(-1))
 
     def _reserve(self, count: int) -> None:

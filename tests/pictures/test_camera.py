@@ -9,7 +9,8 @@ from scipy.spatial.transform import Rotation
 
 from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
-from newtonsim.render.camera import Lighting, RayCamera, camera_rays, linear_depth
+from newtonsim.render.camera import RayCamera, camera_rays, linear_depth
+from newtonsim.render.camera_light import Lighting
 from newtonsim.render.camera_meshes import CameraMesh
 from newtonsim.render.camera_scene import CameraInstance, CameraScene
 from newtonsim.render.camera_textures import Textures
@@ -23,6 +24,7 @@ SOLIDS = {
     GeoType.BOX: (0.3, 0.8, 0.5),
     GeoType.CAPSULE: (0.3, 0.6, 0.0),
     GeoType.CYLINDER: (0.5, 0.4, 0.0),
+    GeoType.CONE: (0.5, 0.6, 0.0),
     GeoType.ELLIPSOID: (0.3, 0.8, 0.5),
 }
 PROJECTIONS = {
@@ -229,7 +231,7 @@ def test_tiles_leave_nothing_out(device: str, monkeypatch, lens: str, count: int
     rng = np.random.default_rng(count)
     kinds = list(SOLIDS)
     instances = [
-        CameraInstance(kinds[k % 5], 0.4 * np.array(SOLIDS[kinds[k % 5]]), body=k, label=k)
+        CameraInstance(kinds[k % 6], 0.4 * np.array(SOLIDS[kinds[k % 6]]), body=k, label=k)
         for k in range(count)
     ]
     poses = np.array([[random_pose(rng, 1.3) for _ in range(count)] for _ in range(2)])
@@ -238,7 +240,7 @@ def test_tiles_leave_nothing_out(device: str, monkeypatch, lens: str, count: int
     rays = camera_rays(views, PROJECTIONS[lens])
     pictures = []
     for most in (256, -1):
-        monkeypatch.setattr("newtonsim.render.camera._TILED", most)
+        monkeypatch.setattr("newtonsim.render.camera_caster._TILED", most)
         camera = RayCamera(scene, 70, 50, count=2, offset=(0.0, 1.0)).look(rays).light(Lighting()).render()
         pictures.append([a.copy() for a in camera.numpy()])
     assert len(np.unique(pictures[0][2])) > min(count, 20) - 2
@@ -268,7 +270,7 @@ def test_colors_of_each_world_and_new_looks(device: str):
     ("make", "text"),
     [
         (lambda: CameraScene([CameraInstance(GeoType.MESH)]), "instance 0: a mesh is missing"),
-        (lambda: CameraScene([CameraInstance(GeoType.CONE)]), "kind"),
+        (lambda: CameraScene([CameraInstance(GeoType.NONE)]), "kind"),
         (lambda: CameraScene([CameraInstance(GeoType.BOX, texture=2)]), "no texture 2"),
         (lambda: CameraScene([CameraInstance(GeoType.BOX, (1, -1, 1))]), "negative"),
         (lambda: CameraScene([CameraInstance(GeoType.BOX, rgba=(1, 1, 1))]), "rgba"),

@@ -6,7 +6,7 @@ from pictures.views import FLAT, fov, look_at, orthographic, take
 from scipy.spatial.transform import Rotation
 
 from newtonsim.enums import GeoType
-from newtonsim.render.camera import Lighting
+from newtonsim.render.camera_light import Lighting
 from newtonsim.render.camera_meshes import CameraMesh
 from newtonsim.render.camera_scene import CameraInstance, CameraScene
 from newtonsim.render.camera_textures import Textures

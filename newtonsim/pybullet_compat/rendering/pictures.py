@@ -25,7 +25,8 @@ from newtonsim.pybullet_compat.constants import (
 from newtonsim.pybullet_compat.description import Geometry, Visual
 from newtonsim.pybullet_compat.rendering.soft_pictures import WHITE, SoftSight, soft_sights
 from newtonsim.pybullet_compat.rendering.textures import CHECKER, TextureTable
-from newtonsim.render.camera import Lighting, RayCamera, camera_rays
+from newtonsim.render.camera import RayCamera, camera_rays
+from newtonsim.render.camera_light import Lighting
 from newtonsim.render.camera_meshes import CameraMesh
 from newtonsim.render.camera_scene import CameraInstance, CameraScene
 

@@ -6,37 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from newtonsim.render.camera_textures import Textures
+from newtonsim.render.camera_textures import Textures, read_image
 
 CHECKER = "checker"
 """Stands for the image on planes and height fields: 2 x 2 squares, white and light blue."""
 
-_MAX_PIXELS = 1 << 26
 _CHECKER_BLUE = (173, 199, 255)
-
-
-def read_image(path: str) -> np.ndarray:
-    """Read an image file (PNG, JPEG, TGA, GIF, BMP ...).
-
-    Args:
-        path: The file.
-
-    Returns:
-        Pixels (height, width, 3 or 4), uint8, rows from the top.
-
-    Raises:
-        OSError: The file cannot be read or is no image.
-        ValueError: It is too large.
-    """
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            if image.width * image.height > _MAX_PIXELS:
-                raise ValueError(f"{path}: {image.width} x {image.height} pixels are too many")
-            return np.array(image.convert("RGBA" if "A" in image.getbands() else "RGB"))
-    except Image.DecompressionBombError as error:
-        raise ValueError(str(error)) from error
 
 
 def checker() -> np.ndarray:
