@@ -42,6 +42,7 @@ from newtonsim.errors import ImportFileError as ImportFileError
 from newtonsim.errors import ModelError as ModelError
 from newtonsim.errors import NewtonsimError as NewtonsimError
 from newtonsim.errors import NotDifferentiableError as NotDifferentiableError
+from newtonsim.errors import RendererUnavailableError as RendererUnavailableError
 from newtonsim.errors import UnsupportedElementWarning as UnsupportedElementWarning
 from newtonsim.geometry import SDF as SDF
 from newtonsim.geometry import Heightfield as Heightfield
@@ -98,6 +99,7 @@ __all__ = [
     "MuJoCoSolver",
     "NewtonsimError",
     "NotDifferentiableError",
+    "RendererUnavailableError",
     "SceneQuery",
     "SemiImplicitSolver",
     "ShapeFlags",

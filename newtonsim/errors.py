@@ -38,6 +38,10 @@ class NotDifferentiableError(RuntimeError):
     """A gradient was asked of something that has none."""
 
 
+class RendererUnavailableError(RuntimeError):
+    """This machine cannot draw with OpenGL; the message says what is missing."""
+
+
 class UnsupportedElementWarning(UserWarning):
     """Something in a robot file was read but is not modelled."""
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from newtonsim.enums import GeoType, ShapeFlags
+from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_conjugate, quat_rotate, transform_multiply
 
 if TYPE_CHECKING:
     from newtonsim.model import Model
+    from newtonsim.state import State
 
 PALETTE = (
     (0.30, 0.45, 0.70, 1.0),
@@ -108,12 +111,17 @@ class ShapeTable:
 
 
 def shape_triangles(kind: int, scale: np.ndarray, source: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return vertices (n, 3) and triangles (m, 3) of a mesh or height field, None for other kinds."""
-    if kind == GeoType.HFIELD:
+    """Return vertices (n, 3) and outward triangles (m, 3) of a mesh, height field or distance field.
+
+    None for other kinds, and for a distance field that is empty.
+    """
+    if kind in (GeoType.HFIELD, GeoType.SDF):
         source = source.to_mesh()
-    if kind not in (GeoType.MESH, GeoType.HFIELD):
+    if kind not in (GeoType.MESH, GeoType.HFIELD, GeoType.SDF) or source is None:
         return None
-    return source.vertices * scale, np.asarray(source.indices).reshape(-1, 3)
+    triangles = np.asarray(source.indices).reshape(-1, 3)
+    mirrored = np.prod(scale) < 0.0
+    return source.vertices * scale, triangles[:, ::-1] if mirrored else triangles
 
 
 def shape_outline(kind: int, scale: np.ndarray, source: Any) -> list[np.ndarray]:
@@ -173,3 +181,48 @@ def world_grid(count: int, spacing: float, up: np.ndarray) -> np.ndarray:
     offsets = np.zeros((count, 3))
     offsets[:, axes] = across
     return offsets
+
+
+class WorldLayout:
+    """Which worlds are drawn, and how far from their places in the model.
+
+    Attributes:
+        worlds: Numbers of the drawn worlds.
+        moves: Whether any of them is moved.
+
+    Args:
+        model: The model.
+        worlds: Worlds to draw; None for all.
+        spacing: Distance of neighbours on a grid [m]; 0 leaves the worlds where they are.
+
+    Raises:
+        ModelError: There is no such world, or one is listed twice.
+    """
+
+    def __init__(self, model: Model, worlds: Iterable[int] | None = None, spacing: float = 0.0):
+        count = model.world_count
+        self.worlds = list(range(count)) if worlds is None else [int(world) for world in worlds]
+        for world in self.worlds:
+            if not 0 <= world < count:
+                raise ModelError(f"world {world}: the model has {count} worlds")
+            if self.worlds.count(world) > 1:
+                raise ModelError(f"world {world} is listed twice")
+        # the last row is that of the global world, which is -1
+        self._offset = np.zeros((count + 1, 3))
+        self._offset[self.worlds] = world_grid(len(self.worlds), spacing, np.asarray(model.up_vector))
+        self.moves = bool(self._offset.any())
+        self._shown = np.zeros(count + 1, dtype=bool)
+        self._shown[[*self.worlds, -1]] = True
+
+    def offset(self, world: np.ndarray) -> np.ndarray:
+        """Return how far things of worlds (n,) are moved (n, 3) [m]."""
+        return self._offset[world]
+
+    def shows(self, world: np.ndarray) -> np.ndarray:
+        """Return whether worlds (n,) are drawn, bool (n,)."""
+        return self._shown[world]
+
+
+def body_poses(model: Model, state: State) -> np.ndarray:
+    """Return the poses of the bodies (bodies, 7) in double precision."""
+    return state.body_q.numpy().astype(np.float64) if model.body_count else np.zeros((0, 7))

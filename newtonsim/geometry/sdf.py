@@ -103,6 +103,36 @@ class SDF:
         """The mesh that the field was sampled from, None if there was none."""
         return self._mesh
 
+    @functools.cached_property
+    def _zero_surface(self) -> Mesh | None:
+        """Triangles where the field of a volume is zero, by marching cubes; None without field."""
+        if self.volume is None:
+            return None
+        from warp.geometry import IsoSurfaceMarchingCubes
+
+        voxels = self.volume.get_voxels().numpy()
+        low, high = voxels.min(axis=0), voxels.max(axis=0)
+        shape = high - low + 1
+        if np.prod(shape, dtype=np.int64) > _MOST_VALUES:
+            raise ModelError(f"a field of {'x'.join(map(str, shape))} samples is too large to be drawn")
+        index = np.stack(np.meshgrid(*(np.arange(n) for n in shape), indexing="ij"), axis=-1).reshape(-1, 3)
+        values, _ = _read(self.volume, _to_world(self.volume, index + low))
+        field = wp.array(values.reshape(shape).astype(np.float32), dtype=float, device=self.volume.device)
+        # nodes of the grid at whole numbers, since the axes of a volume may be turned
+        corners, triangles = IsoSurfaceMarchingCubes.extract(
+            field, lower=wp.vec3(0.0), upper=wp.vec3(*(float(n - 1) for n in shape))
+        )
+        points = _to_world(self.volume, corners.numpy().astype(np.float64) + low)
+        return Mesh(points, triangles.numpy(), compute_inertia=False)
+
+    def to_mesh(self) -> Mesh | None:
+        """Return the surface as a triangle mesh: the source mesh, or where the volume is zero; None without.
+
+        Raises:
+            ModelError: The volume has too many samples.
+        """
+        return self._mesh if self._mesh is not None else self._zero_surface
+
     def finalize(self, device: wp.DeviceLike = None) -> int:
         """Put the field on a device, if it is not there yet.
 

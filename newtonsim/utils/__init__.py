@@ -3,6 +3,9 @@
 from importlib import import_module
 
 _DOORS = {
+    "SimRenderer": "newtonsim.render.sim_renderer",
+    "SimRendererOpenGL": "newtonsim.render.sim_renderer_opengl",
+    "SimRendererUsd": "newtonsim.render.sim_renderer",
     "export_mjcf": "newtonsim.importers.writers.mjcf",
     "export_urdf": "newtonsim.importers.writers.urdf",
     "export_usd": "newtonsim.importers.writers.usd",
@@ -12,7 +15,10 @@ _DOORS = {
     "resolve_usd_from_url": "newtonsim.importers.resolve_url",
 }
 
-__all__ = [  # noqa: F822 - found by __getattr__
+__all__ = [
+    "SimRenderer",
+    "SimRendererOpenGL",
+    "SimRendererUsd",
     "export_mjcf",
     "export_urdf",
     "export_usd",
@@ -24,6 +30,8 @@ __all__ = [  # noqa: F822 - found by __getattr__
 
 
 def __getattr__(name: str):
+    if name == "render":
+        return import_module("newtonsim.utils.render")
     if name not in _DOORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_DOORS[name]), name)
@@ -32,4 +40,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_DOORS})
+    return sorted({*globals(), *_DOORS, "render"})
