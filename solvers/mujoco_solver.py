@@ -19,6 +19,7 @@ from newtonsim.kernels import mujoco_state
 from newtonsim.kinematics import eval_fk as evaluate_fk
 from newtonsim.model import Model
 from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.mujoco_checks import warn_of_stiff_drives, warn_of_unstable_worlds
 from newtonsim.solvers.mujoco_contacts import GivenContacts
 from newtonsim.solvers.mujoco_contacts import supported as takes_contacts
 from newtonsim.solvers.mujoco_convert import Conversion, conversion_of, convert, remember
@@ -146,6 +147,9 @@ class MuJoCoSolver(SolverBase):
         )
         if disable_contacts:
             settings.disableflags |= int(_mujoco().mjtDisableBit.mjDSBL_CONTACT)
+        if use_mujoco:
+            # otherwise MuJoCo would put a world that blows up back to its start
+            settings.disableflags |= int(_mujoco().mjtDisableBit.mjDSBL_AUTORESET)
         self.use_mujoco = use_mujoco
         self.steps_on_host = use_mujoco or update_data_every != 1
         self.update_data_every = update_data_every
@@ -171,6 +175,8 @@ class MuJoCoSolver(SolverBase):
         self._steps = [0]
         self._given: list[GivenContacts] = []
         self._overflow = [0]
+        self._unstable: set[int] = set()
+        self._checked_dt: list[float] = []
 
     def _convert(
         self, mjw_model: object | None, mjw_data: object | None, settings: MujocoOptions
@@ -222,6 +228,9 @@ class MuJoCoSolver(SolverBase):
         control = self.check_step(model, state_in, state_out, control, self._default_control, dt)
         _refuse_gradient(model, state_in, control)
         contacts = contacts if self._takes(contacts) else None
+        if dt not in self._checked_dt:
+            self._checked_dt[:] = [dt]
+            warn_of_stiff_drives(self.mj_model, dt)
         every, taken = self.update_data_every, self._steps[0]
         writes = taken == 0 if every == 0 else taken % every == 0
         self._steps[0] = taken + 1
@@ -331,8 +340,9 @@ class MuJoCoSolver(SolverBase):
         return None if self.steps_on_host else [self.mjw_data.qacc_warmstart]
 
     def report(self) -> None:
-        """Warn once of each kind of room of mujoco_warp that was short."""
+        """Warn once of each kind of room of mujoco_warp that was short; on the host of unstable worlds."""
         if self.mjw_data is None:
+            warn_of_unstable_worlds(self.mj_datas, self._unstable)
             return
         kinds = _mujoco_warp().OverflowType
         found = int(np.bitwise_or.reduce(self.mjw_data.overflow.numpy())) & ~self._overflow[0]

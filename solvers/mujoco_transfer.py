@@ -56,10 +56,11 @@ class HostArrays:
 
     def pull(self, datas: Sequence[mujoco.MjData]) -> None:
         """Copy positions and velocities from data of MuJoCo."""
-        for name in _STATE_FIELDS:
-            array = getattr(self, name)
-            if array.size:
-                array.assign(np.stack([getattr(data, name) for data in datas]).astype(np.float32))
+        with np.errstate(over="ignore"):  # what overflows is told by the solver's report
+            for name in _STATE_FIELDS:
+                array = getattr(self, name)
+                if array.size:
+                    array.assign(np.stack([getattr(data, name) for data in datas]).astype(np.float32))
 
 
 class Replays:

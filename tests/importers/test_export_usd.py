@@ -93,6 +93,20 @@ def test_bodies_stand_and_weigh_as_in_the_model(tmp_path, name):
         np.testing.assert_allclose(inertia, expected, atol=1.0e-6 * np.abs(expected).max())
 
 
+def test_a_file_that_is_open_is_read_anew(tmp_path):
+    """OpenUSD keeps layers that somebody holds, also when their files were replaced."""
+    path = tmp_path / "robot.usda"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnsupportedElementWarning)
+        export_usd(robot("double_pendulum.xml"), path)
+        kept = Usd.Stage.Open(str(path))
+        report = export_usd(robot("arm7.urdf"), path)
+    again = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    result = newtonsim.utils.parse_usd(path, again)
+    assert set(result["path_body_map"]) == set(report.bodies.values())
+    assert kept.GetPrimAtPath(next(iter(report.bodies.values())))
+
+
 def test_joint_frames_meet_where_coordinates_are_zero(tmp_path):
     types = (JointType.REVOLUTE, JointType.PRISMATIC, JointType.BALL, JointType.FIXED, JointType.UNIVERSAL)
     builder = random_model(2, joint_types=(*types, JointType.D6, JointType.COMPOUND), base=JointType.D6)

@@ -1,6 +1,7 @@
 """Models as MuJoCo sees them: the same poses, velocities, energies, forces and constraints."""
 
 import gc
+import warnings
 import weakref
 
 import mujoco
@@ -166,6 +167,33 @@ def test_drives(mode, act, effort):
     solver.step(model, state, state, control, None, 1e-3)
     assert solver.mj_data.actuator_force[0] == pytest.approx(effort, rel=1e-6)
     assert solver.mj_data.qfrc_actuator[0] == pytest.approx(effort, rel=1e-6)
+
+
+def test_damping_that_an_explicit_step_cannot_take(tmp_path, monkeypatch):
+    """1 - dt kd / I is the factor on the speed of a step: above 2 it grows, and that is told."""
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes a log there
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for damping, integrator in ((190.0, "euler"), (1e4, "implicitfast")):
+            state = after_a_second(damping, integrator)
+            assert abs(state.joint_qd.numpy()[0]) < 0.1
+    with pytest.warns(UserWarning, match="MuJoCoSolver") as told:
+        state = after_a_second(1e4, "euler")
+    assert "'hinge') is up to 50 times" in str(told[0].message)
+    assert "in worlds [0]" in str(told[1].message)
+    assert not np.isfinite(state.joint_qd.numpy()).any()
+
+
+def after_a_second(damping: float, integrator: str):
+    """State of a hinge with a moment of 1 and a damped drive that starts at 0.1 rad/s, in steps of 10 ms."""
+    options = {"mode": JointMode.TARGET_POSITION, "target_ke": 1.0, "target_kd": damping, "armature": 0.0}
+    model = one_hinge(**options).finalize(device="cpu")
+    solver, state = MuJoCoSolver(model, use_mujoco=True, integrator=integrator), model.state()
+    state.joint_qd.fill_(0.1)
+    for _ in range(100):
+        solver.step(model, state, state, None, None, 0.01)
+    solver.report()
+    return state
 
 
 def test_passive_terms_and_options():

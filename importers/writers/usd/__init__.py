@@ -72,6 +72,9 @@ def export_usd(
         raise ModelError(f"cannot write {str(path)!r}: {error}") from error
     if not written:
         raise ModelError(f"cannot write {str(path)!r}")
+    stale = Sdf.Layer.Find(str(path))
+    if stale:  # somebody has the file open that was just replaced
+        stale.Reload(force=True)
     return report
 
 
