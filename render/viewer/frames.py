@@ -1,0 +1,109 @@
+"""What is shown at one moment, on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.geometry.transforms import transform_point
+
+if TYPE_CHECKING:
+    import warp as wp
+
+    from newtonsim.contacts import Contacts
+    from newtonsim.control import Control
+    from newtonsim.model import Model
+    from newtonsim.state import State
+
+
+@dataclass(frozen=True)
+class ContactPoints:
+    """Contacts of all worlds.
+
+    Attributes:
+        world: World of each, shape (n,).
+        point: Touching points in the world [m], shape (n, 3).
+        normal: From shape 1 to shape 0, shape (n, 3).
+        force: On shape 0 [N], shape (n, 3); None if not known.
+    """
+
+    world: np.ndarray
+    point: np.ndarray
+    normal: np.ndarray
+    force: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Copies of the arrays of a state.
+
+    Attributes:
+        time: Simulated time [s].
+        body_q: Shape (bodies, 7).
+        body_qd: Shape (bodies, 6).
+        joint_q: Shape (coordinates,).
+        particle_q: Shape (particles, 3).
+        joint_act: Control inputs, shape (axes,); None if not known.
+        contacts: None if not known.
+    """
+
+    time: float = 0.0
+    body_q: np.ndarray = field(default_factory=lambda: np.zeros((0, 7)))
+    body_qd: np.ndarray = field(default_factory=lambda: np.zeros((0, 6)))
+    joint_q: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    particle_q: np.ndarray = field(default_factory=lambda: np.zeros((0, 3)))
+    joint_act: np.ndarray | None = None
+    contacts: ContactPoints | None = None
+
+    @classmethod
+    def of(
+        cls,
+        state: State,
+        time: float,
+        control: Control | None = None,
+        contacts: ContactPoints | None = None,
+    ) -> Frame:
+        """Copy a state; waits for its device."""
+        act = None if control is None or control.joint_act is None else control.joint_act
+        return cls(
+            time,
+            _copy(state.body_q, 7),
+            _copy(state.body_qd, 6),
+            _copy(state.joint_q, 0),
+            _copy(state.particle_q, 3),
+            None if act is None else _copy(act, 0),
+            contacts,
+        )
+
+
+def _copy(array: wp.array | None, width: int) -> np.ndarray:
+    if array is None:
+        return np.zeros((0, width) if width else 0)
+    return array.numpy().astype(np.float64)
+
+
+def read_contacts(
+    model: Model, contacts: Contacts, body_q: np.ndarray, forces: wp.array | None = None
+) -> ContactPoints:
+    """Copy the contacts of a buffer.
+
+    Args:
+        model: Its model.
+        contacts: The buffer.
+        body_q: Body poses that the contacts were found at, shape (bodies, 7).
+        forces: Force on shape 0 at each place of the buffer, vec3; None if not known.
+    """
+    start, count = contacts.world_start.numpy()[:-1], contacts.world_count.numpy()
+    world = np.repeat(np.arange(len(count)), count)
+    before = np.repeat(np.cumsum(count) - count, count)
+    place = np.arange(len(world)) - before + start[world]
+    shape = contacts.rigid_contact_shape0.numpy()[place]
+    local = contacts.rigid_contact_point0.numpy()[place] + contacts.rigid_contact_offset0.numpy()[place]
+    body = model.shape_body.numpy()[shape]
+    point = local.astype(np.float64)
+    moving = body >= 0
+    point[moving] = transform_point(body_q[body[moving]], point[moving])
+    normal = contacts.rigid_contact_normal.numpy()[place].astype(np.float64)
+    return ContactPoints(world, point, normal, None if forces is None else forces.numpy()[place])

@@ -1,0 +1,162 @@
+"""Sliders for the joints of a world."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.enums import JointMode
+
+if TYPE_CHECKING:
+    import viser
+
+    from newtonsim.control import Control
+    from newtonsim.model import Model
+    from newtonsim.render.viewer.frames import Frame
+    from newtonsim.render.viewer.mouse import Mouse
+    from newtonsim.render.viewer.playback import Playback
+    from newtonsim.state import State
+
+_MOST = 100
+_STEP = 0.001
+_STEADY = 1.0
+"""Time for which a slider stays where a user has put it [s]."""
+
+
+@dataclass(frozen=True)
+class JointAxis:
+    """An axis that can be moved by a slider.
+
+    Attributes:
+        name: Name of its joint, and the number of the axis if there are several.
+        axis: Index in `joint_act` and the limits.
+        coordinate: Index in `joint_q`.
+        lower: Lower end of the slider [rad or m].
+        upper: Upper end.
+        is_driven: Whether a drive holds a target position.
+    """
+
+    name: str
+    axis: int
+    coordinate: int
+    lower: float
+    upper: float
+    is_driven: bool
+
+
+def joint_axes(model: Model, world: int) -> list[JointAxis]:
+    """Return the axes of hinges and slides in a world; free and ball joints have none."""
+    if not model.joint_count:
+        return []
+    count, first = model.joint_axis_dim.numpy().reshape(-1, 2), model.joint_axis_start.numpy()
+    start, keys = model.joint_q_start.numpy(), model.joint_key
+    lower, upper = model.joint_limit_lower.numpy(), model.joint_limit_upper.numpy()
+    mode = model.joint_axis_mode.numpy()
+    found = []
+    for joint in np.flatnonzero(model.joint_world.numpy() == world):
+        linear, angular = (int(n) for n in count[joint])
+        for k in range(linear + angular):
+            axis, reach = int(first[joint]) + k, 1.0 if k < linear else np.pi
+            name = str(keys[joint]) + (f" {k}" if linear + angular > 1 else "")
+            bounds = [
+                round(float(limit if abs(limit) < 1.0e3 else sign * reach), 3)
+                for limit, sign in ((lower[axis], -1), (upper[axis], 1))
+            ]
+            if bounds[0] < bounds[1]:
+                driven = mode[axis] == JointMode.TARGET_POSITION
+                found.append(JointAxis(name, axis, int(start[joint]) + k, *bounds, bool(driven)))
+    return found
+
+
+class JointSliders:
+    """Sliders that bend the joints while time stands still, and set targets of drives while it goes on.
+
+    Args:
+        server: The server.
+        model: The model.
+        mouse: Knows the kinematic trees.
+        playback: Returns the owner of the state, or None.
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        model: Model,
+        mouse: Mouse,
+        playback: Callable[[], Playback | None],
+    ):
+        self._server, self._model, self._mouse, self._playback = server, model, mouse, playback
+        self._folder: viser.GuiFolderHandle | None = None
+        self._sliders: list[tuple[JointAxis, viser.GuiSliderHandle]] = []
+        self._touched: dict[int, float] = {}
+        self._world = -1
+
+    def show(self, world: int) -> None:
+        """Show the sliders of a world."""
+        if world == self._world:
+            return
+        self.clear()
+        self._world = world
+        axes = joint_axes(self._model, world)
+        if not axes:
+            return
+        of_world = f" of world {world}" if self._model.world_count > 1 else ""
+        more = f", first {_MOST}" if len(axes) > _MOST else ""
+        folder = self._server.gui.add_folder(
+            f"Joints{of_world}{more}", order=4.0, expand_by_default=len(axes) <= 8
+        )
+        self._folder = folder
+        with folder:
+            self._sliders = [(axis, self._add(axis)) for axis in axes[:_MOST]]
+
+    def clear(self) -> None:
+        """Remove the sliders."""
+        if self._folder is not None:
+            self._folder.remove()
+        self._folder, self._sliders, self._world = None, [], -1
+
+    def refresh(self, frame: Frame, playing: bool) -> None:
+        """Show positions, or targets of drives while time goes on."""
+        for axis, slider in self._sliders:
+            if time.monotonic() - self._touched.get(axis.axis, -_STEADY) < _STEADY:
+                continue
+            held = playing and axis.is_driven and frame.joint_act is not None
+            value = frame.joint_act[axis.axis] if held else frame.joint_q[axis.coordinate]
+            if np.isfinite(value) and abs(value - slider.value) > slider.step:
+                slider.value = round(float(np.clip(value, axis.lower, axis.upper)), 3)
+
+    def _add(self, axis: JointAxis) -> viser.GuiSliderHandle:
+        slider = self._server.gui.add_slider(
+            axis.name,
+            min=axis.lower,
+            max=axis.upper,
+            step=_STEP,
+            initial_value=float(np.clip(0.0, axis.lower, axis.upper)),
+            hint="target of the drive while running, position while paused"
+            if axis.is_driven
+            else "position while paused; there is no drive to a position",
+        )
+
+        @slider.on_update
+        def _(event: viser.GuiEvent) -> None:
+            playback = self._playback()
+            if event.client is not None and playback is not None:
+                self._touched[axis.axis] = time.monotonic()
+                value = slider.value
+                playback.post(lambda state, control: self._set(axis, value, state, control))
+
+        return slider
+
+    def _set(self, axis: JointAxis, value: float, state: State, control: Control | None) -> None:
+        playback = self._playback()
+        if playback is not None and playback.playing:
+            if axis.is_driven and control is not None:
+                control.joint_act[axis.axis : axis.axis + 1].fill_(value)
+            return
+        q = state.joint_q.numpy().copy()
+        q[axis.coordinate] = value
+        self._mouse.trees.place(state, q)

@@ -1,0 +1,92 @@
+"""The web server of the viewer."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from newtonsim.errors import NewtonsimError
+
+if TYPE_CHECKING:
+    import viser
+
+_TRIES = 20
+"""Ports that are tried one after the other."""
+
+
+def start_server(host: str, port: int, label: str, effects: bool) -> viser.ViserServer:
+    """Start a server on a port, or on the next one that is free.
+
+    Args:
+        host: Address to listen on.
+        port: First port to try; 0 for any free one.
+        label: Title of the panel.
+        effects: Whether lights cast shadows and the surroundings are reflected.
+
+    Raises:
+        NewtonsimError: viser is missing, or no port can be had at this address.
+    """
+    try:
+        import viser
+    except ImportError as error:
+        raise NewtonsimError("the viewer needs viser: pip install newtonsim[view]") from error
+    free = find_port(host, port)
+    with quiet():
+        server = viser.ViserServer(host=host, port=free, label=label, verbose=False)
+    # the share button would open the simulation to everybody through a foreign server
+    server.gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
+    server.scene.configure_default_lights(cast_shadow=effects)
+    # with the full light of the surroundings bright colours become white
+    surroundings = {"hdri": "warehouse", "environment_intensity": 0.45} if effects else {"hdri": None}
+    server.scene.configure_environment_map(**surroundings)
+    if not effects:
+        server.scene.add_light_ambient("/ambient", intensity=1.2)
+    return server
+
+
+def find_port(host: str, port: int) -> int:
+    """Return the first free port from one on.
+
+    Raises:
+        NewtonsimError: There is none near, or the address is not one of this machine.
+    """
+    if not 0 <= port <= 65535:
+        raise NewtonsimError(f"port: expected a number from 0 to 65535, got {port}")
+    failure: OSError | None = None
+    for candidate in range(port, min(port + (_TRIES if port else 1), 65536)):
+        try:
+            _try_port(host, candidate)
+        except socket.gaierror as error:
+            raise NewtonsimError(f"host: {host!r} is no address: {error}") from error
+        except OSError as error:
+            failure = error
+        else:
+            return candidate
+    raise NewtonsimError(f"cannot listen on {host}, ports {port} to {port + _TRIES - 1}: {failure}")
+
+
+def _try_port(host: str, port: int) -> None:
+    """Raise OSError if nothing can listen on a port."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(address)
+        probe.listen(1)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep viser from printing its own banner."""
+    import rich
+
+    console = rich.get_console()
+    before, console.quiet = console.quiet, True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        console.quiet = before

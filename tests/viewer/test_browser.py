@@ -1,0 +1,143 @@
+"""The viewer as its users have it: in a browser, with a mouse."""
+
+import time
+
+import numpy as np
+import pytest
+
+from newtonsim import Simulator
+from newtonsim.cli_scene import build_scene, load_robot
+from newtonsim.examples import asset_path
+from newtonsim.render.viewer import Viewer
+from newtonsim.render.viewer.joint_sliders import joint_axes
+from newtonsim.solvers import FeatherstoneSolver
+
+SIZE = {"width": 800, "height": 400}
+
+
+def until(condition, page, seconds=20.0):
+    """Let the browser work until a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "nothing happened in the browser"
+        page.wait_for_timeout(50)
+
+
+@pytest.fixture(scope="module")
+def simulator():
+    model = build_scene(load_robot(asset_path("quadruped.xml")), 1, "cpu")
+    return Simulator(model, FeatherstoneSolver(model), 1.0 / 240.0)
+
+
+@pytest.fixture(scope="module")
+def viewer(simulator):
+    with Viewer(simulator.model, port=0, rate=20.0, effects=False) as viewer:
+        viewer.run(simulator, paused=True)
+        yield viewer
+
+
+@pytest.fixture(scope="module")
+def page(browser, viewer):
+    page = browser.new_page(viewport=SIZE)
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(viewer.url)
+    until(lambda: viewer.client_count == 1, page)
+    page.get_by_text("paused").wait_for()
+    page.wait_for_timeout(500)
+    yield page
+    assert not errors
+    page.close()
+
+
+def picture(viewer):
+    """What the browser draws, without the controls; three numbers a pixel."""
+    client = next(iter(viewer._server.get_clients().values()))
+    return client.get_render(120, 180, transport_format="png", timeout=20.0)[..., :3].astype(float)
+
+
+def changed(before, after):
+    """Share of the pixels that differ."""
+    return (np.abs(before - after).max(axis=2) > 30).mean()
+
+
+def pixel(viewer, point):
+    """Where a point of the world is on the page, by the pinhole model."""
+    view = viewer.camera.view
+    ahead = view.target - view.position
+    ahead = ahead / np.linalg.norm(ahead)
+    right = np.cross(ahead, view.up)
+    right /= np.linalg.norm(right)
+    away = np.asarray(point) - view.position
+    scale = 0.5 * SIZE["height"] / np.tan(0.5 * view.fov) / (away @ ahead)
+    return (
+        0.5 * SIZE["width"] + scale * (away @ right),
+        0.5 * SIZE["height"] - scale * (away @ np.cross(right, ahead)),
+    )
+
+
+def drag(page, start, end):
+    page.mouse.move(*start)
+    page.mouse.down()
+    for fraction in np.linspace(0.0, 1.0, 6)[1:]:
+        page.mouse.move(*((1.0 - fraction) * np.array(start) + fraction * np.array(end)))
+        page.wait_for_timeout(60)
+
+
+def place_of(viewer, name):
+    body = viewer.model.body_key.index(name)
+    return viewer.frame.body_q[body, :3]
+
+
+def test_the_robot_is_shown_and_moves(viewer, page):
+    robot = picture(viewer)
+    viewer.show_shapes("hidden")
+    bare = picture(viewer)
+    viewer.show_shapes("solid")
+    assert changed(robot, bare) > 0.02
+    page.get_by_role("button", name="Play").click()
+    until(lambda: viewer.frame.time > 0.3, page)
+    page.get_by_role("button", name="Pause").click()
+    until(lambda: not viewer.playback.playing, page)
+    assert changed(robot, picture(viewer)) > 0.01
+
+
+def test_a_step_and_a_restart(viewer, page):
+    before = viewer.frame.time
+    page.get_by_role("button", name="Step").click()
+    until(lambda: viewer.frame.time > before, page)
+    assert viewer.frame.time == pytest.approx(before + 1.0 / 240.0)
+    page.get_by_role("button", name="Restart").click()
+    until(lambda: viewer.frame.time == 0.0, page)
+
+
+def test_a_slider_bends_a_joint_while_paused(viewer, page):
+    axis = joint_axes(viewer.model, 0)[1]
+    page.get_by_text("Joints").click()
+    page.get_by_role("slider").nth(1).press("End")
+    until(lambda: abs(viewer.frame.joint_q[axis.coordinate] - axis.upper) < 1e-3, page)
+    page.get_by_text("Joints").click()
+
+
+def test_a_drag_moves_the_robot_while_paused(viewer, page):
+    start = place_of(viewer, "trunk")
+    middle = pixel(viewer, start)
+    drag(page, middle, (middle[0], middle[1] - 60))
+    page.mouse.up()
+    until(lambda: not viewer.mouse.holds, page)
+    assert viewer.mouse.picked == viewer.model.body_key.index("trunk")
+    until(lambda: place_of(viewer, "trunk")[2] > start[2] + 0.05, page)
+
+
+def test_a_drag_pulls_the_robot_while_running(viewer, simulator, page):
+    viewer.playback.rewind()
+    viewer.playback.playing = True
+    until(lambda: 0.3 < viewer.frame.time < 2.0, page)
+    start = place_of(viewer, "trunk")
+    middle = pixel(viewer, start)
+    drag(page, middle, (middle[0], middle[1] - 80))
+    until(lambda: place_of(viewer, "trunk")[2] > start[2] + 0.05, page)
+    page.mouse.up()
+    until(lambda: not viewer.mouse.holds, page)
+    viewer.playback.playing = False
+    assert not simulator.state.body_f.numpy().any()
