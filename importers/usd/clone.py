@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from newtonsim.errors import ImportFileError
+from newtonsim.errors import ImportFileError, ModelError
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.report import ImportReport
@@ -38,6 +38,7 @@ def find_clones(walker: Walker, path: str, root_path: str) -> Clones:
         ImportFileError: There is no such prim, or a copy is not just placed elsewhere.
     """
     prim = prim_at(walker, path, "cloned_env")
+    path = str(prim.GetPath())
     if not path.startswith(root_path.rstrip("/") + "/"):
         raise walker.element(prim).error(f"cloned_env lies outside root_path {root_path}")
     origin = split(walker.matrix_of(prim))
@@ -65,6 +66,9 @@ def prim_at(walker: Walker, path: str, argument: str) -> object:
     """Return the prim at a path that an argument names."""
     from pxr import Sdf
 
+    if not isinstance(path, str):
+        raise ModelError(f"{argument}: expected the path of a prim, got {path!r}")
+    path = path.rstrip("/") or "/"
     prim = walker.view.stage.GetPrimAtPath(path) if Sdf.Path.IsValidPathString(path) else None
     if not prim or not path.startswith("/"):
         raise ImportFileError(f"{argument} {path!r} is no prim of the stage", walker.view.path)

@@ -53,7 +53,7 @@ def load(
     defaults = defaults.on(scenes.chosen)
     clones = None
     if options.cloned_env is not None:
-        clones = find_clones(walker, options.cloned_env.rstrip("/"), options.root_path)
+        clones = find_clones(walker, options.cloned_env, options.root_path)
         walker.left_out = frozenset(clones.poses) - {clones.path}
     content = collect(walker, options.root_path, report)
     if options.only_warp:

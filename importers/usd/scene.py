@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.importers.assemble import ContactSettings
+from newtonsim.importers.assemble import ContactSettings, check_number
 from newtonsim.importers.report import ImportReport
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.stage import StageView
@@ -28,6 +29,12 @@ class Defaults:
     armature: float
     joint_drive_gains_scaling: float
     collapse_fixed_joints: bool
+
+    def __post_init__(self):
+        for name in ("density", "joint_limit_ke", "joint_limit_kd", "armature", "joint_drive_gains_scaling"):
+            check_number("default_density" if name == "density" else name, getattr(self, name))
+        if self.density < 0.0:
+            raise ModelError(f"default_density: expected a number not below 0, got {self.density}")
 
     def on(self, element: Element | None) -> "Defaults":
         """The same with what the attributes of a prim say."""

@@ -96,7 +96,7 @@ def _open_file(path: str) -> object:
     from pxr import Tf, Usd
 
     if not Path(path).is_file():
-        raise ImportFileError("file not found", path)
+        raise ImportFileError("is no file" if Path(path).exists() else "file not found", path)
     try:
         return Usd.Stage.Open(path)
     except (Tf.ErrorException, RuntimeError) as error:

@@ -11,6 +11,9 @@ import numpy as np
 from newtonsim.errors import ModelError
 from newtonsim.geometry.mesh import Mesh
 
+_ROUNDING = 1.0e-4
+"""Share of its hull's volume that a mesh may miss and still counts as convex."""
+
 
 def convex_decomposition(
     mesh: Mesh, max_parts: int = 32, concavity: float = 0.05, seed: int = 0, effort: float = 1.0
@@ -20,7 +23,8 @@ def convex_decomposition(
     Put each part on the body as a shape of its own: meshes on bodies that move collide as their hull.
 
     Args:
-        mesh: The mesh. One with borders is closed first, which rounds its edges.
+        mesh: The mesh. One with borders is closed first, which rounds its edges. One that is convex comes
+            back as its hull; others take minutes from some ten thousand triangles on.
         max_parts: Greatest number of parts.
         concavity: Greatest distance of a part from its hull, over the extent of the mesh; 0.01 to 1.
         seed: Seed of the search.
@@ -47,6 +51,9 @@ def convex_decomposition(
     vertices, triangles = mesh.surface
     if not len(triangles):
         raise ModelError(f"{mesh.label}: has no triangles to decompose")
+    hull = _hull_if_convex(vertices.astype(np.float64), triangles)
+    if hull is not None:
+        return [Mesh(*hull, name=mesh.name or "mesh")]
     coacd.set_log_level("error")
     parts = coacd.run_coacd(
         coacd.Mesh(vertices.astype(np.float64), triangles),
@@ -62,3 +69,24 @@ def convex_decomposition(
     )
     base = mesh.name or "mesh"
     return [Mesh(points, faces, name=f"{base}, part {k}") for k, (points, faces) in enumerate(parts)]
+
+
+def _hull_if_convex(vertices: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the hull of a mesh that fills all of it but rounding, else None."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        hull = ConvexHull(vertices)
+    except QhullError:  # flat
+        return None
+    a, b, c = np.moveaxis(vertices[triangles], 1, 0)
+    volume = float(np.einsum("ij,ij->", a - vertices[0], np.cross(b - vertices[0], c - vertices[0]))) / 6.0
+    if volume < (1.0 - _ROUNDING) * hull.volume:
+        return None
+    corners, faces = np.unique(hull.simplices, return_inverse=True)
+    faces = faces.reshape(-1, 3)
+    points = vertices[corners]
+    first, second, third = np.moveaxis(points[faces], 1, 0)
+    inwards = np.einsum("ij,ij->i", np.cross(second - first, third - first), hull.equations[:, :3]) < 0.0
+    faces[inwards] = faces[inwards, ::-1]
+    return points, faces

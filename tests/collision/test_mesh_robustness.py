@@ -196,6 +196,17 @@ def test_decomposition():
         assert np.any(np.einsum("ij,ij->i", normals, hole - corners[:, 0]) > 0.0)
 
 
+def test_what_is_convex_is_not_taken_apart():
+    """However fine: CoACD would search for a minute."""
+    pytest.importorskip("coacd")
+    import trimesh
+
+    ball = trimesh.creation.icosphere(subdivisions=5)
+    (part,) = Mesh(ball.vertices, ball.faces, name="ball").convex_decomposition()
+    assert part.is_closed
+    assert part.mass == pytest.approx(ball.volume, rel=1e-3)
+
+
 def test_decomposition_without_the_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "coacd", None)
     with pytest.raises(ModelError, match=r"newtonsim\[decompose\]"):

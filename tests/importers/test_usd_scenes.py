@@ -369,6 +369,22 @@ def test_files_that_cannot_be_read(tmp_path):
     assert builder.body_count == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("cloned_env", 3), ("root_path", None), ("ignore_paths", ".*env"), ("ignore_paths", 3)),
+        *(("default_density", float("nan")), ("default_density", "a"), ("default_density", -1.0)),
+        *(("joint_drive_gains_scaling", float("inf")), ("contact_mu", None)),
+    ],
+)
+def test_wrong_arguments_are_named(name, value):
+    """Before anything is read."""
+    builder = newtonsim.ModelBuilder()
+    with pytest.raises(newtonsim.ModelError, match=f"{name}: expected"):
+        parse_usd(stage_of(ball("a", (0, 0, 0), BODY)), builder, **{name: value})
+    assert builder.body_count == 0
+
+
 def test_verbose_prints_the_report(capsys):
     """On request."""
     stage = stage_of(ball("a", (0, 0, 0), BODY))
