@@ -136,10 +136,20 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--seed", type=natural_int, default=0, metavar="N", help="seed of the start poses (default: 0)"
     )
     parser.add_argument(
+        "--record",
+        metavar="OUT.nsr",
+        help="record the first 64 worlds, 30 times a second, for newtonsim view and newtonsim.render.Recording",
+    )
+    parser.add_argument(
         "--usd", metavar="OUT", help="write an animation of the first 64 worlds (.usd, .usda)"
     )
-    parser.add_argument("--plot", metavar="OUT.png", help="write curves of heights, joints and energy")
-    parser.add_argument("--snapshot", metavar="OUT.png", help="write a picture of the last state")
+    parser.add_argument("--video", metavar="OUT.mp4", help="write a video of the first 4 worlds (.mp4, .gif)")
+    parser.add_argument(
+        "--plot",
+        metavar="OUT.png",
+        help="write curves of heights, joints, energies and contact forces of the first 64 worlds",
+    )
+    parser.add_argument("--snapshot", metavar="OUT.png", help="write a picture of 9 worlds in the last state")
     parser.add_argument("--json", metavar="OUT", help="write all figures")
 
 

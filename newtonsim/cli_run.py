@@ -8,11 +8,12 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from newtonsim import progress
-from newtonsim.cli_record import FRAMES_PER_SECOND, Recorder
+from newtonsim.cli_record import FRAMES_PER_SECOND, OUTPUTS, RunRecorder
 from newtonsim.cli_report import Figures, Home, judge, table
 from newtonsim.cli_scene import Robot, build_scene, load_robot, sample_scene, vary_start
 from newtonsim.errors import NewtonsimError
@@ -41,11 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
     figures = _plan(robot, model, arguments)
     figures.compile_seconds = loading
     simulator, home = _prepare(model, figures, arguments)
-    recorder = Recorder(model, arguments, figures)
+    recorder = RunRecorder(simulator, arguments, figures)
     _simulate(simulator, recorder, figures)
     judge(model, simulator.state, home, figures)
     print(table(figures))
-    recorder.write(simulator.state)
+    recorder.write()
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(asdict(figures), file, indent=2)
@@ -54,28 +55,37 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
     """Raise now rather than after the simulation if an output cannot be made."""
-    if (arguments.plot or arguments.snapshot) and importlib.util.find_spec("matplotlib") is None:
-        raise NewtonsimError("--plot and --snapshot need matplotlib: pip install newtonsim[plot]")
-    for name in ("plot", "snapshot"):
-        if getattr(arguments, name):
-            _check_image_name(name, getattr(arguments, name))
-    for name in ("usd", "plot", "snapshot", "json"):
+    if arguments.plot:
+        if importlib.util.find_spec("matplotlib") is None:
+            raise NewtonsimError("--plot needs matplotlib: pip install newtonsim[plot]")
+        from matplotlib.backend_bases import FigureCanvasBase
+
+        _check_ending("plot", arguments.plot, FigureCanvasBase.get_supported_filetypes())
+    if arguments.snapshot:
+        from PIL import Image
+
+        Image.init()
+        _check_ending("snapshot", arguments.snapshot, [ending[1:] for ending in Image.EXTENSION])
+    if arguments.video:
+        from newtonsim.render.video import ENDINGS, require_video
+
+        _check_ending("video", arguments.video, [ending[1:] for ending in ENDINGS])
+        require_video()
+    for name in (*OUTPUTS, "json"):
         path = getattr(arguments, name)
         folder = os.path.dirname(path or "") or "."
         if path and (os.path.isdir(path) or not os.access(folder, os.W_OK)):
             raise NewtonsimError(f"--{name}: cannot write {path!r}")
-    if arguments.usd and not arguments.usd.endswith((".usd", ".usda", ".usdc")):
-        raise NewtonsimError(f"--usd: the name must end in .usd, .usda or .usdc, got {arguments.usd!r}")
+    if arguments.usd:
+        _check_ending("usd", arguments.usd, ("usd", "usda", "usdc"))
 
 
-def _check_image_name(option: str, path: str) -> None:
-    """Raise if matplotlib cannot write an image of this name."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
+def _check_ending(option: str, path: str, known: Iterable[str]) -> None:
+    """Raise if a file of this name cannot be written."""
     suffix = os.path.splitext(path)[1].removeprefix(".").lower()
-    known = sorted(FigureCanvasBase.get_supported_filetypes())
     if suffix not in known:
-        raise NewtonsimError(f"--{option}: the name must end in one of .{', .'.join(known)}, got {path!r}")
+        names = ", ".join(f".{ending}" for ending in sorted(known))
+        raise NewtonsimError(f"--{option}: the name must end in one of {names}, got {path!r}")
 
 
 def device_name(name: str | None) -> str:
@@ -157,13 +167,13 @@ def _load_kernels(robot: Robot, device: str) -> float:
     return time.perf_counter() - start
 
 
-def _simulate(simulator: Simulator, recorder: Recorder, figures: Figures) -> None:
+def _simulate(simulator: Simulator, recorder: RunRecorder, figures: Figures) -> None:
     """Take all steps, frame by frame, under a progress bar; only the steps are timed."""
     import warp as wp
     from tqdm import tqdm
 
     stride = max(1, round(1.0 / (FRAMES_PER_SECOND * figures.time_step)))
-    recorder.frame(simulator.state, 0.0)
+    recorder.frame()
     bar = tqdm(
         total=figures.steps,
         unit="step",
@@ -180,7 +190,7 @@ def _simulate(simulator: Simulator, recorder: Recorder, figures: Figures) -> Non
             simulator.step(count)
             wp.synchronize_device(figures.device)
             figures.wall_seconds += time.perf_counter() - start
-            recorder.frame(simulator.state, (first + count) * figures.time_step)
+            recorder.frame()
             bar.update(count)
     figures.steps_per_second = figures.worlds * figures.steps / figures.wall_seconds
     figures.real_time_factor = figures.worlds * figures.simulated_seconds / figures.wall_seconds

@@ -1,103 +1,206 @@
-"""Still pictures with matplotlib: outlines of a scene, and curves of a run."""
+"""Pictures of many worlds side by side, each world seen alone by a ray camera that finds its place."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from newtonsim.geometry.transforms import transform_point
-from newtonsim.render.shapes import ShapeTable, shape_outline, world_grid
+from newtonsim.errors import NewtonsimError
+from newtonsim.render.camera_lenses import Pinhole, look_at
+from newtonsim.render.camera_sensor import Camera
+from newtonsim.render.framing import AZIMUTH, ELEVATION, FIELD_OF_VIEW, Subject, view_of
+from newtonsim.render.recording_worlds import check_worlds
 
 if TYPE_CHECKING:
     from newtonsim.model import Model
+    from newtonsim.render.camera_light import Lighting
     from newtonsim.state import State
 
+_GAP = 2
+"""Pixels between pictures."""
 
-def save_snapshot(
-    path: str | os.PathLike,
-    model: Model,
-    state: State,
-    *,
-    worlds: Iterable[int],
-    spacing: float,
-    title: str = "",
-) -> None:
-    """Draw the outlines of all visible shapes of some worlds, seen from the front right and above.
+
+class Pictures:
+    """Pictures of chosen worlds, each seen alone, tiled into one.
+
+    The camera sees all that moves in the states it is shown by `frame`, from the same side in every world.
 
     Args:
-        path: PNG file to write.
-        model: Model of the state.
-        state: Its body poses are drawn.
-        worlds: Worlds to draw, laid out on a grid.
-        spacing: Distance of neighbours on the grid [m].
-        title: Line above the picture.
-    """
-    figure, axes = _new_figure((11.0, 7.0), projection="3d")
-    from mpl_toolkits.mplot3d.art3d import Line3DCollection
+        model: The model.
+        worlds: Worlds to show; None for all.
+        width: Columns of one world's picture.
+        height: Rows of it.
+        eye: Place of the camera [m], the same in all worlds; None for where it sees what moves.
+        target: What it looks at [m]; needed with `eye` alone.
+        follow: Name of a body, or its number in its world, that the camera moves along with.
+        azimuth: Direction from which it looks without `eye`, about the vertical [degrees].
+        elevation: Its angle above the horizon [degrees].
+        fov: Vertical field of view [degrees].
+        columns: Pictures side by side; None for a square.
+        labels: Text on each picture; None for none, one for all worlds.
+        lighting: See `newtonsim.render.Lighting`.
 
-    table, worlds = ShapeTable.of(model), list(worlds)
-    poses = table.poses(state.body_q.numpy().astype(float))
-    lines, colors = [], []
-    for world, offset in zip(
-        worlds, world_grid(len(worlds), spacing, np.asarray(model.up_vector)), strict=True
+    Raises:
+        ModelError: There is no such world or body.
+        NewtonsimError: Arguments do not go together.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        *,
+        worlds: Iterable[int] | None = None,
+        width: int = 640,
+        height: int = 480,
+        eye: npt.ArrayLike | None = None,
+        target: npt.ArrayLike | None = None,
+        follow: str | int | None = None,
+        azimuth: float = AZIMUTH,
+        elevation: float = ELEVATION,
+        fov: float = FIELD_OF_VIEW,
+        columns: int | None = None,
+        labels: Sequence[str] | None = None,
+        lighting: Lighting | None = None,
     ):
-        for shape in np.flatnonzero(table.visible & (table.world == world)):
-            outline = shape_outline(int(table.kind[shape]), table.scale[shape], table.source[shape])
-            # transform_point broadcasts one pose over the points of each line.
-            lines += [transform_point(poses[shape], line) + offset for line in outline]
-            colors += [table.color[shape]] * len(outline)
-    if lines:
-        points = np.concatenate(lines)
-        low, high = points.min(axis=0), points.max(axis=0)
-        _draw_ground(axes, model, low, high)
-        axes.add_collection3d(Line3DCollection(lines, colors=colors, linewidths=0.9))
-        axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(min(low[2], 0.0), high[2]))
-        axes.set_box_aspect(np.maximum(high - np.minimum(low, [low[0], low[1], 0.0]), 1e-3))
-        axes.locator_params(axis="z", nbins=3)
-    axes.view_init(elev=22.0, azim=-55.0)
-    axes.set(zlabel="z [m]", title=title)
-    axes.set_xlabel("x [m]", labelpad=12)
-    axes.set_ylabel("y [m]", labelpad=12)
-    figure.savefig(path, dpi=130, bbox_inches="tight")
+        if (eye is None) != (target is None):
+            raise NewtonsimError("camera: give both eye and target, or neither")
+        if columns is not None and columns < 1:
+            raise NewtonsimError(f"columns: expected at least 1, got {columns}")
+        self.model, self.worlds = model, check_worlds(model, worlds)
+        if labels is not None and len(labels) != len(self.worlds):
+            raise NewtonsimError(
+                f"labels: expected {len(self.worlds)}, one for each world, got {len(labels)}"
+            )
+        self._side = (azimuth, elevation, fov)
+        self._labels = labels
+        self._columns = columns or math.ceil(math.sqrt(len(self.worlds)))
+        self._subject = Subject(model, self.worlds)
+        self._view: tuple[np.ndarray, np.ndarray] | None = None
+        if eye is not None:
+            shape = (len(self.worlds), 3)
+            self._view = np.broadcast_to(eye, shape), np.broadcast_to(target, shape)
+        self._camera = Camera(
+            model,
+            width,
+            height,
+            pose=look_at((1.0, 0.0, 0.0), (0.0, 0.0, 0.0), model.up_vector),
+            lens=Pinhole(fov=fov),
+            worlds=self.worlds,
+            lighting=lighting,
+        )
+        self._followed = None if follow is None else self._find(follow)
+        self._start: np.ndarray | None = None
+
+    def frame(self, states: Iterable[State]) -> Pictures:
+        """Let the camera see all that moves in some states; with `follow`, in the first and along the way."""
+        if self._view is None:
+            boxes = []
+            for state in states:
+                boxes.append(self._subject.boxes(state))
+                if self._followed is not None:
+                    break
+            lower, upper = np.min(boxes, axis=0)[:, 0], np.max(boxes, axis=0)[:, 1]
+            aspect = self._camera.width / self._camera.height
+            self._view = view_of(np.stack([lower, upper], axis=1), self.model.up_vector, aspect, *self._side)
+        return self
+
+    def take(self, state: State) -> np.ndarray:
+        """Return the picture of a state, RGB (height, width, 3) uint8."""
+        if self._view is None:
+            self.frame([state])
+        eyes, targets = self._view
+        shift = self._shift(state)
+        poses = [look_at(*ends, self.model.up_vector) for ends in zip(eyes + shift, targets + shift)]
+        self._camera.move(np.array(poses)[:, None])
+        return self._tile(self._camera.render(state)["rgb"].numpy()[:, 0])
+
+    def _find(self, body: str | int) -> np.ndarray:
+        """Return the followed body of each world."""
+        starts, keys = np.asarray(self.model.world_body_start), list(self.model.body_key)
+        found = []
+        for world in self.worlds:
+            mine = range(*starts[world : world + 2].tolist())
+            wanted = [b for k, b in enumerate(mine) if body in (k, keys[b])]
+            if len(wanted) != 1:
+                raise NewtonsimError(f"follow: world {world} has {len(wanted)} bodies {body!r}, expected one")
+            found += wanted
+        return np.array(found)
+
+    def _shift(self, state: State) -> np.ndarray | float:
+        """Return how far the followed bodies have moved on the ground, (worlds, 3)."""
+        if self._followed is None:
+            return 0.0
+        place = state.body_q.numpy()[self._followed, :3].astype(np.float64)
+        if self._start is None:
+            self._start = place
+        moved, up = place - self._start, np.asarray(self.model.up_vector)
+        return moved - np.outer(moved @ up, up)
+
+    def _tile(self, pictures: np.ndarray) -> np.ndarray:
+        """Put pictures (n, height, width, 3) side by side, with their labels."""
+        count, height, width, _ = pictures.shape
+        if count == 1 and self._labels is None:
+            return pictures[0].copy()
+        columns = min(self._columns, count)
+        rows = math.ceil(count / columns)
+        shape = (rows * (height + _GAP) - _GAP, columns * (width + _GAP) - _GAP, 3)
+        sheet = np.full(shape, 255, np.uint8)
+        for number, picture in enumerate(pictures):
+            row, column = divmod(number, columns)
+            y, x = row * (height + _GAP), column * (width + _GAP)
+            sheet[y : y + height, x : x + width] = picture
+        return sheet if self._labels is None else self._write_labels(sheet, columns)
+
+    def _write_labels(self, sheet: np.ndarray, columns: int) -> np.ndarray:
+        from PIL import Image, ImageDraw, ImageFont
+
+        height, width = self._camera.height, self._camera.width
+        size = max(10, min(height // 14, 22))
+        image = Image.fromarray(sheet)
+        draw, font = ImageDraw.Draw(image), ImageFont.load_default(size)
+        for number, text in enumerate(self._labels):
+            row, column = divmod(number, columns)
+            place = (column * (width + _GAP) + size // 2, row * (height + _GAP) + size // 3)
+            draw.text(place, text, fill=(20, 24, 30), font=font, stroke_width=1, stroke_fill=(255, 255, 255))
+        return np.asarray(image)
 
 
-def save_curves(
-    path: str | os.PathLike, panels: dict[str, tuple[np.ndarray, np.ndarray]], title: str = ""
-) -> None:
-    """Draw curves over time, one panel a quantity.
+def picture_sheet(model: Model, state: State, **options: object) -> np.ndarray:
+    """Return one picture with all chosen worlds of a state side by side, RGB (height, width, 3) uint8.
 
     Args:
-        path: PNG file to write.
-        panels: Label with unit -> (times (n,), values (n, curves)).
-        title: Line above the picture.
+        model: The model.
+        state: A state of it.
+        **options: Worlds, size, camera, columns and labels, see `Pictures`; one world's picture is 320 x 240
+            if nothing else is said, and labels are the numbers of the worlds.
     """
-    figure, axes = _new_figure((9.0, 2.6 * len(panels) + 0.6), rows=len(panels))
-    for axis, (label, (time, values)) in zip(np.atleast_1d(axes), panels.items(), strict=True):
-        axis.plot(time, values, linewidth=0.8)
-        axis.set_ylabel(label)
-        axis.grid(alpha=0.3)
-    np.atleast_1d(axes)[-1].set_xlabel("time [s]")
-    figure.suptitle(title)
-    figure.savefig(path, dpi=130)
+    worlds = check_worlds(model, options.pop("worlds", None))
+    labels = options.pop("labels", [f"world {world}" for world in worlds])
+    options = {"width": 320, "height": 240, **options}
+    return Pictures(model, worlds=worlds, labels=labels, **options).take(state)
 
 
-def _new_figure(size: tuple[float, float], rows: int = 1, projection: str | None = None) -> tuple:
-    """Return a figure that belongs to no window system, and its axes."""
-    from matplotlib.figure import Figure
+def save_sheet(path: str | os.PathLike, model: Model, state: State, **options: object) -> None:
+    """Write what `picture_sheet` returns to a file, PNG or whatever its ending says.
 
-    figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, 1, sharex=rows > 1, subplot_kw={"projection": projection})
+    Args:
+        path: File to write.
+        model: The model.
+        state: A state of it.
+        **options: See `picture_sheet`.
 
+    Raises:
+        NewtonsimError: The ending is unknown, or an option is wrong.
+        OSError: The file cannot be written.
+    """
+    from PIL import Image
 
-def _draw_ground(axes, model: Model, low: np.ndarray, high: np.ndarray) -> None:
-    """Draw the ground as a grey patch under the scene, where it is a height over x and y."""
-    if not model.ground:
-        return
-    nx, ny, nz, d = (float(v) for v in np.asarray(model.ground_plane, dtype=float))
-    if abs(nz) < 1e-3:
-        return
-    x, y = np.meshgrid([low[0], high[0]], [low[1], high[1]])
-    axes.plot_surface(x, y, -(nx * x + ny * y + d) / nz, color=(0.6, 0.6, 0.62), alpha=0.35, zorder=-1)
+    try:
+        Image.fromarray(picture_sheet(model, state, **options)).save(path)
+    except ValueError as error:
+        raise NewtonsimError(f"{os.fspath(path)}: {error}") from error

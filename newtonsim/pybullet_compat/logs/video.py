@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.pybullet_compat.debug_items import DebugItems, getDebugVisualizerCamera
+from newtonsim.errors import NewtonsimError
+from newtonsim.pybullet_compat.debug_items import getDebugVisualizerCamera
 from newtonsim.pybullet_compat.scene import Client
+from newtonsim.render.video import VideoWriter
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine
 
 FRAMES_PER_SECOND = 60
-NO_LIBRARY = "no video is written, it needs the package imageio-ffmpeg: pip install 'newtonsim[video]'"
 
 
 class VideoLogger:
@@ -33,20 +34,10 @@ class VideoLogger:
         self._client = client
         self._time = 0.0
         self._pictures = 0
-        self._writer = None
+        self._writer: VideoWriter | None = None
         try:
-            import imageio_ffmpeg
-        except ImportError:
-            warnings.warn(NO_LIBRARY, stacklevel=4)
-            return
-        width, height = client.part(DebugItems).window
-        try:
-            self._writer = imageio_ffmpeg.write_frames(
-                path, (width, height), fps=FRAMES_PER_SECOND, macro_block_size=2, ffmpeg_log_level="error"
-            )
-            self._writer.send(None)
-        except (OSError, RuntimeError) as failure:
-            self._writer = None
+            self._writer = VideoWriter(path, FRAMES_PER_SECOND)
+        except (OSError, NewtonsimError) as failure:
             warnings.warn(f"no video is written: {failure}", stacklevel=4)
 
     def before_step(self, engine: Engine) -> None:
@@ -72,8 +63,8 @@ class VideoLogger:
         if self._writer is None:
             return
         try:
-            self._writer.send(picture)
-        except OSError as failure:  # ffmpeg could not write the file
+            self._writer.add(picture)
+        except (OSError, NewtonsimError) as failure:  # the disk is full, or the window has another size
             self._writer = None
             warnings.warn(f"the video ends: {failure}", stacklevel=6)
 
@@ -84,4 +75,4 @@ class VideoLogger:
         width, height, view, projection = getDebugVisualizerCamera(self._client)[:4]
         pixels = getCameraImage(self._client, width, height, viewMatrix=view, projectionMatrix=projection)[2]
         pixels = np.asarray(pixels, dtype=np.uint8).reshape(-1, height, width, 4)
-        return np.ascontiguousarray(pixels[0, :, :, :3])
+        return pixels[0, :, :, :3]
