@@ -138,7 +138,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record",
         metavar="OUT.nsr",
-        help="record the first 64 worlds, 30 times a second, for newtonsim view and newtonsim.render.Recording",
+        help="record the first 64 worlds, 30 times a second, for newtonsim view and render.Recording",
     )
     parser.add_argument(
         "--usd", metavar="OUT", help="write an animation of the first 64 worlds (.usd, .usda)"

@@ -1,4 +1,4 @@
-"""Ways to look at a simulation: recordings, films, sheets, plots, USD animations, cameras.
+"""Ways to look at a simulation: cameras, recordings, videos, sheets of pictures, plots, USD animations.
 
 Heavy libraries load when used.
 """
@@ -13,12 +13,21 @@ __all__ = [
     "SEEN_STATIC",
     "SEEN_SURFACE",
     "Camera",
+    "Film",
     "Fisheye",
     "Lighting",
+    "Pictures",
     "Pinhole",
     "Recorder",
     "Recording",
+    "VideoWriter",
     "look_at",
+    "picture_sheet",
+    "plot_contact_forces",
+    "plot_energy",
+    "plot_joints",
+    "save_sheet",
+    "save_video",
 ]
 
 _LAZY = {
@@ -28,12 +37,21 @@ _LAZY = {
     "SEEN_STATIC": "newtonsim.render.camera_labels",
     "SEEN_SURFACE": "newtonsim.render.camera_labels",
     "Camera": "newtonsim.render.camera_sensor",
+    "Film": "newtonsim.render.film",
     "Fisheye": "newtonsim.render.camera_lenses",
     "Lighting": "newtonsim.render.camera_light",
+    "Pictures": "newtonsim.render.pictures",
     "Pinhole": "newtonsim.render.camera_lenses",
     "Recorder": "newtonsim.render.recorder",
     "Recording": "newtonsim.render.recording",
+    "VideoWriter": "newtonsim.render.video",
     "look_at": "newtonsim.render.camera_lenses",
+    "picture_sheet": "newtonsim.render.pictures",
+    "plot_contact_forces": "newtonsim.render.plots",
+    "plot_energy": "newtonsim.render.plots",
+    "plot_joints": "newtonsim.render.plots",
+    "save_sheet": "newtonsim.render.pictures",
+    "save_video": "newtonsim.render.film",
 }
 
 

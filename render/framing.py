@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from newtonsim.enums import ShapeFlags
+from newtonsim.enums import GeoType
 from newtonsim.errors import NewtonsimError
+from newtonsim.geometry.transforms import transform_point
+from newtonsim.render.camera_rows import primitive_extents
+from newtonsim.render.shapes import ShapeTable
 
 if TYPE_CHECKING:
     from newtonsim.model import Model
     from newtonsim.state import State
 
 AZIMUTH, ELEVATION, FIELD_OF_VIEW = -55.0, 18.0, 35.0
-_ENDLESS = 1.0e5
-"""Radius from which on a shape has no end [m]."""
 
 
 class Subject:
@@ -30,48 +31,54 @@ class Subject:
 
     def __init__(self, model: Model, worlds: np.ndarray):
         self.worlds = worlds
-        self._up = np.asarray(model.up_vector, np.float64)
-        visible = (model.shape_flags.numpy().astype(np.uint32) & int(ShapeFlags.VISIBLE)) != 0
-        self._radius = model.shape_collision_radius.numpy().astype(np.float64)
-        self._usable = visible & (self._radius < _ENDLESS)
-        self._body = model.shape_body.numpy()
-        self._place = model.shape_transform.numpy().astype(np.float64)[:, :3]
-        self._shape_world, self._particle_world = model.shape_world.numpy(), model.particle_world.numpy()
-        self._grain = model.particle_radius.numpy().astype(np.float64)
+        table = ShapeTable.of(model)
+        self._particle_world = model.particle_world.numpy()
+        self._grain = model.particle_radius.numpy().astype(np.float64)[:, None]
+        moving = table.body >= 0
+        shown = table.visible & (table.kind != GeoType.PLANE) & (table.kind != GeoType.NONE)
+        if (shown & moving).any() or len(self._particle_world):
+            shown &= moving
+        rows = np.flatnonzero(shown)
+        self._world, self._body = table.world[rows], table.body[rows]
+        corners = _local_corners(table, rows)
+        self._corners = transform_point(table.transform[rows, None], corners)
 
     def boxes(self, state: State) -> np.ndarray:
         """Return lower and upper corner of a box about what each world shows, (worlds, 2, 3) [m]."""
-        centers, radii, worlds = self._spheres(state)
-        boxes = np.zeros((len(self.worlds), 2, 3))
-        for row, world in enumerate(self.worlds):
-            mine = worlds == world
-            if not mine.any():
-                mine = worlds < 0
+        lower, upper, world = self._bounds(state)
+        boxes = np.tile([[-1.0] * 3, [1.0] * 3], (len(self.worlds), 1, 1))
+        for row, number in enumerate(self.worlds):
+            mine = world == number
+            mine = mine if mine.any() else world < 0
             if mine.any():
-                boxes[row, 0] = (centers[mine] - radii[mine, None]).min(axis=0)
-                boxes[row, 1] = (centers[mine] + radii[mine, None]).max(axis=0)
-            else:
-                boxes[row] = [[-1.0] * 3, [1.0] * 3]
+                boxes[row] = lower[mine].min(axis=0), upper[mine].max(axis=0)
         return boxes
 
-    def _spheres(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return centres, radii and worlds of spheres about everything that is to be seen."""
-        from newtonsim.geometry.transforms import transform_point
+    def _bounds(self, state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return lower corners, upper corners and worlds of all that is shown and finite."""
+        corners = self._corners.copy()
+        moving = self._body >= 0
+        if moving.any():
+            pose = state.body_q.numpy().astype(np.float64)[self._body[moving]]
+            corners[moving] = transform_point(pose[:, None], corners[moving])
+        lower, upper, world = corners.min(axis=1), corners.max(axis=1), self._world
+        if len(self._particle_world):
+            place = state.particle_q.numpy().astype(np.float64)
+            lower = np.concatenate([lower, place - self._grain])
+            upper = np.concatenate([upper, place + self._grain])
+            world = np.concatenate([world, self._particle_world])
+        finite = np.isfinite(lower).all(axis=1)
+        return lower[finite], upper[finite], world[finite]
 
-        moving = self._usable & (self._body >= 0)
-        still = self._usable & (self._body < 0)
-        particles = len(self._particle_world) > 0
-        shown = moving if moving.any() or particles else still
-        centers = self._place[shown]
-        if shown is moving and shown.any():
-            pose = state.body_q.numpy().astype(np.float64)[self._body[shown]]
-            centers = transform_point(pose, centers)
-        parts = [(centers, self._radius[shown], self._shape_world[shown])]
-        if particles:
-            parts.append((state.particle_q.numpy().astype(np.float64), self._grain, self._particle_world))
-        centers, radii, worlds = (np.concatenate(columns) for columns in zip(*parts))
-        finite = np.isfinite(centers).all(axis=1)
-        return centers[finite], radii[finite], worlds[finite]
+
+def _local_corners(table: ShapeTable, rows: np.ndarray) -> np.ndarray:
+    """Return the corners of boxes about shapes in their own frames, (rows, 8, 3) [m]."""
+    half = primitive_extents(table.kind[rows], table.scale[rows])
+    bounds = np.stack([-half, half], axis=1)
+    for k, row in enumerate(rows.tolist()):
+        if table.source[row] is not None:
+            bounds[k] = np.stack(table.source[row].bounds()) * table.scale[row]
+    return np.stack([bounds[:, [a, b, c], [0, 1, 2]] for a in (0, 1) for b in (0, 1) for c in (0, 1)], axis=1)
 
 
 def view_of(

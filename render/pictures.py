@@ -115,8 +115,8 @@ class Pictures:
             self.frame([state])
         eyes, targets = self._view
         shift = self._shift(state)
-        poses = [look_at(*ends, self.model.up_vector) for ends in zip(eyes + shift, targets + shift)]
-        self._camera.move(np.array(poses)[:, None])
+        poses = look_at(eyes + shift, targets + shift, self.model.up_vector)
+        self._camera.move(poses[:, None])
         return self._tile(self._camera.render(state)["rgb"].numpy()[:, 0])
 
     def _find(self, body: str | int) -> np.ndarray:

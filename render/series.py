@@ -66,7 +66,7 @@ def energies(
 ) -> list[Series]:
     """Return kinetic energy, potential energy in gravity, and their sum, of bodies and particles.
 
-    Springs, drives, elastic materials and armature are not in it. The potential is zero at the world's origin.
+    Springs, drives, elastic materials and armature are not in it. The potential is zero at the origin.
 
     Args:
         recording: Holds positions and velocities.

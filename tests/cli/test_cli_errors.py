@@ -42,6 +42,7 @@ def failing(capsys: pytest.CaptureFixture, *arguments: str) -> str:
         (["run", "--solver", "magic"], "featherstone"),
         (["run", "--device", "tpu:7"], "cpu"),
         (["run", "--usd", "movie.mp4"], ".usd"),
+        (["run", "--video", "movie.usd"], ".mp4"),
         (["info"], "FILE"),
         (["fly"], "run"),
         ([], "COMMAND"),
@@ -84,17 +85,19 @@ def test_robot_that_cannot_move(capsys, tmp_path):
     assert "--base free" in failing(capsys, "run", str(path), "--device", "cpu", "--envs", "1")
 
 
-@pytest.mark.parametrize("option", ["--plot", "--snapshot"])
-def test_missing_matplotlib_is_said_before_the_simulation(capsys, monkeypatch, tmp_path, option):
+def test_missing_matplotlib_is_said_before_the_simulation(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(cli_run.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(cli_run, "load_robot", lambda *_: pytest.fail("the run was started"))
-    assert "pip install newtonsim[plot]" in failing(capsys, "run", option, str(tmp_path / "out.png"))
+    assert "pip install newtonsim[plot]" in failing(capsys, "run", "--plot", str(tmp_path / "out.png"))
 
 
-@pytest.mark.parametrize("option", ["--usd", "--plot", "--snapshot", "--json"])
+@pytest.mark.parametrize("option", ["--record", "--usd", "--video", "--plot", "--snapshot", "--json"])
 def test_output_in_a_missing_folder_is_said_before_the_simulation(capsys, monkeypatch, tmp_path, option):
     monkeypatch.setattr(cli_run, "load_robot", lambda *_: pytest.fail("the run was started"))
-    assert option in failing(capsys, "run", option, str(tmp_path / "missing" / "out.usda"))
+    ending = {"--usd": "usda", "--video": "mp4"}.get(option, "png")
+    assert f"{option}: cannot write" in failing(
+        capsys, "run", option, str(tmp_path / "missing" / f"out.{ending}")
+    )
 
 
 def test_module_and_version():

@@ -9,8 +9,9 @@ import tqdm
 from pxr import Usd, UsdGeom
 
 from newtonsim import cli
+from newtonsim.cli_record import plot_run
 from newtonsim.examples import asset_path
-from newtonsim.render import pictures
+from newtonsim.render import Recording
 
 
 def run(capsys: pytest.CaptureFixture, *arguments: str) -> str:
@@ -20,6 +21,7 @@ def run(capsys: pytest.CaptureFixture, *arguments: str) -> str:
 
 def test_default_robot_with_all_outputs(capsys, tmp_path):
     names = {"usd": "run.usda", "plot": "curves.png", "snapshot": "scene.png", "json": "figures.json"}
+    names |= {"record": "run.nsr", "video": "run.mp4"}
     outputs = {option: tmp_path / name for option, name in names.items()}
     options = [text for option, path in outputs.items() for text in (f"--{option}", str(path))]
     table = run(capsys, "--envs", "4", "--seconds", "0.2", *options)
@@ -37,6 +39,10 @@ def test_default_robot_with_all_outputs(capsys, tmp_path):
     for option in ("plot", "snapshot"):
         assert outputs[option].read_bytes().startswith(b"\x89PNG")
     check_animation(str(outputs["usd"]), figures)
+    recording = Recording.open(outputs["record"], "cpu")
+    np.testing.assert_allclose(recording.times, np.arange(7) / 30, atol=1e-6)
+    assert recording.load(-1).body_q.numpy()[::13, 2].mean() == pytest.approx(figures["base_height_mean"])
+    assert outputs["video"].read_bytes()[4:8] == b"ftyp"
 
 
 def check_animation(path: str, figures: dict) -> None:
@@ -75,20 +81,21 @@ def test_every_kind_of_base(capsys, tmp_path, name):
     assert (figures["base_height_mean"] is not None) == (name == "ant.xml")
 
 
-def test_curves_follow_the_motion(capsys, tmp_path, monkeypatch):
-    drawn = {}
-    monkeypatch.setattr(pictures, "save_curves", lambda path, panels, title: drawn.update(panels))
-    run(capsys, "--envs", "3", "--seconds", "0.3", "--plot", str(tmp_path / "curves.png"))
-    for label, curves in (
-        ("base height [m]", 3),
-        ("joints of world 0 [rad, m]", 12),
-        ("kinetic energy [J]", 3),
-    ):
-        times, values = drawn[label]
-        assert values.shape == (len(times), curves)
-        assert np.all(np.ptp(values, axis=0) > 1e-4), label
-    height = drawn["base height [m]"][1]
-    assert np.all(height[3] < height[0])  # they fall
+def test_curves_follow_the_motion(capsys, tmp_path):
+    run(capsys, "--envs", "3", "--seconds", "0.3", "--record", str(tmp_path / "run.nsr"))
+    recording = Recording.open(tmp_path / "run.nsr", "cpu")
+    height, joints, energy, force = plot_run(recording, "three").axes
+    assert height.get_ylabel() == "base height [m]"
+    assert joints.get_ylabel() == "joints of world 0 [rad, m]"
+    assert energy.get_ylabel() == "energy [J]"
+    assert force.get_ylabel() == "contact force, upwards [N]"
+    for axes, curves in ((height, 3), (joints, 12), (energy, 9), (force, 3)):
+        assert len(axes.lines) == curves
+        for line in axes.lines:
+            assert len(line.get_ydata()) == 10
+            assert np.ptp(line.get_ydata()) > 1e-4, axes.get_ylabel()
+    for line in height.lines:
+        assert line.get_ydata()[3] < line.get_ydata()[0]  # they fall
 
 
 @pytest.mark.parametrize(("terminal", "seconds"), [(True, 0.1), (False, 10.0)])

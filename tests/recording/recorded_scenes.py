@@ -12,7 +12,7 @@ TETRAHEDRON = ([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], [0, 2, 1, 0, 1, 3, 
 def robot(name: str) -> newtonsim.ModelBuilder:
     """A robot of the examples."""
     builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
-    parse_mjcf(str(asset_path(name)), builder)
+    parse_mjcf(str(asset_path(name)), builder, floating=None)
     return builder
 
 
