@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.geometry.tetmesh import surface_triangles
 from newtonsim.kernels import camera_elements
 from newtonsim.kernels.camera_elements import ElementView
 from newtonsim.render.camera_rows import starts
+from newtonsim.render.soft_parts import SoftParts
 
 if TYPE_CHECKING:
     from newtonsim.model import Model
@@ -104,22 +104,10 @@ def list_elements(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """
     if not model.particle_count:
         return np.zeros((0, 3), np.int32), np.zeros(0, np.int32)
-    faces = model.tri_indices.numpy().reshape(-1, 3) if model.tri_count else np.zeros((0, 3), np.int32)
-    tetrahedra = model.tet_indices.numpy().reshape(-1, 4) if model.tet_count else np.zeros((0, 4), np.int32)
-    if len(tetrahedra):
-        known = {tuple(face) for face in np.sort(faces, axis=1).tolist()}
-        bare = surface_triangles(tetrahedra)
-        new = [tuple(face) not in known for face in np.sort(bare, axis=1).tolist()]
-        faces = np.concatenate([faces, bare[np.array(new, bool)]])
-    held = np.zeros(model.particle_count, bool)
-    held[faces.reshape(-1)] = True
-    held[tetrahedra.reshape(-1)] = True
-    loose = np.flatnonzero(~held)
-    springs = (
-        model.spring_indices.numpy().reshape(-1, 2) if model.spring_count else np.zeros((0, 2), np.int32)
-    )
-    free = ~held[springs]
-    springs = np.where(free[:, :1], springs, springs[:, ::-1])[free.any(axis=1)]
+    parts = SoftParts.of(model)
+    faces, loose, springs = parts.triangles, parts.loose, parts.springs
+    held = parts.bound
+    springs = np.where(held[springs[:, :1]], springs[:, ::-1], springs)
     blank = np.full((max(len(loose), len(springs)), 2), -1)
     particle = np.concatenate(
         [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,17 @@ _PAGE = 64
 
 _DIRECTION = np.array([0.55, 0.45, 1.0])
 """From the scene to the camera, if none is given, in the axes of the camera (y up)."""
+
+
+_open: set[SimRendererOpenGL] = set()
+"""Renderers live until they are closed: what the garbage collector frees of one would be freed, under the
+same numbers, in the context of another."""
+
+
+@atexit.register
+def _close_all() -> None:
+    for renderer in list(_open):
+        renderer.close()
 
 
 class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
@@ -109,6 +121,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
             **render_kwargs,
         }
         OpenGLRenderer.__init__(self, os.fspath(path), scaling, fps, axis, headless=headless, **options)
+        _open.add(self)
         from pyglet import gl
 
         # rows of pictures follow one another without gaps, whatever their width
@@ -242,6 +255,13 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         """Keep the window open until the user closes it; return at once if there is none."""
         if not self.headless:
             OpenGLRenderer.save(self)
+
+    def clear(self) -> None:
+        """Free everything that is drawn; `close` and the end of `save` do so."""
+        OpenGLRenderer.clear(self)
+        self._shape_instancers.clear()
+        self._axis_instancer, self.draw_axis = None, False
+        _open.discard(self)
 
     def update_body_transforms(self, body_tf: wp.array | None) -> None:
         """Move the shapes with the bodies.
@@ -461,6 +481,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
     def _draw_state(self, state: State) -> None:
         if not self._instances:  # the window was closed
             return
+        self._switch_context()
         if self.model.body_count:
             self.update_body_transforms(self._shifted(state.body_q))
         if self._soft:
@@ -484,6 +505,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
     def _draw_contacts(self, marks: ContactMarks, radius: float) -> None:
         if not self._instances:
             return
+        self._switch_context()
         for world in self.layout.worlds:
             mine = np.flatnonzero(marks.world == world)
             pages = self._contact_pages.setdefault(world, [])

@@ -98,6 +98,9 @@ class GLBuffer(wp.RegisteredGLBuffer):
             return super().map(dtype, shape)
         from pyglet import gl
 
+        if self.flags == self.READ_ONLY:
+            # Mesa's llvmpipe reads a buffer without waiting for a picture that is being copied into it
+            gl.glFinish()
         self.warp_buffer = wp.empty(shape, dtype=dtype, device=self.device)
         gl.glBindBuffer(gl.GL_ARRAY_BUFFER, self.gl_buffer_id)
         values: Any = self.warp_buffer.numpy()

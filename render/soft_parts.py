@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from newtonsim.enums import PARTICLE_FLAG_ACTIVE
 from newtonsim.geometry.tetmesh import surface_triangles
 from newtonsim.geometry.transforms import transform_point
 
@@ -26,13 +27,15 @@ class SoftParts:
     Attributes:
         world: World of each particle, -1 for the global one, shape (particles,).
         radius: Radius of each particle [m], shape (particles,).
+        bound: Whether each particle is part of a surface or a soft body, bool, shape (particles,).
         triangles: Particles of the surfaces of cloth and soft bodies, wound outward, shape (n, 3).
         springs: Particles of springs that are not part of a surface or a soft body, shape (n, 2).
-        loose: Particles that are not part of a surface or a soft body, shape (n,).
+        loose: Active particles that are not part of a surface or a soft body, shape (n,).
     """
 
     world: np.ndarray
     radius: np.ndarray
+    bound: np.ndarray
     triangles: np.ndarray
     springs: np.ndarray
     loose: np.ndarray
@@ -48,12 +51,14 @@ class SoftParts:
         bound = np.zeros(count, dtype=bool)
         bound[triangles] = True
         bound[tetrahedra] = True
+        active = model.particle_flags.numpy() & PARTICLE_FLAG_ACTIVE if count else np.zeros(0)
         return cls(
             world=model.particle_world.numpy() if count else np.zeros(0, np.int32),
             radius=model.particle_radius.numpy() if count else np.zeros(0, np.float32),
+            bound=bound,
             triangles=triangles,
             springs=springs[~bound[springs].all(axis=1)],
-            loose=np.flatnonzero(~bound),
+            loose=np.flatnonzero(~bound & (active != 0)),
         )
 
     def in_world(self, world: int) -> SoftParts:
@@ -61,6 +66,7 @@ class SoftParts:
         return SoftParts(
             self.world,
             self.radius,
+            self.bound,
             self.triangles[self.world[self.triangles[:, 0]] == world],
             self.springs[self.world[self.springs[:, 0]] == world],
             self.loose[self.world[self.loose] == world],
