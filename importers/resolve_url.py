@@ -76,6 +76,10 @@ def resolve_usd_from_url(
             for reference in _references(path, export_usda):
                 target = urljoin(address, _quoted(reference))
                 _check_scheme(target, address)
+                if urlsplit(target).query:
+                    raise ImportFileError(
+                        f"refers to {reference!r}: no file can have a name with a query", address
+                    )
                 other = _local_name(target, base, address)
                 if other in done:
                     continue

@@ -109,7 +109,10 @@ def parse_usd(
         - "scene_attributes": all attributes of the PhysicsScene that counts;
         - "collapse_results": what `ModelBuilder.collapse_fixed_joints` returned, with indices before and
           after it counted from 0 for the stage (with `cloned_env`, for the environment), or None;
-        - "cameras", "lights": their poses and main attributes by prim path;
+        - "cameras": by prim path, pose in the world [m, xyzw], looking along -z with y up, body that carries
+          it, clipping range and focus distance [m], lens as in the stage (tenths of its unit);
+        - "lights": by prim path, type, pose, shining along -z, body, colour, brightness, and under "inputs"
+          all that is written of it, as in the stage;
         - "report": the `ImportReport`, with all shapes of each prim, coordinates and remarks.
 
     Raises:

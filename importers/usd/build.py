@@ -69,6 +69,8 @@ class StageBuilder:
             if joint not in holding:
                 self.report.ignored(joint.element, "the joint connects nothing that it could move")
         free = [joint for joint in holding if joint.kind == "free"]
+        for joint in free:
+            self.report.ignored(joint.element, "locks no axis: it only keeps its bodies from touching")
         forest = grow(self.bodies, anchors, [j for j in holding if j.kind != "free"], self._preferred_roots())
         trees = [
             (tree, [place(edge, self.bodies, self.report) for edge in tree.edges]) for tree in forest.trees

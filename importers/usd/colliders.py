@@ -149,7 +149,7 @@ def bounding_ball(points: np.ndarray) -> tuple[np.ndarray, float]:
     The centre moves towards the farthest point by ever smaller shares (Badoiu and Clarkson 2003).
     """
     centre = points.mean(axis=0)
-    for step in range(1, 101):
+    for step in range(1, 401):
         farthest = points[np.argmax(np.linalg.norm(points - centre, axis=1))]
         centre = centre + (farthest - centre) / (step + 1.0)
     return centre, float(np.linalg.norm(points - centre, axis=1).max())

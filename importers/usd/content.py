@@ -1,6 +1,7 @@
 """Sorting the prims of a stage by what they are; cameras and lights as data."""
 
 from newtonsim.importers.report import ImportReport
+from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.frames import split
 from newtonsim.importers.usd.joints import KINDS
 from newtonsim.importers.usd.records import Content
@@ -122,8 +123,8 @@ def keep_owned(content: Content, scenes: Scenes, walker: Walker) -> None:
     ]
 
 
-def cameras_of(content: Content) -> dict[str, dict]:
-    """Pose [m, xyzw], which looks along -z with y up, and lens [mm] of each camera, by path."""
+def cameras_of(content: Content, length: float) -> dict[str, dict]:
+    """Pose and lens of each camera, by path; distances in metres, sizes of the lens as in the stage."""
     found = {}
     for place in content.cameras:
         element, pose = place.element, split(place.matrix).pose
@@ -134,12 +135,23 @@ def cameras_of(content: Content) -> dict[str, dict]:
             "focal_length": element.number("focalLength", 50.0),
             "horizontal_aperture": element.number("horizontalAperture", 20.955),
             "vertical_aperture": element.number("verticalAperture", 15.2908),
+            "horizontal_aperture_offset": element.number("horizontalApertureOffset", 0.0),
+            "vertical_aperture_offset": element.number("verticalApertureOffset", 0.0),
+            "clipping_range": _clipping_range(element, length),
+            "focus_distance": element.number("focusDistance", 0.0) * length,
+            "f_stop": element.number("fStop", 0.0),
         }
     return found
 
 
+def _clipping_range(element: Element, length: float) -> tuple[float, float]:
+    value = element.value("clippingRange")
+    near, far = (1.0, 1000000.0) if value is None else value
+    return float(near) * length, float(far) * length
+
+
 def lights_of(content: Content) -> dict[str, dict]:
-    """Kind, pose [m, xyzw], which shines along -z, colour and brightness of each light, by path."""
+    """Kind, pose, colour, brightness and all other inputs of each light, by path."""
     found = {}
     for place in content.lights:
         element, pose = place.element, split(place.matrix).pose
@@ -150,5 +162,10 @@ def lights_of(content: Content) -> dict[str, dict]:
             "color": tuple(element.vector("inputs:color", (1.0, 1.0, 1.0)).tolist()),
             "intensity": element.number("inputs:intensity", 1.0),
             "exposure": element.number("inputs:exposure", 0.0),
+            "inputs": {
+                attribute.GetBaseName(): attribute.Get(element.time)
+                for attribute in element.prim.GetAuthoredPropertiesInNamespace("inputs")
+                if hasattr(attribute, "Get")
+            },
         }
     return found

@@ -119,7 +119,7 @@ def _result(walker: Walker, collapsed: _Part, main: _Part, scenes: Scenes, conte
         "linear_unit": view.units.length,
         "scene_attributes": scenes.attributes(),
         "collapse_results": collapsed.remap,
-        "cameras": cameras_of(content),
+        "cameras": cameras_of(content, view.units.length),
         "lights": lights_of(content),
         "report": report,
     }

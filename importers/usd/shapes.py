@@ -116,9 +116,11 @@ def _measures(element: Element, kind: str) -> tuple[float, float, float]:
 
 
 def _round_points(kind: str, bottom: float, top: float, half: float) -> np.ndarray:
-    """Points (n, 3) whose hull is the shape along z."""
-    angles = np.arange(_SEGMENTS) * (2.0 * np.pi / _SEGMENTS)
+    """Points (n, 3) whose hull is the shape along z; its cross sections have the area of circles."""
+    step = 2.0 * np.pi / _SEGMENTS
+    angles = np.arange(_SEGMENTS) * step
     circle = np.stack([np.cos(angles), np.sin(angles), np.zeros(_SEGMENTS)], axis=1)
+    circle *= np.sqrt(step / np.sin(step))
     rings = []
     for side, radius in ((-1.0, bottom), (1.0, top)):
         tilts = np.linspace(0.0, np.pi / 2.0, _SEGMENTS // 4 + 1) if kind.startswith("Capsule") else [0.0]

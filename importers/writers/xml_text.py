@@ -53,8 +53,10 @@ def output_path(path: str | os.PathLike, suffixes: tuple[str, ...]) -> Path:
     """Check the name of a file to be written before anything is.
 
     Raises:
-        ModelError: The name has another ending, or its folder does not exist.
+        ModelError: The name is none or has another ending, or its folder does not exist.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ModelError(f"path: expected a file name, got {type(path).__name__}")
     path = Path(os.fspath(path))
     if path.suffix.lower() not in suffixes:
         raise ModelError(f"the name must end in {' or '.join(suffixes)}, got {str(path)!r}")

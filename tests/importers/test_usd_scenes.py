@@ -321,8 +321,16 @@ def test_all_entries_of_the_result():
     text = prim("PhysicsScene", "scene", inside="float physics:gravityMagnitude = 3") + ball(
         "a", (0, 0, 0), BODY
     )
-    text += prim("Camera", "eye", inside=ops(translate=(0, 0, 200)) + "float focalLength = 35\n")
-    text += prim("SphereLight", "lamp", inside=ops(translate=(100, 0, 0)) + "float inputs:intensity = 7\n")
+    text += prim(
+        "Camera",
+        "eye",
+        inside=ops(translate=(0, 0, 200)) + "float focalLength = 35\nfloat2 clippingRange = (5, 3000)\n",
+    )
+    text += prim(
+        "SphereLight",
+        "lamp",
+        inside=ops(translate=(100, 0, 0)) + "float inputs:intensity = 7\nfloat inputs:radius = 3\n",
+    )
     stage = stage_of(text, "Y", 0.01, 2.0)
     stage.SetStartTimeCode(10)
     stage.SetEndTimeCode(34)
@@ -334,6 +342,8 @@ def test_all_entries_of_the_result():
     np.testing.assert_allclose(result["path_shape_scale"]["/a"], 1.0)
     np.testing.assert_allclose(result["cameras"]["/eye"]["xform"][:3], [0, -2, 0], atol=1e-6)
     assert result["cameras"]["/eye"]["focal_length"] == 35.0
+    np.testing.assert_allclose(result["cameras"]["/eye"]["clipping_range"], [0.05, 30.0], rtol=1e-6)
+    assert result["lights"]["/lamp"]["inputs"] == {"intensity": 7.0, "radius": 3.0}
     np.testing.assert_allclose(result["lights"]["/lamp"]["xform"][:3], [1, 0, 0], atol=1e-6)
     assert (result["lights"]["/lamp"]["type"], result["lights"]["/lamp"]["intensity"]) == ("SphereLight", 7.0)
 

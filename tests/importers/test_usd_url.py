@@ -115,6 +115,7 @@ def test_a_folder_with_the_time_in_its_name(site, tmp_path, monkeypatch):
         ("http://127.0.0.1:1/other.usda", "outside"),
         ("file:///etc/passwd", "supported are http"),
         ("gone.usda", "404"),
+        ("leaf.usda?version=2", "name with a query"),
         ("away.usda", "supported are http"),
         ("short.usda", "incomplete: 10 of 1000"),
         ("huge.usda", "5368709120 bytes, more than"),
