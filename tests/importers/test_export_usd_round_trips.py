@@ -1,7 +1,9 @@
 """A model that export_usd has written comes back from parse_usd, and moves as before."""
 
+import importlib.util
 import math
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from export_scenes import crowd, driven, looped, many_shapes
 from export_twins import Twins, robot
 from oracles.compare import force_error, mass_matrix_error
 from pxr import Usd
+from usd_text import read
 
 import newtonsim
 from newtonsim import dynamics
@@ -43,6 +46,16 @@ def test_same_dynamics(tmp_path, name):
     names = [[path.rsplit("/", 1)[1] for path in one.report.bodies.values()] for one in (twins, second)]
     assert sorted(names[0]) == sorted(names[1])
     check_dynamics(second)
+
+
+@pytest.mark.parametrize("name", ["ant", "humanoid", "boxes_fourbar"])
+def test_stages_of_others_make_the_round_trip(tmp_path, name):
+    """Robots of Newton's wheel: a stage, a model, a stage of ours, the same model."""
+    assets = Path(importlib.util.find_spec("newton").origin).parent / "examples" / "assets"
+    builder, _ = read(Usd.Stage.Open(str(assets / f"{name}.usda")))
+    twins = Twins(builder, tmp_path / "out.usda")
+    check_dynamics(twins)
+    assert twins.again.constraint_count == twins.model.constraint_count
 
 
 @pytest.mark.parametrize("base", [JointType.FREE, JointType.D6, JointType.FIXED])
