@@ -61,6 +61,10 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
         from newtonsim.cli_pybullet_server import pybullet_server
 
         return pybullet_server
+    if name == "view":
+        from newtonsim.cli_view import view
+
+        return view
     from newtonsim.cli_run import run
 
     return run
@@ -74,6 +78,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"newtonsim {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_run(commands.add_parser("run", help="let many copies of a robot settle on the ground"))
+    _add_view(commands.add_parser("view", help="show a robot or a recording in the web browser"))
     _add_info(commands.add_parser("info", help="print the bodies and joints of a robot file"))
     _add_warmup(
         commands.add_parser("warmup", help="compile kernels ahead, so that nothing waits for them later")
@@ -151,6 +156,59 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--snapshot", metavar="OUT.png", help="write a picture of 9 worlds in the last state")
     parser.add_argument("--json", metavar="OUT", help="write all figures")
+    parser.add_argument(
+        "--view", action="store_true", help="show the run in the web browser, in real time, until Ctrl-C"
+    )
+    _add_page(parser)
+
+
+def _add_view(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim view``."""
+    parser.description = (
+        "Show a robot on a web page and simulate it in real time: bodies can be dragged with the mouse, and "
+        "joints moved by sliders. Recordings are played."
+    )
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="URDF, MJCF, SDF or USD file, or a recording (default: a quadruped that ships with newtonsim)",
+    )
+    _add_base(parser)
+    parser.add_argument("--worlds", type=positive_int, default=1, metavar="N", help="copies (default: 1)")
+    parser.add_argument(
+        "--seed",
+        type=natural_int,
+        default=0,
+        metavar="N",
+        help="seed of the start poses of copies (default: 0)",
+    )
+    parser.add_argument(
+        "--dt", type=positive_float, metavar="S", help="time step (default: that of the file, or 1/240)"
+    )
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
+    parser.add_argument("--paused", action="store_true", help="wait until Play is pressed")
+    _add_page(parser)
+
+
+def _add_page(parser: argparse.ArgumentParser) -> None:
+    """Add where the page of the viewer is served."""
+    page = parser.add_argument_group("viewer")
+    page.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; 0.0.0.0 lets others in (default: 127.0.0.1)",
+    )
+    page.add_argument(
+        "--port",
+        type=natural_int,
+        default=8080,
+        metavar="N",
+        help="port, or the next free one; 0 for any (default: 8080)",
+    )
+    page.add_argument("--no-browser", action="store_true", help="do not open a browser")
+    page.add_argument("--plain", action="store_true", help="no shadows and reflections, for slow machines")
 
 
 def _add_info(parser: argparse.ArgumentParser) -> None:

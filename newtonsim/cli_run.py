@@ -19,6 +19,7 @@ from newtonsim.cli_scene import Robot, build_scene, load_robot, sample_scene, va
 from newtonsim.errors import NewtonsimError
 
 if TYPE_CHECKING:
+    from newtonsim.cli_view import LiveView
     from newtonsim.model import Model
     from newtonsim.simulator import Simulator
 
@@ -30,10 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
     device = device_name(arguments.device)
-    robot = load_robot(arguments.file or _default_file(), arguments.base, hold=True)
+    robot = load_robot(arguments.file or default_file(), arguments.base, hold=True)
     for warning in robot.warnings:
         print(f"note: {warning}", file=sys.stderr)
-    loading = _load_kernels(robot, device)  # first: the scene uses some, and would compile them one by one
+    loading = load_kernels(robot, device)  # first: the scene uses some, and would compile them one by one
     model = build_scene(robot, arguments.envs, device)
     if not model.joint_coord_count:
         raise NewtonsimError(
@@ -43,14 +44,26 @@ def run(arguments: argparse.Namespace) -> int:
     figures.compile_seconds = loading
     simulator, home = _prepare(model, figures, arguments)
     recorder = RunRecorder(simulator, arguments, figures)
-    _simulate(simulator, recorder, figures)
+    live = _live(simulator, arguments, figures.robot)
+    _simulate(simulator, recorder, figures, live)
     judge(model, simulator.state, home, figures)
     print(table(figures))
     recorder.write()
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(asdict(figures), file, indent=2)
+    if live is not None:
+        live.stay()
     return 1 if figures.non_finite_worlds else 0
+
+
+def _live(simulator: Simulator, arguments: argparse.Namespace, name: str) -> LiveView | None:
+    """Return what shows the run in the browser, None if that was not asked for."""
+    if not arguments.view:
+        return None
+    from newtonsim.cli_view import LiveView
+
+    return LiveView(simulator, arguments, name)
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
@@ -103,7 +116,8 @@ def device_name(name: str | None) -> str:
         raise NewtonsimError(f"--device: no device {name!r}; there are {known}") from error
 
 
-def _default_file() -> str:
+def default_file() -> str:
+    """Return the robot that is taken if none is named."""
     from newtonsim.examples import asset_path
 
     return str(asset_path("quadruped.xml"))
@@ -153,7 +167,7 @@ def _prepare(model: Model, figures: Figures, arguments: argparse.Namespace) -> t
     return simulator, home
 
 
-def _load_kernels(robot: Robot, device: str) -> float:
+def load_kernels(robot: Robot, device: str) -> float:
     """Compile what is not in Warp's cache, on all cores, and say so: the first time it takes a while.
 
     Returns:
@@ -167,12 +181,13 @@ def _load_kernels(robot: Robot, device: str) -> float:
     return time.perf_counter() - start
 
 
-def _simulate(simulator: Simulator, recorder: RunRecorder, figures: Figures) -> None:
+def _simulate(simulator: Simulator, recorder: RunRecorder, figures: Figures, live: LiveView | None) -> None:
     """Take all steps, frame by frame, under a progress bar; only the steps are timed."""
     import warp as wp
     from tqdm import tqdm
 
     stride = max(1, round(1.0 / (FRAMES_PER_SECOND * figures.time_step)))
+    step = simulator.step if live is None else live.step
     recorder.frame()
     bar = tqdm(
         total=figures.steps,
@@ -187,10 +202,12 @@ def _simulate(simulator: Simulator, recorder: RunRecorder, figures: Figures) -> 
         for first in range(0, figures.steps, stride):
             count = min(stride, figures.steps - first)
             start = time.perf_counter()
-            simulator.step(count)
+            step(count)
             wp.synchronize_device(figures.device)
             figures.wall_seconds += time.perf_counter() - start
             recorder.frame()
             bar.update(count)
+            if live is not None:
+                live.show()
     figures.steps_per_second = figures.worlds * figures.steps / figures.wall_seconds
     figures.real_time_factor = figures.worlds * figures.simulated_seconds / figures.wall_seconds

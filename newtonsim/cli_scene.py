@@ -193,8 +193,28 @@ def vary_start(model: Model, state: State, seed: int) -> None:
     _turn_free_bases(model, q, rng)
     state.joint_q.assign(q.reshape(-1))
     eval_fk(model, state.joint_q, state.joint_qd, None, state)
-    lift = rng.uniform(*CLEARANCE, worlds) - lowest_points(model, state)
-    q += np.where(np.isfinite(lift), lift, 0.0)[:, None] * _lift_direction(model)
+    _lift(model, state, rng.uniform(*CLEARANCE, worlds) - lowest_points(model, state))
+
+
+def stand(model: Model, state: State) -> None:
+    """Lift robots that reach below the ground, where a root joint allows it, and evaluate the kinematics.
+
+    Args:
+        model: Scene with equal worlds.
+        state: Its `joint_q` is the home pose; changed in place.
+    """
+    from newtonsim.kinematics import eval_fk
+
+    eval_fk(model, state.joint_q, state.joint_qd, None, state)
+    _lift(model, state, np.maximum(CLEARANCE[0] - lowest_points(model, state), 0.0))
+
+
+def _lift(model: Model, state: State, height: np.ndarray) -> None:
+    """Lift the robots of each world by a height (worlds,) [m]; infinite ones count as none."""
+    from newtonsim.kinematics import eval_fk
+
+    q = state.joint_q.numpy().astype(np.float64).reshape(model.world_count, -1)
+    q += np.where(np.isfinite(height), height, 0.0)[:, None] * _lift_direction(model)
     state.joint_q.assign(q.reshape(-1))
     eval_fk(model, state.joint_q, state.joint_qd, None, state)
 

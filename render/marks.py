@@ -71,12 +71,14 @@ class ContactMarks:
 
     Attributes:
         world: World of each, shape (n,).
+        place: Where each is in the arrays of the buffer, shape (n,).
         point0: Touching points of shape 0 in the world [m], shape (n, 3).
         point1: Touching points of shape 1, likewise.
         normal: Directions from shape 1 to shape 0, shape (n, 3).
     """
 
     world: np.ndarray
+    place: np.ndarray
     point0: np.ndarray
     point1: np.ndarray
     normal: np.ndarray
@@ -97,4 +99,4 @@ class ContactMarks:
             point[moving] = transform_point(body_q[body[moving]], point[moving])
             ends.append(point)
         normal = contacts.rigid_contact_normal.numpy()[place].astype(np.float64)
-        return cls(world, ends[0], ends[1], normal)
+        return cls(world, place, ends[0], ends[1], normal)

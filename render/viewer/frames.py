@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.geometry.transforms import transform_point
+from newtonsim.render.marks import ContactMarks
 
 if TYPE_CHECKING:
     import warp as wp
@@ -95,15 +95,6 @@ def read_contacts(
         body_q: Body poses that the contacts were found at, shape (bodies, 7).
         forces: Force on shape 0 at each place of the buffer, vec3; None if not known.
     """
-    start, count = contacts.world_start.numpy()[:-1], contacts.world_count.numpy()
-    world = np.repeat(np.arange(len(count)), count)
-    before = np.repeat(np.cumsum(count) - count, count)
-    place = np.arange(len(world)) - before + start[world]
-    shape = contacts.rigid_contact_shape0.numpy()[place]
-    local = contacts.rigid_contact_point0.numpy()[place] + contacts.rigid_contact_offset0.numpy()[place]
-    body = model.shape_body.numpy()[shape]
-    point = local.astype(np.float64)
-    moving = body >= 0
-    point[moving] = transform_point(body_q[body[moving]], point[moving])
-    normal = contacts.rigid_contact_normal.numpy()[place].astype(np.float64)
-    return ContactPoints(world, point, normal, None if forces is None else forces.numpy()[place])
+    marks = ContactMarks.of(model, contacts, body_q)
+    force = None if forces is None else forces.numpy()[marks.place]
+    return ContactPoints(marks.world, marks.point0, marks.normal, force)

@@ -12,7 +12,7 @@ from newtonsim.render.camera_meshes import crease_normals
 Triangles = tuple[np.ndarray, np.ndarray]
 """Vertices (n, 3), triangles (m, 3)."""
 
-_SIDES = 32
+_SIDES = 24
 
 
 def split_creases(vertices: np.ndarray, triangles: np.ndarray) -> Triangles:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.enums import JointType
-from newtonsim.geometry.transforms import quat_rotate, transform_multiply, transform_point
+from newtonsim.geometry.transforms import transform_point
+from newtonsim.render.marks import joint_marks
 from newtonsim.render.viewer import geometry
 from newtonsim.render.viewer.frames import Frame
 from newtonsim.render.viewer.layout import Layout
@@ -114,27 +114,19 @@ class JointAxes(Mark):
     label = "Joint axes"
 
     def _choose(self, layout: Layout) -> None:
-        model = self._model
-        world = model.joint_world.numpy() if model.joint_count else np.zeros(0, int)
-        kind = model.joint_type.numpy() if model.joint_count else np.zeros(0, int)
-        count = model.joint_axis_dim.numpy().reshape(-1, 2).sum(axis=1) if model.joint_count else world
-        joints = np.flatnonzero(layout.shown(world) & (count > 0) & (kind != JointType.FREE))
-        joint = np.repeat(joints, count[joints])
-        before = np.repeat(np.cumsum(count[joints]) - count[joints], count[joints])
-        first = model.joint_axis_start.numpy()[joint] if len(joint) else joint
-        axis = first + np.arange(len(joint)) - before
-        self._axis = model.joint_axis.numpy()[axis].astype(float) if len(joint) else np.zeros((0, 3))
-        self._parent = model.joint_parent.numpy()[joint] if len(joint) else joint
-        self._frame = model.joint_X_p.numpy()[joint].astype(float) if len(joint) else np.zeros((0, 7))
-        self._offset = layout.offset(world[joint])
+        marks = [mark for mark in joint_marks(self._model) if len(mark.axes)]
+        world = np.array([mark.world for mark in marks for _ in mark.axes], int)
+        shown = layout.shown(world)
+        self._body = np.array([mark.body for mark in marks for _ in mark.axes], int)[shown]
+        self._anchor = np.array([mark.frame[:3] for mark in marks for _ in mark.axes]).reshape(-1, 3)[shown]
+        self._axis = np.array([axis for mark in marks for axis in mark.axes]).reshape(-1, 3)[shown]
+        self._offset = layout.offset(world[shown])
 
     def _draw(self, frame: Frame) -> None:
-        pose = self._frame.copy()
-        moving = self._parent >= 0
-        pose[moving] = transform_multiply(frame.body_q[self._parent[moving]], pose[moving])
-        start = pose[:, :3] + self._offset
-        end = start + 0.12 * self._size * quat_rotate(pose[:, 3:], self._axis)
-        self._arrows("/marks/joints", np.stack([start, end], axis=1), _BLUE, 0.006 * self._size)
+        ends = np.stack([self._anchor, self._anchor + 0.12 * self._size * self._axis], axis=1)
+        held = self._body >= 0
+        ends[held] = transform_point(frame.body_q[self._body[held], None], ends[held])
+        self._arrows("/marks/joints", ends + self._offset[:, None], _BLUE, 0.006 * self._size)
 
 
 class MassCentres(Mark):
