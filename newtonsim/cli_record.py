@@ -45,7 +45,8 @@ class RunRecorder:
     def frame(self) -> None:
         """Record the state of the simulator."""
         if self._recorder is not None:
-            self._recorder.record(self.simulator.state, self.simulator.time)
+            simulator = self.simulator
+            self._recorder.record(simulator.state, simulator.time, stepped=simulator.time > 0.0)
 
     def write(self) -> None:
         """Write the files."""

@@ -118,12 +118,14 @@ class Recorder:
         write_block(self._file, HEAD, json.dumps(head).encode())
         write_block(self._file, MODEL, content)
 
-    def record(self, state: State, time: float) -> None:
+    def record(self, state: State, time: float, *, stepped: bool = True) -> None:
         """Add a frame.
 
         Args:
             state: State of the model.
             time: Simulated time [s], not before that of the last frame.
+            stepped: Whether the last step of the solver led to the state; if not, as after a reset, the
+                contact forces of the frame are zero.
 
         Raises:
             ModelError: The state is of another model.
@@ -136,7 +138,7 @@ class Recorder:
             raise RecordingError(f"{self.path}: time {time!r} s is not finite or before {last:g} s")
         self._model.check_state(state)
         if self._forces is not None:
-            self._buffers[-1][self._held] = self._forces.read()
+            self._buffers[-1][self._held] = self._forces.read() if stepped else 0.0
         for spec, rows, buffer in zip(self._specs, self._rows, self._buffers):
             values = getattr(state, spec.name).numpy()
             buffer[self._held] = (values if rows is None else values[rows]).reshape(-1)
