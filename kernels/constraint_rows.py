@@ -236,29 +236,3 @@ def remember_dof_impulses(first: int, servo: ServoView, rows: DofRowView):
         rows.memory[source] = rows.impulse[r]
         if rows.source_kind[source] == ROW_SERVO:
             servo.applied[rows.source_dof[source]] = rows.impulse[r] / servo.period
-
-
-@wp.kernel
-def forget_worlds(mask: wp.array(dtype=bool), world: wp.array(dtype=int), memory: wp.array(dtype=float)):
-    """One thread per entry: drop the warm start of the masked worlds."""
-    i = wp.tid()
-    if mask[world[i]]:
-        memory[i] = 0.0
-
-
-@wp.kernel
-def forget_pauses(mask: wp.array(dtype=bool), pause: wp.array(dtype=int)):
-    """One thread per world: let the masked ones try the direct solve at once."""
-    w = wp.tid()
-    if mask[w]:
-        pause[w] = 0
-
-
-@wp.kernel
-def forget_contact_worlds(
-    mask: wp.array(dtype=bool), world: wp.array(dtype=int), memory: wp.array(dtype=wp.vec3)
-):
-    """One thread per entry: drop the warm start of the masked worlds."""
-    i = wp.tid()
-    if mask[world[i]]:
-        memory[i] = wp.vec3(0.0, 0.0, 0.0)

@@ -102,11 +102,3 @@ def accept_prediction(
     t = first + wp.tid()
     if world_state[tree.world[t]] != NOTHING_ACTED:
         to_joint_velocities(tree, L, t, z, qd)
-
-
-@wp.kernel
-def clear_flags(mask: wp.array(dtype=bool), flags: wp.array(dtype=bool)):
-    """One thread per entry: unset the masked flags."""
-    i = wp.tid()
-    if mask[i]:
-        flags[i] = False

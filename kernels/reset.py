@@ -1,4 +1,4 @@
-"""Per-world reset of flat arrays."""
+"""Per-world reset of flat arrays, and of what solvers remember of a world."""
 
 import warp as wp
 
@@ -7,19 +7,21 @@ wp.set_module_options({"enable_backward": False})
 
 @wp.kernel
 def restore_floats(
+    first: int,
     mask: wp.array(dtype=bool),
     world: wp.array(dtype=int),
     source: wp.array(dtype=float),
     target: wp.array(dtype=float),
 ):
     """One thread per entry: copy the entries of masked worlds."""
-    i = wp.tid()
+    i = first + wp.tid()
     if world[i] >= 0 and mask[world[i]]:
         target[i] = source[i]
 
 
 @wp.kernel
 def restore_bodies(
+    first: int,
     mask: wp.array(dtype=bool),
     world: wp.array(dtype=int),
     source_q: wp.array(dtype=wp.transform),
@@ -29,7 +31,7 @@ def restore_bodies(
     target_f: wp.array(dtype=wp.spatial_vector),
 ):
     """One thread per body: copy pose and velocity of masked worlds, and clear their forces."""
-    b = wp.tid()
+    b = first + wp.tid()
     if world[b] >= 0 and mask[world[b]]:
         target_q[b] = source_q[b]
         target_qd[b] = source_qd[b]
@@ -38,6 +40,7 @@ def restore_bodies(
 
 @wp.kernel
 def restore_particles(
+    first: int,
     mask: wp.array(dtype=bool),
     world: wp.array(dtype=int),
     source_q: wp.array(dtype=wp.vec3),
@@ -47,8 +50,44 @@ def restore_particles(
     target_f: wp.array(dtype=wp.vec3),
 ):
     """One thread per particle: copy position and velocity of masked worlds, and clear their forces."""
-    i = wp.tid()
+    i = first + wp.tid()
     if world[i] >= 0 and mask[world[i]]:
         target_q[i] = source_q[i]
         target_qd[i] = source_qd[i]
         target_f[i] = wp.vec3(0.0, 0.0, 0.0)
+
+
+@wp.kernel
+def forget_floats(
+    first: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), memory: wp.array(dtype=float)
+):
+    """One thread per entry: clear those of the masked worlds."""
+    i = first + wp.tid()
+    if mask[world[i]]:
+        memory[i] = 0.0
+
+
+@wp.kernel
+def forget_vectors(
+    first: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), memory: wp.array(dtype=wp.vec3)
+):
+    """One thread per entry: clear those of the masked worlds."""
+    i = first + wp.tid()
+    if mask[world[i]]:
+        memory[i] = wp.vec3(0.0, 0.0, 0.0)
+
+
+@wp.kernel
+def forget_counts(first: int, mask: wp.array(dtype=bool), counts: wp.array(dtype=int)):
+    """One thread per world: clear the count of the masked ones."""
+    w = first + wp.tid()
+    if mask[w]:
+        counts[w] = 0
+
+
+@wp.kernel
+def clear_flags(first: int, mask: wp.array(dtype=bool), flags: wp.array(dtype=bool)):
+    """One thread per world: unset the flags of the masked ones."""
+    w = first + wp.tid()
+    if mask[w]:
+        flags[w] = False

@@ -144,9 +144,9 @@ def wake_islands(first: int, gravity: wp.array(dtype=wp.vec3), sleep: SleepView)
 
 
 @wp.kernel
-def wake_worlds(mask: wp.array(dtype=bool), tree: TreeView, sleep: SleepView):
+def wake_worlds(first: int, mask: wp.array(dtype=bool), tree: TreeView, sleep: SleepView):
     """One thread per tree: wake those of the masked worlds."""
-    t = wp.tid()
+    t = first + wp.tid()
     if mask[tree.world[t]]:
         sleep.asleep[t] = 0
         sleep.rest_time[t] = 0.0

@@ -7,7 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,14 +15,16 @@ import warp as wp
 
 from newtonsim import revisions
 from newtonsim.allocation import put
-from newtonsim.compilation import dry_run, load_once
+from newtonsim.compilation import dry_run, load, load_once
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels import reset as reset_kernels
+from newtonsim.kernels import tree_state
 from newtonsim.kernels.replay import repeat_launches
 from newtonsim.kinematics import check_length, eval_fk
 from newtonsim.recording import capturing, record
 from newtonsim.revisions import CountedStruct, Revised
 from newtonsim.shards import Shard, divide, work_of_worlds
+from newtonsim.workspace import Launcher, Motion
 
 if TYPE_CHECKING:
     from newtonsim.contacts import Contacts
@@ -67,6 +69,9 @@ class Solver(Protocol):
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
         """Forget what earlier steps left in the solver."""
 
+    def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
+        """Forget it of the masked worlds among some, by launches alone."""
+
     def report(self) -> None:
         """Warn of what went wrong in earlier steps and has not been reported yet."""
 
@@ -78,8 +83,10 @@ class Solver(Protocol):
         """
 
 
+StepHook = Callable[["Launcher", "Simulator"], None]
+"""Launches kernels over the worlds of a launcher, as a part of every step."""
+
 _REPORT_EVERY = 100
-"""Calls of `step` between two reports on a GPU, where a report waits for the device."""
 
 _SHARD_WORK = 1000
 """Least degrees of freedom in a shard: 70 ants or 40 humanoids, about a millisecond of work.
@@ -128,6 +135,10 @@ class Simulator:
         substeps: Solver steps that one `step` is divided into.
         threads: Threads that share the worlds on the CPU; None for as many as there are cores to run on and
             as pay for this model. No more are used than there are worlds.
+        before: Launches what every `step` begins with, such as motor commands from actions. It is called with
+            a launcher and this Simulator whenever a step is recorded, and what it launches by the launcher
+            becomes part of the recording; it may not allocate, read from the device, or launch otherwise.
+        after: Likewise for what every `step` ends with, such as rewards; see `reset_worlds`.
 
     Attributes:
         state: The current state.
@@ -137,13 +148,22 @@ class Simulator:
         threads: Threads in use; worlds are shared out by degrees of freedom, so a few large worlds may need
             fewer than were asked for.
         time: Simulated time [s].
+        report_every: Calls of `step` between two reports of the solver on a GPU, which wait for it; 0 for
+            none, then call `solver.report()` from time to time.
 
     Raises:
         ValueError: dt, substeps or threads is not positive.
     """
 
     def __init__(
-        self, model: Model, solver: Solver, dt: float, substeps: int = 1, threads: int | None = None
+        self,
+        model: Model,
+        solver: Solver,
+        dt: float,
+        substeps: int = 1,
+        threads: int | None = None,
+        before: StepHook | None = None,
+        after: StepHook | None = None,
     ):
         _check_times(dt, substeps)
         if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
@@ -153,15 +173,18 @@ class Simulator:
         self.dt = dt
         self.substeps = substeps
         self.time = 0.0
+        self.report_every = _REPORT_EVERY
         self._calls = 0
+        self._before, self._after = before, after
         with capturing:
             self.state: State = model.state(requires_grad=False)
             self.control: Control = model.control(requires_grad=False)
+            self._worlds = self._world_of_entries()
             self._load_kernels()
             if model.joint_count:
                 eval_fk(model, self.state.joint_q, self.state.joint_qd, None, self.state)
             self._initial = self.state.clone()
-            self._worlds = self._world_of_entries()
+            self._load_hooks()
             self._shards = self._divide(threads)
         self._threads = min(_wanted_threads(model, threads), len(self._shards))
         self._pool: ThreadPoolExecutor | None = None
@@ -204,7 +227,7 @@ class Simulator:
             self._replay_shards(replays)
         self.time += n * self.dt
         self._calls += 1
-        if self._on_cpu or self._calls % _REPORT_EVERY == 0:
+        if self._on_cpu or (self.report_every and self._calls % self.report_every == 0):
             self.solver.report()
 
     def recapture(self) -> None:
@@ -234,20 +257,48 @@ class Simulator:
                 raise NewtonsimError(f"world_mask: expected one dimension, got shape {world_mask.shape}")
             world_mask = put(world_mask, dtype=bool, device=device)
         check_length("world_mask", world_mask, model.world_count)
-        target = self.state
-        for name in ("joint_q", "joint_qd"):
-            if getattr(source, name) is not None and len(self._worlds[name]):
-                inputs = [world_mask, self._worlds[name], getattr(source, name), getattr(target, name)]
-                wp.launch(reset_kernels.restore_floats, len(self._worlds[name]), inputs, device=device)
+        self._restore(Launcher(model, record_tape=False), world_mask, source)
+        self.solver.reset(self.state, world_mask)
+
+    def reset_worlds(
+        self, launch: Launcher, world_mask: wp.array, spawn: Callable[[], None] | None = None
+    ) -> None:
+        """Reset the masked worlds of a launcher by launches alone, for `before` and `after`.
+
+        Args:
+            launch: The launcher.
+            world_mask: Worlds to reset to where the simulation started from, bool, shape (world_count,), on
+                the model's device; read when the launches run.
+            spawn: Launches what changes `joint_q` and `joint_qd` of these worlds then; body poses follow.
+        """
+        state = self.state
+        self._restore(launch, world_mask, self._initial)
+        if spawn is not None:
+            spawn()
+            v = launch.views
+            inputs = [world_mask, v.tree, v.joint, v.body, state.joint_q, state.joint_qd, self._motion.kin]
+            launch(tree_state.place_masked_trees, "tree", inputs, [state.body_q, state.body_qd])
+        self.solver.reset_worlds(launch.shard, state, world_mask)
+
+    @cached_property
+    def _motion(self) -> Motion:
+        """Room for the kinematics of worlds that start anew."""
+        return Motion(self.model, forces=False)
+
+    def _restore(self, launch: Launcher, world_mask: wp.array, source: State) -> None:
+        """Copy the state of the masked worlds of a launcher."""
+        model, target = self.model, self.state
+        for kind, name in (("coord", "joint_q"), ("dof", "joint_qd")):
+            inputs = [world_mask, self._worlds[name], getattr(source, name), getattr(target, name)]
+            launch(reset_kernels.restore_floats, kind, inputs)
         if model.body_count:
             inputs = [world_mask, model.body_world, source.body_q, source.body_qd]
             inputs += [target.body_q, target.body_qd, target.body_f]
-            wp.launch(reset_kernels.restore_bodies, model.body_count, inputs, device=device)
+            launch(reset_kernels.restore_bodies, "body", inputs)
         if model.particle_count:
             inputs = [world_mask, self._worlds["particle"], source.particle_q, source.particle_qd]
             inputs += [target.particle_q, target.particle_qd, target.particle_f]
-            wp.launch(reset_kernels.restore_particles, model.particle_count, inputs, device=device)
-        self.solver.reset(target, world_mask)
+            launch(reset_kernels.restore_particles, "particle", inputs)
 
     def _load_kernels(self) -> None:
         """Compile and load what stepping and resetting launches, on all cores."""
@@ -257,6 +308,15 @@ class Simulator:
             device = self.model.device
             extra = [reset_kernels.restore_bodies, *([repeat_launches] if device.is_cpu else [])]
             load_once(self.solver, step, device, extra)
+
+    def _load_hooks(self) -> None:
+        """Compile and load what `before` and `after` launch."""
+        if self._before is None and self._after is None:
+            return
+        with dry_run() as modules:  # this also makes the buffers of `reset_worlds`, before any recording
+            self._launch_hook(self._before, None)
+            self._launch_hook(self._after, None)
+        load(modules, self.model.device)
 
     def _divide(self, threads: int | None) -> list[Shard]:
         """Cut the model so that all threads have work until the end."""
@@ -310,13 +370,19 @@ class Simulator:
         return int(eager)
 
     def _advance(self, shard: Shard | None = None) -> None:
-        """Make the solver steps of one step, of a shard or of all worlds."""
+        """Make the solver steps of one step, of a shard or of all worlds, and what goes with them."""
         dt = self.dt / self.substeps
+        self._launch_hook(self._before, shard)
         for _ in range(self.substeps):
             if shard is None or not self.solver.divides_worlds:
                 self.solver.step(self.model, self.state, self.state, self.control, None, dt)
             else:
                 self.solver.step_worlds(shard, self.state, self.state, self.control, None, dt)
+        self._launch_hook(self._after, shard)
+
+    def _launch_hook(self, hook: StepHook | None, shard: Shard | None) -> None:
+        if hook is not None:
+            hook(Launcher(self.model, record_tape=False, shard=shard), self)
 
     def _advance_times(self, n: int) -> None:
         """Make n steps without a graph."""

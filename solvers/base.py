@@ -185,6 +185,21 @@ class SolverBase(Revised):
             world_mask: Worlds to forget, bool, shape (world_count,); None for all.
         """
 
+    def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
+        """Forget what earlier steps left of the masked worlds among some, by launches alone.
+
+        It may be part of a recording, and touches nothing of other worlds.
+
+        Args:
+            shard: The worlds.
+            state: State that the worlds start from.
+            world_mask: Worlds to forget, bool, shape (world_count,).
+
+        Raises:
+            NotImplementedError: The solver has none.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not reset worlds within a recording")
+
     def make_step_memory(self) -> StepMemory | None:
         """What a step writes down beside the new state for its backward pass; None for nothing."""
         return None

@@ -15,6 +15,7 @@ from newtonsim.kernels import (
     gauss_seidel,
     pair_rows,
     pair_solve,
+    reset,
     spin_rows,
 )
 from newtonsim.kernels.constraint_rows import ConstraintSettings
@@ -231,29 +232,22 @@ class ConstraintStage:
         memories = [family.memory for family in (rows.dof, *self._contact_families())]
         return [*memories, rows.pair.impulse, self.envelope.pause, self.world_nonfinite]
 
-    def forget(self, world_mask: wp.array | None) -> None:
-        """Drop the warm start of the masked worlds, or of all."""
+    def forget(self, launch: Launcher, world_mask: wp.array | None) -> None:
+        """Drop the warm start and the non-finite marks of the masked worlds of a launcher, or of all."""
         rows = self.rows
-        scalars = ((rows.dof.world, rows.dof.memory), (rows.pair.world, rows.pair.impulse))
-        vectors = [(self.memory_world, family.memory) for family in self._contact_families()]
+        vectors = [family.memory for family in self._contact_families()]
         if world_mask is None:
-            for _, memory in (*scalars, *vectors):
+            for memory in (rows.dof.memory, rows.pair.impulse, *vectors):
                 memory.zero_()
             self.envelope.pause.zero_()
+            self.world_nonfinite.zero_()
             return
-        options = {"device": self.model.device, "record_tape": False}
-        wp.launch(
-            constraint_rows.forget_pauses,
-            self.model.world_count,
-            [world_mask, self.envelope.pause],
-            **options,
-        )
-        for kernel, memories in (
-            (constraint_rows.forget_worlds, scalars),
-            (constraint_rows.forget_contact_worlds, vectors),
-        ):
-            for world, memory in memories:
-                wp.launch(kernel, len(memory), [world_mask, world, memory], **options)
+        launch(reset.forget_floats, "dof_row", [world_mask, rows.dof.world, rows.dof.memory])
+        launch(reset.forget_floats, "pair_row", [world_mask, rows.pair.world, rows.pair.impulse])
+        for memory in vectors:
+            launch(reset.forget_vectors, "contact", [world_mask, self.memory_world, memory])
+        launch(reset.forget_counts, "world", [world_mask, self.envelope.pause])
+        launch(reset.clear_flags, "world", [world_mask, self.world_nonfinite])
 
 
 def limit_view(model: Model) -> constraint_rows.LimitView:

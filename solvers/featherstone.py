@@ -416,7 +416,7 @@ class FeatherstoneSolver(SolverBase):
             world_mask: Worlds to wake, bool, shape (world_count,); None for all.
         """
         if self.sleep is not None:
-            self.sleep.wake(world_mask)
+            self.sleep.wake(Launcher(self.model, record_tape=False), world_mask)
 
     def contact_forces(self, out: wp.array | None = None) -> wp.array:
         """Return the force at every contact place, averaged over the last step.
@@ -482,23 +482,26 @@ class FeatherstoneSolver(SolverBase):
 
         See `SolverBase.reset`.
         """
-        self.constraints.forget(world_mask)
+        self._forget(Shard(self.model), world_mask)
         if self.adjoint is not None:
             self.adjoint.error.clear()
-        self.wake(world_mask)
         if self._deformables is not None:
             self._deformables.reset(state, world_mask)
-        if world_mask is None:
-            self.world_nonfinite.zero_()
-        else:
-            wp.launch(
-                energy_coordinates.clear_flags,
-                self.model.world_count,
-                [world_mask, self.world_nonfinite],
-                device=self.model.device,
-            )
         if self.model.device.is_cpu:
             self._reported &= self.world_nonfinite.numpy()
+
+    def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
+        """See `SolverBase.reset_worlds`; worlds that become non-finite again are not reported again."""
+        if self._deformables is not None:
+            raise NotImplementedError("FeatherstoneSolver.reset_worlds: not with deformables")
+        self._forget(shard, world_mask)
+
+    def _forget(self, shard: Shard, world_mask: wp.array | None) -> None:
+        """Drop warm starts, sleep and non-finite marks."""
+        launch = Launcher(self.model, record_tape=False, shard=shard.with_starts(self.constraints.starts))
+        self.constraints.forget(launch, world_mask)
+        if self.sleep is not None:
+            self.sleep.wake(launch, world_mask)
 
     def _record(
         self,

@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.allocation import zeros
-from newtonsim.kernels import coupled_particles, energy_coordinates, penalty_motion
+from newtonsim.kernels import coupled_particles, penalty_motion, reset
 from newtonsim.model import Model
 from newtonsim.state import State
 from newtonsim.workspace import Launcher
@@ -65,8 +65,7 @@ class NonfiniteWorlds:
         if world_mask is None:
             self.worlds.zero_()
         else:
-            inputs = [world_mask, self.worlds]
-            device = self.model.device
-            wp.launch(energy_coordinates.clear_flags, self.model.world_count, inputs, device=device)
+            launch = Launcher(self.model, record_tape=False)
+            launch(reset.clear_flags, "world", [world_mask, self.worlds])
         if self.model.device.is_cpu:
             self._reported &= self.worlds.numpy()

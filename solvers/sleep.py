@@ -117,20 +117,13 @@ class SleepStage:
         launch(sleep_kernels.remember_coordinates, "coord", [state.joint_q, view])
         launch(sleep_kernels.remember_poses, "body", [state.body_q, view])
 
-    def wake(self, world_mask: wp.array | None) -> None:
-        """Wake the masked worlds, or all."""
+    def wake(self, launch: Launcher, world_mask: wp.array | None) -> None:
+        """Wake the masked worlds of a launcher, or all."""
         if world_mask is None:
             self.view.asleep.zero_()
             self.view.rest_time.zero_()
             return
-        inputs = [world_mask, self.model.topology.view, self.view]
-        wp.launch(
-            sleep_kernels.wake_worlds,
-            len(self.asleep),
-            inputs,
-            device=self.model.device,
-            record_tape=False,
-        )
+        launch(sleep_kernels.wake_worlds, "tree", [world_mask, self.model.topology.view, self.view])
 
 
 def _links(model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ FUNCTIONS_ONLY = {
     "shapes",
     "manifolds",
     "rows",
+    "env_views",
     "envelope",
     "implicit_work",
     "active_set",

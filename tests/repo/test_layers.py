@@ -17,8 +17,9 @@ ALLOWED = {
     "doors": {"core", "kernels", "doors", "importers", "render", "solvers"},
     "facade": {"core", "kernels", "doors", "importers", "render", "solvers", "facade"},
     "bullet_world": {"facade", "bullet_world"},
+    "envs": {"core", "kernels", "doors", "importers", "render", "solvers", "examples", "envs"},
     "examples": {"core", "examples", "importers", "solvers", "render", "doors", "bullet_world"},
-    "cli": {"core", "examples", "importers", "solvers", "render", "doors", "facade", "cli"},
+    "cli": {"core", "examples", "importers", "solvers", "render", "doors", "facade", "envs", "cli"},
 }
 BARE = set(ROOMS) - {"newtonsim"}
 
@@ -32,7 +33,7 @@ def layer(module: str) -> str:
         return "cli"
     if room == "pybullet_compat":
         return "facade"
-    if room == "bullet_world":
+    if room in ("bullet_world", "envs"):
         return room
     return "doors" if room in ("utils", "warmup") else "core"
 
@@ -81,6 +82,7 @@ def test_imports_point_downwards(path: pathlib.Path):
         ("newtonsim.model", "from newtonsim.cli import main"),
         ("newtonsim.importers.urdf.parse", "import newtonsim.kernels.crba"),
         ("newtonsim.simulator", "import newtonsim.pybullet_compat"),
+        ("newtonsim.simulator", "import newtonsim.envs"),
         ("newtonsim.render.usd", "from newtonsim.solvers import FeatherstoneSolver"),
         ("newtonsim.solvers.xpbd", "import kernels"),
         ("newtonsim.builder", "from . import worlds"),

@@ -1,0 +1,113 @@
+"""Begin and end of episodes: time limits, statistics, worlds that are to start anew."""
+
+import warp as wp
+
+from newtonsim.kernels.env_views import EnvView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+RESET_SAME_STEP = wp.constant(0)
+RESET_NEXT_STEP = wp.constant(1)
+RESET_DISABLED = wp.constant(2)
+
+
+@wp.struct
+class EpisodeView:
+    """Results and statistics of episodes, one entry per world."""
+
+    truncated: wp.array(dtype=bool)
+    ended: wp.array(dtype=bool)  # the last step was the last of an episode
+    fresh: wp.array(dtype=bool)  # starts a new episode within this step
+    waiting: wp.array(dtype=bool)  # starts a new episode within the next step
+    nonfinite: wp.array(dtype=bool)  # the solver's marks; empty if it has none
+    failures: wp.array(dtype=int)  # episodes that ended as a NaN
+    episode_return: wp.array(dtype=float)  # of the episode so far
+    final_return: wp.array(dtype=float)  # of the last episode that ended
+    final_length: wp.array(dtype=int)
+    final_obs: wp.array2d(dtype=float)  # (W, O) last observation of the last episode that ended
+
+
+@wp.func
+def is_broken(env: EnvView, episodes: EpisodeView, w: int) -> bool:
+    """Whether a world holds numbers that are none."""
+    if not wp.isfinite(env.reward[w]):
+        return True
+    if episodes.nonfinite.shape[0] > 0:
+        if episodes.nonfinite[w]:
+            return True
+    for k in range(env.obs.shape[1]):
+        if not wp.isfinite(env.obs[w, k]):
+            return True
+    return False
+
+
+@wp.func
+def end_episode(env: EnvView, episodes: EpisodeView, w: int):
+    """Write the statistics of an episode that ends."""
+    episodes.final_return[w] = episodes.episode_return[w]
+    episodes.final_length[w] = env.length[w]
+    for k in range(env.obs.shape[1]):
+        episodes.final_obs[w, k] = env.obs[w, k]
+
+
+@wp.kernel
+def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mode: int):
+    """One thread per world: count the step, end the episode if it is over, say whether to start anew.
+
+    A broken world is terminated with reward 0; its observation is zeros, for a product of zero and NaN would
+    spoil a learner. `limit` is the most steps of an episode, 0 for none.
+    """
+    w = first + wp.tid()
+    episodes.fresh[w] = False
+    episodes.ended[w] = False
+    episodes.truncated[w] = False
+    if episodes.waiting[w]:
+        episodes.waiting[w] = False
+        episodes.fresh[w] = True
+        env.reward[w] = 0.0
+        env.terminated[w] = False
+        return
+    if is_broken(env, episodes, w):
+        env.reward[w] = 0.0
+        env.terminated[w] = True
+        episodes.failures[w] = episodes.failures[w] + 1
+        for k in range(env.obs.shape[1]):
+            env.obs[w, k] = 0.0
+    env.length[w] = env.length[w] + 1
+    episodes.episode_return[w] = episodes.episode_return[w] + env.reward[w]
+    if limit > 0 and env.length[w] >= limit:
+        episodes.truncated[w] = True
+    if env.terminated[w] or episodes.truncated[w]:
+        episodes.ended[w] = True
+        episodes.fresh[w] = mode == RESET_SAME_STEP
+        episodes.waiting[w] = mode == RESET_NEXT_STEP
+        end_episode(env, episodes, w)
+
+
+@wp.kernel
+def begin_episodes(first: int, env: EnvView, episodes: EpisodeView, mask: wp.array(dtype=bool)):
+    """One thread per world: the masked ones start their next episode."""
+    w = first + wp.tid()
+    if not mask[w]:
+        return
+    env.episode[w] = env.episode[w] + 1
+    env.length[w] = 0
+    episodes.episode_return[w] = 0.0
+    episodes.waiting[w] = False
+    for k in range(env.memory.shape[1]):
+        env.memory[w, k] = 0.0
+    for k in range(env.axes):
+        env.joint_act[w * env.axes + k] = 0.0
+    for k in range(env.dofs):
+        env.joint_f[w * env.dofs + k] = 0.0
+
+
+@wp.kernel
+def clear_results(first: int, env: EnvView, episodes: EpisodeView, mask: wp.array(dtype=bool)):
+    """One thread per world: what a call of reset leaves of the masked ones' last step."""
+    w = first + wp.tid()
+    if mask[w]:
+        env.reward[w] = 0.0
+        env.terminated[w] = False
+        episodes.truncated[w] = False
+        episodes.ended[w] = False

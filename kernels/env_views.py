@@ -1,0 +1,64 @@
+"""What kernels of an environment see: a struct of arrays, and random numbers that depend on nothing else.
+
+Lengths: W worlds, A actions, O observations, M memory, all of one world; world w owns the coordinates from
+`w * coords` on, likewise its dofs, axes and bodies.
+"""
+
+import warp as wp
+
+
+@wp.struct
+class EnvView:
+    """State, controls, task and results of all worlds of an environment."""
+
+    # of the model and the simulation, flat over all worlds
+    joint_q: wp.array(dtype=float)
+    joint_qd: wp.array(dtype=float)
+    body_q: wp.array(dtype=wp.transform)
+    body_qd: wp.array(dtype=wp.spatial_vector)
+    body_f: wp.array(dtype=wp.spatial_vector)
+    joint_act: wp.array(dtype=float)
+    joint_f: wp.array(dtype=float)
+    body_mass: wp.array(dtype=float)
+    body_com: wp.array(dtype=wp.vec3)
+    body_inertia: wp.array(dtype=wp.mat33)
+    # how many of them each world has
+    coords: int
+    dofs: int
+    axes: int
+    bodies: int
+    # of the task
+    motor_axis: wp.array(dtype=int)  # (A) axis of a world that each action drives
+    motor_gear: wp.array(dtype=float)  # (A) effort or target of it at action 1
+    action_low: wp.array(dtype=float)  # (A)
+    action_high: wp.array(dtype=float)  # (A)
+    numbers: wp.array(dtype=float)  # constants that the task names
+    control_dt: float  # [s] time of one step of the environment
+    # of the episodes
+    key: wp.array(dtype=int)  # (W) from the seed
+    episode: wp.array(dtype=int)  # (W) number of the episode
+    length: wp.array(dtype=int)  # (W) steps of the episode so far
+    memory: wp.array2d(dtype=float)  # (W, M) what the task remembers from step to step
+    actions: wp.array2d(dtype=float)  # (W, A)
+    # results
+    obs: wp.array2d(dtype=float)  # (W, O)
+    reward: wp.array(dtype=float)  # (W)
+    terminated: wp.array(dtype=bool)  # (W)
+
+
+SPAWN = wp.constant(0)
+RANDOMISE = wp.constant(1)
+PUSH = wp.constant(2)
+
+
+@wp.func
+def random_of(env: EnvView, w: int, purpose: int) -> wp.uint32:
+    """Start of the random numbers of a world's episode for one purpose, whatever other worlds do."""
+    of_episode = wp.rand_init(env.key[w], env.episode[w])
+    return wp.rand_init(int(of_episode), purpose)
+
+
+@wp.func
+def uniform(low: float, high: float, u: float) -> float:
+    """Number between two bounds for u in [0, 1)."""
+    return low + (high - low) * u

@@ -1,0 +1,36 @@
+"""Environments for learning: many worlds in one recording, behind gymnasium's interfaces.
+
+`make("CartPole", 1024)` returns a `BatchedEnv`. Importing this package registers every environment with
+gymnasium, as "newtonsim/CartPole-v0" and so on.
+"""
+
+from newtonsim.envs.batched import BatchedEnv as BatchedEnv
+from newtonsim.envs.host import HostView as HostView
+from newtonsim.envs.registry import make as make
+from newtonsim.envs.registry import names as names
+from newtonsim.envs.registry import register as register
+from newtonsim.envs.registry import register_with_gymnasium
+from newtonsim.envs.single import SingleEnv as SingleEnv
+from newtonsim.envs.task import Motors as Motors
+from newtonsim.envs.task import Task as Task
+from newtonsim.kernels.env_views import SPAWN as SPAWN
+from newtonsim.kernels.env_views import EnvView as EnvView
+from newtonsim.kernels.env_views import random_of as random_of
+from newtonsim.kernels.env_views import uniform as uniform
+
+__all__ = [
+    "SPAWN",
+    "BatchedEnv",
+    "EnvView",
+    "HostView",
+    "Motors",
+    "SingleEnv",
+    "Task",
+    "make",
+    "names",
+    "random_of",
+    "register",
+    "uniform",
+]
+
+register_with_gymnasium()

@@ -1,0 +1,283 @@
+"""Many worlds of one task behind gymnasium's interface of vector environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+import warp as wp
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from newtonsim.builder import ModelBuilder
+from newtonsim.envs.buffers import Buffers
+from newtonsim.envs.exchange import Exchange, make_exchange
+from newtonsim.envs.host import HostView
+from newtonsim.errors import NewtonsimError
+from newtonsim.kernels import env_episodes
+from newtonsim.simulator import Simulator
+from newtonsim.workspace import Launcher
+
+if TYPE_CHECKING:
+    from newtonsim.envs.task import Stage, Task
+
+_MODES = {
+    AutoresetMode.SAME_STEP: 0,
+    AutoresetMode.NEXT_STEP: 1,
+    AutoresetMode.DISABLED: 2,
+}
+
+
+class BatchedEnv(gymnasium.vector.VectorEnv):
+    """Copies of a task's world, stepped together.
+
+    Where all stages of the task are kernels, `step` copies the actions into one buffer and replays one
+    recording: controls from actions, the physics of `frame_skip` solver steps, observation, reward, episode
+    statistics, and the reset of worlds whose episode is over. Nothing in it waits for a GPU, unless results
+    are asked for as NumPy arrays. Worlds do not influence each other: the same seed gives the same
+    trajectories to the bit, whatever other worlds do and however many there are.
+
+    A world that becomes NaN or infinite is terminated with reward 0 and zeros as its observation, and counted
+    in `failures`. Actions beyond their bounds are clipped before they drive anything; what they cost is up to
+    the task.
+
+    Results are new arrays with `copy`. Without, they are views of buffers that the next step overwrites.
+
+    With `output="torch"` the infos always have "final_obs" (num_envs, n) and "episode" with returns "r" and
+    lengths "l" of the last episodes that ended; the masks "_final_obs" and "_episode" say in which worlds
+    that was in this step. NumPy infos have them only if an episode ended.
+
+    Args:
+        task: What the environment is about.
+        num_envs: Number of worlds.
+        device: Where it runs; None for the default device of Warp.
+        output: "numpy" or "torch": what results are, and what actions are expected as.
+        copy: Whether results are copies; None for copies with NumPy and views with torch.
+        autoreset_mode: When worlds whose episode is over start anew: in the same step, then "final_obs" has
+            the last observation; in the next step, which ignores the action; or only by `reset` with
+            `options={"reset_mask": mask}`.
+        max_episode_steps: Steps after which an episode is truncated, 0 for never; None for the task's.
+        threads: Threads on the CPU, see `Simulator`.
+
+    Attributes:
+        task: The task.
+        sim: The simulation, whose model, state and solver may be read and written between steps.
+        buffers: Arrays of the environment.
+
+    Raises:
+        NewtonsimError: An argument is out of range.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        num_envs: int = 1,
+        device: wp.DeviceLike = None,
+        output: str = "numpy",
+        copy: bool | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        max_episode_steps: int | None = None,
+        threads: int | None = None,
+    ):
+        if not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
+            raise NewtonsimError(f"num_envs: expected a whole number from 1 on, got {num_envs!r}")
+        if output not in ("numpy", "torch"):
+            raise NewtonsimError(f"output: expected 'numpy' or 'torch', got {output!r}")
+        self.task, self.num_envs = task, int(num_envs)
+        mode = _mode(autoreset_mode)
+        self._mode = _MODES[mode]
+        self._limit = _limit(task.episode_steps if max_episode_steps is None else max_episode_steps)
+        self._build(device)
+        self._make_spaces()
+        self.metadata = {"render_modes": [], "autoreset_mode": mode}
+        self.metadata["render_fps"] = round(1.0 / self.buffers.view.control_dt)
+        stages = {name: getattr(type(task), name) for name in ("act", "observe", "score")}
+        self._on_host = any(not isinstance(stage, wp.Kernel) for stage in stages.values())
+        self._stages: dict[str, Stage] = stages
+        hooks = {} if self._on_host else {"before": self._launch_act, "after": self._launch_rest}
+        dt = self.buffers.view.control_dt
+        self.sim = Simulator(self.model, self.solver, dt, substeps=task.frame_skip, threads=threads, **hooks)
+        # on a GPU a report would wait for it
+        self.sim.report_every = 0
+        self._exchange: Exchange = make_exchange(self, output, output == "numpy" if copy is None else copy)
+        self._host = HostView(self.buffers, self.sim, output) if self._on_host else None
+        self._was_reset = False
+
+    def _build(self, device: wp.DeviceLike) -> None:
+        """Make model, solver and buffers."""
+        world = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+        motors = self.task.build(world)
+        scene = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=world.gravity)
+        # all at the same place: worlds do not meet, and the place would only cost precision
+        scene.replicate(world, self.num_envs, spacing=(0.0, 0.0, 0.0))
+        self.task.finish_scene(scene)
+        self.model = scene.finalize(device)
+        self.solver = self.task.make_solver(self.model)
+        self.motors = motors
+        self.buffers = Buffers(self.task, motors, self.model)
+
+    def _make_spaces(self) -> None:
+        low, high = self.task.observation_bounds()
+        self.single_observation_space = spaces.Box(low, high, dtype=np.float32)
+        if self.task.discrete_actions:
+            self.single_action_space = spaces.Discrete(self.task.discrete_actions)
+        else:
+            low, high = np.float32(self.motors.low), np.float32(self.motors.high)
+            self.single_action_space = spaces.Box(low, high, dtype=np.float32)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    @property
+    def device(self) -> wp.Device:
+        """Where the environment runs."""
+        return self.model.device
+
+    @property
+    def failures(self) -> np.ndarray:
+        """Episodes of each world that ended because it became NaN or infinite, (num_envs,); waits."""
+        return self.buffers.episodes.failures.numpy().copy()
+
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start new episodes.
+
+        Args:
+            seed: Of the random numbers from now on: one for all worlds, which differ nevertheless, or one for
+                each. None goes on with the present ones.
+            options: {"reset_mask": mask} for some of the worlds, bool, shape (num_envs,).
+
+        Returns:
+            Observations, (num_envs, n), and an empty dict.
+
+        Raises:
+            NewtonsimError: Mask or seeds are wrong.
+        """
+        options = dict(options or {})
+        mask = options.pop("reset_mask", None)
+        if options:
+            raise NewtonsimError(f"options: there is only 'reset_mask', got {sorted(map(str, options))}")
+        keys = None
+        if seed is not None or not self._was_reset:
+            keys = self._keys(seed)
+        self._exchange.take_mask(mask)
+        if keys is not None:
+            self._exchange.take_keys(keys)
+            self._was_reset = True
+        with self._exchange.stream():
+            self._launch_reset()
+        self.solver.report()
+        return self._exchange.observations(), {}
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Take an action in each world.
+
+        Args:
+            actions: (num_envs, n), or (num_envs,) if they are discrete; NumPy or torch as `output` says.
+
+        Returns:
+            Observations (num_envs, n), rewards, terminations and truncations (num_envs,), and infos.
+
+        Raises:
+            NewtonsimError: Shape, type or values are wrong; on a GPU values are not looked at.
+        """
+        if not self._was_reset:
+            raise NewtonsimError("step: call reset first")
+        self._exchange.take_actions(actions)
+        with self._exchange.stream():
+            if self._on_host:
+                self._step_on_host()
+            else:
+                self.sim.step()
+        return self._exchange.results()
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Warn of what has gone wrong and was not reported; see `close`."""
+        self.solver.report()
+
+    def _keys(self, seed: int | Sequence[int] | None) -> np.ndarray:
+        """Return a key of random numbers for each world, int32."""
+        if seed is None or isinstance(seed, (int, np.integer)):
+            super().reset(seed=None if seed is None else int(seed))
+            words = np.random.SeedSequence(self.np_random_seed).generate_state(self.num_envs)
+            return words.view(np.int32)
+        if len(seed) != self.num_envs:
+            raise NewtonsimError(f"seed: expected one or {self.num_envs}, got {len(seed)}")
+        words = [np.random.SeedSequence(int(s)).generate_state(1)[0] for s in seed]
+        return np.array(words, np.uint32).view(np.int32)
+
+    def _launch_act(self, launch: Launcher, sim: Simulator) -> None:
+        """From actions to controls."""
+        launch(self._stages["act"], "world", [self.buffers.attach(sim)])
+
+    def _launch_rest(self, launch: Launcher, sim: Simulator) -> None:
+        """All that follows the physics of a step."""
+        view = self.buffers.attach(sim)
+        launch(self._stages["observe"], "world", [view, self.buffers.everyone])
+        launch(self._stages["score"], "world", [view])
+        self._launch_finish(launch, sim)
+        if self._mode != _MODES[AutoresetMode.DISABLED]:
+            self._launch_restart(launch, sim, self.buffers.episodes.fresh)
+            launch(self._stages["observe"], "world", [view, self.buffers.episodes.fresh])
+
+    def _launch_finish(self, launch: Launcher, sim: Simulator) -> None:
+        inputs = [self.buffers.attach(sim), self.buffers.episodes, self._limit, self._mode]
+        launch(env_episodes.finish_step, "world", inputs)
+
+    def _launch_restart(self, launch: Launcher, sim: Simulator, mask: wp.array) -> None:
+        """Start new episodes in the masked worlds."""
+        view = self.buffers.attach(sim)
+        launch(env_episodes.begin_episodes, "world", [view, self.buffers.episodes, mask])
+        spawn = type(self.task).spawn
+        start = None if spawn is None else partial(launch, spawn, "world", [view, mask])
+        sim.reset_worlds(launch, mask, start)
+
+    def _launch_reset(self) -> None:
+        """Start the episodes that were asked for, without a recording."""
+        launch, mask = Launcher(self.model, record_tape=False), self.buffers.asked
+        self._launch_restart(launch, self.sim, mask)
+        self._observe(launch, mask)
+        launch(env_episodes.clear_results, "world", [self.buffers.view, self.buffers.episodes, mask])
+
+    def _observe(self, launch: Launcher, mask: wp.array) -> None:
+        observe = self._stages["observe"]
+        if isinstance(observe, wp.Kernel):
+            launch(observe, "world", [self.buffers.attach(self.sim), mask])
+        else:
+            observe(self.task, self._host)
+
+    def _step_on_host(self) -> None:
+        """A step of a task some of whose stages are Python functions."""
+        launch = Launcher(self.model, record_tape=False)
+        for name in ("act", "observe", "score"):
+            stage = self._stages[name]
+            if name == "observe":
+                self.sim.step()
+                self._observe(launch, self.buffers.everyone)
+            elif isinstance(stage, wp.Kernel):
+                launch(stage, "world", [self.buffers.attach(self.sim)])
+            else:
+                stage(self.task, self._host)
+        self._launch_finish(launch, self.sim)
+        if self._mode != _MODES[AutoresetMode.DISABLED]:
+            self._launch_restart(launch, self.sim, self.buffers.episodes.fresh)
+            self._observe(launch, self.buffers.episodes.fresh)
+
+
+def _mode(mode: AutoresetMode | str) -> AutoresetMode:
+    """Return a mode by its value in gymnasium."""
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        known = ", ".join(repr(m.value) for m in AutoresetMode)
+        raise NewtonsimError(f"autoreset_mode: expected one of {known}, got {mode!r}") from None
+
+
+def _limit(steps: int) -> int:
+    if not isinstance(steps, (int, np.integer)) or steps < 0:
+        raise NewtonsimError(f"max_episode_steps: expected a whole number from 0 on, got {steps!r}")
+    return int(steps)

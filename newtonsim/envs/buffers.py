@@ -1,0 +1,99 @@
+"""Arrays of an environment, and the structs that kernels see them in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.allocation import put, zeros
+from newtonsim.errors import ModelError
+from newtonsim.kernels.env_episodes import EpisodeView
+from newtonsim.kernels.env_views import EnvView
+
+if TYPE_CHECKING:
+    from newtonsim.envs.task import Motors, Task
+    from newtonsim.model import Model
+    from newtonsim.simulator import Simulator
+
+
+class Buffers:
+    """Everything that an environment keeps on the device, beside the simulation.
+
+    Args:
+        task: The task.
+        motors: What its actions drive.
+        model: Model of all worlds, which are copies of one.
+
+    Attributes:
+        view: What kernels of the task see; the arrays of the state are those of `attach`.
+        episodes: Ends and statistics of episodes.
+        everyone: A mask of all worlds.
+        asked: The mask of the last call of reset.
+    """
+
+    def __init__(self, task: Task, motors: Motors, model: Model):
+        worlds, device = model.world_count, model.device
+        actions = 1 if task.discrete_actions else len(motors.axes)
+        view = self.view = EnvView()
+        self._count_of_worlds(model)
+        view.body_mass, view.body_com = model.body_mass, model.body_com
+        view.body_inertia = model.body_inertia
+        view.motor_axis = put(motors.axes, dtype=int, device=device)
+        for name, values in (("motor_gear", motors.gears), ("numbers", task.numbers() or [0.0])):
+            setattr(view, name, put(values, dtype=float, device=device))
+        view.action_low = put(motors.low, dtype=float, device=device)
+        view.action_high = put(motors.high, dtype=float, device=device)
+        view.control_dt = task.dt * task.frame_skip
+        for name in ("key", "episode", "length"):
+            setattr(view, name, zeros(worlds, dtype=int, device=device))
+        view.memory = zeros((worlds, max(task.memory_size, 1)), dtype=float, device=device)
+        view.actions = zeros((worlds, actions), dtype=float, device=device)
+        view.obs = zeros((worlds, task.observation_size), dtype=float, device=device)
+        view.reward = zeros(worlds, dtype=float, device=device)
+        view.terminated = zeros(worlds, dtype=bool, device=device)
+        self.episodes = _episodes(worlds, task.observation_size, device)
+        self.everyone = put(np.ones(worlds, bool), dtype=bool, device=device)
+        self.asked = put(np.ones(worlds, bool), dtype=bool, device=device)
+
+    def _count_of_worlds(self, model: Model) -> None:
+        """Note how much of the model each world has."""
+        for field, starts, total in (
+            ("coords", model.world_coord_start, model.joint_coord_count),
+            ("dofs", model.world_dof_start, model.joint_dof_count),
+            ("bodies", model.world_body_start, model.body_count),
+        ):
+            sizes = np.diff(np.asarray(starts))
+            if np.any(sizes != sizes[0]) or sizes.sum() != total:
+                raise ModelError(f"{field}: expected as many in every world and none outside, got {sizes}")
+            setattr(self.view, field, int(sizes[0]))
+        self.view.axes = model.joint_axis_count // model.world_count
+
+    def attach(self, sim: Simulator) -> EnvView:
+        """Return the view with the arrays that a simulation has now."""
+        state, control = sim.state, sim.control
+        for name in ("joint_q", "joint_qd", "body_q", "body_qd", "body_f"):
+            setattr(self.view, name, getattr(state, name))
+        self.view.joint_act, self.view.joint_f = control.joint_act, control.joint_f
+        marks = getattr(sim.solver, "world_nonfinite", None)
+        self.episodes.nonfinite = (
+            wp.zeros(0, dtype=bool, device=state.joint_q.device) if marks is None else marks
+        )
+        return self.view
+
+
+def _episodes(worlds: int, observation_size: int, device: wp.Device) -> EpisodeView:
+    """Return the statistics of episodes, all zero."""
+    view = EpisodeView()
+    for name in ("truncated", "ended", "fresh", "waiting"):
+        setattr(view, name, zeros(worlds, dtype=bool, device=device))
+    for name, dtype in (
+        ("failures", int),
+        ("episode_return", float),
+        ("final_return", float),
+        ("final_length", int),
+    ):
+        setattr(view, name, zeros(worlds, dtype=dtype, device=device))
+    view.final_obs = zeros((worlds, observation_size), dtype=float, device=device)
+    return view

@@ -1,0 +1,198 @@
+"""How actions come in and results go out: as NumPy arrays or as torch tensors."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import warp as wp
+
+from newtonsim.diff.torch_bridge import torch_stream
+from newtonsim.errors import NewtonsimError
+
+if TYPE_CHECKING:
+    from newtonsim.envs.batched import BatchedEnv
+
+
+def make_exchange(env: BatchedEnv, output: str, copy: bool) -> Exchange:
+    """Return the exchange for "numpy" or "torch"."""
+    return TorchExchange(env, copy) if output == "torch" else NumpyExchange(env, copy)
+
+
+class Exchange(ABC):
+    """Way into and out of the buffers of an environment.
+
+    Args:
+        env: The environment.
+        copy: Whether what goes out is a copy.
+    """
+
+    def __init__(self, env: BatchedEnv, copy: bool):
+        self.buffers, self.copy = env.buffers, copy
+        self.device = env.device
+        self.choices = env.task.discrete_actions
+        # on a GPU that would wait for it
+        self.looks_at_values = self.device.is_cpu
+        self.shape = (env.num_envs,) if self.choices else tuple(self.buffers.view.actions.shape)
+
+    def stream(self) -> Any:
+        """Context in which work is queued after what the caller has queued."""
+        return contextlib.nullcontext()
+
+    def take_keys(self, keys: np.ndarray) -> None:
+        """Give the worlds of the last mask new keys, int32 (num_envs,), and let them count episodes anew."""
+        view = self.buffers.view
+        mask = self.buffers.asked.numpy()
+        view.key.assign(np.where(mask, keys, view.key.numpy()))
+        view.episode.assign(np.where(mask, -1, view.episode.numpy()))
+
+    @abstractmethod
+    def take_mask(self, mask: Any) -> None:
+        """Keep the worlds to reset, bool (num_envs,); None for all."""
+
+    @abstractmethod
+    def take_actions(self, actions: Any) -> None:
+        """Copy actions into the buffer."""
+
+    @abstractmethod
+    def observations(self) -> Any:
+        """Return the observations."""
+
+    @abstractmethod
+    def results(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Return what a step returns."""
+
+    def _check_mask(self, mask: Any, is_bool: bool) -> None:
+        """Raise an error unless a mask names worlds."""
+        if tuple(mask.shape) != (self.shape[0],):
+            raise NewtonsimError(f"reset_mask: expected shape ({self.shape[0]},), got {tuple(mask.shape)}")
+        if not is_bool:
+            raise NewtonsimError(f"reset_mask: expected booleans, got {mask.dtype}")
+
+    def _check_shape(self, actions: Any) -> None:
+        if tuple(actions.shape) != self.shape:
+            raise NewtonsimError(f"actions: expected shape {self.shape}, got {tuple(actions.shape)}")
+
+    def _check_values(self, actions: np.ndarray) -> None:
+        """Raise an error that names the first action that is none."""
+        if self.choices:
+            wrong = ~((actions >= 0) & (actions < self.choices) & (actions == np.floor(actions)))
+            expected = f"a whole number from 0 to {self.choices - 1}"
+        else:
+            wrong = ~np.isfinite(actions)
+            expected = "finite numbers"
+        if wrong.any():
+            where = tuple(np.argwhere(wrong)[0].tolist())
+            raise NewtonsimError(
+                f"actions[{', '.join(map(str, where))}]: expected {expected}, got {actions[where]}"
+            )
+
+
+class NumpyExchange(Exchange):
+    """NumPy arrays; on a GPU both ways wait for it."""
+
+    def take_mask(self, mask: Any) -> None:
+        """See `Exchange.take_mask`."""
+        mask = np.ones(self.shape[0], bool) if mask is None else np.asarray(mask)
+        self._check_mask(mask, mask.dtype == bool)
+        self.buffers.asked.assign(mask)
+
+    def take_actions(self, actions: Any) -> None:
+        """See `Exchange.take_actions`."""
+        actions = np.asarray(actions)
+        if not (np.issubdtype(actions.dtype, np.number) or actions.dtype == bool):
+            raise NewtonsimError(f"actions: expected numbers, got {actions.dtype}")
+        self._check_shape(actions)
+        self._check_values(actions)
+        target = self.buffers.view.actions
+        values = actions.reshape(target.shape)
+        if self.device.is_cpu:
+            target.numpy()[...] = values
+        else:
+            target.assign(np.ascontiguousarray(values, np.float32))
+
+    def observations(self) -> np.ndarray:
+        """See `Exchange.observations`."""
+        return self._out(self.buffers.view.obs)
+
+    def results(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """See `Exchange.results`."""
+        view, episodes = self.buffers.view, self.buffers.episodes
+        infos: dict[str, Any] = {}
+        ended = episodes.ended.numpy()
+        if ended.any():
+            ended = ended.copy()
+            statistics = {"r": self._out(episodes.final_return), "l": self._out(episodes.final_length)}
+            infos = {"episode": statistics, "_episode": ended}
+            infos["final_obs"], infos["_final_obs"] = self._out(episodes.final_obs), ended.copy()
+            infos["final_info"], infos["_final_info"] = (
+                {"episode": statistics, "_episode": ended},
+                ended.copy(),
+            )
+        out = [self._out(a) for a in (view.obs, view.reward, view.terminated, episodes.truncated)]
+        return (*out, infos)
+
+    def _out(self, array: wp.array) -> np.ndarray:
+        values = array.numpy()
+        return values.copy() if self.copy and self.device.is_cpu else values
+
+
+class TorchExchange(Exchange):
+    """Torch tensors on the device of the environment; work is queued on torch's current stream."""
+
+    def __init__(self, env: BatchedEnv, copy: bool):
+        super().__init__(env, copy)
+        try:
+            import torch
+        except ImportError as error:
+            raise ImportError("torch is not installed: pip install newtonsim[torch]") from error
+        self._torch = torch
+        view, episodes = self.buffers.view, self.buffers.episodes
+        self._actions, self._asked = wp.to_torch(view.actions), wp.to_torch(self.buffers.asked)
+        arrays = (view.obs, view.reward, view.terminated, episodes.truncated)
+        self._out = tuple(wp.to_torch(array) for array in arrays)
+        arrays = (episodes.final_return, episodes.final_length, episodes.ended, episodes.final_obs)
+        self._final = tuple(wp.to_torch(array) for array in arrays)
+
+    def stream(self) -> Any:
+        """See `Exchange.stream`."""
+        return torch_stream(self.device)
+
+    def take_mask(self, mask: Any) -> None:
+        """See `Exchange.take_mask`."""
+        if mask is None:
+            self._asked.fill_(True)
+            return
+        mask = self._torch.as_tensor(mask)
+        self._check_mask(mask, mask.dtype == self._torch.bool)
+        self._asked.copy_(mask)
+
+    def take_actions(self, actions: Any) -> None:
+        """See `Exchange.take_actions`."""
+        if not isinstance(actions, self._torch.Tensor):
+            raise NewtonsimError(f"actions: expected a torch tensor, got {type(actions).__name__}")
+        if actions.device != self._actions.device:
+            raise NewtonsimError(
+                f"actions: expected a tensor on {self._actions.device}, got one on {actions.device}"
+            )
+        self._check_shape(actions)
+        actions = actions.detach()
+        if self.looks_at_values:
+            self._check_values(actions.numpy())
+        self._actions.copy_(actions.reshape(self._actions.shape))
+
+    def observations(self) -> Any:
+        """See `Exchange.observations`."""
+        return self._out[0].clone() if self.copy else self._out[0]
+
+    def results(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """See `Exchange.results`."""
+        out, final = self._out, self._final
+        if self.copy:
+            out, final = tuple(t.clone() for t in out), tuple(t.clone() for t in final)
+        returns, lengths, ended, final_obs = final
+        infos = {"final_obs": final_obs, "_final_obs": ended}
+        infos["episode"], infos["_episode"] = {"r": returns, "l": lengths}, ended
+        return (*out, infos)

@@ -1,0 +1,94 @@
+"""Environments by name, here and in gymnasium."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import gymnasium
+import warp as wp
+
+from newtonsim.envs.batched import BatchedEnv
+from newtonsim.envs.single import SingleEnv
+from newtonsim.envs.task import Task
+from newtonsim.envs.tasks import ALL
+from newtonsim.errors import NewtonsimError, did_you_mean
+
+_tasks: dict[str, type[Task]] = {task.name: task for task in ALL}
+_VERSION = 0
+
+
+def names() -> list[str]:
+    """Return the names of all environments."""
+    return sorted(_tasks)
+
+
+def register(task: type[Task]) -> None:
+    """Make an environment known to `make` and to gymnasium.
+
+    Args:
+        task: The task; its `name` is the environment's.
+
+    Raises:
+        NewtonsimError: There is another one of that name.
+    """
+    if _tasks.get(task.name, task) is not task:
+        raise NewtonsimError(f"register: there is an environment {task.name!r} already")
+    _tasks[task.name] = task
+    _register_with_gymnasium(task)
+
+
+def make(name: str, num_envs: int = 1, device: wp.DeviceLike = None, **options: Any) -> BatchedEnv:
+    """Return many worlds of an environment.
+
+    Args:
+        name: Its name, see `names`, such as "CartPole".
+        num_envs: Number of worlds.
+        device: Where it runs; None for the default device of Warp.
+        options: Further arguments of `BatchedEnv`, and options of the task.
+
+    Raises:
+        NewtonsimError: Name or options are unknown or out of range.
+
+    Example:
+        >>> from newtonsim import envs
+        >>> env = envs.make("CartPole", 8, device="cpu")
+        >>> env.reset(seed=1)[0].shape
+        (8, 4)
+    """
+    if name not in _tasks:
+        raise NewtonsimError(
+            f"there is no environment {name!r}{did_you_mean(name, _tasks)}; there are {', '.join(names())}"
+        )
+    of_env = {key: options.pop(key) for key in _ENV_OPTIONS if key in options}
+    return BatchedEnv(_tasks[name](**options), num_envs, device, **of_env)
+
+
+_ENV_OPTIONS = tuple(inspect.signature(BatchedEnv).parameters)[3:]
+
+
+def make_vector(name: str, num_envs: int = 1, **options: Any) -> BatchedEnv:
+    """What `gymnasium.make_vec` calls."""
+    return make(name, num_envs, **options)
+
+
+def make_single(name: str, **options: Any) -> SingleEnv:
+    """What `gymnasium.make` calls."""
+    render_mode = options.pop("render_mode", None)
+    return SingleEnv(lambda **more: make(name, 1, **more, **options), render_mode)
+
+
+def register_with_gymnasium() -> None:
+    """Register all environments under newtonsim/NAME-v0."""
+    for task in _tasks.values():
+        _register_with_gymnasium(task)
+
+
+def _register_with_gymnasium(task: type[Task]) -> None:
+    gymnasium.register(
+        f"newtonsim/{task.name}-v{_VERSION}",
+        entry_point="newtonsim.envs.registry:make_single",
+        vector_entry_point="newtonsim.envs.registry:make_vector",
+        max_episode_steps=task.episode_steps,
+        kwargs={"name": task.name},
+    )

@@ -1,0 +1,58 @@
+"""One world behind gymnasium's interface of single environments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from newtonsim.envs.batched import BatchedEnv
+from newtonsim.errors import NewtonsimError
+
+
+class SingleEnv(gymnasium.Env):
+    """One world of a task, without a time limit: `gymnasium.make` adds that of the task.
+
+    Args:
+        make: Makes the batched environment of one world from arguments of `BatchedEnv`.
+        render_mode: None.
+
+    Attributes:
+        batched: The environment behind it.
+
+    Raises:
+        NewtonsimError: There is no such render mode.
+    """
+
+    def __init__(self, make: Callable[..., BatchedEnv], render_mode: str | None = None):
+        self.batched = make(autoreset_mode=AutoresetMode.DISABLED, max_episode_steps=0)
+        self.observation_space = self.batched.single_observation_space
+        self.action_space = self.batched.single_action_space
+        self.metadata = {key: self.batched.metadata[key] for key in ("render_modes", "render_fps")}
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            known = self.metadata["render_modes"]
+            raise NewtonsimError(f"render_mode: expected None or one of {known}, got {render_mode!r}")
+        self.render_mode = render_mode
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start a new episode; see `BatchedEnv.reset`."""
+        fresh = self._np_random is None
+        super().reset(seed=seed)
+        if seed is None and fresh:
+            seed = self.np_random_seed
+        observations, infos = self.batched.reset(seed=seed, options=options)
+        return observations[0], infos
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Take an action; see `BatchedEnv.step`."""
+        obs, reward, terminated, _, _ = self.batched.step(np.asarray(action)[None])
+        return obs[0], float(reward[0]), bool(terminated[0]), False, {}
+
+    def close(self) -> None:
+        """Close the environment behind it."""
+        self.batched.close()

@@ -1,0 +1,126 @@
+"""What an environment is about: its world, its actions, what is observed, and what is rewarded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import warp as wp
+
+from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.kernels import env_actions
+from newtonsim.solvers import FeatherstoneSolver
+
+if TYPE_CHECKING:
+    from newtonsim.builder import ModelBuilder
+    from newtonsim.model import Model
+    from newtonsim.solvers import SolverBase
+
+Stage = wp.Kernel | Callable[..., None]
+"""A kernel, or a function on the host of a `HostView`."""
+
+
+@dataclass
+class Motors:
+    """What the actions of a world drive.
+
+    Attributes:
+        axes: Joint axis of each action, counted from the first of its world.
+        gears: Effort [N m or N], or target of a position drive [rad or m], at action 1.
+        low: Least action.
+        high: Greatest action.
+    """
+
+    axes: list[int] = field(default_factory=list)
+    gears: list[float] = field(default_factory=list)
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of_report(cls, actuators: list[dict[str, Any]]) -> Motors:
+        """Take the motors that an importer has found, `ImportReport.actuators`."""
+        ranges = [a["ctrl_range"] or (-1.0, 1.0) for a in actuators]
+        return cls(
+            [int(a["axis"]) for a in actuators],
+            [float(a["scale"]) for a in actuators],
+            [float(low) for low, _ in ranges],
+            [float(high) for _, high in ranges],
+        )
+
+
+class Task:
+    """Base of environments: one world, and kernels that act on it, look at it, score it and start it.
+
+    Every kernel has one thread per world, whose number is `first + wp.tid()`. `act` and `score` take
+    `(first: int, env: EnvView)`; `observe` and `spawn` take `(first: int, env: EnvView, mask:
+    wp.array(dtype=bool))` and leave worlds alone that the mask does not name. Instead of the first three a
+    Python function of a `HostView` may be given, which is slower: it runs between the recordings.
+
+    - `act` writes `joint_act`, `joint_f` or `body_f` from `actions`; the default drives the motors.
+    - `observe` writes the world's row of `obs` from the state.
+    - `score` writes `reward` and `terminated`. It runs after `observe`.
+    - `spawn` writes `joint_q` and `joint_qd` of a fresh episode, by `random_of(env, world, SPAWN)`. They hold
+      the start of the model before.
+
+    Args:
+        options: Values for fields of `defaults`.
+
+    Attributes:
+        name: Name of the environment, without version.
+        dt: Time of a solver step [s].
+        frame_skip: Solver steps for one action.
+        episode_steps: Steps after which an episode is truncated.
+        observation_size: Numbers in an observation.
+        memory_size: Numbers that the task remembers of a world from step to step, zero in a fresh episode.
+        discrete_actions: Number of actions if they are discrete, 0 if they are continuous.
+        defaults: Options and their values, by name.
+        options: The values in use.
+    """
+
+    name: ClassVar[str]
+    dt: ClassVar[float]
+    frame_skip: ClassVar[int] = 1
+    episode_steps: ClassVar[int] = 1000
+    memory_size: ClassVar[int] = 0
+    discrete_actions: ClassVar[int] = 0
+    observation_size: int
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    act: ClassVar[Stage] = env_actions.drive_motors
+    observe: ClassVar[Stage]
+    score: ClassVar[Stage]
+    spawn: ClassVar[wp.Kernel | None] = None
+
+    def __init__(self, **options: Any):
+        for name in options:
+            if name not in self.defaults:
+                known = ", ".join(self.defaults) or "none"
+                hint = did_you_mean(name, self.defaults)
+                raise NewtonsimError(f"{self.name}: there is no option {name!r}{hint}; there are {known}")
+        self.options = {**self.defaults, **options}
+
+    def build(self, builder: ModelBuilder) -> Motors:
+        """Put one world into an empty z-up builder.
+
+        Returns:
+            What the actions drive.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.build")
+
+    def finish_scene(self, scene: ModelBuilder) -> None:
+        """Add what all worlds share, such as the ground, to the builder that holds all of them."""
+
+    def make_solver(self, model: Model) -> SolverBase:
+        """Return the solver of the worlds."""
+        return FeatherstoneSolver(model)
+
+    def numbers(self) -> list[float]:
+        """Return the constants that the kernels find in `EnvView.numbers`."""
+        return []
+
+    def observation_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and greatest observation, (observation_size,) each."""
+        high = np.full(self.observation_size, np.inf, np.float32)
+        return -high, high
