@@ -102,7 +102,7 @@ class BodyWriter:
         self.mocap: list[int] = []
 
     def write(self) -> None:
-        """Write all bodies, parents first, and then the actuators."""
+        """Write all bodies, tree by tree, and then the actuators."""
         host = self.host
         by_parent: dict[int, list[int]] = {}
         for joint in self.chosen.joints.tolist():
@@ -111,12 +111,11 @@ class BodyWriter:
         self.mocap = [body for body in self.chosen.bodies.tolist() if body not in moved]
         for body in self.mocap:
             self._add_body(body, -1, host.body_q[body], mocap=True)
-        waiting = [-1]
+        waiting = by_parent.get(-1, [])[::-1]
         while waiting:
-            parent = waiting.pop()
-            for joint in by_parent.get(parent, []):
-                self._add_joined(joint)
-                waiting.append(int(host.joint_child[joint]))
+            joint = waiting.pop()
+            self._add_joined(joint)
+            waiting.extend(reversed(by_parent.get(int(host.joint_child[joint]), [])))
         for joint in self.chosen.joints.tolist():
             self._add_drives(joint)
 

@@ -351,6 +351,19 @@ def test_misspelt_option_and_foreign_data():
         MuJoCoSolver.update_mjc_data(mujoco.MjData(empty), model)
 
 
+def test_equal_robots_are_numbered_each_as_a_whole():
+    builder = ModelBuilder(up_vector=(0, 0, 1))
+    for _ in range(2):
+        parent = -1
+        for name in ("arm", "hand"):
+            body = builder.add_body(mass=1.0, I_m=np.eye(3), key=name)
+            builder.add_joint_revolute(parent, body, axis=(0, 1, 0), key=f"{name}_joint")
+            parent = body
+    mj = MuJoCoSolver(builder.finalize(device="cpu"), use_mujoco=True).mj_model
+    assert [mj.body(k).name for k in range(1, 5)] == ["arm", "hand", "arm_2", "hand_2"]
+    assert [mj.joint(k).name for k in range(2, 4)] == ["arm_joint_2", "hand_joint_2"]
+
+
 def test_conversions_are_freed_with_their_data():
     model = one_hinge().finalize(device="cpu")
     solver = MuJoCoSolver(model, use_mujoco=True)
