@@ -9,6 +9,7 @@ from oracles.mujoco_oracle import MujocoOracle
 
 import newtonsim
 from newtonsim.enums import JointType
+from newtonsim.examples import asset_path
 from newtonsim.solvers import FeatherstoneSolver
 from newtonsim.testing import random_model
 
@@ -102,6 +103,24 @@ def _compare_with_mujoco(twins: Twins) -> None:
     assert mass_matrix_error(ours, theirs) < 1.0e-5
     bias = oracle.inverse_dynamics(np.zeros(len(theirs)))[twins.dofs]
     assert force_error(twins.bias_forces(1)[0], bias, theirs) < 1.0e-4
+
+
+def test_only_axes_that_the_file_drove_get_actuators(tmp_path):
+    """On request; then the file has the actuators of the one that was read, and no others."""
+    source = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    read = newtonsim.utils.parse_mjcf(asset_path("half_cheetah.xml"), source, floating=None)
+    source.joint_q[:] = [0.1] * source.joint_coord_count
+    driven = {one["axis"] for one in read.actuators} - {None}
+    twins = Twins(source, tmp_path / "out.xml", actuated_axes=driven)
+    assert len(driven) < source.joint_axis_count
+    assert [one["joint"] for one in twins.read.actuators] == [one["joint"] for one in read.actuators]
+    mujoco.MjModel.from_xml_path(str(twins.path))
+    np.testing.assert_allclose(twins.again.joint_target_ke.numpy(), twins.model.joint_target_ke.numpy())
+    none = Twins(source, tmp_path / "none.xml", actuated_axes=())
+    assert not none.read.actuators
+    assert not none.again.joint_target_ke.numpy().any()
+    with pytest.raises(newtonsim.ModelError, match="there is no axis 99"):
+        newtonsim.utils.export_mjcf(source, tmp_path / "bad.xml", actuated_axes=[99])
 
 
 def test_mujoco_starts_where_the_model_does(tmp_path):

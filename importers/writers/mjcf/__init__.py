@@ -1,6 +1,7 @@
 """MJCF files from models."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.enums import JointMode, JointType
+from newtonsim.errors import ModelError
 from newtonsim.importers.massprops import MassProps
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.writers.mjcf.constraints import ConstraintWriter
@@ -25,7 +27,12 @@ _START = "initial"
 
 
 def export_mjcf(
-    model: Model | ModelBuilder, path: str | os.PathLike, *, world: int | None = None, strict: bool = False
+    model: Model | ModelBuilder,
+    path: str | os.PathLike,
+    *,
+    world: int | None = None,
+    strict: bool = False,
+    actuated_axes: Collection[int] | None = None,
 ) -> ExportReport:
     """Write a model as MJCF, for MuJoCo and `parse_mjcf`.
 
@@ -52,19 +59,21 @@ def export_mjcf(
         path: File name, ending in .xml.
         world: World to write, with the global one; None for all of them in one file.
         strict: Raise instead of warning about what MJCF cannot hold; then no file is written.
+        actuated_axes: Joint axes that get an actuator; None for all. In a model that `parse_mjcf` read, those
+            that the file drove are `{one["axis"] for one in report.actuators} - {None}`.
 
     Returns:
         Names in the file, arguments for `parse_mjcf`, and what was approximated or left out.
 
     Raises:
-        ModelError: There is no such world, the shapes are of more kinds of contact than MJCF tells apart, or
-            the file cannot be written.
+        ModelError: There is no such world or axis, the shapes are of more kinds of contact than MJCF tells
+            apart, or the file cannot be written.
     """
     path = output_path(path, (".xml", ".mjcf"))
     scene = read_scene(model, world)
     scene.turn_up((0.0, 0.0, 1.0))
     report = ExportReport(str(path), "mjcf")
-    root = _MjcfWriter(scene, path, report).write()
+    root = _MjcfWriter(scene, path, report, _known_axes(scene, actuated_axes)).write()
     report.settle(strict, stacklevel=2)
     write_xml(root, path)
     return report
@@ -73,8 +82,8 @@ def export_mjcf(
 class _MjcfWriter:
     """Writes one scene, whose up axis is z."""
 
-    def __init__(self, scene: Scene, path: Path, report: ExportReport):
-        self.scene, self.report = scene, report
+    def __init__(self, scene: Scene, path: Path, report: ExportReport, actuated: frozenset[int]):
+        self.scene, self.report, self.actuated = scene, report, actuated
         self.root = ElementTree.Element("mujoco", model=xml_name(path.stem))
         compiler = {"angle": "radian", "autolimits": "true", "inertiafromgeom": "false"}
         element(self.root, "compiler", compiler)
@@ -101,7 +110,10 @@ class _MjcfWriter:
             element(self.elements[body], "site", {"name": name, **pose_attributes(pose)})
         self.geoms.write_contacts(self.contact, self._body_names())
         for name, axis in self.axes:
-            self._write_drive(name, axis)
+            if axis.index in self.actuated:
+                self._write_drive(name, axis)
+            elif axis.target_ke or axis.target_kd or axis.act:
+                self.report.unsupported(name, "its drive is left out, as actuated_axes does not name it")
         ConstraintWriter(
             self.scene, self.root, self.elements, self.joint_names, self.names["site"], self.report
         ).write()
@@ -214,7 +226,7 @@ class _MjcfWriter:
             self.report.read_with["keyframe"] = _START
         section = element(self.root, "keyframe") if frames else None
         for name, frame in frames:
-            values = keyframe(self.scene, self.order, frame)
+            values = keyframe(self.scene, self.order, frame, self.actuated)
             attributes = {key: numbers(row) for key, row in values.items()}
             element(section, "key", {"name": names.give(name), **attributes})
 
@@ -242,8 +254,21 @@ class _MjcfWriter:
             "ensure_nonstatic_links": False,
             "enable_self_collisions": True,
         }
+        if not len(self.actuator):  # without actuators the reader gives axes drives of its own
+            report.read_with |= {"stiffness": 0.0, "damping": 0.0}
         contact_settings(self.scene, report)
         limit_settings(self.axes, report)
+
+
+def _known_axes(scene: Scene, wanted: Collection[int] | None) -> frozenset[int]:
+    """Axes of the scene that get an actuator."""
+    axes = frozenset(axis.index for joint in scene.joints for axis in joint.axes)
+    if wanted is None:
+        return axes
+    unknown = [axis for axis in wanted if axis not in axes]
+    if unknown:
+        raise ModelError(f"actuated_axes: there is no axis {unknown[0]!r} in what is written")
+    return frozenset(wanted)
 
 
 def _differs(frame: dict, other: dict) -> bool:

@@ -154,13 +154,16 @@ def _wxyz(q: np.ndarray) -> list[float]:
     return [float(q[3]), *q[:3].tolist()]
 
 
-def keyframe(scene: Scene, order: list[JointRecord], values: dict) -> dict[str, np.ndarray]:
+def keyframe(
+    scene: Scene, order: list[JointRecord], values: dict, actuated: frozenset[int]
+) -> dict[str, np.ndarray]:
     """Return qpos, qvel and ctrl of a keyframe.
 
     Args:
         scene: The scene.
         order: Its joints in the order of the file.
         values: "joint_q", "joint_qd" and "joint_act" of the scene; what is missing is left out.
+        actuated: Axes that have an actuator.
     """
     result: dict[str, list[float]] = {"qpos": [], "qvel": [], "ctrl": []}
     first_axis = np.cumsum([0, *(len(joint.axes) for joint in scene.joints)])
@@ -175,5 +178,6 @@ def keyframe(scene: Scene, order: list[JointRecord], values: dict) -> dict[str, 
             result["qvel"] += velocities(joint, own, qd, scene.bodies[joint.child].props.com)
         if values.get("joint_act") is not None:
             first = first_axis[scene.joints.index(joint)]
-            result["ctrl"] += values["joint_act"][first : first + len(joint.axes)].tolist()
+            acts = values["joint_act"][first : first + len(joint.axes)].tolist()
+            result["ctrl"] += [act for act, axis in zip(acts, joint.axes) if axis.index in actuated]
     return {name: np.array(row) for name, row in result.items() if row}
