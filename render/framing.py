@@ -22,7 +22,7 @@ AZIMUTH, ELEVATION, FIELD_OF_VIEW = -55.0, 18.0, 35.0
 
 
 class Subject:
-    """What a picture shows of each world: the bodies and particles, or what stands still if there are none.
+    """What a picture shows of each world: robots, other bodies and particles, or all if nothing can move.
 
     Args:
         model: The model.
@@ -34,10 +34,10 @@ class Subject:
         table = ShapeTable.of(model)
         self._particle_world = model.particle_world.numpy()
         self._grain = model.particle_radius.numpy().astype(np.float64)[:, None]
-        moving = table.body >= 0
         shown = table.visible & (table.kind != GeoType.PLANE) & (table.kind != GeoType.NONE)
-        if (shown & moving).any() or len(self._particle_world):
-            shown &= moving
+        moves = _in_moving_trees(model, table.body)
+        if (shown & moves).any() or len(self._particle_world):
+            shown &= moves
         rows = np.flatnonzero(shown)
         self._world, self._body = table.world[rows], table.body[rows]
         corners = _local_corners(table, rows)
@@ -69,6 +69,20 @@ class Subject:
             world = np.concatenate([world, self._particle_world])
         finite = np.isfinite(lower).all(axis=1)
         return lower[finite], upper[finite], world[finite]
+
+
+def _in_moving_trees(model: Model, body: np.ndarray) -> np.ndarray:
+    """Tell which shapes are on articulations of which something can move; a robot's fixed base is one."""
+    if model.contact_rules is None or not model.body_count:
+        return np.zeros(len(body), bool)
+    tree = np.full(model.body_count + 1, -1)  # the last entry is that of the world
+    starts = model.articulation_start.numpy()
+    joints = np.searchsorted(starts, np.arange(model.joint_count), side="right") - 1
+    tree[model.joint_child.numpy()] = joints
+    moves = np.zeros(len(starts) + 1, bool)
+    moves[tree[body[model.contact_rules.rigid >= 0]]] = True
+    moves[-1] = False
+    return moves[tree[body]]
 
 
 def _local_corners(table: ShapeTable, rows: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import warp as wp
 
 import newtonsim
 from newtonsim.render import Film, Pictures, Recorder, Recording, VideoWriter, save_sheet, save_video
-from newtonsim.render.framing import view_of
+from newtonsim.render.framing import Subject, view_of
 
 RED, BLUE = (0.9, 0.05, 0.05, 1.0), (0.05, 0.05, 0.9, 1.0)
 
@@ -159,6 +159,22 @@ def test_boxes_fill_the_picture_and_stay_inside(up, azimuth: float, elevation: f
         reach.append(np.abs(rays @ right / depth / tall / 1.5).max())
         reach.append(np.abs(rays @ np.cross(back, right) / depth / tall).max())
     assert 0.6 < max(reach) < 1.0
+
+
+def test_the_camera_looks_at_what_can_move():
+    builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    floor, base, arm = builder.add_body(), builder.add_body(), builder.add_body()
+    builder.add_shape_box(floor, hx=50.0, hy=50.0, hz=1.0)
+    builder.add_joint_fixed(-1, floor)
+    builder.add_articulation("robot")
+    builder.add_shape_box(base, hx=0.2, hy=0.2, hz=0.3)
+    builder.add_joint_fixed(-1, base)
+    builder.add_shape_capsule(arm, radius=0.1, half_height=0.4, up_axis=2)
+    builder.add_joint_revolute(base, arm, axis=(0, 1, 0))
+    builder.body_q[arm] = wp.transform((0, 0, 1), wp.quat_identity())
+    model = builder.finalize("cpu")
+    box = Subject(model, np.array([0])).boxes(model.state())[0]
+    np.testing.assert_allclose(box, [[-0.2, -0.2, -0.3], [0.2, 0.2, 1.5]], atol=1e-6)
 
 
 def test_wrong_views_are_refused():
