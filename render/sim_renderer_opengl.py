@@ -232,6 +232,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
 
         Raises:
             ModelError: There is no such mode.
+            RendererUnavailableError: The renderer is closed.
         """
         return self._pixels((self.screen_height, self.screen_width), False, mode)
 
@@ -253,7 +254,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
 
     def save(self) -> None:
         """Keep the window open until the user closes it; return at once if there is none."""
-        if not self.headless:
+        if not self.headless and self in _open:
             OpenGLRenderer.save(self)
 
     def clear(self) -> None:
@@ -262,6 +263,11 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         self._shape_instancers.clear()
         self._axis_instancer, self.draw_axis = None, False
         _open.discard(self)
+
+    def update(self) -> None:
+        """Draw, and hear what the user does; nothing once the renderer is closed."""
+        if self in _open:
+            OpenGLRenderer.update(self)
 
     def update_body_transforms(self, body_tf: wp.array | None) -> None:
         """Move the shapes with the bodies.
@@ -479,7 +485,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         self._muscles.append((mesh, lambda q: tubes.vertices(muscles.points(q)[segments] + shift, radius)))
 
     def _draw_state(self, state: State) -> None:
-        if not self._instances:  # the window was closed
+        if self not in _open:  # a user who closes the window does not stop the simulation
             return
         self._switch_context()
         if self.model.body_count:
@@ -503,7 +509,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         return wp.array(poses, dtype=wp.transform, device=body_q.device)
 
     def _draw_contacts(self, marks: ContactMarks, radius: float) -> None:
-        if not self._instances:
+        if self not in _open:
             return
         self._switch_context()
         for world in self.layout.worlds:
@@ -534,8 +540,10 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         """Read colours, or depths in metres."""
         if mode not in ("rgb", "depth"):
             raise ModelError(f"mode: expected 'rgb' or 'depth', got {mode!r}")
+        if self not in _open:
+            raise RendererUnavailableError("the renderer is closed")
         rgb = mode == "rgb"
         target = wp.zeros((*shape, 3 if rgb else 1), dtype=wp.uint8 if rgb else float, device=self._device)
         if not self.get_pixels(target, split_up_tiles=tiles, mode=mode, use_uint8=rgb):
-            raise RendererUnavailableError("the window is closed")
+            raise RendererUnavailableError("OpenGL gives no picture of this window")
         return target.numpy() if rgb else target.numpy()[..., 0] / self._scaling

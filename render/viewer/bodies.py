@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from newtonsim.enums import GeoType
-from newtonsim.geometry.sdf import SDF
 from newtonsim.geometry.transforms import quat_matrix, transform_multiply
 from newtonsim.render.shapes import ShapeTable, shape_triangles
 from newtonsim.render.viewer import geometry
@@ -200,13 +199,12 @@ def _split(kind: GeoType, scale: np.ndarray, source: Any, name: str) -> Iterator
 
 
 def _surface(kind: GeoType, scale: np.ndarray, source: Any, name: str) -> Iterator[_Part]:
-    """Yield the triangles of a mesh, a height field or the mesh that a distance field was made from."""
-    if isinstance(source, SDF):
-        kind, source = GeoType.MESH, source.source_mesh
-    if source is None:
-        warnings.warn(f"shape {name!r}: a distance field without a mesh is not shown", stacklevel=2)
+    """Yield the triangles of a mesh, a height field or a distance field."""
+    surface = shape_triangles(kind, np.ones(3), source)
+    if surface is None:
+        warnings.warn(f"shape {name!r}: an empty distance field is not shown", stacklevel=2)
         return
-    vertices, triangles = shape_triangles(kind, np.ones(3), source)
+    vertices, triangles = surface
     yield _Part(("mesh", id(source)), geometry.split_creases(vertices, triangles), _IDENTITY, scale)
 
 

@@ -238,6 +238,20 @@ def test_bad_arguments(open_renderer):
         renderer.render(newtonsim.State())
 
 
+def test_a_closed_renderer_does_not_stop_the_loop(open_renderer):
+    model = box_model()
+    renderer, other = open_renderer(model), open_renderer(model)
+    draw(other, model.state())
+    before = other.picture()
+    renderer.close()
+    draw(renderer, model.state())
+    renderer.render_contacts(model.state())
+    with pytest.raises(RendererUnavailableError, match="closed"):
+        renderer.picture()
+    draw(other, model.state())
+    np.testing.assert_array_equal(other.picture(), before)
+
+
 def test_without_pyglet(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyglet", None)
     with pytest.raises(RendererUnavailableError, match=r"pip install 'newtonsim\[opengl\]'"):
