@@ -27,6 +27,7 @@ SCRIPTS = {
     "gradient_cost": [],
     "scaling": ["--plots", str(RESULTS)],
     "bullet_world": [],
+    "cameras": [],
     "building": [],
     "startup": [],
     "profile_ant": ["ant"],

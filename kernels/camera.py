@@ -225,7 +225,7 @@ def describe_hit(
 
 @wp.func
 def describe_point(
-    scene: TraceView,
+    scene: wp.array(dtype=TraceView),
     looks: wp.array(dtype=Look),
     corners: CornerView,
     textures: TextureView,
@@ -238,21 +238,21 @@ def describe_point(
     point = SurfacePoint()
     if hit.element >= 0:
         position = origin + hit.t * direction
-        smooth, flat = element_normals(scene.elements, hit.element, hit.u, hit.v, position)
+        smooth, flat = element_normals(scene[0].elements, hit.element, hit.u, hit.v, position)
         point.face_normal = flat
         point.normal = flat
         if wp.length_sq(smooth) > 0.0:
             point.normal = wp.normalize(smooth)
         if wp.dot(point.normal, flat) < 0.0:
             point.normal = flat
-        point.color = scene.elements.color[hit.element]
+        point.color = scene[0].elements[0].color[hit.element]
         point.specular = wp.vec3(1.0, 1.0, 1.0)
     else:
-        i = scene.item[hit.row]
+        i = scene[0].item[hit.row]
         look = looks[i]
-        body = scene.body[i]
-        point = describe_hit(body, look, scene.frame[hit.row], corners, hit, origin, direction)
-        point.color = scene.color[hit.row]
+        body = scene[0].body[i]
+        point = describe_hit(body, look, scene[0].frame[hit.row], corners, hit, origin, direction)
+        point.color = scene[0].color[hit.row]
         point.specular = look.specular
         if look.texture >= 0:
             color = sample_texture(textures, look.texture, point.uv)
@@ -269,7 +269,7 @@ def describe_point(
 
 @wp.func
 def shade(
-    scene: TraceView,
+    scene: wp.array(dtype=TraceView),
     light: Light,
     world: int,
     point: SurfacePoint,
@@ -320,7 +320,12 @@ def pixel_spread(camera: CameraRays, width: int) -> float:
 
 @wp.func
 def write_labels(
-    scene: TraceView, looks: wp.array(dtype=Look), hit: CameraHit, empty: int, picture: PictureView, k: int
+    scene: wp.array(dtype=TraceView),
+    looks: wp.array(dtype=Look),
+    hit: CameraHit,
+    empty: int,
+    picture: wp.array(dtype=PictureView),
+    k: int,
 ):
     """Write what is seen at pixel k, in all kinds of segmentation."""
     label = empty
@@ -328,94 +333,93 @@ def write_labels(
     body = int(SEEN_NOTHING)
     joint = int(SEEN_NOTHING)
     if hit.row >= 0:
-        look = looks[scene.item[hit.row]]
+        look = looks[scene[0].item[hit.row]]
         label = look.label
         shape = look.shape
         body = look.body
         joint = look.joint
     elif hit.element >= 0:
-        label = scene.elements.label[hit.element]
-        part = scene.elements.particle[hit.element]
+        label = scene[0].elements[0].label[hit.element]
+        part = scene[0].elements[0].particle[hit.element]
         shape = wp.where(part[2] >= 0, SEEN_SURFACE, wp.where(part[1] >= 0, SEEN_SPRING, SEEN_PARTICLE))
         body = shape
         joint = shape
-    if picture.label.shape[0] > 0:
-        picture.label[k] = label
-    if picture.shape.shape[0] > 0:
-        picture.shape[k] = shape
-    if picture.body.shape[0] > 0:
-        picture.body[k] = body
-    if picture.joint.shape[0] > 0:
-        picture.joint[k] = joint
+    if picture[0].label.shape[0] > 0:
+        picture[0].label[k] = label
+    if picture[0].shape.shape[0] > 0:
+        picture[0].shape[k] = shape
+    if picture[0].body.shape[0] > 0:
+        picture[0].body[k] = body
+    if picture[0].joint.shape[0] > 0:
+        picture[0].joint[k] = joint
 
 
 @wp.func
 def write_depth(
-    camera: CameraRays, direction: wp.vec3, hit: CameraHit, t: float, picture: PictureView, k: int
+    camera: CameraRays,
+    direction: wp.vec3,
+    hit: CameraHit,
+    t: float,
+    picture: wp.array(dtype=PictureView),
+    k: int,
 ):
     """Write how far away what is seen at pixel k is, in all ways."""
     seen = hit.row >= 0 or hit.element >= 0
-    if picture.depth.shape[0] > 0:
+    if picture[0].depth.shape[0] > 0:
         c = camera.depth
-        picture.depth[k] = wp.where(seen, (c[0] + c[1] * t) / (c[2] + c[3] * t), camera.empty_depth)
-    if picture.axial.shape[0] > 0:
+        picture[0].depth[k] = wp.where(seen, (c[0] + c[1] * t) / (c[2] + c[3] * t), camera.empty_depth)
+    if picture[0].axial.shape[0] > 0:
         rate = float(1.0)
         if camera.lens == LENS_FISHEYE:
             rate = wp.dot(direction, camera.direction)
-        picture.axial[k] = wp.where(seen, rate * t, wp.inf)
-    if picture.distance.shape[0] > 0:
-        picture.distance[k] = wp.where(seen, wp.length(direction) * t, wp.inf)
+        picture[0].axial[k] = wp.where(seen, rate * t, wp.inf)
+    if picture[0].distance.shape[0] > 0:
+        picture[0].distance[k] = wp.where(seen, wp.length(direction) * t, wp.inf)
 
 
 @wp.func
-def write_color(total: wp.vec3, left: float, background: wp.vec4, picture: PictureView, k: int):
+def write_color(
+    total: wp.vec3, left: float, background: wp.vec4, picture: wp.array(dtype=PictureView), k: int
+):
     """Write the colour of pixel k; a part `left` of it is background."""
     ground = wp.vec3(background[0], background[1], background[2])
     sent = total + left * ground
     packed = pack_color(wp.vec4(sent[0], sent[1], sent[2], 1.0 - left * (1.0 - background[3])))
-    if picture.color.shape[0] > 0:
-        picture.color[k] = packed
-    if picture.rgb.shape[0] > 0:
+    if picture[0].color.shape[0] > 0:
+        picture[0].color[k] = packed
+    if picture[0].rgb.shape[0] > 0:
         byte = wp.uint32(255)
-        picture.rgb[k] = wp.vec3ub(
+        picture[0].rgb[k] = wp.vec3ub(
             wp.uint8(packed & byte),
             wp.uint8((packed >> wp.uint32(8)) & byte),
             wp.uint8((packed >> wp.uint32(16)) & byte),
         )
 
 
-@wp.kernel
-def render_pixels(
-    scene: TraceView,
+@wp.func
+def look_along(
+    scene: wp.array(dtype=TraceView),
     looks: wp.array(dtype=Look),
     corners: CornerView,
     textures: TextureView,
-    cameras: wp.array(dtype=CameraRays),
-    lights: wp.array(dtype=Light),
+    camera: CameraRays,
+    light: Light,
     tiles: TileView,
-    first_tile: int,
-    picture: PictureView,
+    tile: int,
+    world: int,
+    x: float,
+    y: float,
+    picture: wp.array(dtype=PictureView),
+    k: int,
 ):
-    """One thread per pixel of a tile, tile by tile from first_tile on: what is seen there."""
-    thread = wp.tid()
-    tile = first_tile + thread // (TILE * TILE)
-    place = thread % (TILE * TILE)
-    area = tiles.rows * tiles.columns
-    column = (tile % tiles.columns) * TILE + place % TILE
-    line = ((tile % area) // tiles.columns) * TILE + place // TILE
-    if column >= picture.width or line >= picture.height:
-        return
-    k = ((tile // area) * picture.height + line) * picture.width + column
-    camera = cameras[tile // area]
-    world = (tile // area) // picture.cameras
-    light = lights[0]
-    x = 2.0 * (float(column) + picture.offset[0]) / float(picture.width) - 1.0
-    y = 1.0 - 2.0 * (float(line) + picture.offset[1]) / float(picture.height)
+    """Write what is seen on the ray at (x, y) of a camera to pixel k."""
     origin = ray_origin(camera, x, y)
     direction = ray_direction(camera, x, y)
     spread = float(0.0)
-    if picture.fade == 1:
-        spread = pixel_spread(camera, picture.width)
+    if picture[0].fade == 1:
+        spread = pixel_spread(camera, picture[0].width)
+    shaded = picture[0].shaded == 1
+    bent = picture[0].normal.shape[0] > 0
     total = wp.vec3()
     left = float(1.0)
     t = float(camera.near)
@@ -434,27 +438,62 @@ def render_pixels(
         if layer == 0:
             write_depth(camera, direction, hit, t, picture, k)
             write_labels(scene, looks, hit, light.empty_label, picture, k)
-            if picture.normal.shape[0] > 0 and not seen:
-                picture.normal[k] = wp.vec3()
-        if not seen:
+            if bent and not seen:
+                picture[0].normal[k] = wp.vec3()
+        if not seen or not (shaded or bent):
             break
         distance = t * wp.length(direction)
         point = describe_point(scene, looks, corners, textures, hit, start, direction, spread * distance)
-        if layer == 0 and picture.normal.shape[0] > 0:
-            picture.normal[k] = point.normal
-        if picture.shaded == 0:
+        if layer == 0 and bent:
+            picture[0].normal[k] = point.normal
+        if not shaded:
             break
         position = start + hit.t * direction
         sent = shade(scene, light, world, point, position, direction, distance)
-        color = point.color
         alpha = float(1.0)
         if light.transparency == 1:
-            alpha = wp.clamp(color[3], 0.0, 1.0)
-        total += (left * alpha) * wp.cw_mul(wp.vec3(color[0], color[1], color[2]), sent)
+            alpha = wp.clamp(point.color[3], 0.0, 1.0)
+        total += (left * alpha) * wp.cw_mul(wp.vec3(point.color[0], point.color[1], point.color[2]), sent)
         left *= 1.0 - alpha
         if left < 1.0 - OPAQUE:
             left = float(0.0)
             break
         t += LIFT * t
-    if picture.shaded == 1:
+    if shaded:
         write_color(total, left, light.background, picture, k)
+
+
+@wp.kernel
+def render_pixels(
+    scene: wp.array(dtype=TraceView),
+    looks: wp.array(dtype=Look),
+    corners: CornerView,
+    textures: TextureView,
+    cameras: wp.array(dtype=CameraRays),
+    lights: wp.array(dtype=Light),
+    tiles: TileView,
+    first_tile: int,
+    run: int,
+    picture: wp.array(dtype=PictureView),
+):
+    """One thread per `run` pixels of a tile, tile by tile from first_tile on: what is seen there."""
+    first = run * wp.tid()
+    tile = first_tile + first // (TILE * TILE)
+    place = first % (TILE * TILE)
+    area = tiles.rows * tiles.columns
+    image = tile // area
+    left = ((tile - image * area) % tiles.columns) * TILE
+    top = ((tile - image * area) // tiles.columns) * TILE
+    camera = cameras[image]
+    light = lights[0]
+    world = image // picture[0].cameras
+    width = picture[0].width
+    height = picture[0].height
+    for pixel in range(place, place + run):
+        column = left + pixel % TILE
+        line = top + pixel // TILE
+        if column < width and line < height:
+            x = 2.0 * (float(column) + picture[0].offset[0]) / float(width) - 1.0
+            y = 1.0 - 2.0 * (float(line) + picture[0].offset[1]) / float(height)
+            k = (image * height + line) * width + column
+            look_along(scene, looks, corners, textures, camera, light, tiles, tile, world, x, y, picture, k)

@@ -22,7 +22,7 @@ ACTIVE = wp.constant(wp.uint32(1))
 class ElementView:
     """E elements between P particles."""
 
-    bvh: wp.uint64  # over the boxes of the elements, a group for each world; 0 if there are none
+    bvh: wp.uint64  # over the boxes of the elements, a group for each world
     particle: wp.array(dtype=wp.vec3i)  # (E) corners; (a, b, -1) for capsules, (a, -1, -1) for spheres
     position: wp.array(dtype=wp.vec3)  # (P) [m]
     normal: wp.array(dtype=wp.vec3)  # (P) of surfaces, not normalised
@@ -61,19 +61,21 @@ def meet_triangle(a: wp.vec3, b: wp.vec3, c: wp.vec3, origin: wp.vec3, direction
 
 
 @wp.func
-def meet_element(view: ElementView, e: int, origin: wp.vec3, direction: wp.vec3, reach: float):
+def meet_element(
+    view: wp.array(dtype=ElementView), e: int, origin: wp.vec3, direction: wp.vec3, reach: float
+):
     """First point of an element on a ray, nearer than `reach`; t is infinite for a miss."""
     t = float(wp.inf)
     u = float(0.0)
     v = float(0.0)
-    part = view.particle[e]
-    a = view.position[part[0]]
+    part = view[0].particle[e]
+    a = view[0].position[part[0]]
     if part[2] >= 0:
-        t, u, v = meet_triangle(a, view.position[part[1]], view.position[part[2]], origin, direction)
-    elif view.radius[e] > 0.0:
+        t, u, v = meet_triangle(a, view[0].position[part[1]], view[0].position[part[2]], origin, direction)
+    elif view[0].radius[e] > 0.0:
         b = a
         if part[1] >= 0:
-            b = view.position[part[1]]
+            b = view[0].position[part[1]]
         middle = 0.5 * (a + b)
         length = wp.length(b - a)
         # from the point nearest to the middle, where rounding is least
@@ -81,11 +83,11 @@ def meet_element(view: ElementView, e: int, origin: wp.vec3, direction: wp.vec3,
         o = origin + shift * direction - middle
         if length > 0.0:
             turn = turn_to_y((b - a) / length)
-            span = span_of_capsule(view.radius[e], 0.5 * length, turn * o, turn * direction)
+            span = span_of_capsule(view[0].radius[e], 0.5 * length, turn * o, turn * direction)
             if span.enter <= span.exit and shift + span.enter >= 0.0:
                 t = shift + span.enter
         else:
-            ball = span_of_ball(view.radius[e], wp.vec3(), o, direction)
+            ball = span_of_ball(view[0].radius[e], wp.vec3(), o, direction)
             if ball.enter <= ball.exit and shift + ball.enter >= 0.0:
                 t = shift + ball.enter
     if t >= reach:
@@ -94,17 +96,17 @@ def meet_element(view: ElementView, e: int, origin: wp.vec3, direction: wp.vec3,
 
 
 @wp.func
-def element_normals(view: ElementView, e: int, u: float, v: float, point: wp.vec3):
+def element_normals(view: wp.array(dtype=ElementView), e: int, u: float, v: float, point: wp.vec3):
     """Smooth normal, and normal of the surface as it is, at a point of an element; either may be zero."""
-    part = view.particle[e]
-    a = view.position[part[0]]
+    part = view[0].particle[e]
+    a = view[0].position[part[0]]
     if part[2] >= 0:
-        flat = wp.cross(view.position[part[1]] - a, view.position[part[2]] - a)
-        smooth = u * view.normal[part[0]] + v * view.normal[part[1]]
-        return smooth + (1.0 - u - v) * view.normal[part[2]], wp.normalize(flat)
+        flat = wp.cross(view[0].position[part[1]] - a, view[0].position[part[2]] - a)
+        smooth = u * view[0].normal[part[0]] + v * view[0].normal[part[1]]
+        return smooth + (1.0 - u - v) * view[0].normal[part[2]], wp.normalize(flat)
     axis = wp.vec3()
     if part[1] >= 0:
-        axis = view.position[part[1]] - a
+        axis = view[0].position[part[1]] - a
     along = wp.dot(point - a, axis) / wp.max(wp.dot(axis, axis), 1.0e-30)
     n = wp.normalize(point - a - wp.clamp(along, 0.0, 1.0) * axis)
     return n, n
@@ -112,7 +114,12 @@ def element_normals(view: ElementView, e: int, u: float, v: float, point: wp.vec
 
 @wp.func
 def meet_elements(
-    view: ElementView, world: int, grouped: bool, origin: wp.vec3, direction: wp.vec3, reach: float
+    view: wp.array(dtype=ElementView),
+    world: int,
+    grouped: bool,
+    origin: wp.vec3,
+    direction: wp.vec3,
+    reach: float,
 ):
     """Nearest visible element on a ray, as its number, t and weights; -1 and `reach` for none."""
     best_e = int(-1)
@@ -121,11 +128,11 @@ def meet_elements(
     best_v = float(0.0)
     root = int(-1)
     if grouped:
-        root = wp.bvh_get_group_root(view.bvh, world)
-    query = wp.bvh_query_ray(view.bvh, origin, direction, root)
+        root = wp.bvh_get_group_root(view[0].bvh, world)
+    query = wp.bvh_query_ray(view[0].bvh, origin, direction, root)
     e = int(0)
     while wp.bvh_query_next(query, e, best):
-        if view.color[e][3] > 0.0:
+        if view[0].color[e][3] > 0.0:
             t, u, v = meet_element(view, e, origin, direction, best)
             if t < best:
                 best = t
@@ -136,15 +143,17 @@ def meet_elements(
 
 
 @wp.func
-def meets_elements(view: ElementView, world: int, grouped: bool, origin: wp.vec3, direction: wp.vec3) -> bool:
+def meets_elements(
+    view: wp.array(dtype=ElementView), world: int, grouped: bool, origin: wp.vec3, direction: wp.vec3
+) -> bool:
     """Whether a ray meets any visible element."""
     root = int(-1)
     if grouped:
-        root = wp.bvh_get_group_root(view.bvh, world)
-    query = wp.bvh_query_ray(view.bvh, origin, direction, root)
+        root = wp.bvh_get_group_root(view[0].bvh, world)
+    query = wp.bvh_query_ray(view[0].bvh, origin, direction, root)
     e = int(0)
     while wp.bvh_query_next(query, e, wp.inf):
-        if view.color[e][3] > 0.0:
+        if view[0].color[e][3] > 0.0:
             t, _u, _v = meet_element(view, e, origin, direction, wp.inf)
             if t < wp.inf:
                 return True
@@ -152,8 +161,15 @@ def meets_elements(view: ElementView, world: int, grouped: bool, origin: wp.vec3
 
 
 @wp.kernel
+def take_positions(position: wp.array(dtype=wp.vec3), view: wp.array(dtype=ElementView)):
+    """One thread per particle: its position [m]."""
+    p = wp.tid()
+    view[0].position[p] = position[p]
+
+
+@wp.kernel
 def enclose_elements(
-    view: ElementView,
+    view: wp.array(dtype=ElementView),
     thickness: wp.array(dtype=float),
     flags: wp.array(dtype=wp.uint32),
     lower: wp.array(dtype=wp.vec3),
@@ -161,13 +177,13 @@ def enclose_elements(
 ):
     """One thread per element: its box, and the radius [m] that is seen of it."""
     e = wp.tid()
-    part = view.particle[e]
-    a = view.position[part[0]]
+    part = view[0].particle[e]
+    a = view[0].position[part[0]]
     low = a
     high = a
     for k in range(1, 3):
         if part[k] >= 0:
-            p = view.position[part[k]]
+            p = view[0].position[part[k]]
             low = wp.min(low, p)
             high = wp.max(high, p)
     r = thickness[e]
@@ -178,7 +194,7 @@ def enclose_elements(
         low = wp.vec3()
         high = wp.vec3()
         r = 0.0
-    view.radius[e] = r
+    view[0].radius[e] = r
     # room for rounding, so that flat boxes are met
     room = wp.vec3(r, r, r) + 1.0e-6 * (high - low + wp.max(wp.abs(low), wp.abs(high)))
     lower[e] = low - room
@@ -186,12 +202,14 @@ def enclose_elements(
 
 
 @wp.kernel
-def smooth_elements(view: ElementView, start: wp.array(dtype=int), around: wp.array(dtype=int)):
+def smooth_elements(
+    view: wp.array(dtype=ElementView), start: wp.array(dtype=int), around: wp.array(dtype=int)
+):
     """One thread per particle: the sum of the normals of the triangles around it, weighted by area."""
     p = wp.tid()
     n = wp.vec3()
     for k in range(start[p], start[p + 1]):
-        part = view.particle[around[k]]
-        a = view.position[part[0]]
-        n += wp.cross(view.position[part[1]] - a, view.position[part[2]] - a)
-    view.normal[p] = n
+        part = view[0].particle[around[k]]
+        a = view[0].position[part[0]]
+        n += wp.cross(view[0].position[part[1]] - a, view[0].position[part[2]] - a)
+    view[0].normal[p] = n

@@ -19,6 +19,7 @@ from newtonsim.kernels.ray_solids import (
     span_of_tube,
 )
 from newtonsim.kernels.ray_surfaces import cast_on_field, field_normal
+from newtonsim.kernels.ray_times import times_of_primitive
 from newtonsim.kernels.shapes import (
     GEO_BOX,
     GEO_CAPSULE,
@@ -109,7 +110,7 @@ class TraceView:
     planes: wp.array(dtype=int)  # rows of endless planes
     world_count: int  # W
     bvh: wp.uint64  # over the boxes in the world, a group for each world; 0 if there are none
-    elements: ElementView
+    elements: wp.array(dtype=ElementView)  # (1) what particles make up, or (0)
 
 
 @wp.struct
@@ -201,11 +202,11 @@ def meet_primitive(kind: int, size: wp.vec3, o: wp.vec3, d: wp.vec3, reach: floa
     """First point of a primitive on a local ray, nearer than `reach`."""
     # from the point nearest to the origin, where rounding is least
     middle = -wp.dot(o, d) / wp.dot(d, d)
-    span = span_of_primitive(kind, size, o + middle * d, d)
-    t = middle + span.enter
+    enter, leave = times_of_primitive(kind, size, o + middle * d, d)
+    t = middle + enter
     if t < 0.0 and backs:
-        t = middle + span.exit
-    if span.enter <= span.exit and t >= 0.0 and t < reach:
+        t = middle + leave
+    if enter <= leave and t >= 0.0 and t < reach:
         return t
     return wp.inf
 
@@ -284,16 +285,25 @@ def hit_of(row: int, t: float, triangle: int, u: float, v: float) -> CameraHit:
 
 @wp.func
 def meet_planes(
-    scene: TraceView, world: int, origin: wp.vec3, direction: wp.vec3, reach: float, shadow: bool
+    scene: wp.array(dtype=TraceView),
+    world: int,
+    origin: wp.vec3,
+    direction: wp.vec3,
+    reach: float,
+    shadow: bool,
 ):
     """Nearest point of the endless planes on a ray, as row and t; row -1 and `reach` for none."""
     best_row = int(-1)
     best = float(reach)
-    for k in range(scene.plane_start[world], scene.plane_start[world + 1]):
-        row = scene.planes[k]
-        if scene.color[row][3] > 0.0:
-            body = scene.body[scene.item[row]]
-            t, _triangle, _u, _v = meet_body(body, scene.frame[row], origin, direction, best, shadow)
+    for k in range(scene[0].plane_start[world], scene[0].plane_start[world + 1]):
+        row = scene[0].planes[k]
+        if scene[0].color[row][3] > 0.0:
+            i = scene[0].item[row]
+            frame = scene[0].frame[row]
+            o = frame.to_local * (origin - frame.origin)
+            d = frame.to_local * direction
+            backs = shadow or scene[0].body[i].double_sided != 0
+            t = meet_plane(scene[0].body[i].middle, o, d, best, backs)
             if t < best:
                 best = t
                 best_row = row
@@ -301,22 +311,26 @@ def meet_planes(
 
 
 @wp.func
-def trace(scene: TraceView, world: int, origin: wp.vec3, direction: wp.vec3, reach: float) -> CameraHit:
+def trace(
+    scene: wp.array(dtype=TraceView), world: int, origin: wp.vec3, direction: wp.vec3, reach: float
+) -> CameraHit:
     """Nearest visible point on a ray, nearer than `reach`."""
     best_row, best = meet_planes(scene, world, origin, direction, reach, False)
     best_triangle = int(-1)
     best_u = float(0.0)
     best_v = float(0.0)
-    if scene.bvh != wp.uint64(0):
+    if scene[0].bvh != wp.uint64(0):
         root = int(-1)
-        if scene.world_count > 1:
-            root = wp.bvh_get_group_root(scene.bvh, world)
-        query = wp.bvh_query_ray(scene.bvh, origin, direction, root)
+        if scene[0].world_count > 1:
+            root = wp.bvh_get_group_root(scene[0].bvh, world)
+        query = wp.bvh_query_ray(scene[0].bvh, origin, direction, root)
         row = int(0)
         while wp.bvh_query_next(query, row, best):
-            if scene.color[row][3] > 0.0:
-                i = scene.item[row]
-                t, triangle, u, v = meet_body(scene.body[i], scene.frame[row], origin, direction, best, False)
+            if scene[0].color[row][3] > 0.0:
+                i = scene[0].item[row]
+                t, triangle, u, v = meet_body(
+                    scene[0].body[i], scene[0].frame[row], origin, direction, best, False
+                )
                 if t < best:
                     best = t
                     best_row = row
@@ -327,37 +341,42 @@ def trace(scene: TraceView, world: int, origin: wp.vec3, direction: wp.vec3, rea
 
 
 @wp.func
-def is_lit(scene: TraceView, world: int, origin: wp.vec3, direction: wp.vec3) -> bool:
+def is_lit(scene: wp.array(dtype=TraceView), world: int, origin: wp.vec3, direction: wp.vec3) -> bool:
     """Whether nothing visible, seen from either side, lies on a ray."""
     row, _t = meet_planes(scene, world, origin, direction, wp.inf, True)
     if row >= 0:
         return False
-    if scene.bvh != wp.uint64(0):
+    if scene[0].bvh != wp.uint64(0):
         root = int(-1)
-        if scene.world_count > 1:
-            root = wp.bvh_get_group_root(scene.bvh, world)
-        query = wp.bvh_query_ray(scene.bvh, origin, direction, root)
+        if scene[0].world_count > 1:
+            root = wp.bvh_get_group_root(scene[0].bvh, world)
+        query = wp.bvh_query_ray(scene[0].bvh, origin, direction, root)
         other = int(0)
         while wp.bvh_query_next(query, other, wp.inf):
-            if scene.color[other][3] > 0.0:
-                body = scene.body[scene.item[other]]
-                t, _triangle, _u, _v = meet_body(body, scene.frame[other], origin, direction, wp.inf, True)
+            if scene[0].color[other][3] > 0.0:
+                body = scene[0].body[scene[0].item[other]]
+                t, _triangle, _u, _v = meet_body(body, scene[0].frame[other], origin, direction, wp.inf, True)
                 if t < wp.inf:
                     return False
-    if scene.elements.bvh != wp.uint64(0):
-        return not meets_elements(scene.elements, world, scene.world_count > 1, origin, direction)
+    if scene[0].elements.shape[0] > 0:
+        return not meets_elements(scene[0].elements, world, scene[0].world_count > 1, origin, direction)
     return True
 
 
 @wp.func
 def behind_elements(
-    scene: TraceView, world: int, origin: wp.vec3, direction: wp.vec3, reach: float, hit: CameraHit
+    scene: wp.array(dtype=TraceView),
+    world: int,
+    origin: wp.vec3,
+    direction: wp.vec3,
+    reach: float,
+    hit: CameraHit,
 ) -> CameraHit:
     """The hit, or that of an element between particles if it is nearer."""
     nearest = hit
-    if scene.elements.bvh != wp.uint64(0):
+    if scene[0].elements.shape[0] > 0:
         element, t, u, v = meet_elements(
-            scene.elements, world, scene.world_count > 1, origin, direction, wp.min(hit.t, reach)
+            scene[0].elements, world, scene[0].world_count > 1, origin, direction, wp.min(hit.t, reach)
         )
         if element >= 0:
             nearest.row = -1
@@ -370,7 +389,7 @@ def behind_elements(
 
 @wp.kernel
 def place_instances(
-    scene: TraceView,
+    scene: wp.array(dtype=TraceView),
     place: wp.array(dtype=Place),
     body_pose: wp.array(dtype=wp.transform),
     bodies_per_world: int,
@@ -382,13 +401,13 @@ def place_instances(
     Bodies count from the first of each world, or, with `bodies_per_world` 0, in the whole model.
     """
     row = wp.tid()
-    own = place[scene.item[row]]
+    own = place[scene[0].item[row]]
     X = own.local
     if own.body >= 0:
         first = int(0)
         if bodies_per_world > 0:
             # the worlds have equal numbers of rows then
-            first = (row // scene.start[1]) * bodies_per_world
+            first = (row // scene[0].start[1]) * bodies_per_world
         X = wp.transform_multiply(body_pose[first + own.body], X)
     middle = wp.transform_point(X, own.middle)
     turn = wp.quat_to_matrix(wp.transform_get_rotation(X))
@@ -396,7 +415,7 @@ def place_instances(
     placed.origin = wp.transform_get_translation(X)
     one = wp.vec3(1.0, 1.0, 1.0)
     placed.to_local = wp.diag(wp.cw_div(one, own.stretch)) * wp.transpose(turn)
-    scene.frame[row] = placed
+    scene[0].frame[row] = placed
     extent = wp.vec3()
     for k in range(3):
         for j in range(3):

@@ -60,7 +60,7 @@ def beyond_edge(
 
 @wp.kernel
 def list_candidates(
-    scene: TraceView,
+    scene: wp.array(dtype=TraceView),
     lower: wp.array(dtype=wp.vec3),
     upper: wp.array(dtype=wp.vec3),
     cameras: wp.array(dtype=CameraRays),
@@ -87,12 +87,12 @@ def list_candidates(
     if camera.lens != LENS_PINHOLE:
         tiles.count[tile] = -1
         return
-    for row in range(scene.start[world], scene.start[world + 1]):
+    for row in range(scene[0].start[world], scene[0].start[world + 1]):
         c = 0.5 * (lower[row] + upper[row])
         h = 0.5 * (upper[row] - lower[row])
         depth = wp.dot(axis, c - camera.origin)
         slack = wp.dot(wp.abs(axis), h) + 1.0e-5 * (wp.abs(depth) + wp.length(c) + wp.length(camera.origin))
-        seen = scene.color[row][3] > 0.0 and not is_endless(scene.body[scene.item[row]])
+        seen = scene[0].color[row][3] > 0.0 and not is_endless(scene[0].body[scene[0].item[row]])
         seen = seen and depth + slack >= camera.near and depth - slack <= camera.far
         seen = seen and not beyond_edge(camera, left, bottom, left, top, inner, c, h)
         seen = seen and not beyond_edge(camera, right, bottom, right, top, inner, c, h)
@@ -115,7 +115,7 @@ def list_candidates(
 
 @wp.func
 def trace_in_tile(
-    scene: TraceView,
+    scene: wp.array(dtype=TraceView),
     tiles: TileView,
     tile: int,
     world: int,
@@ -138,8 +138,8 @@ def trace_in_tile(
         if tiles.nearest[tile, k] > passed + best:
             break
         row = tiles.row[tile, k]
-        i = scene.item[row]
-        t, triangle, u, v = meet_body(scene.body[i], scene.frame[row], origin, direction, best, False)
+        i = scene[0].item[row]
+        t, triangle, u, v = meet_body(scene[0].body[i], scene[0].frame[row], origin, direction, best, False)
         if t < best:
             best = t
             best_row = row

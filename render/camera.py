@@ -112,16 +112,16 @@ class RayCamera:
         threads: int | None = None,
         offset: tuple[float, float] = (0.5, 0.5),
     ):
-        self._caster = PictureCaster(scene, width, height, count, threads, offset)
+        if min(width, height) < 0 or count < 1:
+            raise ModelError(f"camera: {count} pictures of {width} x {height} cannot be")
         self.scene, self.width, self.height, self.count = scene, width, height, count
-        self.threads = self._caster.threads
         device, shape = scene.device, (scene.num_worlds, count, height, width)
         self.color = wp.zeros(shape, dtype=wp.uint32, device=device)
         self.depth = wp.zeros(shape, dtype=float, device=device)
         self.label = wp.zeros(shape, dtype=int, device=device)
-        picture = self._caster.picture
-        picture.color, picture.depth = self.color.flatten(), self.depth.flatten()
-        picture.label, picture.shaded = self.label.flatten(), 1
+        flat = {name: getattr(self, name).flatten() for name in ("color", "depth", "label")}
+        self._caster = PictureCaster(scene, width, height, count, threads, offset, {**flat, "shaded": 1})
+        self.threads = self._caster.threads
         self._cameras = StagedArray(scene.num_worlds * count, CameraRays, device)
         self._light = StagedArray(1, camera.Light, device)
         self.light(Lighting())

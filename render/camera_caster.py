@@ -9,12 +9,13 @@ from itertools import count, pairwise
 import numpy as np
 import warp as wp
 
-from newtonsim.errors import ModelError
 from newtonsim.kernels import camera, camera_tiles
 from newtonsim.render.camera_rows import RayScene
 
 _BAND = 4096
 """Pixels for which another thread is woken on the CPU, about a millisecond of work."""
+
+_TILE_PIXELS = int(camera_tiles.TILE) ** 2
 
 _TILED = 256
 """Most instances in a world for which tiles list what they see: each looks at all of them."""
@@ -29,7 +30,6 @@ class PictureCaster:
     Attributes:
         scene: What the cameras see.
         threads: Threads that share the pictures on the CPU.
-        picture: What to fill, `newtonsim.kernels.camera.PictureView`; give it arrays.
 
     Args:
         scene: What the cameras see.
@@ -38,9 +38,7 @@ class PictureCaster:
         cameras: Cameras in each world.
         threads: Threads on the CPU, None for as many as there are cores to run on.
         offset: Where in a pixel its ray passes, from the upper left corner, 0..1.
-
-    Raises:
-        ModelError: A number is negative.
+        wanted: What to fill, fields of `newtonsim.kernels.camera.PictureView` by name.
     """
 
     def __init__(
@@ -51,13 +49,16 @@ class PictureCaster:
         cameras: int,
         threads: int | None,
         offset: tuple[float, float],
+        wanted: dict[str, wp.array | int],
     ):
-        if min(width, height) < 0 or cameras < 1:
-            raise ModelError(f"camera: {cameras} pictures of {width} x {height} cannot be")
         self.scene = scene
-        self.picture = camera.PictureView()
-        self.picture.cameras, self.picture.width, self.picture.height = cameras, width, height
-        self.picture.offset = wp.vec2(*offset)
+        self._cameras, self._width, self._height = cameras, width, height
+        view = camera.PictureView()
+        view.cameras, view.width, view.height, view.offset = cameras, width, height, wp.vec2(*offset)
+        for name, value in wanted.items():
+            setattr(view, name, value)
+        self._view = view
+        self._picture = wp.array([view], dtype=camera.PictureView, device=scene.device)
         self._pictures = scene.num_worlds * cameras
         self._tiles = self._make_tiles()
         self._bands = self._cut(threads)
@@ -90,7 +91,7 @@ class PictureCaster:
     def _make_tiles(self) -> camera_tiles.TileView:
         """Make room for what the tiles of all pictures list."""
         tiles, size = camera_tiles.TileView(), int(camera_tiles.TILE)
-        tiles.columns, tiles.rows = -(-self.picture.width // size), -(-self.picture.height // size)
+        tiles.columns, tiles.rows = -(-self._width // size), -(-self._height // size)
         count = self._pictures * tiles.columns * tiles.rows if self.scene.crowd <= _TILED else 0
         shape, device = (count, int(camera_tiles.CANDIDATES)), self.scene.device
         tiles.count = wp.zeros(count, dtype=int, device=device)
@@ -99,9 +100,9 @@ class PictureCaster:
         return tiles
 
     def _list_candidates(self, cameras: wp.array) -> None:
-        scene, tiles, picture = self.scene, self._tiles, self.picture
+        scene, tiles = self.scene, self._tiles
         if tiles.count.shape[0]:
-            sizes = [picture.cameras, picture.width, picture.height]
+            sizes = [self._cameras, self._width, self._height]
             wp.launch(
                 camera_tiles.list_candidates,
                 dim=tiles.count.shape[0],
@@ -113,7 +114,7 @@ class PictureCaster:
     def _cut(self, threads: int | None) -> list[tuple[int, int]]:
         """Find how many threads work, and ranges of tiles (first, number) that they take in turn."""
         wanted = _core_count() if threads is None else threads
-        pixels = self._pictures * self.picture.width * self.picture.height
+        pixels = self._pictures * self._width * self._height
         self.threads = max(1, min(wanted, pixels // _BAND)) if self.scene.device.is_cpu else 1
         if not pixels:
             return []
@@ -129,9 +130,11 @@ class PictureCaster:
 
     def _launch(self, cameras: wp.array, light: wp.array, first: int, size: int) -> None:
         scene = self.scene
+        # on the CPU each thread of a launch copies all arguments, which costs more than many a pixel
+        run = _TILE_PIXELS if scene.device.is_cpu else 1
         wp.launch(
             camera.render_pixels,
-            dim=size * int(camera_tiles.TILE) ** 2,
+            dim=size * _TILE_PIXELS // run,
             inputs=[
                 scene.view,
                 scene.looks,
@@ -141,7 +144,8 @@ class PictureCaster:
                 light,
                 self._tiles,
                 first,
-                self.picture,
+                run,
+                self._picture,
             ],
             device=scene.device,
             record_tape=False,

@@ -27,7 +27,8 @@ class CameraElements:
     their radius, if they are active; springs with such a particle at an end are capsules of half its radius.
 
     Attributes:
-        view: What kernels take, `newtonsim.kernels.camera_elements.ElementView`.
+        view: What kernels take, `newtonsim.kernels.camera_elements.ElementView`, shape (1,), or (0,) without
+            elements.
         count: Number of elements.
         color: RGBA of the elements, vec4, shape (count,).
 
@@ -51,7 +52,8 @@ class CameraElements:
         view.label = wp.array(np.array(label, np.int32)[kind], dtype=int, device=device)
         view.normal = wp.zeros(model.particle_count, dtype=wp.vec3, device=device)
         view.radius = wp.zeros(self.count, dtype=float, device=device)
-        self.view = view
+        view.position = wp.zeros(model.particle_count, dtype=wp.vec3, device=device)
+        self._view = view
         radius = model.particle_radius.numpy() if self.count else np.zeros(0)
         thickness = np.array([0.0, 1.0, 0.5])[kind] * radius[particle[:, 0]]
         self._thickness = wp.array(thickness, dtype=float, device=device)
@@ -64,13 +66,19 @@ class CameraElements:
         self._start = wp.array(starts(counts), dtype=int, device=device)
         self._around = wp.array(around, dtype=int, device=device)
         self._bvh: wp.Bvh | None = None
+        self.view = wp.array([view] if self.count else [], dtype=ElementView, device=device)
 
-    def update(self, particle_q: wp.array) -> ElementView:
+    def update(self, particle_q: wp.array) -> None:
         """Take the positions of the particles [m], vec3, flat; can be captured after the first call."""
         if not self.count:
-            return self.view
-        self.view.position = particle_q
+            return
         options = {"device": self._device, "record_tape": False}
+        wp.launch(
+            camera_elements.take_positions,
+            dim=len(particle_q),
+            inputs=[particle_q, self.view],
+            **options,
+        )
         wp.launch(
             camera_elements.enclose_elements,
             dim=self.count,
@@ -86,13 +94,13 @@ class CameraElements:
             )
         if self._bvh is None:
             self._bvh = wp.Bvh(*self._boxes, groups=self._world)
-            self.view.bvh = self._bvh.id
+            self._view.bvh = self._bvh.id
+            self.view.assign(wp.array([self._view], dtype=ElementView, device=self._device))
         elif self._has_loose:
             # grains change their neighbours, surfaces keep them
             self._bvh.rebuild()
         else:
             self._bvh.refit()
-        return self.view
 
 
 def list_elements(model: Model) -> tuple[np.ndarray, np.ndarray]:

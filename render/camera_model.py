@@ -87,6 +87,8 @@ class ModelScene(RayScene):
         self.elements = CameraElements(
             model, self.worlds, (static, static, static) if labels is not None else soft
         )
+        self._view.elements = self.elements.view
+        self._refresh()
         self._no_bodies = wp.zeros(0, dtype=wp.transform, device=model.device)
         self.update(model)
 
@@ -106,7 +108,7 @@ class ModelScene(RayScene):
             if given != count:
                 raise ModelError(f"{name}: expected ({count},), got ({given},)")
         self.place(self.body_poses(state))
-        self.view.elements = self.elements.update(state.particle_q)
+        self.elements.update(state.particle_q)
         return self
 
     def body_poses(self, state: State | Model) -> wp.array:

@@ -19,7 +19,7 @@ class RayScene:
         device: Where it is.
         num_worlds: Number of worlds.
         crowd: Rows of the fullest world.
-        view: What kernels take of the geometry, `newtonsim.kernels.camera_scene.TraceView`.
+        view: What kernels take of the geometry, `newtonsim.kernels.camera_scene.TraceView`, shape (1,).
         places: Where the items are, `newtonsim.kernels.camera_scene.Place`.
         looks: How the items look, `newtonsim.kernels.camera_scene.Look`.
         corners: Corners of the meshes, `newtonsim.kernels.camera_scene.CornerView`.
@@ -67,8 +67,9 @@ class RayScene:
         view.plane_start = wp.array(starts(in_planes), dtype=int, device=device)
         view.planes = wp.array(planes.astype(np.int32), dtype=int, device=device)
         view.world_count = self.num_worlds
-        view.elements = ElementView()
-        self.view = view
+        view.elements = wp.zeros(0, dtype=ElementView, device=device)
+        self._view = view
+        self.view = wp.array([view], dtype=camera_scene.TraceView, device=device)
         self._world = wp.array(world, dtype=int, device=device)
         self._bvh: wp.Bvh | None = None
 
@@ -91,11 +92,16 @@ class RayScene:
         )
         if self._bvh is None:
             self._bvh = wp.Bvh(*self.boxes, groups=self._world)
-            self.view.bvh = self._bvh.id
+            self._view.bvh = self._bvh.id
+            self._refresh()
         elif rebuild:
             self._bvh.rebuild()
         else:
             self._bvh.refit()
+
+    def _refresh(self) -> None:
+        """Copy what has changed in the view to the device."""
+        self.view.assign(wp.array([self._view], dtype=camera_scene.TraceView, device=self.device))
 
 
 def starts(counts: np.ndarray) -> np.ndarray:

@@ -137,9 +137,9 @@ class Camera:
         self._mounts = StagedArray(len(self.worlds) * self.count, Mount, model.device)
         self._cameras = wp.zeros(len(self.worlds) * self.count, dtype=CameraRays, device=model.device)
         self._light = StagedArray(1, camera.Light, model.device)
-        self._caster = PictureCaster(self.scene, width, height, self.count, threads, (0.5, 0.5))
+        wanted = self._make_images()
+        self._caster = PictureCaster(self.scene, width, height, self.count, threads, (0.5, 0.5), wanted)
         self.threads = self._caster.threads
-        self._make_images()
         self.light(Lighting.above(model.up_vector) if lighting is None else lighting)
         self.move(pose)
         wp.load_module(camera_rays, device=model.device)
@@ -198,12 +198,10 @@ class Camera:
         self._caster.cast(self._cameras, self._light.array)
         return self.images
 
-    def _make_images(self) -> None:
-        """Make the pictures that are wanted."""
+    def _make_images(self) -> dict[str, wp.array | int]:
+        """Make the pictures that are wanted, and return what the caster is to fill."""
         shape, device = (len(self.worlds), self.count, self.height, self.width), self.model.device
-        picture = self._caster.picture
-        picture.shaded = int("rgb" in self.outputs or "rgba" in self.outputs)
-        picture.fade = 1
+        wanted = {"shaded": int("rgb" in self.outputs or "rgba" in self.outputs), "fade": 1}
         self.images: dict[str, wp.array] = {}
         for name in self.outputs:
             field, dtype = _OUTPUTS[name]
@@ -211,8 +209,9 @@ class Camera:
             flat = array.flatten()
             if name == "rgba":
                 flat = wp.array(ptr=array.ptr, dtype=wp.uint32, shape=(array.size,), device=device)
-            setattr(picture, field, flat)
+            wanted[field] = flat
             self.images[name] = array
+        return wanted
 
     def _find_bodies(self, carriers: list) -> np.ndarray:
         """Numbers in the model of the bodies that carry the cameras (worlds, cameras), -1 for the world."""
