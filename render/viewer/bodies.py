@@ -84,7 +84,7 @@ class ShapeLayer:
         table: The shapes.
         chosen: Shapes of the layer, bool, shape (shapes,).
         wireframe: Whether edges are shown only.
-        color: One colour for all, None for that of the shapes.
+        color: One colour for all (3,), or one a shape (shapes, 3); None for that of the shapes.
         opacity: Factor of the shapes' opacity.
     """
 
@@ -95,12 +95,13 @@ class ShapeLayer:
         table: ShapeTable,
         chosen: np.ndarray,
         wireframe: bool = False,
-        color: tuple[float, float, float] | None = None,
+        color: np.ndarray | None = None,
         opacity: float = 1.0,
     ):
         self._server, self._name, self._table = server, name, table
-        self._chosen, self._wireframe, self._color = chosen, wireframe, color
-        self._opacity = opacity
+        self._chosen, self._wireframe, self._opacity = chosen, wireframe, opacity
+        own = np.array([rgba[:3] for rgba in table.color], np.float64).reshape(-1, 3)
+        self._color = own if color is None else np.broadcast_to(color, own.shape)
         self._parts: dict[tuple, list[_Part]] = {}
         self.batches: list[Batch] = []
 
@@ -135,7 +136,7 @@ class ShapeLayer:
         pose = transform_multiply(self._table.transform[index], np.stack([p.pose for _, p in members]))
         shape, local = index[repeat], pose[repeat]
         body = self._table.body[shape]
-        color = np.array([self._color or self._table.color[i][:3] for i in shape], np.float64)
+        color = self._color[shape]
         alpha = self._opacity * np.array([self._table.color[i][3] for i in shape])
         vertices, triangles = members[0][1].triangles
         poses = _poses(frame.body_q, body, local, place)

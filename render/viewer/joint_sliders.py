@@ -93,7 +93,19 @@ class JointSliders:
         self._folder: viser.GuiFolderHandle | None = None
         self._sliders: list[tuple[JointAxis, viser.GuiSliderHandle]] = []
         self._touched: dict[int, float] = {}
-        self._world = -1
+        self._world, self._is_visible = -1, True
+
+    def change_model(self, model: Model) -> None:
+        """Be about another model, with no sliders at first."""
+        self.clear()
+        self._model = model
+        self._touched.clear()
+
+    def show_all(self, visible: bool) -> None:
+        """Show or hide the sliders."""
+        self._is_visible = visible
+        if self._folder is not None:
+            self._folder.visible = visible
 
     def show(self, world: int) -> None:
         """Show the sliders of a world."""
@@ -107,7 +119,7 @@ class JointSliders:
         of_world = f" of world {world}" if self._model.world_count > 1 else ""
         more = f", first {_MOST}" if len(axes) > _MOST else ""
         folder = self._server.gui.add_folder(
-            f"Joints{of_world}{more}", order=4.0, expand_by_default=len(axes) <= 8
+            f"Joints{of_world}{more}", order=4.0, expand_by_default=len(axes) <= 8, visible=self._is_visible
         )
         self._folder = folder
         with folder:

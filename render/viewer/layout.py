@@ -21,6 +21,7 @@ class Layout:
     """Shown worlds side by side.
 
     Attributes:
+        count: Number of worlds of the model.
         worlds: Shown worlds in order, shape (n,).
         spacing: Distance between neighbours [m]; 0 leaves each where it is.
 
@@ -30,8 +31,8 @@ class Layout:
     """
 
     def __init__(self, model: Model, body_q: np.ndarray, particle_q: np.ndarray):
-        self._count, self._up = model.world_count, model.up_vector
-        self.worlds = np.arange(min(FIRST, self._count))
+        self.count, self._up = model.world_count, model.up_vector
+        self.worlds = np.arange(min(FIRST, self.count))
         self.extent, self.spacing = _sizes(model, body_q, particle_q)
         self._place()
 
@@ -42,8 +43,8 @@ class Layout:
             NewtonsimError: There is no such world, or none is named.
         """
         chosen = np.unique(np.array(list(worlds), np.int64))
-        if not len(chosen) or chosen[0] < 0 or chosen[-1] >= self._count:
-            raise NewtonsimError(f"worlds: expected some of 0..{self._count - 1}, got {chosen.tolist()}")
+        if not len(chosen) or chosen[0] < 0 or chosen[-1] >= self.count:
+            raise NewtonsimError(f"worlds: expected some of 0..{self.count - 1}, got {chosen.tolist()}")
         self.worlds = chosen
         self._place()
 
@@ -53,7 +54,7 @@ class Layout:
         self._place()
 
     def _place(self) -> None:
-        self._slot = np.full(self._count + 1, -1)
+        self._slot = np.full(self.count + 1, -1)
         self._slot[self.worlds] = np.arange(len(self.worlds))
         self._offsets = world_grid(len(self.worlds), self.spacing, self._up)
 

@@ -56,6 +56,7 @@ class Mouse:
 
     Attributes:
         picked: Body that was clicked or dragged last, -1 for none.
+        can_grab: Whether bodies can be dragged.
         strength: Factor of the spring's stiffness.
 
     Args:
@@ -68,8 +69,12 @@ class Mouse:
         self._model, self._frame, self._playback = model, frame, playback
         self._trees: Trees | None = None
         self._grab: Grab | None = None
-        self.picked, self.strength = -1, 1.0
+        self.picked, self.strength, self.can_grab = -1, 1.0, True
         self.on_pick: Callable[[], None] = lambda: None
+
+    def change_model(self, model: Model) -> None:
+        """Let go, and pick from another model."""
+        self._model, self._trees, self._grab, self.picked = model, None, None, -1
 
     @property
     def holds(self) -> bool:
@@ -104,7 +109,7 @@ class Mouse:
 
     def _drag(self, event: viser.SceneNodeDragEvent, body: int, offset: np.ndarray) -> None:
         grab = self._grab
-        if event.phase == "start" and grab is None:
+        if event.phase == "start" and grab is None and self.can_grab:
             pose = self._frame().body_q[body]
             local = transform_point(transform_inverse(pose), np.array(event.start_position) - offset)
             grab = Grab(body, local, np.array(event.end_position) - offset, event.client_id)
@@ -142,6 +147,16 @@ class Mouse:
         if grab is not None and state.body_f is not None:
             force = state.body_f[grab.body : grab.body + 1]
             force.assign(force.numpy() + self._wrench(state, grab, dt).astype(np.float32))
+
+    def wrench(self, state: State, dt: float) -> tuple[int, np.ndarray] | None:
+        """Return the held body, and torque about its centre of mass and force (6,) in world axes, or None.
+
+        Args:
+            state: The state that the next step starts from.
+            dt: Length of that step [s].
+        """
+        grab = self._grab
+        return None if grab is None else (grab.body, self._wrench(state, grab, dt))
 
     def _wrench(self, state: State, grab: Grab, dt: float) -> np.ndarray:
         """Torque about the centre of mass and force (6,), world axes."""

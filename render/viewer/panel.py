@@ -30,15 +30,32 @@ class Panel:
     """
 
     def __init__(self, viewer: Viewer, server: viser.ViserServer):
-        self._viewer, self._gui = viewer, server.gui
+        self._viewer, self._gui, self._is_visible = viewer, server.gui, True
         self._status = self._gui.add_markdown("", order=0.0)
         self._time: viser.GuiFolderHandle | None = None
         self._frames: viser.GuiSliderHandle | None = None
         self._speed: viser.GuiDropdownHandle | None = None
+        self._folders: list[viser.GuiFolderHandle] = []
         self._add_worlds()
         self._add_shown()
         self._picked = self._gui.add_markdown("", order=3.0, visible=False)
         self._strength = self._add_strength()
+
+    def rebuild(self) -> None:
+        """Offer what there is in another scene."""
+        for folder in self._folders:
+            folder.remove()
+        self._folders = []
+        self._add_worlds()
+        self._add_shown()
+        self.refresh_shown()
+
+    def show(self, visible: bool) -> None:
+        """Show or hide all of it."""
+        self._is_visible = visible
+        for handle in (self._status, self._time, *self._folders):
+            if handle is not None:
+                handle.visible = visible
 
     def refresh(self) -> None:
         """Show the present state of things."""
@@ -76,7 +93,7 @@ class Panel:
             self._time.remove()
         playback = self._viewer.playback
         names = ["Play", "Pause", "Step", *(["Restart"] if playback.can_rewind else [])]
-        self._time = self._gui.add_folder("Time", order=0.1)
+        self._time = self._gui.add_folder("Time", order=0.1, visible=self._is_visible)
         with self._time:
             buttons = self._gui.add_button_group("Control", names, hint="keys: space, N for a step")
             buttons.on_click(lambda event: self._press(event.target.value))
@@ -111,13 +128,17 @@ class Panel:
         self._viewer.playback.playing = False
         self._viewer.playback.seek(int(index))
 
+    def _add_folder(self, label: str, order: float) -> viser.GuiFolderHandle:
+        self._folders.append(self._gui.add_folder(label, order=order, visible=self._is_visible))
+        return self._folders[-1]
+
     def _add_worlds(self) -> None:
         viewer = self._viewer
         self._worlds = None
         if viewer.model.world_count == 1:
             return
         layout = viewer.scene.layout
-        with self._gui.add_folder("Worlds", order=1.0):
+        with self._add_folder("Worlds", 1.0):
             text = format_worlds(layout.worlds, viewer.model.world_count)
             self._worlds = self._gui.add_text(
                 f"Shown of {viewer.model.world_count}", text, hint='"all", "3", "0-15" or "0, 2, 8-11"'
@@ -141,14 +162,14 @@ class Panel:
 
     def _add_shown(self) -> None:
         viewer, scene = self._viewer, self._viewer.scene
-        with self._gui.add_folder("Show", order=2.0):
+        with self._add_folder("Show", 2.0):
             self._visuals = self._gui.add_dropdown("Shapes", VISUAL_STYLES, initial_value=scene.visuals)
             self._colliders = self._gui.add_dropdown(
                 "Colliders", COLLIDER_STYLES, initial_value=scene.colliders
             )
             for choice in (self._visuals, self._colliders):
                 choice.on_update(_by_user(self._choose_shapes))
-            if scene.table is not None:
+            if scene.has_shapes:
                 self._gui.add_checkbox("Ground", True).on_update(_by_user(scene.show_ground))
             if not scene.soft.is_empty:
                 self._gui.add_checkbox("All particles", False).on_update(_by_user(viewer.show_particles))

@@ -37,31 +37,70 @@ class Scene:
         marks: What can be switched on besides, by label.
         visuals: How shapes that are meant to be seen are shown, one of `VISUAL_STYLES`.
         colliders: How those that collide are, one of `COLLIDER_STYLES`.
+        collider_color: Of wireframes, RGB in 0..1 (3,), or one a shape of the model (shapes, 3).
 
     Args:
         server: The server.
         model: The model.
         frame: Poses at first.
         mouse: Listens to clicks and drags on bodies.
+        looks: Shapes to show in place of those of the model, on its bodies; None for its own.
+        before: Scene that this one comes in place of; it shows the same as far as there is such a thing.
     """
 
-    def __init__(self, server: viser.ViserServer, model: Model, frame: Frame, mouse: Mouse):
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        model: Model,
+        frame: Frame,
+        mouse: Mouse,
+        looks: ShapeTable | None = None,
+        before: Scene | None = None,
+    ):
         self._server, self._mouse = server, mouse
         self.layout = Layout(model, frame.body_q, frame.particle_q)
-        self.table = ShapeTable.of(model) if model.shape_count else None
+        self._table = ShapeTable.of(model) if model.shape_count else None
+        self._looks = self._table if looks is None else looks
         self.soft = SoftLayer(server, model)
         self.marks: dict[str, Mark] = {kind.label: kind(server, model, self.layout.extent) for kind in MARKS}
         self._visuals = self._collider_layer = None
-        self.visuals, self.colliders = "solid", "hidden"
-        if self.table is not None:
-            self._grounds = add_grounds(server, self.table, self.layout.extent)
-            self._drawn = ~is_endless(self.table) & (self.table.kind != GeoType.NONE)
+        self.visuals, self.colliders, self.collider_color = "solid", "hidden", np.array(_COLLIDER_COLOR)
+        self._grounds: list[viser.GridHandle] = []
+        if self._looks is not None:
+            self._grounds = add_grounds(server, self._looks, self.layout.extent)
+        if self._table is not None:
             collide = int(ShapeFlags.COLLIDE_SHAPES | ShapeFlags.COLLIDE_GROUND)
             flags = model.shape_flags.numpy().astype(np.int64)
-            self._colliders = self._drawn & (flags & collide != 0)
-            has_visuals = (self._drawn & self.table.visible & (self.table.body >= 0)).any()
+            self._colliders = _is_drawn(self._table) & (flags & collide != 0)
+            has_visuals = (
+                looks is not None
+                or (_is_drawn(self._table) & self._table.visible & (self._table.body >= 0)).any()
+            )
             self.colliders = "hidden" if has_visuals or not self._colliders.any() else "solid"
+        if before is not None:
+            self._take_over(before)
         self.build(frame)
+
+    @property
+    def has_shapes(self) -> bool:
+        """Whether there is any shape to show."""
+        return self._table is not None or self._looks is not None
+
+    def change_looks(self, looks: ShapeTable, frame: Frame) -> None:
+        """Show other shapes in place of those of the model."""
+        for handle in self._grounds:
+            handle.remove()
+        self._looks = looks
+        self._grounds = add_grounds(self._server, looks, self.layout.extent)
+        self._build_shapes(frame)
+
+    def clear(self) -> None:
+        """Take everything out of the scene."""
+        for handle in self._grounds:
+            handle.remove()
+        for layer in (self._visuals, self._collider_layer, self.soft, *self.marks.values()):
+            if layer is not None:
+                layer.clear()
 
     def show_shapes(self, visuals: str, colliders: str, frame: Frame) -> None:
         """Choose how shapes are shown.
@@ -80,7 +119,7 @@ class Scene:
 
     def show_ground(self, visible: bool) -> None:
         """Show or hide endless planes."""
-        for handle in self._grounds if self.table is not None else ():
+        for handle in self._grounds:
             handle.visible = visible
 
     def show_mark(self, label: str, visible: bool, frame: Frame) -> None:
@@ -121,23 +160,36 @@ class Scene:
             return -np.ones(3), np.ones(3)
         return found.min(axis=0), found.max(axis=0)
 
+    def _take_over(self, before: Scene) -> None:
+        """Show what another scene has shown."""
+        before.clear()
+        self.visuals, self.colliders = before.visuals, before.colliders
+        self.soft.every_particle = before.soft.every_particle
+        for label, mark in self.marks.items():
+            mark.is_on = before.marks[label].is_on
+        if self.layout.count == before.layout.count:
+            self.layout.show(before.layout.worlds)
+
     def _build_shapes(self, frame: Frame) -> None:
         for layer in (self._visuals, self._collider_layer):
             if layer is not None:
                 layer.clear()
         self._visuals = self._collider_layer = None
-        if self.table is None:
-            return
-        if self.visuals != "hidden":
-            chosen = self._drawn & self.table.visible
+        if self.visuals != "hidden" and self._looks is not None:
+            chosen = _is_drawn(self._looks) & self._looks.visible
             opacity = _SEE_THROUGH if self.visuals == "see-through" else 1.0
-            self._visuals = ShapeLayer(self._server, "shapes", self.table, chosen, opacity=opacity)
-        if self.colliders != "hidden":
-            look = {"wireframe": True, "color": _COLLIDER_COLOR} if self.colliders == "wireframe" else {}
-            self._collider_layer = ShapeLayer(self._server, "colliders", self.table, self._colliders, **look)
+            self._visuals = ShapeLayer(self._server, "shapes", self._looks, chosen, opacity=opacity)
+        if self.colliders != "hidden" and self._table is not None:
+            look = {"wireframe": True, "color": self.collider_color} if self.colliders == "wireframe" else {}
+            self._collider_layer = ShapeLayer(self._server, "colliders", self._table, self._colliders, **look)
         for layer in (self._visuals, self._collider_layer):
             if layer is not None:
                 layer.build(self.layout, frame)
                 for batch in layer.batches:
                     if batch.body[0] >= 0:
                         self._mouse.listen(batch)
+
+
+def _is_drawn(table: ShapeTable) -> np.ndarray:
+    """Return which shapes are surfaces with an end, bool, shape (shapes,)."""
+    return ~is_endless(table) & (table.kind != GeoType.NONE)

@@ -8,6 +8,7 @@ import webbrowser
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+import numpy as np
 import warp as wp
 
 from newtonsim.collide import collide
@@ -33,8 +34,11 @@ from newtonsim.render.viewer.scene import Scene
 from newtonsim.render.viewer.server import quiet, start_server
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from newtonsim.control import Control
     from newtonsim.model import Model
+    from newtonsim.render.shapes import ShapeTable
     from newtonsim.simulator import Simulator
     from newtonsim.state import State
 
@@ -66,6 +70,7 @@ class Viewer:
         rate: Most frames in a second [1/s].
         effects: Whether there are shadows and reflections, which cost browsers without a GPU much time.
         title: Title of the page.
+        hotkeys: Whether space plays and pauses, and N makes a step.
 
     Raises:
         NewtonsimError: viser is missing, or no port is free.
@@ -80,6 +85,7 @@ class Viewer:
         rate: float = 60.0,
         effects: bool = True,
         title: str = "newtonsim",
+        hotkeys: bool = True,
     ):
         if not rate > 0.0:
             raise NewtonsimError(f"rate: expected a number above 0, got {rate}")
@@ -87,7 +93,7 @@ class Viewer:
         self._lock = threading.RLock()
         self.frame = Frame.of(self._first_state(), 0.0)
         self.playback: Playback | None = None
-        self.keys_taken = False
+        self.keys_taken = not hotkeys
         self._own_contacts: Contacts | None = None
         self._shown_at = self._refreshed_at = -1.0e9
         self._server = start_server(host, port, title, effects)
@@ -147,9 +153,9 @@ class Viewer:
         """
         self._check_model(simulator.model)
         playback = SimulationPlayback(
-            simulator, self._publisher(simulator.solver), self._rate, self.mouse, before_step
+            simulator, self.publisher(simulator.solver), self._rate, self.mouse, before_step
         )
-        self._take(playback, paused)
+        self.follow(playback, paused)
         return playback
 
     def replay(self, source: Source, *, paused: bool = False) -> RecordingPlayback:
@@ -160,8 +166,8 @@ class Viewer:
             paused: Whether to wait until "Play" is pressed.
         """
         self._check_model(source.model)
-        playback = RecordingPlayback(source, self._publisher(None), self._rate)
-        self._take(playback, paused)
+        playback = RecordingPlayback(source, self.publisher(None), self._rate)
+        self.follow(playback, paused)
         return playback
 
     def update(
@@ -188,7 +194,7 @@ class Viewer:
             NewtonsimError: The viewer runs a simulation or a recording itself.
         """
         if self.playback is None:
-            self._take(CallerLoop(), False)
+            self.follow(CallerLoop(), False)
         if not isinstance(self.playback, CallerLoop):
             raise NewtonsimError("update: the viewer is already showing a simulation or a recording")
 
@@ -210,6 +216,36 @@ class Viewer:
         """
         self.mouse.add_forces(state, dt)
 
+    def follow(self, playback: Playback, paused: bool) -> None:
+        """Let something else change what is shown, which `run`, `replay` and `update` do by themselves.
+
+        Args:
+            playback: Owner of the state.
+            paused: Whether to wait until "Play" is pressed.
+        """
+        if self.playback is not None:
+            self.playback.close()
+        self.playback = playback
+        playback.playing = not paused
+        playback.on_error = self.refresh
+        self._panel.add_time()
+        self._sliders.clear()
+        if playback.times is None:
+            self._sliders.show(int(self.scene.layout.worlds[0]))
+        if isinstance(playback, ThreadedPlayback):
+            playback.start()
+
+    def publisher(self, solver: object) -> Callable[[State, float, Control | None], None]:
+        """Return what shows a state, with the contacts of a solver if it has them."""
+
+        def publish(state: State, time: float, control: Control | None) -> None:
+            contacts, forces = getattr(solver, "contacts", None), None
+            if contacts is not None and self.scene.marks["Contacts"].is_on:
+                forces = _forces(solver)
+            self.show(Frame.of(state, time, control, self._contacts(state, contacts, forces)))
+
+        return publish
+
     def show(self, frame: Frame) -> None:
         """Show poses; may be called from any thread."""
         with self._lock:
@@ -226,6 +262,42 @@ class Viewer:
             self._refreshed_at = clock.perf_counter()
             self._panel.refresh()
             self._sliders.refresh(self.frame, self._is_playing)
+
+    def change_model(self, model: Model, state: State, looks: ShapeTable | None = None) -> None:
+        """Show another model from now on, with the camera and what is drawn by users as they are.
+
+        Args:
+            model: The model.
+            state: Its state.
+            looks: Shapes to show in place of those of the model, on its bodies; None for its own.
+        """
+        with self._lock, self._server.atomic():
+            self.model, self._own_contacts = model, None
+            self.frame = Frame.of(state, self.frame.time)
+            self.mouse.change_model(model)
+            self.scene = Scene(self._server, model, self.frame, self.mouse, looks, self.scene)
+            self._panel.rebuild()
+            self._sliders.change_model(model)
+            if self.playback is not None and self.playback.times is None:
+                self._sliders.show(int(self.scene.layout.worlds[0]))
+            self.refresh()
+
+    def change_looks(self, looks: ShapeTable) -> None:
+        """Show other shapes in place of those of the model."""
+        with self._lock:
+            self.scene.change_looks(looks, self.frame)
+
+    def color_colliders(self, color: npt.ArrayLike) -> None:
+        """Colour the wireframes of colliders, RGB in 0..1 (3,), or one a shape of the model (shapes, 3)."""
+        with self._lock:
+            self.scene.collider_color = np.asarray(color, float)
+            self.scene.show_shapes(self.scene.visuals, self.scene.colliders, self.frame)
+
+    def show_controls(self, visible: bool) -> None:
+        """Show or hide the controls of the page, but for those of users."""
+        with self._lock:
+            self._panel.show(visible)
+            self._sliders.show_all(visible)
 
     def show_worlds(self, worlds: Iterable[int]) -> None:
         """Choose the worlds that are shown.
@@ -327,31 +399,6 @@ class Viewer:
                 raise NewtonsimError(
                     f"{name}: the viewer's model has {getattr(self.model, name)}, got {getattr(model, name)}"
                 )
-
-    def _take(self, playback: Playback, paused: bool) -> None:
-        """Let something else change what is shown."""
-        if self.playback is not None:
-            self.playback.close()
-        self.playback = playback
-        playback.playing = not paused
-        playback.on_error = self.refresh
-        self._panel.add_time()
-        self._sliders.clear()
-        if playback.times is None:
-            self._sliders.show(int(self.scene.layout.worlds[0]))
-        if isinstance(playback, ThreadedPlayback):
-            playback.start()
-
-    def _publisher(self, solver: object) -> Callable[[State, float, Control | None], None]:
-        """Return what shows a state, with the contacts of a solver if it has them."""
-
-        def publish(state: State, time: float, control: Control | None) -> None:
-            contacts, forces = getattr(solver, "contacts", None), None
-            if contacts is not None and self.scene.marks["Contacts"].is_on:
-                forces = _forces(solver)
-            self.show(Frame.of(state, time, control, self._contacts(state, contacts, forces)))
-
-        return publish
 
     def _contacts(
         self, state: State, contacts: Contacts | None, forces: wp.array | None
