@@ -1,0 +1,49 @@
+"""What tasks of MJCF robots have in common."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from newtonsim.builder import ModelBuilder
+from newtonsim.enums import GeoType
+from newtonsim.envs.task import Motors, Task
+from newtonsim.errors import UnsupportedElementWarning
+from newtonsim.examples import asset_path
+from newtonsim.importers import parse_mjcf
+from newtonsim.importers.report import ImportReport
+
+
+class RobotTask(Task):
+    """A robot from an MJCF file; actions are the controls of its motors.
+
+    Attributes:
+        asset: File of `newtonsim.examples` that is used without the option `xml`.
+        has_ground: Whether the robot stands on a plane at z = 0.
+    """
+
+    asset: ClassVar[str]
+    has_ground: ClassVar[bool] = True
+    defaults: ClassVar[Mapping[str, Any]] = {"xml": None}
+
+    def build(self, builder: ModelBuilder) -> Motors:
+        """See `Task.build`."""
+        report = self.load(builder)
+        return Motors.of_report(report.actuators)
+
+    def load(self, builder: ModelBuilder) -> ImportReport:
+        """Read the robot, and note whether its file has a ground of its own."""
+        path = self.options["xml"] or asset_path(self.asset)
+        with warnings.catch_warnings():
+            # cameras, lights and options of another engine's solver are of no concern here
+            warnings.simplefilter("ignore", UnsupportedElementWarning)
+            report = parse_mjcf(os.fspath(path), builder, floating=None, ignore_inertial_definitions=False)
+        self._needs_ground = self.has_ground and GeoType.PLANE not in builder.shape_geo_type
+        return report
+
+    def finish_scene(self, scene: ModelBuilder) -> None:
+        """See `Task.finish_scene`."""
+        if self._needs_ground:
+            scene.set_ground_plane()
