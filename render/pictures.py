@@ -95,6 +95,7 @@ class Pictures:
         )
         self._followed = None if follow is None else self._find(follow)
         self._start: np.ndarray | None = None
+        self._last: np.ndarray | None = None
 
     def frame(self, states: Iterable[State]) -> Pictures:
         """Let the camera see all that moves in some states; with `follow`, in the first and along the way."""
@@ -132,13 +133,15 @@ class Pictures:
         return np.array(found)
 
     def _shift(self, state: State) -> np.ndarray | float:
-        """Return how far the followed bodies have moved on the ground, (worlds, 3)."""
+        """Return how far the followed bodies have moved on the ground (worlds, 3); lost ones stay there."""
         if self._followed is None:
             return 0.0
         place = state.body_q.numpy()[self._followed, :3].astype(np.float64)
         if self._start is None:
-            self._start = place
-        moved, up = place - self._start, np.asarray(self.model.up_vector)
+            self._start = self._last = np.full(place.shape, np.nan)
+        self._last = np.where(np.isfinite(place), place, self._last)
+        self._start = np.where(np.isfinite(self._start), self._start, self._last)
+        moved, up = np.nan_to_num(self._last - self._start), np.asarray(self.model.up_vector)
         return moved - np.outer(moved @ up, up)
 
     def _tile(self, pictures: np.ndarray) -> np.ndarray:
@@ -200,7 +203,8 @@ def save_sheet(path: str | os.PathLike, model: Model, state: State, **options: o
     """
     from PIL import Image
 
+    sheet = Image.fromarray(picture_sheet(model, state, **options))
     try:
-        Image.fromarray(picture_sheet(model, state, **options)).save(path)
+        sheet.save(path)
     except ValueError as error:
         raise NewtonsimError(f"{os.fspath(path)}: {error}") from error

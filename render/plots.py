@@ -132,8 +132,11 @@ def draw_worlds(
             axes.plot(times, values[:, world], color=color, linewidth=1.0, label=label)
             label = None
         return
-    finite = np.ma.masked_invalid(values).filled(np.nan)
-    low, five, middle, rest, high = np.nanpercentile(finite, [0, 5, 50, 95, 100], axis=1)
+    finite = np.where(np.isfinite(values), values, np.nan)
+    known = np.isfinite(values).any(axis=1)
+    curves = np.full((5, len(values)), np.nan)
+    curves[:, known] = np.nanpercentile(finite[known], [0, 5, 50, 95, 100], axis=1)
+    low, five, middle, rest, high = curves
     axes.fill_between(times, low, high, color=color, alpha=0.12, linewidth=0.0)
     axes.fill_between(times, five, rest, color=color, alpha=0.28, linewidth=0.0)
     axes.plot(times, middle, color=color, linewidth=1.2, label=label)

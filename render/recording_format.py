@@ -170,6 +170,8 @@ class BlockReader:
         Raises:
             RecordingError: It is damaged or another one.
         """
+        if self.file.closed:
+            raise self.error("is closed")
         head = self._head(offset)
         if head is None or head[0] != kind:
             raise self.error(f"is damaged: there is no block {kind.decode()} at byte {offset}")

@@ -7,6 +7,7 @@ from recorded_scenes import robots
 import newtonsim
 from newtonsim.errors import RecordingError
 from newtonsim.render import Recorder, Recording, plot_contact_forces, plot_energy, plot_joints
+from newtonsim.render.plots import draw_worlds, new_figure
 from newtonsim.render.series import contact_series, energies, joint_series
 from newtonsim.solvers import FeatherstoneSolver
 
@@ -80,6 +81,15 @@ def test_few_worlds_are_lines_and_many_are_bands(thrown: Recording, tmp_path):
     np.testing.assert_allclose(many.lines[0].get_ydata(), np.median(kinetic, axis=1))
     band = many.collections[0].get_paths()[0].vertices[:, 1]
     assert band.max() == pytest.approx(kinetic.max())
+
+
+def test_bands_are_of_the_worlds_that_are_left():
+    values = np.arange(60.0).reshape(6, 10)
+    values[2:, :4] = np.nan
+    values[4:] = np.inf
+    axes = new_figure((1.0, 1.0)).subplots()
+    draw_worlds(axes, np.arange(6.0), values, "red")
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), [4.5, 14.5, 26.5, 36.5, np.nan, np.nan])
 
 
 def test_joints_have_names_and_units(standing: Recording):

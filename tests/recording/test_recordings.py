@@ -209,5 +209,9 @@ def test_wrong_input_is_refused_before_anything_is_written(tmp_path):
         recording.load(1)
     with pytest.raises(RecordingError, match="'body_f' was not recorded"):
         recording.read("body_f", 0)
+    closed = Recording.open(path)
+    closed.close()
+    with pytest.raises(RecordingError, match=r"a\.nsr: is closed"):
+        closed.read("body_q", 0)
     with pytest.raises(newtonsim.ModelError, match="expected"):
         recording.load(0, everything(1).finalize("cpu").state())

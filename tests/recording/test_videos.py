@@ -161,6 +161,21 @@ def test_boxes_fill_the_picture_and_stay_inside(up, azimuth: float, elevation: f
     assert 0.6 < max(reach) < 1.0
 
 
+def test_lost_worlds_do_not_end_a_film(tmp_path):
+    model = cubes(RED, RED)
+    with Film(tmp_path / "a.mp4", model, follow="cube", width=32, height=32, fps=10) as film:
+        for step in range(6):
+            state = at(model, 0.3 * step)
+            if step > 2:
+                poses = state.body_q.numpy().copy()
+                poses[0] = np.nan
+                state.body_q.assign(poses)
+            film.record(state, 0.1 * step)
+    last = imageio.v3.imread(tmp_path / "a.mp4", plugin="FFMPEG")[-1]
+    assert not len(red_columns(last[:, :32]))
+    np.testing.assert_allclose(np.mean(red_columns(last[:, 34:])), 15.5, atol=1.5)
+
+
 def test_the_camera_looks_at_what_can_move():
     builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
     floor, base, arm = builder.add_body(), builder.add_body(), builder.add_body()
