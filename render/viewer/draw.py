@@ -62,7 +62,12 @@ class Draw:
             self._keep(
                 number,
                 self._server.scene.add_line_segments(
-                    f"/drawn/{number}/lines", ends, colors, thickness=width, visible=len(ends) > 0
+                    f"/drawn/{number}/lines",
+                    ends,
+                    colors,
+                    thickness=width,
+                    thickness_units="screen",
+                    visible=len(ends) > 0,
                 ),
             )
         return number
@@ -85,7 +90,7 @@ class Draw:
                     f"/drawn/{number}/points",
                     points,
                     colors,
-                    point_size=size,
+                    point_size=0.5 * size,  # half of what is drawn
                     point_shape="circle",
                     precision="float32",
                 ),

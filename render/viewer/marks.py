@@ -197,7 +197,7 @@ class ContactMarks(Mark):
                     "/marks/contacts",
                     point,
                     np.array(_RED),
-                    point_size=0.02 * self._size,
+                    point_size=0.015 * self._size,
                     point_shape="circle",
                     precision="float32",
                 )

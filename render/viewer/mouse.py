@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _FREQUENCY = 15.0
 """Angular frequency of the spring with the mass of the whole tree on it [rad/s]."""
-_STIFFEST, _THICKEST = 0.1, 0.6
+_STIFFEST, _THICKEST = 0.5, 0.8
 """Largest k dt²/m and c dt/m of the point that is held: the force is constant in a step, and with more the
 point would swing up."""
 

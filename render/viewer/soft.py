@@ -34,7 +34,7 @@ class SoftLayer:
     def __init__(self, server: viser.ViserServer, model: Model):
         self._server, self._parts, self._muscles = server, SoftParts.of(model), MuscleLines.of(model)
         radius = self._parts.radius
-        self._size = 2.0 * float(radius.mean()) if len(radius) else 0.0
+        self._radius = float(radius.mean()) if len(radius) else 0.0
         self.every_particle = False
         self._mesh = self._lines = self._points = self._tendons = None
 
@@ -73,14 +73,18 @@ class SoftLayer:
             )
         if len(self._ends):
             self._lines = scene.add_line_segments(
-                "/soft/springs", points[self._ends], colors=np.array(ROPE_COLOR), thickness=2.0
+                "/soft/springs",
+                points[self._ends],
+                colors=np.array(ROPE_COLOR),
+                thickness=2.0,
+                thickness_units="screen",
             )
         if len(self._dots):
             self._points = scene.add_point_cloud(
                 "/soft/particles",
                 points[self._dots],
                 np.array(GRAIN_COLOR),
-                point_size=max(self._size, 1.0e-3),
+                point_size=max(self._radius, 1.0e-3),
                 point_shape="circle",
                 precision="float32",
             )
@@ -106,7 +110,11 @@ class SoftLayer:
         self._tendon_offset = layout.offset(world[layout.shown(world)])
         if len(self._segments):
             self._tendons = self._server.scene.add_line_segments(
-                "/soft/muscles", self._tendon_ends(frame), colors=np.array(MUSCLE_COLOR), thickness=4.0
+                "/soft/muscles",
+                self._tendon_ends(frame),
+                colors=np.array(MUSCLE_COLOR),
+                thickness=4.0,
+                thickness_units="screen",
             )
 
     def _tendon_ends(self, frame: Frame) -> np.ndarray:

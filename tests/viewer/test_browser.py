@@ -141,3 +141,52 @@ def test_a_drag_pulls_the_robot_while_running(viewer, simulator, page):
     until(lambda: not viewer.mouse.holds, page)
     viewer.playback.playing = False
     assert not simulator.state.body_f.numpy().any()
+
+
+def test_a_slider_sets_the_target_of_a_drive_while_running(viewer, simulator, page):
+    axis = joint_axes(viewer.model, 0)[2]
+    assert axis.is_driven
+    viewer.playback.playing = True
+    page.get_by_text("Joints").click()
+    # the slider of the mouse's spring comes before those of the twelve joints
+    page.get_by_role("slider").nth(3).press("End")
+    until(lambda: abs(simulator.control.joint_act.numpy()[axis.axis] - axis.upper) < 1e-3, page)
+    until(lambda: viewer.frame.joint_q[axis.coordinate] > axis.upper - 0.3, page)
+    viewer.playback.playing = False
+    page.get_by_text("Joints").click()
+
+
+def test_drawings_and_controls_of_users(viewer, page):
+    bare = picture(viewer)
+    number = viewer.draw.lines(np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2, 3)), (1, 0, 0), width=8.0)
+    page.wait_for_timeout(300)
+    assert changed(bare, picture(viewer)) > 0.01
+    assert viewer.draw.remove(number)
+    button = viewer.gui.button("Kick")
+    viewer.gui.on_key("K", lambda key: None)
+    page.get_by_role("button", name="Kick").click()
+    page.keyboard.press("k")
+    until(lambda: button.clicks == 1, page)
+    until(lambda: viewer.gui.pressed_keys() == ["K"], page)
+    button.remove()
+
+
+def test_two_browsers_see_the_same_and_one_may_leave(viewer, browser, page):
+    viewer.playback.rewind()
+    second = browser.new_page(viewport=SIZE)
+    second.goto(viewer.url)
+    until(lambda: viewer.client_count == 2, page)
+    second.get_by_role("button", name="Play").click()
+    until(lambda: viewer.playback.playing, page)
+    # it leaves while it holds a body
+    middle = pixel(viewer, place_of(viewer, "trunk"))
+    drag(second, middle, (middle[0], middle[1] - 40))
+    until(lambda: viewer.mouse.holds, second)
+    second.close()
+    until(lambda: viewer.client_count == 1, page)
+    until(lambda: not viewer.mouse.holds, page)
+    before = viewer.frame.time
+    until(lambda: viewer.frame.time > before + 0.2, page)
+    page.get_by_role("button", name="Pause").click()
+    until(lambda: not viewer.playback.playing, page)
+    assert viewer.playback.error is None
