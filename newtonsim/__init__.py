@@ -134,7 +134,7 @@ _LAZY = {
     "eval_fk": "newtonsim.kinematics",
     "eval_ik": "newtonsim.kinematics",
     "memory_report": "newtonsim.memory",
-    "warmup": "newtonsim.warmup",
+    "warmup": "newtonsim.kernel_warmup",
 }
 _LAZY_MODULES = ("diff", "dynamics", "importers", "render", "solvers", "utils")
 

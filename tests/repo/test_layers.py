@@ -35,7 +35,7 @@ def layer(module: str) -> str:
         return "facade"
     if room in ("bullet_world", "envs"):
         return room
-    return "doors" if room in ("utils", "warmup") else "core"
+    return "doors" if room in ("utils", "kernel_warmup") else "core"
 
 
 def imported_modules(tree: ast.Module) -> list[str]:
