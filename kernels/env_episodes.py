@@ -100,6 +100,9 @@ def begin_episodes(first: int, env: EnvView, episodes: EpisodeView, mask: wp.arr
         env.joint_act[w * env.axes + k] = 0.0
     for k in range(env.dofs):
         env.joint_f[w * env.dofs + k] = 0.0
+    if env.body_wrench.shape[0] > 0:
+        for k in range(env.bodies):
+            env.body_wrench[w * env.bodies + k] = wp.spatial_vector()
 
 
 @wp.kernel

@@ -22,6 +22,7 @@ class EnvView:
     body_mass: wp.array(dtype=float)
     body_com: wp.array(dtype=wp.vec3)
     body_inertia: wp.array(dtype=wp.mat33)
+    body_wrench: wp.array(dtype=wp.spatial_vector)  # (τ, f) of contacts at the COM, for tasks that ask for it
     # how many of them each world has
     coords: int
     dofs: int

@@ -86,6 +86,12 @@ def forget_counts(first: int, mask: wp.array(dtype=bool), counts: wp.array(dtype
 
 
 @wp.kernel
+def clear_wrenches(first: int, wrenches: wp.array(dtype=wp.spatial_vector)):
+    """One thread per body: no wrench."""
+    wrenches[first + wp.tid()] = wp.spatial_vector()
+
+
+@wp.kernel
 def clear_flags(first: int, mask: wp.array(dtype=bool), flags: wp.array(dtype=bool)):
     """One thread per world: unset the flags of the masked ones."""
     w = first + wp.tid()

@@ -16,7 +16,7 @@ from newtonsim.compilation import load_once
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import ModelError, NotDifferentiableError
-from newtonsim.kernels import damping, energy_coordinates, joint_forces
+from newtonsim.kernels import damping, energy_coordinates, joint_forces, reset
 from newtonsim.kernels.contact_penalty import FADE_DEPTH
 from newtonsim.model import Model
 from newtonsim.shards import Shard
@@ -454,6 +454,25 @@ class FeatherstoneSolver(SolverBase):
             RuntimeError: No step was made.
         """
         return self.reactions.constraint_forces(out)
+
+    def external_wrenches(self, shard: Shard, dt: float, out: wp.array) -> None:
+        """Write the wrench of all contacts and constraints on every body of some worlds, by launches alone.
+
+        It may be part of the recording of a step, after the step.
+
+        Args:
+            shard: The worlds.
+            dt: Duration of the step that was made last [s], with the contacts that the solver found itself.
+            out: Receives (τ, f) at the centre of mass, world axes [N m, N], averaged over that step,
+                spatial_vector, shape (body_count,).
+
+        Raises:
+            RuntimeError: Contacts are compliant.
+        """
+        self._check_rigid("external_wrenches")
+        launch = Launcher(self.model, record_tape=False, shard=shard)
+        launch(reset.clear_wrenches, "body", [out])
+        self.reactions.add_external(launch, self.contacts, 1.0 / dt, out)
 
     def joint_reactions(self, state: State, out: wp.array | None = None) -> wp.array:
         """Return the wrench that every joint transmits, averaged over the last step.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
+from newtonsim.contacts import Contacts
 from newtonsim.kernels import reactions, rnea
 from newtonsim.model import Model
 from newtonsim.solvers.constraints import loop_view
@@ -59,13 +60,18 @@ class Reactions:
         inputs = [v.joint, smooth.motion.kin, state.joint_qd, rate]
         launch(reactions.recover_accelerations, "joint", inputs, [self.qdd])
         launch(rnea.copy_wrenches, "body", [smooth.body_f, self.body_f])
-        inputs = [model.collision_plan.shape, contacts.view, loop_view(model), smooth.bodies(model)]
-        inputs += [self.constraints.rows, rate]
-        launch(reactions.add_external_impulses, "world", inputs, [self.body_f])
+        self.add_external(launch, contacts, rate, self.body_f)
         launch.inverse_dynamics(smooth.mid, smooth.v_mid, self.qdd, self.body_f)
         inputs = [v.tree, v.joint, smooth.mid.kin, smooth.mid.body_F]
         launch(reactions.write_joint_wrenches, "joint", inputs, [out])
         return out
+
+    def add_external(self, launch: Launcher, contacts: Contacts, rate: float, body_f: wp.array) -> None:
+        """Add the mean wrenches of contacts and constraints in a step of length 1/rate, at the COM."""
+        model = self.model
+        inputs = [model.collision_plan.shape, contacts.view, loop_view(model), self.smooth.bodies(model)]
+        inputs += [self.constraints.rows, rate]
+        launch(reactions.add_external_impulses, "world", inputs, [body_f])
 
     def _last_step(self) -> tuple:
         """Contacts of the last step and 1/dt."""

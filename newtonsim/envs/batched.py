@@ -217,6 +217,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
     def _launch_rest(self, launch: Launcher, sim: Simulator) -> None:
         """All that follows the physics of a step."""
         view = self.buffers.attach(sim)
+        if self.task.contact_wrenches:
+            sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, view.body_wrench)
         launch(self._stages["observe"], "world", [view, self.buffers.everyone])
         launch(self._stages["score"], "world", [view])
         self._launch_finish(launch, sim)
@@ -257,6 +259,9 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             stage = self._stages[name]
             if name == "observe":
                 self.sim.step()
+                if self.task.contact_wrenches:
+                    dt, out = self.sim.dt / self.sim.substeps, self.buffers.view.body_wrench
+                    self.solver.external_wrenches(launch.shard, dt, out)
                 self._observe(launch, self.buffers.everyone)
             elif isinstance(stage, wp.Kernel):
                 launch(stage, "world", [self.buffers.attach(self.sim)])

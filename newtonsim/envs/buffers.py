@@ -48,6 +48,8 @@ class Buffers:
         view.control_dt = task.dt * task.frame_skip
         for name in ("key", "episode", "length"):
             setattr(view, name, zeros(worlds, dtype=int, device=device))
+        wrenches = model.body_count if task.contact_wrenches else 0
+        view.body_wrench = zeros(wrenches, dtype=wp.spatial_vector, device=device)
         view.memory = zeros((worlds, max(task.memory_size, 1)), dtype=float, device=device)
         view.actions = zeros((worlds, actions), dtype=float, device=device)
         view.obs = zeros((worlds, task.observation_size), dtype=float, device=device)

@@ -74,6 +74,8 @@ class Task:
         episode_steps: Steps after which an episode is truncated.
         observation_size: Numbers in an observation.
         memory_size: Numbers that the task remembers of a world from step to step, zero in a fresh episode.
+        contact_wrenches: Whether the kernels find the wrenches of contacts and constraints in
+            `EnvView.body_wrench`, averaged over the last solver step; `FeatherstoneSolver` only.
         discrete_actions: Number of actions if they are discrete, 0 if they are continuous.
         defaults: Options and their values, by name.
         options: The values in use.
@@ -84,6 +86,7 @@ class Task:
     frame_skip: ClassVar[int] = 1
     episode_steps: ClassVar[int] = 1000
     memory_size: ClassVar[int] = 0
+    contact_wrenches: ClassVar[bool] = False
     discrete_actions: ClassVar[int] = 0
     observation_size: int
     defaults: ClassVar[Mapping[str, Any]] = {}

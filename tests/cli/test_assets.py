@@ -20,7 +20,9 @@ EXPECTED = {
     "half_cheetah.xml": (9, 6, 14.0),
     "hopper.xml": (6, 3, 15.82),
     "humanoid.xml": (23, 17, 42.12),
+    "inverted_double_pendulum.xml": (3, 1, 18.87),
     "quadruped.xml": (18, 12, 16.0),
+    "reacher.xml": (4, 2, 0.0785),
     "walker.xml": (9, 6, 23.68),
 }
 

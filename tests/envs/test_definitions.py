@@ -68,6 +68,110 @@ def test_runners(name: str):
     assert ended > 0 or name == "HalfCheetah"
 
 
+def test_inverted_double_pendulum():
+    ours, theirs = pair("InvertedDoublePendulum", "inverted_double_pendulum.xml")
+    rng = np.random.default_rng(1)
+    ends = []
+    for size in (0.1, 0.3, 0.5, 2.0):
+        q, qd = rng.uniform(-size, size, 3), rng.uniform(-12.0, 12.0, 3)
+        # out of reach of the stops
+        q[0] *= 0.4
+        theirs.set_state(q, qd)
+        x, _, z = theirs.data.site_xpos[0]
+        expected = theirs._get_rew(x, z, bool(z <= 1))[0]
+        put(ours, q, qd)
+        obs, reward, terminated = evaluate(ours)
+        np.testing.assert_allclose(obs, theirs._get_obs(), atol=1e-5)
+        np.testing.assert_allclose(reward, expected, rtol=1e-5)
+        assert terminated == bool(z <= 1)
+        ends.append(terminated)
+    assert set(ends) == {False, True}
+
+
+def test_reacher():
+    ours, theirs = pair("Reacher", "reacher.xml")
+    rng = np.random.default_rng(1)
+    start = theirs.init_qpos
+    for _ in range(4):
+        q, qd, action = rng.uniform(-0.2, 0.2, 4), rng.uniform(-5.0, 5.0, 4), rng.uniform(-1.0, 1.0, 2)
+        q[:2] *= 15.0
+        theirs.set_state(q, qd)
+        expected = theirs._get_rew(action)[0]
+        put(ours, q - np.array([0.0, 0.0, *start[2:]]), qd)
+        ours.buffers.view.actions.assign(action[None].astype(np.float32))
+        obs, reward, terminated = evaluate(ours)
+        np.testing.assert_allclose(obs, theirs._get_obs(), atol=1e-5)
+        np.testing.assert_allclose(reward, expected, rtol=1e-5)
+        assert not terminated
+
+
+def test_targets_of_the_reacher_fill_the_disk():
+    targets = envs.make("Reacher", 2000, device="cpu").reset(seed=0)[0][:, 4:6]
+    radius = np.linalg.norm(targets, axis=1)
+    assert radius.max() <= 0.2
+    # the mean radius of a uniform disk is two thirds of its own; standard error 1e-3
+    np.testing.assert_allclose(radius.mean(), 0.2 * 2.0 / 3.0, atol=5e-3)
+    np.testing.assert_allclose(targets.mean(axis=0), 0.0, atol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["Ant", "Humanoid"])
+def test_robots_on_free_joints(name: str):
+    ours, theirs = pair(name, f"{name.lower()}.xml")
+    rng = np.random.default_rng(1)
+    most = 0.4 if name == "Humanoid" else 1.0
+    low, high = theirs._healthy_z_range
+    ends = []
+    for height in (0.5 * (low + high), low - 0.05, high + 0.05):
+        q = theirs.init_qpos + rng.uniform(-0.3, 0.3, theirs.model.nq)
+        q[2], q[3:7] = height, q[3:7] / np.linalg.norm(q[3:7])
+        qd = rng.uniform(-3.0, 3.0, theirs.model.nv)
+        action, x_before = rng.uniform(-most, most, theirs.model.nu), rng.uniform(-0.1, 0.1)
+        theirs.data.ctrl[:] = action
+        theirs.set_state(q, qd)
+        theirs.data.cfrc_ext[1:] = rng.uniform(-2.0, 2.0, (13, 6)) * (200.0 if height > high else 1.0)
+        com = theirs.data.subtree_com[1].copy()
+        x = com[0] if name == "Humanoid" else theirs.data.body(1).xpos[0]
+        expected = theirs._get_rew((x - x_before) / theirs.dt, action)[0]
+        put(ours, *from_mujoco(theirs, q, qd))
+        view = ours.buffers.view
+        view.actions.assign(action[None].astype(np.float32))
+        ours._launch_act(Launcher(ours.model, record_tape=False), ours.sim)
+        view.memory.assign(np.full((1, 1), x_before, np.float32))
+        wrench = theirs.data.cfrc_ext[1:].copy()
+        wrench[:, :3] -= np.cross(theirs.data.xipos[1:] - com, wrench[:, 3:])
+        view.body_wrench.assign(wrench.astype(np.float32))
+        obs, reward, terminated = evaluate(ours)
+        np.testing.assert_allclose(obs, theirs._get_obs(), rtol=2e-5, atol=2e-4)
+        np.testing.assert_allclose(reward, expected, rtol=1e-4, atol=1e-4)
+        assert terminated == (not theirs.is_healthy)
+        ends.append(terminated)
+    assert ends == [False, True, True]
+
+
+def from_mujoco(env: gymnasium.Env, q: np.ndarray, qd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return coordinates and velocities of a robot on a free joint in our conventions."""
+    q, qd = q.copy(), qd.copy()
+    turn = env.data.xmat[1].reshape(3, 3)
+    spin = turn @ qd[3:6]
+    of_com = qd[:3] + np.cross(spin, env.data.xipos[1] - env.data.xpos[1])
+    q[3:7] = q[[4, 5, 6, 3]]
+    return q, np.concatenate([spin, of_com, qd[6:]])
+
+
+def test_contacts_bear_the_ant():
+    env = envs.make("Ant", 2, device="cpu", max_episode_steps=0)
+    env.reset(seed=0)
+    for _ in range(60):
+        obs = env.step(np.zeros((2, 8)))[0]
+    wrenches = env.buffers.view.body_wrench.numpy().reshape(2, 13, 6)
+    weight = 9.81 * env.model.body_mass.numpy()[:13].sum()
+    np.testing.assert_allclose(wrenches[:, :, 5].sum(axis=1), weight, rtol=0.02)
+    np.testing.assert_allclose(wrenches[:, :, 3:5].sum(axis=1), 0.0, atol=0.02 * weight)
+    # the last three of the six numbers of each body are forces, cut off at 1 N
+    seen = obs[:, 27:].reshape(2, 13, 6)
+    np.testing.assert_allclose(seen[:, :, 3:], np.clip(wrenches[:, :, 3:], -1.0, 1.0), atol=1e-6)
+
+
 @pytest.mark.parametrize("name", envs.names())
 def test_spaces_and_times_are_those_of_gymnasium(name: str):
     ours = envs.make(name, 2, device="cpu")

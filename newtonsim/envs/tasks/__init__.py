@@ -1,7 +1,19 @@
 """The environments, one file for each family."""
 
 from newtonsim.envs.task import Task
+from newtonsim.envs.tasks.arms import InvertedDoublePendulum, Reacher
 from newtonsim.envs.tasks.cartpole import CartPole, CartPoleSwingUp
+from newtonsim.envs.tasks.free import Ant, Humanoid
 from newtonsim.envs.tasks.planar import HalfCheetah, Hopper, Walker2d
 
-ALL: tuple[type[Task], ...] = (CartPole, CartPoleSwingUp, Hopper, Walker2d, HalfCheetah)
+ALL: tuple[type[Task], ...] = (
+    CartPole,
+    CartPoleSwingUp,
+    InvertedDoublePendulum,
+    Reacher,
+    Hopper,
+    Walker2d,
+    HalfCheetah,
+    Ant,
+    Humanoid,
+)
