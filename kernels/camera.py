@@ -2,9 +2,10 @@
 
 Shading is Phong's ("Illumination for computer generated pictures", 1975): ambient light, Lambert's cosine and
 a highlight by a power of the cosine between the reflected light and the viewer, who may be at infinity, as in
-fixed-function graphics. Shadows follow Whitted ("An improved illumination model for shaded display", 1980): a
-point that does not see the light gets a part of it only. See-through surfaces are blended front to back
-(Porter and Duff, "Compositing digital images", 1984).
+fixed-function graphics. Ambient light may come more from the sky than from the ground. Shadows follow Whitted
+("An improved illumination model for shaded display", 1980): a point that does not see the light gets a part
+of it only. See-through surfaces are blended front to back (Porter and Duff, "Compositing digital images",
+1984).
 """
 
 import warp as wp
@@ -53,6 +54,7 @@ class Light:
     direction: wp.vec3  # unit, towards the light
     color: wp.vec3  # of the directional light
     ambient: float
+    sky: wp.vec3  # change of the ambient light along the normal
     diffuse: float
     specular: float
     shininess: float  # power of the highlight's cosine
@@ -296,7 +298,8 @@ def shade(
         if dark:
             matt *= light.shadowed
             shine *= light.shadowed
-    sent = wp.vec3(light.ambient, light.ambient, light.ambient)
+    around = light.ambient * (1.0 + wp.dot(light.sky, point.normal))
+    sent = wp.vec3(around, around, around)
     return sent + wp.cw_mul(light.color, wp.vec3(matt, matt, matt) + shine * point.specular)
 
 

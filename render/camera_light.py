@@ -22,6 +22,8 @@ class Lighting:
         direction: Towards the light (3,), of any length.
         color: Colour of the directional light (3,).
         ambient: Part of a surface's colour that is seen without light.
+        sky: By how much of itself the ambient light grows along each axis of the normal (3,): surfaces that
+            look up, towards the sky, are brighter than those that look down. Of length 0..1.
         diffuse: Weight of matt reflection.
         specular: Weight of highlights.
         shininess: Power of the cosine of highlights.
@@ -37,6 +39,7 @@ class Lighting:
     direction: Sequence[float] = (-0.4, 0.3, 0.9)
     color: Sequence[float] = (1.0, 1.0, 1.0)
     ambient: float = 0.4
+    sky: Sequence[float] = (0.0, 0.0, 0.0)
     diffuse: float = 0.6
     specular: float = 0.1
     shininess: float = 16.0
@@ -57,7 +60,7 @@ class Lighting:
         up = np.asarray(up, np.float64)
         side = np.roll(up, 1)
         slant = up + 0.45 * side + 0.3 * np.cross(up, side)
-        return cls(direction=slant.tolist(), background=(0.80, 0.87, 0.95, 1.0))
+        return cls(direction=slant.tolist(), sky=(0.35 * up).tolist(), background=(0.80, 0.87, 0.95, 1.0))
 
     def record(self) -> np.ndarray:
         """Return what the kernel reads, shape (1,)."""
@@ -67,7 +70,16 @@ class Lighting:
             raise ModelError(f"light: direction {tuple(self.direction)} has no length")
         record["direction"] = np.asarray(self.direction) / length
         record["color"] = self.color
-        for name in ("ambient", "diffuse", "specular", "shininess", "shadowed", "background", "empty_label"):
+        for name in (
+            "ambient",
+            "sky",
+            "diffuse",
+            "specular",
+            "shininess",
+            "shadowed",
+            "background",
+            "empty_label",
+        ):
             record[name] = getattr(self, name)
         if self.viewer is not None:
             record["viewer"] = np.asarray(self.viewer) / np.linalg.norm(self.viewer)
