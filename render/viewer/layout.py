@@ -120,7 +120,7 @@ def _sizes(model: Model, body_q: np.ndarray, particle_q: np.ndarray) -> tuple[fl
         return extent, 0.0
     other = points[world == 1]
     apart = len(other) and np.linalg.norm(other.mean(axis=0) - mine.mean(axis=0)) > 0.3 * extent
-    return extent, 0.0 if apart else 0.3 + 1.3 * extent
+    return extent, 0.0 if apart else round(0.3 + 1.3 * extent, 1)
 
 
 def _shape_reach(model: Model) -> float:

@@ -94,7 +94,7 @@ class Mouse:
         # coroutines: viser calls them one after the other, functions in any order
         async def click(event: viser.SceneNodePointerEvent) -> None:
             if event.instance_index is not None:
-                self._pick(int(batch.body[event.instance_index]))
+                self.pick(int(batch.body[event.instance_index]))
 
         async def drag(event: viser.SceneNodeDragEvent) -> None:
             if event.instance_index is not None:
@@ -103,7 +103,8 @@ class Mouse:
         batch.handle.on_click(click)
         batch.handle.on_drag("left")(drag)
 
-    def _pick(self, body: int) -> None:
+    def pick(self, body: int) -> None:
+        """Describe a body in the panel, as a click on it does."""
         self.picked = body
         self.on_pick()
 
@@ -113,7 +114,7 @@ class Mouse:
             pose = self._frame().body_q[body]
             local = transform_point(transform_inverse(pose), np.array(event.start_position) - offset)
             grab = Grab(body, local, np.array(event.end_position) - offset, event.client_id)
-            self._pick(body)
+            self.pick(body)
         elif grab is None or grab.client != event.client_id:
             return
         grab = Grab(grab.body, grab.local, np.array(event.end_position) - offset, grab.client)

@@ -119,7 +119,6 @@ class Panel:
             playback.rewind()
         else:
             playback.playing = not playback.playing if name == "Toggle" else name == "Play"
-        self._viewer.refresh()
 
     def _choose_speed(self, name: str) -> None:
         self._viewer.playback.speed = _SPEEDS.get(name, self._viewer.playback.speed)
@@ -144,8 +143,8 @@ class Panel:
                 f"Shown of {viewer.model.world_count}", text, hint='"all", "3", "0-15" or "0, 2, 8-11"'
             )
             self._worlds.on_update(_by_user(self._choose_worlds))
-            most = max(4.0 * layout.spacing, 2.0 * layout.extent)
-            spacing = self._gui.add_slider("Distance [m]", 0.0, most, most / 200.0, layout.spacing)
+            most = float(np.ceil(max(4.0 * layout.spacing, 2.0 * layout.extent)))
+            spacing = self._gui.add_slider("Distance [m]", 0.0, most, 0.1, layout.spacing)
             spacing.on_update(_by_user(viewer.spread_worlds))
 
     def _choose_worlds(self, text: str) -> None:

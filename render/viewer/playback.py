@@ -54,7 +54,7 @@ class Playback(ABC):
         can_rewind: Whether there is a beginning to go back to.
         times: Times of the frames of a recording [s], shape (n,); None for a simulation.
         error: What stopped it, or None.
-        on_error: Called when it was stopped by an error.
+        on_change: Called when it has begun or ceased to play.
     """
 
     can_rewind = False
@@ -62,7 +62,7 @@ class Playback(ABC):
 
     def __init__(self) -> None:
         self.error: Exception | None = None
-        self.on_error: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
         self._playing, self._speed, self._steps = True, 1.0, 0
         self._changes: deque[Change] = deque()
         self._marks: deque[tuple[float, float]] = deque()
@@ -76,6 +76,7 @@ class Playback(ABC):
     def playing(self, value: bool) -> None:
         self._playing = bool(value)
         self._wake()
+        self.on_change()
 
     @property
     def speed(self) -> float:
@@ -94,6 +95,7 @@ class Playback(ABC):
         self._playing = False
         self._steps += 1
         self._wake()
+        self.on_change()
 
     def post(self, change: Change) -> None:
         """Have something done to the state between two steps; it is shown afterwards."""
@@ -231,7 +233,7 @@ class ThreadedPlayback(Playback):
                     self._changed.wait(0.5)
         except Exception as error:
             self.error, self._playing = error, False
-            self.on_error()
+            self.on_change()
 
     def _go_on(self, began: float) -> bool:
         """Do what is due; returns whether something has changed."""

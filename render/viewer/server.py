@@ -38,6 +38,7 @@ def start_server(host: str, port: int, label: str, effects: bool) -> viser.Viser
         server = viser.ViserServer(host=host, port=free, label=label, verbose=False)
     # the share button would open the simulation to everybody through a foreign server
     server.gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
+    server.gui.main_panel.dock_right()
     server.scene.configure_default_lights(cast_shadow=effects)
     # with the full light of the surroundings bright colours become white
     surroundings = {"hdri": "warehouse", "environment_intensity": 0.45} if effects else {"hdri": None}

@@ -227,7 +227,7 @@ class Viewer:
             self.playback.close()
         self.playback = playback
         playback.playing = not paused
-        playback.on_error = self.refresh
+        playback.on_change = self.refresh
         self._panel.add_time()
         self._sliders.clear()
         if playback.times is None:

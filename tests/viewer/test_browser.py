@@ -36,14 +36,23 @@ def viewer(simulator):
         yield viewer
 
 
+def visit(browser, viewer):
+    """Open the viewer in another tab."""
+    others = viewer.client_count
+    page = browser.new_page(viewport=SIZE)
+    page.goto(viewer.url)
+    # viser's word on software rendering lies over the robot
+    page.add_style_tag(content=".mantine-Notification-root { display: none !important }")
+    until(lambda: viewer.client_count == others + 1, page)
+    page.get_by_role("button", name="Pause").wait_for()
+    return page
+
+
 @pytest.fixture(scope="module")
 def page(browser, viewer):
-    page = browser.new_page(viewport=SIZE)
+    page = visit(browser, viewer)
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(viewer.url)
-    until(lambda: viewer.client_count == 1, page)
-    page.get_by_text("paused").wait_for()
     page.wait_for_timeout(500)
     yield page
     assert not errors
@@ -69,11 +78,9 @@ def pixel(viewer, point):
     right = np.cross(ahead, view.up)
     right /= np.linalg.norm(right)
     away = np.asarray(point) - view.position
-    scale = 0.5 * SIZE["height"] / np.tan(0.5 * view.fov) / (away @ ahead)
-    return (
-        0.5 * SIZE["width"] + scale * (away @ right),
-        0.5 * SIZE["height"] - scale * (away @ np.cross(right, ahead)),
-    )
+    width, height = view.size
+    scale = 0.5 * height / np.tan(0.5 * view.fov) / (away @ ahead)
+    return 0.5 * width + scale * (away @ right), 0.5 * height - scale * (away @ np.cross(right, ahead))
 
 
 def drag(page, start, end):
@@ -173,9 +180,7 @@ def test_drawings_and_controls_of_users(viewer, page):
 
 def test_two_browsers_see_the_same_and_one_may_leave(viewer, browser, page):
     viewer.playback.rewind()
-    second = browser.new_page(viewport=SIZE)
-    second.goto(viewer.url)
-    until(lambda: viewer.client_count == 2, page)
+    second = visit(browser, viewer)
     second.get_by_role("button", name="Play").click()
     until(lambda: viewer.playback.playing, page)
     # it leaves while it holds a body
