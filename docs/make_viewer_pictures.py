@@ -1,4 +1,4 @@
-"""Pictures of the viewer for its page: python docs/make_viewer_pictures.py (needs the extra `test` and Chromium)."""
+"""Pictures of the viewer: python docs/make_viewer_pictures.py (needs the extra `test` and Chromium)."""
 
 from __future__ import annotations
 
