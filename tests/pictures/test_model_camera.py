@@ -17,6 +17,7 @@ from newtonsim.render import (
     SEEN_SURFACE,
     Camera,
     Fisheye,
+    Lighting,
     Pinhole,
     look_at,
 )
@@ -432,6 +433,42 @@ def test_labels_and_colliders(device: str):
         images = camera.render(model.state())
         assert images["label"].numpy()[0, 0, 4, 4] == label
         assert images["depth"].numpy()[0, 0, 4, 4] == pytest.approx(depth, abs=1.0e-5)
+
+
+def test_colors_and_textures_of_shapes(device: str, tmp_path):
+    """Boxes wear their texture, meshes its mean; colours of worlds may be changed one by one."""
+    from PIL import Image
+
+    path = str(tmp_path / "stripes.png")
+    Image.fromarray(np.array([[[200, 0, 0], [0, 100, 0]]], np.uint8)).save(path)
+    single = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    for x in (-1.0, 1.0):
+        single.add_shape_box(
+            single.add_body(origin=(x, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)), hx=0.5, hy=0.5, hz=0.5
+        )
+    corners = (*np.array([[-0.5, -0.5, 0], [0.5, -0.5, 0], [0.5, 0.5, 0], [-0.5, 0.5, 0]]), 3.0, 0.0, 0.5)
+    single.add_shape_mesh(-1, mesh=newtonsim.Mesh(corners, [0, 1, 2, 0, 2, 3], is_solid=False))
+    single.shape_color[0] = (1.0, 0.5, 0.0, 1.0)
+    single.shape_texture[1] = single.shape_texture[2] = path
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    builder.replicate(single, 2, spacing=(0.0, 0.0, 0.0))
+    model = builder.finalize(device=device)
+    light = Lighting(ambient=1.0, diffuse=0.0, specular=0.0, shadow=False, background=(0.0, 0.0, 1.0, 1.0))
+    eyes = [look_at((x, 0.0, 5.0), (x, 0.0, 0.0), (0.0, 1.0, 0.0)) for x in (-1.0, 0.75, 1.25, 3.0, 5.0)]
+    camera = Camera(model, 1, 1, pose=eyes, lens=Pinhole(1.0), lighting=light)
+    wanted = [[255, 127, 0], [200, 0, 0], [0, 100, 0], [100, 50, 0], [0, 0, 255]]
+    seen = camera.render(model.state())["rgb"].numpy()[:, :, 0, 0]
+    np.testing.assert_array_equal(seen, [wanted, wanted])
+    colors = camera.scene.color.numpy()
+    # the first box of the second world
+    row = np.flatnonzero(camera.scene.shapes == model.world_shape_start[1])[0]
+    colors[row] = (0.0, 1.0, 1.0, 1.0)
+    camera.scene.color.assign(colors)
+    wanted = [wanted, [[0, 255, 255], *wanted[1:]]]
+    np.testing.assert_array_equal(camera.render(model.state())["rgb"].numpy()[:, :, 0, 0], wanted)
+    single.shape_texture[1] = "missing.png"
+    with pytest.warns(UserWarning, match="missing.png"):
+        Camera(single.finalize(device=device), 1, 1, pose=eyes[0])
 
 
 @pytest.mark.parametrize(
