@@ -210,9 +210,9 @@ def _surface(kind: GeoType, scale: np.ndarray, source: Any, name: str) -> Iterat
 
 
 def _poses(body_q: np.ndarray, body: np.ndarray, local: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """World poses of instances (n, 7); those of bodies that are not finite lie at the origin."""
+    """World poses of instances (n, 7)."""
     poses = local.copy()
     moving = body >= 0
     poses[moving] = transform_multiply(body_q[body[moving]], local[moving])
     poses[:, :3] += offset
-    return np.where(np.isfinite(poses).all(axis=1)[:, None], poses, _IDENTITY)
+    return poses

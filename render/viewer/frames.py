@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from newtonsim.model import Model
     from newtonsim.state import State
 
+_ORIGIN = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+
 
 @dataclass(frozen=True)
 class ContactPoints:
@@ -41,12 +43,13 @@ class Frame:
 
     Attributes:
         time: Simulated time [s].
-        body_q: Shape (bodies, 7).
+        body_q: Shape (bodies, 7); poses that are not finite are at the origin.
         body_qd: Shape (bodies, 6).
         joint_q: Shape (coordinates,).
-        particle_q: Shape (particles, 3).
+        particle_q: Shape (particles, 3), likewise.
         joint_act: Control inputs, shape (axes,); None if not known.
         contacts: None if not known.
+        lost: Number of bodies and particles that are not finite.
     """
 
     time: float = 0.0
@@ -56,6 +59,7 @@ class Frame:
     particle_q: np.ndarray = field(default_factory=lambda: np.zeros((0, 3)))
     joint_act: np.ndarray | None = None
     contacts: ContactPoints | None = None
+    lost: int = 0
 
     @classmethod
     def of(
@@ -67,15 +71,24 @@ class Frame:
     ) -> Frame:
         """Copy a state; waits for its device."""
         act = None if control is None or control.joint_act is None else control.joint_act
+        body_q, particle_q = _copy(state.body_q, 7), _copy(state.particle_q, 3)
         return cls(
             time,
-            _copy(state.body_q, 7),
+            body_q,
             _copy(state.body_qd, 6),
             _copy(state.joint_q, 0),
-            _copy(state.particle_q, 3),
+            particle_q,
             None if act is None else _copy(act, 0),
             contacts,
+            _put_back(body_q, _ORIGIN) + _put_back(particle_q, _ORIGIN[:3]),
         )
+
+
+def _put_back(rows: np.ndarray, place: np.ndarray) -> int:
+    """Put rows (n, m) that are not finite somewhere, and count them; browsers stumble over them."""
+    lost = ~np.isfinite(rows).all(axis=1)
+    rows[lost] = place
+    return int(lost.sum())
 
 
 def _copy(array: wp.array | None, width: int) -> np.ndarray:
@@ -96,5 +109,10 @@ def read_contacts(
         forces: Force on shape 0 at each place of the buffer, vec3; None if not known.
     """
     marks = ContactMarks.of(model, contacts, body_q)
-    force = None if forces is None else forces.numpy()[marks.place]
-    return ContactPoints(marks.world, marks.point0, marks.normal, force)
+    finite = np.isfinite(marks.point0).all(axis=1) & np.isfinite(marks.normal).all(axis=1)
+    force = None
+    if forces is not None:
+        force = forces.numpy()[marks.place]
+        finite &= np.isfinite(force).all(axis=1)
+        force = force[finite]
+    return ContactPoints(marks.world[finite], marks.point0[finite], marks.normal[finite], force)

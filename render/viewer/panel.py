@@ -69,9 +69,8 @@ class Panel:
                 words.append("paused")
             elif not math.isnan(playback.measured_speed):
                 words.append(f"{playback.measured_speed:.2f} x real time")
-        lost = int((~np.isfinite(frame.body_q).all(axis=1)).sum())
-        if lost:
-            words.append(f"{lost} bodies are not finite")
+        if frame.lost:
+            words.append(f"{frame.lost} bodies or particles are not finite")
         self._status.content = " · ".join(words)
         if self._frames is not None and playback is not None and playback.times is not None:
             self._frames.value = int(np.searchsorted(playback.times, frame.time, side="right")) - 1

@@ -155,7 +155,6 @@ class Scene:
             for batch in layer.batches if layer is not None else ():
                 points += batch.corners(frame.body_q)
         found = np.concatenate(points)
-        found = found[np.isfinite(found).all(axis=1)]
         if not len(found):
             return -np.ones(3), np.ones(3)
         return found.min(axis=0), found.max(axis=0)

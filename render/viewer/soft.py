@@ -126,5 +126,4 @@ class SoftLayer:
         return np.zeros((0, 3)) if self.is_empty else self._place(frame)[self._shown]
 
     def _place(self, frame: Frame) -> np.ndarray:
-        points = (frame.particle_q + self._offset).astype(np.float32)
-        return np.where(np.isfinite(points).all(axis=1)[:, None], points, np.float32(0.0))
+        return (frame.particle_q + self._offset).astype(np.float32)

@@ -164,6 +164,21 @@ def test_worlds_are_chosen_and_laid_out_apart():
             viewer.run(Simulator(other, FeatherstoneSolver(other), STEP))
 
 
+def test_bodies_that_are_not_finite_are_told_and_harm_nothing():
+    model = ball(2)
+    state = model.state()
+    poses = state.body_q.numpy().copy()
+    poses[0] = np.nan
+    state.body_q.assign(poses)
+    with Viewer(model, port=0, effects=False) as viewer:
+        for label in viewer.scene.marks:
+            viewer.show_mark(label)
+        viewer.update(state, 1.0)
+        assert viewer.frame.lost == 1
+        assert np.isfinite(np.concatenate(viewer.scene.bounds(viewer.frame))).all()
+        assert "1 bodies or particles are not finite" in viewer._panel._status.content
+
+
 def test_worlds_as_text():
     assert parse_worlds(" ALL ", 3) == [0, 1, 2]
     assert parse_worlds("0, 2,8-10", 20) == [0, 2, 8, 9, 10]
