@@ -79,6 +79,15 @@ class TextureView:
 
 
 @wp.struct
+class DressView:
+    """How the items of a scene look."""
+
+    look: wp.array(dtype=Look)
+    corners: CornerView
+    textures: TextureView
+
+
+@wp.struct
 class PictureView:
     """N = W C pictures: those of C cameras in each of W worlds; arrays of length 0 are not wanted.
 
@@ -119,16 +128,16 @@ def unpack_color(packed: wp.uint32) -> wp.vec4:
 
 
 @wp.func
-def sample_texture(textures: TextureView, k: int, uv: wp.vec2) -> wp.vec4:
+def sample_texture(dress: wp.array(dtype=DressView), k: int, uv: wp.vec2) -> wp.vec4:
     """Colour of a texture, v pointing up."""
-    w = textures.width[k]
-    h = textures.height[k]
-    start = textures.start[k]
+    w = dress[0].textures.width[k]
+    h = dress[0].textures.height[k]
+    start = dress[0].textures.start[k]
     x = (uv[0] - wp.floor(uv[0])) * float(w)
     y = (1.0 - (uv[1] - wp.floor(uv[1]))) * float(h)
-    if textures.smooth == 0:
+    if dress[0].textures.smooth == 0:
         nearest = repeat(int(wp.floor(y)), h) * w + repeat(int(wp.floor(x)), w)
-        return unpack_color(textures.texel[start + nearest])
+        return unpack_color(dress[0].textures.texel[start + nearest])
     x -= 0.5
     y -= 0.5
     left = repeat(int(wp.floor(x)), w)
@@ -137,11 +146,11 @@ def sample_texture(textures: TextureView, k: int, uv: wp.vec2) -> wp.vec4:
     lower = start + repeat(int(wp.floor(y)) + 1, h) * w
     a = x - wp.floor(x)
     b = y - wp.floor(y)
-    above = (1.0 - a) * unpack_color(textures.texel[upper + left]) + a * unpack_color(
-        textures.texel[upper + right]
+    above = (1.0 - a) * unpack_color(dress[0].textures.texel[upper + left]) + a * unpack_color(
+        dress[0].textures.texel[upper + right]
     )
-    below = (1.0 - a) * unpack_color(textures.texel[lower + left]) + a * unpack_color(
-        textures.texel[lower + right]
+    below = (1.0 - a) * unpack_color(dress[0].textures.texel[lower + left]) + a * unpack_color(
+        dress[0].textures.texel[lower + right]
     )
     return (1.0 - b) * above + b * below
 
@@ -163,10 +172,12 @@ def primitive_uv(kind: int, size: wp.vec3, p: wp.vec3, n: wp.vec3) -> wp.vec2:
 
 
 @wp.func
-def fade_texture(textures: TextureView, k: int, color: wp.vec4, texel: float, pixel: float) -> wp.vec4:
+def fade_texture(
+    dress: wp.array(dtype=DressView), k: int, color: wp.vec4, texel: float, pixel: float
+) -> wp.vec4:
     """Colour of a texture whose texels [m] are small against what a pixel covers [m]: its mean."""
     mixed = wp.clamp(pixel / texel - 0.5, 0.0, 1.0)
-    return (1.0 - mixed) * color + mixed * textures.mean[k]
+    return (1.0 - mixed) * color + mixed * dress[0].textures.mean[k]
 
 
 @wp.struct
@@ -181,17 +192,17 @@ class SurfacePoint:
 
 
 @wp.func
-def corner_normal(corners: CornerView, first: int, hit: CameraHit) -> wp.vec3:
+def corner_normal(dress: wp.array(dtype=DressView), first: int, hit: CameraHit) -> wp.vec3:
     """Smooth normal in the triangle whose corners begin at `first`, not normalised."""
-    n = hit.u * corners.normal[first] + hit.v * corners.normal[first + 1]
-    return n + (1.0 - hit.u - hit.v) * corners.normal[first + 2]
+    n = hit.u * dress[0].corners.normal[first] + hit.v * dress[0].corners.normal[first + 1]
+    return n + (1.0 - hit.u - hit.v) * dress[0].corners.normal[first + 2]
 
 
 @wp.func
-def corner_uv(corners: CornerView, first: int, hit: CameraHit) -> wp.vec2:
+def corner_uv(dress: wp.array(dtype=DressView), first: int, hit: CameraHit) -> wp.vec2:
     """Texture coordinates in the triangle whose corners begin at `first`."""
-    uv = hit.u * corners.uv[first] + hit.v * corners.uv[first + 1]
-    return uv + (1.0 - hit.u - hit.v) * corners.uv[first + 2]
+    uv = hit.u * dress[0].corners.uv[first] + hit.v * dress[0].corners.uv[first + 1]
+    return uv + (1.0 - hit.u - hit.v) * dress[0].corners.uv[first + 2]
 
 
 @wp.func
@@ -199,7 +210,7 @@ def describe_hit(
     body: Body,
     look: Look,
     frame: Frame,
-    corners: CornerView,
+    dress: wp.array(dtype=DressView),
     hit: CameraHit,
     origin: wp.vec3,
     direction: wp.vec3,
@@ -212,11 +223,11 @@ def describe_hit(
     normal = face_normal
     if body.kind == GEO_MESH:
         first = 3 * (look.first_triangle + hit.triangle)
-        smooth = corner_normal(corners, first, hit)
+        smooth = corner_normal(dress, first, hit)
         if wp.length_sq(smooth) > 1.0e-12:
             normal = smooth
         if look.texture >= 0:
-            point.uv = corner_uv(corners, first, hit)
+            point.uv = corner_uv(dress, first, hit)
     elif look.texture >= 0:
         point.uv = primitive_uv(body.kind, body.size, o + hit.t * d, face_normal)
     to_world = wp.transpose(frame.to_local)
@@ -228,9 +239,7 @@ def describe_hit(
 @wp.func
 def describe_point(
     scene: wp.array(dtype=TraceView),
-    looks: wp.array(dtype=Look),
-    corners: CornerView,
-    textures: TextureView,
+    dress: wp.array(dtype=DressView),
     hit: CameraHit,
     origin: wp.vec3,
     direction: wp.vec3,
@@ -251,17 +260,17 @@ def describe_point(
         point.specular = wp.vec3(1.0, 1.0, 1.0)
     else:
         i = scene[0].item[hit.row]
-        look = looks[i]
+        look = dress[0].look[i]
         body = scene[0].body[i]
-        point = describe_hit(body, look, scene[0].frame[hit.row], corners, hit, origin, direction)
+        point = describe_hit(body, look, scene[0].frame[hit.row], dress, hit, origin, direction)
         point.color = scene[0].color[hit.row]
         point.specular = look.specular
         if look.texture >= 0:
-            color = sample_texture(textures, look.texture, point.uv)
+            color = sample_texture(dress, look.texture, point.uv)
             if pixel > 0.0 and body.kind == GEO_PLANE:
                 slope = wp.abs(wp.dot(point.face_normal, direction)) / wp.length(direction)
-                texel = body.size[0] / float(textures.width[look.texture])
-                color = fade_texture(textures, look.texture, color, texel, pixel / wp.max(slope, 1.0e-6))
+                texel = body.size[0] / float(dress[0].textures.width[look.texture])
+                color = fade_texture(dress, look.texture, color, texel, pixel / wp.max(slope, 1.0e-6))
             point.color = wp.cw_mul(point.color, color)
     if wp.dot(point.face_normal, direction) > 0.0:
         point.face_normal = -point.face_normal
@@ -324,7 +333,7 @@ def pixel_spread(camera: CameraRays, width: int) -> float:
 @wp.func
 def write_labels(
     scene: wp.array(dtype=TraceView),
-    looks: wp.array(dtype=Look),
+    dress: wp.array(dtype=DressView),
     hit: CameraHit,
     empty: int,
     picture: wp.array(dtype=PictureView),
@@ -336,7 +345,7 @@ def write_labels(
     body = int(SEEN_NOTHING)
     joint = int(SEEN_NOTHING)
     if hit.row >= 0:
-        look = looks[scene[0].item[hit.row]]
+        look = dress[0].look[scene[0].item[hit.row]]
         label = look.label
         shape = look.shape
         body = look.body
@@ -402,12 +411,11 @@ def write_color(
 @wp.func
 def look_along(
     scene: wp.array(dtype=TraceView),
-    looks: wp.array(dtype=Look),
-    corners: CornerView,
-    textures: TextureView,
-    camera: CameraRays,
-    light: Light,
-    tiles: TileView,
+    dress: wp.array(dtype=DressView),
+    cameras: wp.array(dtype=CameraRays),
+    image: int,
+    lights: wp.array(dtype=Light),
+    tiles: wp.array(dtype=TileView),
     tile: int,
     world: int,
     x: float,
@@ -416,6 +424,8 @@ def look_along(
     k: int,
 ):
     """Write what is seen on the ray at (x, y) of a camera to pixel k."""
+    camera = cameras[image]
+    light = lights[0]
     origin = ray_origin(camera, x, y)
     direction = ray_direction(camera, x, y)
     spread = float(0.0)
@@ -440,13 +450,13 @@ def look_along(
             t += hit.t
         if layer == 0:
             write_depth(camera, direction, hit, t, picture, k)
-            write_labels(scene, looks, hit, light.empty_label, picture, k)
+            write_labels(scene, dress, hit, light.empty_label, picture, k)
             if bent and not seen:
                 picture[0].normal[k] = wp.vec3()
         if not seen or not (shaded or bent):
             break
         distance = t * wp.length(direction)
-        point = describe_point(scene, looks, corners, textures, hit, start, direction, spread * distance)
+        point = describe_point(scene, dress, hit, start, direction, spread * distance)
         if layer == 0 and bent:
             picture[0].normal[k] = point.normal
         if not shaded:
@@ -469,12 +479,10 @@ def look_along(
 @wp.kernel
 def render_pixels(
     scene: wp.array(dtype=TraceView),
-    looks: wp.array(dtype=Look),
-    corners: CornerView,
-    textures: TextureView,
+    dress: wp.array(dtype=DressView),
     cameras: wp.array(dtype=CameraRays),
     lights: wp.array(dtype=Light),
-    tiles: TileView,
+    tiles: wp.array(dtype=TileView),
     first_tile: int,
     run: int,
     picture: wp.array(dtype=PictureView),
@@ -483,12 +491,10 @@ def render_pixels(
     first = run * wp.tid()
     tile = first_tile + first // (TILE * TILE)
     place = first % (TILE * TILE)
-    area = tiles.rows * tiles.columns
+    area = tiles[0].rows * tiles[0].columns
     image = tile // area
-    left = ((tile - image * area) % tiles.columns) * TILE
-    top = ((tile - image * area) // tiles.columns) * TILE
-    camera = cameras[image]
-    light = lights[0]
+    left = ((tile - image * area) % tiles[0].columns) * TILE
+    top = ((tile - image * area) // tiles[0].columns) * TILE
     world = image // picture[0].cameras
     width = picture[0].width
     height = picture[0].height
@@ -499,4 +505,4 @@ def render_pixels(
             x = 2.0 * (float(column) + picture[0].offset[0]) / float(width) - 1.0
             y = 1.0 - 2.0 * (float(line) + picture[0].offset[1]) / float(height)
             k = (image * height + line) * width + column
-            look_along(scene, looks, corners, textures, camera, light, tiles, tile, world, x, y, picture, k)
+            look_along(scene, dress, cameras, image, lights, tiles, tile, world, x, y, picture, k)

@@ -67,15 +67,15 @@ def list_candidates(
     cameras_per_world: int,
     width: int,
     height: int,
-    tiles: TileView,
+    tiles: wp.array(dtype=TileView),
 ):
     """One thread per tile of a picture: the visible instances whose boxes reach into it, by their depth."""
     tile = wp.tid()
-    area = tiles.columns * tiles.rows
+    area = tiles[0].columns * tiles[0].rows
     camera = cameras[tile // area]
     world = (tile // area) // cameras_per_world
-    column = float((tile % area) % tiles.columns) * float(TILE)
-    line = float((tile % area) // tiles.columns) * float(TILE)
+    column = float((tile % area) % tiles[0].columns) * float(TILE)
+    line = float((tile % area) // tiles[0].columns) * float(TILE)
     left = 2.0 * (column - MARGIN) / float(width) - 1.0
     right = 2.0 * (column + float(TILE) + MARGIN) / float(width) - 1.0
     top = 1.0 - 2.0 * (line - MARGIN) / float(height)
@@ -85,7 +85,7 @@ def list_candidates(
     axis = axis / wp.dot(axis, camera.direction)
     found = int(0)
     if camera.lens != LENS_PINHOLE:
-        tiles.count[tile] = -1
+        tiles[0].count[tile] = -1
         return
     for row in range(scene[0].start[world], scene[0].start[world + 1]):
         c = 0.5 * (lower[row] + upper[row])
@@ -99,24 +99,24 @@ def list_candidates(
         seen = seen and not beyond_edge(camera, left, top, right, top, inner, c, h)
         seen = seen and not beyond_edge(camera, left, bottom, right, bottom, inner, c, h)
         if seen and found >= CANDIDATES:
-            tiles.count[tile] = -1
+            tiles[0].count[tile] = -1
             return
         if seen:
             k = int(found)
-            while k > 0 and tiles.nearest[tile, k - 1] > depth - slack:
-                tiles.nearest[tile, k] = tiles.nearest[tile, k - 1]
-                tiles.row[tile, k] = tiles.row[tile, k - 1]
+            while k > 0 and tiles[0].nearest[tile, k - 1] > depth - slack:
+                tiles[0].nearest[tile, k] = tiles[0].nearest[tile, k - 1]
+                tiles[0].row[tile, k] = tiles[0].row[tile, k - 1]
                 k -= 1
-            tiles.nearest[tile, k] = depth - slack
-            tiles.row[tile, k] = row
+            tiles[0].nearest[tile, k] = depth - slack
+            tiles[0].row[tile, k] = row
             found += 1
-    tiles.count[tile] = found
+    tiles[0].count[tile] = found
 
 
 @wp.func
 def trace_in_tile(
     scene: wp.array(dtype=TraceView),
-    tiles: TileView,
+    tiles: wp.array(dtype=TileView),
     tile: int,
     world: int,
     origin: wp.vec3,
@@ -126,8 +126,8 @@ def trace_in_tile(
 ) -> CameraHit:
     """Nearest visible point on a ray of a tile, nearer than `reach`; the ray begins at depth `passed`."""
     count = int(-1)
-    if tiles.count.shape[0] > 0:
-        count = tiles.count[tile]
+    if tiles[0].count.shape[0] > 0:
+        count = tiles[0].count[tile]
     if count < 0:
         return trace(scene, world, origin, direction, reach)
     best_row, best = meet_planes(scene, world, origin, direction, reach, False)
@@ -135,9 +135,9 @@ def trace_in_tile(
     best_u = float(0.0)
     best_v = float(0.0)
     for k in range(count):
-        if tiles.nearest[tile, k] > passed + best:
+        if tiles[0].nearest[tile, k] > passed + best:
             break
-        row = tiles.row[tile, k]
+        row = tiles[0].row[tile, k]
         i = scene[0].item[row]
         t, triangle, u, v = meet_body(scene[0].body[i], scene[0].frame[row], origin, direction, best, False)
         if t < best:

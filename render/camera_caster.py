@@ -88,24 +88,27 @@ class PictureCaster:
         for other in others:
             other.result()
 
-    def _make_tiles(self) -> camera_tiles.TileView:
-        """Make room for what the tiles of all pictures list."""
+    def _make_tiles(self) -> wp.array:
+        """Make room for what the tiles of all pictures list, `newtonsim.kernels.camera_tiles.TileView`."""
         tiles, size = camera_tiles.TileView(), int(camera_tiles.TILE)
         tiles.columns, tiles.rows = -(-self._width // size), -(-self._height // size)
-        count = self._pictures * tiles.columns * tiles.rows if self.scene.crowd <= _TILED else 0
+        self._tile_count = self._pictures * tiles.columns * tiles.rows
+        count = self._tile_count if self.scene.crowd <= _TILED else 0
         shape, device = (count, int(camera_tiles.CANDIDATES)), self.scene.device
         tiles.count = wp.zeros(count, dtype=int, device=device)
         tiles.row = wp.zeros(shape, dtype=int, device=device)
         tiles.nearest = wp.zeros(shape, dtype=float, device=device)
-        return tiles
+        self._tile_view = tiles
+        return wp.array([tiles], dtype=camera_tiles.TileView, device=device)
 
     def _list_candidates(self, cameras: wp.array) -> None:
         scene, tiles = self.scene, self._tiles
-        if tiles.count.shape[0]:
+        listed = self._tile_view.count.shape[0]
+        if listed:
             sizes = [self._cameras, self._width, self._height]
             wp.launch(
                 camera_tiles.list_candidates,
-                dim=tiles.count.shape[0],
+                dim=listed,
                 inputs=[scene.view, *scene.boxes, cameras, *sizes, tiles],
                 device=scene.device,
                 record_tape=False,
@@ -118,7 +121,7 @@ class PictureCaster:
         self.threads = max(1, min(wanted, pixels // _BAND)) if self.scene.device.is_cpu else 1
         if not pixels:
             return []
-        tiles = self._pictures * self._tiles.columns * self._tiles.rows
+        tiles = self._tile_count
         bands = 1 if self.threads == 1 else min(8 * self.threads, tiles)
         edges = np.linspace(0, tiles, bands + 1).astype(int).tolist()
         return [(first, end - first) for first, end in pairwise(edges)]
@@ -137,9 +140,7 @@ class PictureCaster:
             dim=size * _TILE_PIXELS // run,
             inputs=[
                 scene.view,
-                scene.looks,
-                scene.corners,
-                scene.textures,
+                scene.dress,
                 cameras,
                 light,
                 self._tiles,

@@ -81,7 +81,8 @@ class ModelScene(RayScene):
         bodies, places, first = self._records()
         looks = self._look_records(labels, texture, first)
         super().__init__(items, bodies, places, looks, colors[item], model.device)
-        self.corners, self.textures = self._corners, textures.view(model.device)
+        self.corners = self._corners
+        self.wear(textures.view(model.device))
         static = int(camera.SEEN_STATIC)
         soft = (int(camera.SEEN_SURFACE), int(camera.SEEN_PARTICLE), int(camera.SEEN_SPRING))
         self.elements = CameraElements(

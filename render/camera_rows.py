@@ -22,8 +22,8 @@ class RayScene:
         view: What kernels take of the geometry, `newtonsim.kernels.camera_scene.TraceView`, shape (1,).
         places: Where the items are, `newtonsim.kernels.camera_scene.Place`.
         looks: How the items look, `newtonsim.kernels.camera_scene.Look`.
-        corners: Corners of the meshes, `newtonsim.kernels.camera_scene.CornerView`.
-        textures: Images, `newtonsim.kernels.camera.TextureView`.
+        dress: How the items look, with corners of meshes and textures, `newtonsim.kernels.camera.DressView`,
+            shape (1,); see `wear`.
         boxes: Lower and upper corners of the boxes about the rows in the world [m], vec3, shape (rows,).
         color: RGBA of the rows, vec4, shape (rows,).
 
@@ -56,7 +56,8 @@ class RayScene:
         self.looks = wp.array(looks, dtype=camera_scene.Look, device=device)
         self.color = wp.array(colors, dtype=wp.vec4, device=device)
         self.boxes = tuple(wp.zeros(len(item), dtype=wp.vec3, device=device) for _ in range(2))
-        self.corners, self.textures = camera_scene.CornerView(), camera.TextureView()
+        self.corners = camera_scene.CornerView()
+        self.wear(camera.TextureView())
         view = camera_scene.TraceView()
         view.start = wp.array(starts(counts), dtype=int, device=device)
         view.item = wp.array(item, dtype=int, device=device)
@@ -98,6 +99,12 @@ class RayScene:
             self._bvh.rebuild()
         else:
             self._bvh.refit()
+
+    def wear(self, textures: camera.TextureView) -> None:
+        """Take images, and the corners of the meshes as they are."""
+        self._dress = camera.DressView()
+        self._dress.look, self._dress.corners, self._dress.textures = self.looks, self.corners, textures
+        self.dress = wp.array([self._dress], dtype=camera.DressView, device=self.device)
 
     def _refresh(self) -> None:
         """Copy what has changed in the view to the device."""

@@ -125,7 +125,8 @@ class CameraScene(RayScene):
         bodies, self._place_records = self._records()
         items = [np.arange(len(self.instances))] * num_worlds
         super().__init__(items, bodies, self._place_records, self._looks(), self._colors(), device)
-        self.corners, self.textures = corners, self._textures.view(device)
+        self.corners = corners
+        self.wear(self._textures.view(device))
         self.bodies = 1 + max((instance.body for instance in self.instances), default=-1)
         self._no_bodies = wp.zeros((num_worlds, 0), dtype=wp.transform, device=device)
         self._poses: StagedArray | None = None
@@ -153,7 +154,7 @@ class CameraScene(RayScene):
             ModelError: An instance is wrong; nothing has changed then.
         """
         self._check()
-        self.textures = self._textures.view(self.device)
+        self.wear(self._textures.view(self.device))
         self.looks.assign(self._looks())
         self.color.assign(self._colors())
 

@@ -446,7 +446,7 @@ def test_colors_and_textures_of_shapes(device: str, tmp_path):
         single.add_shape_box(
             single.add_body(origin=(x, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)), hx=0.5, hy=0.5, hz=0.5
         )
-    corners = (*np.array([[-0.5, -0.5, 0], [0.5, -0.5, 0], [0.5, 0.5, 0], [-0.5, 0.5, 0]]), 3.0, 0.0, 0.5)
+    corners = [[2.5, -0.5, 0.5], [3.5, -0.5, 0.5], [3.5, 0.5, 0.5], [2.5, 0.5, 0.5]]
     single.add_shape_mesh(-1, mesh=newtonsim.Mesh(corners, [0, 1, 2, 0, 2, 3], is_solid=False))
     single.shape_color[0] = (1.0, 0.5, 0.0, 1.0)
     single.shape_texture[1] = single.shape_texture[2] = path
