@@ -2,21 +2,27 @@
 
 import warp as wp
 
-wp.set_module_options({"enable_backward": False})
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
 @wp.kernel
-def restore_floats(
+def restore_coordinates(
     first: int,
     mask: wp.array(dtype=bool),
-    world: wp.array(dtype=int),
-    source: wp.array(dtype=float),
-    target: wp.array(dtype=float),
+    coord_start: wp.array(dtype=int),
+    dof_start: wp.array(dtype=int),
+    source_q: wp.array(dtype=float),
+    source_qd: wp.array(dtype=float),
+    target_q: wp.array(dtype=float),
+    target_qd: wp.array(dtype=float),
 ):
-    """One thread per entry: copy the entries of masked worlds."""
-    i = first + wp.tid()
-    if world[i] >= 0 and mask[world[i]]:
-        target[i] = source[i]
+    """One thread per world: copy the joint coordinates and velocities of the masked ones."""
+    w = first + wp.tid()
+    if mask[w]:
+        for i in range(coord_start[w], coord_start[w + 1]):
+            target_q[i] = source_q[i]
+        for i in range(dof_start[w], dof_start[w + 1]):
+            target_qd[i] = source_qd[i]
 
 
 @wp.kernel
@@ -58,31 +64,36 @@ def restore_particles(
 
 
 @wp.kernel
-def forget_floats(
-    first: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), memory: wp.array(dtype=float)
+def forget_rows(
+    first: int,
+    mask: wp.array(dtype=bool),
+    dof_start: wp.array(dtype=int),
+    dof_memory: wp.array(dtype=float),
+    pair_start: wp.array(dtype=int),
+    pair_impulse: wp.array(dtype=float),
+    contact_start: wp.array(dtype=int),
+    contact_memory: wp.array(dtype=wp.vec3),
+    spin_memory: wp.array(dtype=wp.vec3),
+    pause: wp.array(dtype=int),
+    nonfinite: wp.array(dtype=bool),
 ):
-    """One thread per entry: clear those of the masked worlds."""
-    i = first + wp.tid()
-    if mask[world[i]]:
-        memory[i] = 0.0
+    """One thread per world: the masked ones lose their warm starts, pauses and marks.
 
-
-@wp.kernel
-def forget_vectors(
-    first: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), memory: wp.array(dtype=wp.vec3)
-):
-    """One thread per entry: clear those of the masked worlds."""
-    i = first + wp.tid()
-    if mask[world[i]]:
-        memory[i] = wp.vec3(0.0, 0.0, 0.0)
-
-
-@wp.kernel
-def forget_counts(first: int, mask: wp.array(dtype=bool), counts: wp.array(dtype=int)):
-    """One thread per world: clear the count of the masked ones."""
+    Where few worlds are masked, one thread for each of all entries would take longer.
+    """
     w = first + wp.tid()
-    if mask[w]:
-        counts[w] = 0
+    if not mask[w]:
+        return
+    for i in range(dof_start[w], dof_start[w + 1]):
+        dof_memory[i] = 0.0
+    for i in range(pair_start[w], pair_start[w + 1]):
+        pair_impulse[i] = 0.0
+    for i in range(contact_start[w], contact_start[w + 1]):
+        contact_memory[i] = wp.vec3(0.0, 0.0, 0.0)
+        if spin_memory.shape[0] > 0:
+            spin_memory[i] = wp.vec3(0.0, 0.0, 0.0)
+    pause[w] = 0
+    nonfinite[w] = False
 
 
 @wp.kernel

@@ -179,7 +179,7 @@ class Simulator:
         with capturing:
             self.state: State = model.state(requires_grad=False)
             self.control: Control = model.control(requires_grad=False)
-            self._worlds = self._world_of_entries()
+            self._starts = self._starts_of_worlds()
             self._load_kernels()
             if model.joint_count:
                 eval_fk(model, self.state.joint_q, self.state.joint_qd, None, self.state)
@@ -288,15 +288,16 @@ class Simulator:
     def _restore(self, launch: Launcher, world_mask: wp.array, source: State) -> None:
         """Copy the state of the masked worlds of a launcher."""
         model, target = self.model, self.state
-        for kind, name in (("coord", "joint_q"), ("dof", "joint_qd")):
-            inputs = [world_mask, self._worlds[name], getattr(source, name), getattr(target, name)]
-            launch(reset_kernels.restore_floats, kind, inputs)
+        if model.joint_count:
+            inputs = [world_mask, self._starts["coord"], self._starts["dof"]]
+            inputs += [source.joint_q, source.joint_qd, target.joint_q, target.joint_qd]
+            launch(reset_kernels.restore_coordinates, "world", inputs)
         if model.body_count:
             inputs = [world_mask, model.body_world, source.body_q, source.body_qd]
             inputs += [target.body_q, target.body_qd, target.body_f]
             launch(reset_kernels.restore_bodies, "body", inputs)
         if model.particle_count:
-            inputs = [world_mask, self._worlds["particle"], source.particle_q, source.particle_qd]
+            inputs = [world_mask, model.particle_world, source.particle_q, source.particle_qd]
             inputs += [target.particle_q, target.particle_qd, target.particle_f]
             launch(reset_kernels.restore_particles, "particle", inputs)
 
@@ -418,20 +419,11 @@ class Simulator:
             self._pool_process = os.getpid()
         return self._pool
 
-    def _world_of_entries(self) -> dict[str, wp.array]:
-        """World of each coordinate, dof and particle; -1 for those of the global world."""
+    def _starts_of_worlds(self) -> dict[str, wp.array]:
+        """First coordinate and dof of each world, and the end of the last one's."""
         model = self.model
-        starts = {
-            "joint_q": (model.world_coord_start, model.joint_coord_count),
-            "joint_qd": (model.world_dof_start, model.joint_dof_count),
-            "particle": (model.world_particle_start, model.particle_count),
-        }
-        result = {}
-        for name, (start, count) in starts.items():
-            world = np.searchsorted(np.asarray(start), np.arange(count), side="right") - 1
-            world[world >= model.world_count] = -1
-            result[name] = put(world, dtype=int, device=model.device)
-        return result
+        starts = {"coord": model.world_coord_start, "dof": model.world_dof_start}
+        return {kind: put(start, dtype=int, device=model.device) for kind, start in starts.items()}
 
 
 def _replay_waiting(waiting: deque[Callable[[int], None]], n: int) -> None:

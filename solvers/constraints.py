@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import warp as wp
 
-from newtonsim.allocation import zeros
+from newtonsim.allocation import put, zeros
 from newtonsim.contacts import Contacts
 from newtonsim.kernels import (
     constraint_rows,
@@ -79,7 +79,7 @@ class ConstraintStage:
             "pair_row": self.rows.pair.world_start.numpy(),
         }
         self.predicts = self.pair_count > 0 and model.constraint_count > 0
-        self.memory_world = model.collision_plan.contact_world
+        self.memory_start = put(model.collision_plan.contact_start, dtype=int, device=device)
         self.last_contacts: Contacts | None = None
         self.last_dt = 0.0
 
@@ -235,19 +235,15 @@ class ConstraintStage:
     def forget(self, launch: Launcher, world_mask: wp.array | None) -> None:
         """Drop the warm start and the non-finite marks of the masked worlds of a launcher, or of all."""
         rows = self.rows
-        vectors = [family.memory for family in self._contact_families()]
         if world_mask is None:
-            for memory in (rows.dof.memory, rows.pair.impulse, *vectors):
+            for memory in (rows.dof.memory, rows.pair.impulse, rows.contact.memory, rows.spin.memory):
                 memory.zero_()
             self.envelope.pause.zero_()
             self.world_nonfinite.zero_()
             return
-        launch(reset.forget_floats, "dof_row", [world_mask, rows.dof.world, rows.dof.memory])
-        launch(reset.forget_floats, "pair_row", [world_mask, rows.pair.world, rows.pair.impulse])
-        for memory in vectors:
-            launch(reset.forget_vectors, "contact", [world_mask, self.memory_world, memory])
-        launch(reset.forget_counts, "world", [world_mask, self.envelope.pause])
-        launch(reset.clear_flags, "world", [world_mask, self.world_nonfinite])
+        inputs = [world_mask, rows.dof.world_start, rows.dof.memory, rows.pair.world_start, rows.pair.impulse]
+        inputs += [self.memory_start, rows.contact.memory, rows.spin.memory]
+        launch(reset.forget_rows, "world", [*inputs, self.envelope.pause, self.world_nonfinite])
 
 
 def limit_view(model: Model) -> constraint_rows.LimitView:

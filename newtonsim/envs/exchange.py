@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,15 +77,23 @@ class Exchange(ABC):
         if tuple(actions.shape) != self.shape:
             raise NewtonsimError(f"actions: expected shape {self.shape}, got {tuple(actions.shape)}")
 
+    def _are_right(self, actions: np.ndarray) -> bool:
+        """Whether a quick look shows that all actions are right."""
+        if not self.choices:
+            return math.isfinite(actions.sum())
+        return actions.dtype.kind in "iu" and actions.min() >= 0 and actions.max() < self.choices
+
     def _check_values(self, actions: np.ndarray) -> None:
         """Raise an error that names the first action that is none."""
+        if self._are_right(actions):
+            return
         if self.choices:
             wrong = ~((actions >= 0) & (actions < self.choices) & (actions == np.floor(actions)))
             expected = f"a whole number from 0 to {self.choices - 1}"
         else:
             wrong = ~np.isfinite(actions)
             expected = "finite numbers"
-        if wrong.any():
+        if wrong.any():  # large numbers may have a sum that is infinite
             where = tuple(np.argwhere(wrong)[0].tolist())
             raise NewtonsimError(
                 f"actions[{', '.join(map(str, where))}]: expected {expected}, got {actions[where]}"
@@ -92,6 +102,26 @@ class Exchange(ABC):
 
 class NumpyExchange(Exchange):
     """NumPy arrays; on a GPU both ways wait for it."""
+
+    def __init__(self, env: BatchedEnv, copy: bool):
+        super().__init__(env, copy)
+        view, episodes = self.buffers.view, self.buffers.episodes
+        self._actions, self._obs = self._reader(view.actions), self._reader(view.obs)
+        self._ended = self._reader(episodes.ended)
+        self._out = [self._reader(a) for a in (view.obs, view.reward, view.terminated, episodes.truncated)]
+        self._final = [
+            self._reader(a) for a in (episodes.final_return, episodes.final_length, episodes.final_obs)
+        ]
+
+    def _reader(self, array: wp.array) -> Callable[[], np.ndarray]:
+        """Return a function that returns an array's values; on the CPU always the same view of them."""
+        if self.device.is_cpu:
+            view = array.numpy()
+            return lambda: view
+        return array.numpy
+
+    def _copied(self, values: np.ndarray) -> np.ndarray:
+        return values.copy() if self.copy and self.device.is_cpu else values
 
     def take_mask(self, mask: Any) -> None:
         """See `Exchange.take_mask`."""
@@ -102,41 +132,32 @@ class NumpyExchange(Exchange):
     def take_actions(self, actions: Any) -> None:
         """See `Exchange.take_actions`."""
         actions = np.asarray(actions)
-        if not (np.issubdtype(actions.dtype, np.number) or actions.dtype == bool):
+        if actions.dtype.kind not in "fiub":
             raise NewtonsimError(f"actions: expected numbers, got {actions.dtype}")
         self._check_shape(actions)
         self._check_values(actions)
         target = self.buffers.view.actions
         values = actions.reshape(target.shape)
         if self.device.is_cpu:
-            target.numpy()[...] = values
+            self._actions()[...] = values
         else:
             target.assign(np.ascontiguousarray(values, np.float32))
 
     def observations(self) -> np.ndarray:
         """See `Exchange.observations`."""
-        return self._out(self.buffers.view.obs)
+        return self._copied(self._obs())
 
     def results(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """See `Exchange.results`."""
-        view, episodes = self.buffers.view, self.buffers.episodes
         infos: dict[str, Any] = {}
-        ended = episodes.ended.numpy()
+        ended = self._ended()
         if ended.any():
-            ended = ended.copy()
-            statistics = {"r": self._out(episodes.final_return), "l": self._out(episodes.final_length)}
-            infos = {"episode": statistics, "_episode": ended}
-            infos["final_obs"], infos["_final_obs"] = self._out(episodes.final_obs), ended.copy()
-            infos["final_info"], infos["_final_info"] = (
-                {"episode": statistics, "_episode": ended},
-                ended.copy(),
-            )
-        out = [self._out(a) for a in (view.obs, view.reward, view.terminated, episodes.truncated)]
-        return (*out, infos)
-
-    def _out(self, array: wp.array) -> np.ndarray:
-        values = array.numpy()
-        return values.copy() if self.copy and self.device.is_cpu else values
+            ended = self._copied(ended)
+            returns, lengths, final_obs = (self._copied(read()) for read in self._final)
+            episode = {"episode": {"r": returns, "l": lengths}, "_episode": ended}
+            infos = {**episode, "final_obs": final_obs, "_final_obs": ended}
+            infos["final_info"], infos["_final_info"] = dict(episode), ended
+        return (*(self._copied(read()) for read in self._out), infos)
 
 
 class TorchExchange(Exchange):

@@ -21,6 +21,7 @@ SHORTEST = {
     "gradient_cost": ["--worlds", "2", "--steps", "10"],
     "scaling": ["--robots", "quadruped", "--worlds", "1", "2", "--bodies", "3", "6"],
     "cameras": ["--worlds", "2"],
+    "envs": ["--names", "CartPole", "--worlds", "4"],
     "bullet_world": ["--scenes", "arm", "--candidates", "4"],
     "profile_step": ["quadruped", "--worlds", "2"],
 }

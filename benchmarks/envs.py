@@ -1,0 +1,218 @@
+"""Cost of the environment layer over the physics alone, and samples per second beside other environments.
+
+    python benchmarks/envs.py [--names Ant CartPole] [--worlds 1024] [--device cpu] [--short] [--json OUT]
+
+Overhead: before each step of the environment its state is copied into a bare Simulator of the same worlds,
+which makes the same step with the same controls; both are timed in turn, the copying is not. The
+environment adds actions, observations, rewards, statistics and the resets of worlds that end; actions come
+and results go as NumPy arrays, or as torch tensors on a GPU.
+
+Samples: one sample is one action of one world under random actions, episodes restart. gymnasium's
+environments run in as many processes as there are cores (AsyncVectorEnv) and in this one (SyncVectorEnv), one
+world each; PyBullet's run one after the other in this process. Definitions are the same but for PyBullet's
+robots, which have rewards of their own and 1/60 s for an action.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+
+import numpy as np
+import warp as wp
+from harness import arguments, cores, interleave, missing, table, write_json
+
+from newtonsim import Simulator, envs
+
+PYBULLET = {
+    "Ant": "AntBulletEnv",
+    "Hopper": "HopperBulletEnv",
+    "Walker2d": "Walker2DBulletEnv",
+    "HalfCheetah": "HalfCheetahBulletEnv",
+    "Humanoid": "HumanoidBulletEnv",
+}
+"""Environments of pybullet_envs with the same robot."""
+
+DRAWN = 16
+"""Different batches of random actions."""
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--names", nargs="+", choices=envs.names(), default=["CartPole", "Ant"])
+    parser.add_argument("--worlds", type=int, default=1024, help="worlds of an environment (default: 1024)")
+    options = parser.parse_args()
+    overheads, rates, notes = [], [], []
+    for name in options.names:
+        overheads.append(overhead(name, options))
+        rates += samples(name, options, notes)
+    print("overhead of the environment over the bare Simulator, one thread")
+    header = ("environment", "worlds", "bare us", "env us", "overhead")
+    print(table(header, [(*list(row.values())[:4], f"{row['overhead']:.1%}") for row in overheads]))
+    print("samples; ratios: newtonsim's rate with as many threads as the engine uses over that of the engine")
+    header = ("environment", "engine", "threads", "worlds", "samples/s", "us", "spread", "ratio")
+    shown = [[*list(row.values())[:6], f"{row['spread']:.0%}", f"{row['ratio']:.2f}x"] for row in rates]
+    print(table(header, shown))
+    print("\n".join(notes))
+    write_json(options.json, {"overhead": overheads, "samples": rates}, options.device)
+
+
+def make(name: str, options: argparse.Namespace, threads: int | None) -> tuple[envs.BatchedEnv, list]:
+    """Return an environment that has run for a while, and actions for it."""
+    output = "numpy" if options.device == "cpu" else "torch"
+    env = envs.make(name, options.worlds, options.device, threads=threads, output=output)
+    env.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(DRAWN)]
+    if output == "torch":
+        import torch
+
+        actions = [torch.from_numpy(batch).to(wp.device_to_torch(env.device)) for batch in actions]
+    env.reset(seed=0)
+    for k in range(10 if options.short else 50):
+        env.step(actions[k % DRAWN])
+    return env, actions
+
+
+def overhead(name: str, options: argparse.Namespace) -> dict[str, object]:
+    """Time steps of an environment and of a bare Simulator from the same states."""
+    env, actions = make(name, options, threads=1)
+    sim = env.sim
+    solver = env.task.make_solver(env.model)
+    bare = Simulator(env.model, solver, sim.dt, substeps=sim.substeps, threads=1)
+    bare.report_every = 0
+    clock = time.process_time if env.device.is_cpu else time.perf_counter
+    controls = []
+    for action in actions:
+        env.step(action)
+        controls.append(wp.clone(sim.control.joint_act))
+    times: tuple[list[float], list[float]] = ([], [])
+    for k in range((2 if options.short else 30) * options.blocks):
+        bare.state.assign(sim.state)
+        wp.copy(bare.control.joint_act, controls[k % DRAWN])
+        action = actions[k % DRAWN]
+        steps = (bare.step, lambda a=action: env.step(a))
+        # who comes second finds the model in the caches
+        for turn in (k % 2, 1 - k % 2):
+            times[turn].append(timed(steps[turn], clock))
+    # of the first steps one compiles and records
+    of_bare, of_env = (1.0e6 * statistics.median(column[3:]) / env.num_envs for column in times)
+    return {
+        "environment": name,
+        "worlds": env.num_envs,
+        "bare_microseconds": of_bare,
+        "env_microseconds": of_env,
+        "overhead": of_env / of_bare - 1.0,
+    }
+
+
+def timed(work: Callable[[], object], clock: Callable[[], float]) -> float:
+    """Return the time of some work, that of the device included [s]."""
+    wp.synchronize()
+    start = clock()
+    work()
+    wp.synchronize()
+    return clock() - start
+
+
+def samples(name: str, options: argparse.Namespace, notes: list[str]) -> list[dict[str, object]]:
+    """Time all engines in turn; one unit of work is one step of all worlds."""
+    runs: dict[tuple[str, int], tuple[Callable[[int], None], int]] = {}
+    on_cpu = options.device == "cpu"
+    for threads in sorted({1} if options.cpu_time or not on_cpu else {1, cores()}):
+        env, actions = make(name, options, threads)
+        runs["newtonsim", threads] = (stepping(env.step, actions), env.num_envs)
+    if not options.alone and on_cpu:
+        runs.update(gymnasium_runs(name, options, notes))
+        runs.update(pybullet_runs(name, notes))
+    clock = time.process_time if options.cpu_time else time.perf_counter
+    seconds = 0.05 if options.short else 0.5
+    work = {key: run for key, (run, _) in runs.items()}
+    timings = interleave(work, seconds, options.blocks, clock=clock)
+    rows = []
+    for (engine, threads), timing in timings.items():
+        worlds = runs[engine, threads][1]
+        ours = timings["newtonsim", threads].median / options.worlds
+        each = timing.median / worlds
+        rows.append(
+            {
+                "environment": name,
+                "engine": engine,
+                "threads": threads,
+                "worlds": worlds,
+                "per_second": 1.0 / each,
+                "microseconds": 1.0e6 * each,
+                "spread": timing.spread,
+                "ratio": each / ours,
+            }
+        )
+    return rows
+
+
+def stepping(step: Callable[[object], object], actions: list) -> Callable[[int], None]:
+    """Return a function that takes a number of steps with changing actions, and waits for the device."""
+
+    def run(count: int) -> None:
+        for k in range(count):
+            step(actions[k % len(actions)])
+        wp.synchronize()
+
+    return run
+
+
+def gymnasium_runs(name: str, options: argparse.Namespace, notes: list[str]) -> dict:
+    """Return runs of gymnasium's vector environments, with MuJoCo where they have physics."""
+    absent = missing("mujoco")
+    if absent:
+        notes.append(absent)
+        return {}
+    import gymnasium
+    from gymnasium.vector import AutoresetMode
+
+    known = [key for key in (f"{name}-v5", f"{name}-v1") if key in gymnasium.registry]
+    if not known:
+        return {}
+    engine = "gymnasium, MuJoCo" if known[0].endswith("v5") else "gymnasium, NumPy"
+    runs = {}
+    modes = [("sync", 1)] if options.cpu_time or cores() == 1 else [("sync", 1), ("async", cores())]
+    for mode, processes in modes:
+        kwargs = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        env = gymnasium.make_vec(known[0], processes, vectorization_mode=mode, vector_kwargs=kwargs)
+        env.reset(seed=0)
+        env.action_space.seed(0)
+        actions = [env.action_space.sample() for _ in range(DRAWN)]
+        runs[engine, processes] = (stepping(env.step, actions), processes)
+    return runs
+
+
+def pybullet_runs(name: str, notes: list[str]) -> dict:
+    """Return a run of PyBullet's environment of the same robot."""
+    if name not in PYBULLET:
+        return {}
+    absent = missing("pybullet_envs")
+    if absent:
+        notes.append(absent)
+        return {}
+    with warnings.catch_warnings(), suppress(ImportError):
+        warnings.simplefilter("ignore")
+        from pybullet_envs import gym_locomotion_envs
+
+        env = getattr(gym_locomotion_envs, PYBULLET[name])()
+        env.reset()
+        size = env.action_space.shape
+        actions = list(np.random.default_rng(0).uniform(-1.0, 1.0, (DRAWN, *size)))
+
+        def step(action: np.ndarray) -> None:
+            if env.step(action)[2]:
+                env.reset()
+
+        return {("PyBullet", 1): (stepping(step, actions), 1)}
+    notes.append("pybullet_envs needs gym: pip install gym")
+    return {}
+
+
+if __name__ == "__main__":
+    main()
