@@ -1,5 +1,6 @@
 """The spring of the mouse, and poses under it, against what mechanics says."""
 
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from newtonsim.cli_scene import load_robot
 from newtonsim.examples import asset_path
 from newtonsim.geometry.transforms import transform_point
 from newtonsim.kinematics import eval_fk
+from newtonsim.render.viewer import Viewer
 from newtonsim.render.viewer.frames import Frame
 from newtonsim.render.viewer.mouse import Grab, Mouse
 from newtonsim.render.viewer.trees import Trees
@@ -131,3 +133,32 @@ def test_a_body_without_joints_is_carried_alone():
     state = model.state()
     Trees(model).pull(state, 1, np.zeros(3), np.array([0.0, 5.0, 0.0]))
     assert state.body_q.numpy()[:, :3].tolist() == [[0, 0, 0], [0, 5, 0]]
+
+
+def test_worlds_that_are_laid_out_apart_are_dragged_where_they_are_shown():
+    robot = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    body = robot.add_body()
+    robot.add_joint_free(body)
+    robot.add_shape_sphere(body, radius=0.1)
+    scene = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    scene.replicate(robot, 2, spacing=(0.0, 0.0, 0.0))
+    model = scene.finalize("cpu")
+    simulator = Simulator(model, FeatherstoneSolver(model), 1.0 / 240.0)
+    with Viewer(model, port=0, effects=False) as viewer:
+        viewer.run(simulator, paused=True)
+        offset = viewer.scene.layout.offset(np.array([1]))[0]
+        assert np.linalg.norm(offset) > 0.1
+        for phase, height in (("start", 0.1), ("update", 0.6), ("end", 1.1)):
+            event = SimpleNamespace(
+                phase=phase,
+                start_position=offset + [0, 0, 0.1],
+                end_position=offset + [0, 0, height],
+                client_id=7,
+            )
+            viewer.mouse._drag(event, 1, offset)
+        end = time.monotonic() + 10.0
+        while viewer.frame.body_q[1, 2] < 0.9:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert viewer.frame.body_q[:, :3] == pytest.approx(np.array([[0, 0, 0], [0, 0, 1.0]]), abs=1e-5)
+        assert not viewer.mouse.holds
