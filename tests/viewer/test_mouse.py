@@ -151,8 +151,8 @@ def test_worlds_that_are_laid_out_apart_are_dragged_where_they_are_shown():
         for phase, height in (("start", 0.1), ("update", 0.6), ("end", 1.1)):
             event = SimpleNamespace(
                 phase=phase,
-                start_position=offset + [0, 0, 0.1],
-                end_position=offset + [0, 0, height],
+                start_position=offset + np.array([0.0, 0.0, 0.1]),
+                end_position=offset + np.array([0.0, 0.0, height]),
                 client_id=7,
             )
             viewer.mouse._drag(event, 1, offset)
