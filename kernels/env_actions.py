@@ -12,7 +12,7 @@ def drive(env: EnvView, w: int):
     """Each action of a world drives its motor, within its bounds."""
     for k in range(env.actions.shape[1]):
         action = wp.clamp(env.actions[w, k], env.action_low[k], env.action_high[k])
-        env.joint_act[w * env.axes + env.motor_axis[k]] = env.motor_gear[k] * action
+        env.joint_act[w * env.axes + env.motor_axis[k]] = env.strength[w] * env.motor_gear[k] * action
 
 
 @wp.kernel

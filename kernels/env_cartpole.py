@@ -25,7 +25,7 @@ def push_cart(first: int, env: EnvView):
     side = 1.0
     if env.actions[w, 0] == 0.0:
         side = -1.0
-    env.joint_act[w * env.axes] = side * env.numbers[PUSH_FORCE]
+    env.joint_act[w * env.axes] = side * env.strength[w] * env.numbers[PUSH_FORCE]
 
 
 @wp.kernel

@@ -38,6 +38,7 @@ class EnvView:
     # of the episodes
     key: wp.array(dtype=int)  # (W) from the seed
     episode: wp.array(dtype=int)  # (W) number of the episode
+    strength: wp.array(dtype=float)  # (W) factor on what the motors do
     length: wp.array(dtype=int)  # (W) steps of the episode so far
     memory: wp.array2d(dtype=float)  # (W, M) what the task remembers from step to step
     actions: wp.array2d(dtype=float)  # (W, A)
@@ -49,7 +50,7 @@ class EnvView:
 
 SPAWN = wp.constant(0)
 RANDOMISE = wp.constant(1)
-PUSH = wp.constant(2)
+PUSH = wp.constant(2)  # and all numbers from here on, one for each step
 
 
 @wp.func

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,14 @@ from newtonsim.builder import ModelBuilder
 from newtonsim.envs.buffers import Buffers
 from newtonsim.envs.exchange import Exchange, make_exchange
 from newtonsim.envs.host import HostView
-from newtonsim.errors import NewtonsimError
+from newtonsim.envs.randomise import Randomisation, Randomiser
+from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels import env_episodes
 from newtonsim.simulator import Simulator
 from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:
+    from newtonsim.envs.camera import EnvCamera
     from newtonsim.envs.task import Stage, Task
 
 _MODES = {
@@ -62,6 +65,9 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             `options={"reset_mask": mask}`.
         max_episode_steps: Steps after which an episode is truncated, 0 for never; None for the task's.
         threads: Threads on the CPU, see `Simulator`.
+        randomise: What differs between worlds and episodes, a `Randomisation` or a dict of its fields.
+        render_mode: "rgb_array" for pictures by `render`, or None.
+        render_size: Columns and rows of a picture.
 
     Attributes:
         task: The task.
@@ -82,18 +88,26 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
         max_episode_steps: int | None = None,
         threads: int | None = None,
+        randomise: Randomisation | Mapping[str, Any] | None = None,
+        render_mode: str | None = None,
+        render_size: tuple[int, int] = (320, 240),
     ):
         if not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
             raise NewtonsimError(f"num_envs: expected a whole number from 1 on, got {num_envs!r}")
         if output not in ("numpy", "torch"):
             raise NewtonsimError(f"output: expected 'numpy' or 'torch', got {output!r}")
+        if render_mode not in (None, "rgb_array"):
+            raise NewtonsimError(f"render_mode: expected 'rgb_array' or None, got {render_mode!r}")
+        self.render_mode, self._render_size = render_mode, render_size
+        self._camera: EnvCamera | None = None
         self.task, self.num_envs = task, int(num_envs)
         mode = _mode(autoreset_mode)
         self._mode = _MODES[mode]
         self._limit = _limit(task.episode_steps if max_episode_steps is None else max_episode_steps)
         self._build(device)
         self._make_spaces()
-        self.metadata = {"render_modes": [], "autoreset_mode": mode}
+        self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": mode}
+        self._randomiser = None if randomise is None else self._make_randomiser(randomise)
         self.metadata["render_fps"] = round(1.0 / self.buffers.view.control_dt)
         stages = {name: getattr(type(task), name) for name in ("act", "observe", "score")}
         self._on_host = any(not isinstance(stage, wp.Kernel) for stage in stages.values())
@@ -119,6 +133,16 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.solver = self.task.make_solver(self.model)
         self.motors = motors
         self.buffers = Buffers(self.task, motors, self.model)
+
+    def _make_randomiser(self, randomise: Randomisation | Mapping[str, Any]) -> Randomiser:
+        if not isinstance(randomise, Randomisation):
+            known = [f.name for f in dataclasses.fields(Randomisation)]
+            for name in randomise:
+                if name not in known:
+                    hint = did_you_mean(name, known)
+                    raise NewtonsimError(f"randomise: there is no {name!r}{hint}; there are {known}")
+            randomise = Randomisation(**randomise)
+        return Randomiser(randomise, self.model, self.buffers.view.control_dt)
 
     def _make_spaces(self) -> None:
         low, high = self.task.observation_bounds()
@@ -195,6 +219,16 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
                 self.sim.step()
         return self._exchange.results()
 
+    def render(self) -> tuple[np.ndarray, ...] | None:
+        """Return a picture of each world, RGB (height, width, 3) uint8; None without a render mode."""
+        if self.render_mode is None:
+            return None
+        if self._camera is None:
+            from newtonsim.envs.camera import EnvCamera
+
+            self._camera = EnvCamera(self.task, self.model, *self._render_size)
+        return tuple(self._camera.take(self.sim.state))
+
     def close_extras(self, **kwargs: Any) -> None:
         """Warn of what has gone wrong and was not reported; see `close`."""
         self.solver.report()
@@ -212,7 +246,10 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
     def _launch_act(self, launch: Launcher, sim: Simulator) -> None:
         """From actions to controls."""
-        launch(self._stages["act"], "world", [self.buffers.attach(sim)])
+        view = self.buffers.attach(sim)
+        launch(self._stages["act"], "world", [view])
+        if self._randomiser is not None:
+            self._randomiser.launch_push(launch, view)
 
     def _launch_rest(self, launch: Launcher, sim: Simulator) -> None:
         """All that follows the physics of a step."""
@@ -234,6 +271,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         """Start new episodes in the masked worlds."""
         view = self.buffers.attach(sim)
         launch(env_episodes.begin_episodes, "world", [view, self.buffers.episodes, mask])
+        if self._randomiser is not None:
+            self._randomiser.launch_draw(launch, view, mask)
         spawn = type(self.task).spawn
         start = None if spawn is None else partial(launch, spawn, "world", [view, mask])
         sim.reset_worlds(launch, mask, start)
@@ -258,6 +297,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         for name in ("act", "observe", "score"):
             stage = self._stages[name]
             if name == "observe":
+                if self._randomiser is not None:
+                    self._randomiser.launch_push(launch, self.buffers.attach(self.sim))
                 self.sim.step()
                 if self.task.contact_wrenches:
                     dt, out = self.sim.dt / self.sim.substeps, self.buffers.view.body_wrench

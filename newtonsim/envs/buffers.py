@@ -43,6 +43,7 @@ class Buffers:
         view.motor_axis = put(motors.axes, dtype=int, device=device)
         for name, values in (("motor_gear", motors.gears), ("numbers", task.numbers() or [0.0])):
             setattr(view, name, put(values, dtype=float, device=device))
+        view.strength = put(np.ones(worlds), dtype=float, device=device)
         view.action_low = put(motors.low, dtype=float, device=device)
         view.action_high = put(motors.high, dtype=float, device=device)
         view.control_dt = task.dt * task.frame_skip

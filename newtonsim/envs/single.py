@@ -10,7 +10,6 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from newtonsim.envs.batched import BatchedEnv
-from newtonsim.errors import NewtonsimError
 
 
 class SingleEnv(gymnasium.Env):
@@ -18,7 +17,7 @@ class SingleEnv(gymnasium.Env):
 
     Args:
         make: Makes the batched environment of one world from arguments of `BatchedEnv`.
-        render_mode: None.
+        render_mode: "rgb_array" for pictures by `render`, or None.
 
     Attributes:
         batched: The environment behind it.
@@ -28,13 +27,11 @@ class SingleEnv(gymnasium.Env):
     """
 
     def __init__(self, make: Callable[..., BatchedEnv], render_mode: str | None = None):
-        self.batched = make(autoreset_mode=AutoresetMode.DISABLED, max_episode_steps=0)
+        options = {"autoreset_mode": AutoresetMode.DISABLED, "max_episode_steps": 0}
+        self.batched = make(render_mode=render_mode, **options)
         self.observation_space = self.batched.single_observation_space
         self.action_space = self.batched.single_action_space
         self.metadata = {key: self.batched.metadata[key] for key in ("render_modes", "render_fps")}
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            known = self.metadata["render_modes"]
-            raise NewtonsimError(f"render_mode: expected None or one of {known}, got {render_mode!r}")
         self.render_mode = render_mode
 
     def reset(
@@ -52,6 +49,11 @@ class SingleEnv(gymnasium.Env):
         """Take an action; see `BatchedEnv.step`."""
         obs, reward, terminated, _, _ = self.batched.step(np.asarray(action)[None])
         return obs[0], float(reward[0]), bool(terminated[0]), False, {}
+
+    def render(self) -> np.ndarray | None:
+        """Return a picture; see `BatchedEnv.render`."""
+        pictures = self.batched.render()
+        return None if pictures is None else pictures[0]
 
     def close(self) -> None:
         """Close the environment behind it."""

@@ -77,6 +77,9 @@ class Task:
         contact_wrenches: Whether the kernels find the wrenches of contacts and constraints in
             `EnvView.body_wrench`, averaged over the last solver step; `FeatherstoneSolver` only.
         discrete_actions: Number of actions if they are discrete, 0 if they are continuous.
+        camera_eye: Where the camera of `render` is [m].
+        camera_target: What it looks at [m].
+        camera_follows: Whether both move along with the first body on the ground.
         defaults: Options and their values, by name.
         options: The values in use.
     """
@@ -90,6 +93,10 @@ class Task:
     discrete_actions: ClassVar[int] = 0
     observation_size: int
     defaults: ClassVar[Mapping[str, Any]] = {}
+
+    camera_eye: ClassVar[tuple[float, float, float]] = (0.0, -3.0, 1.5)
+    camera_target: ClassVar[tuple[float, float, float]] = (0.0, 0.0, 0.8)
+    camera_follows: ClassVar[bool] = False
 
     act: ClassVar[Stage] = env_actions.drive_motors
     observe: ClassVar[Stage]

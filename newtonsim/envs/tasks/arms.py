@@ -28,6 +28,7 @@ class InvertedDoublePendulum(RobotTask):
     """
 
     name = "InvertedDoublePendulum"
+    camera_target = (0.0, 0.0, 0.5)
     asset = "inverted_double_pendulum.xml"
     has_ground = False
     dt = 0.01
@@ -59,6 +60,7 @@ class Reacher(RobotTask):
     """
 
     name = "Reacher"
+    camera_eye, camera_target = (0.0, -0.35, 0.75), (0.0, 0.0, 0.0)
     asset = "reacher.xml"
     has_ground = False
     dt = 0.01

@@ -34,6 +34,7 @@ class CartPole(Task):
     """
 
     name = "CartPole"
+    camera_eye, camera_target = (0.0, -4.5, 1.9), (0.0, 0.0, 1.8)
     dt = 0.02
     episode_steps = 500
     discrete_actions = 2
@@ -71,6 +72,7 @@ class CartPoleSwingUp(Task):
     """
 
     name = "CartPoleSwingUp"
+    camera_eye, camera_target = (0.0, -4.5, 1.7), (0.0, 0.0, 1.5)
     dt = 0.01
     episode_steps = 1000
     observation_size = 5

@@ -34,6 +34,9 @@ class Walker(RobotTask):
     """
 
     memory_size = 1
+    camera_eye = (-1.5, -3.5, 1.8)
+    camera_target = (0.0, 0.0, 0.6)
+    camera_follows = True
     contact_wrenches = True
     act = env_free.drive_and_note
     observe = env_free.observe_walker
@@ -120,6 +123,8 @@ class Humanoid(Walker):
 
     name = "Humanoid"
     asset = "humanoid.xml"
+    camera_eye = (-1.5, -3.5, 1.8)
+    camera_target = (0.0, 0.0, 1.0)
     dt = 0.003
     frame_skip = 5
     follows_com = True

@@ -22,6 +22,7 @@ class Runner(RobotTask):
     """
 
     memory_size = 1
+    camera_follows = True
     observe = env_planar.observe_runner
     score = env_planar.score_runner
     spawn = env_planar.spawn_runner

@@ -1,0 +1,91 @@
+"""What differs from world to world and from episode to episode, and the kernels that draw it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.allocation import put
+from newtonsim.errors import NewtonsimError
+from newtonsim.kernels import env_randomise
+from newtonsim.kernels.env_randomise import RangeView
+
+if TYPE_CHECKING:
+    from newtonsim.kernels.env_views import EnvView
+    from newtonsim.model import Model
+    from newtonsim.workspace import Launcher
+
+
+@dataclass(frozen=True)
+class Randomisation:
+    """Ranges from which every world draws anew at the start of each episode, within the recording.
+
+    Attributes:
+        mass: Factor on the mass and the inertia of each body.
+        friction: Factor on the coefficients of friction of all shapes of a world.
+        strength: Factor on what the motors of a world do.
+        push_seconds: Time from push to push [s]: for one step of the environment a horizontal force acts on
+            the first body of a world; 0 for never.
+        push_force: Its largest component [N].
+
+    Raises:
+        NewtonsimError: A range is empty, or a number not finite or below zero.
+    """
+
+    mass: tuple[float, float] = (1.0, 1.0)
+    friction: tuple[float, float] = (1.0, 1.0)
+    strength: tuple[float, float] = (1.0, 1.0)
+    push_seconds: float = 0.0
+    push_force: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("mass", "friction", "strength"):
+            low, high = getattr(self, name)
+            if not 0.0 <= low <= high < math.inf or (name == "mass" and low == 0.0):
+                raise NewtonsimError(f"{name}: expected a range of positive factors, got {(low, high)}")
+        for name in ("push_seconds", "push_force"):
+            value = getattr(self, name)
+            if not 0.0 <= value < math.inf:
+                raise NewtonsimError(f"{name}: expected a number from 0 on, got {value}")
+
+
+class Randomiser:
+    """Draws for the worlds of a model; its values at the start are the nominal ones.
+
+    Args:
+        ranges: What to draw.
+        model: The model, whose arrays are written.
+        control_dt: Time of a step of the environment [s].
+    """
+
+    def __init__(self, ranges: Randomisation, model: Model, control_dt: float):
+        view = self._view = RangeView()
+        for name in ("mass", "friction", "strength"):
+            low, high = getattr(ranges, name)
+            setattr(view, f"{name}_low", low)
+            setattr(view, f"{name}_high", high)
+        view.push_every = max(1, round(ranges.push_seconds / control_dt)) if ranges.push_seconds else 0
+        view.push_force = ranges.push_force
+        view.mass, view.inv_mass = model.body_mass, model.body_inv_mass
+        view.inertia, view.inv_inertia = model.body_inertia, model.body_inv_inertia
+        view.nominal_mass, view.nominal_inertia = wp.clone(view.mass), wp.clone(view.inertia)
+        starts = np.asarray(model.world_shape_start)
+        if model.shape_count:
+            view.mu = model.shape_materials.mu
+            view.nominal_mu = wp.clone(view.mu)
+        else:
+            starts = np.zeros(model.world_count + 1, int)
+        view.shape_start = put(starts, dtype=int, device=model.device)
+
+    def launch_push(self, launch: Launcher, env: EnvView) -> None:
+        """Set the forces of a step."""
+        if self._view.push_every:
+            launch(env_randomise.push_worlds, "world", [env, self._view])
+
+    def launch_draw(self, launch: Launcher, env: EnvView, mask: wp.array) -> None:
+        """Draw for the masked worlds."""
+        launch(env_randomise.draw_worlds, "world", [env, self._view, mask])
