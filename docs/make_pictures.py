@@ -1,14 +1,20 @@
-"""Simulate the scenes of contact, constraints and deformables, and draw them by casting rays.
+"""Make the pictures of the docs: scenes of contact and deformables, and films of the examples.
 
-    python docs/make_pictures.py [NAME ...] [--folder FOLDER]
+    python docs/make_pictures.py [NAME ...] [--folder FOLDER] [--recordings FOLDER]
 
-Every sample of a pixel is a ray of `newtonsim.SceneQuery`, and its shadow another.
+Scenes are simulated here. Examples are run with all their simulations recorded, and so is the Python code of
+documents. With --recordings these are kept, and used again if they are there. Needs newtonsim[plot,torch].
 """
 
 import argparse
+import contextlib
 import functools
 import math
 import pathlib
+import re
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,23 +22,47 @@ import numpy as np
 import warp as wp
 
 import newtonsim
-from newtonsim.examples import scenes, twisted_cloth
-from newtonsim.render.shapes import PALETTE
+from newtonsim.examples import (
+    arm_reaches,
+    bounce_to_target,
+    cloth_to_target,
+    double_pendulum_gradient,
+    scenes,
+    twisted_cloth,
+)
+from newtonsim.render import Camera, Lighting, Pinhole, Recording, look_at
 from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 
+ROOT = pathlib.Path(__file__).parent.parent
 DT = 1.0 / 240.0
 WIDTH, HEIGHT = 640, 400
+FILM_WIDTH, FILM_HEIGHT = 400, 300
 SAMPLES = 2  # along each side of a pixel
-SUN = np.array([0.35, -0.45, 0.82]) / np.linalg.norm([0.35, -0.45, 0.82])
-SKY = np.array([0.95, 0.96, 0.98])
-GROUND = np.array([0.78, 0.79, 0.80])
-SOFT = np.array([0.93, 0.62, 0.35])
-FARTHEST = 60.0  # [m]
-COLORS = 128
+COLORS, FILM_COLORS = 128, 64
+HUGE, FLOOR = 20.0, (0.62, 0.64, 0.66, 1.0)
+"""Shapes of bodies from this radius on are floors [m], of this colour."""
+MARK = (214, 39, 40)
+GAP = 2  # pixels between pictures side by side
+LIGHT = Lighting(
+    direction=(0.35, -0.45, 0.82),
+    ambient=0.6,
+    sky=(0.0, 0.0, 0.25),
+    diffuse=0.72,
+    background=(0.93, 0.95, 0.98, 1.0),
+    shadowed=0.1,
+)
+
+RECORD_CODE = """
+import runpy, sys
+from newtonsim.render import record_simulators
+with record_simulators(".", sys.argv[1]):
+    runpy.run_path(sys.argv[1] + ".py", run_name="__main__")
+"""
+"""Runs the code of a document; Warp needs it in a file."""
 
 
 @dataclass(frozen=True)
-class Picture:
+class Scene:
     """A scene, when to look at it, and from where.
 
     Attributes:
@@ -56,25 +86,67 @@ class Picture:
     run: Callable[[], newtonsim.Simulator] | None = None
 
 
-PICTURES = {
-    "pyramid": Picture(scenes.box_pyramid, 10.0, (2.2, -3.4, 1.7), (0.0, 0.0, 0.35)),
-    "wall": Picture(scenes.box_wall, 10.0, (1.8, -6.0, 1.9), (0.0, 0.0, 1.2)),
-    "stack": Picture(scenes.box_stack, 10.0, (2.6, -3.8, 1.9), (0.0, 0.0, 0.98)),
-    "stack_heavy_on_light": Picture(
+@dataclass(frozen=True)
+class Film:
+    """A film of recorded simulations, or a picture of their end.
+
+    Attributes:
+        eye: Position of the camera [m].
+        target: Point in the middle [m].
+        angle: Vertical field of view [degrees].
+        source: "DOCUMENT#HEADING", whose first Python code under the heading is run; None for the example of
+            the picture's name.
+        runs: What is shown side by side: numbers of recorded simulations that are seen together.
+        worlds: Worlds of each that are seen together.
+        start: Simulated time of the first frame [s].
+        end: Simulated time of the last frame [s], or None for the end.
+        speed: Simulated seconds in a second of the film.
+        fps: Frames in a second of the film.
+        hold: Seconds for which the last frame stays.
+        width: Columns of one part.
+        height: Rows of it.
+        colors: Number of colours.
+        marks: Points that are marked by crosses [m].
+        still: Whether only the last frame is taken.
+    """
+
+    eye: tuple[float, float, float]
+    target: tuple[float, float, float]
+    angle: float = 30.0
+    source: str | None = None
+    runs: tuple[tuple[int, ...], ...] = ((-1,),)
+    worlds: tuple[int, ...] = (0,)
+    start: float = 0.0
+    end: float | None = None
+    speed: float = 1.0
+    fps: float = 12.5
+    hold: float = 0.8
+    width: int = FILM_WIDTH
+    height: int = FILM_HEIGHT
+    colors: int = FILM_COLORS
+    marks: tuple[tuple[float, float, float], ...] = ()
+    still: bool = False
+
+
+SCENES = {
+    "pyramid": Scene(scenes.box_pyramid, 10.0, (2.2, -3.4, 1.7), (0.0, 0.0, 0.35)),
+    "wall": Scene(scenes.box_wall, 10.0, (1.8, -6.0, 1.9), (0.0, 0.0, 1.2)),
+    "stack": Scene(scenes.box_stack, 10.0, (2.6, -3.8, 1.9), (0.0, 0.0, 0.98)),
+    "stack_heavy_on_light": Scene(
         functools.partial(scenes.box_stack, ratio=0.01), 10.0, (2.6, -3.8, 1.9), (0.0, 0.0, 0.98)
     ),
-    "card_house": Picture(scenes.card_house, 10.0, (0.55, -1.05, 0.5), (0.0, 0.0, 0.14)),
-    "arch": Picture(scenes.arch, 10.0, (0.9, -2.1, 0.9), (0.0, 0.0, 0.28)),
-    "dominoes": Picture(scenes.domino_row, 1.9, (-0.7, -1.5, 0.9), (1.6, 0.0, 0.0), 34.0),
-    "cradle": Picture(scenes.newtons_cradle, 0.7, (0.45, -1.9, 0.55), (0.1, 0.0, 0.3)),
-    "four_bar": Picture(scenes.four_bar, 5.1, (0.7, -2.2, 1.2), (0.25, 0.0, 0.6), 26.0),
-    "ball_pit": Picture(scenes.ball_pit, 5.0, (1.6, -2.3, 2.3), (0.0, 0.0, 0.3), hidden=(2, 3)),
-    "bolt_hull": Picture(scenes.bolt_in_box, 5.0, (0.25, -0.42, 0.42), (0.0, 0.0, 0.03)),
-    "bolt_concave": Picture(
+    "card_house": Scene(scenes.card_house, 10.0, (0.55, -1.05, 0.5), (0.0, 0.0, 0.14)),
+    "arch": Scene(scenes.arch, 10.0, (0.9, -2.1, 0.9), (0.0, 0.0, 0.28)),
+    "dominoes": Scene(scenes.domino_row, 1.9, (-0.7, -1.5, 0.9), (1.6, 0.0, 0.0), 34.0),
+    "cradle": Scene(scenes.newtons_cradle, 0.7, (0.45, -1.9, 0.55), (0.1, 0.0, 0.3)),
+    "four_bar": Scene(scenes.four_bar, 5.1, (0.7, -2.2, 1.2), (0.25, 0.0, 0.6), 26.0),
+    "ball_pit": Scene(scenes.ball_pit, 5.0, (1.6, -2.3, 2.3), (0.0, 0.0, 0.3), hidden=(2, 3)),
+    "bolt_hull": Scene(scenes.bolt_in_box, 5.0, (0.25, -0.42, 0.42), (0.0, 0.0, 0.03)),
+    "bolt_concave": Scene(
         functools.partial(scenes.bolt_in_box, convex=False), 5.0, (0.25, -0.42, 0.42), (0.0, 0.0, 0.03)
     ),
-    "humanoid": Picture(scenes.humanoid_on_terrain, 8.0, (0.9, -3.0, 1.6), (-0.4, 0.0, 0.0), 24.0),
-    "gripper_soft_ball": Picture(
+    "humanoid": Scene(scenes.humanoid_on_terrain, 8.0, (0.9, -3.0, 1.6), (-0.4, 0.0, 0.0), 24.0),
+    "gripper_soft_ball": Scene(
         scenes.gripper_and_soft_ball,
         6.5,
         (0.35, -0.7, 0.36),
@@ -82,7 +154,7 @@ PICTURES = {
         20.0,
         script=scenes.GripperScript(),
     ),
-    "gripper_cloth": Picture(
+    "gripper_cloth": Scene(
         scenes.gripper_and_cloth,
         6.5,
         (0.5, -0.7, 0.36),
@@ -90,7 +162,7 @@ PICTURES = {
         22.0,
         script=scenes.CLOTH_SCRIPT,
     ),
-    "twisted_cloth": Picture(
+    "twisted_cloth": Scene(
         functools.partial(twisted_cloth.sphere_and_cloth, 16),
         0.0,
         (1.0, -2.4, 2.1),
@@ -98,9 +170,9 @@ PICTURES = {
         34.0,
         run=functools.partial(twisted_cloth.twist, 16),
     ),
-    "quadruped_mat": Picture(scenes.quadruped_on_mat, 2.0, (1.0, -1.5, 0.7), (0.0, 0.0, 0.18)),
+    "quadruped_mat": Scene(scenes.quadruped_on_mat, 2.0, (1.0, -1.5, 0.7), (0.0, 0.0, 0.18)),
     **{
-        f"gripper_{grasped}": Picture(
+        f"gripper_{grasped}": Scene(
             functools.partial(scenes.gripper, grasped),
             5.0,
             (0.35, -0.7, 0.42),
@@ -111,98 +183,300 @@ PICTURES = {
     },
 }
 
+CLOTH_GOAL = tuple(
+    tuple(cloth_to_target.CENTRE + 0.3 * np.array([0, y, z])) for y in (-1, 1) for z in (-1, 1)
+)
+"""Where the corners of the thrown cloth are to be [m]."""
 
-def simulate(picture: Picture) -> newtonsim.Simulator:
+FILMS = {
+    "arm_ilqr": Film((1.9, -1.7, 1.1), (0.1, 0.1, 0.62), start=0.05, speed=0.5),
+    "arm_reaches": Film(
+        (2.5, -1.6, 1.6),
+        (0.35, 0.0, 0.5),
+        start=0.03,
+        speed=0.5,
+        worlds=tuple(range(8)),
+        marks=tuple(map(tuple, arm_reaches.targets())),
+    ),
+    "bounce_to_target": Film(
+        (1.1, -4.2, 1.1),
+        (1.1, 0.3, 0.62),
+        runs=(tuple(range(1, 7)),),
+        speed=0.5,
+        marks=(tuple(bounce_to_target.TARGET),),
+    ),
+    "box_on_slope": Film(
+        (-0.8, -4.2, 0.9), (-0.85, 0.0, -0.1), runs=((0,), (1,), (2,)), speed=0.5, width=260
+    ),
+    "cartpole_swing_up": Film((0.2, -5.4, 1.9), (0.2, 0.0, 1.5), end=4.0),
+    "cloth_on_sphere": Film(
+        (1.2, -1.7, 1.2), (0.0, 0.0, 0.4), 36.0, source="docs/deformables.md#Which solver"
+    ),
+    "cloth_to_target": Film((0.0, -3.4, 1.9), (0.55, 0.0, 1.08), speed=0.2, marks=CLOTH_GOAL),
+    "double_pendulum_gradient": Film(
+        (0.2, -4.0, 1.2),
+        (0.2, 0.0, 1.1),
+        speed=0.1,
+        marks=((double_pendulum_gradient.TARGET[0], 0.0, double_pendulum_gradient.TARGET[1]),),
+    ),
+    "gripper_lifts_cloth": Film((0.5, -0.9, 0.45), (0.0, 0.0, 0.2), runs=((0,), (1,)), end=2.4, width=320),
+    "gripper_lifts_soft_ball": Film((0.45, -0.85, 0.42), (0.0, 0.0, 0.2), end=2.4),
+    "pybullet_batch": Film(
+        (2.4, -2.2, 1.6),
+        (0.1, 0.0, 0.6),
+        36.0,
+        source="docs/pybullet.md#Many worlds, a GPU, gradients",
+        worlds=tuple(range(0, 640, 64)),
+    ),
+    "pybullet_script": Film((1.9, -1.5, 1.4), (0.25, 0.0, 0.55), 42.0),
+    "quadruped_gait_gradient": Film((1.0, -4.8, 1.3), (1.0, 0.0, 0.2), speed=0.5),
+    "quadrupeds": Film(
+        (4.6, -4.2, 2.6),
+        (0.0, 0.0, 0.1),
+        34.0,
+        worlds=tuple(8 * row + column for row in range(2, 6) for column in range(2, 6)),
+        start=1.88,
+        end=2.6,
+    ),
+    "quickstart": Film(
+        (6.0, -5.0, 3.2),
+        (0.0, 0.0, 0.2),
+        source="README.md#Quickstart",
+        worlds=tuple(16 * row + column for row in range(5, 11) for column in range(5, 11)),
+        still=True,
+        width=WIDTH,
+        height=HEIGHT,
+    ),
+    "shac_hopper": Film((1.9, -6.5, 1.5), (1.9, 0.0, 0.75), end=2.3, speed=0.7),
+    "soft_crawler": Film((0.5, -1.1, 0.5), (0.05, 0.0, 0.03), speed=0.4),
+    "system_identification": Film(
+        (0.9, -1.5, 0.8), (0.0, 0.0, 0.0), 48.0, runs=((0,), (1,), (2,)), speed=0.5, width=260
+    ),
+    "twisted_cloth": Film((1.5, -3.0, 2.1), (0.0, 0.0, 1.1), 42.0),
+}
+
+PLOTS = ("cup_on_a_table",)
+"""Examples whose own plot is the picture."""
+
+
+def simulate(scene: Scene) -> newtonsim.Simulator:
     """Run a scene up to its picture."""
-    if picture.run is not None:
-        return picture.run()
-    model = picture.build().finalize("cpu")
+    if scene.run is not None:
+        return scene.run()
+    model = scene.build().finalize("cpu")
     deformables = XPBDSolver(model, iterations=4, substeps=5) if model.particle_count else None
     simulator = newtonsim.Simulator(model, FeatherstoneSolver(model, deformables=deformables), DT)
-    for _ in range(round(picture.seconds / DT)):
-        if picture.script is not None:
-            simulator.control.joint_act.assign(picture.script.targets(simulator.time))
+    for _ in range(round(scene.seconds / DT)):
+        if scene.script is not None:
+            simulator.control.joint_act.assign(scene.script.targets(simulator.time))
         simulator.step()
     return simulator
 
 
-def camera_rays(picture: Picture) -> np.ndarray:
-    """Return the directions (rows, columns, 3) of the rays through all samples of the picture."""
-    forward = np.subtract(picture.target, picture.eye)
-    forward /= np.linalg.norm(forward)
-    right = np.cross(forward, (0.0, 0.0, 1.0))
-    right /= np.linalg.norm(right)
-    down = np.cross(forward, right)
-    rows, columns = HEIGHT * SAMPLES, WIDTH * SAMPLES
-    size = 2.0 * math.tan(math.radians(picture.angle) / 2.0) / rows
-    x = size * (np.arange(columns) - 0.5 * (columns - 1))
-    y = size * (np.arange(rows) - 0.5 * (rows - 1))
-    return forward + x[None, :, None] * right + y[:, None, None] * down
+def draw(scene: Scene) -> np.ndarray:
+    """Simulate a scene, and return its picture (rows, columns, 3), uint8."""
+    simulator = simulate(scene)
+    model = simulator.model
+    flags = model.shape_flags.numpy().astype(np.int64)
+    flags[list(scene.hidden)] &= ~int(newtonsim.ShapeFlags.VISIBLE)
+    model.shape_flags.assign(flags.astype(np.uint32))
+    return smooth(Eye(model, WIDTH, HEIGHT, scene, None).look(simulator.state)[0])
 
 
-def with_surfaces(simulator: newtonsim.Simulator, picture: Picture) -> tuple[newtonsim.Model, list[int]]:
-    """Return a model with the triangles between particles, as they are now, and the shape that they are."""
-    builder, model = picture.build(), simulator.model
-    if not model.tri_count:
-        return model, []
-    triangles = model.tri_indices.numpy().reshape(-1)
-    surface = newtonsim.Mesh(simulator.state.particle_q.numpy(), triangles, is_solid=False)
-    shape = builder.add_shape_mesh(-1, mesh=surface, density=0.0)
-    return builder.finalize("cpu"), [shape]
+class Eye:
+    """A camera that sees several worlds as if they were one, with several samples a pixel.
+
+    Args:
+        model: The model.
+        width: Columns of the picture.
+        height: Rows of it.
+        view: Where to look from.
+        worlds: Worlds to see, None for all.
+    """
+
+    def __init__(
+        self,
+        model: newtonsim.Model,
+        width: int,
+        height: int,
+        view: Scene | Film,
+        worlds: tuple[int, ...] | None,
+    ):
+        for shape in np.flatnonzero(model.shape_collision_radius.numpy() > HUGE).tolist():
+            if model.shape_color[shape] is None and model.shape_body.numpy()[shape] >= 0:
+                model.shape_color[shape] = FLOOR
+        self.camera = Camera(
+            model,
+            width * SAMPLES,
+            height * SAMPLES,
+            pose=look_at(view.eye, view.target, model.up_vector),
+            lens=Pinhole(fov=view.angle),
+            outputs=("rgb", "depth"),
+            lighting=LIGHT,
+            worlds=worlds,
+        )
+
+    def look(self, state: newtonsim.State) -> tuple[np.ndarray, np.ndarray]:
+        """Return colours (rows, columns, 3), uint8, and depths (rows, columns) [m] of all samples."""
+        images = self.camera.render(state)
+        return merge(images["rgb"].numpy()[:, 0], images["depth"].numpy()[:, 0])
 
 
-def draw(simulator: newtonsim.Simulator, picture: Picture) -> np.ndarray:
-    """Return the picture (rows, columns, 3) with values from 0 to 1."""
-    model, soft = with_surfaces(simulator, picture)
-    query = newtonsim.SceneQuery(model, visual=True, surfaces=True).update(simulator.state)
-    mask = query.shape_mask.numpy().copy()
-    mask[list(picture.hidden)] = 0
-    query.shape_mask.assign(mask)
-    directions = camera_rays(picture)
-    hits = query.rays(picture.eye, directions, max_distance=FARTHEST)
-    shape, normal, point = hits.shape.numpy(), hits.normal.numpy(), hits.point.numpy()
-    facing = np.sum(normal * directions, axis=-1) > 0.0
-    normal = np.where(facing[..., None], -normal, normal)
-    shadow = query.rays(point + 1.0e-3 * normal, SUN, max_distance=FARTHEST).hit
-    sun = np.clip(normal @ SUN, 0.0, None) * np.where(shadow, 0.0, 1.0)
-    light = 0.55 + 0.10 * normal[..., 2] + 0.45 * sun
-    color = shape_colors(model, soft)[shape] * light[..., None]
-    distance = hits.distance.numpy()[..., None]
-    haze = np.clip((distance / FARTHEST) * 2.0, 0.0, 1.0)
-    color = np.where(np.isfinite(distance), color * (1.0 - haze) + SKY * haze, SKY)
-    color = np.clip(color, 0.0, 1.0).reshape(HEIGHT, SAMPLES, WIDTH, SAMPLES, 3)
-    return color.mean(axis=(1, 3))
+def merge(colors: np.ndarray, depths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the nearest of several pictures (n, rows, columns) in each sample; shadows of all are seen."""
+    depth = depths.min(axis=0)
+    nearest = depths <= 1.0005 * depth
+    return np.where(nearest[..., None], colors, 255).min(axis=0), depth
 
 
-def shape_colors(model: newtonsim.Model, soft: list[int]) -> np.ndarray:
-    """Return the colours (shapes, 3): grey for what stands still, a body's own, one for soft surfaces."""
-    body = model.shape_body.numpy()
-    palette = np.array(PALETTE)[:, :3]
-    colors = np.where(body[:, None] >= 0, 0.25 + 0.75 * palette[body % len(palette)], GROUND)
-    colors[soft] = SOFT
-    return colors
+def smooth(picture: np.ndarray) -> np.ndarray:
+    """Return the means of the samples of each pixel."""
+    rows, columns = (size // SAMPLES for size in picture.shape[:2])
+    samples = picture.reshape(rows, SAMPLES, columns, SAMPLES, 3)
+    return (samples.mean(axis=(1, 3)) + 0.5).astype(np.uint8)
 
 
-def save(path: pathlib.Path, picture: np.ndarray) -> None:
+def mark(picture: np.ndarray, film: Film) -> np.ndarray:
+    """Return a picture with crosses at the film's marks."""
+    from PIL import Image, ImageDraw
+
+    forward = np.subtract(film.target, film.eye) / np.linalg.norm(np.subtract(film.target, film.eye))
+    right = np.cross(forward, (0.0, 0.0, 1.0)) / np.linalg.norm(np.cross(forward, (0.0, 0.0, 1.0)))
+    image = Image.fromarray(picture)
+    draw = ImageDraw.Draw(image)
+    pixels = 0.5 * film.height / math.tan(0.5 * math.radians(film.angle))
+    for point in np.subtract(np.reshape(film.marks, (-1, 3)), film.eye):
+        place = pixels / (point @ forward) * np.array([point @ right, point @ np.cross(forward, right)])
+        x, y = np.add(place, (0.5 * film.width, 0.5 * film.height))
+        for side in (-1, 1):
+            draw.line((x - 6, y - 6 * side, x + 6, y + 6 * side), fill=MARK, width=3)
+    return np.asarray(image)
+
+
+def record(name: str, source: str | None, folder: pathlib.Path) -> list[pathlib.Path]:
+    """Run an example, or code of a document, unless it is recorded already.
+
+    Args:
+        name: Name of the example or of the picture.
+        source: See `Film`.
+        folder: Where recordings and plots go.
+
+    Returns:
+        The recordings in their order.
+    """
+
+    def found() -> list[pathlib.Path]:
+        return sorted(folder.glob(f"{name}-*.nsr"), key=lambda path: int(path.stem.rpartition("-")[2]))
+
+    if not found():
+        command = [sys.executable, "-m", "newtonsim.examples", name, "--record", "."]
+        if source is not None:
+            (folder / f"{name}.py").write_text(code_of(source))
+            command = [sys.executable, "-c", RECORD_CODE, name]
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(command, cwd=folder, check=True)
+    return found()
+
+
+def code_of(source: str) -> str:
+    """Return the first Python code under a heading, for "DOCUMENT#HEADING"."""
+    document, heading = source.split("#")
+    text = (ROOT / document).read_text()
+    section = text[re.search(rf"^#+ {re.escape(heading)}$", text, re.MULTILINE).end() :]
+    return re.search(r"```python\n(.*?)```", section, re.DOTALL).group(1)
+
+
+def shoot(film: Film, paths: list[pathlib.Path]) -> list[np.ndarray]:
+    """Return the frames of a film of recordings, each (rows, columns, 3), uint8."""
+    recordings = [Recording.open(path, "cpu") for path in paths]
+    parts = [[recordings[number] for number in part] for part in film.runs]
+    end = max(float(run.times[-1]) for part in parts for run in part) if film.end is None else film.end
+    times = np.arange(film.start, end + 1e-6, film.speed / film.fps)
+    shots = [shoot_part(film, part, times[-1:] if film.still else times) for part in parts]
+    gap = np.full((film.height, GAP, 3), 255, np.uint8)
+    return [
+        np.concatenate([piece for shot in row for piece in (gap, shot)][1:], axis=1)
+        for row in zip(*shots, strict=True)
+    ]
+
+
+def shoot_part(film: Film, runs: list[Recording], times: np.ndarray) -> list[np.ndarray]:
+    """Return the frames of some recorded simulations that are seen together."""
+    eyes = [Eye(run.model, film.width, film.height, film, film.worlds) for run in runs]
+    states = [run.model.state() for run in runs]
+    frames = []
+    for time in times:
+        seen = [eye.look(run.load(run.at(time + 1e-6), state)) for eye, run, state in zip(eyes, runs, states)]
+        colors, depths = (np.stack(values) for values in zip(*seen))
+        frames.append(mark(smooth(merge(colors, depths)[0]), film))
+    return frames
+
+
+def save_picture(path: pathlib.Path, picture: np.ndarray) -> None:
     """Write a PNG with few colours."""
     from PIL import Image
 
-    pixels = Image.fromarray((255.0 * picture + 0.5).astype(np.uint8))
+    pixels = Image.fromarray(picture)
     pixels.quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
+def save_film(path: pathlib.Path, frames: list[np.ndarray], film: Film) -> None:
+    """Write a GIF in which all frames have the same few colours, so that what stands still costs nothing."""
+    from PIL import Image
+
+    sample = np.concatenate(frames[:: max(1, len(frames) // 6)])
+    palette = Image.fromarray(sample).quantize(film.colors, dither=Image.Dither.NONE)
+    images = [Image.fromarray(one).quantize(palette=palette, dither=Image.Dither.NONE) for one in frames]
+    durations = [round(1000.0 / film.fps)] * (len(images) - 1) + [round(1000.0 * film.hold)]
+    images[0].save(path, save_all=True, append_images=images[1:], duration=durations, loop=0, disposal=1)
+
+
+def make(name: str, folder: pathlib.Path, recordings: pathlib.Path) -> pathlib.Path:
+    """Make a picture or a film, and return its file.
+
+    Args:
+        name: A name in SCENES, FILMS or PLOTS.
+        folder: Where it goes.
+        recordings: Where recordings and plots of examples are, or go.
+    """
+    path = folder / f"{name}.png"
+    if name in SCENES:
+        save_picture(path, draw(SCENES[name]))
+    elif name in PLOTS:
+        from PIL import Image
+
+        record(name, None, recordings)
+        save_picture(path, np.asarray(Image.open(recordings / path.name).convert("RGB")))
+    else:
+        film = FILMS[name]
+        frames = shoot(film, record(name, film.source, recordings))
+        if film.still:
+            save_picture(path, frames[-1])
+        else:
+            path = path.with_suffix(".gif")
+            save_film(path, frames, film)
+    return path
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(PICTURES))
+    known = [*SCENES, *FILMS, *PLOTS]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(__file__).parent / "pictures")
+    parser.add_argument("--recordings", type=pathlib.Path, help="keep the recordings of examples here")
     arguments = parser.parse_args()
+    unknown = sorted({*arguments.names} - {*known})
+    if unknown:
+        parser.error(f"there is no picture {unknown[0]!r}")
     wp.config.log_level = wp.LOG_ERROR
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for name in arguments.names or PICTURES:
-        picture = PICTURES[name]
-        path = arguments.folder / f"{name}.png"
-        save(path, draw(simulate(picture), picture))
-        print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+    with contextlib.ExitStack() as stack:
+        recordings = arguments.recordings
+        if recordings is None:
+            recordings = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        for name in arguments.names or known:
+            path = make(name, arguments.folder, recordings)
+            print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":

@@ -68,6 +68,13 @@ def arms(worlds: int, requires_grad: bool) -> newtonsim.Model:
     return scene.finalize(requires_grad=requires_grad)
 
 
+def targets() -> np.ndarray:
+    """Return the places to reach [m], shape (worlds, 3)."""
+    around = np.linspace(-0.9, 0.9, WORLDS)
+    height, distance = 0.65 + 0.2 * np.cos(4.0 * around), 0.7 + 0.1 * np.sin(5.0 * around)
+    return np.stack([distance * np.cos(around), distance * np.sin(around), height], axis=1)
+
+
 def flanges(state: newtonsim.State) -> np.ndarray:
     """Return where the flanges are [m], shape (worlds, 3)."""
     hands = wp.clone(state.body_q, requires_grad=False).numpy().reshape(WORLDS, -1, 7)[:, -1]
@@ -171,18 +178,15 @@ def plot(
 
 def main(folder: pathlib.Path = pathlib.Path()) -> None:
     """Reach, and check that all arms arrive, also in a simulation of its own."""
-    model = arms(WORLDS, requires_grad=True)
-    around = np.linspace(-0.9, 0.9, WORLDS)
-    height, distance = 0.65 + 0.2 * np.cos(4.0 * around), 0.7 + 0.1 * np.sin(5.0 * around)
-    targets = np.stack([distance * np.cos(around), distance * np.sin(around), height], axis=1)
-    torques, history = Reach(model, targets).solve()
+    model, goals = arms(WORLDS, requires_grad=True), targets()
+    torques, history = Reach(model, goals).solve()
     flange = play(torques)
-    misses = np.linalg.norm(flange[-1] - targets, axis=1)
+    misses = np.linalg.norm(flange[-1] - goals, axis=1)
     used = np.abs(torques).max(axis=0) / model.joint_effort_limit.numpy()
     print(f"largest residual {history[0].max():.3f} -> {history[-1].max():.1e} in {ITERATIONS} iterations")
     print(f"the flanges miss by {misses.max():.1e} m at most")
     print(f"with at most {100.0 * used.max():.0f} % of the largest efforts")
-    plot(folder / "arm_reaches.png", flange, targets, torques, history)
+    plot(folder / "arm_reaches.png", flange, goals, torques, history)
     assert misses.max() < 1e-3, "every arm should reach its target"
     assert used.max() < 1.0, "the efforts should be possible"
 

@@ -59,6 +59,14 @@ class Throw:
             tape.zero()
         return self.tip.numpy()[0, [0, 2]].astype(float), jacobian
 
+    def play(self, velocities: np.ndarray) -> np.ndarray:
+        """Simulate without gradients, and return the tip after the last step (x, z) [m]."""
+        sim = newtonsim.Simulator(self.model, FeatherstoneSolver(self.model), DT)
+        sim.state.joint_qd.assign(velocities.astype(np.float32))
+        sim.step(STEPS)
+        wp.launch(read_tip, 1, [sim.state.body_q], [self.tip])
+        return self.tip.numpy()[0, [0, 2]].astype(float)
+
 
 def main() -> None:
     """Aim, and check the Jacobian and the hit."""
@@ -81,6 +89,7 @@ def main() -> None:
     error = np.abs(jacobian - np.array(differences).T).max() / np.abs(jacobian).max()
     print(f"hit with joint velocities {velocities.round(3)} rad/s; Jacobian agrees within {error:.1e}")
     assert error < 1e-2, "the Jacobian should agree with central differences"
+    assert np.array_equal(throw.play(velocities), tip), "the throw should be the same without gradients"
 
 
 if __name__ == "__main__":

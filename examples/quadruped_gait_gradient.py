@@ -107,6 +107,15 @@ class Trot:
         way = result.state.body_q.numpy().reshape(WORLDS, -1, 7)[:, 0, 0].mean()
         return float(result.losses.numpy().mean()), float(way), by_world.mean(axis=0)
 
+    def play(self, gait: np.ndarray) -> float:
+        """Simulate a gait without gradients, and return the mean way run [m]."""
+        sim = newtonsim.Simulator(self.model, FeatherstoneSolver(self.model, iterations=64), DT)
+        sim.state.assign(self.state)
+        for target in self.targets(gait):
+            sim.control.joint_act.assign(target)
+            sim.step()
+        return float(sim.state.body_q.numpy().reshape(WORLDS, -1, 7)[:, 0, 0].mean())
+
 
 def main(folder: str = ".") -> None:
     """Improve a gait of small steps on the spot, and check how far it comes."""
@@ -131,6 +140,7 @@ def main(folder: str = ".") -> None:
     plot(trot, best[1], ways, Path(folder) / "quadruped_gait.png")
     print(f"from {ways[0]:+.2f} m to {best[0]:+.2f} m, {best[0] / (STEPS * DT):.2f} m/s on average")
     assert best[0] > 0.5, "the robot should run"
+    assert abs(trot.play(best[1]) - best[0]) < 1e-6, "the gait should be the same without gradients"
 
 
 def plot(trot: Trot, gait: np.ndarray, ways: list[float], path: Path) -> None:

@@ -33,18 +33,24 @@ EFFORT = 200.0  # [N m]
 STANDING = 1.25  # height of the torso where its slide is at 0 [m]
 
 
+def hoppers(worlds: int) -> newtonsim.Model:
+    """Return worlds with one hopper each."""
+    robot = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    path = asset_path("hopper.xml")
+    parse_mjcf(path, robot, ignore_inertial_definitions=False, contact_restitution=0.0)
+    scene = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    scene.replicate(robot, worlds, spacing=(0, 0, 0))
+    scene.set_ground_plane()
+    model = scene.finalize(requires_grad=True)
+    model.joint_effort_limit.fill_(float("inf"))  # actions are bounded already
+    return model
+
+
 class Hopper:
     """Worlds with one hopper each, whose step is a function of tensors."""
 
     def __init__(self, seed: int):
-        robot = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
-        path = asset_path("hopper.xml")
-        parse_mjcf(path, robot, ignore_inertial_definitions=False, contact_restitution=0.0)
-        scene = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
-        scene.replicate(robot, WORLDS, spacing=(0, 0, 0))
-        scene.set_ground_plane()
-        model = scene.finalize(requires_grad=True)
-        model.joint_effort_limit.fill_(float("inf"))  # actions are bounded already
+        model = hoppers(WORLDS)
         solver = FeatherstoneSolver(model)
         rollout = diff.Rollout(
             model,
@@ -59,7 +65,7 @@ class Hopper:
             ("state.joint_q", "state.joint_qd", "control.joint_act"),
             outputs=("joint_q", "joint_qd"),
         )
-        self.home = torch.tensor(robot.joint_q[:], dtype=torch.float32)
+        self.home = torch.tensor(model.joint_q.numpy()[:6])
         self.noise = torch.Generator().manual_seed(seed)
         self.reset_all()
 
@@ -78,12 +84,12 @@ class Hopper:
 
     def observe(self) -> torch.Tensor:
         """What the policy sees: all but the way run (WORLDS, 11)."""
-        return torch.cat([self.q[:, 1:], self.qd.clamp(-10.0, 10.0) * 0.2], dim=1)
+        return observe(self.q, self.qd)
 
     def step(self, action: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Advance by four steps; returns rewards, falls, and ends of episodes (WORLDS,) each."""
         before = self.q[:, 0]
-        torque = torch.cat([torch.zeros(WORLDS, 3), EFFORT * action], dim=1).reshape(-1)
+        torque = torques(action)
         _, q, qd = self.advance(self.q.reshape(-1), self.qd.reshape(-1), torque)
         self.q, self.qd = q.reshape(WORLDS, 6), qd.reshape(WORLDS, 6)
         for tensor in (self.q, self.qd):
@@ -95,7 +101,7 @@ class Hopper:
         reward = REWARD_SCALE * (reward - 0.1 * (action**2).sum(dim=1))
         self.age += 1
         self.gained += torch.nan_to_num(reward.detach())
-        fallen = (height < 0.8) | (pitch.abs() > 0.9) | ~torch.isfinite(reward)
+        fallen = has_fallen(height, pitch) | ~torch.isfinite(reward)
         return reward, fallen.detach(), (self.age >= EPISODE) & ~fallen.detach()
 
     def restart(self, ended: torch.Tensor) -> None:
@@ -110,6 +116,21 @@ class Hopper:
     def detach(self) -> None:
         """Cut the gradient off the past."""
         self.q, self.qd = self.q.detach(), self.qd.detach()
+
+
+def observe(q: torch.Tensor, qd: torch.Tensor) -> torch.Tensor:
+    """Return all coordinates but the way run, and all speeds (worlds, 11)."""
+    return torch.cat([q[:, 1:], qd.clamp(-10.0, 10.0) * 0.2], dim=1)
+
+
+def has_fallen(height: torch.Tensor | float, pitch: torch.Tensor | float) -> torch.Tensor | bool:
+    """Whether the torso is too low [m], or leans too far [rad]."""
+    return (height < 0.8) | (abs(pitch) > 0.9)
+
+
+def torques(action: torch.Tensor) -> torch.Tensor:
+    """Return generalised forces (6 worlds,) for actions (worlds, 3): nothing moves the root."""
+    return torch.cat([torch.zeros(len(action), 3), EFFORT * action], dim=1).reshape(-1)
 
 
 def shorten(gradient: torch.Tensor) -> torch.Tensor:
@@ -205,7 +226,7 @@ def collect(
     return batch, total / (WORLDS * HORIZON)
 
 
-def train_shac(seed: int) -> list[float]:
+def train_shac(seed: int) -> tuple[list[float], Policy]:
     """Follow the gradient of the short-horizon return."""
     torch.manual_seed(seed)
     hopper, policy, critic = Hopper(seed), Policy(), network(11, 1)
@@ -224,10 +245,10 @@ def train_shac(seed: int) -> list[float]:
             for slow, fast in zip(target.parameters(), critic.parameters(), strict=True):
                 slow.lerp_(fast, 0.6)
         curve.append(float(np.mean(hopper.ended or [0.0])) / REWARD_SCALE)
-    return curve
+    return curve, policy
 
 
-def train_ppo(seed: int) -> list[float]:
+def train_ppo(seed: int) -> tuple[list[float], Policy]:
     """Proximal policy optimization from rewards."""
     torch.manual_seed(seed)
     hopper, policy, critic = Hopper(seed), Policy(), network(11, 1)
@@ -252,7 +273,23 @@ def train_ppo(seed: int) -> list[float]:
                 update(actor_steps, -gain, policy, 0.5)
         fit_critic(critic, critic_steps, seen, wanted.reshape(-1))
         curve.append(float(np.mean(hopper.ended or [0.0])) / REWARD_SCALE)
-    return curve
+    return curve, policy
+
+
+def play(policy: Policy) -> tuple[float, float]:
+    """Let one hopper run without noise, until it falls or for an episode; return the way [m] and time [s]."""
+    model = hoppers(1)
+    sim = newtonsim.Simulator(model, FeatherstoneSolver(model), DT)
+    for _ in range(EPISODE):
+        q, qd = (torch.tensor(array.numpy())[None] for array in (sim.state.joint_q, sim.state.joint_qd))
+        with torch.no_grad():
+            action = torch.tanh(policy.distribution(observe(q, qd)).mean)
+        sim.control.joint_act.assign(torques(action).numpy())
+        sim.step(SUBSTEPS)
+        way, height, pitch = (float(x) for x in sim.state.joint_q.numpy()[:3])
+        if has_fallen(STANDING + height, pitch):
+            break
+    return way, sim.time
 
 
 def main(folder: str = ".") -> None:
@@ -263,10 +300,11 @@ def main(folder: str = ".") -> None:
     import matplotlib.pyplot as plt
 
     torch.set_num_threads(1)
-    curves = {}
+    curves, policies = {}, {}
     for name, train in (("SHAC", train_shac), ("PPO", train_ppo)):
         start = time.perf_counter()
-        curves[name] = np.array(train(seed=0))
+        curve, policies[name] = train(seed=0)
+        curves[name] = np.array(curve)
         spent = time.perf_counter() - start
         print(f"{name}: episodes return {curves[name][-1]:.0f} after {SAMPLES} steps, {spent:.0f} s")
     figure, axes = plt.subplots(figsize=(6, 4))
@@ -278,6 +316,8 @@ def main(folder: str = ".") -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120, bbox_inches="tight")
     print(f"curves in {path}")
+    way, seconds = play(policies["SHAC"])
+    print(f"without noise the hopper of SHAC runs {way:.1f} m in {seconds:.1f} s")
     # a hopper that stands still for a whole episode gets 150
     assert curves["SHAC"][-1] > 250.0, "the hopper should run"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import operator
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -86,6 +87,8 @@ class Solver(Protocol):
 StepHook = Callable[["Launcher", "Simulator"], None]
 """Launches kernels over the worlds of a launcher, as a part of every step."""
 
+_watchers: list[Callable[[Simulator], None]] = []
+
 _REPORT_EVERY = 100
 
 _SHARD_WORK = 1000
@@ -107,6 +110,25 @@ _SHARDS_PER_THREAD = 16
 
 _THREAD_WORK = 250
 """Least degrees of freedom for which another thread is woken, about 0.2 ms of work."""
+
+
+@contextmanager
+def watch_simulators(watcher: Callable[[Simulator], None]) -> Iterator[None]:
+    """Let a function look at every Simulator of the process that steps in the meantime.
+
+    It is called before the first step of each call of `Simulator.step` and after each step, and reads
+    `model`, `state` and `time`; the results of the steps are the same bits as without it. Programs that know
+    nothing of it can so be recorded, see `newtonsim.render.record_simulators`.
+
+    Args:
+        watcher: What is called with the Simulator.
+    """
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
+
 
 _materials_of = operator.attrgetter("ke", "kd", "kf", "ka", "mu", "restitution")
 _geometry_of = operator.attrgetter("type", "is_solid", "thickness", "source", "scale")
@@ -213,6 +235,13 @@ class Simulator:
             if n < 0:
                 raise ValueError(f"n: expected a number not below 0, got {n}")
             return
+        if _watchers:
+            self._step_watched(n)
+        else:
+            self._step(n)
+
+    def _step(self, n: int) -> None:
+        """Advance by n times dt."""
         replays = n
         latest = revisions.latest[0]
         if self._seen != (latest, self.state, self.control, self.dt, self.substeps) or self._asks_always:
@@ -229,6 +258,14 @@ class Simulator:
         self._calls += 1
         if self._on_cpu or (self.report_every and self._calls % self.report_every == 0):
             self.solver.report()
+
+    def _step_watched(self, n: int) -> None:
+        """Advance step by step, and show each to all watchers."""
+        for number in range(n + 1):
+            if number:
+                self._step(1)
+            for watcher in tuple(_watchers):
+                watcher(self)
 
     def recapture(self) -> None:
         """Drop the captured graphs; the next step captures new ones."""

@@ -26,6 +26,7 @@ __all__ = [
     "plot_contact_forces",
     "plot_energy",
     "plot_joints",
+    "record_simulators",
     "save_sheet",
     "save_video",
 ]
@@ -50,6 +51,7 @@ _LAZY = {
     "plot_contact_forces": "newtonsim.render.plots",
     "plot_energy": "newtonsim.render.plots",
     "plot_joints": "newtonsim.render.plots",
+    "record_simulators": "newtonsim.render.record_simulators",
     "save_sheet": "newtonsim.render.pictures",
     "save_video": "newtonsim.render.film",
 }

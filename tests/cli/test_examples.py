@@ -6,7 +6,7 @@ import sys
 import pytest
 from rooms import ROOT
 
-EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py") if path.stem != "__init__")
+EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("[!_]*.py"))
 SLOW = {
     "arm_ilqr",
     "arm_reaches",

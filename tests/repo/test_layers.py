@@ -18,7 +18,7 @@ ALLOWED = {
     "facade": {"core", "kernels", "doors", "importers", "render", "solvers", "facade"},
     "bullet_world": {"facade", "bullet_world"},
     "envs": {"core", "kernels", "doors", "importers", "render", "solvers", "examples", "envs"},
-    "examples": {"core", "examples", "importers", "solvers", "render", "doors", "bullet_world"},
+    "examples": {"core", "examples", "importers", "solvers", "render", "doors", "facade", "bullet_world"},
     "cli": {"core", "examples", "importers", "solvers", "render", "doors", "facade", "envs", "cli"},
 }
 BARE = set(ROOMS) - {"newtonsim"}
