@@ -28,7 +28,6 @@ from newtonsim.examples import (
     cloth_to_target,
     double_pendulum_gradient,
     scenes,
-    twisted_cloth,
 )
 from newtonsim.render import Camera, Lighting, Pinhole, Recording, look_at
 from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
@@ -73,7 +72,6 @@ class Scene:
         angle: Vertical field of view [degrees].
         hidden: Shapes that are left out, by their indices.
         script: What to tell the drives over time, or None.
-        run: Simulates instead of all this, or None.
     """
 
     build: Callable[[], newtonsim.ModelBuilder]
@@ -83,7 +81,6 @@ class Scene:
     angle: float = 30.0
     hidden: tuple[int, ...] = ()
     script: scenes.GripperScript | None = None
-    run: Callable[[], newtonsim.Simulator] | None = None
 
 
 @dataclass(frozen=True)
@@ -161,14 +158,6 @@ SCENES = {
         (0.0, 0.0, 0.22),
         22.0,
         script=scenes.CLOTH_SCRIPT,
-    ),
-    "twisted_cloth": Scene(
-        functools.partial(twisted_cloth.sphere_and_cloth, 16),
-        0.0,
-        (1.0, -2.4, 2.1),
-        (0.0, 0.0, 1.25),
-        34.0,
-        run=functools.partial(twisted_cloth.twist, 16),
     ),
     "quadruped_mat": Scene(scenes.quadruped_on_mat, 2.0, (1.0, -1.5, 0.7), (0.0, 0.0, 0.18)),
     **{
@@ -261,8 +250,6 @@ PLOTS = ("cup_on_a_table",)
 
 def simulate(scene: Scene) -> newtonsim.Simulator:
     """Run a scene up to its picture."""
-    if scene.run is not None:
-        return scene.run()
     model = scene.build().finalize("cpu")
     deformables = XPBDSolver(model, iterations=4, substeps=5) if model.particle_count else None
     simulator = newtonsim.Simulator(model, FeatherstoneSolver(model, deformables=deformables), DT)
