@@ -51,7 +51,7 @@ _LAZY = {
     "plot_contact_forces": "newtonsim.render.plots",
     "plot_energy": "newtonsim.render.plots",
     "plot_joints": "newtonsim.render.plots",
-    "record_simulators": "newtonsim.render.record_simulators",
+    "record_simulators": "newtonsim.render.recorded_runs",
     "save_sheet": "newtonsim.render.pictures",
     "save_video": "newtonsim.render.film",
 }
