@@ -172,6 +172,7 @@ class Panel:
             if not scene.soft.is_empty:
                 self._gui.add_checkbox("All particles", False).on_update(_by_user(viewer.show_particles))
             self._marks = {label: self._add_mark(label) for label in scene.marks}
+            self._gui.add_button("Look at all").on_click(lambda _: viewer.look_at_all())
 
     def refresh_shown(self) -> None:
         """Show what is shown."""

@@ -299,6 +299,11 @@ class Viewer:
             self._panel.show(visible)
             self._sliders.show_all(visible)
 
+    def look_at_all(self) -> None:
+        """Move the cameras so that all that is shown is in the picture."""
+        with self._lock:
+            self.camera.frame(*self.scene.bounds(self.frame))
+
     def show_worlds(self, worlds: Iterable[int]) -> None:
         """Choose the worlds that are shown.
 
@@ -311,7 +316,7 @@ class Viewer:
             self._panel.refresh_worlds()
             if self.playback is not None:
                 self._sliders.show(int(self.scene.layout.worlds[0]))
-            self.camera.frame(*self.scene.bounds(self.frame))
+            self.look_at_all()
 
     def spread_worlds(self, distance: float) -> None:
         """Choose the distance between neighbouring worlds [m]; 0 leaves each where it is."""

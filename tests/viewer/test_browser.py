@@ -163,6 +163,16 @@ def test_a_slider_sets_the_target_of_a_drive_while_running(viewer, simulator, pa
     page.get_by_text("Joints").click()
 
 
+def test_the_camera_comes_back_to_the_robot(viewer, page):
+    viewer.camera.look((30.0, 0.0, 5.0), (40.0, 0.0, 5.0))
+    until(lambda: viewer.camera.view.position[0] > 29.0, page)
+    page.get_by_role("button", name="Look at all").click()
+    until(lambda: np.linalg.norm(viewer.camera.view.target - place_of(viewer, "trunk")) < 0.5, page)
+    x, y = pixel(viewer, place_of(viewer, "trunk"))
+    assert 0.0 < x < viewer.camera.view.size[0]
+    assert 0.0 < y < viewer.camera.view.size[1]
+
+
 def test_drawings_and_controls_of_users(viewer, page):
     bare = picture(viewer)
     number = viewer.draw.lines(np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2, 3)), (1, 0, 0), width=8.0)
