@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import shlex
-import warnings
 from operator import index
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 API_VERSION = 202010061
 MAX_CLIENTS = 1024
 DEFAULT_PORTS = {c.UDP: 1234, c.TCP: 6667}
-NO_VIEWER = "newtonsim.pybullet_compat: no viewer yet, GUI works without a window"
 _IN_PROCESS = (c.DIRECT, c.SHARED_MEMORY_SERVER, c.SHARED_MEMORY_GUI)
 _WINDOWS = (c.GUI, c.GUI_SERVER, c.GUI_MAIN_THREAD)
 _SERVERS = (c.SHARED_MEMORY_SERVER, c.GUI_SERVER)
@@ -42,7 +40,8 @@ def connect(
     """Make a physics world, or connect to a physics server.
 
     After the method come, by place, key and options, or host name, port and options. Options are words like
-    `--num_worlds=4096 --device=cuda:0`; those of PyBullet's windows are accepted.
+    `--num_worlds=4096 --device=cuda:0`; those of PyBullet's windows are accepted. GUI serves a page for web
+    browsers, at `--host=127.0.0.1 --port=8080` by default.
 
     Args:
         method: DIRECT, GUI, SHARED_MEMORY, UDP, TCP, ...
@@ -74,18 +73,25 @@ def connect(
 
         client = remote.connect(method, hostName, DEFAULT_PORTS.get(method, -1) if port < 0 else port, key)
         return -1 if client is None else _add(client, method)
-    if method in _WINDOWS:
-        warnings.warn(NO_VIEWER, stacklevel=2)
     number = open_world(method, **parse_options(options))
-    if method in _WINDOWS and options:
-        from newtonsim.pybullet_compat.debug_items import open_window
-
-        open_window(TABLE[number], options)
+    if method in _WINDOWS:
+        _open_window(number, options)
     if method in _SERVERS:
         from newtonsim.pybullet_compat.server.physics_server import share
 
         share(TABLE[number], key)
     return number
+
+
+def _open_window(number: int, options: str) -> None:
+    """Show a world in the web browser, or end it if that cannot be."""
+    from newtonsim.pybullet_compat import gui
+
+    try:
+        gui.open_window(TABLE[number], gui.parse_window_options(options))
+    except error:
+        disconnect(number)
+        raise
 
 
 def open_world(method: int, num_worlds: int = 1, device: str | None = None) -> int:

@@ -8,13 +8,11 @@ cannot be read, and the camera is all zeros.
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from newtonsim.pybullet_compat.constants import STATE_LOGGING_VIDEO_MP4
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.scene import Client
 
@@ -159,23 +157,6 @@ class DebugItems:
         """Remove what belongs to the world; sliders, camera and settings are those of the window."""
         self.clear()
         self.colors.clear()
-
-
-def open_window(client: Client, options: str) -> None:
-    """Apply what the options of `connect` say about the window: its size, and the video of what it shows.
-
-    Args:
-        client: A client connected as GUI.
-        options: Words like `--width=1280 --height=720 --mp4=video.mp4`; others are left out.
-    """
-    part = client.part(DebugItems)
-    given = dict(word.lstrip("-").partition("=")[::2] for word in shlex.split(options))
-    sizes = [given.get(name, "") for name in ("width", "height")]
-    part.window = tuple(int(s) if s.isdecimal() and int(s) > 0 else w for s, w in zip(sizes, WINDOW))
-    if given.get("mp4"):
-        from newtonsim.pybullet_compat.logging_ import startStateLogging
-
-        startStateLogging(client, STATE_LOGGING_VIDEO_MP4, given["mp4"])
 
 
 def addUserDebugLine(
@@ -431,7 +412,17 @@ def getDebugVisualizerCamera(client: Client) -> tuple:
 
 
 def _view(camera: DebugCamera) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the view matrix, column by column (16,), and the axes right, up and forward (3,).
+    """Return the view matrix, column by column (16,), and the axes right, up and forward (3,)."""
+    right, up, forward = camera_axes(camera)
+    eye = np.array(camera.target) - camera.distance * forward
+    matrix = np.eye(4)
+    matrix[:3, :3] = right, up, -forward
+    matrix[:3, 3] = -matrix[:3, :3] @ eye
+    return matrix.T.ravel(), right, up, forward
+
+
+def camera_axes(camera: DebugCamera) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the axes right, up and forward (3,) of a camera in the world.
 
     Straight up and straight down, where up and forward are parallel, the right axis follows from the yaw.
     """
@@ -440,11 +431,7 @@ def _view(camera: DebugCamera) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
     forward = np.array([-sin_yaw * cos_pitch, cos_yaw * cos_pitch, math.sin(pitch)])
     right = math.copysign(1.0, cos_pitch) * np.array([cos_yaw, sin_yaw, 0.0])
     up = np.cross(right, forward)
-    eye = np.array(camera.target) - camera.distance * forward
-    matrix = np.eye(4)
-    matrix[:3, :3] = right, up, -forward
-    matrix[:3, 3] = -matrix[:3, :3] @ eye
-    return matrix.T.ravel(), right, up, forward
+    return right, up, forward
 
 
 def _singles(values) -> tuple[float, ...]:

@@ -70,6 +70,12 @@ class ViewerCamera:
             client.camera.position = eye
             client.camera.look_at = aim
 
+    def open(self, fov: float) -> None:
+        """Choose the vertical field of view [rad] of all cameras."""
+        self._server.initial_camera.fov = fov
+        for client in self._server.get_clients().values():
+            client.camera.fov = fov
+
     def frame(self, lower: np.ndarray, upper: np.ndarray) -> None:
         """Look at a box from the side and half from above."""
         centre = 0.5 * (lower + upper)

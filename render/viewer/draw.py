@@ -124,6 +124,35 @@ class Draw:
             )
         return number
 
+    def picture(
+        self, image: np.ndarray, pose: npt.ArrayLike, width: float, replace: int | None = None
+    ) -> int:
+        """Put an image at a pose (7,) of its middle, with x to the right, y down and z away from who sees it.
+
+        Args:
+            image: Shape (rows, columns, 3 or 4), uint8; a fourth channel is its opacity.
+            pose: Position [m] and quaternion xyzw.
+            width: Its width [m].
+            replace: Drawing to change.
+        """
+        place = _rows("pose", pose, 7)[0]
+        height = width * image.shape[0] / image.shape[1]
+        with self._lock:
+            number = self._begin(replace)
+            node = self._server.scene.add_image(
+                f"/drawn/{number}/picture",
+                image,
+                width,
+                height,
+                format="png",
+                cast_shadow=False,
+                receive_shadow=False,
+                position=place[:3],
+                wxyz=place[[6, 3, 4, 5]],
+            )
+            self._keep(number, node)
+        return number
+
     def attach(self, number: int, pose: npt.ArrayLike) -> None:
         """Move a drawing to a pose (7,), quaternion xyzw; what was drawn is in this frame then.
 

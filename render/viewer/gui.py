@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.render.viewer.page_input import PageInput, PageKey, PagePointer
 
 if TYPE_CHECKING:
     import viser
@@ -114,6 +115,7 @@ class UserGui:
         self._commands: dict[str, Any] = {}
         self._callbacks: dict[str, list[Callable[[str], None]]] = {}
         self._pressed: list[str] = []
+        self._inputs: list[PageInput] = []
 
     def slider(
         self, label: str, minimum: float, maximum: float, value: float, step: float | None = None
@@ -173,6 +175,11 @@ class UserGui:
         with self._lock:
             pressed, self._pressed = self._pressed, []
         return pressed
+
+    def on_input(self, callback: Callable[[PageKey | PagePointer], None]) -> None:
+        """Have a function called with every key and mouse button of the page, and with movements."""
+        with self._lock:
+            self._inputs.append(PageInput(self._server, callback))
 
     def on_click(self, callback: Callable[[Click], None]) -> None:
         """Have a function called when the scene is clicked."""

@@ -293,6 +293,15 @@ class Viewer:
             self.scene.collider_color = np.asarray(color, float)
             self.scene.show_shapes(self.scene.visuals, self.scene.colliders, self.frame)
 
+    def show_shadows(self, visible: bool) -> None:
+        """Switch the shadows on or off."""
+        self._server.scene.configure_default_lights(cast_shadow=visible)
+
+    def paint_background(self, color: npt.ArrayLike) -> None:
+        """Colour the background, RGB in 0..1 (3,)."""
+        pixel = np.round(255.0 * np.clip(np.asarray(color, float), 0.0, 1.0)).astype(np.uint8)
+        self._server.scene.set_background_image(np.broadcast_to(pixel, (2, 2, 3)).copy(), format="png")
+
     def show_controls(self, visible: bool) -> None:
         """Show or hide the controls of the page, but for those of users."""
         with self._lock:

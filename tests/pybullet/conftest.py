@@ -1,6 +1,7 @@
 """Pairs of worlds for the tests that ask the real module."""
 
 import pytest
+from chromium import browser  # noqa: F401 (a fixture)
 
 
 @pytest.fixture

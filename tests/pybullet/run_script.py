@@ -32,6 +32,7 @@ class Stop(BaseException):
 
 def patched(module, steps: int, report: dict):
     """Make a module run without windows and stop after a number of steps; functions stay builtins."""
+    os.environ["NEWTONSIM_GUI"] = "off"
     connect, step, disconnect = module.connect, module.stepSimulation, module.disconnect
     clients = []
 

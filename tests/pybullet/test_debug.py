@@ -58,10 +58,10 @@ def outcome(module, client, name, arguments):
 
 
 @pytest.fixture
-def gui():
-    """A client of ours that was connected as GUI."""
-    with pytest.warns(UserWarning, match="without a window"):
-        client = compat.connect(compat.GUI)
+def gui(monkeypatch):
+    """A client of ours that was connected as GUI, without a page."""
+    monkeypatch.setenv("NEWTONSIM_GUI", "off")
+    client = compat.connect(compat.GUI)
     yield client
     compat.disconnect(client)
 

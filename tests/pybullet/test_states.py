@@ -153,9 +153,9 @@ def test_clients_do_not_see_each_other(world):
     assert world.getNumBodies() == 1
 
 
-def test_real_time_simulation_runs_by_the_clock():
-    with pytest.warns(UserWarning, match="no viewer"):
-        client = p.connect(p.GUI)
+def test_real_time_simulation_runs_by_the_clock(monkeypatch):
+    monkeypatch.setenv("NEWTONSIM_GUI", "off")
+    client = p.connect(p.GUI)
     p.setGravity(0.0, 0.0, -9.81, physicsClientId=client)
     shape = p.createCollisionShape(p.GEOM_SPHERE, radius=0.1, physicsClientId=client)
     body = p.createMultiBody(1.0, shape, basePosition=[0.0, 0.0, 100.0], physicsClientId=client)

@@ -1,9 +1,8 @@
 """The viewer as its users have it: in a browser, with a mouse."""
 
-import time
-
 import numpy as np
 import pytest
+from chromium import changed, drag, picture, until
 
 from newtonsim import Simulator
 from newtonsim.cli_scene import build_scene, load_robot
@@ -13,14 +12,6 @@ from newtonsim.render.viewer.joint_sliders import joint_axes
 from newtonsim.solvers import FeatherstoneSolver
 
 SIZE = {"width": 800, "height": 400}
-
-
-def until(condition, page, seconds=20.0):
-    """Let the browser work until a condition holds."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "nothing happened in the browser"
-        page.wait_for_timeout(50)
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +50,6 @@ def page(browser, viewer):
     page.close()
 
 
-def picture(viewer):
-    """What the browser draws, without the controls; three numbers a pixel."""
-    client = next(iter(viewer._server.get_clients().values()))
-    return client.get_render(120, 180, transport_format="png", timeout=20.0)[..., :3].astype(float)
-
-
-def changed(before, after):
-    """Share of the pixels that differ."""
-    return (np.abs(before - after).max(axis=2) > 30).mean()
-
-
 def pixel(viewer, point):
     """Where a point of the world is on the page, by the pinhole model."""
     view = viewer.camera.view
@@ -81,14 +61,6 @@ def pixel(viewer, point):
     width, height = view.size
     scale = 0.5 * height / np.tan(0.5 * view.fov) / (away @ ahead)
     return 0.5 * width + scale * (away @ right), 0.5 * height - scale * (away @ np.cross(right, ahead))
-
-
-def drag(page, start, end):
-    page.mouse.move(*start)
-    page.mouse.down()
-    for fraction in np.linspace(0.0, 1.0, 6)[1:]:
-        page.mouse.move(*((1.0 - fraction) * np.array(start) + fraction * np.array(end)))
-        page.wait_for_timeout(60)
 
 
 def place_of(viewer, name):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.errors import NewtonsimError
-from newtonsim.pybullet_compat.debug_items import getDebugVisualizerCamera
+from newtonsim.pybullet_compat.debug_items import DebugItems, getDebugVisualizerCamera
 from newtonsim.pybullet_compat.scene import Client
 from newtonsim.render.video import VideoWriter
 
@@ -32,6 +32,7 @@ class VideoLogger:
 
     def __init__(self, client: Client, path: str):
         self._client = client
+        self._size = client.part(DebugItems).window  # that of the page may change
         self._time = 0.0
         self._pictures = 0
         self._writer: VideoWriter | None = None
@@ -72,7 +73,8 @@ class VideoLogger:
         """Return what the camera of the window sees, RGB (height, width, 3)."""
         from newtonsim.pybullet_compat.rendering import getCameraImage
 
-        width, height, view, projection = getDebugVisualizerCamera(self._client)[:4]
+        width, height = self._size
+        view, projection = getDebugVisualizerCamera(self._client)[2:4]
         pixels = getCameraImage(self._client, width, height, viewMatrix=view, projectionMatrix=projection)[2]
         pixels = np.asarray(pixels, dtype=np.uint8).reshape(-1, height, width, 4)
         return pixels[0, :, :, :3]

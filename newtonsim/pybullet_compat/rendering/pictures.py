@@ -128,6 +128,7 @@ class Pictures:
         light: How its pictures are lit.
         looks: Changes by (body, link, shape), shapes counting from 0 on each link.
         reported: Last colour that was asked for by (body, link), for any of its shapes.
+        revision: Grows whenever a look may have changed.
         clip: Near and far plane of the last projection [m], which the default camera takes over.
     """
 
@@ -137,6 +138,7 @@ class Pictures:
         self.light = Light()
         self.looks: dict[tuple[int, int, int], Look] = {}
         self.reported: dict[tuple[int, int], np.ndarray] = {}
+        self.revision = 0
         self.clip = (0.01, 1000.0)
         self._rays: tuple[tuple[bytes, bytes], np.ndarray] | None = None
         self._own_textures: dict[int, tuple[Body, dict[int, int]]] = {}
@@ -152,12 +154,14 @@ class Pictures:
 
     def body_removed(self, uid: int) -> None:
         """Forget what was changed on a body."""
+        self.revision += 1
         self._own_textures.pop(uid, None)
         self.looks = {key: look for key, look in self.looks.items() if key[0] != uid}
         self.reported = {key: rgba for key, rgba in self.reported.items() if key[0] != uid}
 
     def reset(self) -> None:
         """Forget what was changed on all bodies; textures and light stay."""
+        self.revision += 1
         self._own_textures.clear()
         self.looks.clear()
         self.reported.clear()
@@ -177,6 +181,7 @@ class Pictures:
         self.looks = {key: copy(look) for key, look in other.looks.items()}
         self.reported, self.light = dict(other.reported), copy(other.light)
         self._stale_looks = True
+        self.revision += 1
 
     # -- visual shapes ---------------------------------------------------------------------------------------
 
@@ -208,6 +213,7 @@ class Pictures:
     def looks_of(self, uid: int, link: int, shape: int = -1) -> list[Look]:
         """Return the changes on a visual shape of a link, -1 for all, to write to."""
         self._stale_looks = True
+        self.revision += 1
         soft = uid in self.client.soft_bodies
         count = 1 if soft else len(self.client.bodies[uid].links[link + 1].visuals)
         shapes = range(count) if shape < 0 else range(shape, min(shape + 1, count))

@@ -187,16 +187,18 @@ class SharedWorld:
             error: The packages for servers are not installed.
             OSError: There is a server with that key already.
         """
-        from newtonsim.pybullet_compat.real_time import LockedClient
+        from newtonsim.pybullet_compat.guard import Guard
 
-        number = next(n for n, other in clients.TABLE.items() if other is self._client)
+        number = next(
+            n for n, entry in clients.TABLE.items() if getattr(entry, "client", entry) is self._client
+        )
         server = PhysicsServer(number)
         try:
             server.listen_local(key)
         except OSError:
             server.close()
             raise
-        clients.TABLE[number] = LockedClient(self._client)
+        self._client.part(Guard).hold()
         self._server = server
         self._thread = threading.Thread(target=server.run, daemon=True, name=f"physics server {key}")
         self._thread.start()

@@ -1,0 +1,51 @@
+"""Time of a client whose window is a page: its script makes the steps, and the page may hold them up."""
+
+from __future__ import annotations
+
+import threading
+
+from newtonsim.control import Control
+from newtonsim.render.viewer.playback import Playback
+from newtonsim.state import State
+
+
+class ClientPlayback(Playback):
+    """Lets the script go on, or wait in stepSimulation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = threading.Event()
+        self._closed = False
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether steps have to wait."""
+        return not (self._playing or self._steps or self._closed)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether the page wants something of the state changed."""
+        return bool(self._changes)
+
+    def wait(self) -> None:
+        """Return when a step may be made."""
+        while self.is_paused:
+            self._changed.wait(0.1)
+            self._changed.clear()
+        self._steps = max(0, self._steps - 1)
+
+    def note(self, seconds: float) -> None:
+        """Note how far the simulation is [s]."""
+        self._mark(seconds)
+
+    def change(self, state: State, control: Control) -> None:
+        """Do what the page wants."""
+        self._make_changes(state, control)
+
+    def close(self) -> None:
+        """Let a waiting script go on."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
