@@ -3,6 +3,7 @@
 import warp as wp
 
 from newtonsim.kernels.env_views import EnvView
+from newtonsim.kernels.views import MODE_FORCE
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -12,7 +13,11 @@ def drive(env: EnvView, w: int):
     """Each action of a world drives its motor, within its bounds."""
     for k in range(env.actions.shape[1]):
         action = wp.clamp(env.actions[w, k], env.action_low[k], env.action_high[k])
-        env.joint_act[w * env.axes + env.motor_axis[k]] = env.strength[w] * env.motor_gear[k] * action
+        axis = w * env.axes + env.motor_axis[k]
+        size = env.motor_gear[k] * action
+        if env.joint_axis_mode[axis] == MODE_FORCE:
+            size = env.strength[w] * size
+        env.joint_act[axis] = size
 
 
 @wp.kernel

@@ -22,11 +22,15 @@ class RangeView:
     nominal_mass: wp.array(dtype=float)
     nominal_inertia: wp.array(dtype=wp.mat33)
     nominal_mu: wp.array(dtype=float)
+    nominal_ke: wp.array(dtype=float)
+    nominal_kd: wp.array(dtype=float)
     mass: wp.array(dtype=float)
     inv_mass: wp.array(dtype=float)
     inertia: wp.array(dtype=wp.mat33)
     inv_inertia: wp.array(dtype=wp.mat33)
     mu: wp.array(dtype=float)
+    ke: wp.array(dtype=float)
+    kd: wp.array(dtype=float)
     shape_start: wp.array(dtype=int)  # (W + 1) first shape of each world
 
 
@@ -41,6 +45,10 @@ def draw_worlds(first: int, env: EnvView, ranges: RangeView, mask: wp.array(dtyp
     grip = uniform(ranges.friction_low, ranges.friction_high, wp.randf(state))
     for s in range(ranges.shape_start[w], ranges.shape_start[w + 1]):
         ranges.mu[s] = grip * ranges.nominal_mu[s]
+    for k in range(env.axes):
+        axis = w * env.axes + k
+        ranges.ke[axis] = env.strength[w] * ranges.nominal_ke[axis]
+        ranges.kd[axis] = env.strength[w] * ranges.nominal_kd[axis]
     for k in range(env.bodies):
         b = w * env.bodies + k
         factor = uniform(ranges.mass_low, ranges.mass_high, wp.randf(state))

@@ -19,6 +19,7 @@ class EnvView:
     body_f: wp.array(dtype=wp.spatial_vector)
     joint_act: wp.array(dtype=float)
     joint_f: wp.array(dtype=float)
+    joint_axis_mode: wp.array(dtype=int)
     body_mass: wp.array(dtype=float)
     body_com: wp.array(dtype=wp.vec3)
     body_inertia: wp.array(dtype=wp.mat33)
@@ -38,7 +39,7 @@ class EnvView:
     # of the episodes
     key: wp.array(dtype=int)  # (W) from the seed
     episode: wp.array(dtype=int)  # (W) number of the episode
-    strength: wp.array(dtype=float)  # (W) factor on what the motors do
+    strength: wp.array(dtype=float)  # (W) factor on the efforts of motors
     length: wp.array(dtype=int)  # (W) steps of the episode so far
     memory: wp.array2d(dtype=float)  # (W, M) what the task remembers from step to step
     actions: wp.array2d(dtype=float)  # (W, A)

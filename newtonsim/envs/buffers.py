@@ -39,7 +39,7 @@ class Buffers:
         view = self.view = EnvView()
         self._count_of_worlds(model)
         view.body_mass, view.body_com = model.body_mass, model.body_com
-        view.body_inertia = model.body_inertia
+        view.body_inertia, view.joint_axis_mode = model.body_inertia, model.joint_axis_mode
         view.motor_axis = put(motors.axes, dtype=int, device=device)
         for name, values in (("motor_gear", motors.gears), ("numbers", task.numbers() or [0.0])):
             setattr(view, name, put(values, dtype=float, device=device))

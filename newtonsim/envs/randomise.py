@@ -27,7 +27,7 @@ class Randomisation:
     Attributes:
         mass: Factor on the mass and the inertia of each body.
         friction: Factor on the coefficients of friction of all shapes of a world.
-        strength: Factor on what the motors of a world do.
+        strength: Factor on the efforts of the motors of a world, and on both gains of its drives.
         push_seconds: Time from push to push [s]: for one step of the environment a horizontal force acts on
             the first body of a world; 0 for never.
         push_force: Its largest component [N].
@@ -73,6 +73,8 @@ class Randomiser:
         view.mass, view.inv_mass = model.body_mass, model.body_inv_mass
         view.inertia, view.inv_inertia = model.body_inertia, model.body_inv_inertia
         view.nominal_mass, view.nominal_inertia = wp.clone(view.mass), wp.clone(view.inertia)
+        view.ke, view.kd = model.joint_target_ke, model.joint_target_kd
+        view.nominal_ke, view.nominal_kd = wp.clone(view.ke), wp.clone(view.kd)
         starts = np.asarray(model.world_shape_start)
         if model.shape_count:
             view.mu = model.shape_materials.mu

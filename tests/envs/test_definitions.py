@@ -9,6 +9,7 @@ import os
 import gymnasium
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from newtonsim import envs
 from newtonsim.kinematics import eval_fk
@@ -172,6 +173,43 @@ def test_contacts_bear_the_ant():
     np.testing.assert_allclose(seen[:, :, 3:], np.clip(wrenches[:, :, 3:], -1.0, 1.0), atol=1e-6)
 
 
+def test_quadruped():
+    """Against the definition written down in NumPy, with rotations of SciPy."""
+    env = envs.make("Quadruped", 3, device="cpu")
+    home = np.array([0.0, 0.8, -1.6] * 4)
+    env.reset(seed=0)
+    rng = np.random.default_rng(1)
+    first, last = rng.uniform(-1.0, 1.0, (2, 3, 12)).astype(np.float32)
+    env.step(first)
+    command = env.buffers.view.memory.numpy()[:, :3].copy()
+    obs, reward, terminated, *_ = env.step(last)
+    state = env.sim.state
+    q, qd = state.joint_q.numpy().reshape(3, 19), state.joint_qd.numpy().reshape(3, 18)
+    inverse = Rotation.from_quat(state.body_q.numpy()[::13, 3:]).inv()
+    spin, velocity = (inverse.apply(state.body_qd.numpy()[::13, k : k + 3]) for k in (0, 3))
+    down = inverse.apply([[0.0, 0.0, -1.0]] * 3)
+    expected = [velocity, spin, down, command, q[:, 7:] - home, qd[:, 6:], last]
+    np.testing.assert_allclose(obs, np.concatenate(expected, axis=1), atol=2e-5)
+    errors = ((command[:, :2] - velocity[:, :2]) ** 2).sum(axis=1), (command[:, 2] - spin[:, 2]) ** 2
+    total = np.exp(-errors[0] / 0.25) + 0.5 * np.exp(-errors[1] / 0.25) - 2.0 * velocity[:, 2] ** 2
+    total -= 0.05 * (spin[:, :2] ** 2).sum(axis=1) + 0.2 * (down[:, :2] ** 2).sum(axis=1)
+    total -= 0.01 * ((last - first) ** 2).sum(axis=1)
+    np.testing.assert_allclose(reward, 0.02 * total, atol=1e-5)
+    assert not terminated.any()
+    targets = env.sim.control.joint_act.numpy().reshape(3, 12)
+    np.testing.assert_allclose(targets, home + 0.5 * last, atol=1e-6)
+
+
+def test_quadruped_stands_without_actions():
+    env = envs.make("Quadruped", 8, device="cpu")
+    env.reset(seed=0)
+    for _ in range(100):
+        obs, _, terminated, *_ = env.step(np.zeros((8, 12)))
+        assert not terminated.any()
+    np.testing.assert_allclose(obs[:, :6], 0.0, atol=0.02)
+    np.testing.assert_allclose(obs[:, 8], -1.0, atol=0.01)
+
+
 @pytest.mark.parametrize("name", envs.names())
 def test_spaces_and_times_are_those_of_gymnasium(name: str):
     ours = envs.make(name, 2, device="cpu")
@@ -187,7 +225,7 @@ def test_spaces_and_times_are_those_of_gymnasium(name: str):
                 assert ours.single_action_space == theirs.action_space
             assert theirs.spec.max_episode_steps == ours.task.episode_steps
             return
-    assert name in ("CartPoleSwingUp",)
+    assert name in ("CartPoleSwingUp", "Quadruped")
 
 
 @pytest.mark.parametrize("name", envs.names())

@@ -80,6 +80,15 @@ def test_strength_halves_the_force():
     np.testing.assert_allclose(forces, [5.0, 10.0])
 
 
+def test_strength_scales_the_gains_of_drives():
+    env = envs.make("Quadruped", 4, device="cpu", randomise={"strength": (0.5, 0.9)})
+    env.reset(seed=1)
+    strength = np.repeat(env.buffers.view.strength.numpy(), 12)
+    assert 0.5 <= strength.min() < strength.max() <= 0.9
+    np.testing.assert_allclose(env.model.joint_target_ke.numpy(), 60.0 * strength, rtol=1e-6)
+    np.testing.assert_allclose(env.model.joint_target_kd.numpy(), 2.0 * strength, rtol=1e-6)
+
+
 def test_pushes_come_at_their_times():
     env, calm = ant(push_seconds=0.15, push_force=3.0), ant()
     env.reset(seed=1)

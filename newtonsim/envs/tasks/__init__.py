@@ -5,6 +5,7 @@ from newtonsim.envs.tasks.arms import InvertedDoublePendulum, Reacher
 from newtonsim.envs.tasks.cartpole import CartPole, CartPoleSwingUp
 from newtonsim.envs.tasks.free import Ant, Humanoid
 from newtonsim.envs.tasks.planar import HalfCheetah, Hopper, Walker2d
+from newtonsim.envs.tasks.quadruped import Quadruped
 
 ALL: tuple[type[Task], ...] = (
     CartPole,
@@ -16,4 +17,5 @@ ALL: tuple[type[Task], ...] = (
     HalfCheetah,
     Ant,
     Humanoid,
+    Quadruped,
 )

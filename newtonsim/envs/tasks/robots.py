@@ -21,11 +21,13 @@ class RobotTask(Task):
 
     Attributes:
         asset: File of `newtonsim.examples` that is used without the option `xml`.
+        keyframe: Keyframe of the file to start in; None for its zero pose.
         has_ground: Whether the robot stands on a plane at z = 0.
     """
 
     asset: ClassVar[str]
     has_ground: ClassVar[bool] = True
+    keyframe: ClassVar[str | None] = None
     defaults: ClassVar[Mapping[str, Any]] = {"xml": None}
 
     def build(self, builder: ModelBuilder) -> Motors:
@@ -39,7 +41,13 @@ class RobotTask(Task):
         with warnings.catch_warnings():
             # cameras, lights and options of another engine's solver are of no concern here
             warnings.simplefilter("ignore", UnsupportedElementWarning)
-            report = parse_mjcf(os.fspath(path), builder, floating=None, ignore_inertial_definitions=False)
+            report = parse_mjcf(
+                os.fspath(path),
+                builder,
+                floating=None,
+                ignore_inertial_definitions=False,
+                keyframe=self.keyframe,
+            )
         self._needs_ground = self.has_ground and GeoType.PLANE not in builder.shape_geo_type
         return report
 

@@ -1,0 +1,79 @@
+"""A quadruped that follows commanded velocities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from newtonsim.builder import ModelBuilder
+from newtonsim.envs.task import Motors
+from newtonsim.envs.tasks.robots import RobotTask
+from newtonsim.kernels import env_quadruped
+
+_MAX_TILT = math.radians(60.0)
+
+
+class Quadruped(RobotTask):
+    """Walk on flat ground with a commanded velocity, by targets for twelve position drives.
+
+    Each episode has a command: velocities forward and sideways [m/s] and of turning [rad/s], uniform within
+    `max_forward`, `max_sideways` and `max_turn` to both sides. Actions within ±1 shift the targets of the
+    drives from the home pose by up to `action_scale` [rad], 50 times a second.
+
+    Observation (48), all in the axes of the trunk: its velocity [m/s] (3), angular velocity [rad/s] (3),
+    direction of gravity (3); the command (3); angles from the home pose [rad] (12), their rates [rad/s] (12),
+    the last actions (12).
+
+    The reward, times the step of 0.02 s, is exp(-error²/0.25) of the velocity, half of that of turning, less
+    2 times the squared vertical velocity, 0.05 times the squared rolling and pitching, 0.2 times the squared
+    sine of the tilt, and 0.01 times the squared changes of actions. The episode ends when the trunk is below
+    0.15 m or tilts by 60°, and is truncated after 20 s.
+
+    Source: the terms are those of Rudin et al., "Learning to walk in minutes using massively parallel deep
+    reinforcement learning", 2021, without those of torques, accelerations, collisions and air time.
+    """
+
+    name = "Quadruped"
+    asset = "quadruped.xml"
+    dt = 0.005
+    frame_skip = 4
+    memory_size = 27
+    observation_size = 48
+    camera_eye = (-1.0, -2.0, 1.0)
+    camera_target = (0.0, 0.0, 0.25)
+    camera_follows = True
+    act = env_quadruped.aim_legs
+    observe = env_quadruped.observe_legs
+    score = env_quadruped.score_legs
+    spawn = env_quadruped.spawn_legs
+    keyframe = "home"
+    defaults: ClassVar[Mapping[str, Any]] = {
+        **RobotTask.defaults,
+        "action_scale": 0.5,
+        "max_forward": 1.0,
+        "max_sideways": 0.5,
+        "max_turn": 1.0,
+        "reset_noise_scale": 0.1,
+    }
+
+    def build(self, builder: ModelBuilder) -> Motors:
+        """See `Task.build`."""
+        motors = super().build(builder)
+        self._home = [float(builder.joint_act[axis]) for axis in motors.axes]
+        motors.low, motors.high = [-1.0] * len(motors.axes), [1.0] * len(motors.axes)
+        return motors
+
+    def numbers(self) -> list[float]:
+        """See `Task.numbers`."""
+        o = self.options
+        most = [o["max_forward"], o["max_sideways"], o["max_turn"]]
+        return [
+            o["action_scale"],
+            *most,
+            0.15,
+            math.cos(_MAX_TILT),
+            o["reset_noise_scale"],
+            0.25,
+            *self._home,
+        ]
