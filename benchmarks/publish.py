@@ -3,7 +3,8 @@
     python benchmarks/publish.py [--run] [--only robots ...]
 
 With --run all benchmarks run first, in their full form: about an hour on a machine that is otherwise idle.
-The prose of the page stays; what stands between a `figures` and an `end` comment is replaced.
+The prose of the page stays; what stands between a `figures` and an `end` comment is replaced, with --only in the
+named tables alone.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def main() -> None:
             subprocess.run([*command, "--json", str(RESULTS / f"{name}.json")], check=True)
     page = RESULTS / "README.md"
     text = page.read_text(encoding="utf-8")
-    for name in SCRIPTS:
+    for name in options.only:
         path = RESULTS / f"{name}.json"
         if path.exists():
             text = replace(text, name, tables(name, json.loads(path.read_text(encoding="utf-8"))))
