@@ -3,8 +3,8 @@
     python benchmarks/publish.py [--run] [--only robots ...]
 
 With --run all benchmarks run first, in their full form: about an hour on a machine that is otherwise idle.
-The prose of the page stays; what stands between a `figures` and an `end` comment is replaced, with --only in the
-named tables alone.
+The prose of the page stays; what stands between a `figures` and an `end` comment is replaced, with
+--only in the named tables alone.
 """
 
 from __future__ import annotations

@@ -347,8 +347,8 @@ _SHAPE = [
         "1 if a mesh collides as its convex hull, 0 if as a surface, -1 as a hull if its body can move",
     ),
     ArraySpec("shape_key", "shape", None, "", "Names"),
-    ArraySpec("shape_color", "shape", None, "", "RGBA in 0..1, or None"),
-    ArraySpec("shape_texture", "shape", None, "", "Texture file, or None"),
+    ArraySpec("shape_color", "shape", None, "", "Tuple RGBA in 0..1, or None"),
+    ArraySpec("shape_texture", "shape", None, "", "Path of an image file, or None"),
     ArraySpec(
         "shape_collision_group", "shape", None, "", "-1 collides with all, else with -1 and its own group"
     ),

@@ -46,6 +46,10 @@ class UnsupportedElementWarning(UserWarning):
     """Something in a robot file was read but is not modelled."""
 
 
+class IncompleteRecordingWarning(UserWarning):
+    """A recording has no end: its writer was killed or is still at work, or the file was cut off."""
+
+
 def did_you_mean(name: object, choice: Iterable[str]) -> str:
     """Return a question after a misspelt name, to go at the end of a message; "" if nothing is similar."""
     nearest = difflib.get_close_matches(str(name), list(choice), n=1, cutoff=0.7)

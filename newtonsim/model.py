@@ -348,6 +348,8 @@ class Model(Revised):
 
     def _check_lengths(self, specs: tuple[ArraySpec, ...], holder: State | Control) -> None:
         for spec in specs:
+            if not hasattr(holder, spec.name):
+                raise ModelError(f"{spec.name}: a {type(holder).__name__} has none")
             array = getattr(holder, spec.name)
             expected = (getattr(self, COUNTS[spec.per]),)
             given = (0,) if array is None else tuple(array.shape)
@@ -448,3 +450,14 @@ def _members(owner: np.ndarray, owners: np.ndarray) -> list[list[int]]:
     edges = np.searchsorted(owner[order], owners).tolist()
     places = order.tolist()
     return [places[start:end] for start, end in zip(edges, [*edges[1:], len(places)])]
+
+
+def check_model(model: object) -> None:
+    """Check that an argument is a model.
+
+    Raises:
+        ModelError: It is something else, such as the builder of one.
+    """
+    if not isinstance(model, Model):
+        hint = "; finalize() makes one" if hasattr(model, "finalize") else ""
+        raise ModelError(f"model: expected a Model, got a {type(model).__name__}{hint}")

@@ -104,7 +104,7 @@ class ModelScene(RayScene):
         """
         model = self.model
         for name, count in (("body_q", model.body_count), ("particle_q", model.particle_count)):
-            array = getattr(state, name)
+            array = getattr(state, name, None)
             given = 0 if array is None else len(array)
             if given != count:
                 raise ModelError(f"{name}: expected ({count},), got ({given},)")
@@ -296,6 +296,8 @@ def _check_worlds(model: Model, worlds: np.ndarray | None) -> np.ndarray:
         raise ModelError(f"worlds: expected numbers of worlds, got {worlds!r}")
     if chosen.min() < 0 or chosen.max() >= model.world_count:
         raise ModelError(f"worlds: expected 0..{model.world_count - 1}, got {chosen.min()}..{chosen.max()}")
+    if len(np.unique(chosen)) != len(chosen):
+        raise ModelError(f"worlds: one is listed twice in {chosen.tolist()}")
     return chosen
 
 

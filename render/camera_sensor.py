@@ -12,6 +12,7 @@ import warp as wp
 from newtonsim.errors import ModelError
 from newtonsim.kernels import camera, camera_rays
 from newtonsim.kernels.camera_rays import CameraRays, Mount
+from newtonsim.model import check_model
 from newtonsim.render.camera_caster import PictureCaster
 from newtonsim.render.camera_lenses import Fisheye, Pinhole
 from newtonsim.render.camera_light import Lighting
@@ -121,8 +122,11 @@ class Camera:
         labels: npt.ArrayLike | None = None,
         threads: int | None = None,
     ):
+        check_model(model)
         if not (_is_count(width) and _is_count(height)):
             raise ModelError(f"camera: a picture of {width} x {height} pixels cannot be")
+        if threads is not None and not _is_count(threads):
+            raise ModelError(f"threads: expected a positive number or None, got {threads!r}")
         self.model, self.width, self.height = model, width, height
         self.outputs = _check_outputs(outputs)
         lenses = list(lens) if isinstance(lens, (list, tuple)) else [Pinhole() if lens is None else lens]
@@ -133,6 +137,7 @@ class Camera:
             raise ModelError("outputs: depth_gl is not defined for a fisheye")
         self.scene = ModelScene(model, worlds, colliders, labels)
         self.worlds = self.scene.worlds
+        _check_pixels(len(self.worlds), self.count, height, width)
         self._bodies = self._find_bodies(carriers * (self.count // len(carriers)))
         self._mounts = StagedArray(len(self.worlds) * self.count, Mount, model.device)
         self._cameras = wp.zeros(len(self.worlds) * self.count, dtype=CameraRays, device=model.device)
@@ -171,7 +176,13 @@ class Camera:
         return self
 
     def light(self, lighting: Lighting) -> Camera:
-        """Light the scene."""
+        """Light the scene.
+
+        Raises:
+            ModelError: It is no lighting, or one that cannot be.
+        """
+        if not isinstance(lighting, Lighting):
+            raise ModelError(f"lighting: expected a Lighting, got {lighting!r}")
         self._light.write(lighting.record())
         return self
 
@@ -241,6 +252,15 @@ class Camera:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0
+
+
+def _check_pixels(worlds: int, cameras: int, height: int, width: int) -> None:
+    """Check that kernels can number the pixels."""
+    if worlds * cameras * height * width >= 2**31:
+        raise ModelError(
+            f"camera: {worlds * cameras} pictures of {width} x {height} pixels are too many, "
+            "2^31 pixels are the limit"
+        )
 
 
 def _check_outputs(outputs: Sequence[str]) -> tuple[str, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from newtonsim.errors import NewtonsimError
-from newtonsim.render.pictures import Pictures
+from newtonsim.render.pictures import PictureOptions, Pictures
 from newtonsim.render.video import VideoWriter
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ class Film:
         model: The model.
         fps: Pictures per second of the video.
         speed: Simulated seconds in a second of the video.
-        **options: Where the camera is and what it shows, see `Pictures`.
+        **options: What is shown and from where: `worlds`, `width`, `height`, `eye` and `target`, `follow`,
+            `azimuth`, `elevation`, `fov`, `columns`, `labels`, `lighting`; see `Pictures`.
 
     Raises:
         NewtonsimError: An argument is wrong, or imageio is not installed.
@@ -53,7 +54,7 @@ class Film:
         *,
         fps: float = 30.0,
         speed: float = 1.0,
-        **options: object,
+        **options: Unpack[PictureOptions],
     ):
         if not (speed > 0.0 and math.isfinite(speed)):
             raise NewtonsimError(f"speed: expected a positive number, got {speed}")
@@ -115,7 +116,7 @@ def save_video(
     end: float | None = None,
     fps: float = 30.0,
     speed: float = 1.0,
-    **options: object,
+    **options: Unpack[PictureOptions],
 ) -> int:
     """Make a video of a recording.
 
@@ -126,8 +127,9 @@ def save_video(
         end: Simulated time of the last picture [s]; None for the end.
         fps: Pictures per second of the video.
         speed: Simulated seconds in a second of the video.
-        **options: Where the camera is and what it shows, see `Pictures`. Without `eye` and `follow` it sees
-            all that moves from the first picture to the last.
+        **options: What is shown and from where: `worlds`, `width`, `height`, `eye` and `target`, `follow`,
+            `azimuth`, `elevation`, `fov`, `columns`, `labels`, `lighting`; see `Pictures`. Without `eye` and
+            `follow` the camera sees all that moves from the first picture to the last.
 
     Returns:
         The number of pictures.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,23 @@ if TYPE_CHECKING:
 
 _GAP = 2
 """Pixels between pictures."""
+
+
+class PictureOptions(TypedDict, total=False):
+    """Arguments of `Pictures`, which films and sheets take, too."""
+
+    worlds: Iterable[int] | None
+    width: int
+    height: int
+    eye: npt.ArrayLike | None
+    target: npt.ArrayLike | None
+    follow: str | int | None
+    azimuth: float
+    elevation: float
+    fov: float
+    columns: int | None
+    labels: Sequence[str] | None
+    lighting: Lighting | None
 
 
 class Pictures:
@@ -173,14 +190,15 @@ class Pictures:
         return np.asarray(image)
 
 
-def picture_sheet(model: Model, state: State, **options: object) -> np.ndarray:
+def picture_sheet(model: Model, state: State, **options: Unpack[PictureOptions]) -> np.ndarray:
     """Return one picture with all chosen worlds of a state side by side, RGB (height, width, 3) uint8.
 
     Args:
         model: The model.
         state: A state of it.
-        **options: Worlds, size, camera, columns and labels, see `Pictures`; one world's picture is 320 x 240
-            if nothing else is said, and labels are the numbers of the worlds.
+        **options: `worlds`, `width` and `height` (320 x 240 for each world), `eye` and `target`, `follow`,
+            `azimuth`, `elevation`, `fov`, `columns`, `labels` (the numbers of the worlds), `lighting`; see
+            `Pictures`.
     """
     worlds = check_worlds(model, options.pop("worlds", None))
     labels = options.pop("labels", [f"world {world}" for world in worlds])
@@ -188,14 +206,16 @@ def picture_sheet(model: Model, state: State, **options: object) -> np.ndarray:
     return Pictures(model, worlds=worlds, labels=labels, **options).take(state)
 
 
-def save_sheet(path: str | os.PathLike, model: Model, state: State, **options: object) -> None:
+def save_sheet(
+    path: str | os.PathLike, model: Model, state: State, **options: Unpack[PictureOptions]
+) -> None:
     """Write what `picture_sheet` returns to a file, PNG or whatever its ending says.
 
     Args:
         path: File to write.
         model: The model.
         state: A state of it.
-        **options: See `picture_sheet`.
+        **options: `worlds`, `width`, `height`, `follow` and others, as for `picture_sheet`.
 
     Raises:
         NewtonsimError: The ending is unknown, or an option is wrong.

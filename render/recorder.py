@@ -12,6 +12,7 @@ import numpy as np
 from newtonsim.arrays import COUNTS, STATE_ARRAYS, ArraySpec
 from newtonsim.columns import element_shape
 from newtonsim.errors import RecordingError, did_you_mean
+from newtonsim.model import check_model
 from newtonsim.render.recording_format import (
     CHUNK,
     HEAD,
@@ -93,7 +94,8 @@ class Recorder:
         fields: Sequence[str] | None = None,
         solver: Any = None,
     ):
-        self.path = os.fspath(path)
+        self.path = _checked_path(path)
+        check_model(model)
         self._model = model
         selection = WorldSelection(model, worlds)
         self.worlds = selection.worlds
@@ -134,8 +136,10 @@ class Recorder:
         if self._file is None:
             raise RecordingError(f"{self.path}: the recorder is closed")
         last = self._last_time()
-        if not np.isfinite(time) or time < last:
-            raise RecordingError(f"{self.path}: time {time!r} s is not finite or before {last:g} s")
+        if not isinstance(time, (int, float, np.integer, np.floating)) or not np.isfinite(time):
+            raise RecordingError(f"{self.path}: time {time!r} is no finite number of seconds")
+        if time < last:
+            raise RecordingError(f"{self.path}: time {time:g} s is before {last:g} s, that of the last frame")
         self._model.check_state(state)
         if self._forces is not None:
             self._buffers[-1][self._held] = self._forces.read() if stepped else 0.0
@@ -177,6 +181,13 @@ class Recorder:
         if self._held:
             return float(self._times[self._held - 1])
         return float(self._chunks[-1][1][-1]) if self._chunks else -np.inf
+
+
+def _checked_path(path: str | os.PathLike) -> str:
+    try:
+        return os.fspath(path)
+    except TypeError as error:
+        raise RecordingError(f"path: expected the name of a file, got {path!r}") from error
 
 
 def _checked_fields(model: Model, fields: Sequence[str] | None) -> list[ArraySpec]:

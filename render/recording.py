@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import warnings
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import warp as wp
 
 from newtonsim.arrays import STATE_ARRAYS
-from newtonsim.errors import RecordingError
+from newtonsim.errors import IncompleteRecordingWarning, RecordingError
 from newtonsim.kinematics import eval_fk
 from newtonsim.render.recording_format import (
     CHUNK,
@@ -32,15 +33,20 @@ if TYPE_CHECKING:
 
 _STATE_FIELDS = tuple(spec.name for spec in STATE_ARRAYS)
 
+_CALLER = 4  # frames above the warning: _read_head, __init__, open
+
 
 class Recording:
     """A file that `newtonsim.render.Recorder` has written; make one with `Recording.open`.
 
     Frames are read when they are asked for, each with the at most 239 others of its chunk. Several threads
-    may read at once. A file whose writer did not come to its end holds all whole chunks.
+    may read at once. A file whose writer did not come to its end, or that was cut off, holds all whole
+    chunks: `complete` is False then, and opening it warns.
 
     Attributes:
         path: The file.
+        complete: Whether the file has its end. Not so if its writer was killed or is still at work, or if the
+            file was cut off.
         times: Simulated time of each frame [s], ascending, shape (frames,).
         worlds: Worlds of the original model that were recorded; those of `model` are numbered from 0 on.
         fields: Shape of each recorded array in a frame, by name: arrays of `State`, and maybe
@@ -70,6 +76,9 @@ class Recording:
         Raises:
             RecordingError: It is no recording, of a later version, or damaged.
             OSError: There is no such file.
+
+        Warns:
+            IncompleteRecordingWarning: The file has no end.
         """
         return cls(path, device)
 
@@ -90,7 +99,13 @@ class Recording:
         return len(self.times)
 
     def at(self, time: float) -> int:
-        """Return the frame that is shown at a time [s]: the last one that is not later, or the first."""
+        """Return the frame that is shown at a time [s]: the last one that is not later, or the first.
+
+        Raises:
+            RecordingError: The time is not a number.
+        """
+        if np.isnan(time):
+            raise RecordingError(f"{self.path}: time {time!r} is no time")
         return max(int(np.searchsorted(self.times, time, side="right")) - 1, 0)
 
     def load(self, index: int, state: State | None = None) -> State:
@@ -108,7 +123,7 @@ class Recording:
         Raises:
             IndexError: There is no such frame.
             ModelError: The state has arrays of other lengths.
-            RecordingError: The file is damaged.
+            RecordingError: The file is damaged, or the number of the frame is none.
         """
         state = self.model.state() if state is None else state
         self.model.check_state(state)
@@ -159,7 +174,8 @@ class Recording:
 
     def __repr__(self) -> str:
         last = self.times[-1] if len(self) else 0.0
-        return f"Recording({self.path!r}: {len(self)} frames to {last:g} s, {len(self.worlds)} worlds)"
+        end = "" if self.complete else ", without its end"
+        return f"Recording({self.path!r}: {len(self)} frames to {last:g} s{end}, {len(self.worlds)} worlds)"
 
     def _read_head(self) -> None:
         reader = self._reader
@@ -174,6 +190,14 @@ class Recording:
         self.fields = {field["name"]: tuple(field["shape"]) for field in head["fields"]}
         self._index = reader.index()
         self.times = self._index.times
+        self.complete = reader.complete
+        if not self.complete:
+            warnings.warn(
+                f"{self.path}: the file has no end, its writer was killed or is at work; "
+                f"{len(self)} frames can be read",
+                IncompleteRecordingWarning,
+                stacklevel=_CALLER,
+            )
 
     def _known(self, field: str) -> str:
         if field not in self.fields:
@@ -185,6 +209,8 @@ class Recording:
     def _place(self, index: int) -> tuple[int, int]:
         """Return the chunk of a frame, and its row there."""
         count = len(self)
+        if not isinstance(index, (int, np.integer)) or isinstance(index, bool):
+            raise RecordingError(f"{self.path}: frame {index!r}: expected a whole number")
         if not -count <= index < count:
             raise IndexError(f"{self.path}: frame {index} of {count}")
         index = index % count

@@ -138,6 +138,9 @@ class ChunkIndex:
 class BlockReader:
     """Reads the blocks of a file.
 
+    Attributes:
+        complete: Whether `index` has found the index that ends a file.
+
     Args:
         path: The file.
 
@@ -147,6 +150,7 @@ class BlockReader:
 
     def __init__(self, path: str | os.PathLike):
         self.path = os.fspath(path)
+        self.complete = False
         self.file = open(self.path, "rb")  # noqa: SIM115 - closed by close
         try:
             self.size = os.fstat(self.file.fileno()).st_size
@@ -194,6 +198,7 @@ class BlockReader:
             offset, end = _END.unpack(self.file.read(_END.size))
             if end == SIGNATURE and offset < self.size:
                 with np.load(io.BytesIO(self.block(offset, INDEX)), allow_pickle=False) as arrays:
+                    self.complete = True
                     return ChunkIndex(arrays["offset"], arrays["first"], arrays["times"])
         return self._found_index()
 

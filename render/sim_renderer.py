@@ -12,6 +12,7 @@ from warp.render import UsdRenderer
 
 from newtonsim.collide import collide
 from newtonsim.errors import ModelError
+from newtonsim.model import check_model
 from newtonsim.render.marks import ContactMarks
 from newtonsim.render.shapes import WorldLayout, body_poses
 from newtonsim.render.usd import UsdScene, checked_path, export_stage, frame_of, prepare_stage
@@ -32,6 +33,7 @@ class StateRenderer(ABC):
     """
 
     def __init__(self, model: Model, show_rigid_contact_points: bool, contact_points_radius: float):
+        check_model(model)
         if not contact_points_radius > 0.0:
             raise ModelError(
                 f"contact_points_radius: expected a positive length, got {contact_points_radius}"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from newtonsim.state import State
 
 GROUND_HALF_SIZE = 50.0  # an infinite plane is drawn this far from its origin [m]
+_SOFT_NAMES = ("surface", "springs", "particles", "muscles")
 _WHOLE = 1.0e-3
 """Times this close to a whole frame, in frames, are that frame: sums of time steps are not exact."""
 
@@ -86,9 +87,11 @@ class UsdAnimation:
 class UsdScene:
     """The prims of a model below a path of a stage, and their time samples.
 
-    Every world is an Xform with one Xform a body; shapes and joint axes hang below their bodies as UsdGeom
-    primitives, so only the bodies carry time samples. Cloth, soft bodies and loose particles are a mesh, a
-    set of lines and a set of points in each world, whose positions carry the samples.
+    Every world is an Xform with one Xform a body, named after its key; a number follows where the world has
+    that name already, so that a body has the same name in all copies of a world. Shapes and joint axes hang
+    below their bodies as UsdGeom primitives, so only the bodies carry time samples. Cloth, soft bodies and
+    loose particles are a mesh, a set of lines and a set of points in each world, whose positions carry the
+    samples.
 
     Args:
         stage: The stage.
@@ -107,6 +110,7 @@ class UsdScene:
         self._soft: list[tuple[Any, np.ndarray]] = []  # (points attribute, particles)
         self._muscles: list[tuple[Any, MuscleLines]] = []
         self._meshes: dict[tuple, tuple] = {}
+        self._names: dict[str, set[str]] = {}  # of the prims below each, by path
         self._build(joint_marks(model) if show_joints else [])
 
     def write(self, state: State, frame: float) -> None:
@@ -174,7 +178,7 @@ class UsdScene:
             self._place(top, self.layout.offset(np.array([world]))[0])
             paths = {-1: top}
             for body in bodies.tolist():
-                paths[body] = f"{top}/{prim_name(self.model.body_key[body], body)}"
+                paths[body] = self._free_path(top, self.model.body_key[body])
                 self._bodies.append((body, *self._place(paths[body])))
             for shape in shapes.tolist():
                 self._add_shape(paths[int(self.shapes.body[shape])], shape)
@@ -182,6 +186,16 @@ class UsdScene:
                 self._add_joint(paths[joint.body], joint)
             self._add_soft(top, soft.in_world(world))
             self._add_muscles(top, muscles.in_world(world))
+
+    def _free_path(self, parent: str, key: str) -> str:
+        """Return the path of a new prim that is named after a key, with a number if the name is taken."""
+        taken = self._names.setdefault(parent, set(_SOFT_NAMES))
+        name = base = prim_name(key)
+        number = 1
+        while name in taken:
+            name, number = f"{base}_{number}", number + 1
+        taken.add(name)
+        return f"{parent}/{name}"
 
     def _place(self, path: str, position: np.ndarray | None = None) -> tuple:
         """Define an Xform and return its translate and orient operations."""
@@ -194,7 +208,7 @@ class UsdScene:
         from pxr import Gf, Vt
 
         table = self.shapes
-        path = f"{parent}/{prim_name(table.key[shape], shape)}"
+        path = self._free_path(parent, table.key[shape])
         kind, scale = int(table.kind[shape]), table.scale[shape]
         prim, size = self._define_geometry(path, kind, scale, table.source[shape])
         if prim is None:
@@ -245,14 +259,14 @@ class UsdScene:
         from pxr import UsdGeom
 
         size = typical_size(self.model)
-        name = prim_name(self.model.joint_key[mark.joint], mark.joint)
-        ball = UsdGeom.Sphere.Define(self.stage, f"{parent}/joint_{name}_anchor")
+        path = self._free_path(parent, f"joint_{self.model.joint_key[mark.joint]}")
+        ball = UsdGeom.Sphere.Define(self.stage, f"{path}_anchor")
         ball.CreateRadiusAttr(0.1 * size)
         _set_pose(ball, mark.frame[:3], None)
         _set_color(ball, JOINT_COLOR)
         if len(mark.axes):
             start = np.broadcast_to(mark.frame[:3], mark.axes.shape)
-            lines = self._lines(f"{parent}/joint_{name}_axes", JOINT_COLOR, 0.04 * size)
+            lines = self._lines(f"{path}_axes", JOINT_COLOR, 0.04 * size)
             lines.GetPointsAttr().Set(_vectors(np.stack([start, start + size * mark.axes], axis=1)))
             lines.GetCurveVertexCountsAttr().Set(_integers(np.full(len(mark.axes), 2)))
 
@@ -358,9 +372,10 @@ def frame_of(time: float, fps: float) -> float:
     return float(round(frame)) if abs(frame - round(frame)) < _WHOLE else frame
 
 
-def prim_name(key: str, index: int) -> str:
-    """Return a legal, unique prim name that still shows the key."""
-    return f"{re.sub('[^A-Za-z0-9_]', '_', key) or 'unnamed'}_{index}".lstrip("0123456789")
+def prim_name(key: str) -> str:
+    """Return a legal name of a prim that still shows the key."""
+    name = re.sub("[^A-Za-z0-9_]", "_", key) or "unnamed"
+    return f"_{name}" if name[0].isdigit() else name
 
 
 def plane_corners(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

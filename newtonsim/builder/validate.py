@@ -1,9 +1,11 @@
 """Checks of a builder before anything is allocated. Every error names the element by its key."""
 
+import os
+
 import numpy as np
 
 from newtonsim.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
-from newtonsim.columns import Column, to_array
+from newtonsim.columns import Column, distinct, to_array
 from newtonsim.enums import ConstraintType, JointMode, JointType, among
 from newtonsim.errors import ModelError
 
@@ -128,6 +130,7 @@ def check_values(builder, arrays: dict[str, np.ndarray]) -> None:
                 name = element_name(builder, spec.per, row)
                 raise ModelError(f"{name}: {spec.name} is {_show(block[row])}")
     _check_scalars(builder)
+    _check_looks(builder)
     _check_kinds(builder, arrays)
     _check_limits(builder, arrays)
     _check_sizes(builder, arrays)
@@ -144,6 +147,31 @@ def _check_scalars(builder) -> None:
     up = np.asarray(builder.up_vector, np.float64)
     if up.shape != (3,) or not np.all(np.isfinite(up)) or not np.linalg.norm(up) > 0.0:
         raise ModelError(f"up_vector {up.tolist()} is no direction")
+
+
+def _check_looks(builder) -> None:
+    for name, fits, wanted in (
+        ("shape_color", _is_color, "four finite numbers RGBA"),
+        ("shape_texture", _is_path, "the path of an image"),
+    ):
+        values, place = distinct(getattr(builder, name))
+        for number, value in enumerate(values):
+            if value is not None and not fits(value):
+                shape = element_name(builder, "shape", int(np.argmax(place == number)))
+                given = f"array {value.shape}" if isinstance(value, np.ndarray) else repr(value)
+                raise ModelError(f"{shape}: {name}: expected {wanted} or None, got {given}")
+
+
+def _is_color(value: object) -> bool:
+    try:
+        numbers = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        return False
+    return numbers.shape == (4,) and bool(np.isfinite(numbers).all())
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike))
 
 
 def _check_kinds(builder, arrays: dict[str, np.ndarray]) -> None:

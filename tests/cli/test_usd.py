@@ -115,8 +115,7 @@ def test_bodies_move_as_recorded(tmp_path):
 
 
 @pytest.mark.parametrize("key", ["leg/left foot", "3rd", "", "Größe", "a-b.c"])
-def test_names_are_legal_and_unique(key: str):
+def test_names_are_legal(key: str):
     from pxr import Sdf
 
-    assert Sdf.Path.IsValidIdentifier(prim_name(key, 4))
-    assert prim_name(key, 4) != prim_name(key, 5)
+    assert Sdf.Path.IsValidIdentifier(prim_name(key))

@@ -120,6 +120,12 @@ CASES = {
     "zero root quaternion": (lambda b: b.joint_q.__setitem__(slice(3, 7), [0.0] * 4), "quaternion"),
     "axis without direction": (set_item("joint_axis", 0, wp.vec3(0, 0, 0)), "joint 'elbow'.*direction"),
     "filter of no shape": (lambda b: b.shape_collision_filter_pairs.add((0, 3)), r"\(0, 3\)"),
+    "colour without alpha": (set_item("shape_color", 0, (1, 1, 1)), "shape 'ball': shape_color: .*RGBA"),
+    "colour by name": (set_item("shape_color", 0, "red"), "shape 'ball': shape_color: .*'red'"),
+    "pixels for a texture": (
+        set_item("shape_texture", 0, np.zeros((4, 4, 3), np.uint8)),
+        "shape 'ball': shape_texture: expected the path of an image or None, got array",
+    ),
     "gravity": (lambda b: setattr(b, "gravity", math.nan), "gravity"),
 }
 

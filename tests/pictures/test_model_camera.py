@@ -490,6 +490,10 @@ def test_colors_and_textures_of_shapes(device: str, tmp_path):
         ({"outputs": ("color",)}, "'color'"),
         ({"outputs": ()}, "outputs"),
         ({"worlds": [1]}, "worlds"),
+        ({"worlds": [0, 0]}, "listed twice"),
+        ({"threads": -2}, "threads: .* got -2"),
+        ({"lighting": 3}, "lighting: expected a Lighting, got 3"),
+        ({"width": 100000, "height": 100000}, "too many"),
         ({"labels": [1.0, 2.0]}, "labels"),
     ],
 )
@@ -505,5 +509,10 @@ def test_states_of_other_models_and_views_without_direction_are_refused():
     camera = Camera(model, 4, 4, pose=(0, 0, 0, 0, 0, 0, 1))
     with pytest.raises(ModelError, match="body_q"):
         camera.render(newtonsim.ModelBuilder().finalize(device="cpu").state())
+    for nothing in (None, 3):
+        with pytest.raises(ModelError, match="body_q"):
+            camera.render(nothing)
+    with pytest.raises(ModelError, match=r"a ModelBuilder; finalize\(\) makes one"):
+        Camera(carried_builder(), 4, 4, pose=(0, 0, 0, 0, 0, 0, 1))
     with pytest.raises(ModelError, match="no view"):
         look_at((0, 0, 1), (0, 0, 0))

@@ -149,16 +149,21 @@ def test_a_writer_that_was_killed_leaves_whole_chunks(tmp_path):
     path = tmp_path / "a.nsr"
     model, kept = record_noise(path, 500, close=False)
     whole = path.read_bytes()
-    assert len(Recording.open(path)) == 480
+    with pytest.warns(newtonsim.errors.IncompleteRecordingWarning, match="480 frames") as told:
+        recording = Recording.open(path)
+    assert told[0].filename == __file__
+    assert (len(recording), recording.complete) == (480, False)
     state = model.state()
     (tmp_path / "b.nsr").write_bytes(whole[:-1000])
-    recording = Recording.open(tmp_path / "b.nsr")
+    with pytest.warns(newtonsim.errors.IncompleteRecordingWarning):
+        recording = Recording.open(tmp_path / "b.nsr")
     assert len(recording) == 240
     recording.load(239, state)
     np.testing.assert_array_equal(bits(state)[2], kept[239][2])
     # space that was given to the file and never written
     (tmp_path / "c.nsr").write_bytes(whole[:-1000] + bytes(1000))
-    assert len(Recording.open(tmp_path / "c.nsr")) == 240
+    with pytest.warns(newtonsim.errors.IncompleteRecordingWarning):
+        assert len(Recording.open(tmp_path / "c.nsr")) == 240
 
 
 def test_damage_is_named_and_does_not_reach_other_chunks(tmp_path):
@@ -194,9 +199,14 @@ def test_wrong_input_is_refused_before_anything_is_written(tmp_path):
     assert not path.exists()
     recorder = Recorder(path, model)
     recorder.record(model.state(), 1.0)
-    for time in (0.5, np.nan):
-        with pytest.raises(RecordingError, match="not finite or before 1 s"):
+    for time, message in ((0.5, "before 1 s"), (np.nan, "no finite number"), ("t", "'t' is no finite")):
+        with pytest.raises(RecordingError, match=message):
             recorder.record(model.state(), time)
+    with pytest.raises(newtonsim.ModelError, match="a NoneType has none"):
+        recorder.record(None, 2.0)
+    for other in (None, everything(0)):
+        with pytest.raises(newtonsim.ModelError, match="model: expected a Model"):
+            Recorder(tmp_path / "b.nsr", other)
     with pytest.raises(newtonsim.ModelError, match="particle_q: expected"):
         recorder.record(everything(1).finalize("cpu").state(), 2.0)
     recorder.close()
@@ -205,6 +215,12 @@ def test_wrong_input_is_refused_before_anything_is_written(tmp_path):
         recorder.record(model.state(), 2.0)
     recording = Recording.open(path)
     assert len(recording) == 1
+    assert recording.complete
+    for index in ("a", 0.0, True):
+        with pytest.raises(RecordingError, match="expected a whole number"):
+            recording.load(index)
+    with pytest.raises(RecordingError, match="nan is no time"):
+        recording.at(np.nan)
     with pytest.raises(IndexError, match="frame 1 of 1"):
         recording.load(1)
     with pytest.raises(RecordingError, match="'body_f' was not recorded"):

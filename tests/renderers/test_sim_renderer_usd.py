@@ -86,6 +86,19 @@ def test_colors_opacity_and_what_is_not_drawn(tmp_path):
     assert len(balls[1].GetDisplayColorAttr().Get()) == 1
 
 
+def test_bodies_have_the_same_names_in_all_worlds(tmp_path):
+    robot = newtonsim.ModelBuilder()
+    for key in ("trunk", "leg", "leg", "leg 1", "7th", "surface"):
+        robot.add_shape_sphere(robot.add_body(key=key), radius=0.1)
+    scene = newtonsim.ModelBuilder()
+    scene.replicate(robot, 2, spacing=(1, 0, 0))
+    model = scene.finalize("cpu")
+    stage = recorded(model, tmp_path / "a.usda", [model.state()])
+    for world in range(2):
+        names = stage.GetPrimAtPath(f"/root/world_{world}").GetChildrenNames()
+        assert names == ["trunk", "leg", "leg_1", "leg_1_1", "_7th", "surface_1"]
+
+
 def test_particles_cloth_soft_bodies_springs_and_muscles(tmp_path):
     model = soft().finalize("cpu")
     states = [random_state(model, seed) for seed in range(2)]
@@ -230,4 +243,8 @@ def test_bad_arguments(tmp_path):
     renderer = SimRendererUsd(model, tmp_path / "a.usd", up_axis="z")
     with pytest.raises(newtonsim.ModelError, match="body_q"):
         renderer.render(newtonsim.State())
+    with pytest.raises(newtonsim.ModelError, match="a NoneType has none"):
+        renderer.render(None)
+    with pytest.raises(newtonsim.ModelError, match="model: expected a Model"):
+        SimRendererUsd(None, tmp_path / "a.usd")
     assert not list(tmp_path.iterdir())
