@@ -58,9 +58,23 @@ def pixel(viewer, point):
     right = np.cross(ahead, view.up)
     right /= np.linalg.norm(right)
     away = np.asarray(point) - view.position
-    width, height = view.size
+    # a slow browser draws with fewer pixels than the page has
+    width, height = SIZE["height"] / view.size[1] * np.array(view.size)
     scale = 0.5 * height / np.tan(0.5 * view.fov) / (away @ ahead)
     return 0.5 * width + scale * (away @ right), 0.5 * height - scale * (away @ np.cross(right, ahead))
+
+
+def hold(viewer, page, name, up):
+    """Drag a body up the page by some pixels and go on holding it; a browser may still be loading shapes."""
+
+    def holds():
+        x, y = pixel(viewer, place_of(viewer, name))
+        page.mouse.up()
+        drag(page, (x, y), (x, y - up))
+        page.wait_for_timeout(100)
+        return viewer.mouse.holds
+
+    until(holds, page)
 
 
 def place_of(viewer, name):
@@ -100,8 +114,7 @@ def test_a_slider_bends_a_joint_while_paused(viewer, page):
 
 def test_a_drag_moves_the_robot_while_paused(viewer, page):
     start = place_of(viewer, "trunk")
-    middle = pixel(viewer, start)
-    drag(page, middle, (middle[0], middle[1] - 60))
+    hold(viewer, page, "trunk", 60)
     page.mouse.up()
     until(lambda: not viewer.mouse.holds, page)
     assert viewer.mouse.picked == viewer.model.body_key.index("trunk")
@@ -113,8 +126,7 @@ def test_a_drag_pulls_the_robot_while_running(viewer, simulator, page):
     viewer.playback.playing = True
     until(lambda: 0.3 < viewer.frame.time < 2.0, page)
     start = place_of(viewer, "trunk")
-    middle = pixel(viewer, start)
-    drag(page, middle, (middle[0], middle[1] - 80))
+    hold(viewer, page, "trunk", 80)
     until(lambda: place_of(viewer, "trunk")[2] > start[2] + 0.05, page)
     page.mouse.up()
     until(lambda: not viewer.mouse.holds, page)
@@ -141,8 +153,8 @@ def test_the_camera_comes_back_to_the_robot(viewer, page):
     page.get_by_role("button", name="Look at all").click()
     until(lambda: np.linalg.norm(viewer.camera.view.target - place_of(viewer, "trunk")) < 0.5, page)
     x, y = pixel(viewer, place_of(viewer, "trunk"))
-    assert 0.0 < x < viewer.camera.view.size[0]
-    assert 0.0 < y < viewer.camera.view.size[1]
+    assert 0.0 < x < SIZE["width"]
+    assert 0.0 < y < SIZE["height"]
 
 
 def test_drawings_and_controls_of_users(viewer, page):
@@ -166,9 +178,7 @@ def test_two_browsers_see_the_same_and_one_may_leave(viewer, browser, page):
     second.get_by_role("button", name="Play").click()
     until(lambda: viewer.playback.playing, page)
     # it leaves while it holds a body
-    middle = pixel(viewer, place_of(viewer, "trunk"))
-    drag(second, middle, (middle[0], middle[1] - 40))
-    until(lambda: viewer.mouse.holds, second)
+    hold(viewer, second, "trunk", 40)
     second.close()
     until(lambda: viewer.client_count == 1, page)
     until(lambda: not viewer.mouse.holds, page)
