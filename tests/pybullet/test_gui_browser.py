@@ -55,6 +55,12 @@ def colored(viewer, color):
     return (best & (pixels.argmax(axis=2) == wanted.argmax())).mean()
 
 
+def canvas_of(page):
+    """Where the page shows the scene: left, top, width and height in pixels."""
+    box = page.locator("canvas").first.bounding_box()
+    return box["x"], box["y"], box["width"], box["height"]
+
+
 def test_a_body_is_shown_and_changes_its_colour(viewer, page, box):
     assert colored(viewer, [0, 0, 1]) > 0.02
     p.changeVisualShape(box, -1, rgbaColor=[1, 0, 0, 1])
@@ -109,7 +115,8 @@ def test_keys_go_down_and_up(page):
 def test_the_camera_is_set_and_read(viewer, page):
     p.resetDebugVisualizerCamera(3.0, 30.0, -20.0, [0.1, 0.2, 0.3])
     width, height = p.getDebugVisualizerCamera()[:2]  # slow browsers take fewer pixels
-    assert width / height == pytest.approx(WIDTH / HEIGHT, rel=0.01)
+    canvas = canvas_of(page)
+    assert width / height == pytest.approx(canvas[2] / canvas[3], rel=0.02)
     eye = np.array([0.1, 0.2, 0.3]) - 3.0 * np.array(p.getDebugVisualizerCamera()[5])
     until(lambda: np.abs(viewer.camera.view.position - eye).max() < 1e-3, page)
     page.wait_for_timeout(200)
@@ -124,18 +131,19 @@ def test_the_camera_is_set_and_read(viewer, page):
 def test_a_drag_pulls_a_body_and_a_closed_tab_harms_nothing(viewer, page, box):
     eye = np.array([0.0, -2.0, 0.0])
     until(lambda: np.abs(viewer.camera.view.position - eye).max() < 1e-3, page)
-    middle = (WIDTH / 2, HEIGHT / 2)
+    x, y, width, height = canvas_of(page)
+    middle = (x + width / 2, y + height / 2)
 
-    def height():
+    def risen():
         p.stepSimulation()
         return p.getBasePositionAndOrientation(box)[0][2]
 
     page.wait_for_timeout(300)
     drag(page, middle, (middle[0], middle[1] - 80))
-    until(lambda: viewer.mouse.holds and height() > 0.02, page)
+    until(lambda: viewer.mouse.holds and risen() > 0.02, page)
     page.mouse.up()
     until(lambda: not viewer.mouse.holds, page)
     page.goto("about:blank")
     until(lambda: viewer.client_count == 0, page)
-    before = height()
-    assert height() != before
+    before = risen()
+    assert risen() != before
