@@ -75,7 +75,7 @@ class ShapeMaker:
         self.builder, self.contact, self.report = builder, contact, report
         self.scale, self.density = scale, density
         self.library = MeshLibrary()
-        self.meshes: dict[int, Mesh] = {}
+        self.meshes: dict[tuple[int, bool], Mesh] = {}
 
     def mass(self, shape: Geometry, density: float | None = None) -> MassProps:
         """Mass properties of a shape in the link frame; nothing for planes and height maps."""
@@ -92,7 +92,8 @@ class ShapeMaker:
         elif shape.kind in ("plane", "heightmap"):
             return MassProps.zero()
         else:
-            vertices, faces = self.library.load(shape.mesh, shape.node, size)
+            surface = self.library.load(shape.mesh, shape.node, size)
+            vertices, faces = surface.vertices, surface.faces
             if not massprops.is_closed(faces):
                 self.report.approximated(shape.node, "the mesh is not closed; its convex hull gives the mass")
                 vertices, faces = convex_hull(vertices, shape.node)
@@ -161,8 +162,10 @@ class ShapeMaker:
             arguments["rot"] = quat_multiply(arguments["rot"], _Y_TO_Z)
             field_ = Heightfield(shape.heights * self.scale, (float(size[0]), float(size[1])))
             return builder.add_shape_heightfield(heightfield=field_, **arguments)
-        vertices, faces = self.library.load(shape.mesh, shape.node, size)
-        mesh = self.meshes.get(id(vertices))
-        if mesh is None:  # the library keeps `vertices`, so its id stays its own
-            mesh = self.meshes[id(vertices)] = Mesh(vertices, faces)
+        surface = self.library.load(shape.mesh, shape.node, size)
+        painted = arguments["is_visible"] and shape.material.texture is None and surface.is_textured
+        key = (id(surface), painted)  # the library keeps `surface`, so its id stays its own
+        mesh = self.meshes.get(key)
+        if mesh is None:
+            mesh = self.meshes[key] = surface.mesh(painted)
         return builder.add_shape_mesh(mesh=mesh, **arguments)

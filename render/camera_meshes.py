@@ -31,6 +31,7 @@ class CameraMesh:
         normals: Normals of the points, shape (n, 3); None to compute them, with sharp edges where
             neighbouring triangles meet at more than 40 degrees.
         uvs: Texture coordinates of the points, shape (n, 2), v up; None for none.
+        corner_uvs: Those of the corners instead, shape (3 m, 2).
 
     Raises:
         ModelError: Shapes do not go together or an index is out of range.
@@ -42,6 +43,7 @@ class CameraMesh:
         triangles: npt.ArrayLike,
         normals: npt.ArrayLike | None = None,
         uvs: npt.ArrayLike | None = None,
+        corner_uvs: npt.ArrayLike | None = None,
     ):
         self.points = np.ascontiguousarray(points, np.float32).reshape(-1, 3)
         self.triangles = np.ascontiguousarray(triangles, np.int32).reshape(-1, 3)
@@ -51,15 +53,16 @@ class CameraMesh:
         if not np.isfinite(self.points).all():
             raise ModelError("camera mesh: a point is not finite")
         corners = self.triangles.reshape(-1)
-        self.has_uvs = uvs is not None
+        self.has_uvs = uvs is not None or corner_uvs is not None
         if normals is None:
             self.corner_normals = crease_normals(self.points, self.triangles)
         else:
             self.corner_normals = _of_points("normals", normals, (count, 3))[corners]
-        if uvs is None:
-            self.corner_uvs = np.zeros((len(corners), 2), np.float32)
-        else:
-            self.corner_uvs = _of_points("uvs", uvs, (count, 2))[corners]
+        if uvs is not None:
+            corner_uvs = _of_points("uvs", uvs, (count, 2))[corners]
+        elif corner_uvs is None:
+            corner_uvs = np.zeros((len(corners), 2))
+        self.corner_uvs = _of_points("corner_uvs", corner_uvs, (len(corners), 2))
         self._meshes: dict[str, wp.Mesh] = {}
         self._bounds: tuple[np.ndarray, np.ndarray] | None = None
 

@@ -43,8 +43,8 @@ class ModelScene(RayScene):
     """What there is to see of a model: its shapes and what its particles make up.
 
     Shapes have the colours and the textures of the model. Those without are coloured by their body, static
-    ones grey, planes with a checker of squares of 1 m. Meshes of models have no texture coordinates, and show
-    the mean colour of their texture.
+    ones grey, planes with a checker of squares of 1 m. A shape's texture goes before that of its mesh; what
+    has no texture coordinates shows the mean colour.
 
     Attributes:
         model: The model.
@@ -168,6 +168,7 @@ class ModelScene(RayScene):
         colors[self._kind == GeoType.HFIELD] = GROUND_COLOR
         texture = np.full(len(body), -1, np.int32)
         files: dict[str, int] = {}
+        worn: dict[int, int] = {}
         given, named = list(model.shape_color), list(model.shape_texture)
         for k, shape in enumerate(self._used.tolist()):
             color, file = given[shape], named[shape]
@@ -180,15 +181,23 @@ class ModelScene(RayScene):
                     files[file] = _add_file(textures, file)
                 colors[k] = 1.0 if color is None else color
                 texture[k] = files[file]
+                continue
+            image = getattr(self._objects[self._object[k]], "texture", None)
+            if image is not None:
+                if id(image) not in worn:
+                    worn[id(image)] = textures.add(image)
+                colors[k] = 1.0 if color is None else color
+                texture[k] = worn[id(image)]
         return textures, *self._mean_of_meshes(textures, texture, colors)
 
     def _mean_of_meshes(
         self, textures: Textures, texture: np.ndarray, colors: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Replace textures of what has no texture coordinates by their mean colour."""
-        bare = np.isin(self._kind, (GeoType.MESH, GeoType.HFIELD, GeoType.SDF, int(KIND_HULL))) & (
-            texture >= 0
-        )
+        mapped = np.array([getattr(source, "uvs", None) is not None for source in self._objects] + [False])
+        mapped = mapped[self._object] & (self._kind == GeoType.MESH)
+        surfaces = (GeoType.MESH, GeoType.HFIELD, GeoType.SDF, int(KIND_HULL))
+        bare = np.isin(self._kind, surfaces) & (texture >= 0) & ~mapped
         for k in np.flatnonzero(bare).tolist():
             colors[k] *= textures.mean(texture[k])
         texture[bare] = -1
@@ -278,7 +287,7 @@ def surface_mesh(source: Mesh | Heightfield) -> CameraMesh:
     """Return a mesh or height field as cameras see it, made once; its triangles are those of the model's."""
     mesh = source.to_mesh() if isinstance(source, Heightfield) else source
     if mesh not in _looks:
-        _looks[mesh] = CameraMesh(*mesh.surface)
+        _looks[mesh] = CameraMesh(*mesh.surface, corner_uvs=mesh.uvs)
     return _looks[mesh]
 
 

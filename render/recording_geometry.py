@@ -20,6 +20,7 @@ def plain_source(source: Source) -> dict | None:
         return None
     if isinstance(source, Mesh):
         names = ("vertices", "indices", "name", "is_solid", "has_inertia", "mass", "com", "I")
+        names += ("uvs", "texture")
         return {"kind": "mesh", **{name: getattr(source, name) for name in names}}
     if isinstance(source, Heightfield):
         return {"kind": "heightfield", "heights": source.heights, "size": list(source.size)}
@@ -33,7 +34,9 @@ def restored_source(plain: dict | None) -> Source:
     if plain is None:
         return None
     if plain["kind"] == "mesh":
-        mesh = Mesh(plain["vertices"], plain["indices"], False, plain["is_solid"], plain["name"])
+        # recordings of earlier versions have no textures
+        looks = {name: plain.get(name) for name in ("uvs", "texture")}
+        mesh = Mesh(plain["vertices"], plain["indices"], False, plain["is_solid"], plain["name"], **looks)
         for name in ("has_inertia", "mass", "com", "I"):
             setattr(mesh, name, plain[name])
         return mesh

@@ -1,5 +1,6 @@
 """Assets of an MJCF file: meshes, height fields, materials and textures."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,11 @@ from newtonsim.geometry.transforms import quat_conjugate, quat_rotate
 from newtonsim.importers.meshes import (
     MAX_HEIGHTS,
     MeshLibrary,
+    Surface,
     check_mesh,
     convex_hull,
     read_png_heights,
-    scale_mesh,
-    weld,
+    upside_down,
 )
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.records import HeightAsset, Material, MeshAsset
@@ -93,18 +94,18 @@ class Assets:
     def _load_mesh(self, name: str, node: Node) -> MeshAsset:
         if "file" in node.attrib:
             path = self._path(node, self.document.compiler.mesh_dir)
-            vertices, faces = self.library.load(path, node, np.ones(3))
+            surface = self.library.load(path, node, np.ones(3))
         else:
-            vertices, faces = self._inline_mesh(node)
+            surface = self._inline_mesh(node)
         reference = self.document.orientation_of(_renamed(node, "refquat", "quat"))
-        vertices = vertices - node.floats("refpos", 3, (0.0, 0.0, 0.0))
+        vertices = surface.vertices - node.floats("refpos", 3, (0.0, 0.0, 0.0))
         vertices = quat_rotate(quat_conjugate(reference), vertices)
-        vertices, faces = scale_mesh(vertices, faces, node.floats("scale", 3, (1.0, 1.0, 1.0)))
+        surface = replace(surface, vertices=vertices).scaled(node.floats("scale", 3, (1.0, 1.0, 1.0)))
         legacy = "exact" if self.document.compiler.exact_mesh_inertia else "legacy"
         inertia = node.keyword("inertia", ("legacy", "exact", "convex", "shell"), legacy)
-        return MeshAsset(name, node, vertices, faces, inertia)
+        return MeshAsset(name, node, surface, inertia)
 
-    def _inline_mesh(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
+    def _inline_mesh(self, node: Node) -> Surface:
         node.required("vertex")
         vertices = node.floats("vertex")
         if len(vertices) % 3 or len(vertices) < 12:
@@ -112,14 +113,14 @@ class Assets:
         vertices = vertices.reshape(-1, 3)
         faces = node.floats("face")
         if faces is None:
-            return convex_hull(vertices, node)
+            return Surface(*convex_hull(vertices, node))
         if len(faces) % 3 or (faces != np.round(faces)).any():
             raise node.error("attribute 'face' needs triples of vertex numbers")
         if len(faces) and (faces.min() < 0 or faces.max() >= len(vertices)):
             raise node.error("attribute 'face' refers to vertices that are not there")
         faces = faces.astype(np.int64).reshape(-1, 3)
         check_mesh(vertices, faces, node)
-        return weld(vertices, faces)
+        return Surface(vertices, faces, _inline_uvs(node, vertices, faces)).welded()
 
     # -- height fields ---------------------------------------------------------------------------------------
 
@@ -160,6 +161,25 @@ class Assets:
         if texture is not None and "file" in texture.attrib:
             path = str(self._path(texture, self.document.compiler.texture_dir))
         return Material(tuple(rgba.tolist()) if rgba is not None else None, path)
+
+
+def _inline_uvs(node: Node, vertices: np.ndarray, faces: np.ndarray) -> np.ndarray | None:
+    """Texture coordinates of the corners (m, 3, 2) of a mesh that is written out, None if it has none."""
+    given = node.floats("texcoord")
+    if given is None:
+        return None
+    if len(given) % 2:
+        raise node.error("attribute 'texcoord' needs pairs of numbers")
+    table = upside_down(given.reshape(-1, 2))
+    numbers = node.floats("facetexcoord")
+    if numbers is None:
+        if len(table) != len(vertices):
+            raise node.error(f"attribute 'texcoord' has {len(table)} pairs for {len(vertices)} points")
+        return table[faces]
+    outside = len(numbers) and (numbers.min() < 0 or numbers.max() >= len(table))
+    if len(numbers) != faces.size or (numbers != np.round(numbers)).any() or outside:
+        raise node.error(f"attribute 'facetexcoord' needs {faces.size} numbers of texcoord pairs")
+    return table[numbers.astype(np.int64).reshape(-1, 3)]
 
 
 def _renamed(node: Node, old: str, new: str) -> Node:

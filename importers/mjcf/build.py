@@ -415,7 +415,7 @@ class SceneBuilder:
             return builder.add_shape_heightfield(heightfield=field, **{**arguments, "rot": upright.q})
         mesh = self.mesh_cache.get(geom.mesh.name)
         if mesh is None:
-            mesh = self.mesh_cache[geom.mesh.name] = Mesh(geom.mesh.vertices, geom.mesh.faces)
+            mesh = self.mesh_cache[geom.mesh.name] = geom.mesh.surface.mesh()
         return builder.add_shape_mesh(mesh=mesh, **arguments)
 
     def _add_sites(self, number: int, body: Body) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from newtonsim.importers.massprops import MassProps
+from newtonsim.importers.meshes import Surface
 from newtonsim.importers.pose import Pose
 from newtonsim.importers.xml import Node
 
@@ -17,9 +18,18 @@ class MeshAsset:
 
     name: str
     node: Node
-    vertices: np.ndarray
-    faces: np.ndarray
+    surface: Surface
     inertia: str = "legacy"
+
+    @property
+    def vertices(self) -> np.ndarray:
+        """Points (n, 3) [m]."""
+        return self.surface.vertices
+
+    @property
+    def faces(self) -> np.ndarray:
+        """Triangles (m, 3)."""
+        return self.surface.faces
 
 
 @dataclass(slots=True, eq=False)
@@ -208,6 +218,6 @@ def scale_scene(scene: Scene, scale: float) -> None:
             equality.relative = equality.relative.scaled(scale)
     for asset in assets.values():
         if isinstance(asset, MeshAsset):
-            asset.vertices = asset.vertices * scale
+            asset.surface = asset.surface.scaled(np.full(3, scale))
         else:
             asset.heights, asset.size = asset.heights * scale, (asset.size[0] * scale, asset.size[1] * scale)

@@ -7,7 +7,7 @@ convex mesh of the same form.
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_between, quat_multiply
-from newtonsim.importers.meshes import check_mesh, convex_hull, weld
+from newtonsim.importers.meshes import Surface, check_mesh, convex_hull
 from newtonsim.importers.pose import Pose, quat_from_matrix
 from newtonsim.importers.report import ImportReport
 from newtonsim.importers.usd.element import Element
@@ -152,5 +152,7 @@ def surface_of(element: Element, frame: Frame) -> Geometry | None:
     if mirrored:
         faces = faces[:, ::-1]
     check_mesh(vertices, faces, element)
-    vertices, faces = weld(vertices, faces)
-    return Geometry("mesh", pose, _NONE, vertices, faces) if len(faces) else None
+    surface = Surface(vertices, faces).welded()
+    if not len(surface.faces):
+        return None
+    return Geometry("mesh", pose, _NONE, surface.vertices, surface.faces)

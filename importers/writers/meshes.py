@@ -7,7 +7,7 @@ import numpy as np
 from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
 from newtonsim.geometry import SDF
-from newtonsim.importers.meshes import scale_mesh
+from newtonsim.importers.meshes import Surface
 from newtonsim.importers.writers.names import Names
 from newtonsim.importers.writers.records import ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
@@ -26,7 +26,7 @@ def triangles_of(shape: ShapeRecord) -> tuple[np.ndarray, np.ndarray] | None:
         return _cone(float(shape.scale[0]), float(shape.scale[1]))
     if shape.kind == GeoType.ELLIPSOID:
         vertices, faces = _ball()
-        return scale_mesh(vertices, faces, shape.scale)
+        return _stretched(vertices, faces, shape.scale)
     source = shape.source
     if shape.kind == GeoType.HFIELD:
         source = source.to_mesh()
@@ -35,7 +35,12 @@ def triangles_of(shape: ShapeRecord) -> tuple[np.ndarray, np.ndarray] | None:
     if source is None:
         return None
     vertices, faces = source.surface
-    return scale_mesh(vertices.astype(np.float64), faces, shape.scale)
+    return _stretched(vertices.astype(np.float64), faces, shape.scale)
+
+
+def _stretched(vertices: np.ndarray, faces: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    stretched = Surface(vertices, faces).scaled(scale)
+    return stretched.vertices, stretched.faces
 
 
 def _cone(radius: float, half_height: float) -> tuple[np.ndarray, np.ndarray]:

@@ -35,6 +35,8 @@ class Mesh:
         com: Centre of mass (3,) [m].
         I: Inertia about the centre of mass at density 1 (3, 3) [kg m^2].
         name: What to call the mesh in messages, or None.
+        uvs: Texture coordinates of the triangles' corners, shape [m * 3, 2], float32, v up; None for none.
+        texture: Image that they refer to, shape [height, width, 3 or 4], uint8, rows from the top; or None.
         mesh: The `wp.Mesh` of the last `finalize`, or None. Its points are the vertices that triangles use.
     """
 
@@ -45,6 +47,8 @@ class Mesh:
         compute_inertia: bool = True,
         is_solid: bool = True,
         name: str | None = None,
+        uvs: npt.ArrayLike | None = None,
+        texture: np.ndarray | None = None,
     ):
         self.name = name
         self.vertices = self._numbers(vertices, np.float32, "vertices").reshape(-1, 3)
@@ -54,6 +58,8 @@ class Mesh:
         if not np.all(np.isfinite(self.vertices)):
             first = int(np.flatnonzero(~np.isfinite(self.vertices).all(axis=1))[0])
             raise ModelError(f"{self.label}: vertex {first} is not finite")
+        self.uvs = None if uvs is None else self._corner_uvs(uvs)
+        self.texture = self._image(texture)
         self.is_solid = is_solid
         self.has_inertia = compute_inertia
         self.mass, self.com, self.I = 1.0, np.zeros(3), np.eye(3)
@@ -72,6 +78,30 @@ class Mesh:
         if array.size % 3:
             raise ModelError(f"{self.label}: {array.size} numbers are no whole number of triples of {what}")
         return array
+
+    def _corner_uvs(self, uvs: npt.ArrayLike) -> np.ndarray:
+        """Read texture coordinates of corners, for triangles (m, 3, 2) or flat (3 m, 2)."""
+        try:
+            array = np.array(uvs, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"{self.label}: the uvs are no numbers: {error}") from error
+        count = len(self.indices)
+        if array.shape not in ((count, 2), (count // 3, 3, 2)):
+            raise ModelError(f"{self.label}: uvs: expected shape ({count}, 2), got {array.shape}")
+        if not np.isfinite(array).all():
+            raise ModelError(f"{self.label}: uvs: a number is not finite")
+        return array.reshape(-1, 2)
+
+    def _image(self, texture: np.ndarray | None) -> np.ndarray | None:
+        if texture is None:
+            return None
+        if self.uvs is None:
+            raise ModelError(f"{self.label}: a texture needs uvs")
+        image = np.asarray(texture)
+        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] not in (3, 4) or not image.size:
+            text = f"expected (height, width, 3 or 4) uint8, got {image.shape} {image.dtype}"
+            raise ModelError(f"{self.label}: texture: {text}")
+        return image
 
     @property
     def label(self) -> str:

@@ -14,10 +14,10 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError
 from newtonsim.geometry import Mesh
-from newtonsim.importers.meshes import MAX_FACES, MAX_MESH_BYTES
+from newtonsim.importers.mesh_parts import MeshPart
+from newtonsim.importers.meshes import MAX_FACES, MAX_MESH_BYTES, scene_parts
+from newtonsim.importers.obj_files import read_obj
 from newtonsim.importers.xml import read_bytes
-from newtonsim.pybullet_compat.loading.mesh_parts import MeshPart
-from newtonsim.pybullet_compat.loading.obj_files import read_obj
 
 
 @dataclass(slots=True, eq=False)
@@ -116,17 +116,9 @@ def _read_stl(path: str) -> list[MeshPart]:
 
 
 def _read_other(path: str) -> list[MeshPart]:
-    import trimesh
-
     if Path(path).stat().st_size > MAX_MESH_BYTES:
         raise ImportFileError(f"the file is larger than the limit of {MAX_MESH_BYTES} bytes", path)
     try:
-        scene = trimesh.load_scene(path, process=False)
-        meshes = scene.dump(concatenate=False)
-        return [
-            MeshPart(np.asarray(mesh.vertices, np.float64), np.asarray(mesh.faces, np.int32))
-            for mesh in meshes
-            if hasattr(mesh, "faces")
-        ]
+        return scene_parts(path)
     except Exception as error:  # the loaders raise whatever their parsers raise
         raise ImportFileError(f"the mesh cannot be read: {str(error)[:200]}", path) from error

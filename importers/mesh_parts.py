@@ -1,4 +1,4 @@
-"""Records of mesh files."""
+"""Records of mesh files, and how large they may be."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
+MAX_MESH_BYTES = 512 * 1024 * 1024
+MAX_FACES = 5_000_000
+
 
 @dataclass(slots=True, eq=False)
 class Material:
-    """What an MTL file says about one material.
+    """What a mesh file says about one material.
 
     Attributes:
         rgba: Diffuse colour and opacity.
         texture: Image file for the diffuse colour, "" for none.
+        image: Image for it that the mesh file holds, as Pillow has it, or None.
     """
 
     rgba: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
     texture: str = ""
+    image: object = None
 
 
 @dataclass(slots=True, eq=False)

@@ -5,14 +5,14 @@ Lines are sorted by what they are, and their numbers read in bulk, because files
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
 
-from newtonsim.errors import ImportFileError
-from newtonsim.importers.meshes import MAX_MESH_BYTES
+from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.importers.mesh_parts import MAX_MESH_BYTES, Material, MeshPart
 from newtonsim.importers.xml import read_bytes
-from newtonsim.pybullet_compat.loading.mesh_parts import Material, MeshPart
 
 
 def read_obj(path: str) -> list[MeshPart]:
@@ -41,8 +41,7 @@ class _ObjReader:
 
     def read(self, text: str) -> list[MeshPart]:
         for raw in text.splitlines():
-            line = raw.strip()
-            head, _, rest = line.partition(" ")
+            head, rest = _split(raw)
             if head == "v":
                 self.points.append(rest)
             elif head == "f":
@@ -95,6 +94,12 @@ class _ObjReader:
         )
 
 
+def _split(line: str) -> tuple[str, str]:
+    """The first word of a line and the rest."""
+    words = line.split(None, 1)
+    return (words[0], words[1].rstrip()) if len(words) == 2 else (line.strip(), "")
+
+
 def _columns(lines: list[str], count: int) -> np.ndarray:
     """The first `count` numbers of each line."""
     if not lines:
@@ -129,13 +134,13 @@ def _corners(lines: list[str]) -> np.ndarray:
 
 
 def read_mtl(path: Path) -> dict[str, Material]:
-    """Read the materials of an MTL file; a missing file has none."""
+    """Read the materials of an MTL file; a missing file has none, a line that is wrong is left out."""
     if not path.is_file():
         return {}
     table: dict[str, Material] = {}
     current = Material()
     for line in read_bytes(path, MAX_MESH_BYTES).decode("utf-8", errors="replace").splitlines():
-        head, _, rest = line.strip().partition(" ")
+        head, rest = _split(line)
         words = rest.split()
         try:
             if head == "newmtl":
@@ -150,5 +155,6 @@ def read_mtl(path: Path) -> dict[str, Material]:
                 image = path.parent / words[-1]
                 current.texture = str(image) if image.is_file() else ""
         except ValueError as error:
-            raise ImportFileError(f"the material cannot be read: {line.strip()[:80]!r}", str(path)) from error
+            text = f"{path}: {line.strip()[:80]!r} is left out: {error}"
+            warnings.warn(text, UnsupportedElementWarning, stacklevel=2)
     return table
