@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 MOST_LINES = 4
 """Worlds that are drawn as lines of their own; more are drawn as a band."""
+
+_TITLE = 30
+"""Characters of a title in one line."""
 
 COLORS = ("#2f6db5", "#d9772b", "#3f9b57", "#8d5fa8")
 
@@ -172,7 +176,7 @@ def _panels(
     quantities = list(dict.fromkeys(part.label for part in parts))
     for panel, part in zip(panels, parts):
         draw_worlds(panel, times, part.values, COLORS[quantities.index(part.label) % len(COLORS)])
-        panel.set_title(part.name, fontsize="small")
+        panel.set_title(_in_lines(part.name), fontsize="small")
         panel.set_ylabel(part.label, fontsize="small")
         panel.tick_params(labelsize="small")
         panel.grid(alpha=0.3)
@@ -182,6 +186,16 @@ def _panels(
     for panel in panels[len(parts) :]:
         panel.set_visible(False)
     return _finished(figure, path)
+
+
+def _in_lines(name: str) -> str:
+    """Break a name that is wider than its panel behind underscores, slashes and spaces."""
+    lines = [""]
+    for part in re.split(r"(?<=[_/ ])", name):
+        if lines[-1] and len(lines[-1]) + len(part) > _TITLE:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def _finished(figure: Figure, path: str | os.PathLike | None) -> Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -122,16 +123,27 @@ def joint_series(
             raise RecordingError(
                 f"worlds {chosen[0]} and {world} have different joints: choose worlds that are alike"
             )
-    known = list(dict.fromkeys(entry[0] for entry in layouts[0]))
+    known = Counter(entry[0] for entry in layouts[0])
     for name in joints or ():
         if name not in known:
-            raise RecordingError(f"there is no joint {name!r}{did_you_mean(name, known)}")
+            raise RecordingError(f"there is no joint {name!r}{_similar(name, known)}")
     values = recording.series("joint_qd" if velocities else "joint_q", chosen_frames(recording, frames))
     return [
         Series(f"{joint} {part}".rstrip(), quantity, unit, values[:, [layout[k][4] for layout in layouts]])
         for k, (joint, part, quantity, unit, _) in enumerate(layouts[0])
         if joints is None or joint in joints
     ]
+
+
+def _similar(name: str, known: Counter[str]) -> str:
+    """Return a question after the name of no joint.
+
+    Args:
+        name: The name.
+        known: Coordinates of each joint. Importers join the names of axes that share a joint.
+    """
+    within = next((key for key, count in known.items() if count > 1 and name in key), None)
+    return did_you_mean(name, known) if within is None else f"; did you mean an axis of {within!r}?"
 
 
 def contact_series(

@@ -122,6 +122,18 @@ def test_what_is_not_there_is_named(thrown: Recording, standing: Recording, tmp_
         plot_contact_forces(thrown)
     with pytest.raises(RecordingError, match="no joint 'hop'"):
         plot_joints(standing, joints=["hop"])
+    builder = robots("humanoid.xml")
+    builder.joint_key[-1] = "left_elbow_with_a_name_as_long_as_those_of_the_files_of_others"
+    humanoid = builder.finalize("cpu")
+    with Recorder(tmp_path / "humanoid.nsr", humanoid) as recorder:
+        recorder.record(humanoid.state(), 0.0)
+    recording = Recording.open(tmp_path / "humanoid.nsr", "cpu")
+    with pytest.raises(RecordingError, match="no joint 'right_hip_x'; did you mean an axis of 'right_hip_x_"):
+        plot_joints(recording, joints=["right_hip_x"])
+    figure = plot_joints(recording, joints=["right_knee", humanoid.joint_key[-1]])
+    figure.draw_without_rendering()
+    for panel in figure.axes:
+        assert panel.title.get_window_extent().width < panel.bbox.width
     with pytest.raises(RecordingError, match="no body 'leg'"):
         plot_contact_forces(standing, bodies=["leg"])
     model = robots("ant.xml", "hopper.xml").finalize("cpu")
