@@ -91,7 +91,7 @@ def _floats(tensor: torch.Tensor) -> wp.array:
 
 
 @contextlib.contextmanager
-def torch_stream(device: wp.Device) -> Any:
+def _stream(device: wp.Device) -> Any:
     """Queue what follows on torch's current stream."""
     if device.is_cpu:
         yield
@@ -112,7 +112,7 @@ def _autograd_function() -> Any:
         def forward(ctx: Any, bridge: Bridge, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
             ctx.bridge = bridge
             ctx.save_for_backward(*tensors)
-            with torch_stream(bridge.device):
+            with _stream(bridge.device):
                 results = bridge.results(bridge.evaluate([_floats(tensor) for tensor in tensors]))
             losses, *outputs = (wp.to_torch(array, requires_grad=False) for array in results)
             return losses, *(output.view(slot.shape) for slot, output in zip(bridge.outputs, outputs))
@@ -128,7 +128,7 @@ def _autograd_function() -> Any:
         def forward(ctx: Any, bridge: Bridge, needed: tuple[bool, ...], *tensors: torch.Tensor) -> tuple:
             count = len(bridge.inputs)
             arrays = [_floats(tensor) for tensor in tensors]
-            with torch_stream(bridge.device):
+            with _stream(bridge.device):
                 _, found = bridge.pull_back(arrays[:count], arrays[count], arrays[count + 1 :])
             gradients = [wp.to_torch(array, requires_grad=False) for array in found]
             shaped = zip(needed, gradients, tensors)

@@ -189,10 +189,10 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if seed is not None or not self._was_reset:
             keys = self._keys(seed)
         self._exchange.take_mask(mask)
-        if keys is not None:
-            self._exchange.take_keys(keys)
-            self._was_reset = True
         with self._exchange.stream():
+            if keys is not None:
+                self._exchange.take_keys(keys)
+                self._was_reset = True
             self._launch_reset()
         self.solver.report()
         return self._exchange.observations(), {}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
-from newtonsim.diff.torch_bridge import torch_stream
 from newtonsim.errors import NewtonsimError
 
 if TYPE_CHECKING:
@@ -39,8 +38,8 @@ class Exchange(ABC):
         self.looks_at_values = self.device.is_cpu
         self.shape = (env.num_envs,) if self.choices else tuple(self.buffers.view.actions.shape)
 
-    def stream(self) -> Any:
-        """Context in which work is queued after what the caller has queued."""
+    def stream(self) -> contextlib.AbstractContextManager[None]:
+        """Context whose work comes after what the caller has queued, and before what is queued then."""
         return contextlib.nullcontext()
 
     def take_keys(self, keys: np.ndarray) -> None:
@@ -161,7 +160,7 @@ class NumpyExchange(Exchange):
 
 
 class TorchExchange(Exchange):
-    """Torch tensors on the device of the environment; work is queued on torch's current stream."""
+    """Torch tensors on the device of the environment; its work is queued between that of torch's stream."""
 
     def __init__(self, env: BatchedEnv, copy: bool):
         super().__init__(env, copy)
@@ -177,9 +176,18 @@ class TorchExchange(Exchange):
         arrays = (episodes.final_return, episodes.final_length, episodes.ended, episodes.final_obs)
         self._final = tuple(wp.to_torch(array) for array in arrays)
 
-    def stream(self) -> Any:
-        """See `Exchange.stream`."""
-        return torch_stream(self.device)
+    @contextlib.contextmanager
+    def stream(self) -> Iterator[None]:
+        """See `Exchange.stream`; work goes to Warp's stream, since torch's default one cannot be captured."""
+        if self.device.is_cpu:
+            yield
+            return
+        theirs = wp.stream_from_torch(self._torch.cuda.current_stream(wp.device_to_torch(self.device)))
+        self.device.stream.wait_stream(theirs)
+        try:
+            yield
+        finally:
+            theirs.wait_stream(self.device.stream)
 
     def take_mask(self, mask: Any) -> None:
         """See `Exchange.take_mask`."""

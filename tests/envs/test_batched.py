@@ -112,6 +112,27 @@ def test_resetting_one_world_changes_no_other():
             assert not np.array_equal(fresh[2], expected[2])
 
 
+@pytest.mark.parametrize("name", ["Hopper", "Ant"])
+def test_a_new_episode_remembers_nothing(name: str):
+    """With contacts: after steps of an earlier episode, or right away, and with other worlds or without."""
+    used, unused, few = (
+        envs.make(name, n, device="cpu", autoreset_mode="Disabled", threads=t)
+        for n, t in ((40, 2), (40, 1), (3, 1))
+    )
+    rng = np.random.default_rng(0)
+    chosen = rng.uniform(-1.0, 1.0, (30, *used.action_space.shape)).astype(np.float32)
+    for env in (used, unused, few):
+        env.reset(seed=1)
+    for action in chosen:
+        used.step(action)
+    starts = [env.reset()[0] for env in (used, unused, few)]
+    np.testing.assert_array_equal(starts[0], starts[1])
+    for action in chosen:
+        obs, expected = used.step(action)[0], unused.step(action)[0]
+        np.testing.assert_array_equal(obs, expected)
+        np.testing.assert_array_equal(few.step(action[:3])[0], expected[:3])
+
+
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_ends_of_episodes(mode: AutoresetMode):
     """Against single episodes stepped by hand, with gymnasium's meaning of the mode."""
