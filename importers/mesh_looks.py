@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -17,6 +19,9 @@ _MARGIN = 1.0e-3
 """Part of a texel that texture coordinates keep from their neighbours' texels."""
 
 _WHITE = Material()
+
+_images: WeakValueDictionary[tuple[str, int], np.ndarray] = WeakValueDictionary()
+"""Images in use by file and time of its last change; the meshes of a robot often share one."""
 
 
 def corner_looks(parts: Sequence[MeshPart]) -> tuple[np.ndarray | None, np.ndarray, list[Material]]:
@@ -99,15 +104,32 @@ def _pixels(material: Material) -> np.ndarray | None:
     """The image of a material (height, width, 4), None if it has none or that cannot be read."""
     if not material.texture and material.image is None:
         return None
-    from newtonsim.render.camera_textures import pixels_of, read_image
+    from newtonsim.render.camera_textures import pixels_of
 
     try:
-        pixels = pixels_of(material.image, "in a mesh") if material.image else read_image(material.texture)
+        if material.image is None:
+            return _file_pixels(material.texture)
+        return _opaque(pixels_of(material.image, "in a mesh"))
     except (OSError, ValueError) as error:
         name = material.texture or "in a mesh"
         text = f"texture {name} cannot be read, its mesh has none: {error}"
         warnings.warn(text, UnsupportedElementWarning, stacklevel=2)
         return None
+
+
+def _file_pixels(path: str) -> np.ndarray:
+    """The image of a file, the same object as long as a mesh wears it."""
+    from newtonsim.render.camera_textures import read_image
+
+    key = (path, Path(path).stat().st_mtime_ns)
+    image = _images.get(key)
+    if image is None:
+        image = _images[key] = _opaque(read_image(path))
+    return image
+
+
+def _opaque(pixels: np.ndarray) -> np.ndarray:
+    """Pixels with an alpha channel, solid where they have none."""
     full = np.full((*pixels.shape[:2], 4), 255, np.uint8)
     full[..., : pixels.shape[2]] = pixels
     return full

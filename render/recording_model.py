@@ -274,6 +274,7 @@ class _Packer:
 
     def __init__(self) -> None:
         self._arrays: list[np.ndarray] = []
+        self._numbers: dict[int, int] = {}
 
     def packed(self, tree: dict) -> bytes:
         """Return the bytes of a tree that `plain` has made, with the arrays."""
@@ -305,8 +306,11 @@ class _Packer:
         raise RecordingError(f"a {type(value).__name__} in the model cannot be recorded: {value!r:.80}")
 
     def _add(self, array: np.ndarray) -> int:
-        self._arrays.append(array)
-        return len(self._arrays) - 1
+        """Keep an array once, such as an image that many meshes wear."""
+        if id(array) not in self._numbers:
+            self._numbers[id(array)] = len(self._arrays)
+            self._arrays.append(array)
+        return self._numbers[id(array)]
 
 
 class _Unpacker:

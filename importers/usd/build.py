@@ -325,7 +325,7 @@ class StageBuilder:
     def _mesh(self, shape: Geometry) -> Mesh:
         key = id(shape.vertices) if shape.key is None else shape.key
         if key not in self._meshes:
-            self._meshes[key] = Mesh(shape.vertices, shape.faces)
+            self._meshes[key] = Mesh(shape.vertices, shape.faces, uvs=shape.uvs)
         return self._meshes[key]
 
     # -- filters ---------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Colliders: shapes by their approximation, and the mass that they give."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from newtonsim.errors import ModelError
@@ -83,7 +85,7 @@ class ShapeReader:
             self.report.ignored(element, "the mesh has no triangles")
             return []
         if not collides:
-            return [_mesh(surface.vertices, surface.faces, None, key)]
+            return [replace(surface, key=key)]
         return self._collision_shapes(element, surface, approximation, key)
 
     def _collision_shapes(
@@ -106,7 +108,7 @@ class ShapeReader:
             return self._parts(element, vertices, faces, key)
         if approximation == "meshSimplification":
             self.report.approximated(element, "the mesh collides as it is, not simplified")
-        return [_mesh(vertices, faces, False, key)]
+        return [replace(surface, convex=False, key=key)]
 
     def _parts(self, element: Element, vertices: np.ndarray, faces: np.ndarray, key: tuple) -> list[Geometry]:
         if not massprops.is_closed(faces):

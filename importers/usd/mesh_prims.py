@@ -1,18 +1,21 @@
-"""Points and faces of Mesh prims as triangles."""
+"""Points, faces and texture coordinates of Mesh prims as triangles."""
+
+import warnings
 
 import numpy as np
 
-from newtonsim.importers.meshes import MAX_FACES
+from newtonsim.errors import UnsupportedElementWarning
+from newtonsim.importers.meshes import MAX_FACES, Surface
 from newtonsim.importers.usd.element import Element
 
 
-def triangles_of(element: Element) -> tuple[np.ndarray, np.ndarray]:
+def triangles_of(element: Element) -> Surface:
     """Read a Mesh prim.
 
     Its control cage is taken as it is, whatever the subdivision scheme; faces that are holes are left out.
 
     Returns:
-        Vertices (n, 3) in local space and triangles (m, 3), counter-clockwise seen from outside.
+        Its triangles in local space, counter-clockwise seen from outside.
     """
     points = element.array("points", np.float64, 3)
     counts = element.array("faceVertexCounts", np.int64)
@@ -28,10 +31,35 @@ def triangles_of(element: Element) -> tuple[np.ndarray, np.ndarray]:
         raise element.error(f"attribute 'faceVertexIndices' names a point outside 0..{len(points) - 1}")
     if len(indices) - 2 * len(counts) > MAX_FACES:
         raise element.error(f"the mesh has more triangles than the limit of {MAX_FACES}")
-    faces = _triangulate(points, counts, indices, _holes(element, len(counts)))
+    corners = _triangulate(points, counts, indices, _holes(element, len(counts)))
+    surface = Surface(points, indices[corners], _texture_coordinates(element, indices, corners, len(points)))
     if element.token("orientation", "rightHanded", ("rightHanded", "leftHanded")) == "leftHanded":
-        faces = faces[:, ::-1]
-    return points, faces
+        return surface.turned()
+    return surface
+
+
+def _texture_coordinates(
+    element: Element, indices: np.ndarray, corners: np.ndarray, points: int
+) -> np.ndarray | None:
+    """Texture coordinates of the triangles' corners (m, 3, 2): `primvars:st`, or the first of their type."""
+    from pxr import UsdGeom
+
+    primvars = UsdGeom.PrimvarsAPI(element.prim).GetPrimvarsWithValues()
+    named = [p for p in primvars if "texCoord2" in str(p.GetTypeName()) or p.GetPrimvarName() == "st"]
+    if not named:
+        return None
+    primvar = next((p for p in named if p.GetPrimvarName() == "st"), named[0])
+    per_corner = primvar.GetInterpolation() == UsdGeom.Tokens.faceVarying
+    if not per_corner and primvar.GetInterpolation() not in (UsdGeom.Tokens.vertex, UsdGeom.Tokens.varying):
+        return None  # all corners of a face have the same
+    values = np.array(primvar.ComputeFlattened(element.time), np.float64)
+    expected = (len(indices) if per_corner else points, 2)
+    if values.shape != expected or not np.isfinite(values).all():
+        name = primvar.GetPrimvarName()
+        text = f"expected {expected} finite numbers, got {values.shape}; the mesh has no texture coordinates"
+        warnings.warn(f"{element.label}: primvar '{name}': {text}", UnsupportedElementWarning, stacklevel=2)
+        return None
+    return values[corners if per_corner else indices[corners]]
 
 
 def _holes(element: Element, count: int) -> np.ndarray:
@@ -47,18 +75,22 @@ def _holes(element: Element, count: int) -> np.ndarray:
 def _triangulate(
     points: np.ndarray, counts: np.ndarray, indices: np.ndarray, holes: np.ndarray
 ) -> np.ndarray:
-    """Cut all faces into triangles, in the order of the faces of each number of corners."""
+    """Cut all faces into triangles, in the order of the faces of each number of corners.
+
+    Returns:
+        Places of their corners in `indices` (m, 3).
+    """
     starts = np.cumsum(counts) - counts
     parts = [np.zeros((0, 3), np.int64)]
     for corners in np.unique(counts[~holes]):
         rows = starts[(counts == corners) & ~holes][:, None] + np.arange(corners)
         polygons = indices[rows]
         if corners == 3:
-            parts.append(polygons)
+            parts.append(rows)
             continue
         bent = _is_bent(points[polygons])
-        parts.append(_fans(polygons[~bent]))
-        parts += [clip_ears(points, polygon) for polygon in polygons[bent]]
+        parts.append(_fans(rows[~bent]))
+        parts += [row[clip_ears(points, polygon)] for row, polygon in zip(rows[bent], polygons[bent])]
     return np.concatenate(parts).astype(np.int64)
 
 
@@ -88,12 +120,13 @@ def clip_ears(points: np.ndarray, polygon: np.ndarray) -> np.ndarray:
         polygon: Indices of its corners (k,).
 
     Returns:
-        Triangles (k - 2, 3).
+        Triangles (k - 2, 3), places of corners in `polygon`.
     """
     normal = _normals(points[polygon][None])[0]
-    left, triangles = list(polygon.tolist()), []
+    left, triangles = list(range(len(polygon))), []
     while len(left) > 3:
-        ear = next((i for i in range(len(left)) if _is_ear(points, left, i, normal)), 0)
+        rest = polygon[left].tolist()
+        ear = next((i for i in range(len(rest)) if _is_ear(points, rest, i, normal)), 0)
         triangles.append([left[ear - 1], left[ear], left[(ear + 1) % len(left)]])
         del left[ear]
     return np.array([*triangles, left], dtype=np.int64)

@@ -1,7 +1,7 @@
 """What a stage holds, as plain records in SI units; nothing here knows pxr or the builder."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +55,7 @@ class Geometry:
         faces: Triangles (m, 3).
         convex: Whether a mesh collides as its hull, None for shapes that are only seen.
         key: Same for meshes with the same vertices, or None.
+        uvs: Texture coordinates of the triangles' corners (m, 3, 2), v up, or None.
     """
 
     kind: str
@@ -64,10 +65,11 @@ class Geometry:
     faces: np.ndarray | None = None
     convex: bool | None = None
     key: object = None
+    uvs: np.ndarray | None = None
 
     def at(self, pose: Pose) -> "Geometry":
         """The same shape in another frame."""
-        return Geometry(self.kind, pose, self.size, self.vertices, self.faces, self.convex, self.key)
+        return replace(self, pose=pose)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,12 @@ What the stretch leaves a box, ball, ellipsoid, capsule, cylinder or cone stays 
 convex mesh of the same form.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_between, quat_multiply
-from newtonsim.importers.meshes import Surface, check_mesh, convex_hull
+from newtonsim.importers.meshes import check_mesh, convex_hull
 from newtonsim.importers.pose import Pose, quat_from_matrix
 from newtonsim.importers.report import ImportReport
 from newtonsim.importers.usd.element import Element
@@ -140,19 +142,18 @@ def surface_of(element: Element, frame: Frame) -> Geometry | None:
 
     A sheared mesh is sheared vertex by vertex, any other stretched along its axes.
     """
-    vertices, faces = triangles_of(element)
-    if not len(faces):
-        return None
-    if frame.is_sheared:
-        pose, vertices = Pose(frame.pose.p, Pose.identity().q), vertices @ frame.matrix.T
-        mirrored = np.linalg.det(frame.matrix) < 0.0
-    else:
-        pose, vertices = frame.pose, vertices * frame.scale
-        mirrored = frame.scale[0] < 0.0
-    if mirrored:
-        faces = faces[:, ::-1]
-    check_mesh(vertices, faces, element)
-    surface = Surface(vertices, faces).welded()
+    surface = triangles_of(element)
     if not len(surface.faces):
         return None
-    return Geometry("mesh", pose, _NONE, surface.vertices, surface.faces)
+    if frame.is_sheared:
+        pose, vertices = Pose(frame.pose.p, Pose.identity().q), surface.vertices @ frame.matrix.T
+        mirrored = np.linalg.det(frame.matrix) < 0.0
+    else:
+        pose, vertices = frame.pose, surface.vertices * frame.scale
+        mirrored = frame.scale[0] < 0.0
+    surface = replace(surface.turned() if mirrored else surface, vertices=vertices)
+    check_mesh(surface.vertices, surface.faces, element)
+    surface = surface.welded()
+    if not len(surface.faces):
+        return None
+    return Geometry("mesh", pose, _NONE, surface.vertices, surface.faces, uvs=surface.uvs)

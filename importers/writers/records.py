@@ -142,7 +142,7 @@ class ShapeRecord:
     world: int
     convex: int
     color: tuple[float, ...] | None
-    texture: str | None
+    is_textured: bool
     material: dict[str, float]
     """ke, kd, kf, ka, mu, restitution, thickness, mu_torsion, mu_rolling."""
 

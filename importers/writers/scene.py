@@ -236,7 +236,8 @@ class _Reader:
             if kind == GeoType.NONE or body not in self.body_number:
                 continue
             row[index] = len(scene.shapes)
-            color = model.shape_color[index]
+            color, source = model.shape_color[index], model.shape_geo_src[index]
+            own = getattr(source, "texture", None) is not None
             scene.shapes.append(
                 ShapeRecord(
                     key=model.shape_key[index],
@@ -246,7 +247,7 @@ class _Reader:
                     kind=kind,
                     pose=Pose.of(table["transform"][index]),
                     scale=scales[index],
-                    source=model.shape_geo_src[index],
+                    source=source,
                     visible=bool(int(table["flags"][index]) & ShapeFlags.VISIBLE),
                     collides=bool(rules.collides[index]) and index != model.ground_shape,
                     meets_ground=bool(rules.meets_ground[index]),
@@ -255,7 +256,7 @@ class _Reader:
                     world=int(table["world"][index]),
                     convex=int(table["convex"][index]),
                     color=None if color is None else tuple(float(x) for x in color),
-                    texture=model.shape_texture[index],
+                    is_textured=own or model.shape_texture[index] is not None,
                     material={name: float(values[index]) for name, values in columns.items()},
                 )
             )

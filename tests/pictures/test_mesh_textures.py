@@ -8,6 +8,7 @@ import newtonsim
 import newtonsim.importers
 from newtonsim.errors import ModelError, UnsupportedElementWarning
 from newtonsim.render import Camera, Lighting, Pinhole, look_at
+from newtonsim.utils import export_urdf
 
 TEXELS = np.random.default_rng(0).integers(0, 256, (4, 8, 3), np.uint8)
 OTHER = np.array([[[250, 10, 60], [20, 240, 100]]], np.uint8)
@@ -186,3 +187,90 @@ def test_mjcf(folder, device: str, mesh: str):
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     newtonsim.importers.parse_mjcf(str(folder / "scene.xml"), builder)
     check_quad(builder, device)
+
+
+USD_STAGE = """#usda 1.0
+(upAxis = "Z"
+metersPerUnit = 1)
+def Material "Look" {
+    token outputs:surface.connect = </Look/Shader.outputs:surface>
+    def Shader "Shader" {
+        uniform token info:id = "UsdPreviewSurface"
+        color3f inputs:diffuseColor.connect = </Look/Image.outputs:rgb>
+        token outputs:surface
+    }
+    def Shader "Image" {
+        uniform token info:id = "UsdUVTexture"
+        asset inputs:file = @./a.png@
+        float3 outputs:rgb
+    }
+}
+def Mesh "Quad" (prepend apiSchemas = ["MaterialBindingAPI"%(schemas)s]) {
+    point3f[] points = [%(points)s]
+    int[] faceVertexCounts = [%(counts)s]
+    int[] faceVertexIndices = [%(indices)s]
+    texCoord2f[] primvars:%(name)s = [%(uvs)s] (interpolation = "%(kind)s")
+    rel material:binding = </Look>
+    %(more)s
+}
+"""
+USD_QUAD = {
+    "points": "(-1,-1,0), (1,-1,0), (1,1,0), (-1,1,0)",
+    "counts": "4",
+    "indices": "0, 1, 2, 3",
+    "name": "st",
+    "uvs": "(0,0), (1,0), (1,1), (0,1)",
+    "kind": "vertex",
+    "schemas": "",
+    "more": "",
+}
+USD_BENT = {  # a concave hexagon and what it leaves of the square
+    "points": USD_QUAD["points"] + ", (0,-1,0), (0,0,0), (1,0,0)",
+    "counts": "4, 6",
+    "indices": "4, 1, 6, 5, 0, 4, 5, 6, 2, 3",
+    "uvs": "(.5,0), (1,0), (1,.5), (.5,.5), (0,0), (.5,0), (.5,.5), (1,.5), (1,1), (0,1)",
+    "kind": "faceVarying",
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        USD_BENT,
+        {"kind": "faceVarying", "name": "UVMap", "more": "int[] primvars:UVMap:indices = [0, 1, 2, 3]"},
+        {"indices": "3, 2, 1, 0", "more": 'uniform token orientation = "leftHanded"'},
+        {
+            "schemas": ', "PhysicsCollisionAPI", "PhysicsMeshCollisionAPI"',
+            "more": 'uniform token physics:approximation = "none"',
+        },
+    ],
+)
+def test_usd(folder, device: str, change: dict):
+    pytest.importorskip("pxr")
+    (folder / "scene.usda").write_text(USD_STAGE % {**USD_QUAD, **change})
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    newtonsim.importers.parse_usd(str(folder / "scene.usda"), builder)
+    check_quad(builder, device)
+
+
+def test_usd_with_too_few_texture_coordinates(folder):
+    pytest.importorskip("pxr")
+    (folder / "scene.usda").write_text(USD_STAGE % {**USD_QUAD, "uvs": "(0,0), (1,0)"})
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    with pytest.warns(UnsupportedElementWarning, match=r"Quad.*'st'.*\(4, 2\)"):
+        newtonsim.importers.parse_usd(str(folder / "scene.usda"), builder)
+    assert builder.shape_count == 1
+
+
+def test_meshes_share_the_image_of_a_file(folder):
+    (folder / "again.obj").write_text((folder / "quad.obj").read_text())
+    link = urdf("again.obj").partition("<link")[2].replace('"a"', '"b"')
+    text = urdf("quad.obj").replace("</robot>", f"<link{link}").replace("</robot>", "")
+    joint = '<joint name="j" type="fixed"><parent link="a"/><child link="b"/></joint></robot>'
+    builder = read_urdf(folder, text + joint)
+    first, second = builder.shape_geo_src
+    assert first is not second
+    assert first.texture is second.texture
+    report = export_urdf(builder.finalize(device="cpu"), folder / "out.urdf")
+    assert sum("texture" in entry.message for entry in report.of_kind("ignored")) == 2

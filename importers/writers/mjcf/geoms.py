@@ -122,7 +122,7 @@ class GeomWriter:
             attributes["group"] = _HIDDEN_GROUP
         if shape.color is not None:
             attributes["rgba"] = numbers(shape.color)
-        if shape.texture is not None:
+        if shape.is_textured:
             self.report.ignored(name, "the texture is left out")
         element(parent, "geom", attributes)
 

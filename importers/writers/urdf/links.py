@@ -85,7 +85,7 @@ class ShapeWriter:
         return own
 
     def _write_material(self, visual: ElementTree.Element, shape: ShapeRecord) -> None:
-        if shape.texture is not None:
+        if shape.is_textured:
             self.report.ignored(shape.key, "the texture is left out")
         if shape.color is None:
             return

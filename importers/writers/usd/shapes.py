@@ -35,7 +35,7 @@ class ShapeWriter:
                 geometry.CreateDisplayOpacityAttr([shape.color[3]])
         if not shape.visible:
             geometry.MakeInvisible()
-        if shape.texture is not None:
+        if shape.is_textured:
             self.report.ignored(shape.key, "the texture is left out")
         if shape.is_collider:
             self._collide(prim, shape)
