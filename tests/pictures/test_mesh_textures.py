@@ -105,6 +105,16 @@ def test_urdf_with_obj(folder, device: str):
     check_quad(read_urdf(folder, urdf("quad.obj", gray)), device, 0.5)
 
 
+def test_sdf_with_obj(folder, device: str):
+    geometry = "<geometry><mesh><uri>quad.obj</uri></mesh></geometry>"
+    visual = f'<visual name="v">{geometry}</visual>'
+    model = f'<model name="m"><static>true</static><link name="a">{visual}</link></model>'
+    (folder / "model.sdf").write_text(f'<sdf version="1.9">{model}</sdf>')
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    newtonsim.importers.parse_sdf(str(folder / "model.sdf"), builder)
+    check_quad(builder, device)
+
+
 def test_mirrored_scale(folder, device: str):
     """A mesh that is turned over is seen from below, with the image the right way round."""
     (folder / "flipped.obj").write_text(
