@@ -125,9 +125,15 @@ def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) 
         warnings.simplefilter("ignore", UnsupportedElementWarning)
         report = _read(path, builder, base, hold)
     if not builder.body_count:
-        raise ImportFileError("the file has no bodies", path=path)
+        raise ImportFileError(_why_empty(path), path=path)
     name = _assume_home(builder)
     return Robot(path, builder, report, name, float(builder.solver_hint.get("timestep") or DEFAULT_TIME_STEP))
+
+
+def _why_empty(path: str) -> str:
+    if path.lower().endswith(USD_ENDINGS):
+        return "the file has no bodies, as if it were an animation without physics, for usdview"
+    return "the file has no bodies"
 
 
 def _read(path: str, builder: ModelBuilder, base: str, hold: bool) -> ImportReport:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from newtonsim.model import Model
     from newtonsim.render.viewer import Viewer
     from newtonsim.simulator import Simulator
+    from newtonsim.state import State
 
 
 def view(arguments: argparse.Namespace) -> int:
@@ -31,8 +32,10 @@ def view(arguments: argparse.Namespace) -> int:
         print(f"note: {warning}", file=sys.stderr)
     load_kernels(robot, device)
     model = build_scene(robot, arguments.worlds, device)
-    with open_viewer(model, arguments, robot.report.name) as viewer:
-        viewer.run(_simulator(model, arguments, robot.time_step), paused=arguments.paused)
+    simulator = _simulator(model, arguments, robot.time_step)
+    name = robot.report.name or os.path.basename(path)
+    with open_viewer(simulator.state, model, arguments, name) as viewer:
+        viewer.run(simulator, paused=arguments.paused)
         _stay(viewer)
     return 0
 
@@ -45,12 +48,12 @@ def is_recording(path: str | os.PathLike) -> bool:
         return file.read(len(SIGNATURE)) == SIGNATURE
 
 
-def open_viewer(model: Model, arguments: argparse.Namespace, name: str) -> Viewer:
+def open_viewer(state: State | None, model: Model, arguments: argparse.Namespace, name: str) -> Viewer:
     """Open a viewer where the arguments say, tell where it is, and open a browser if there may be one."""
     from newtonsim.render.viewer import Viewer
 
     viewer = Viewer(
-        model, arguments.host, arguments.port, effects=not arguments.plain, title=name or "newtonsim"
+        model, arguments.host, arguments.port, effects=not arguments.plain, title=name, state=state
     )
     print(f"viewer: {viewer.url} (Ctrl-C ends it)")
     if "SSH_CONNECTION" in os.environ:
@@ -73,7 +76,7 @@ class LiveView:
 
     def __init__(self, simulator: Simulator, arguments: argparse.Namespace, name: str):
         self._simulator = simulator
-        self._viewer = open_viewer(simulator.model, arguments, name)
+        self._viewer = open_viewer(simulator.state, simulator.model, arguments, name)
         self._start = time.perf_counter() - simulator.time
         self.show()
 
@@ -109,8 +112,9 @@ def _view_recording(path: str, arguments: argparse.Namespace) -> int:
     from newtonsim.render import Recording
 
     recording = Recording.open(path, device_name(arguments.device))
-    with open_viewer(recording.model, arguments, os.path.basename(path)) as viewer:
+    with open_viewer(None, recording.model, arguments, os.path.basename(path)) as viewer:
         viewer.replay(recording, paused=arguments.paused)
+        viewer.look_at_all()
         _stay(viewer)
     return 0
 

@@ -13,6 +13,7 @@ from newtonsim.enums import GeoType
 from newtonsim.geometry.transforms import quat_matrix, transform_multiply
 from newtonsim.render.shapes import ShapeTable, shape_triangles
 from newtonsim.render.viewer import geometry
+from newtonsim.render.viewer.colors import lit_colors
 from newtonsim.render.viewer.frames import Frame
 from newtonsim.render.viewer.layout import Layout
 
@@ -147,7 +148,7 @@ class ShapeLayer:
             batched_wxyzs=poses[:, [6, 3, 4, 5]].astype(np.float32),
             batched_positions=poses[:, :3].astype(np.float32),
             batched_scales=np.stack([p.scale for _, p in members])[repeat].astype(np.float32),
-            batched_colors=np.clip(np.round(255.0 * color), 0, 255).astype(np.uint8),
+            batched_colors=lit_colors(color),
             batched_opacities=alpha.astype(np.float32) if key[2] else None,
             lod="auto" if len(triangles) > _MANY else "off",
             wireframe=self._wireframe,

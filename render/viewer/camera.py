@@ -83,7 +83,7 @@ class ViewerCamera:
         sideways = np.roll(self._up, 1)
         ahead = np.cross(sideways, self._up)
         direction = 0.85 * sideways + 0.75 * ahead + 0.55 * self._up
-        self.look(centre + 2.8 * radius * direction / np.linalg.norm(direction), centre)
+        self.look(centre + 3.0 * radius * direction / np.linalg.norm(direction), centre)
 
     @property
     def view(self) -> View:

@@ -206,4 +206,6 @@ def _colors(color: Color, count: int) -> np.ndarray:
     array = np.asarray(color, np.float64)
     if array.shape not in ((3,), (count, 3)):
         raise NewtonsimError(f"color: expected shape (3,) or ({count}, 3), got {array.shape}")
-    return np.round(255.0 * np.clip(array, 0.0, 1.0)).astype(np.uint8)
+    if not ((array >= 0.0) & (array <= 1.0)).all():
+        raise NewtonsimError(f"color: expected RGB in 0..1, got {color!r}")
+    return np.round(255.0 * array).astype(np.uint8)

@@ -17,6 +17,10 @@ _LIFT = 1.0e-3
 """How far below its plane a grid lies, as a part of a cell: what rests on the plane would flicker."""
 
 
+_NEAR = 2.0
+"""Heights above the ground that are shown with it, as a part of the size of what is above."""
+
+
 def add_grounds(server: viser.ViserServer, table: ShapeTable, extent: float) -> list[viser.GridHandle]:
     """Put the endless planes that stand still into the scene.
 
@@ -58,6 +62,17 @@ def add_grounds(server: viser.ViserServer, table: ShapeTable, extent: float) -> 
             )
         )
     return handles
+
+
+def ground_below(table: ShapeTable, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Return where a box (3,), (3,) [m] would land on endless planes that are near, shape (n, 3)."""
+    planes = np.flatnonzero(is_endless(table) & (table.body < 0))
+    centre, reach = 0.5 * (lower + upper), _NEAR * np.linalg.norm(upper - lower)
+    pose = table.transform[planes]
+    normal = quat_rotate(pose[:, 3:], np.broadcast_to([0.0, 1.0, 0.0], (len(planes), 3)))
+    height = np.sum((centre - pose[:, :3]) * normal, axis=1)
+    near = (height > 0.0) & (height < reach)
+    return (centre - height[:, None] * normal)[near]
 
 
 def _round_size(size: float) -> float:

@@ -20,6 +20,7 @@ _EDITING = ("space", "enter", "escape", "tab", "backspace", "delete", "insert")
 _MOVING = ("home", "end", "pageup", "pagedown", "arrowup", "arrowdown", "arrowleft", "arrowright")
 KEYS = (*string.ascii_uppercase, *string.digits, *_EDITING, *_MOVING)
 """Keys that the browser can tell of."""
+_SOME = ('"A"', '"7"', '"space"', '"enter"', '"arrowup"')
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,13 @@ class UserGui:
         return self._add("text", label, value)
 
     def choice(self, label: str, options: list[str], value: str | None = None) -> Parameter:
-        """Add a list to choose from; None for the first."""
+        """Add a list to choose from; None for the first.
+
+        Raises:
+            NewtonsimError: There is nothing to choose from, or the value is not in the list.
+        """
+        if not options or (value is not None and value not in options):
+            raise NewtonsimError(f"choice {label!r}: expected one of {options!r}, got {value!r}")
         return self._add("dropdown", label, options, initial_value=value)
 
     def button(self, label: str) -> Button:
@@ -156,14 +163,13 @@ class UserGui:
         """Have a function called with a key when it is pressed, and repeatedly while it is held.
 
         Args:
-            key: "A".."Z", "0".."9", "space", "enter", "arrowup", "pagedown", ... as the browser names them.
+            key: "A".."Z", "0".."9", "space", "enter", "arrowup", "pagedown", ... in upper or lower case.
             callback: Takes the key.
 
         Raises:
             NewtonsimError: There is no such key.
         """
-        self._watch(key)
-        self._callbacks[key].append(callback)
+        self._callbacks[self._watch(key)].append(callback)
 
     def watch_keys(self) -> None:
         """Have `pressed_keys` told of all keys."""
@@ -199,11 +205,14 @@ class UserGui:
             self._folder = self._server.gui.add_folder("Parameters", order=0.5)
         return self._folder
 
-    def _watch(self, key: str) -> None:
-        if key not in KEYS:
-            raise NewtonsimError(f"there is no key {key!r}{did_you_mean(key, KEYS)}")
+    def _watch(self, name: str) -> str:
+        """Listen to a key; returns its name in `KEYS`."""
+        key = next((known for known in KEYS if known.lower() == str(name).lower()), None)
+        if key is None:
+            meant = did_you_mean(str(name), KEYS)
+            raise NewtonsimError(f"there is no key {name!r}{meant or ', but such as ' + ', '.join(_SOME)}")
         if key in self._commands:
-            return
+            return key
 
         def press(event: Any) -> None:
             with self._lock:
@@ -214,3 +223,4 @@ class UserGui:
         self._callbacks[key] = []
         self._commands[key] = self._server.gui.add_command(f"Key {key}", hotkey=key)
         self._commands[key].on_trigger(press)
+        return key

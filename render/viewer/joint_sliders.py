@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from newtonsim.state import State
 
 _MOST = 100
+_FEW = 8
+"""Sliders that are unfolded at first, at most: they are above what can be shown."""
 _STEP = 0.001
 _STEADY = 1.0
 """Time for which a slider stays where a user has put it [s]."""
@@ -119,7 +121,10 @@ class JointSliders:
         of_world = f" of world {world}" if self._model.world_count > 1 else ""
         more = f", first {_MOST}" if len(axes) > _MOST else ""
         folder = self._server.gui.add_folder(
-            f"Joints{of_world}{more}", order=4.0, expand_by_default=len(axes) <= 8, visible=self._is_visible
+            f"Joints{of_world}{more}",
+            order=0.6,
+            expand_by_default=len(axes) <= _FEW,
+            visible=self._is_visible,
         )
         self._folder = folder
         with folder:

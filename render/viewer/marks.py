@@ -10,6 +10,7 @@ import numpy as np
 from newtonsim.geometry.transforms import transform_point
 from newtonsim.render.marks import joint_marks
 from newtonsim.render.viewer import geometry
+from newtonsim.render.viewer.colors import lit_colors
 from newtonsim.render.viewer.frames import Frame
 from newtonsim.render.viewer.layout import Layout
 
@@ -19,11 +20,17 @@ if TYPE_CHECKING:
     from newtonsim.model import Model
 
 _MOST_LABELS = 200
-_RED, _GREEN, _YELLOW, _BLUE = (230, 70, 60), (60, 170, 90), (245, 200, 40), (70, 120, 220)
+_RED = (230, 70, 60)
+_GREEN, _YELLOW, _BLUE = lit_colors(np.array([(60, 170, 90), (245, 200, 40), (70, 120, 220)]) / 255.0)
 
 
 class Mark(ABC):
     """Something that is drawn at the bodies of shown worlds while it is switched on.
+
+    Attributes:
+        label: Its name on the page.
+        is_inside: Whether it lies within the bodies, so that solid shapes would hide it.
+        is_on: Whether it is switched on.
 
     Args:
         server: The server.
@@ -32,6 +39,7 @@ class Mark(ABC):
     """
 
     label: str
+    is_inside = False
 
     def __init__(self, server: viser.ViserServer, model: Model, extent: float):
         self._scene, self._model, self._size = server.scene, model, extent
@@ -79,7 +87,7 @@ class Mark(ABC):
             self._scene.add_batched_axes(name, wxyz, position, axes_length=length, axes_radius=0.035 * length)
         )
 
-    def _arrows(self, name: str, ends: np.ndarray, color: tuple[int, int, int], width: float) -> None:
+    def _arrows(self, name: str, ends: np.ndarray, color: np.ndarray, width: float) -> None:
         """Show arrows (n, 2, 3); they are the first of the nodes."""
         if self._handles:
             self._handles[0].points = ends.astype(np.float32)
@@ -89,7 +97,7 @@ class Mark(ABC):
                 self._scene.add_arrows(
                     name,
                     ends.astype(np.float32),
-                    np.array(color),
+                    color,
                     shaft_radius=width,
                     head_radius=2.5 * width,
                     head_length=6.0 * width,
@@ -101,6 +109,7 @@ class BodyFrames(Mark):
     """The frames of the bodies."""
 
     label = "Body frames"
+    is_inside = True
 
     def _draw(self, frame: Frame) -> None:
         poses = frame.body_q[self._bodies]
@@ -112,6 +121,7 @@ class JointAxes(Mark):
     """Arrows along the axes of the joints."""
 
     label = "Joint axes"
+    is_inside = True
 
     def _choose(self, layout: Layout) -> None:
         marks = [mark for mark in joint_marks(self._model) if len(mark.axes)]
@@ -133,6 +143,7 @@ class MassCentres(Mark):
     """Balls at the centres of mass, of a volume like the masses."""
 
     label = "Centres of mass"
+    is_inside = True
 
     def _draw(self, frame: Frame) -> None:
         model, bodies = self._model, self._bodies

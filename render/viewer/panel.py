@@ -16,6 +16,7 @@ from newtonsim.render.viewer.scene import COLLIDER_STYLES, VISUAL_STYLES
 if TYPE_CHECKING:
     import viser
 
+    from newtonsim.render.viewer.playback import Playback
     from newtonsim.render.viewer.viewer import Viewer
 
 _SPEEDS = {"0.1x": 0.1, "0.25x": 0.25, "0.5x": 0.5, "1x": 1.0, "2x": 2.0, "5x": 5.0, "fastest": math.inf}
@@ -38,7 +39,7 @@ class Panel:
         self._folders: list[viser.GuiFolderHandle] = []
         self._add_worlds()
         self._add_shown()
-        self._picked = self._gui.add_markdown("", order=3.0, visible=False)
+        self._picked = self._gui.add_markdown("", order=0.2, visible=False)
         self._strength = self._add_strength()
 
     def rebuild(self) -> None:
@@ -63,12 +64,7 @@ class Panel:
         frame = viewer.frame
         words = [f"**{frame.time:.3f} s**"]
         if playback is not None:
-            if playback.error is not None:
-                words.append(f"stopped: {playback.error}")
-            elif not playback.playing:
-                words.append("paused")
-            elif not math.isnan(playback.measured_speed):
-                words.append(f"{playback.measured_speed:.2f} x real time")
+            words += _progress(playback)
         if frame.lost:
             words.append(f"{frame.lost} bodies or particles are not finite")
         self._status.content = " · ".join(words)
@@ -191,7 +187,7 @@ class Panel:
 
     def _add_strength(self) -> viser.GuiSliderHandle:
         slider = self._gui.add_slider(
-            "Pull", 0.1, 10.0, 0.1, 1.0, order=3.1, visible=False, hint="stiffness of the mouse's spring"
+            "Pull", 0.1, 10.0, 0.1, 1.0, order=0.3, visible=False, hint="stiffness of the mouse's spring"
         )
 
         def choose(value: float) -> None:
@@ -199,6 +195,16 @@ class Panel:
 
         slider.on_update(_by_user(choose))
         return slider
+
+
+def _progress(playback: Playback) -> list[str]:
+    """Say whether time goes on, how fast, and what is wrong."""
+    if playback.error is not None:
+        return [f"stopped: {playback.error}"]
+    words = ["▶ playing" if playback.playing else "⏸ paused"]
+    if playback.playing and not math.isnan(playback.measured_speed):
+        words.append(f"{playback.measured_speed:.2f} x real time")
+    return [*words, playback.trouble] if playback.trouble else words
 
 
 def _by_user(callback: Callable) -> Callable:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from newtonsim.arrays import CONTROL_ARRAYS
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import NewtonsimError, RecordingError
 
 if TYPE_CHECKING:
     import warp as wp
@@ -54,6 +54,7 @@ class Playback(ABC):
         can_rewind: Whether there is a beginning to go back to.
         times: Times of the frames of a recording [s], shape (n,); None for a simulation.
         error: What stopped it, or None.
+        trouble: Why what is shown is not that of the present time, "" if it is.
         on_change: Called when it has begun or ceased to play.
     """
 
@@ -62,6 +63,7 @@ class Playback(ABC):
 
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.trouble = ""
         self.on_change: Callable[[], None] = lambda: None
         self._playing, self._speed, self._steps = True, 1.0, 0
         self._changes: deque[Change] = deque()
@@ -356,7 +358,7 @@ class SimulationPlayback(ThreadedPlayback):
 
 
 class RecordingPlayback(ThreadedPlayback):
-    """Shows the frames of a recording.
+    """Shows the frames of a recording; the last one stays where some cannot be read.
 
     Args:
         source: The recording.
@@ -372,8 +374,8 @@ class RecordingPlayback(ThreadedPlayback):
         if not len(self.times):
             raise NewtonsimError("the recording has no frames")
         self._source, self._state = source, source.model.state(requires_grad=False)
-        self._time, self.index, self._wanted = float(self.times[0]), 0, None
-        source.load(0, self._state)
+        self._time, self.index, self._wanted = float(self.times[0]), -1, None
+        self._load(0)
 
     def rewind(self) -> None:
         """Go to the first frame."""
@@ -426,9 +428,13 @@ class RecordingPlayback(ThreadedPlayback):
         self._time = float(self.times[self.index])
 
     def _load(self, index: int) -> None:
-        if index != self.index:
+        if index == self.index:
+            return
+        self.index, self.trouble = index, ""
+        try:
             self._source.load(index, self._state)
-            self.index = index
+        except RecordingError as error:  # other parts of the file may be whole
+            self.trouble = str(error)
 
 
 def _inputs(control: Control) -> list[tuple[str, wp.array]]:

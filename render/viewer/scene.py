@@ -11,7 +11,7 @@ from newtonsim.errors import NewtonsimError
 from newtonsim.render.shapes import ShapeTable
 from newtonsim.render.viewer.bodies import ShapeLayer, is_endless
 from newtonsim.render.viewer.frames import Frame
-from newtonsim.render.viewer.ground import add_grounds
+from newtonsim.render.viewer.ground import add_grounds, ground_below
 from newtonsim.render.viewer.layout import Layout
 from newtonsim.render.viewer.marks import MARKS, Mark
 from newtonsim.render.viewer.soft import SoftLayer
@@ -123,9 +123,12 @@ class Scene:
             handle.visible = visible
 
     def show_mark(self, label: str, visible: bool, frame: Frame) -> None:
-        """Switch a mark on or off."""
+        """Switch a mark on or off; shapes are see-through while there are marks within them."""
+        before = self._has_marks_inside
         self.marks[label].is_on = visible
         self.marks[label].build(self.layout, frame)
+        if self._has_marks_inside != before:
+            self._build_shapes(frame)
 
     def show_particles(self, visible: bool, frame: Frame) -> None:
         """Show the particles of cloth and soft bodies too, or hide them."""
@@ -149,7 +152,7 @@ class Scene:
             mark.move(frame)
 
     def bounds(self, frame: Frame) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper corner of what is shown (3,) [m]."""
+        """Lower and upper corner of what is shown, and of the ground below if it is near (3,) [m]."""
         points = [np.zeros((0, 3)), self.soft.shown_points(frame)]
         for layer in (self._visuals, self._collider_layer):
             for batch in layer.batches if layer is not None else ():
@@ -157,7 +160,10 @@ class Scene:
         found = np.concatenate(points)
         if not len(found):
             return -np.ones(3), np.ones(3)
-        return found.min(axis=0), found.max(axis=0)
+        corners = np.stack([found.min(axis=0), found.max(axis=0)])
+        if self._looks is not None:
+            corners = np.concatenate([corners, ground_below(self._looks, *corners)])
+        return corners.min(axis=0), corners.max(axis=0)
 
     def _take_over(self, before: Scene) -> None:
         """Show what another scene has shown."""
@@ -169,17 +175,25 @@ class Scene:
         if self.layout.count == before.layout.count:
             self.layout.show(before.layout.worlds)
 
+    @property
+    def _has_marks_inside(self) -> bool:
+        """Whether solid shapes would hide something."""
+        return any(mark.is_on and mark.is_inside for mark in self.marks.values())
+
     def _build_shapes(self, frame: Frame) -> None:
         for layer in (self._visuals, self._collider_layer):
             if layer is not None:
                 layer.clear()
         self._visuals = self._collider_layer = None
+        inner = _SEE_THROUGH if self._has_marks_inside else 1.0
         if self.visuals != "hidden" and self._looks is not None:
             chosen = _is_drawn(self._looks) & self._looks.visible
-            opacity = _SEE_THROUGH if self.visuals == "see-through" else 1.0
+            opacity = _SEE_THROUGH if self.visuals == "see-through" else inner
             self._visuals = ShapeLayer(self._server, "shapes", self._looks, chosen, opacity=opacity)
         if self.colliders != "hidden" and self._table is not None:
-            look = {"wireframe": True, "color": self.collider_color} if self.colliders == "wireframe" else {}
+            look: dict = {"opacity": inner}
+            if self.colliders == "wireframe":
+                look = {"wireframe": True, "color": self.collider_color}
             self._collider_layer = ShapeLayer(self._server, "colliders", self._table, self._colliders, **look)
         for layer in (self._visuals, self._collider_layer):
             if layer is not None:

@@ -40,11 +40,10 @@ def start_server(host: str, port: int, label: str, effects: bool) -> viser.Viser
     server.gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
     server.gui.main_panel.dock_right()
     server.scene.configure_default_lights(cast_shadow=effects)
-    # with the full light of the surroundings bright colours become white
+    # `lit_colors` counts on this much light; more from the surroundings makes dark colours grey
     surroundings = {"hdri": "warehouse", "environment_intensity": 0.45} if effects else {"hdri": None}
     server.scene.configure_environment_map(**surroundings)
-    if not effects:
-        server.scene.add_light_ambient("/ambient", intensity=1.2)
+    server.scene.add_light_ambient("/ambient", intensity=0.9 if effects else 1.9)
     return server
 
 

@@ -32,6 +32,8 @@ from newtonsim.render.viewer.playback import (
 )
 from newtonsim.render.viewer.scene import Scene
 from newtonsim.render.viewer.server import quiet, start_server
+from newtonsim.simulator import Simulator
+from newtonsim.state import State
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -39,8 +41,6 @@ if TYPE_CHECKING:
     from newtonsim.control import Control
     from newtonsim.model import Model
     from newtonsim.render.shapes import ShapeTable
-    from newtonsim.simulator import Simulator
-    from newtonsim.state import State
 
 _REFRESH = 0.2
 """Time between two updates of texts and sliders [s]."""
@@ -71,6 +71,7 @@ class Viewer:
         effects: Whether there are shadows and reflections, which cost browsers without a GPU much time.
         title: Title of the page.
         hotkeys: Whether space plays and pauses, and N makes a step.
+        state: What to show at first, at which the camera looks; None for the initial state of the model.
 
     Raises:
         NewtonsimError: viser is missing, or no port is free.
@@ -86,12 +87,13 @@ class Viewer:
         effects: bool = True,
         title: str = "newtonsim",
         hotkeys: bool = True,
+        state: State | None = None,
     ):
         if not rate > 0.0:
             raise NewtonsimError(f"rate: expected a number above 0, got {rate}")
         self.model, self._rate = model, rate
         self._lock = threading.RLock()
-        self.frame = Frame.of(self._first_state(), 0.0)
+        self.frame = Frame.of(self._first_state() if state is None else state, 0.0)
         self.playback: Playback | None = None
         self.keys_taken = not hotkeys
         self._own_contacts: Contacts | None = None
@@ -151,6 +153,8 @@ class Viewer:
             before_step: Called with it before each step, such as a policy that writes to its `control`.
             paused: Whether to wait until "Play" is pressed.
         """
+        if not isinstance(simulator, Simulator):
+            raise NewtonsimError(f"run: expected a Simulator, got {simulator!r}")
         self._check_model(simulator.model)
         playback = SimulationPlayback(
             simulator, self.publisher(simulator.solver), self._rate, self.mouse, before_step
@@ -165,6 +169,8 @@ class Viewer:
             source: The recording, of this model.
             paused: Whether to wait until "Play" is pressed.
         """
+        if not all(hasattr(source, name) for name in ("model", "times", "load")):
+            raise NewtonsimError(f"replay: expected a recording, got {source!r}")
         self._check_model(source.model)
         playback = RecordingPlayback(source, self.publisher(None), self._rate)
         self.follow(playback, paused)
@@ -193,6 +199,8 @@ class Viewer:
         Raises:
             NewtonsimError: The viewer runs a simulation or a recording itself.
         """
+        if not isinstance(state, State):
+            raise NewtonsimError(f"update: expected a State, got {state!r}")
         if self.playback is None:
             self.follow(CallerLoop(), False)
         if not isinstance(self.playback, CallerLoop):
