@@ -35,7 +35,7 @@ class Subject:
         self._particle_world = model.particle_world.numpy()
         self._grain = model.particle_radius.numpy().astype(np.float64)[:, None]
         shown = table.visible & (table.kind != GeoType.PLANE) & (table.kind != GeoType.NONE)
-        moves = _in_moving_trees(model, table.body)
+        moves = in_moving_trees(model)[table.body]
         if (shown & moves).any() or len(self._particle_world):
             shown &= moves
         rows = np.flatnonzero(shown)
@@ -71,18 +71,23 @@ class Subject:
         return lower[finite], upper[finite], world[finite]
 
 
-def _in_moving_trees(model: Model, body: np.ndarray) -> np.ndarray:
-    """Tell which shapes are on articulations of which something can move; a robot's fixed base is one."""
+def in_moving_trees(model: Model) -> np.ndarray:
+    """Tell which bodies are on articulations of which something can move; a robot's fixed base is one.
+
+    Returns:
+        Bool, shape (bodies + 1,): the last entry is that of the world, which shapes without a body have.
+    """
     if model.contact_rules is None or not model.body_count:
-        return np.zeros(len(body), bool)
-    tree = np.full(model.body_count + 1, -1)  # the last entry is that of the world
+        return np.zeros(model.body_count + 1, bool)
+    body = model.shape_body.numpy()
+    tree = np.full(model.body_count + 1, -1)
     starts = model.articulation_start.numpy()
     joints = np.searchsorted(starts, np.arange(model.joint_count), side="right") - 1
     tree[model.joint_child.numpy()] = joints
     moves = np.zeros(len(starts) + 1, bool)
     moves[tree[body[model.contact_rules.rigid >= 0]]] = True
     moves[-1] = False
-    return moves[tree[body]]
+    return moves[tree]
 
 
 def _local_corners(table: ShapeTable, rows: np.ndarray) -> np.ndarray:

@@ -182,10 +182,15 @@ class UserGui:
             pressed, self._pressed = self._pressed, []
         return pressed
 
-    def on_input(self, callback: Callable[[PageKey | PagePointer], None]) -> None:
-        """Have a function called with every key and mouse button of the page, and with movements."""
+    def on_input(self, callback: Callable[[PageKey | PagePointer], None], keys_fly: bool = True) -> None:
+        """Have a function called with every key and mouse button of the page, and with movements.
+
+        Args:
+            callback: Takes the event.
+            keys_fly: Whether W, A, S, D, Q, E and the arrows move the camera as well.
+        """
         with self._lock:
-            self._inputs.append(PageInput(self._server, callback))
+            self._inputs.append(PageInput(self._server, callback, keys_fly))
 
     def on_click(self, callback: Callable[[Click], None]) -> None:
         """Have a function called when the scene is clicked."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.errors import NewtonsimError
+from newtonsim.render.framing import in_moving_trees
 from newtonsim.render.shapes import world_grid
 
 if TYPE_CHECKING:
@@ -101,15 +102,17 @@ def format_worlds(worlds: np.ndarray, count: int) -> str:
 
 
 def _sizes(model: Model, body_q: np.ndarray, particle_q: np.ndarray) -> tuple[float, float]:
-    """Extent of the first world [m], and the distance at which worlds do not overlap, 0 if they do not."""
-    points = np.concatenate([body_q[:, :3], particle_q])
+    """Extent of what can move in the first world, and the distance of worlds, 0 if they are apart [m]."""
+    moves = in_moving_trees(model)
+    counted = moves[:-1] if moves.any() else np.ones(model.body_count, bool)
+    points = np.concatenate([body_q[counted, :3], particle_q])
     world = np.concatenate(
         [
-            model.body_world.numpy() if model.body_count else [],
+            model.body_world.numpy()[counted] if model.body_count else [],
             model.particle_world.numpy() if model.particle_count else [],
         ]
     )
-    reach = _shape_reach(model)
+    reach = _shape_reach(model, counted)
     points, world = np.concatenate([points, points - reach, points + reach]), np.tile(world, 3)
     mine = points[world == 0]
     mine = mine[np.isfinite(mine).all(axis=1)]
@@ -123,10 +126,10 @@ def _sizes(model: Model, body_q: np.ndarray, particle_q: np.ndarray) -> tuple[fl
     return extent, 0.0 if apart else round(0.3 + 1.3 * extent, 1)
 
 
-def _shape_reach(model: Model) -> float:
-    """A typical size of the shapes that move [m]."""
+def _shape_reach(model: Model, counted: np.ndarray) -> float:
+    """A typical size of the shapes of some of the bodies, bool (bodies,) [m]."""
     if not model.shape_count:
         return 0.0
-    radius = model.shape_collision_radius.numpy()[model.shape_body.numpy() >= 0]
+    radius = model.shape_collision_radius.numpy()[np.append(counted, False)[model.shape_body.numpy()]]
     radius = radius[radius < 1.0e3]
     return float(radius.max()) if len(radius) else 0.0

@@ -52,7 +52,9 @@ _SCRIPT = """
   };
   const down = new Map();
   window.addEventListener('keydown', e => {
-    if (e.repeat || taken(e)) return;
+    if (taken(e)) return;
+    if (!KEYSFLY && /^(Key[WASDQE]|Arrow.*)$/.test(e.code)) e.stopImmediatePropagation();
+    if (e.repeat) return;
     down.set(e.code, e.key);
     tell('key', e.code, e.key, true);
   }, true);
@@ -114,12 +116,19 @@ class PageInput:
     Args:
         server: The server.
         callback: Takes each event, in order; called in a thread of the server.
+        keys_fly: Whether W, A, S, D, Q, E and the arrows move the camera as well.
     """
 
-    def __init__(self, server: viser.ViserServer, callback: Callable[[PageKey | PagePointer], None]):
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        callback: Callable[[PageKey | PagePointer], None],
+        keys_fly: bool = True,
+    ):
         self._callback = callback
         self._seen: dict[str, int] = {}
-        script = _SCRIPT.replace("MARK", _MARK).replace("KEPT", str(_KEPT)).replace("\n", " ")
+        script = _SCRIPT.replace("MARK", _MARK).replace("KEPT", str(_KEPT))
+        script = script.replace("KEYSFLY", str(keys_fly).lower()).replace("\n", " ")
         escaped = script.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
         self._field = server.gui.add_text("keys", _MARK, order=98.0)
         # scripts do not run in HTML that is added later, but handlers do

@@ -201,7 +201,7 @@ def _progress(playback: Playback) -> list[str]:
     """Say whether time goes on, how fast, and what is wrong."""
     if playback.error is not None:
         return [f"stopped: {playback.error}"]
-    words = ["▶ playing" if playback.playing else "⏸ paused"]
+    words = ["playing" if playback.playing else "paused"]
     if playback.playing and not math.isnan(playback.measured_speed):
         words.append(f"{playback.measured_speed:.2f} x real time")
     return [*words, playback.trouble] if playback.trouble else words

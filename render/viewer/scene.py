@@ -8,6 +8,7 @@ import numpy as np
 
 from newtonsim.enums import GeoType, ShapeFlags
 from newtonsim.errors import NewtonsimError
+from newtonsim.render.framing import in_moving_trees
 from newtonsim.render.shapes import ShapeTable
 from newtonsim.render.viewer.bodies import ShapeLayer, is_endless
 from newtonsim.render.viewer.frames import Frame
@@ -57,7 +58,7 @@ class Scene:
         looks: ShapeTable | None = None,
         before: Scene | None = None,
     ):
-        self._server, self._mouse = server, mouse
+        self._server, self._mouse, self._moves = server, mouse, in_moving_trees(model)
         self.layout = Layout(model, frame.body_q, frame.particle_q)
         self._table = ShapeTable.of(model) if model.shape_count else None
         self._looks = self._table if looks is None else looks
@@ -152,18 +153,27 @@ class Scene:
             mark.move(frame)
 
     def bounds(self, frame: Frame) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper corner of what is shown, and of the ground below if it is near (3,) [m]."""
-        points = [np.zeros((0, 3)), self.soft.shown_points(frame)]
+        """Lower and upper corner of what can move, or of all if nothing can, and of the ground near below.
+
+        Returns:
+            Corners (3,), (3,) [m].
+        """
+        soft = self.soft.shown_points(frame)
+        corners, moves = [np.zeros((2, 0, 3))], [np.zeros(0, bool)]
         for layer in (self._visuals, self._collider_layer):
             for batch in layer.batches if layer is not None else ():
-                points += batch.corners(frame.body_q)
-        found = np.concatenate(points)
+                corners.append(np.stack(batch.corners(frame.body_q)))
+                moves.append(self._moves[batch.body])
+        boxes, moving = np.concatenate(corners, axis=1), np.concatenate(moves)
+        if moving.any() or len(soft):
+            boxes = boxes[:, moving]
+        found = np.concatenate([soft, *boxes])
         if not len(found):
             return -np.ones(3), np.ones(3)
-        corners = np.stack([found.min(axis=0), found.max(axis=0)])
+        box = np.stack([found.min(axis=0), found.max(axis=0)])
         if self._looks is not None:
-            corners = np.concatenate([corners, ground_below(self._looks, *corners)])
-        return corners.min(axis=0), corners.max(axis=0)
+            box = np.concatenate([box, ground_below(self._looks, *box)])
+        return box.min(axis=0), box.max(axis=0)
 
     def _take_over(self, before: Scene) -> None:
         """Show what another scene has shown."""

@@ -79,7 +79,7 @@ class Window:
         self._sight = Sight(self.viewer, self._items)
         self._drawer = ItemDrawer(self.viewer, self._items)
         self._controls = ParameterControls(self.viewer, self._items)
-        self.viewer.gui.on_input(self._take_input)
+        self.viewer.gui.on_input(self._take_input, keys_fly=False)
         self._guard.wait, self._guard.is_paused = self._playback.wait, lambda: self._playback.is_paused
         self._guard.hold()
         self._thread.start()
