@@ -20,7 +20,7 @@ from newtonsim.solvers import FeatherstoneSolver
 FOLDER = Path(__file__).parent / "pictures"
 SIZE = {"width": 1000, "height": 620}
 FLAGS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-LOADING = 5.0
+LOADING = 12.0
 """Time that a browser without a GPU takes to draw everything [s]."""
 
 
@@ -33,8 +33,7 @@ def main() -> None:
 
 
 def show_marks(viewer: Viewer) -> None:
-    """Switch everything on that can be shown besides the shapes."""
-    viewer.show_shapes("see-through")
+    """Switch on what can be shown besides the shapes."""
     for label in ("Contacts", "Body frames", "Joint axes", "Centres of mass"):
         viewer.show_mark(label)
 
@@ -60,7 +59,7 @@ def shoot(browser: Browser, name: str, worlds: int, prepare: Callable[[Viewer], 
         prepare(viewer)
         page.wait_for_timeout(1000.0 * LOADING)
         shot = Image.open(io.BytesIO(page.screenshot(timeout=120_000))).convert("RGB")
-        shot.quantize(128).save(FOLDER / f"{name}.png", optimize=True)
+        shot.quantize(64).save(FOLDER / f"{name}.png", optimize=True)
         page.close()
 
 
