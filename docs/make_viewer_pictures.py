@@ -20,7 +20,7 @@ from newtonsim.solvers import FeatherstoneSolver
 FOLDER = Path(__file__).parent / "pictures"
 SIZE = {"width": 1000, "height": 620}
 FLAGS = ["--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"]
-LOADING = 12.0
+LOADING = 20.0
 """Time that a browser without a GPU takes to draw everything [s]."""
 
 
@@ -59,7 +59,7 @@ def shoot(browser: Browser, name: str, worlds: int, prepare: Callable[[Viewer], 
         prepare(viewer)
         page.wait_for_timeout(1000.0 * LOADING)
         shot = Image.open(io.BytesIO(page.screenshot(timeout=120_000))).convert("RGB")
-        shot.quantize(64).save(FOLDER / f"{name}.png", optimize=True)
+        shot.quantize(40).save(FOLDER / f"{name}.png", optimize=True)
         page.close()
 
 
