@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from newtonsim.errors import UnsupportedElementWarning
+from newtonsim.geometry.images import pixels_of, read_image
 from newtonsim.importers.mesh_parts import Material, MeshPart
 
 _MAX_REPEATS = 16
@@ -104,8 +105,6 @@ def _pixels(material: Material) -> np.ndarray | None:
     """The image of a material (height, width, 4), None if it has none or that cannot be read."""
     if not material.texture and material.image is None:
         return None
-    from newtonsim.render.camera_textures import pixels_of
-
     try:
         if material.image is None:
             return _file_pixels(material.texture)
@@ -119,8 +118,6 @@ def _pixels(material: Material) -> np.ndarray | None:
 
 def _file_pixels(path: str) -> np.ndarray:
     """The image of a file, the same object as long as a mesh wears it."""
-    from newtonsim.render.camera_textures import read_image
-
     key = (path, Path(path).stat().st_mtime_ns)
     image = _images.get(key)
     if image is None:

@@ -14,12 +14,13 @@ from newtonsim.enums import GeoType, ShapeFlags
 from newtonsim.errors import ModelError
 from newtonsim.geometry import Heightfield, Mesh
 from newtonsim.geometry.hull import ConvexHull
+from newtonsim.geometry.images import read_image
 from newtonsim.kernels import camera, camera_scene
 from newtonsim.kernels.shapes import KIND_HULL
 from newtonsim.render.camera_elements import CameraElements
 from newtonsim.render.camera_meshes import CameraMesh, pack_corners
 from newtonsim.render.camera_rows import RayScene, primitive_extents
-from newtonsim.render.camera_textures import Textures, read_image
+from newtonsim.render.camera_textures import Textures
 from newtonsim.render.shapes import PALETTE
 
 if TYPE_CHECKING:

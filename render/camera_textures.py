@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -11,42 +10,8 @@ import warp as wp
 from newtonsim.errors import ModelError
 from newtonsim.kernels import camera
 
-if TYPE_CHECKING:
-    from PIL.Image import Image as PillowImage
-
 _LEAST = 1 << 12
 """Texels of the first buffer."""
-
-_MAX_PIXELS = 1 << 26
-
-
-def read_image(path: str) -> np.ndarray:
-    """Read an image file (PNG, JPEG, TGA, GIF, BMP ...).
-
-    Args:
-        path: The file.
-
-    Returns:
-        Pixels (height, width, 3 or 4), uint8, rows from the top.
-
-    Raises:
-        OSError: The file cannot be read or is no image.
-        ValueError: It is too large.
-    """
-    from PIL import Image
-
-    try:
-        with Image.open(path) as image:
-            return pixels_of(image, path)
-    except Image.DecompressionBombError as error:
-        raise ValueError(str(error)) from error
-
-
-def pixels_of(image: PillowImage, name: str) -> np.ndarray:
-    """Return the pixels of an image that Pillow has opened, see `read_image`; errors call it `name`."""
-    if image.width * image.height > _MAX_PIXELS:
-        raise ValueError(f"{name}: {image.width} x {image.height} pixels are too many")
-    return np.array(image.convert("RGBA" if "A" in image.getbands() else "RGB"))
 
 
 class Textures:

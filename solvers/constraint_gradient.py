@@ -262,7 +262,7 @@ class ConstraintAdjoint:
         if not len(worlds):
             return
         reasons = int(found[worlds[0]])
-        self.stage.forget(None)
+        self.stage.forget_all()
         why = "; ".join(text for bit, text in _REASONS.items() if reasons & bit)
         raise NotDifferentiableError(
             f"FeatherstoneSolver has no gradient in worlds {worlds[:8].tolist()}: {why}"

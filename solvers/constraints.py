@@ -232,15 +232,20 @@ class ConstraintStage:
         memories = [family.memory for family in (rows.dof, *self._contact_families())]
         return [*memories, rows.pair.impulse, self.envelope.pause, self.world_nonfinite]
 
+    def forget_all(self) -> None:
+        """Drop the warm start and the non-finite marks of all worlds."""
+        rows = self.rows
+        for memory in (rows.dof.memory, rows.pair.impulse, rows.contact.memory, rows.spin.memory):
+            memory.zero_()
+        self.envelope.pause.zero_()
+        self.world_nonfinite.zero_()
+
     def forget(self, launch: Launcher, world_mask: wp.array | None) -> None:
         """Drop the warm start and the non-finite marks of the masked worlds of a launcher, or of all."""
-        rows = self.rows
         if world_mask is None:
-            for memory in (rows.dof.memory, rows.pair.impulse, rows.contact.memory, rows.spin.memory):
-                memory.zero_()
-            self.envelope.pause.zero_()
-            self.world_nonfinite.zero_()
+            self.forget_all()
             return
+        rows = self.rows
         inputs = [world_mask, rows.dof.world_start, rows.dof.memory, rows.pair.world_start, rows.pair.impulse]
         inputs += [self.memory_start, rows.contact.memory, rows.spin.memory]
         launch(reset.forget_rows, "world", [*inputs, self.envelope.pause, self.world_nonfinite])

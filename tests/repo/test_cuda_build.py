@@ -15,6 +15,7 @@ FUNCTIONS_ONLY = {
     "body_rows",
     "impacts",
     "shapes",
+    "ray_times",
     "manifolds",
     "rows",
     "env_views",

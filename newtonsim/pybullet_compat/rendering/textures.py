@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from newtonsim.render.camera_textures import Textures, read_image
+from newtonsim.geometry.images import read_image
+from newtonsim.render.camera_textures import Textures
 
 CHECKER = "checker"
 """Stands for the image on planes and height fields: 2 x 2 squares, white and light blue."""
