@@ -93,9 +93,10 @@ def test_sliders_and_buttons_are_read(page):
     page.get_by_role("button", name="press me").wait_for(state="detached")
 
 
-def test_keys_go_down_and_up(page):
+def test_keys_go_down_and_up_and_leave_the_camera(viewer, page):
     p.getKeyboardEvents()
     page.mouse.move(5, 5)
+    eye = viewer.camera.view.position
     seen = []
 
     def told():
@@ -106,6 +107,8 @@ def test_keys_go_down_and_up(page):
     until(told, page)
     assert seen[-1] == {ord("q"): p.KEY_IS_DOWN | p.KEY_WAS_TRIGGERED}
     assert p.getKeyboardEvents() == {ord("q"): p.KEY_IS_DOWN}
+    page.wait_for_timeout(300)
+    np.testing.assert_allclose(viewer.camera.view.position, eye, atol=1e-4)
     page.keyboard.up("q")
     until(lambda: told() == {ord("q"): p.KEY_WAS_RELEASED}, page)
     page.keyboard.press("F2")

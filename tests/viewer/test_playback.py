@@ -10,7 +10,8 @@ import pytest
 
 import newtonsim
 from newtonsim import Simulator
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import NewtonsimError, RecordingError
+from newtonsim.render.framing import in_moving_trees
 from newtonsim.render.viewer import Viewer
 from newtonsim.render.viewer.layout import format_worlds, parse_worlds
 from newtonsim.solvers import FeatherstoneSolver
@@ -195,3 +196,47 @@ def test_speed_must_be_positive(simulator):
         for speed in (0.0, -1.0, math.nan):
             with pytest.raises(NewtonsimError, match="speed"):
                 playback.speed = speed
+
+
+class Damaged:
+    """A recording of which some frames cannot be read."""
+
+    def __init__(self, model, broken):
+        self.model, self.broken, self.times = model, broken, np.arange(8) * 0.01
+
+    def load(self, index, state):
+        if index in self.broken:
+            raise RecordingError(f"run.nsr: is damaged: frame {index}")
+        state.body_q.assign([[float(index), 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]])
+
+
+def test_damaged_frames_are_told_and_passed_over():
+    model = ball()
+    with Viewer(model, port=0, effects=False) as viewer:
+        playback = viewer.replay(Damaged(model, (3, 4)), paused=True)
+        playback.seek(3)
+        until(lambda: "frame 3" in playback.trouble)
+        assert viewer.frame.body_q[0, 0] == 0.0
+        playback.seek(2)
+        until(lambda: viewer.frame.body_q[0, 0] == 2.0)
+        assert playback.trouble == ""
+        playback.speed = 0.5
+        playback.playing = True
+        until(lambda: viewer.frame.body_q[0, 0] == 7.0)
+        assert playback.error is None
+
+
+def test_a_robot_moves_with_its_fixed_base_and_a_floor_does_not():
+    builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    for moves in (True, False):
+        builder.add_articulation()
+        base, link = builder.add_body(), builder.add_body()
+        builder.add_joint_fixed(-1, base)
+        if moves:
+            builder.add_joint_revolute(base, link, axis=(0, 1, 0))
+        else:
+            builder.add_joint_fixed(base, link)
+        builder.add_shape_box(base, hx=0.1, hy=0.1, hz=0.1)
+        builder.add_shape_box(link, hx=0.1, hy=0.1, hz=0.1)
+    builder.add_shape_box(-1, hx=9.0, hy=9.0, hz=0.1)
+    assert in_moving_trees(builder.finalize("cpu")).tolist() == [True, True, False, False, False]

@@ -57,7 +57,9 @@ def parse_window_options(options: str) -> WindowOptions:
     found.size = tuple(int(s) if s.isdecimal() and int(s) > 0 else w for s, w in zip(sizes, WINDOW))
     if "port" in given:
         if not given["port"].isdecimal() or int(given["port"]) > 65535:
-            raise error(f"Option --port must be a number from 0 to 65535, not '{given['port']}'.")
+            raise error(
+                f"Option --port must be a number from 0 to 65535, as in --port=8080, not '{given['port']}'."
+            )
         found.port = int(given["port"])
     if "effects" in given:
         if given["effects"] not in ("0", "1"):
