@@ -104,10 +104,19 @@ def test_a_step_and_a_restart(viewer, page):
     until(lambda: viewer.frame.time == 0.0, page)
 
 
+def shows(page, slider, value):
+    """Wait until a folder has opened and its slider has the value that the viewer sends."""
+    slider.wait_for(state="visible")
+    until(lambda: abs(float(slider.get_attribute("aria-valuenow")) - value) < 0.02, page)
+    page.wait_for_timeout(300)
+
+
 def test_a_slider_bends_a_joint_while_paused(viewer, page):
     axis = joint_axes(viewer.model, 0)[1]
     page.get_by_text("Joints").click()
-    page.get_by_role("slider").nth(1).press("End")
+    slider = page.get_by_role("slider").nth(1)
+    shows(page, slider, viewer.frame.joint_q[axis.coordinate])
+    slider.press("End")
     until(lambda: abs(viewer.frame.joint_q[axis.coordinate] - axis.upper) < 1e-3, page)
     page.get_by_text("Joints").click()
 
@@ -139,8 +148,10 @@ def test_a_slider_sets_the_target_of_a_drive_while_running(viewer, simulator, pa
     assert axis.is_driven
     viewer.playback.playing = True
     page.get_by_text("Joints").click()
-    # the slider of the mouse's spring comes before those of the twelve joints
-    page.get_by_role("slider").nth(3).press("End")
+    # the slider of the mouse's spring appears before those of the twelve joints
+    slider = page.get_by_role("slider").nth(3)
+    shows(page, slider, simulator.control.joint_act.numpy()[axis.axis])
+    slider.press("End")
     until(lambda: abs(simulator.control.joint_act.numpy()[axis.axis] - axis.upper) < 1e-3, page)
     until(lambda: viewer.frame.joint_q[axis.coordinate] > axis.upper - 0.3, page)
     viewer.playback.playing = False
