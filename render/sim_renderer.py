@@ -91,7 +91,7 @@ class SimRendererUsd(StateRenderer, UsdRenderer):
     """Writes the states of a model as time samples of a USD stage.
 
     It is a `warp.render.UsdRenderer`, whose `render_box`, `render_line_strip` and so on add to the stage.
-    The model lies below `/root`: `/root/world_0/...`, and below `/root/common` what belongs to all worlds.
+    The model lies below the default prim: `world_0/...`, and in `common` what belongs to all worlds.
     Lengths are true whatever the scaling: a scaling of 100 makes a stage in centimetres.
 
     Attributes:

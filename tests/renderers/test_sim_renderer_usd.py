@@ -26,8 +26,13 @@ def recorded(model, path, states, **options) -> Usd.Stage:
     return Usd.Stage.Open(str(path))
 
 
+def prim(stage: Usd.Stage, path: str) -> Usd.Prim:
+    """Find a prim below the default one."""
+    return stage.GetPrimAtPath(stage.GetDefaultPrim().GetPath().AppendPath(path))
+
+
 def prims(stage: Usd.Stage, world: str) -> list[Usd.Prim]:
-    return [p for p in stage.Traverse() if str(p.GetPath()).startswith(f"/root/{world}/")]
+    return list(Usd.PrimRange(prim(stage, world)))[1:]
 
 
 def matrix_of(pose: np.ndarray, scale: float = 1.0) -> np.ndarray:
@@ -95,7 +100,7 @@ def test_bodies_have_the_same_names_in_all_worlds(tmp_path):
     model = scene.finalize("cpu")
     stage = recorded(model, tmp_path / "a.usda", [model.state()])
     for world in range(2):
-        names = stage.GetPrimAtPath(f"/root/world_{world}").GetChildrenNames()
+        names = prim(stage, f"world_{world}").GetChildrenNames()
         assert names == ["trunk", "leg", "leg_1", "leg_1_1", "_7th", "surface_1"]
 
 
@@ -109,8 +114,7 @@ def test_particles_cloth_soft_bodies_springs_and_muscles(tmp_path):
     ropes = springs[~np.isin(springs, bound).all(axis=1)]
     loose = np.setdiff1d(np.arange(model.particle_count), bound)
     mesh, lines, dots, muscles = (
-        stage.GetPrimAtPath(f"/root/world_0/{name}")
-        for name in ("surface", "springs", "particles", "muscles")
+        prim(stage, f"world_0/{name}") for name in ("surface", "springs", "particles", "muscles")
     )
     faces = np.array(UsdGeom.Mesh(mesh).GetFaceVertexIndicesAttr().Get()).reshape(-1, 3)
     assert len(faces) == len(triangles)
@@ -140,7 +144,7 @@ def test_tetrahedra_without_triangles_have_a_surface(tmp_path):
         builder.add_tetrahedron(*tet.tolist())
     model = builder.finalize("cpu")
     stage = recorded(model, tmp_path / "a.usda", [model.state()])
-    mesh = UsdGeom.Mesh(stage.GetPrimAtPath("/root/world_0/surface"))
+    mesh = UsdGeom.Mesh(prim(stage, "world_0/surface"))
     faces = np.array(mesh.GetFaceVertexIndicesAttr().Get()).reshape(-1, 3)
     assert sorted(map(sorted, faces.tolist())) == sorted(map(sorted, surface_triangles(tets).tolist()))
     # 1/6 for the corner of the cube, and 1/3 beyond its face: divergence theorem
@@ -160,13 +164,11 @@ def test_contacts_and_joints(tmp_path):
     model = builder.finalize("cpu")
     options = {"show_joints": True, "show_rigid_contact_points": True, "contact_points_radius": 0.01}
     stage = recorded(model, tmp_path / "a.usda", [model.state()], **options)
-    points = UsdGeom.Points(stage.GetPrimAtPath("/root/contacts"))
+    points = UsdGeom.Points(prim(stage, "contacts"))
     np.testing.assert_allclose(points.GetWidthsAttr().Get(), 0.02)
     low_first = sorted(np.array(points.GetPointsAttr().Get(0.0)).tolist(), key=lambda point: point[2])
     np.testing.assert_allclose(low_first, [[1, 2, -0.01], [1, 2, 0.0]], atol=1e-6)
-    normal = np.array(
-        UsdGeom.BasisCurves(stage.GetPrimAtPath("/root/contact_normals")).GetPointsAttr().Get(0.0)
-    )
+    normal = np.array(UsdGeom.BasisCurves(prim(stage, "contact_normals")).GetPointsAttr().Get(0.0))
     np.testing.assert_allclose(np.abs(normal[1] - normal[0]), [0, 0, 0.2], atol=1e-6)
     (axes,) = [p for p in stage.Traverse() if p.GetName().startswith("joint_hinge") and "axes" in p.GetName()]
     start, end = np.array(UsdGeom.BasisCurves(axes).GetPointsAttr().Get())
@@ -187,7 +189,7 @@ def test_contacts_of_a_buffer(tmp_path):
         renderer.begin_frame(frame / 60)
         renderer.render(state)
         renderer.render_contacts(state, newtonsim.collide(model, state), contact_point_radius=1e-2)
-        points = UsdGeom.Points(renderer.stage.GetPrimAtPath("/root/contacts")).GetPointsAttr()
+        points = UsdGeom.Points(prim(renderer.stage, "contacts")).GetPointsAttr()
         counts.append(len(points.Get(renderer.time)))
     assert counts == [2, 0]
 
@@ -217,7 +219,7 @@ def test_lines_of_newton_examples_run(tmp_path):
         renderer.end_frame()
     renderer.save()
     stage = Usd.Stage.Open(stage_path)
-    target = UsdGeom.XformCache(30.0).GetLocalToWorldTransform(stage.GetPrimAtPath("/root/target"))
+    target = UsdGeom.XformCache(30.0).GetLocalToWorldTransform(prim(stage, "target"))
     np.testing.assert_allclose(target.ExtractTranslation(), [10, 20, 30])
     assert SimRenderer is SimRendererUsd
     assert isinstance(renderer, wp.render.UsdRenderer)

@@ -8,9 +8,7 @@ from rooms import ROOMS, ROOT
 FOLDERS = [*ROOMS, "tests", "docs", "benchmarks"]
 SUFFIXES = {".py", ".md", ".toml", ".xml", ".urdf", ".cff", ".yml", ".json", ""}
 PLACES = ("home", "Users", "root", "work", "tmp", "opt", "mnt")
-# Warp's renderer puts everything below the prim /root of a USD stage.
-PRIM = r"(?!root/(?:world_|common\b|contacts?\b|contact_normals\b|target\b))"
-MACHINE_PATH = re.compile(r"(?<![\w.$}<])/" + PRIM + "(" + "|".join(PLACES) + r")/\w|[A-Z]:\\+Users")
+MACHINE_PATH = re.compile(r"(?<![\w.$}<])/(" + "|".join(PLACES) + r")/\w|[A-Z]:\\+Users")
 
 
 def text_files():
