@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -50,7 +51,7 @@ class Motors:
         )
 
 
-class Task:
+class Task(ABC):
     """Base of environments: one world, and kernels that act on it, look at it, score it and start it.
 
     Every kernel has one thread per world, whose number is `first + wp.tid()`. `act` and `score` take
@@ -111,15 +112,15 @@ class Task:
                 raise NewtonsimError(f"{self.name}: there is no option {name!r}{hint}; there are {known}")
         self.options = {**self.defaults, **options}
 
+    @abstractmethod
     def build(self, builder: ModelBuilder) -> Motors:
         """Put one world into an empty z-up builder.
 
         Returns:
             What the actions drive.
         """
-        raise NotImplementedError(f"{type(self).__name__}.build")
 
-    def finish_scene(self, scene: ModelBuilder) -> None:
+    def finish_scene(self, scene: ModelBuilder) -> None:  # noqa: B027 - nothing by default
         """Add what all worlds share, such as the ground, to the builder that holds all of them."""
 
     def make_solver(self, model: Model) -> SolverBase:
