@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import newtonsim.pybullet_compat as p
@@ -24,6 +23,7 @@ from newtonsim.bullet_world.frames import (
     expect,
     numbers,
 )
+from newtonsim.bullet_world.joint_types import ONE_COORDINATE, JointType
 from newtonsim.bullet_world.mimics import with_followers
 from newtonsim.bullet_world.object_states import ObjectState, capture, stop
 
@@ -35,19 +35,6 @@ BASE = -1
 ROUNDING = 1.0e-6
 """How far beyond its limits a joint may be set without a warning [rad or m]."""
 WHITE = (1.0, 1.0, 1.0, 1.0)
-
-
-class JointType(IntEnum):
-    """Types of joints, with PyBullet's numbers."""
-
-    REVOLUTE = p.JOINT_REVOLUTE
-    PRISMATIC = p.JOINT_PRISMATIC
-    SPHERICAL = p.JOINT_SPHERICAL
-    PLANAR = p.JOINT_PLANAR
-    FIXED = p.JOINT_FIXED
-
-
-ONE_COORDINATE = (JointType.REVOLUTE, JointType.PRISMATIC)
 
 
 class Object:

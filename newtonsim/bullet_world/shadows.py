@@ -12,7 +12,7 @@ import newtonsim.pybullet_compat as p
 from newtonsim.bullet_world.attachments import followers, set_collisions
 from newtonsim.bullet_world.errors import WorldExitedError
 from newtonsim.bullet_world.frames import compose_rows, inverse_row, pose_rows
-from newtonsim.bullet_world.objects import ONE_COORDINATE
+from newtonsim.bullet_world.joint_types import ONE_COORDINATE
 from newtonsim.pybullet_compat.bullet_client import BulletClient
 
 if TYPE_CHECKING:
