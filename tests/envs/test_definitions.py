@@ -69,6 +69,21 @@ def test_runners(name: str):
     assert ended > 0 or name == "HalfCheetah"
 
 
+@pytest.mark.parametrize(("name", "bonus"), [("Hopper", 1.0), ("HalfCheetah", 0.0), ("Ant", 1.0)])
+def test_the_first_reward_of_an_episode_counts_from_where_it_began(name: str, bonus: float):
+    env = envs.make(name, 4, device="cpu")
+    x = env.sim.state.joint_q.numpy().reshape(4, -1)[:, 0]  # a view
+    env.reset(seed=0)
+    for _ in range(2):
+        began = x.copy()
+        assert np.ptp(began) > 1.0e-4
+        reward = env.step(np.zeros((4, *env.single_action_space.shape), np.float32))[1]
+        speed = (x - began) / (env.task.dt * env.task.frame_skip)
+        np.testing.assert_allclose(reward, speed + bonus, atol=1.0e-3)
+        env.step(np.zeros((4, *env.single_action_space.shape), np.float32))
+        env.reset()
+
+
 def test_inverted_double_pendulum():
     ours, theirs = pair("InvertedDoublePendulum", "inverted_double_pendulum.xml")
     rng = np.random.default_rng(1)
