@@ -65,6 +65,14 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
         from newtonsim.cli_view import view
 
         return view
+    if name == "train":
+        from newtonsim.cli_train import train
+
+        return train
+    if name == "play":
+        from newtonsim.cli_play import play
+
+        return play
     from newtonsim.cli_run import run
 
     return run
@@ -83,6 +91,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_warmup(
         commands.add_parser("warmup", help="compile kernels ahead, so that nothing waits for them later")
     )
+    _add_train(commands.add_parser("train", help="teach a policy to control the robot of an environment"))
+    _add_play(commands.add_parser("play", help="run a policy that was trained"))
     _add_pybullet(commands.add_parser("pybullet", help="run a script written for PyBullet, unchanged"))
     _add_pybullet_server(
         commands.add_parser("pybullet-server", help="serve a world to PyBullet scripts in other processes")
@@ -188,6 +198,58 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
     parser.add_argument("--paused", action="store_true", help="wait until Play is pressed")
+    _add_page(parser)
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim train``."""
+    parser.description = (
+        "Teach a policy by proximal policy optimisation in many worlds at once (extra 'learn'). The folder "
+        "gets checkpoints, the learning curve (curve.csv and TensorBoard), the best policy (policy.onnx) "
+        "and a video of it. The same command goes on where a stopped or killed one was."
+    )
+    parser.add_argument("name", metavar="NAME", help="environment, such as CartPole, Hopper or Ant")
+    parser.add_argument("--num-envs", type=positive_int, metavar="N", help="worlds (default: by environment)")
+    parser.add_argument(
+        "--samples", type=positive_int, metavar="N", help="samples to learn from (default: by environment)"
+    )
+    parser.add_argument("--seconds", type=positive_float, metavar="S", help="end after this time of training")
+    parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--folder", metavar="DIR", help="where it goes (default: runs/NAME-seedN)")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="argument of newtonsim.envs.make, such as healthy_reward=0.5 or randomise={'mass':(0.8,1.2)}; "
+        "may be repeated",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="field of newtonsim.learn.Settings, such as gamma=0.995; may be repeated",
+    )
+    parser.add_argument("--no-video", action="store_true", help="do not make a video of the best policy")
+
+
+def _add_play(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim play``."""
+    parser.description = "Run a policy in its environment, without noise, and print returns and lengths."
+    parser.add_argument("policy", metavar="POLICY", help="policy.onnx of newtonsim train, or its folder")
+    parser.add_argument("--num-envs", type=positive_int, default=64, metavar="N", help="worlds (default: 64)")
+    parser.add_argument(
+        "--episodes", type=positive_int, default=100, metavar="N", help="episodes at least (default: 100)"
+    )
+    parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
+    parser.add_argument("--video", metavar="OUT.mp4", help="write a video of one world (.mp4, .gif)")
+    parser.add_argument(
+        "--seconds", type=positive_float, default=10.0, metavar="S", help="its length (default: 10)"
+    )
+    parser.add_argument("--view", action="store_true", help="show it in the web browser until Ctrl-C instead")
     _add_page(parser)
 
 

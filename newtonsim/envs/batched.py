@@ -73,6 +73,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         task: The task.
         sim: The simulation, whose model, state and solver may be read and written between steps.
         buffers: Arrays of the environment.
+        max_episode_steps: Steps after which an episode is truncated, 0 for never.
 
     Raises:
         NewtonsimError: An argument is out of range.
@@ -103,7 +104,9 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.task, self.num_envs = task, int(num_envs)
         mode = _mode(autoreset_mode)
         self._mode = _MODES[mode]
-        self._limit = _limit(task.episode_steps if max_episode_steps is None else max_episode_steps)
+        self.max_episode_steps = _limit(
+            task.episode_steps if max_episode_steps is None else max_episode_steps
+        )
         self._build(device)
         self._make_spaces()
         self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": mode}
@@ -264,7 +267,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             launch(self._stages["observe"], "world", [view, self.buffers.episodes.fresh])
 
     def _launch_finish(self, launch: Launcher, sim: Simulator) -> None:
-        inputs = [self.buffers.attach(sim), self.buffers.episodes, self._limit, self._mode]
+        inputs = [self.buffers.attach(sim), self.buffers.episodes, self.max_episode_steps, self._mode]
         launch(env_episodes.finish_step, "world", inputs)
 
     def _launch_restart(self, launch: Launcher, sim: Simulator, mask: wp.array) -> None:

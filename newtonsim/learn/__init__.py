@@ -1,1 +1,34 @@
-"""Reinforcement learning: policies for the environments of `newtonsim.envs`, and what they learn with."""
+"""Reinforcement learning: policies for the environments of `newtonsim.envs` (extra "learn").
+
+`Training(Run("CartPole", settings_of("CartPole")), folder)` is what the command `newtonsim train` runs.
+"""
+
+try:
+    import rsl_rl  # noqa: F401
+    import torch  # noqa: F401
+except ImportError as error:
+    raise ImportError(f"{error.name} is not installed: pip install 'newtonsim[learn]'") from error
+
+from newtonsim.learn.evaluation import Episodes as Episodes
+from newtonsim.learn.evaluation import evaluate as evaluate
+from newtonsim.learn.evaluation import film as film
+from newtonsim.learn.policy_file import PolicyFile as PolicyFile
+from newtonsim.learn.settings import PRESETS as PRESETS
+from newtonsim.learn.settings import Settings as Settings
+from newtonsim.learn.settings import settings_of as settings_of
+from newtonsim.learn.training import Progress as Progress
+from newtonsim.learn.training import Run as Run
+from newtonsim.learn.training import Training as Training
+
+__all__ = [
+    "PRESETS",
+    "Episodes",
+    "PolicyFile",
+    "Progress",
+    "Run",
+    "Settings",
+    "Training",
+    "evaluate",
+    "film",
+    "settings_of",
+]

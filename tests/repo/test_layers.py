@@ -18,8 +18,9 @@ ALLOWED = {
     "facade": {"core", "kernels", "doors", "importers", "render", "solvers", "facade"},
     "bullet_world": {"facade", "bullet_world"},
     "envs": {"core", "kernels", "doors", "importers", "render", "solvers", "examples", "envs"},
+    "learn": {"core", "render", "envs", "learn"},
     "examples": {"core", "examples", "importers", "solvers", "render", "doors", "facade", "bullet_world"},
-    "cli": {"core", "examples", "importers", "solvers", "render", "doors", "facade", "envs", "cli"},
+    "cli": {"core", "examples", "importers", "solvers", "render", "doors", "facade", "envs", "learn", "cli"},
 }
 BARE = set(ROOMS) - {"newtonsim"}
 
@@ -33,7 +34,7 @@ def layer(module: str) -> str:
         return "cli"
     if room == "pybullet_compat":
         return "facade"
-    if room in ("bullet_world", "envs"):
+    if room in ("bullet_world", "envs", "learn"):
         return room
     return "doors" if room in ("utils", "kernel_warmup") else "core"
 

@@ -1,0 +1,215 @@
+"""What happened in an iteration, and who finds out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import warp as wp
+
+from newtonsim.learn.models import PolicySpaces, explore, make_network
+from newtonsim.learn.settings import Settings
+
+if TYPE_CHECKING:
+    from newtonsim.envs import BatchedEnv
+
+Weights = dict[str, torch.Tensor]
+"""Parameters and normalisation of an actor, on the CPU."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a collector must know to find out about its share of the worlds; it can be sent elsewhere.
+
+    Attributes:
+        make: Makes the environment from `num_envs`, `device` and `output`.
+        settings: How the policy learns.
+        seed: Of everything random.
+        device: Where it runs; None for the default device of Warp.
+    """
+
+    make: Callable[..., BatchedEnv]
+    settings: Settings
+    seed: int
+    device: str | None = None
+
+
+@dataclass
+class Rollout:
+    """Steps of n worlds in one iteration; T steps, all tensors on one device.
+
+    Attributes:
+        obs: What the worlds showed before each step, (T, n, ...).
+        actions: What the policy did, in its own units, (T, n, columns).
+        rewards: Rewards, (T, n).
+        ended: Whether an episode ended with the step, (T, n).
+        cut: Step and world of episodes that only ran out of time, (k, 2).
+        cut_obs: The last observations of those, (k, ...).
+        last_obs: What the worlds show after the last step, (n, ...).
+        returns: Returns of the episodes that ended and were seen whole, (e,).
+        lengths: Their lengths, (e,).
+        failures: Episodes that ended because a world became NaN or infinite.
+    """
+
+    obs: torch.Tensor
+    actions: torch.Tensor
+    rewards: torch.Tensor
+    ended: torch.Tensor
+    cut: torch.Tensor
+    cut_obs: torch.Tensor
+    last_obs: torch.Tensor
+    returns: torch.Tensor
+    lengths: torch.Tensor
+    failures: int
+
+    def to(self, device: torch.device | str) -> Rollout:
+        """Return the rollout on a device."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return Rollout(**{k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in values.items()})
+
+    @staticmethod
+    def joined(parts: list[Rollout]) -> Rollout:
+        """Return the rollout of all worlds, from those of consecutive shares."""
+        if len(parts) == 1:
+            return parts[0]
+        firsts = np.cumsum([0] + [part.obs.shape[1] for part in parts]).tolist()
+        cuts = [part.cut + torch.tensor([0, first]).to(part.cut) for part, first in zip(parts, firsts)]
+        of_worlds = {
+            name: torch.cat([getattr(part, name) for part in parts], dim=1)
+            for name in ("obs", "actions", "rewards", "ended")
+        }
+        rows = {
+            name: torch.cat([getattr(part, name) for part in parts])
+            for name in ("cut_obs", "last_obs", "returns", "lengths")
+        }
+        return Rollout(**of_worlds, **rows, cut=torch.cat(cuts), failures=sum(p.failures for p in parts))
+
+
+def seeds_of_worlds(seed: int, iteration: int, first: int, count: int) -> list[int]:
+    """Return seeds of worlds that start in an iteration: they depend on nothing else than these numbers."""
+    words = (np.random.SeedSequence([seed, iteration, first + k]).generate_state(1) for k in range(count))
+    return [int(word[0]) for word in words]
+
+
+def noise_of(plan: Plan, iteration: int, columns: int, device: torch.device | str) -> torch.Tensor:
+    """Return the noise of an iteration for all worlds, (T, num_envs, columns)."""
+    words = np.random.SeedSequence([plan.seed, iteration]).generate_state(1, np.uint64)
+    generator = torch.Generator(device).manual_seed(int(words[0] >> 1))
+    shape = (plan.settings.steps, plan.settings.num_envs, columns)
+    return torch.randn(shape, generator=generator, device=device)
+
+
+class Collector:
+    """Steps a share of the worlds by a policy.
+
+    Its worlds go on from iteration to iteration. In the first one that it collects they start by seeds of
+    that iteration, so that it does not matter what it knew before, nor how the worlds are shared out.
+
+    Args:
+        plan: What to collect.
+        first: First world of the share.
+        count: Number of worlds.
+    """
+
+    def __init__(self, plan: Plan, first: int, count: int):
+        self.plan, self.first, self.count = plan, first, count
+        self.env = plan.make(num_envs=count, device=plan.device, output="torch")
+        self.policy = PolicySpaces(self.env.single_observation_space, self.env.single_action_space)
+        self.device = wp.device_to_torch(self.env.device)
+        self.actor = make_network("actor", self.policy, plan.settings).to(self.device).eval()
+        self._obs: torch.Tensor | None = None
+        self._partial = torch.zeros(count, dtype=torch.bool, device=self.device)
+        self._failures = 0
+
+    def collect(self, weights: Weights, iteration: int) -> Rollout:
+        """Return what happens in an iteration under a policy.
+
+        Args:
+            weights: State of the actor.
+            iteration: Number of the iteration.
+        """
+        self.actor.load_state_dict(weights)
+        steps = self.plan.settings.steps
+        noise = noise_of(self.plan, iteration, self.policy.columns, self.device)
+        noise = noise[:, self.first : self.first + self.count]
+        if self._obs is None:
+            self._obs = self._start(iteration)
+        store = _Store(steps, self._obs, noise, self._partial)
+        with torch.inference_mode():
+            for t in range(steps):
+                store.obs[t] = self._obs
+                store.actions[t] = explore(self.actor, self.policy.groups(self._obs), noise[t])
+                self._obs, *results = self.env.step(self.policy.to_env(store.actions[t]))
+                store.take(t, *results)
+        failures = int(self.env.failures.sum())
+        new, self._failures = failures - self._failures, failures
+        return store.rollout(self._obs.clone(), new)
+
+    def _start(self, iteration: int) -> torch.Tensor:
+        """Start all worlds, each at another time of its episode, lest all of them end together.
+
+        Episodes that are short for that reason do not count in statistics.
+        """
+        seeds = seeds_of_worlds(self.plan.seed, iteration, self.first, self.count)
+        obs, _ = self.env.reset(seed=seeds)
+        limit = self.env.max_episode_steps
+        if limit:
+            wp.to_torch(self.env.buffers.view.length).copy_(torch.tensor([seed % limit for seed in seeds]))
+            self._partial.fill_(True)
+        return obs
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+
+class _Store:
+    """Arrays of a rollout while it goes on; nothing in `take` waits for a GPU."""
+
+    def __init__(self, steps: int, obs: torch.Tensor, noise: torch.Tensor, partial: torch.Tensor):
+        worlds, self._partial = len(obs), partial
+        options = {"device": obs.device}
+        self.obs = torch.empty((steps, *obs.shape), dtype=obs.dtype, **options)
+        self.final_obs = torch.empty_like(self.obs)
+        self.actions = torch.empty(noise.shape, **options)
+        self.rewards, self.returns = (torch.empty((steps, worlds), **options) for _ in range(2))
+        self.lengths = torch.empty((steps, worlds), dtype=torch.int32, **options)
+        self.terminated, self.truncated, self.counted = (
+            torch.empty((steps, worlds), dtype=torch.bool, **options) for _ in range(3)
+        )
+
+    def take(
+        self,
+        t: int,
+        rewards: torch.Tensor,
+        terminated: torch.Tensor,
+        truncated: torch.Tensor,
+        infos: dict,
+    ) -> None:
+        """Keep the results of a step."""
+        self.rewards[t], self.terminated[t], self.truncated[t] = rewards, terminated, truncated
+        self.final_obs[t] = infos["final_obs"]
+        self.returns[t], self.lengths[t] = infos["episode"]["r"], infos["episode"]["l"]
+        ended = terminated | truncated
+        self.counted[t] = ended & ~self._partial
+        self._partial &= ~ended
+
+    def rollout(self, last_obs: torch.Tensor, failures: int) -> Rollout:
+        """Return what is kept."""
+        ended = self.terminated | self.truncated
+        cut = (self.truncated & ~self.terminated).nonzero()
+        return Rollout(
+            obs=self.obs,
+            actions=self.actions,
+            rewards=self.rewards,
+            ended=ended,
+            cut=cut,
+            cut_obs=self.final_obs[cut[:, 0], cut[:, 1]],
+            last_obs=last_obs,
+            returns=self.returns[self.counted],
+            lengths=self.lengths[self.counted],
+            failures=failures,
+        )

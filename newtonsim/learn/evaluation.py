@@ -1,0 +1,89 @@
+"""How good a policy is, and what it looks like."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from newtonsim.envs import BatchedEnv
+from newtonsim.errors import NewtonsimError
+
+Policy = Callable[[np.ndarray], np.ndarray]
+"""From observations (n, ...) to actions (n, ...)."""
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """Episodes that went to their end.
+
+    Attributes:
+        returns: Their returns.
+        lengths: Their lengths.
+    """
+
+    returns: np.ndarray
+    lengths: np.ndarray
+
+    def __str__(self) -> str:
+        return (
+            f"return {self.returns.mean():.1f} ± {self.returns.std():.1f} "
+            f"(least {self.returns.min():.1f}), {self.lengths.mean():.0f} steps, {len(self.returns)} episodes"
+        )
+
+
+def evaluate(policy: Policy, env: BatchedEnv, episodes: int = 100, seed: int = 0) -> Episodes:
+    """Run a policy for as many episodes in each world, so that short ones do not count more than long ones.
+
+    Args:
+        policy: The policy.
+        env: Environment with NumPy output, whose episodes end by time at the latest, and start anew in the
+            same step.
+        episodes: Episodes at least.
+        seed: Of the environment.
+    """
+    each = math.ceil(episodes / env.num_envs)
+    returns: list[list[float]] = [[] for _ in range(env.num_envs)]
+    lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
+    obs, _ = env.reset(seed=seed)
+    while min(map(len, returns)) < each:
+        obs, _, _, _, infos = env.step(policy(obs))
+        if "episode" not in infos:
+            continue
+        for world in np.flatnonzero(infos["_episode"]):
+            returns[world].append(float(infos["episode"]["r"][world]))
+            lengths[world].append(int(infos["episode"]["l"][world]))
+    firsts = [values[:each] for values in (*returns,)], [values[:each] for values in (*lengths,)]
+    return Episodes(np.concatenate(firsts[0]), np.concatenate(firsts[1]))
+
+
+def film(
+    policy: Policy, env: BatchedEnv, path: str | os.PathLike, seconds: float = 10.0, seed: int = 0
+) -> None:
+    """Write a video of a policy in the first world of an environment.
+
+    Args:
+        policy: The policy.
+        env: Environment with NumPy output and `render_mode="rgb_array"`.
+        path: The video; see `newtonsim.render.VideoWriter`.
+        seconds: Its length.
+        seed: Of the environment.
+
+    Raises:
+        NewtonsimError: The environment does not draw, or the video cannot be written.
+    """
+    from newtonsim.render.video import VideoWriter
+
+    if env.render_mode is None:
+        raise NewtonsimError("film: expected an environment with render_mode='rgb_array', got None")
+    rate = env.metadata["render_fps"]
+    every = max(1, round(rate / 30.0))
+    obs, _ = env.reset(seed=seed)
+    with VideoWriter(path, rate / every) as video:
+        for step in range(max(1, round(seconds * rate))):
+            if step % every == 0:
+                video.add(env.render()[0])
+            obs, *_ = env.step(policy(obs))

@@ -1,0 +1,134 @@
+"""What makes a policy better: rsl-rl's proximal policy optimisation, fed with rollouts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from rsl_rl.algorithms import PPO
+from rsl_rl.storage import RolloutStorage
+
+from newtonsim.learn.collect import Rollout, Weights
+from newtonsim.learn.models import PolicySpaces, make_network
+from newtonsim.learn.settings import Settings
+
+_ROWS = 65536
+"""Rows that go through a network at once where no gradient is needed."""
+
+
+class Learner:
+    """Actor and critic, and their updates.
+
+    An update depends on the learner's state, the rollout, seed and iteration alone: not on who collected the
+    samples, nor on torch's global random numbers.
+
+    Args:
+        policy: What the policy sees and does.
+        settings: How it learns.
+        seed: Of the weights at the start and of the mini-batches.
+        device: Where it learns.
+    """
+
+    def __init__(self, policy: PolicySpaces, settings: Settings, seed: int, device: torch.device | str):
+        self.policy, self.settings, self.seed = policy, settings, seed
+        self.device = torch.device(device)
+        with self._random(-1):
+            actor, critic = (make_network(role, policy, settings) for role in ("actor", "critic"))
+        example = policy.groups(torch.zeros(settings.num_envs, *policy.shape))
+        storage = RolloutStorage(
+            "rl", settings.num_envs, settings.steps, example, [policy.columns], str(self.device)
+        )
+        self.ppo = PPO(
+            actor,
+            critic,
+            storage,
+            num_learning_epochs=settings.epochs,
+            num_mini_batches=settings.mini_batches,
+            clip_param=settings.clip,
+            gamma=settings.gamma,
+            lam=settings.lam,
+            value_loss_coef=settings.value_loss,
+            entropy_coef=settings.entropy,
+            learning_rate=settings.learning_rate,
+            max_grad_norm=settings.max_grad_norm,
+            schedule=settings.schedule,
+            desired_kl=settings.desired_kl,
+            device=str(self.device),
+        )
+
+    def weights(self) -> Weights:
+        """Return the state of the actor, on the CPU."""
+        return {name: value.detach().cpu().clone() for name, value in self.ppo.actor.state_dict().items()}
+
+    def update(self, rollout: Rollout, iteration: int) -> dict[str, float]:
+        """Improve actor and critic by the samples of all worlds.
+
+        Args:
+            rollout: The samples.
+            iteration: Number of the iteration.
+
+        Returns:
+            Mean losses, deviation of actions and learning rate, by name.
+        """
+        rollout = rollout.to(self.device)
+        self.ppo.train_mode()
+        with self._random(iteration):
+            with torch.no_grad():
+                self._store(rollout)
+                self.ppo.compute_returns(self.policy.groups(rollout.last_obs))
+            losses = self.ppo.update()
+        self.ppo.eval_mode()
+        deviation = float(self.ppo.actor.output_std.detach().mean())
+        return {**losses, "std": deviation, "learning_rate": float(self.ppo.learning_rate)}
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that later updates depend on."""
+        return self.ppo.save()
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.ppo.load(state, None, True)
+
+    def _store(self, rollout: Rollout) -> None:
+        """Put a rollout into the storage, with values and probabilities of what was done."""
+        steps = self.settings.steps
+        rewards = self.settings.reward_scale * rollout.rewards
+        if len(rollout.cut):
+            values = self._values(rollout.cut_obs)
+            rewards[rollout.cut[:, 0], rollout.cut[:, 1]] += self.settings.gamma * values[:, 0]
+        for t in range(steps):
+            groups = self.policy.groups(rollout.obs[t])
+            step = RolloutStorage.Transition()
+            step.observations, step.actions = groups, rollout.actions[t]
+            step.rewards, step.dones = rewards[t], rollout.ended[t]
+            self.ppo.actor(groups, stochastic_output=True)
+            step.actions_log_prob = self.ppo.actor.get_output_log_prob(step.actions)
+            step.distribution_params = self.ppo.actor.output_distribution_params
+            step.values = self.ppo.critic(groups)
+            self.ppo.storage.add_transition(step)
+
+    def _values(self, observations: torch.Tensor) -> torch.Tensor:
+        """Return what the critic expects of observations, (n, 1)."""
+        parts = observations.split(_ROWS)
+        return torch.cat([self.ppo.critic(self.policy.groups(part)) for part in parts])
+
+    def _random(self, iteration: int) -> _Random:
+        return _Random(self.seed, iteration, self.device)
+
+
+class _Random:
+    """Context in which torch's random numbers depend on seed and iteration alone."""
+
+    def __init__(self, seed: int, iteration: int, device: torch.device):
+        words = np.random.SeedSequence([seed, iteration + 1, 1]).generate_state(1)
+        self._seed = int(words[0])
+        devices = [device] if device.type == "cuda" else []
+        self._fork = torch.random.fork_rng(devices)
+
+    def __enter__(self) -> None:
+        self._fork.__enter__()
+        torch.manual_seed(self._seed)
+
+    def __exit__(self, *exception: object) -> None:
+        self._fork.__exit__(*exception)

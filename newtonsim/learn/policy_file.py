@@ -1,0 +1,124 @@
+"""Policies as ONNX files, which need neither torch nor newtonsim to be run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from rsl_rl.models import MLPModel
+from torch import nn
+
+from newtonsim.errors import NewtonsimError
+from newtonsim.learn.models import PolicySpaces
+
+_KEY = "newtonsim"
+
+
+class _Exported(nn.Module):
+    """From what an environment shows to what it takes."""
+
+    def __init__(self, actor: MLPModel, policy: PolicySpaces):
+        super().__init__()
+        self.network = actor.as_onnx(verbose=False)
+        self.policy = policy
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        """Return actions (n, ...) without noise."""
+        return self.policy.to_env(self.network(self.policy.prepared(obs)))
+
+
+def export_policy(
+    path: str | os.PathLike, actor: MLPModel, policy: PolicySpaces, about: dict[str, Any]
+) -> None:
+    """Write a policy: observations "obs" (n, ...) in, actions "actions" (n, ...) of the environment out.
+
+    The file holds normalisation and scaling too, and does without noise.
+
+    Args:
+        path: The file.
+        actor: Its network.
+        policy: What it sees and does.
+        about: What else to keep, as JSON: at least "name" and "options" of the environment.
+    """
+    import onnx
+
+    module = _Exported(actor, policy).cpu().eval()
+    dtype = torch.from_numpy(np.zeros(0, policy.dtype)).dtype
+    example = torch.zeros((2, *policy.shape), dtype=dtype)
+    with warnings.catch_warnings(), _quiet(logging.getLogger("torch.onnx")):
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            module,
+            (example,),
+            input_names=["obs"],
+            output_names=["actions"],
+            dynamic_shapes=({0: torch.export.Dim("worlds")},),
+            dynamo=True,
+            verbose=False,
+        )
+    model = program.model_proto
+    onnx.helper.set_model_props(model, {_KEY: json.dumps(about)})
+    _write(path, model.SerializeToString())
+
+
+@contextlib.contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """Context in which a logger only tells of errors; torch's exporter warns of what is not used here."""
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _write(path: str | os.PathLike, data: bytes) -> None:
+    """Write a file that is never seen half."""
+    part = f"{os.fspath(path)}.part"
+    with open(part, "wb") as file:
+        file.write(data)
+    os.replace(part, path)
+
+
+class PolicyFile:
+    """A policy from an ONNX file; call it with observations.
+
+    Args:
+        path: The file, as `export_policy` writes it.
+
+    Attributes:
+        about: What was kept with it.
+
+    Raises:
+        NewtonsimError: The file is none of ours, or onnxruntime is not installed.
+        OSError: There is no such file.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise NewtonsimError("policies need onnxruntime: pip install 'newtonsim[learn]'") from error
+        path = os.fspath(path)
+        with open(path, "rb") as file:
+            data = file.read()
+        wrong = onnxruntime.capi.onnxruntime_pybind11_state
+        try:
+            self._session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+        except (wrong.InvalidProtobuf, wrong.InvalidGraph, wrong.Fail, wrong.InvalidArgument) as error:
+            raise NewtonsimError(f"{path}: expected an ONNX file: {error}") from error
+        kept = self._session.get_modelmeta().custom_metadata_map
+        if _KEY not in kept:
+            raise NewtonsimError(f"{path}: an ONNX file, but not one of a policy of `newtonsim train`")
+        self.about: dict[str, Any] = json.loads(kept[_KEY])
+
+    def __call__(self, observations: np.ndarray) -> np.ndarray:
+        """Return actions for observations (n, ...)."""
+        return self._session.run(None, {"obs": observations})[0]

@@ -1,0 +1,144 @@
+"""How policies learn: the numbers of proximal policy optimisation, and what suits which environment."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from newtonsim.errors import NewtonsimError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Numbers of proximal policy optimisation over many worlds.
+
+    Attributes:
+        num_envs: Worlds.
+        steps: Steps of each world in an iteration.
+        samples: Samples after which training ends: one is one action of one world.
+        epochs: Times that an iteration's samples are gone through.
+        mini_batches: Parts into which they are cut.
+        learning_rate: Of Adam; at the start if the schedule is adaptive.
+        schedule: "adaptive" keeps the divergence of an update near `desired_kl`; "fixed" keeps the rate.
+        desired_kl: Kullback-Leibler divergence of new and old policy.
+        gamma: Discount of a step.
+        lam: λ of generalised advantage estimation.
+        clip: Range of the ratio of probabilities.
+        entropy: Weight of the entropy bonus.
+        value_loss: Weight of the critic's error.
+        max_grad_norm: Longest gradient.
+        hidden: Sizes of the hidden layers of actor and critic.
+        activation: Activation of the layers.
+        init_std: Standard deviation of actions at the start; 1 is half of an action's range.
+        normalise: Whether observations are shifted and scaled by their mean and deviation so far.
+        reward_scale: Factor on rewards, for the critic's sake; returns are reported without it.
+
+    Raises:
+        NewtonsimError: A number is out of range.
+
+    Source: Schulman et al., "Proximal policy optimization algorithms", 2017; the schedule is that of Rudin et
+    al., "Learning to walk in minutes using massively parallel deep reinforcement learning", 2021.
+    """
+
+    num_envs: int = 1024
+    steps: int = 24
+    samples: int = 10_000_000
+    epochs: int = 5
+    mini_batches: int = 4
+    learning_rate: float = 1.0e-3
+    schedule: str = "adaptive"
+    desired_kl: float = 0.01
+    gamma: float = 0.99
+    lam: float = 0.95
+    clip: float = 0.2
+    entropy: float = 0.0
+    value_loss: float = 1.0
+    max_grad_norm: float = 1.0
+    hidden: tuple[int, ...] = (128, 128)
+    activation: str = "elu"
+    init_std: float = 1.0
+    normalise: bool = True
+    reward_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        for field in dataclasses.fields(self):
+            _check(field.name, getattr(self, field.name), field.default)
+        for name in ("gamma", "lam"):
+            if getattr(self, name) > 1.0:
+                raise NewtonsimError(f"{name}: expected a number up to 1, got {getattr(self, name)}")
+        if self.schedule not in ("adaptive", "fixed"):
+            raise NewtonsimError(f"schedule: expected 'adaptive' or 'fixed', got {self.schedule!r}")
+        if self.num_envs * self.steps < self.mini_batches:
+            raise NewtonsimError(
+                f"mini_batches: expected at most the {self.num_envs * self.steps} samples of an iteration, "
+                f"got {self.mini_batches}"
+            )
+
+    @property
+    def batch(self) -> int:
+        """Samples of an iteration."""
+        return self.num_envs * self.steps
+
+    @property
+    def iterations(self) -> int:
+        """Iterations until training ends."""
+        return math.ceil(self.samples / self.batch)
+
+
+def _check(name: str, value: Any, default: Any) -> None:
+    """Raise an error unless a value is of its default's kind and in range."""
+    if isinstance(default, (bool, str)):
+        right = isinstance(value, type(default))
+    elif isinstance(default, tuple):
+        right = bool(value) and all(isinstance(n, int) and n > 0 for n in value)
+    elif isinstance(default, int):
+        right = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    else:
+        right = isinstance(value, (int, float)) and math.isfinite(value)
+        right = right and (value > 0.0 or (value == 0.0 and name == "entropy"))
+    if not right:
+        raise NewtonsimError(f"{name}: expected a value like {default!r}, got {value!r}")
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "CartPole": {
+        "num_envs": 256,
+        "steps": 32,
+        "samples": 1_500_000,
+        "hidden": (64, 64),
+        "reward_scale": 0.1,
+    },
+    "CartPoleSwingUp": {"num_envs": 512, "steps": 32, "samples": 15_000_000, "hidden": (64, 64)},
+    "InvertedDoublePendulum": {"num_envs": 256, "steps": 32, "samples": 4_000_000, "reward_scale": 0.02},
+    "Reacher": {"num_envs": 1024, "steps": 50, "samples": 15_000_000},
+    "Hopper": {"num_envs": 1024, "steps": 32, "samples": 30_000_000, "reward_scale": 0.1},
+    "Walker2d": {"num_envs": 1024, "steps": 32, "samples": 40_000_000, "reward_scale": 0.1},
+    "HalfCheetah": {"num_envs": 1024, "steps": 32, "samples": 30_000_000, "reward_scale": 0.1},
+    "Ant": {"num_envs": 1024, "steps": 24, "samples": 20_000_000, "reward_scale": 0.1},
+    "Humanoid": {"num_envs": 1024, "steps": 24, "samples": 60_000_000, "reward_scale": 0.05},
+    "Quadruped": {"num_envs": 1024, "steps": 24, "samples": 30_000_000, "reward_scale": 5.0},
+}
+"""What differs from the defaults, by the name of the environment."""
+
+
+def settings_of(name: str, changes: Mapping[str, Any] | None = None) -> Settings:
+    """Return the settings for an environment.
+
+    Args:
+        name: Its name.
+        changes: Values for fields of `Settings`.
+
+    Raises:
+        NewtonsimError: There is no such field, or a value is out of range.
+    """
+    known = [field.name for field in dataclasses.fields(Settings)]
+    for field in changes or {}:
+        if field not in known:
+            raise NewtonsimError(
+                f"there is no setting {field!r}{did_you_mean(field, known)}; there are {', '.join(known)}"
+            )
+    return Settings(**{**PRESETS.get(name, {}), **(changes or {})})

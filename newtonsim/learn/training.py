@@ -1,0 +1,298 @@
+"""Training that goes on where it was: samples, updates, checkpoints, and the best policy so far."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from newtonsim import envs
+from newtonsim.errors import NewtonsimError
+from newtonsim.learn.collect import Plan, Rollout
+from newtonsim.learn.learner import Learner
+from newtonsim.learn.policy_file import PolicyFile, export_policy
+from newtonsim.learn.settings import Settings
+from newtonsim.learn.workers import LocalWorkers, Workers
+
+WINDOW = 100
+"""Episodes whose mean return says how good a policy is."""
+
+_COLUMNS = ("iteration", "samples", "seconds", "return", "length", "std", "learning_rate", "failures")
+
+
+@dataclass
+class Progress:
+    """How far training is.
+
+    Attributes:
+        iteration: Iterations that are done.
+        samples: Samples that were learned from, each counted once.
+        seconds: Time of all sessions together [s].
+        returns: Returns of the last episodes.
+        lengths: Their lengths.
+        best: Highest mean of the last returns so far; -inf before there is one.
+        failures: Episodes that ended because a world became NaN or infinite.
+    """
+
+    iteration: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    returns: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    best: float = -math.inf
+    failures: int = 0
+
+    @property
+    def mean_return(self) -> float:
+        """Mean return of the last episodes; NaN before there are any."""
+        return float(np.mean(self.returns)) if self.returns else math.nan
+
+    @property
+    def mean_length(self) -> float:
+        """Mean length of the last episodes; NaN before there are any."""
+        return float(np.mean(self.lengths)) if self.lengths else math.nan
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is trained; two runs in one folder must have the same.
+
+    Attributes:
+        name: Name of the environment.
+        settings: How the policy learns.
+        options: Arguments of `newtonsim.envs.make`.
+        seed: Of everything random.
+    """
+
+    name: str
+    settings: Settings
+    options: dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        try:
+            self.written()
+        except TypeError as error:
+            raise NewtonsimError(
+                f"options: expected what JSON can hold, got {self.options!r}: {error}"
+            ) from None
+
+    def plan(self, device: str | None = None) -> Plan:
+        """Return what collectors must know."""
+        make = partial(envs.make, self.name, **self.options)
+        return Plan(make, self.settings, self.seed, device)
+
+    def written(self) -> dict[str, Any]:
+        """Return the run as JSON has it."""
+        return json.loads(json.dumps(dataclasses.asdict(self)))
+
+
+class Training:
+    """A run in a folder, which goes on where its last checkpoint was.
+
+    The folder has "run.json", "checkpoint.pt", "curve.csv", the events of TensorBoard, and after `finish`
+    "policy.onnx", the best policy. Checkpoints are replaced as a whole: however the process dies, the last
+    one is good, and what was learned after it is forgotten together with its rows of the curve. Worlds start
+    anew, by seeds that depend on the iteration.
+
+    Args:
+        run: What is trained.
+        folder: Where.
+        device: Where worlds and networks are; None for the default device of Warp.
+        make_workers: Makes who collects the samples.
+
+    Attributes:
+        run: What is trained.
+        folder: Where.
+        progress: How far it is.
+
+    Raises:
+        NewtonsimError: The folder holds another run.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        folder: str | os.PathLike,
+        device: str | None = None,
+        make_workers: Callable[[Plan], Workers] = LocalWorkers,
+    ):
+        import warp as wp
+
+        self.run, self.folder = run, Path(folder)
+        self.progress = Progress()
+        _claim(self.folder, run)
+        self.workers = make_workers(run.plan(device))
+        learns_on = wp.device_to_torch(wp.get_device(device))
+        self.learner = Learner(self.workers.policy, run.settings, run.seed, learns_on)
+        self._best = self.learner.weights()
+        self._load()
+        self._curve = _Curve(self.folder, self.progress.iteration)
+
+    @property
+    def done(self) -> bool:
+        """Whether all samples were learned from."""
+        return self.progress.iteration >= self.run.settings.iterations
+
+    def step(self) -> dict[str, float]:
+        """Do one iteration.
+
+        Returns:
+            What an update tells, by name.
+        """
+        start = time.perf_counter()
+        p = self.progress
+        weights = self.learner.weights()
+        rollout = Rollout.joined(self.workers.collect(weights, p.iteration))
+        collected = time.perf_counter()
+        told = self.learner.update(rollout, p.iteration)
+        self._count(rollout)
+        if p.returns and len(p.returns) == WINDOW and p.mean_return > p.best:
+            p.best, self._best = p.mean_return, weights
+        end = time.perf_counter()
+        p.seconds += end - start
+        told |= {
+            "collect_seconds": collected - start,
+            "samples_per_second": rollout.ended.numel() / (end - start),
+        }
+        self._curve.add(p, told)
+        return told
+
+    def _count(self, rollout: Rollout) -> None:
+        """Add an iteration to the progress."""
+        p = self.progress
+        p.iteration += 1
+        p.samples += rollout.ended.numel()
+        p.failures += rollout.failures
+        p.returns = (p.returns + rollout.returns.tolist())[-WINDOW:]
+        p.lengths = (p.lengths + rollout.lengths.tolist())[-WINDOW:]
+
+    def save(self) -> None:
+        """Write a checkpoint in the place of the last one."""
+        self._curve.flush()
+        kept = {
+            "progress": dataclasses.asdict(self.progress),
+            "learner": self.learner.state(),
+            "best": self._best,
+        }
+        part = self._checkpoint.with_suffix(".part")
+        torch.save(kept, part)
+        os.replace(part, self._checkpoint)
+
+    def finish(self) -> PolicyFile:
+        """Save, write the best policy to "policy.onnx", let go of the workers, and return the policy.
+
+        The best policy is the one whose iteration brought the mean of the last 100 returns to its highest;
+        the present one if there were not as many episodes.
+        """
+        self.save()
+        actor = self.learner.ppo.get_policy()
+        present = self.learner.weights()
+        actor.load_state_dict(self._best if math.isfinite(self.progress.best) else present)
+        best = self.progress.best
+        about = {**self.run.written(), "samples": self.progress.samples}
+        about["return"] = best if math.isfinite(best) else None
+        export_policy(self.folder / "policy.onnx", actor, self.workers.policy, about)
+        actor.load_state_dict(present)
+        self.close()
+        return PolicyFile(self.folder / "policy.onnx")
+
+    def close(self) -> None:
+        """Let go of the workers and the files."""
+        self.workers.close()
+        self._curve.close()
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.folder / "checkpoint.pt"
+
+    def _load(self) -> None:
+        """Go on from the checkpoint if there is one."""
+        if not self._checkpoint.exists():
+            return
+        kept = torch.load(self._checkpoint, weights_only=True)
+        self.progress = Progress(**kept["progress"])
+        self.learner.load(kept["learner"])
+        self._best = kept["best"]
+
+
+def _claim(folder: Path, run: Run) -> None:
+    """Write what is trained into a folder, or compare it with what is there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "run.json"
+    if not path.exists():
+        path.write_text(json.dumps(run.written(), indent=2) + "\n", encoding="utf-8")
+        return
+    there, here = json.loads(path.read_text(encoding="utf-8")), run.written()
+    for key, value in _flat(here).items():
+        if _flat(there).get(key) != value:
+            raise NewtonsimError(
+                f"{path}: the run there has {key} = {_flat(there).get(key)!r}, not {value!r}; "
+                "choose another folder, or remove this one to start over"
+            )
+
+
+def _flat(tree: dict[str, Any]) -> dict[str, Any]:
+    """Return a tree of dicts with names like settings.gamma."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            flat |= {f"{key}.{name}": inner for name, inner in _flat(value).items()} or {key: {}}
+        else:
+            flat[key] = value
+    return flat
+
+
+class _Curve:
+    """The learning curve as a table and as events of TensorBoard, without what a lost session had added."""
+
+    def __init__(self, folder: Path, iteration: int):
+        from torch.utils.tensorboard import SummaryWriter
+
+        path = folder / "curve.csv"
+        rows: list[list[str]] = []
+        if path.exists():
+            with path.open(encoding="utf-8", newline="") as file:
+                rows = [row for row in list(csv.reader(file))[1:] if int(row[0]) <= iteration]
+        part = path.with_suffix(".part")
+        with part.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([_COLUMNS, *rows])
+        os.replace(part, path)
+        self._file = path.open("a", encoding="utf-8", newline="")
+        self._table = csv.writer(self._file, lineterminator="\n")
+        self._events = SummaryWriter(str(folder), purge_step=iteration + 1)
+
+    def add(self, progress: Progress, told: dict[str, float]) -> None:
+        """Add an iteration."""
+        p = progress
+        numbers = {**told, "return": p.mean_return, "length": p.mean_length, "failures": p.failures}
+        row = {"iteration": p.iteration, "samples": p.samples, "seconds": round(p.seconds, 2), **numbers}
+        self._table.writerow([_short(row[name]) for name in _COLUMNS])
+        for name, value in {**numbers, "samples": p.samples, "seconds": p.seconds}.items():
+            if math.isfinite(value):
+                self._events.add_scalar(name, value, p.iteration)
+
+    def flush(self) -> None:
+        """Bring everything to the disk."""
+        self._file.flush()
+        self._events.flush()
+
+    def close(self) -> None:
+        """Close both."""
+        self._file.close()
+        self._events.close()
+
+
+def _short(value: float) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,66 @@
+"""Who collects the samples: collectors in this process."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Protocol
+
+from newtonsim.errors import NewtonsimError
+from newtonsim.learn.collect import Collector, Plan, Rollout, Weights
+from newtonsim.learn.models import PolicySpaces
+
+
+class Workers(Protocol):
+    """Collectors of all worlds of a plan, wherever they are.
+
+    Attributes:
+        policy: What a policy sees and does in their environment.
+    """
+
+    policy: PolicySpaces
+
+    def collect(self, weights: Weights, iteration: int) -> list[Rollout]:
+        """Return the rollouts of an iteration, in the order of the worlds, each world in one of them.
+
+        A rollout is whole: if a worker is lost, its replacement collects the iteration anew, from the start
+        of fresh episodes.
+        """
+
+    def close(self) -> None:
+        """Let go of what the workers hold."""
+
+
+def shares(worlds: int, count: int) -> list[tuple[int, int]]:
+    """Return first world and number of worlds of each of some workers, as even as can be.
+
+    Raises:
+        NewtonsimError: There are more workers than worlds.
+    """
+    if not 1 <= count <= worlds:
+        raise NewtonsimError(f"workers: expected from 1 to {worlds}, a world for each, got {count}")
+    bounds = [worlds * k // count for k in range(count + 1)]
+    return [(low, high - low) for low, high in pairwise(bounds)]
+
+
+class LocalWorkers:
+    """Collectors in this process, one after the other.
+
+    Args:
+        plan: What to collect.
+        count: Number of collectors; more than one is for comparisons with workers elsewhere.
+    """
+
+    def __init__(self, plan: Plan, count: int = 1):
+        self._collectors = [
+            Collector(plan, first, number) for first, number in shares(plan.settings.num_envs, count)
+        ]
+        self.policy = self._collectors[0].policy
+
+    def collect(self, weights: Weights, iteration: int) -> list[Rollout]:
+        """See `Workers.collect`."""
+        return [collector.collect(weights, iteration) for collector in self._collectors]
+
+    def close(self) -> None:
+        """See `Workers.close`."""
+        for collector in self._collectors:
+            collector.close()
