@@ -195,6 +195,7 @@ def shape_bounds(
 
 @wp.kernel
 def bound_shapes(
+    first: int,
     shape: ShapeView,
     hulls: HullView,
     body_q: wp.array(dtype=wp.transform),
@@ -203,7 +204,7 @@ def bound_shapes(
     upper: wp.array(dtype=wp.vec3),
 ):
     """One thread per shape: its world pose and the box about it."""
-    s = wp.tid()
+    s = first + wp.tid()
     X = shape_pose(shape, s, body_q)
     shape_X[s] = X
     shape_bounds(shape, hulls, s, X, lower, upper)
@@ -211,6 +212,7 @@ def bound_shapes(
 
 @wp.kernel
 def bound_bodies(
+    first: int,
     shape_start: wp.array(dtype=int),
     shapes: wp.array(dtype=int),
     shape_lower: wp.array(dtype=wp.vec3),
@@ -219,7 +221,7 @@ def bound_bodies(
     upper: wp.array(dtype=wp.vec3),
 ):
     """One thread per body: the box about its shapes."""
-    b = wp.tid()
+    b = first + wp.tid()
     box = empty_bounds()
     for k in range(shape_start[b], shape_start[b + 1]):
         s = shapes[k]

@@ -1,7 +1,7 @@
 """What kernels of an environment see: a struct of arrays, and random numbers that depend on nothing else.
 
-Lengths: W worlds, A actions, O observations, M memory, all of one world; world w owns the coordinates from
-`w * coords` on, likewise its dofs, axes and bodies.
+Lengths: W worlds, A actions, O observations, M memory, S readings of sensors, all of one world; world w owns
+the coordinates from `w * coords` on, likewise its dofs, axes and bodies.
 """
 
 import warp as wp
@@ -43,6 +43,7 @@ class EnvView:
     length: wp.array(dtype=int)  # (W) steps of the episode so far
     memory: wp.array2d(dtype=float)  # (W, M) what the task remembers from step to step
     actions: wp.array2d(dtype=float)  # (W, A)
+    sensed: wp.array2d(dtype=float)  # (W, S) readings of the task's sensors
     # results
     obs: wp.array2d(dtype=float)  # (W, O)
     reward: wp.array(dtype=float)  # (W)
@@ -52,6 +53,7 @@ class EnvView:
 SPAWN = wp.constant(0)
 RANDOMISE = wp.constant(1)
 PUSH = wp.constant(2)  # and all numbers from here on, one for each step
+SENSE = wp.constant(-1)  # and all numbers down from here, one for each step
 
 
 @wp.func

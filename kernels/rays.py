@@ -10,6 +10,7 @@ import warp as wp
 from newtonsim.kernels.ray_solids import is_solid, span_of_solid
 from newtonsim.kernels.ray_surfaces import (
     SurfaceHit,
+    cast_along_heights,
     cast_on_field,
     cast_on_half_space,
     cast_on_mesh,
@@ -35,6 +36,8 @@ SEE_MARGINS = wp.constant(8)  # hulls with their contact thickness
 
 # component of a direction below which it counts as parallel to a plane
 LEAST_SLOPE = wp.constant(1.0e-12)
+# squared sine of the angle to the heights of a height field below which a ray counts as parallel to them
+PARALLEL = wp.constant(1.0e-12)
 
 
 @wp.struct
@@ -132,6 +135,8 @@ def cast_on_shape(
             hit = cast_on_half_space(o, d, inside or (sight & SEE_BELOW) != 0)
         else:
             hit = cast_on_sheet(size, o, d, backs)
+    elif kind == GEO_HFIELD and d[0] * d[0] + d[2] * d[2] < PARALLEL:
+        hit = cast_along_heights(scene.shape.geo.source[s], size, o, d, backs)
     elif kind == GEO_MESH or kind == GEO_HFIELD:
         hit = cast_on_mesh(scene.shape.geo.source[s], size, o, d, max_distance, backs)
     elif kind == GEO_SDF and scene.shape.geo.source[s] != wp.uint64(0):

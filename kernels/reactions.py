@@ -80,9 +80,10 @@ def add_external_impulses(
     bodies: BodyStateView,
     rows: RowsView,
     rate: float,
+    constraints: int,
     body_f: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per world: add contacts and constraints to the wrenches on its bodies."""
+    """One thread per world: add contacts, and constraints if asked for, to the wrenches on its bodies."""
     w = first + wp.tid()
     zero = wp.vec3(0.0, 0.0, 0.0)
     begin = contacts.world_start[w]
@@ -97,6 +98,8 @@ def add_external_impulses(
             torque = rate * in_world(n, rows.spin.impulse[c])
         add_at_point(b0, torque, force, x, bodies, body_f)
         add_at_point(b1, -torque, -force, x, bodies, body_f)
+    if constraints == 0:
+        return
     for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
         c = rows.pair.constraint[p]
         if c >= 0 and rows.pair.kind[p] != PAIR_COUPLING:

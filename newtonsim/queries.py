@@ -18,6 +18,7 @@ from newtonsim.queries_inputs import Integers, Vectors, batch_worlds, check_rang
 from newtonsim.queries_rays import RayRequest
 from newtonsim.queries_results import ClosestPoints, RayHits, ShapesInBoxes
 from newtonsim.queries_selection import Selection, is_closed, local_indices, pair_up, ragged
+from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:
     from newtonsim.model import Model
@@ -56,13 +57,21 @@ class SceneQuery:
             `body_upper` likewise. Bodies without shapes have lower = inf, upper = -inf.
     """
 
-    def __init__(self, model: Model, *, visual: bool = False, surfaces: bool = False):
+    def __init__(
+        self,
+        model: Model,
+        *,
+        visual: bool = False,
+        surfaces: bool = False,
+        without: npt.ArrayLike | None = None,
+    ):
         """Prepare queries.
 
         Args:
             model: The model.
             visual: Whether shapes that collide with nothing are seen as well.
             surfaces: Whether meshes that collide as their convex hulls are seen as they are.
+            without: Shapes that are never seen, and so cost no time, bool, shape (shape_count,).
         """
         self.model = model
         device, count = model.device, model.shape_count
@@ -87,7 +96,7 @@ class SceneQuery:
         self.view.closed = wp.array(self._closed_meshes(), dtype=int, device=device)
         self.view.disabled = -1
         self.view.world_count = model.world_count
-        seen = self._seen_shapes(visual)
+        seen = self._seen_shapes(visual, without)
         self._seen = np.zeros(count, bool)
         self._seen[np.concatenate(seen)] = True
         self._worlds = seen
@@ -101,7 +110,7 @@ class SceneQuery:
                 known[id(source)] = is_closed(source)
         return np.array([known[id(source)] for source in self.model.shape_geo_src], np.int32)
 
-    def _seen_shapes(self, visual: bool) -> list[np.ndarray]:
+    def _seen_shapes(self, visual: bool, without: npt.ArrayLike | None) -> list[np.ndarray]:
         """Shapes of each world with the global ones, and last the global ones alone."""
         model = self.model
         if not model.shape_count:
@@ -111,6 +120,8 @@ class SceneQuery:
         if not visual:
             flags = model.shape_flags.numpy()
             seen &= (flags & (ShapeFlags.COLLIDE_SHAPES | ShapeFlags.COLLIDE_GROUND)) != 0
+        if without is not None:
+            seen &= ~np.asarray(without, bool)
         shapes = np.flatnonzero(seen)
         order = shapes[np.argsort(world[shapes], kind="stable")]
         edges = np.searchsorted(world[order], np.arange(-1, model.world_count + 1))
@@ -127,25 +138,26 @@ class SceneQuery:
         Returns:
             This object.
         """
-        model = self.model
-        options = {"device": model.device, "record_tape": False}
-        boxes = [self.shape_lower, self.shape_upper]
-        view = self.view
-        if model.shape_count:
-            wp.launch(
-                bounds.bound_shapes,
-                dim=model.shape_count,
-                inputs=[view.shape, view.hulls, state.body_q, view.pose, *boxes],
-                **options,
-            )
-        if model.body_count:
-            wp.launch(
-                bounds.bound_bodies,
-                dim=model.body_count,
-                inputs=[self._body_start, self._body_shapes, *boxes, self.body_lower, self.body_upper],
-                **options,
-            )
+        launch = Launcher(self.model, record_tape=False)
+        self.launch_update(launch, state.body_q)
+        boxes = [self.shape_lower, self.shape_upper, self.body_lower, self.body_upper]
+        launch(bounds.bound_bodies, "body", [self._body_start, self._body_shapes, *boxes])
         return self
+
+    def launch_update(self, launch: Launcher, body_q: wp.array) -> rays.SceneView:
+        """Take the poses of shapes by launches alone, as a part of a recording; boxes of bodies stay.
+
+        Args:
+            launch: For the worlds whose shapes are brought up to date.
+            body_q: Poses of the bodies, transform, shape (body_count,).
+
+        Returns:
+            The scene for kernels of the same recording.
+        """
+        view = self.view
+        inputs = [view.shape, view.hulls, body_q, view.pose, self.shape_lower, self.shape_upper]
+        launch(bounds.bound_shapes, "shape", inputs)
+        return self._scene()
 
     def rays(
         self,

@@ -455,7 +455,7 @@ class FeatherstoneSolver(SolverBase):
         """
         return self.reactions.constraint_forces(out)
 
-    def external_wrenches(self, shard: Shard, dt: float, out: wp.array) -> None:
+    def external_wrenches(self, shard: Shard, dt: float, out: wp.array, constraints: bool = True) -> None:
         """Write the wrench of all contacts and constraints on every body of some worlds, by launches alone.
 
         It may be part of the recording of a step, after the step.
@@ -465,6 +465,7 @@ class FeatherstoneSolver(SolverBase):
             dt: Duration of the step that was made last [s], with the contacts that the solver found itself.
             out: Receives (τ, f) at the centre of mass, world axes [N m, N], averaged over that step,
                 spatial_vector, shape (body_count,).
+            constraints: Whether constraints count, or contacts alone.
 
         Raises:
             RuntimeError: Contacts are compliant.
@@ -472,7 +473,7 @@ class FeatherstoneSolver(SolverBase):
         self._check_rigid("external_wrenches")
         launch = Launcher(self.model, record_tape=False, shard=shard)
         launch(reset.clear_wrenches, "body", [out])
-        self.reactions.add_external(launch, self.contacts, 1.0 / dt, out)
+        self.reactions.add_external(launch, self.contacts, 1.0 / dt, out, constraints)
 
     def joint_reactions(self, state: State, out: wp.array | None = None) -> wp.array:
         """Return the wrench that every joint transmits, averaged over the last step.

@@ -66,11 +66,13 @@ class Reactions:
         launch(reactions.write_joint_wrenches, "joint", inputs, [out])
         return out
 
-    def add_external(self, launch: Launcher, contacts: Contacts, rate: float, body_f: wp.array) -> None:
+    def add_external(
+        self, launch: Launcher, contacts: Contacts, rate: float, body_f: wp.array, constraints: bool = True
+    ) -> None:
         """Add the mean wrenches of contacts and constraints in a step of length 1/rate, at the COM."""
         model = self.model
         inputs = [model.collision_plan.shape, contacts.view, loop_view(model), self.smooth.bodies(model)]
-        inputs += [self.constraints.rows, rate]
+        inputs += [self.constraints.rows, rate, int(constraints)]
         launch(reactions.add_external_impulses, "world", inputs, [body_f])
 
     def _last_step(self) -> tuple:

@@ -11,6 +11,11 @@ from newtonsim.envs.registry import make as make
 from newtonsim.envs.registry import names as names
 from newtonsim.envs.registry import register as register
 from newtonsim.envs.registry import register_with_gymnasium
+from newtonsim.envs.sensors import ContactSensor as ContactSensor
+from newtonsim.envs.sensors import HeightScan as HeightScan
+from newtonsim.envs.sensors import Imu as Imu
+from newtonsim.envs.sensors import JointSensor as JointSensor
+from newtonsim.envs.sensors import Sensor as Sensor
 from newtonsim.envs.single import SingleEnv as SingleEnv
 from newtonsim.envs.task import Motors as Motors
 from newtonsim.envs.task import Task as Task
@@ -22,10 +27,15 @@ from newtonsim.kernels.env_views import uniform as uniform
 __all__ = [
     "SPAWN",
     "BatchedEnv",
+    "ContactSensor",
     "EnvView",
+    "HeightScan",
     "HostView",
+    "Imu",
+    "JointSensor",
     "Motors",
     "Randomisation",
+    "Sensor",
     "SingleEnv",
     "Task",
     "make",

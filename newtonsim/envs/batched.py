@@ -19,6 +19,7 @@ from newtonsim.envs.buffers import Buffers
 from newtonsim.envs.exchange import Exchange, make_exchange
 from newtonsim.envs.host import HostView
 from newtonsim.envs.randomise import Randomisation, Randomiser
+from newtonsim.envs.sensors import SensorSet
 from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels import env_episodes
 from newtonsim.simulator import Simulator
@@ -135,7 +136,9 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.model = scene.finalize(device)
         self.solver = self.task.make_solver(self.model)
         self.motors = motors
-        self.buffers = Buffers(self.task, motors, self.model)
+        self._sensors = SensorSet(self.task.sensors(), world, self.model, self.solver)
+        self.task.sensor_columns = self._sensors.columns
+        self.buffers = Buffers(self.task, motors, self.model, self._sensors.size)
 
     def _make_randomiser(self, randomise: Randomisation | Mapping[str, Any]) -> Randomiser:
         if not isinstance(randomise, Randomisation):
@@ -222,6 +225,23 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
                 self.sim.step()
         return self._exchange.results()
 
+    def sensor(self, name: str) -> Any:
+        """Return what a sensor of the task reads, (num_envs, n), NumPy or torch as `output` says.
+
+        It is a view, except of NumPy on a GPU: the next step overwrites it.
+
+        Args:
+            name: Its name in `Task.sensors`.
+
+        Raises:
+            NewtonsimError: There is no such sensor.
+        """
+        columns = self._sensors.columns
+        if name not in columns:
+            hint = did_you_mean(name, columns)
+            raise NewtonsimError(f"there is no sensor {name!r}{hint}; there are {sorted(columns)}")
+        return self._exchange.readings()[:, columns[name]]
+
     def render(self) -> tuple[np.ndarray, ...] | None:
         """Return a picture of each world, RGB (height, width, 3) uint8; None without a render mode."""
         if self.render_mode is None:
@@ -253,12 +273,14 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         launch(self._stages["act"], "world", [view])
         if self._randomiser is not None:
             self._randomiser.launch_push(launch, view)
+        self._sensors.launch_before(launch, view)
 
     def _launch_rest(self, launch: Launcher, sim: Simulator) -> None:
         """All that follows the physics of a step."""
         view = self.buffers.attach(sim)
         if self.task.contact_wrenches:
             sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, view.body_wrench)
+        self._sensors.launch(launch, view, sim, self.buffers.everyone, fresh=False)
         launch(self._stages["observe"], "world", [view, self.buffers.everyone])
         launch(self._stages["score"], "world", [view])
         self._launch_finish(launch, sim)
@@ -279,6 +301,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         spawn = type(self.task).spawn
         start = None if spawn is None else partial(launch, spawn, "world", [view, mask])
         sim.reset_worlds(launch, mask, start)
+        self._sensors.launch(launch, view, sim, mask, fresh=True)
 
     def _launch_reset(self) -> None:
         """Start the episodes that were asked for, without a recording."""
@@ -300,12 +323,15 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         for name in ("act", "observe", "score"):
             stage = self._stages[name]
             if name == "observe":
+                view = self.buffers.attach(self.sim)
                 if self._randomiser is not None:
-                    self._randomiser.launch_push(launch, self.buffers.attach(self.sim))
+                    self._randomiser.launch_push(launch, view)
+                self._sensors.launch_before(launch, view)
                 self.sim.step()
                 if self.task.contact_wrenches:
                     dt, out = self.sim.dt / self.sim.substeps, self.buffers.view.body_wrench
                     self.solver.external_wrenches(launch.shard, dt, out)
+                self._sensors.launch(launch, view, self.sim, self.buffers.everyone, fresh=False)
                 self._observe(launch, self.buffers.everyone)
             elif isinstance(stage, wp.Kernel):
                 launch(stage, "world", [self.buffers.attach(self.sim)])

@@ -25,6 +25,7 @@ class Buffers:
         task: The task.
         motors: What its actions drive.
         model: Model of all worlds, which are copies of one.
+        readings: Numbers that the sensors of a world measure.
 
     Attributes:
         view: What kernels of the task see; the arrays of the state are those of `attach`.
@@ -33,7 +34,7 @@ class Buffers:
         asked: The mask of the last call of reset.
     """
 
-    def __init__(self, task: Task, motors: Motors, model: Model):
+    def __init__(self, task: Task, motors: Motors, model: Model, readings: int):
         worlds, device = model.world_count, model.device
         actions = 1 if task.discrete_actions else len(motors.axes)
         view = self.view = EnvView()
@@ -53,6 +54,7 @@ class Buffers:
         view.body_wrench = zeros(wrenches, dtype=wp.spatial_vector, device=device)
         view.memory = zeros((worlds, max(task.memory_size, 1)), dtype=float, device=device)
         view.actions = zeros((worlds, actions), dtype=float, device=device)
+        view.sensed = zeros((worlds, readings), dtype=float, device=device)
         view.obs = zeros((worlds, task.observation_size), dtype=float, device=device)
         view.reward = zeros(worlds, dtype=float, device=device)
         view.terminated = zeros(worlds, dtype=bool, device=device)

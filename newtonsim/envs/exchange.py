@@ -62,6 +62,10 @@ class Exchange(ABC):
         """Return the observations."""
 
     @abstractmethod
+    def readings(self) -> Any:
+        """Return what the sensors read."""
+
+    @abstractmethod
     def results(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Return what a step returns."""
 
@@ -106,7 +110,7 @@ class NumpyExchange(Exchange):
         super().__init__(env, copy)
         view, episodes = self.buffers.view, self.buffers.episodes
         self._actions, self._obs = self._reader(view.actions), self._reader(view.obs)
-        self._ended = self._reader(episodes.ended)
+        self._ended, self._sensed = self._reader(episodes.ended), self._reader(view.sensed)
         self._out = [self._reader(a) for a in (view.obs, view.reward, view.terminated, episodes.truncated)]
         self._final = [
             self._reader(a) for a in (episodes.final_return, episodes.final_length, episodes.final_obs)
@@ -146,6 +150,10 @@ class NumpyExchange(Exchange):
         """See `Exchange.observations`."""
         return self._copied(self._obs())
 
+    def readings(self) -> np.ndarray:
+        """See `Exchange.readings`."""
+        return self._sensed()
+
     def results(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """See `Exchange.results`."""
         infos: dict[str, Any] = {}
@@ -171,6 +179,7 @@ class TorchExchange(Exchange):
         self._torch = torch
         view, episodes = self.buffers.view, self.buffers.episodes
         self._actions, self._asked = wp.to_torch(view.actions), wp.to_torch(self.buffers.asked)
+        self._sensed = wp.to_torch(view.sensed)
         arrays = (view.obs, view.reward, view.terminated, episodes.truncated)
         self._out = tuple(wp.to_torch(array) for array in arrays)
         arrays = (episodes.final_return, episodes.final_length, episodes.ended, episodes.final_obs)
@@ -215,6 +224,10 @@ class TorchExchange(Exchange):
     def observations(self) -> Any:
         """See `Exchange.observations`."""
         return self._out[0].clone() if self.copy else self._out[0]
+
+    def readings(self) -> Any:
+        """See `Exchange.readings`."""
+        return self._sensed
 
     def results(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """See `Exchange.results`."""

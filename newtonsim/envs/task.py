@@ -16,6 +16,7 @@ from newtonsim.solvers import FeatherstoneSolver
 
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
+    from newtonsim.envs.sensors import Sensor
     from newtonsim.model import Model
     from newtonsim.solvers import SolverBase
 
@@ -83,6 +84,7 @@ class Task(ABC):
         camera_follows: Whether both move along with the first body on the ground.
         defaults: Options and their values, by name.
         options: The values in use.
+        sensor_columns: Columns of `EnvView.sensed` that each of `sensors` has; set by the environment.
     """
 
     name: ClassVar[str]
@@ -93,6 +95,7 @@ class Task(ABC):
     contact_wrenches: ClassVar[bool] = False
     discrete_actions: ClassVar[int] = 0
     observation_size: int
+    sensor_columns: Mapping[str, slice]
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     camera_eye: ClassVar[tuple[float, float, float]] = (0.0, -3.0, 1.5)
@@ -126,6 +129,13 @@ class Task(ABC):
     def make_solver(self, model: Model) -> SolverBase:
         """Return the solver of the worlds."""
         return FeatherstoneSolver(model)
+
+    def sensors(self) -> Mapping[str, Sensor]:
+        """Return the sensors of a world, by name; asked for after `build`.
+
+        Kernels find their readings in `EnvView.sensed`, `sensor_columns` says where.
+        """
+        return {}
 
     def numbers(self) -> list[float]:
         """Return the constants that the kernels find in `EnvView.numbers`."""

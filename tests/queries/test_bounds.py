@@ -52,7 +52,7 @@ def run_bounds(device, kind, sizes, poses, hulls=None, hull=None, local=None):
     lower, upper = (wp.zeros(n, dtype=wp.vec3, device=device) for _ in range(2))
     shape_X = wp.zeros(n, dtype=wp.transform, device=device)
     body_q = wp.zeros(1, dtype=wp.transform, device=device)
-    wp.launch(bounds.bound_shapes, n, [shape, hulls, body_q, shape_X, lower, upper], device=device)
+    wp.launch(bounds.bound_shapes, n, [0, shape, hulls, body_q, shape_X, lower, upper], device=device)
     return np.stack([lower.numpy(), upper.numpy()], axis=1)
 
 

@@ -289,6 +289,31 @@ def test_height_fields(device):
     assert not query.rays(start + 10.0 * down, -down, backs=False).hit.any()
 
 
+@pytest.mark.parametrize("scale", [(1.0, 1.0, 1.0), (-2.0, 0.5, 1.5), (1.0, -3.0, 1.0)])
+def test_height_fields_from_above_are_their_triangles(scale, device):
+    """Rays along the heights find the cell at once; they meet what the same triangles as a mesh meet."""
+    rng = np.random.default_rng(11)
+    field = newtonsim.Heightfield(rng.uniform(-0.4, 0.4, (6, 9)), (4.0, 3.0))
+    as_field, as_mesh = newtonsim.ModelBuilder(), newtonsim.ModelBuilder()
+    as_field.add_shape_heightfield(-1, heightfield=field, scale=scale)
+    as_mesh.add_shape_mesh(-1, mesh=field.to_mesh(), scale=scale, key="mesh")
+    reach = 0.55 * np.abs(scale) * [4.0, 0.0, 3.0]
+    starts = rng.uniform(-1.0, 1.0, (400, 3)) * reach + [0.0, 3.0, 0.0]
+    starts[200:, 1] = -3.0
+    along = np.sign(starts[:, 1:2]) * [[0.0, -2.0, 0.0]]
+    for backs in (True, False):
+        hits, expected = (
+            query_of(builder, device, surfaces=True).rays(starts, along, backs=backs)
+            for builder in (as_field, as_mesh)
+        )
+        found = expected.hit
+        np.testing.assert_array_equal(hits.hit, found)
+        assert 100 < found.sum() < 390
+        np.testing.assert_allclose(hits.distance.numpy(), expected.distance.numpy(), rtol=1e-5)
+        np.testing.assert_allclose(hits.normal.numpy(), expected.normal.numpy(), atol=1e-4)
+        np.testing.assert_array_equal(hits.triangle.numpy(), expected.triangle.numpy())
+
+
 def two_layers(ground: bool = False) -> newtonsim.ModelBuilder:
     """A box on a body above a static one, both crossed by the y axis."""
     builder = newtonsim.ModelBuilder()

@@ -94,6 +94,7 @@ class SceneQueries:
         if engine.model.shape_count:
             view = query.view
             inputs = [
+                0,
                 view.shape,
                 view.hulls,
                 engine.simulator.state.body_q,

@@ -1,0 +1,359 @@
+"""Sensors that a task puts on its robot; their readings come with every step, within the recording."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.allocation import put, zeros
+from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.kernels import env_heights, env_sensors
+from newtonsim.queries import SceneQuery
+from newtonsim.workspace import Launcher
+
+if TYPE_CHECKING:
+    from newtonsim.builder import ModelBuilder
+    from newtonsim.kernels.env_views import EnvView
+    from newtonsim.model import Model
+    from newtonsim.simulator import Simulator
+    from newtonsim.solvers import SolverBase
+
+Element = int | str
+"""Body or joint of a world, by its number there or by its name."""
+
+
+class Sensor(ABC):
+    """What a task returns from `Task.sensors`."""
+
+    @abstractmethod
+    def attach(self, site: Site, column: int) -> AttachedSensor:
+        """Return the sensor in all worlds of a model.
+
+        Args:
+            site: Where.
+            column: First column of its readings in `EnvView.sensed`.
+
+        Raises:
+            NewtonsimError: An argument does not fit the world.
+        """
+
+
+@dataclass(frozen=True)
+class Site:
+    """What sensors are attached to.
+
+    Attributes:
+        name: Of the sensor, for messages.
+        world: One world, as the task has built it.
+        model: All of them.
+        solver: Their solver.
+    """
+
+    name: str
+    world: ModelBuilder
+    model: Model
+    solver: SolverBase
+
+    def index(self, kind: str, element: Element) -> int:
+        """Return the number of a "body" or "joint" within its world."""
+        keys = getattr(self.world, f"{kind}_key")
+        if isinstance(element, str):
+            if element not in keys:
+                hint = did_you_mean(element, keys)
+                raise NewtonsimError(f"sensor {self.name!r}: there is no {kind} {element!r}{hint}")
+            return keys.index(element)
+        if not 0 <= element < len(keys):
+            raise NewtonsimError(
+                f"sensor {self.name!r}: {kind}: expected a name or 0..{len(keys) - 1}, got {element!r}"
+            )
+        return int(element)
+
+    def check_noise(self, noise: float | Sequence[float]) -> None:
+        """Raise an error unless these are standard deviations."""
+        if not all(0.0 <= value < math.inf for value in np.ravel(noise)):
+            raise NewtonsimError(f"sensor {self.name!r}: noise: expected numbers from 0 on, got {noise}")
+
+
+class AttachedSensor(ABC):
+    """A sensor in all worlds, as launches.
+
+    Attributes:
+        deviations: Standard deviation of the noise on each of its readings.
+    """
+
+    deviations: list[float]
+
+    def launch_before(self, launch: Launcher, env: EnvView) -> None:  # noqa: B027 - most need nothing
+        """Launch what has to be noted before the physics of a step."""
+
+    @abstractmethod
+    def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
+        """Write the readings of the masked worlds.
+
+        Args:
+            launch: For these worlds.
+            env: The environment.
+            sim: The simulation.
+            mask: Worlds, bool, shape (num_envs,).
+            fresh: 1 if they are at the start of an episode, 0 after a step.
+        """
+
+
+@dataclass(frozen=True)
+class Imu(Sensor):
+    """Inertial measurement unit; 10 readings, in the axes of the sensor.
+
+    - Specific force [m/s²] (3): acceleration less gravity, so +g upward at rest and 0 in free fall. It is the
+      mean over the step of the environment, as units integrate it. In the first observation of an episode it
+      is that of a body that does not accelerate.
+    - Angular velocity [rad/s] (3).
+    - Orientation of the sensor in the world, quaternion xyzw (4).
+
+    Attributes:
+        body: That carries it.
+        pose: Of the sensor in the body's frame: position [m] and quaternion xyzw, 7 numbers.
+        noise: Standard deviations of force [m/s²] and angular velocity [rad/s].
+    """
+
+    body: Element
+    pose: Sequence[float] = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    noise: tuple[float, float] = (0.0, 0.0)
+
+    def attach(self, site: Site, column: int) -> AttachedSensor:
+        """See `Sensor.attach`."""
+        site.check_noise(self.noise)
+        pose = np.asarray(self.pose, float)
+        if pose.shape != (7,) or not np.isfinite(pose).all() or not np.linalg.norm(pose[3:]) > 0.0:
+            raise NewtonsimError(
+                f"sensor {site.name!r}: pose: expected a position and a quaternion, got {self.pose}"
+            )
+        pose[3:] /= np.linalg.norm(pose[3:])
+        view = env_sensors.ImuView()
+        view.body, view.column = site.index("body", self.body), column
+        view.pose = wp.transform(*pose.tolist())
+        view.gravity = site.model.gravity_vec
+        worlds, device = site.model.world_count, site.model.device
+        view.velocity = zeros(worlds, dtype=wp.vec3, device=device)
+        view.orientation = zeros(worlds, dtype=wp.quat, device=device)
+        return _AttachedImu(view, [self.noise[0]] * 3 + [self.noise[1]] * 3 + [0.0] * 4)
+
+
+@dataclass(frozen=True)
+class ContactSensor(Sensor):
+    """Net force of the contacts of bodies; 4 readings for each.
+
+    Force [N] (3), world axes, averaged over the last solver step, and 1 if its size is above the threshold,
+    else 0. Zero in the first observation of an episode. Needs a solver with `external_wrenches`.
+
+    Attributes:
+        bodies: Bodies.
+        threshold: Force from which a contact counts as touch [N].
+        noise: Standard deviation of the components of the force [N]; the touch is that without noise.
+    """
+
+    bodies: Sequence[Element]
+    threshold: float = 1.0
+    noise: float = 0.0
+
+    def attach(self, site: Site, column: int) -> AttachedSensor:
+        """See `Sensor.attach`."""
+        site.check_noise(self.noise)
+        if not hasattr(site.solver, "external_wrenches"):
+            solver = type(site.solver).__name__
+            raise NewtonsimError(f"sensor {site.name!r}: expected FeatherstoneSolver, got {solver}")
+        if not 0.0 <= self.threshold < math.inf:
+            raise NewtonsimError(
+                f"sensor {site.name!r}: threshold: expected a force from 0 on, got {self.threshold}"
+            )
+        bodies = [site.index("body", body) for body in self.bodies]
+        return _AttachedContacts(site.model, bodies, self.threshold, column, self.noise)
+
+
+@dataclass(frozen=True)
+class JointSensor(Sensor):
+    """Positions, velocities and efforts of joints; 3 readings for each degree of freedom, n of each kind.
+
+    Positions [rad or m], velocities [rad/s or m/s], efforts [N m or N] that drives and `joint_f` exert at the
+    end of the last solver step, without friction, damping and limits of the joint; the efforts are zero in
+    the first observation of an episode.
+
+    Attributes:
+        joints: Joints with angles or lengths as coordinates; None for all that have.
+        noise: Standard deviations of positions, velocities and efforts.
+    """
+
+    joints: Sequence[Element] | None = None
+    noise: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    def attach(self, site: Site, column: int) -> AttachedSensor:
+        """See `Sensor.attach`."""
+        site.check_noise(self.noise)
+        tree = site.model.topology.view
+        axis, coord = tree.dof_axis.numpy(), tree.dof_coord.numpy()
+        measured = (axis >= 0) & (coord >= 0)
+        starts = site.model.joint_qd_start.numpy()
+        every = range(site.world.joint_count)
+        joints = every if self.joints is None else [site.index("joint", joint) for joint in self.joints]
+        dofs: list[int] = []
+        for joint in joints:
+            own = [d for d in range(starts[joint], starts[joint + 1]) if measured[d]]
+            if not own and self.joints is not None:
+                key = site.world.joint_key[joint]
+                raise NewtonsimError(f"sensor {site.name!r}: joint {key!r} has no angle or length")
+            dofs += own
+        return _AttachedJoints(site.model, dofs, coord[dofs], axis[dofs], column, self.noise)
+
+
+@dataclass(frozen=True)
+class HeightScan(Sensor):
+    """Heights of the ground about a body; one reading for each point of a grid, x by x, y within.
+
+    The grid lies level about the origin of the body and turns with its heading, the direction of the body's
+    x axis on the ground. A reading is the height of the highest shape below the start of a ray, less the
+    height of the body's origin [m]; -depth where there is none. Rays meet all that collides in their own
+    world and the global one, but not the robot itself: bodies on the same tree as `body`.
+
+    Attributes:
+        body: In the middle.
+        x: Places ahead of the body [m].
+        y: Places to its left [m].
+        above: Height over the body at which rays begin [m]; what is higher is not seen.
+        depth: Depth below the body at which they end [m].
+        noise: Standard deviation [m].
+    """
+
+    body: Element
+    x: Sequence[float] = field(default_factory=lambda: np.linspace(-0.8, 0.8, 17).tolist())
+    y: Sequence[float] = field(default_factory=lambda: np.linspace(-0.5, 0.5, 11).tolist())
+    above: float = 1.0
+    depth: float = 2.0
+    noise: float = 0.0
+
+    def attach(self, site: Site, column: int) -> AttachedSensor:
+        """See `Sensor.attach`."""
+        site.check_noise(self.noise)
+        for name in ("above", "depth"):
+            if not 0.0 < getattr(self, name) < math.inf:
+                raise NewtonsimError(
+                    f"sensor {site.name!r}: {name}: expected a length above 0, got {getattr(self, name)}"
+                )
+        x, y = np.asarray(self.x, float), np.asarray(self.y, float)
+        if min(x.size, y.size) == 0 or not (np.isfinite(x).all() and np.isfinite(y).all()):
+            raise NewtonsimError(f"sensor {site.name!r}: expected places x and y, got {self.x} and {self.y}")
+        model, view = site.model, env_heights.ScanView()
+        view.body, view.column = site.index("body", self.body), column
+        view.above, view.depth = self.above, self.depth
+        view.x = put(np.repeat(x, y.size), dtype=float, device=model.device)
+        view.y = put(np.tile(y, x.size), dtype=float, device=model.device)
+        return _AttachedScan(model, view, [self.noise] * (x.size * y.size))
+
+
+class SensorSet:
+    """All sensors of an environment.
+
+    Args:
+        sensors: By name.
+        world: One world, as the task has built it.
+        model: All of them.
+        solver: Their solver.
+
+    Attributes:
+        columns: Columns of the readings of each in `EnvView.sensed`.
+        size: Number of readings in a world.
+    """
+
+    def __init__(self, sensors: Mapping[str, Sensor], world: ModelBuilder, model: Model, solver: SolverBase):
+        self.columns: dict[str, slice] = {}
+        self.size = 0
+        self._attached: list[AttachedSensor] = []
+        for name, sensor in sensors.items():
+            attached = sensor.attach(Site(name, world, model, solver), self.size)
+            end = self.size + len(attached.deviations)
+            self.columns[name], self.size = slice(self.size, end), end
+            self._attached.append(attached)
+        deviations = [d for attached in self._attached for d in attached.deviations]
+        self._deviation = put(deviations, dtype=float, device=model.device) if any(deviations) else None
+        self._starts = range(0, model.world_count * self.size + 1, self.size) if self.size else None
+
+    def launch_before(self, launch: Launcher, env: EnvView) -> None:
+        """Launch what has to be noted before the physics of a step."""
+        for attached in self._attached:
+            attached.launch_before(launch, env)
+
+    def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: bool) -> None:
+        """Write `EnvView.sensed` of the masked worlds; see `AttachedSensor.launch`."""
+        for attached in self._attached:
+            attached.launch(launch, env, sim, mask, int(fresh))
+        if self._deviation is not None:
+            over = _over(launch, "reading", self._starts)
+            over(env_sensors.add_noise, "reading", [env, self._deviation, mask, int(fresh)])
+
+
+class _AttachedImu(AttachedSensor):
+    def __init__(self, view: env_sensors.ImuView, deviations: list[float]):
+        self._view, self.deviations = view, deviations
+
+    def launch_before(self, launch: Launcher, env: EnvView) -> None:
+        launch(env_sensors.note_motion, "world", [env, self._view])
+
+    def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
+        launch(env_sensors.sense_motion, "world", [env, self._view, mask, fresh])
+
+
+class _AttachedContacts(AttachedSensor):
+    def __init__(self, model: Model, bodies: list[int], threshold: float, column: int, noise: float):
+        self.deviations = [noise, noise, noise, 0.0] * len(bodies)
+        self._wrench = zeros(model.body_count, dtype=wp.spatial_vector, device=model.device)
+        self._inputs = [put(bodies, dtype=int, device=model.device), threshold, column]
+
+    def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
+        if not fresh:
+            sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, self._wrench, constraints=False)
+        inputs = [env, self._wrench, *self._inputs, mask, fresh]
+        launch(env_sensors.sense_touch, "world", inputs)
+
+
+class _AttachedJoints(AttachedSensor):
+    def __init__(self, model: Model, dof, coord, axis, column: int, noise: tuple[float, float, float]):
+        self.deviations = np.repeat(noise, len(dof)).tolist()
+        arrays = [put(values, dtype=int, device=model.device) for values in (dof, coord, axis)]
+        self._inputs = [*arrays, column]
+
+    def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
+        inputs = [env, launch.views.drive, *self._inputs, mask, fresh]
+        launch(env_sensors.sense_joints, "world", inputs)
+
+
+class _AttachedScan(AttachedSensor):
+    def __init__(self, model: Model, view: env_heights.ScanView, deviations: list[float]):
+        self._view, self.deviations = view, deviations
+        worlds, rays = model.world_count, len(deviations)
+        self._query = SceneQuery(model, without=_shapes_of_robots(model, view.body))
+        self._starts = range(0, worlds * rays + 1, rays)
+
+    def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
+        scene = self._query.launch_update(launch, env.body_q)
+        over = _over(launch, "ray", self._starts)
+        over(env_heights.scan_heights, "ray", [env, self._view, scene, mask])
+
+
+def _over(launch: Launcher, kind: str, starts: range) -> Launcher:
+    """Return a launcher for the same worlds that knows one more kind of index."""
+    return Launcher(launch.model, record_tape=False, shard=launch.shard.with_starts({kind: starts}))
+
+
+def _shapes_of_robots(model: Model, body: int) -> np.ndarray:
+    """Shapes of this body of each world and of all that hangs on the same tree, bool (shape_count,)."""
+    if not model.shape_count:
+        return np.zeros(0, bool)
+    bodies = np.arange(body, model.body_count, model.body_count // model.world_count)
+    tree = np.append(model.topology.body_tree, -1)
+    carrier = model.shape_body.numpy()
+    on_tree = (tree[carrier] >= 0) & np.isin(tree[carrier], tree[bodies])
+    return on_tree | np.isin(carrier, bodies)
