@@ -56,7 +56,9 @@ class Bench(envs.Task):
             mass=2.0, com=(0.2, 0.0, 0.0), I_m=wp.mat33(*(0.1 * np.eye(3)).ravel()), key="arm"
         )
         place = wp.transform((3.0, 0.0, 1.0), wp.quat_identity())
-        builder.add_joint_revolute(-1, arm, parent_xform=place, axis=(0.0, 0.0, 1.0), armature=0.0, key="turn")
+        builder.add_joint_revolute(
+            -1, arm, parent_xform=place, axis=(0.0, 0.0, 1.0), armature=0.0, key="turn"
+        )
         return envs.Motors(axes=[0], gears=[5.0], low=[-1.0], high=[1.0])
 
     def finish_scene(self, scene):
