@@ -232,6 +232,13 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="field of newtonsim.learn.Settings, such as gamma=0.995; may be repeated",
     )
+    parser.add_argument(
+        "--save-every",
+        type=positive_float,
+        default=30.0,
+        metavar="S",
+        help="time between checkpoints (default: 30)",
+    )
     parser.add_argument("--no-video", action="store_true", help="do not make a video of the best policy")
 
 

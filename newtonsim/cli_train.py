@@ -16,7 +16,6 @@ from newtonsim.errors import NewtonsimError
 if TYPE_CHECKING:
     from newtonsim.learn import PolicyFile, Training
 
-_SAVE_EVERY = 30.0  # [s]
 _TELL_EVERY = (0.5, 10.0)  # [s] on a terminal, elsewhere
 
 
@@ -38,7 +37,7 @@ def train(arguments: argparse.Namespace) -> int:
     if training.progress.iteration:
         print(f"{folder}: going on after {training.progress.samples:,} samples")
     try:
-        _learn_on(training, arguments.seconds)
+        _learn_on(training, arguments)
     except KeyboardInterrupt:
         training.save()
         training.close()
@@ -73,15 +72,15 @@ def key_values(option: str, pairs: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def _learn_on(training: Training, seconds: float | None) -> None:
+def _learn_on(training: Training, arguments: argparse.Namespace) -> None:
     """Do iterations until all samples are used, or the time is."""
     tells = _Tells(training)
-    limit = math.inf if seconds is None else seconds
+    limit = arguments.seconds or math.inf
     saved = time.perf_counter()
     while not training.done and training.progress.seconds < limit:
         told = training.step()
         tells.tell(told)
-        if time.perf_counter() - saved > _SAVE_EVERY:
+        if time.perf_counter() - saved > arguments.save_every:
             training.save()
             saved = time.perf_counter()
     tells.end()

@@ -31,7 +31,10 @@ class _Exported(nn.Module):
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         """Return actions (n, ...) without noise."""
-        return self.policy.to_env(self.network(self.policy.prepared(obs)))
+        seen = self.policy.prepared(obs)
+        # the network for pictures expects numbers beside them, here none
+        inputs = (seen.flatten(1)[:, :0], seen) if self.policy.is_picture else (seen,)
+        return self.policy.to_env(self.network(*inputs))
 
 
 def export_policy(

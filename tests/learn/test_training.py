@@ -1,0 +1,105 @@
+"""Whole runs: they learn, and go on after a kill as if the lost part had never been."""
+
+import csv
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newtonsim import envs
+from newtonsim.errors import NewtonsimError
+from newtonsim.learn import PolicyFile, Run, Training, evaluate, settings_of
+
+SMALL = {"num_envs": 8, "steps": 10, "samples": 400, "hidden": (8,), "mini_batches": 2}
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "curve.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.slow
+def test_cartpole_is_solved(tmp_path):
+    run = Run("CartPole", settings_of("CartPole", {"samples": 700_000}))
+    training = Training(run, tmp_path, "cpu")
+    while not training.done:
+        training.step()
+    policy = training.finish()
+    env = envs.make("CartPole", 50, "cpu")
+    assert evaluate(policy, env, 100).returns.mean() >= 475.0
+    env.close()
+
+
+def test_a_run_goes_on_from_its_checkpoint(tmp_path):
+    """What was learned after the checkpoint is forgotten, and learned again from other samples."""
+    run = Run("Reacher", settings_of("Reacher", SMALL), {"max_episode_steps": 5})
+    first = Training(run, tmp_path, "cpu")
+    for k in range(4):
+        first.step()
+        if k == 1:
+            first.save()
+            saved = first.learner.weights()
+    first.close()  # as if it were killed
+    second = Training(run, tmp_path, "cpu")
+    assert second.progress.iteration == 2
+    for name, value in second.learner.weights().items():
+        np.testing.assert_array_equal(value, saved[name])
+    while not second.done:
+        second.step()
+    second.finish()
+    assert second.progress.samples == 400
+    rows = rows_of(tmp_path)
+    assert [int(row["iteration"]) for row in rows] == [1, 2, 3, 4, 5]
+    assert [int(row["samples"]) for row in rows] == [80, 160, 240, 320, 400]
+    about = PolicyFile(tmp_path / "policy.onnx").about
+    assert about["name"] == "Reacher"
+    assert about["options"] == {"max_episode_steps": 5}
+
+
+def test_a_folder_belongs_to_one_run(tmp_path):
+    Training(Run("Reacher", settings_of("Reacher", SMALL)), tmp_path, "cpu").close()
+    other = Run("Reacher", settings_of("Reacher", {**SMALL, "gamma": 0.5}))
+    with pytest.raises(
+        NewtonsimError, match=r"run\.json: the run there has settings\.gamma = 0\.99, not 0\.5"
+    ):
+        Training(other, tmp_path, "cpu")
+
+
+def test_options_must_be_writable():
+    with pytest.raises(NewtonsimError, match="options: expected what JSON can hold"):
+        Run("Ant", settings_of("Ant"), {"healthy_z_range": np.array([0.2, 1.0])})
+
+
+@pytest.mark.slow
+def test_the_command_survives_a_kill(tmp_path):
+    """SIGKILL in mid-run; the same command ends the run with every iteration counted once."""
+    command = [sys.executable, "-m", "newtonsim", "train", "CartPole", "--folder", str(tmp_path)]
+    command += ["--samples", "40000", "--num-envs", "32", "--device", "cpu", "--set", "steps=8"]
+    process = subprocess.Popen([*command, "--save-every", "0.2"], stderr=subprocess.PIPE, text=True)
+    checkpoint = tmp_path / "checkpoint.pt"
+    deadline = time.monotonic() + 120.0
+    while not checkpoint.exists() and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    result = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert result.returncode == 0, result.stderr
+    assert "going on after" in result.stdout
+    iterations = math.ceil(40000 / 256)
+    rows = rows_of(tmp_path)
+    assert [int(row["iteration"]) for row in rows] == list(range(1, iterations + 1))
+    assert int(rows[-1]["samples"]) == 256 * iterations
+    assert (tmp_path / "video.mp4").stat().st_size > 1000
+    assert any(name.startswith("events.out.tfevents") for name in os.listdir(tmp_path))
+    assert json.loads((tmp_path / "run.json").read_text())["name"] == "CartPole"
+    command = [sys.executable, "-m", "newtonsim", "play", str(tmp_path), "--episodes", "20"]
+    played = subprocess.run([*command, "--num-envs", "10"], capture_output=True, text=True, timeout=120)
+    assert played.returncode == 0, played.stderr
+    assert "20 episodes" in played.stdout
