@@ -43,6 +43,7 @@ from newtonsim.errors import ModelError as ModelError
 from newtonsim.errors import NewtonsimError as NewtonsimError
 from newtonsim.errors import NotDifferentiableError as NotDifferentiableError
 from newtonsim.errors import RendererUnavailableError as RendererUnavailableError
+from newtonsim.errors import SweepError as SweepError
 from newtonsim.errors import UnsupportedElementWarning as UnsupportedElementWarning
 from newtonsim.geometry import SDF as SDF
 from newtonsim.geometry import Heightfield as Heightfield
@@ -106,6 +107,7 @@ __all__ = [
     "Simulator",
     "SolverBase",
     "State",
+    "SweepError",
     "UnsupportedElementWarning",
     "XPBDSolver",
     "collide",
@@ -117,6 +119,7 @@ __all__ = [
     "memory_report",
     "render",
     "solvers",
+    "sweep",
     "utils",
     "warmup",
 ]
@@ -134,6 +137,7 @@ _LAZY = {
     "eval_fk": "newtonsim.kinematics",
     "eval_ik": "newtonsim.kinematics",
     "memory_report": "newtonsim.memory",
+    "sweep": "newtonsim.parameter_sweep",
     "warmup": "newtonsim.kernel_warmup",
 }
 _LAZY_MODULES = ("diff", "dynamics", "importers", "render", "solvers", "utils")

@@ -1,7 +1,13 @@
 """Exception types that callers can act on."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class NewtonsimError(ValueError):
@@ -32,6 +38,29 @@ class ImportFileError(NewtonsimError):
 
 class RecordingError(NewtonsimError):
     """A recording cannot be written or read; the message names the file."""
+
+
+class SweepError(NewtonsimError):
+    """A batch of a parameter sweep could not be evaluated; the message names its candidates and says why.
+
+    Attributes:
+        batch: Number of the batch, or None if it never came to one.
+        parameters: Parameters of the batch's candidates, by name.
+        candidates: Numbers of the candidates that were evaluated, shape (n,), increasing.
+        results: Their results by name, shape (n, ...); empty if there are none.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        batch: int | None,
+        parameters: dict[str, np.ndarray],
+        candidates: np.ndarray,
+        results: dict[str, np.ndarray],
+    ):
+        super().__init__(message)
+        self.batch, self.parameters = batch, parameters
+        self.candidates, self.results = candidates, results
 
 
 class NotDifferentiableError(RuntimeError):
