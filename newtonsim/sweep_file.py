@@ -68,11 +68,9 @@ class SweepFile:
         if found is None or found[0] != _FORMAT:
             raise NewtonsimError(f"resume: {self._path}: not the file of a sweep")
         if found[1] != own[1]:
-            raise NewtonsimError(
-                f"resume: {self._path} has batches of {found[1]} candidates, not of {own[1]}"
-            )
+            raise NewtonsimError(f"resume: {self._path}: expected batches of {own[1]}, found {found[1]}")
         if found[2] != own[2]:
-            raise NewtonsimError(f"resume: {self._path} is of a sweep of other parameters; name another file")
+            raise NewtonsimError(f"resume: {self._path}: made with other parameters; name another file")
 
     def read(self) -> dict[int, Arrays]:
         """Return the results of the batches that were finished."""
