@@ -25,10 +25,11 @@ from newtonsim.kernels.camera_scene import (
     Look,
     TraceView,
     behind_elements,
+    hit_of,
     is_lit,
     normal_at,
 )
-from newtonsim.kernels.camera_tiles import TILE, TileView, trace_in_tile
+from newtonsim.kernels.camera_tiles import TILE, TileView, is_bare, trace_in_tile
 from newtonsim.kernels.shapes import GEO_BOX, GEO_MESH, GEO_PLANE
 
 # channels and axes are unrolled, layers are not
@@ -476,6 +477,26 @@ def look_along(
         write_color(total, left, light.background, picture, k)
 
 
+@wp.func
+def write_nothing(
+    scene: wp.array(dtype=TraceView),
+    dress: wp.array(dtype=DressView),
+    cameras: wp.array(dtype=CameraRays),
+    image: int,
+    lights: wp.array(dtype=Light),
+    picture: wp.array(dtype=PictureView),
+    k: int,
+):
+    """Write that nothing is seen at pixel k."""
+    hit = hit_of(-1, wp.inf, -1, 0.0, 0.0)
+    write_depth(cameras[image], wp.vec3(), hit, 1.0, picture, k)
+    write_labels(scene, dress, hit, lights[0].empty_label, picture, k)
+    if picture[0].normal.shape[0] > 0:
+        picture[0].normal[k] = wp.vec3()
+    if picture[0].shaded == 1:
+        write_color(wp.vec3(), 1.0, lights[0].background, picture, k)
+
+
 @wp.kernel
 def render_pixels(
     scene: wp.array(dtype=TraceView),
@@ -485,9 +506,13 @@ def render_pixels(
     tiles: wp.array(dtype=TileView),
     first_tile: int,
     run: int,
+    mask: wp.array(dtype=bool),
     picture: wp.array(dtype=PictureView),
 ):
-    """One thread per `run` pixels of a tile, tile by tile from first_tile on: what is seen there."""
+    """One thread per `run` pixels of a tile, tile by tile from first_tile on: what is seen there.
+
+    Pictures of worlds outside the mask are left alone.
+    """
     first = run * wp.tid()
     tile = first_tile + first // (TILE * TILE)
     place = first % (TILE * TILE)
@@ -496,13 +521,19 @@ def render_pixels(
     left = ((tile - image * area) % tiles[0].columns) * TILE
     top = ((tile - image * area) // tiles[0].columns) * TILE
     world = image // picture[0].cameras
+    if not mask[world]:
+        return
+    bare = is_bare(scene, tiles, tile, world)
     width = picture[0].width
     height = picture[0].height
     for pixel in range(place, place + run):
         column = left + pixel % TILE
         line = top + pixel // TILE
         if column < width and line < height:
-            x = 2.0 * (float(column) + picture[0].offset[0]) / float(width) - 1.0
-            y = 1.0 - 2.0 * (float(line) + picture[0].offset[1]) / float(height)
             k = (image * height + line) * width + column
-            look_along(scene, dress, cameras, image, lights, tiles, tile, world, x, y, picture, k)
+            if bare:
+                write_nothing(scene, dress, cameras, image, lights, picture, k)
+            else:
+                x = 2.0 * (float(column) + picture[0].offset[0]) / float(width) - 1.0
+                y = 1.0 - 2.0 * (float(line) + picture[0].offset[1]) / float(height)
+                look_along(scene, dress, cameras, image, lights, tiles, tile, world, x, y, picture, k)

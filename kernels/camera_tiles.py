@@ -67,13 +67,16 @@ def list_candidates(
     cameras_per_world: int,
     width: int,
     height: int,
+    mask: wp.array(dtype=bool),
     tiles: wp.array(dtype=TileView),
 ):
     """One thread per tile of a picture: the visible instances whose boxes reach into it, by their depth."""
     tile = wp.tid()
     area = tiles[0].columns * tiles[0].rows
-    camera = cameras[tile // area]
     world = (tile // area) // cameras_per_world
+    if not mask[world]:
+        return
+    camera = cameras[tile // area]
     column = float((tile % area) % tiles[0].columns) * float(TILE)
     line = float((tile % area) // tiles[0].columns) * float(TILE)
     left = 2.0 * (column - MARGIN) / float(width) - 1.0
@@ -111,6 +114,16 @@ def list_candidates(
             tiles[0].row[tile, k] = row
             found += 1
     tiles[0].count[tile] = found
+
+
+@wp.func
+def is_bare(scene: wp.array(dtype=TraceView), tiles: wp.array(dtype=TileView), tile: int, world: int) -> bool:
+    """Whether no ray of a tile meets anything."""
+    if tiles[0].count.shape[0] == 0:
+        return False
+    if scene[0].elements.shape[0] > 0 or scene[0].plane_start[world] < scene[0].plane_start[world + 1]:
+        return False
+    return tiles[0].count[tile] == 0
 
 
 @wp.func

@@ -19,6 +19,7 @@ class EpisodeView:
     ended: wp.array(dtype=bool)  # the last step was the last of an episode
     fresh: wp.array(dtype=bool)  # starts a new episode within this step
     waiting: wp.array(dtype=bool)  # starts a new episode within the next step
+    broken: wp.array(dtype=bool)  # was found to hold numbers that are none in the last step
     nonfinite: wp.array(dtype=bool)  # the solver's marks; empty if it has none
     failures: wp.array(dtype=int)  # episodes that ended as a NaN
     episode_return: wp.array(dtype=float)  # of the episode so far
@@ -61,6 +62,7 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
     episodes.fresh[w] = False
     episodes.ended[w] = False
     episodes.truncated[w] = False
+    episodes.broken[w] = False
     if episodes.waiting[w]:
         episodes.waiting[w] = False
         episodes.fresh[w] = True
@@ -68,6 +70,7 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
         env.terminated[w] = False
         return
     if is_broken(env, episodes, w):
+        episodes.broken[w] = True
         env.reward[w] = 0.0
         env.terminated[w] = True
         episodes.failures[w] = episodes.failures[w] + 1

@@ -60,29 +60,32 @@ class PictureCaster:
         self._view = view
         self._picture = wp.array([view], dtype=camera.PictureView, device=scene.device)
         self._pictures = scene.num_worlds * cameras
+        self._everyone = wp.ones(scene.num_worlds, dtype=bool, device=scene.device)
         self._tiles = self._make_tiles()
         self._bands = self._cut(threads)
         # before threads launch it, each of which would compile it
         wp.load_module(camera, device=scene.device)
         wp.load_module(camera_tiles, device=scene.device)
 
-    def cast(self, cameras: wp.array, light: wp.array) -> None:
+    def cast(self, cameras: wp.array, light: wp.array, mask: wp.array | None = None) -> None:
         """Fill the pictures.
 
         Args:
             cameras: Rays of the cameras, world by world, `newtonsim.kernels.camera_rays.CameraRays`.
             light: How the scene is lit, `newtonsim.kernels.camera.Light`, shape (1,).
+            mask: Worlds whose pictures are filled, bool, one for each world of the scene; None for all.
         """
-        self._list_candidates(cameras)
+        mask = self._everyone if mask is None else mask
+        self._list_candidates(cameras, mask)
         if self.threads == 1:
             for first, size in self._bands:
-                self._launch(cameras, light, first, size)
+                self._launch(cameras, light, mask, first, size)
             return
         turn = count()
         pool = _helpers()
-        others = [pool.submit(self._work, cameras, light, turn) for _ in range(self.threads - 1)]
+        others = [pool.submit(self._work, cameras, light, mask, turn) for _ in range(self.threads - 1)]
         try:
-            self._work(cameras, light, turn)
+            self._work(cameras, light, mask, turn)
         finally:
             wait(others)
         for other in others:
@@ -101,7 +104,7 @@ class PictureCaster:
         self._tile_view = tiles
         return wp.array([tiles], dtype=camera_tiles.TileView, device=device)
 
-    def _list_candidates(self, cameras: wp.array) -> None:
+    def _list_candidates(self, cameras: wp.array, mask: wp.array) -> None:
         scene, tiles = self.scene, self._tiles
         listed = self._tile_view.count.shape[0]
         if listed:
@@ -109,7 +112,7 @@ class PictureCaster:
             wp.launch(
                 camera_tiles.list_candidates,
                 dim=listed,
-                inputs=[scene.view, *scene.boxes, cameras, *sizes, tiles],
+                inputs=[scene.view, *scene.boxes, cameras, *sizes, mask, tiles],
                 device=scene.device,
                 record_tape=False,
             )
@@ -126,12 +129,12 @@ class PictureCaster:
         edges = np.linspace(0, tiles, bands + 1).astype(int).tolist()
         return [(first, end - first) for first, end in pairwise(edges)]
 
-    def _work(self, cameras: wp.array, light: wp.array, turn: count) -> None:
+    def _work(self, cameras: wp.array, light: wp.array, mask: wp.array, turn: count) -> None:
         """Take one range after the other; `turn` is shared with the other threads."""
         while (k := next(turn)) < len(self._bands):
-            self._launch(cameras, light, *self._bands[k])
+            self._launch(cameras, light, mask, *self._bands[k])
 
-    def _launch(self, cameras: wp.array, light: wp.array, first: int, size: int) -> None:
+    def _launch(self, cameras: wp.array, light: wp.array, mask: wp.array, first: int, size: int) -> None:
         scene = self.scene
         # on the CPU each thread of a launch copies all arguments, which costs more than many a pixel
         run = _TILE_PIXELS if scene.device.is_cpu else 1
@@ -146,6 +149,7 @@ class PictureCaster:
                 self._tiles,
                 first,
                 run,
+                mask,
                 self._picture,
             ],
             device=scene.device,

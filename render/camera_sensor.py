@@ -186,18 +186,23 @@ class Camera:
         self._light.write(lighting.record())
         return self
 
-    def render(self, state: State) -> dict[str, wp.array]:
+    def render(self, state: State, mask: wp.array | None = None) -> dict[str, wp.array]:
         """Take the pictures.
 
         Args:
             state: Its `body_q` and `particle_q` are read.
+            mask: Which of `worlds` to take pictures of, bool, on the model's device, read when the launches
+                run; the pictures of others stay as they are. None for all.
 
         Returns:
             The pictures by name, arrays that the next call changes.
 
         Raises:
-            ModelError: The state is one of another model.
+            ModelError: The state is one of another model, or the mask has another length or type.
         """
+        if mask is not None and (mask.dtype is not wp.bool or mask.shape != (len(self.worlds),)):
+            given = f"{mask.dtype.__name__} {mask.shape}"
+            raise ModelError(f"mask: expected bool ({len(self.worlds)},), got {given}")
         self.scene.update(state)
         wp.launch(
             camera_rays.aim_cameras,
@@ -206,7 +211,7 @@ class Camera:
             device=self.model.device,
             record_tape=False,
         )
-        self._caster.cast(self._cameras, self._light.array)
+        self._caster.cast(self._cameras, self._light.array, mask)
         return self.images
 
     def _make_images(self) -> dict[str, wp.array | int]:

@@ -19,6 +19,7 @@ from newtonsim.envs.sensors import Sensor as Sensor
 from newtonsim.envs.single import SingleEnv as SingleEnv
 from newtonsim.envs.task import Motors as Motors
 from newtonsim.envs.task import Task as Task
+from newtonsim.envs.vision import CameraSensor as CameraSensor
 from newtonsim.kernels.env_views import SPAWN as SPAWN
 from newtonsim.kernels.env_views import EnvView as EnvView
 from newtonsim.kernels.env_views import random_of as random_of
@@ -27,6 +28,7 @@ from newtonsim.kernels.env_views import uniform as uniform
 __all__ = [
     "SPAWN",
     "BatchedEnv",
+    "CameraSensor",
     "ContactSensor",
     "EnvView",
     "HeightScan",

@@ -27,7 +27,9 @@ from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:
     from newtonsim.envs.camera import EnvCamera
+    from newtonsim.envs.frames import FrameStack
     from newtonsim.envs.task import Stage, Task
+    from newtonsim.envs.vision import CameraSensor
 
 _MODES = {
     AutoresetMode.SAME_STEP: 0,
@@ -41,8 +43,9 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
     Where all stages of the task are kernels, `step` copies the actions into one buffer and replays one
     recording: controls from actions, the physics of `frame_skip` solver steps, observation, reward, episode
-    statistics, and the reset of worlds whose episode is over. Nothing in it waits for a GPU, unless results
-    are asked for as NumPy arrays. Worlds do not influence each other: the same seed gives the same
+    statistics, and the reset of worlds whose episode is over. Where the observation is a picture, pictures
+    and resets are queued after the recording. Nothing in it waits for a GPU, unless results are asked for as
+    NumPy arrays. Worlds do not influence each other: the same seed gives the same
     trajectories to the bit, whatever other worlds do and however many there are.
 
     A world that becomes NaN or infinite is terminated with reward 0 and zeros as its observation, and counted
@@ -116,11 +119,13 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         stages = {name: getattr(type(task), name) for name in ("act", "observe", "score")}
         self._on_host = any(not isinstance(stage, wp.Kernel) for stage in stages.values())
         self._stages: dict[str, Stage] = stages
+        self._in_one = not self._on_host and self._vision is None
         hooks = {} if self._on_host else {"before": self._launch_act, "after": self._launch_rest}
         dt = self.buffers.view.control_dt
         self.sim = Simulator(self.model, self.solver, dt, substeps=task.frame_skip, threads=threads, **hooks)
         # on a GPU a report would wait for it
         self.sim.report_every = 0
+        self._frames = None if self._vision is None else self._make_frames(self._vision, threads)
         self._exchange: Exchange = make_exchange(self, output, output == "numpy" if copy is None else copy)
         self._host = HostView(self.buffers, self.sim, output) if self._on_host else None
         self._was_reset = False
@@ -138,7 +143,13 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.motors = motors
         self._sensors = SensorSet(self.task.sensors(), world, self.model, self.solver)
         self.task.sensor_columns = self._sensors.columns
-        self.buffers = Buffers(self.task, motors, self.model, self._sensors.size)
+        self._vision = self.task.camera_sensor()
+        self.buffers = Buffers(self.task, motors, self.model, self._sensors.size, self._vision)
+
+    def _make_frames(self, sensor: CameraSensor, threads: int | None) -> FrameStack:
+        from newtonsim.envs.frames import FrameStack
+
+        return FrameStack(sensor, self.model, self.buffers, threads)
 
     def _make_randomiser(self, randomise: Randomisation | Mapping[str, Any]) -> Randomiser:
         if not isinstance(randomise, Randomisation):
@@ -151,8 +162,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         return Randomiser(randomise, self.model, self.buffers.view.control_dt)
 
     def _make_spaces(self) -> None:
-        low, high = self.task.observation_bounds()
-        self.single_observation_space = spaces.Box(low, high, dtype=np.float32)
+        self.single_observation_space = self.task.observation_space()
         if self.task.discrete_actions:
             self.single_action_space = spaces.Discrete(self.task.discrete_actions)
         else:
@@ -223,6 +233,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
                 self._step_on_host()
             else:
                 self.sim.step()
+            if not self._in_one:
+                self._go_on()
         return self._exchange.results()
 
     def sensor(self, name: str) -> Any:
@@ -276,7 +288,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._sensors.launch_before(launch, view)
 
     def _launch_rest(self, launch: Launcher, sim: Simulator) -> None:
-        """All that follows the physics of a step."""
+        """All that follows the physics of a step; without the next episodes if pictures come before."""
         view = self.buffers.attach(sim)
         if self.task.contact_wrenches:
             sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, view.body_wrench)
@@ -284,7 +296,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         launch(self._stages["observe"], "world", [view, self.buffers.everyone])
         launch(self._stages["score"], "world", [view])
         self._launch_finish(launch, sim)
-        if self._mode != _MODES[AutoresetMode.DISABLED]:
+        if self._in_one and self._mode != _MODES[AutoresetMode.DISABLED]:
             self._launch_restart(launch, sim, self.buffers.episodes.fresh)
             launch(self._stages["observe"], "world", [view, self.buffers.episodes.fresh])
 
@@ -308,6 +320,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         launch, mask = Launcher(self.model, record_tape=False), self.buffers.asked
         self._launch_restart(launch, self.sim, mask)
         self._observe(launch, mask)
+        if self._frames is not None:
+            self._frames.fill(self.sim.state, mask)
         launch(env_episodes.clear_results, "world", [self.buffers.view, self.buffers.episodes, mask])
 
     def _observe(self, launch: Launcher, mask: wp.array) -> None:
@@ -338,9 +352,17 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             else:
                 stage(self.task, self._host)
         self._launch_finish(launch, self.sim)
+
+    def _go_on(self) -> None:
+        """What follows a step that is not one recording: pictures of how it ended, and new episodes."""
+        if self._frames is not None:
+            self._frames.push(self.sim.state)
         if self._mode != _MODES[AutoresetMode.DISABLED]:
-            self._launch_restart(launch, self.sim, self.buffers.episodes.fresh)
-            self._observe(launch, self.buffers.episodes.fresh)
+            launch, fresh = Launcher(self.model, record_tape=False), self.buffers.episodes.fresh
+            self._launch_restart(launch, self.sim, fresh)
+            self._observe(launch, fresh)
+            if self._frames is not None:
+                self._frames.fill(self.sim.state, fresh)
 
 
 def _mode(mode: AutoresetMode | str) -> AutoresetMode:

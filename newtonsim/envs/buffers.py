@@ -14,6 +14,7 @@ from newtonsim.kernels.env_views import EnvView
 
 if TYPE_CHECKING:
     from newtonsim.envs.task import Motors, Task
+    from newtonsim.envs.vision import CameraSensor
     from newtonsim.model import Model
     from newtonsim.simulator import Simulator
 
@@ -26,15 +27,20 @@ class Buffers:
         motors: What its actions drive.
         model: Model of all worlds, which are copies of one.
         readings: Numbers that the sensors of a world measure.
+        sensor: The camera whose pictures are the observations; None if the numbers of the task are.
 
     Attributes:
         view: What kernels of the task see; the arrays of the state are those of `attach`.
         episodes: Ends and statistics of episodes.
         everyone: A mask of all worlds.
         asked: The mask of the last call of reset.
+        observations: What a step returns, (num_envs, ...): `view.obs` or pictures.
+        final_observations: Likewise, the last ones of the last episodes that ended.
     """
 
-    def __init__(self, task: Task, motors: Motors, model: Model, readings: int):
+    def __init__(
+        self, task: Task, motors: Motors, model: Model, readings: int, sensor: CameraSensor | None = None
+    ):
         worlds, device = model.world_count, model.device
         actions = 1 if task.discrete_actions else len(motors.axes)
         view = self.view = EnvView()
@@ -61,6 +67,11 @@ class Buffers:
         self.episodes = _episodes(worlds, task.observation_size, device)
         self.everyone = put(np.ones(worlds, bool), dtype=bool, device=device)
         self.asked = put(np.ones(worlds, bool), dtype=bool, device=device)
+        self.observations, self.final_observations = view.obs, self.episodes.final_obs
+        if sensor is not None:
+            shape = (worlds, *sensor.shape)
+            self.observations = zeros(shape, dtype=wp.uint8, device=device)
+            self.final_observations = zeros(shape, dtype=wp.uint8, device=device)
 
     def _count_of_worlds(self, model: Model) -> None:
         """Note how much of the model each world has."""
@@ -91,7 +102,7 @@ class Buffers:
 def _episodes(worlds: int, observation_size: int, device: wp.Device) -> EpisodeView:
     """Return the statistics of episodes, all zero."""
     view = EpisodeView()
-    for name in ("truncated", "ended", "fresh", "waiting"):
+    for name in ("truncated", "ended", "fresh", "waiting", "broken"):
         setattr(view, name, zeros(worlds, dtype=bool, device=device))
     for name, dtype in (
         ("failures", int),

@@ -109,12 +109,12 @@ class NumpyExchange(Exchange):
     def __init__(self, env: BatchedEnv, copy: bool):
         super().__init__(env, copy)
         view, episodes = self.buffers.view, self.buffers.episodes
-        self._actions, self._obs = self._reader(view.actions), self._reader(view.obs)
+        self._actions, self._obs = self._reader(view.actions), self._reader(self.buffers.observations)
         self._ended, self._sensed = self._reader(episodes.ended), self._reader(view.sensed)
-        self._out = [self._reader(a) for a in (view.obs, view.reward, view.terminated, episodes.truncated)]
-        self._final = [
-            self._reader(a) for a in (episodes.final_return, episodes.final_length, episodes.final_obs)
-        ]
+        others = (view.reward, view.terminated, episodes.truncated)
+        self._out = [self._obs, *(self._reader(array) for array in others)]
+        final = (episodes.final_return, episodes.final_length, self.buffers.final_observations)
+        self._final = [self._reader(array) for array in final]
 
     def _reader(self, array: wp.array) -> Callable[[], np.ndarray]:
         """Return a function that returns an array's values; on the CPU always the same view of them."""
@@ -180,9 +180,10 @@ class TorchExchange(Exchange):
         view, episodes = self.buffers.view, self.buffers.episodes
         self._actions, self._asked = wp.to_torch(view.actions), wp.to_torch(self.buffers.asked)
         self._sensed = wp.to_torch(view.sensed)
-        arrays = (view.obs, view.reward, view.terminated, episodes.truncated)
+        arrays = (self.buffers.observations, view.reward, view.terminated, episodes.truncated)
         self._out = tuple(wp.to_torch(array) for array in arrays)
-        arrays = (episodes.final_return, episodes.final_length, episodes.ended, episodes.final_obs)
+        final = self.buffers.final_observations
+        arrays = (episodes.final_return, episodes.final_length, episodes.ended, final)
         self._final = tuple(wp.to_torch(array) for array in arrays)
 
     @contextlib.contextmanager

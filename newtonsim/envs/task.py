@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import warp as wp
+from gymnasium import spaces
 
 from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels import env_actions
@@ -17,6 +18,7 @@ from newtonsim.solvers import FeatherstoneSolver
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
     from newtonsim.envs.sensors import Sensor
+    from newtonsim.envs.vision import CameraSensor
     from newtonsim.model import Model
     from newtonsim.solvers import SolverBase
 
@@ -141,7 +143,22 @@ class Task(ABC):
         """Return the constants that the kernels find in `EnvView.numbers`."""
         return []
 
+    def camera_sensor(self) -> CameraSensor | None:
+        """Return the camera whose pictures are the observation, None if what `observe` writes is.
+
+        `observe` writes its numbers in any case, for `score` and for learners that want both.
+        """
+        return None
+
     def observation_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and greatest observation, (observation_size,) each."""
         high = np.full(self.observation_size, np.inf, np.float32)
         return -high, high
+
+    def observation_space(self) -> spaces.Box:
+        """Return the space of the observations of one world."""
+        sensor = self.camera_sensor()
+        if sensor is not None:
+            return sensor.space()
+        low, high = self.observation_bounds()
+        return spaces.Box(low, high, dtype=np.float32)

@@ -417,6 +417,48 @@ def test_a_broken_world_spoils_no_other(device: str):
     assert np.all(camera.images["shape"].numpy()[0] == SEEN_NOTHING)
 
 
+def test_pictures_of_masked_worlds_only(device: str):
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    builder.replicate(carried_builder(), 3, spacing=(0.0, 0.0, 0.0))
+    model = builder.finalize(device=device)
+    eyes = look_at([(3.0, 1.0, 2.0), (1.0, 3.0, 1.0)], (1.0, 0.0, 1.0))
+    camera, full = (Camera(model, 40, 24, pose=eyes, outputs=ALL) for _ in range(2))
+    before = {name: array.numpy().copy() for name, array in camera.render(random_state(model, 1)).items()}
+    state = random_state(model, 2)
+    after, chosen = full.render(state), np.array([True, False, True])
+    images = camera.render(state, wp.array(chosen, dtype=bool, device=device))
+    for name in ALL:
+        np.testing.assert_array_equal(images[name].numpy()[chosen], after[name].numpy()[chosen])
+        np.testing.assert_array_equal(images[name].numpy()[~chosen], before[name][~chosen])
+        assert not np.array_equal(after[name].numpy()[1], before[name][1])
+    for wrong in (wp.ones(2, dtype=bool, device=device), wp.ones(3, dtype=int, device=device)):
+        with pytest.raises(ModelError, match=r"mask: expected bool \(3,\)"):
+            camera.render(state, wrong)
+
+
+def test_a_plane_out_of_sight_changes_nothing(device: str):
+    """Where there is no plane, tiles without anything to see are not looked at any further."""
+    pictures = []
+    for has_plane in (False, True):
+        builder = carried_builder()
+        if has_plane:
+            builder.add_shape_plane(plane=(0.0, 0.0, 1.0, 50.0), width=0.0, length=0.0)
+        camera = Camera(
+            builder.finalize(device=device),
+            70,
+            50,
+            pose=look_at((9.0, 1.0, 0.0), (1.0, 0.0, 5.0)),
+            outputs=ALL,
+        )
+        pictures.append(camera.render(camera.model.state()))
+    for name in ALL:
+        if name != "shape":
+            np.testing.assert_array_equal(pictures[0][name].numpy(), pictures[1][name].numpy())
+    nothing = pictures[0]["shape"].numpy()[0, 0] == SEEN_NOTHING
+    assert nothing[:16, :16].all()
+    assert not nothing.all()
+
+
 def test_labels_and_colliders(device: str):
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     body = builder.add_body()

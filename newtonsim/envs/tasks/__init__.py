@@ -4,14 +4,17 @@ from newtonsim.envs.task import Task
 from newtonsim.envs.tasks.arms import InvertedDoublePendulum, Reacher
 from newtonsim.envs.tasks.cartpole import CartPole, CartPoleSwingUp
 from newtonsim.envs.tasks.free import Ant, Humanoid
+from newtonsim.envs.tasks.pictures import CartPoleVision, ReacherVision
 from newtonsim.envs.tasks.planar import HalfCheetah, Hopper, Walker2d
 from newtonsim.envs.tasks.quadruped import Quadruped
 
 ALL: tuple[type[Task], ...] = (
     CartPole,
     CartPoleSwingUp,
+    CartPoleVision,
     InvertedDoublePendulum,
     Reacher,
+    ReacherVision,
     Hopper,
     Walker2d,
     HalfCheetah,
