@@ -99,6 +99,9 @@ def begin_episodes(first: int, env: EnvView, episodes: EpisodeView, mask: wp.arr
     episodes.waiting[w] = False
     for k in range(env.memory.shape[1]):
         env.memory[w, k] = 0.0
+    if env.episode[w] == 0:
+        for k in range(env.kept.shape[1]):
+            env.kept[w, k] = 0.0
     for k in range(env.axes):
         env.joint_act[w * env.axes + k] = 0.0
     for k in range(env.dofs):

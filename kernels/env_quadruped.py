@@ -58,12 +58,9 @@ def aim_legs(first: int, env: EnvView):
         env.memory[w, 3 + k] = action
 
 
-@wp.kernel
-def observe_legs(first: int, env: EnvView, mask: wp.array(dtype=bool)):
-    """One thread per world: velocity, spin, gravity, command, angles from home, their rates, last actions."""
-    w = first + wp.tid()
-    if not mask[w]:
-        return
+@wp.func
+def observe_trunk(env: EnvView, w: int):
+    """Velocity, spin, gravity, command, angles from home, their rates, last actions."""
     velocity = own_velocity(env, w)
     spin = own_spin(env, w)
     down = own_down(env, w)
@@ -80,9 +77,16 @@ def observe_legs(first: int, env: EnvView, mask: wp.array(dtype=bool)):
 
 
 @wp.kernel
-def score_legs(first: int, env: EnvView):
-    """One thread per world: bells around the command, less bouncing, rolling, leaning and jerky actions."""
+def observe_legs(first: int, env: EnvView, mask: wp.array(dtype=bool)):
+    """One thread per world: the numbers of `observe_trunk`."""
     w = first + wp.tid()
+    if mask[w]:
+        observe_trunk(env, w)
+
+
+@wp.func
+def tracking_reward(env: EnvView, w: int, tilt_cost: float) -> float:
+    """Bells around the command, less bouncing, rolling, leaning and jerky actions, times the step."""
     velocity = own_velocity(env, w)
     spin = own_spin(env, w)
     down = own_down(env, w)
@@ -97,19 +101,23 @@ def score_legs(first: int, env: EnvView):
         jerk += change * change
     reward = wp.exp(-(dx * dx + dy * dy) / width) + 0.5 * wp.exp(-turn * turn / width)
     reward -= 2.0 * velocity[2] * velocity[2] + 0.05 * (spin[0] * spin[0] + spin[1] * spin[1])
-    reward -= 0.2 * (down[0] * down[0] + down[1] * down[1]) + 0.01 * jerk
-    env.reward[w] = env.control_dt * reward
+    reward -= tilt_cost * (down[0] * down[0] + down[1] * down[1]) + 0.01 * jerk
+    return env.control_dt * reward
+
+
+@wp.kernel
+def score_legs(first: int, env: EnvView):
+    """One thread per world: reward; over when the trunk is low or tilted."""
+    w = first + wp.tid()
+    env.reward[w] = tracking_reward(env, w, 0.2)
+    down = own_down(env, w)
     height = wp.transform_get_translation(env.body_q[w * env.bodies])[2]
     env.terminated[w] = height < env.numbers[MIN_HEIGHT] or -down[2] < env.numbers[MAX_TILT]
 
 
-@wp.kernel
-def spawn_legs(first: int, env: EnvView, mask: wp.array(dtype=bool)):
-    """One thread per world: a command, and the home pose with noise and any heading."""
-    w = first + wp.tid()
-    if not mask[w]:
-        return
-    state = random_of(env, w, SPAWN)
+@wp.func
+def spawn_pose(env: EnvView, w: int, state: wp.uint32):
+    """A command, and the home pose with noise and any heading."""
     for i in range(3):
         most = env.numbers[MAX_FORWARD + i]
         env.memory[w, i] = uniform(-most, most, wp.randf(state))
@@ -122,3 +130,11 @@ def spawn_legs(first: int, env: EnvView, mask: wp.array(dtype=bool)):
         env.joint_q[q + 7 + k] = env.joint_q[q + 7 + k] + uniform(-size, size, wp.randf(state))
     for k in range(env.axes):
         env.joint_act[w * env.axes + k] = env.numbers[HOME + k]
+
+
+@wp.kernel
+def spawn_legs(first: int, env: EnvView, mask: wp.array(dtype=bool)):
+    """One thread per world: see `spawn_pose`."""
+    w = first + wp.tid()
+    if mask[w]:
+        spawn_pose(env, w, random_of(env, w, SPAWN))

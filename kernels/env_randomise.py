@@ -1,4 +1,4 @@
-"""Worlds that differ: masses, friction, strength of motors and pushes of an episode, drawn for each world."""
+"""Worlds that differ by masses, friction, motors, drives, pushes and terrain, drawn anew for each episode."""
 
 import warp as wp
 
@@ -17,6 +17,11 @@ class RangeView:
     friction_high: float
     strength_low: float
     strength_high: float
+    gains_low: float
+    gains_high: float
+    terrain_low: float
+    terrain_high: float
+    draws_terrain: int
     push_every: int  # steps of the environment between two pushes, 0 for none
     push_force: float  # [N] largest along each horizontal axis
     nominal_mass: wp.array(dtype=float)
@@ -36,7 +41,7 @@ class RangeView:
 
 @wp.kernel
 def draw_worlds(first: int, env: EnvView, ranges: RangeView, mask: wp.array(dtype=bool)):
-    """One thread per world: new masses with inertias, friction and strength for the masked ones."""
+    """One thread per world: draw all but the pushes for the masked ones."""
     w = first + wp.tid()
     if not mask[w]:
         return
@@ -45,10 +50,6 @@ def draw_worlds(first: int, env: EnvView, ranges: RangeView, mask: wp.array(dtyp
     grip = uniform(ranges.friction_low, ranges.friction_high, wp.randf(state))
     for s in range(ranges.shape_start[w], ranges.shape_start[w + 1]):
         ranges.mu[s] = grip * ranges.nominal_mu[s]
-    for k in range(env.axes):
-        axis = w * env.axes + k
-        ranges.ke[axis] = env.strength[w] * ranges.nominal_ke[axis]
-        ranges.kd[axis] = env.strength[w] * ranges.nominal_kd[axis]
     for k in range(env.bodies):
         b = w * env.bodies + k
         factor = uniform(ranges.mass_low, ranges.mass_high, wp.randf(state))
@@ -57,6 +58,14 @@ def draw_worlds(first: int, env: EnvView, ranges: RangeView, mask: wp.array(dtyp
         if ranges.mass[b] > 0.0:
             ranges.inv_mass[b] = 1.0 / ranges.mass[b]
             ranges.inv_inertia[b] = wp.inverse(ranges.inertia[b])
+    for k in range(env.axes):
+        axis = w * env.axes + k
+        stiffness = env.strength[w] * uniform(ranges.gains_low, ranges.gains_high, wp.randf(state))
+        damping = env.strength[w] * uniform(ranges.gains_low, ranges.gains_high, wp.randf(state))
+        ranges.ke[axis] = stiffness * ranges.nominal_ke[axis]
+        ranges.kd[axis] = damping * ranges.nominal_kd[axis]
+    if ranges.draws_terrain == 1:
+        env.terrain[w] = uniform(ranges.terrain_low, ranges.terrain_high, wp.randf(state))
 
 
 @wp.kernel

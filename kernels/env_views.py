@@ -1,7 +1,7 @@
 """What kernels of an environment see: a struct of arrays, and random numbers that depend on nothing else.
 
-Lengths: W worlds, A actions, O observations, M memory, S readings of sensors, all of one world; world w owns
-the coordinates from `w * coords` on, likewise its dofs, axes and bodies.
+Lengths: W worlds, A actions, O observations, S readings of sensors, M memory, K kept, all of one world; world
+w owns the coordinates from `w * coords` on, likewise its dofs, axes and bodies.
 """
 
 import warp as wp
@@ -41,7 +41,9 @@ class EnvView:
     episode: wp.array(dtype=int)  # (W) number of the episode
     strength: wp.array(dtype=float)  # (W) factor on the efforts of motors
     length: wp.array(dtype=int)  # (W) steps of the episode so far
+    terrain: wp.array(dtype=float)  # (W) share of the hardest level to begin on, -1 for the task's choice
     memory: wp.array2d(dtype=float)  # (W, M) what the task remembers from step to step
+    kept: wp.array2d(dtype=float)  # (W, K) what it remembers from episode to episode
     actions: wp.array2d(dtype=float)  # (W, A)
     sensed: wp.array2d(dtype=float)  # (W, S) readings of the task's sensors
     # results

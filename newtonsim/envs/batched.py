@@ -159,6 +159,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
                     hint = did_you_mean(name, known)
                     raise NewtonsimError(f"randomise: there is no {name!r}{hint}; there are {known}")
             randomise = Randomisation(**randomise)
+        if randomise.terrain is not None and not self.task.has_terrain:
+            raise NewtonsimError(f"randomise: {self.task.name} has no terrain, got {randomise.terrain}")
         return Randomiser(randomise, self.model, self.buffers.view.control_dt)
 
     def _make_spaces(self) -> None:

@@ -59,6 +59,8 @@ class Buffers:
         wrenches = model.body_count if task.contact_wrenches else 0
         view.body_wrench = zeros(wrenches, dtype=wp.spatial_vector, device=device)
         view.memory = zeros((worlds, max(task.memory_size, 1)), dtype=float, device=device)
+        view.kept = zeros((worlds, max(task.kept_size, 1)), dtype=float, device=device)
+        view.terrain = put(np.full(worlds, -1.0), dtype=float, device=device)
         view.actions = zeros((worlds, actions), dtype=float, device=device)
         view.sensed = zeros((worlds, readings), dtype=float, device=device)
         view.obs = zeros((worlds, task.observation_size), dtype=float, device=device)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from newtonsim.simulator import Simulator
 
 _ROWS = ("joint_q", "joint_qd", "body_q", "body_qd", "body_f", "joint_act", "joint_f")
-_OWN = ("actions", "memory", "sensed", "obs", "reward", "terminated", "length", "episode")
+_OWN = ("actions", "memory", "kept", "sensed", "obs", "reward", "terminated", "length", "episode")
 
 
 class HostView:
@@ -34,6 +34,7 @@ class HostView:
         joint_f: Generalised forces, (num_envs, n).
         actions: Actions, (num_envs, n).
         memory: What the task remembers, (num_envs, n).
+        kept: What it remembers from episode to episode, (num_envs, n).
         sensed: Readings of the sensors, (num_envs, n).
         obs: Observations, (num_envs, n).
         reward: Rewards, (num_envs,).

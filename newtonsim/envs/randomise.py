@@ -27,7 +27,10 @@ class Randomisation:
     Attributes:
         mass: Factor on the mass and the inertia of each body.
         friction: Factor on the coefficients of friction of all shapes of a world.
-        strength: Factor on the efforts of the motors of a world, and on both gains of its drives.
+        strength: Factor on the efforts of the motors of a world: of drives, on both of their gains.
+        gains: Further factors on the stiffness and, drawn apart, the damping of each drive.
+        terrain: Level on which a world begins, as a share of the hardest, for tasks on terrain; it takes the
+            place of their curriculum. None leaves it to the task.
         push_seconds: Time from push to push [s]: for one step of the environment a horizontal force acts on
             the first body of a world; 0 for never.
         push_force: Its largest component [N].
@@ -39,14 +42,18 @@ class Randomisation:
     mass: tuple[float, float] = (1.0, 1.0)
     friction: tuple[float, float] = (1.0, 1.0)
     strength: tuple[float, float] = (1.0, 1.0)
+    gains: tuple[float, float] = (1.0, 1.0)
+    terrain: tuple[float, float] | None = None
     push_seconds: float = 0.0
     push_force: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("mass", "friction", "strength"):
+        for name in ("mass", "friction", "strength", "gains"):
             low, high = getattr(self, name)
             if not 0.0 <= low <= high < math.inf or (name == "mass" and low == 0.0):
                 raise NewtonsimError(f"{name}: expected a range of positive factors, got {(low, high)}")
+        if self.terrain is not None and not 0.0 <= self.terrain[0] <= self.terrain[1] <= 1.0:
+            raise NewtonsimError(f"terrain: expected a range within 0..1, got {self.terrain}")
         for name in ("push_seconds", "push_force"):
             value = getattr(self, name)
             if not 0.0 <= value < math.inf:
@@ -64,10 +71,11 @@ class Randomiser:
 
     def __init__(self, ranges: Randomisation, model: Model, control_dt: float):
         view = self._view = RangeView()
-        for name in ("mass", "friction", "strength"):
-            low, high = getattr(ranges, name)
+        for name in ("mass", "friction", "strength", "gains", "terrain"):
+            low, high = getattr(ranges, name) or (0.0, 0.0)
             setattr(view, f"{name}_low", low)
             setattr(view, f"{name}_high", high)
+        view.draws_terrain = int(ranges.terrain is not None)
         view.push_every = max(1, round(ranges.push_seconds / control_dt)) if ranges.push_seconds else 0
         view.push_force = ranges.push_force
         view.mass, view.inv_mass = model.body_mass, model.body_inv_mass

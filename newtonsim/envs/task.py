@@ -78,6 +78,9 @@ class Task(ABC):
         episode_steps: Steps after which an episode is truncated.
         observation_size: Numbers in an observation.
         memory_size: Numbers that the task remembers of a world from step to step, zero in a fresh episode.
+        kept_size: Numbers that it remembers of a world from episode to episode, zero in the first one after a
+            seed was given.
+        has_terrain: Whether `spawn` begins on the level that `EnvView.terrain` says, if that is not negative.
         contact_wrenches: Whether the kernels find the wrenches of contacts and constraints in
             `EnvView.body_wrench`, averaged over the last solver step; `FeatherstoneSolver` only.
         discrete_actions: Number of actions if they are discrete, 0 if they are continuous.
@@ -94,6 +97,8 @@ class Task(ABC):
     frame_skip: ClassVar[int] = 1
     episode_steps: ClassVar[int] = 1000
     memory_size: ClassVar[int] = 0
+    kept_size: ClassVar[int] = 0
+    has_terrain: ClassVar[bool] = False
     contact_wrenches: ClassVar[bool] = False
     discrete_actions: ClassVar[int] = 0
     observation_size: int

@@ -240,7 +240,7 @@ def test_spaces_and_times_are_those_of_gymnasium(name: str):
                 assert ours.single_action_space == theirs.action_space
             assert theirs.spec.max_episode_steps == ours.task.episode_steps
             return
-    assert name in ("CartPoleSwingUp", "Quadruped")
+    assert name in ("CartPoleSwingUp", "Quadruped", "QuadrupedTerrain")
 
 
 @pytest.mark.parametrize("name", envs.names())

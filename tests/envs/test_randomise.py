@@ -89,6 +89,35 @@ def test_strength_scales_the_gains_of_drives():
     np.testing.assert_allclose(env.model.joint_target_kd.numpy(), 2.0 * strength, rtol=1e-6)
 
 
+def test_gains_are_drawn_for_each_drive():
+    env = envs.make("Quadruped", 40, device="cpu", randomise={"gains": (0.6, 1.4), "strength": (0.5, 0.5)})
+    env.reset(seed=1)
+    stiffness = env.model.joint_target_ke.numpy() / (0.5 * 60.0)
+    damping = env.model.joint_target_kd.numpy() / (0.5 * 2.0)
+    for factors in (stiffness, damping):
+        assert 0.6 <= factors.min() < 0.65
+        assert 1.35 < factors.max() <= 1.4
+        assert len(np.unique(factors)) > 470
+        # standard error of the mean of 480 uniform numbers of this range: 0.011
+        np.testing.assert_allclose(factors.mean(), 1.0, atol=0.045)
+    assert abs(np.corrcoef(stiffness, damping)[0, 1]) < 0.2
+    before = stiffness.reshape(40, 12)
+    env.reset(options={"reset_mask": np.arange(40) == 3})
+    after = env.model.joint_target_ke.numpy().reshape(40, 12) / (0.5 * 60.0)
+    changed = np.any(after != before, axis=1)
+    np.testing.assert_array_equal(changed, np.arange(40) == 3)
+
+
+def test_terrain_is_drawn_for_each_episode():
+    env = envs.make("QuadrupedTerrain", 60, device="cpu", levels=5, randomise={"terrain": (0.4, 1.0)})
+    levels = []
+    for _ in range(2):
+        env.reset(seed=None if levels else 1)
+        levels.append(env.buffers.view.kept.numpy()[:, 0].copy())
+        assert set(levels[-1]) == {2.0, 3.0, 4.0}
+    assert not np.array_equal(*levels)
+
+
 def test_pushes_come_at_their_times():
     env, calm = ant(push_seconds=0.15, push_force=3.0), ant()
     env.reset(seed=1)
@@ -105,7 +134,12 @@ def test_pushes_come_at_their_times():
 
 
 def test_wrong_ranges_are_named():
-    for name, value in (("mass", (0.0, 1.0)), ("friction", (2.0, 1.0)), ("push_seconds", -1.0)):
+    for name, value in (
+        ("mass", (0.0, 1.0)),
+        ("friction", (2.0, 1.0)),
+        ("gains", (-1.0, 1.0)),
+        ("push_seconds", -1.0),
+    ):
         with pytest.raises(NewtonsimError, match=f"{name}: expected"):
             ant(**{name: value})
     with pytest.raises(NewtonsimError, match="randomise: there is no 'masses'; did you mean 'mass'"):

@@ -7,6 +7,7 @@ from newtonsim.envs.tasks.free import Ant, Humanoid
 from newtonsim.envs.tasks.pictures import CartPoleVision, ReacherVision
 from newtonsim.envs.tasks.planar import HalfCheetah, Hopper, Walker2d
 from newtonsim.envs.tasks.quadruped import Quadruped
+from newtonsim.envs.tasks.quadruped_terrain import QuadrupedTerrain
 
 ALL: tuple[type[Task], ...] = (
     CartPole,
@@ -21,4 +22,5 @@ ALL: tuple[type[Task], ...] = (
     Ant,
     Humanoid,
     Quadruped,
+    QuadrupedTerrain,
 )
