@@ -29,26 +29,12 @@ class EpisodeView:
 
 
 @wp.func
-def is_broken(env: EnvView, episodes: EpisodeView, w: int) -> bool:
-    """Whether a world holds numbers that are none."""
-    if not wp.isfinite(env.reward[w]):
-        return True
-    if episodes.nonfinite.shape[0] > 0:
-        if episodes.nonfinite[w]:
-            return True
-    for k in range(env.obs.shape[1]):
-        if not wp.isfinite(env.obs[w, k]):
-            return True
-    return False
-
-
-@wp.func
-def end_episode(env: EnvView, episodes: EpisodeView, w: int):
-    """Write the statistics of an episode that ends."""
-    episodes.final_return[w] = episodes.episode_return[w]
-    episodes.final_length[w] = env.length[w]
-    for k in range(env.obs.shape[1]):
-        episodes.final_obs[w, k] = env.obs[w, k]
+def is_finite(values: wp.array2d(dtype=float), row: int) -> bool:
+    """Whether all numbers of a row are finite."""
+    for k in range(values.shape[1]):
+        if not wp.isfinite(values[row, k]):
+            return False
+    return True
 
 
 @wp.kernel
@@ -57,9 +43,10 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
 
     A broken world is terminated with reward 0; its observation is zeros, for a product of zero and NaN would
     spoil a learner. `limit` is the most steps of an episode, 0 for none.
+
+    On the CPU a function gets structs as copies, which would take longer than the rest: there are none here.
     """
     w = first + wp.tid()
-    episodes.fresh[w] = False
     episodes.ended[w] = False
     episodes.truncated[w] = False
     episodes.broken[w] = False
@@ -69,7 +56,11 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
         env.reward[w] = 0.0
         env.terminated[w] = False
         return
-    if is_broken(env, episodes, w):
+    episodes.fresh[w] = False
+    broken = bool(not wp.isfinite(env.reward[w]) or not is_finite(env.obs, w))
+    if episodes.nonfinite.shape[0] > 0:
+        broken = broken or episodes.nonfinite[w]
+    if broken:
         episodes.broken[w] = True
         env.reward[w] = 0.0
         env.terminated[w] = True
@@ -84,7 +75,10 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
         episodes.ended[w] = True
         episodes.fresh[w] = mode == RESET_SAME_STEP
         episodes.waiting[w] = mode == RESET_NEXT_STEP
-        end_episode(env, episodes, w)
+        episodes.final_return[w] = episodes.episode_return[w]
+        episodes.final_length[w] = env.length[w]
+        for k in range(env.obs.shape[1]):
+            episodes.final_obs[w, k] = env.obs[w, k]
 
 
 @wp.kernel

@@ -6,42 +6,39 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
 @wp.kernel
-def restore_coordinates(
+def restore_worlds(
     first: int,
     mask: wp.array(dtype=bool),
     coord_start: wp.array(dtype=int),
     dof_start: wp.array(dtype=int),
-    source_q: wp.array(dtype=float),
-    source_qd: wp.array(dtype=float),
-    target_q: wp.array(dtype=float),
-    target_qd: wp.array(dtype=float),
+    body_start: wp.array(dtype=int),
+    body_world: wp.array(dtype=int),
+    source_joint_q: wp.array(dtype=float),
+    source_joint_qd: wp.array(dtype=float),
+    source_body_q: wp.array(dtype=wp.transform),
+    source_body_qd: wp.array(dtype=wp.spatial_vector),
+    joint_q: wp.array(dtype=float),
+    joint_qd: wp.array(dtype=float),
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    body_f: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per world: copy the joint coordinates and velocities of the masked ones."""
+    """One thread per world: copy coordinates, velocities and poses of the masked ones, and clear forces.
+
+    Bodies of the global world may stand between those of two worlds.
+    """
     w = first + wp.tid()
-    if mask[w]:
-        for i in range(coord_start[w], coord_start[w + 1]):
-            target_q[i] = source_q[i]
-        for i in range(dof_start[w], dof_start[w + 1]):
-            target_qd[i] = source_qd[i]
-
-
-@wp.kernel
-def restore_bodies(
-    first: int,
-    mask: wp.array(dtype=bool),
-    world: wp.array(dtype=int),
-    source_q: wp.array(dtype=wp.transform),
-    source_qd: wp.array(dtype=wp.spatial_vector),
-    target_q: wp.array(dtype=wp.transform),
-    target_qd: wp.array(dtype=wp.spatial_vector),
-    target_f: wp.array(dtype=wp.spatial_vector),
-):
-    """One thread per body: copy pose and velocity of masked worlds, and clear their forces."""
-    b = first + wp.tid()
-    if world[b] >= 0 and mask[world[b]]:
-        target_q[b] = source_q[b]
-        target_qd[b] = source_qd[b]
-        target_f[b] = wp.spatial_vector()
+    if not mask[w]:
+        return
+    for i in range(coord_start[w], coord_start[w + 1]):
+        joint_q[i] = source_joint_q[i]
+    for i in range(dof_start[w], dof_start[w + 1]):
+        joint_qd[i] = source_joint_qd[i]
+    for b in range(body_start[w], body_start[w + 1]):
+        if body_world[b] == w:
+            body_q[b] = source_body_q[b]
+            body_qd[b] = source_body_qd[b]
+            body_f[b] = wp.spatial_vector()
 
 
 @wp.kernel

@@ -56,7 +56,7 @@ def _modules_of(model: Model) -> list[wp.Module]:
         if model.joint_count:
             dynamics.kinetic_energy(model, state)
     repeating = [replay.repeat_launches.module] if model.device.is_cpu else []
-    return [*dict.fromkeys(modules), reset.restore_bodies.module, *repeating]
+    return [*dict.fromkeys(modules), reset.restore_worlds.module, *repeating]
 
 
 def _all_modules() -> list[wp.Module]:

@@ -40,10 +40,12 @@ class Solver(Protocol):
     Attributes:
         divides_worlds: Whether `step_worlds` handles a part of the worlds.
         steps_on_host: Whether a step does work that a graph cannot hold, so that each is made anew.
+        end_motion: Room for the kinematics of where a step ends, which no later step reads; or None.
     """
 
     divides_worlds: bool
     steps_on_host: bool
+    end_motion: Motion | None
 
     def step(
         self,
@@ -319,20 +321,17 @@ class Simulator:
 
     @cached_property
     def _motion(self) -> Motion:
-        """Room for the kinematics of worlds that start anew."""
-        return Motion(self.model, forces=False)
+        """Room for the kinematics of worlds that start anew: the solver's, which the caches hold."""
+        return self.solver.end_motion or Motion(self.model, forces=False)
 
     def _restore(self, launch: Launcher, world_mask: wp.array, source: State) -> None:
         """Copy the state of the masked worlds of a launcher."""
         model, target = self.model, self.state
-        if model.joint_count:
-            inputs = [world_mask, self._starts["coord"], self._starts["dof"]]
-            inputs += [source.joint_q, source.joint_qd, target.joint_q, target.joint_qd]
-            launch(reset_kernels.restore_coordinates, "world", inputs)
-        if model.body_count:
-            inputs = [world_mask, model.body_world, source.body_q, source.body_qd]
-            inputs += [target.body_q, target.body_qd, target.body_f]
-            launch(reset_kernels.restore_bodies, "body", inputs)
+        if model.joint_count or model.body_count:
+            inputs = [world_mask, *self._starts, model.body_world]
+            inputs += [source.joint_q, source.joint_qd, source.body_q, source.body_qd]
+            inputs += [target.joint_q, target.joint_qd, target.body_q, target.body_qd, target.body_f]
+            launch(reset_kernels.restore_worlds, "world", inputs)
         if model.particle_count:
             inputs = [world_mask, model.particle_world, source.particle_q, source.particle_qd]
             inputs += [target.particle_q, target.particle_qd, target.particle_f]
@@ -344,7 +343,7 @@ class Simulator:
             worlds, state, dt = Shard(self.model), self.state, self.dt / self.substeps
             step = partial(self.solver.step_worlds, worlds, state, state, self.control, None, dt)
             device = self.model.device
-            extra = [reset_kernels.restore_bodies, *([repeat_launches] if device.is_cpu else [])]
+            extra = [reset_kernels.restore_worlds, *([repeat_launches] if device.is_cpu else [])]
             load_once(self.solver, step, device, extra)
 
     def _load_hooks(self) -> None:
@@ -456,11 +455,11 @@ class Simulator:
             self._pool_process = os.getpid()
         return self._pool
 
-    def _starts_of_worlds(self) -> dict[str, wp.array]:
-        """First coordinate and dof of each world, and the end of the last one's."""
+    def _starts_of_worlds(self) -> list[wp.array]:
+        """First coordinate, dof and body of each world, and the end of the last one's."""
         model = self.model
-        starts = {"coord": model.world_coord_start, "dof": model.world_dof_start}
-        return {kind: put(start, dtype=int, device=model.device) for kind, start in starts.items()}
+        starts = (model.world_coord_start, model.world_dof_start, model.world_body_start)
+        return [put(start, dtype=int, device=model.device) for start in starts]
 
 
 def _replay_waiting(waiting: deque[Callable[[int], None]], n: int) -> None:

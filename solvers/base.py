@@ -16,7 +16,7 @@ from newtonsim.model import Model
 from newtonsim.revisions import Revised
 from newtonsim.shards import Shard
 from newtonsim.state import State
-from newtonsim.workspace import Launcher
+from newtonsim.workspace import Launcher, Motion
 
 
 class StepMemory(Protocol):
@@ -127,6 +127,9 @@ class SolverBase(Revised):
 
     steps_on_host = False
     """Whether a step does work on the host that no graph holds, so that it cannot be captured."""
+
+    end_motion: Motion | None = None
+    """Room for the kinematics of where a step ends, which no later step reads."""
 
     divides_worlds = False
     """Whether `step_worlds` handles a part of the worlds, so that threads can share them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,7 +84,10 @@ class Exchange(ABC):
         """Whether a quick look shows that all actions are right."""
         if not self.choices:
             return math.isfinite(actions.sum())
-        return actions.dtype.kind in "iu" and actions.min() >= 0 and actions.max() < self.choices
+        if actions.dtype.kind not in "iu":
+            return False
+        # negative ones are large then
+        return np.maximum.reduce(actions.view(f"u{actions.itemsize}")) < self.choices
 
     def _check_values(self, actions: np.ndarray) -> None:
         """Raise an error that names the first action that is none."""
@@ -109,22 +112,18 @@ class NumpyExchange(Exchange):
     def __init__(self, env: BatchedEnv, copy: bool):
         super().__init__(env, copy)
         view, episodes = self.buffers.view, self.buffers.episodes
-        self._actions, self._obs = self._reader(view.actions), self._reader(self.buffers.observations)
-        self._ended, self._sensed = self._reader(episodes.ended), self._reader(view.sensed)
-        others = (view.reward, view.terminated, episodes.truncated)
-        self._out = [self._obs, *(self._reader(array) for array in others)]
+        results = (self.buffers.observations, view.reward, view.terminated, episodes.truncated)
         final = (episodes.final_return, episodes.final_length, self.buffers.final_observations)
-        self._final = [self._reader(array) for array in final]
+        # on the CPU always the same views of the buffers
+        keep = wp.array.numpy if self.device.is_cpu else lambda array: array
+        self._actions, self._sensed, self._ended = map(keep, (view.actions, view.sensed, episodes.ended))
+        self._out, self._final = [*map(keep, results)], [*map(keep, final)]
 
-    def _reader(self, array: wp.array) -> Callable[[], np.ndarray]:
-        """Return a function that returns an array's values; on the CPU always the same view of them."""
+    def _read(self, array: wp.array | np.ndarray) -> np.ndarray:
+        """Return the values of a kept array."""
         if self.device.is_cpu:
-            view = array.numpy()
-            return lambda: view
-        return array.numpy
-
-    def _copied(self, values: np.ndarray) -> np.ndarray:
-        return values.copy() if self.copy and self.device.is_cpu else values
+            return array.copy() if self.copy else array
+        return array.numpy()
 
     def take_mask(self, mask: Any) -> None:
         """See `Exchange.take_mask`."""
@@ -142,29 +141,28 @@ class NumpyExchange(Exchange):
         target = self.buffers.view.actions
         values = actions.reshape(target.shape)
         if self.device.is_cpu:
-            self._actions()[...] = values
+            self._actions[...] = values
         else:
             target.assign(np.ascontiguousarray(values, np.float32))
 
     def observations(self) -> np.ndarray:
         """See `Exchange.observations`."""
-        return self._copied(self._obs())
+        return self._read(self._out[0])
 
     def readings(self) -> np.ndarray:
         """See `Exchange.readings`."""
-        return self._sensed()
+        return self._sensed if self.device.is_cpu else self._sensed.numpy()
 
     def results(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """See `Exchange.results`."""
         infos: dict[str, Any] = {}
-        ended = self._ended()
-        if ended.any():
-            ended = self._copied(ended)
-            returns, lengths, final_obs = (self._copied(read()) for read in self._final)
+        ended = self._read(self._ended)
+        if np.count_nonzero(ended):
+            returns, lengths, final_obs = map(self._read, self._final)
             episode = {"episode": {"r": returns, "l": lengths}, "_episode": ended}
             infos = {**episode, "final_obs": final_obs, "_final_obs": ended}
             infos["final_info"], infos["_final_info"] = dict(episode), ended
-        return (*(self._copied(read()) for read in self._out), infos)
+        return (*map(self._read, self._out), infos)
 
 
 class TorchExchange(Exchange):
