@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class EnvCamera:
-    """One camera in each world, which moves along with the robot on the ground if the task says so.
+    """One camera in each world, which moves along with the robot, over the ground, if the task says so.
 
     Args:
         task: Says where it is.
@@ -33,8 +33,10 @@ class EnvCamera:
         """Return the pictures of a state, RGB (worlds, height, width, 3) uint8."""
         shift = np.zeros((self._worlds, 3))
         if self._task.camera_follows:
-            place = state.body_q.numpy()[:: self._bodies, :2]
-            shift[:, :2] = np.nan_to_num(place)
+            place = np.nan_to_num(state.body_q.numpy()[:: self._bodies, :3])
+            shift[:, :2] = place[:, :2]
+            if self._task.has_terrain:
+                shift[:, 2] = place[:, 2] - self._task.camera_target[2]
         eyes, targets = shift + self._task.camera_eye, shift + self._task.camera_target
         self._camera.move(look_at(eyes, targets)[:, None])
         return self._camera.render(state)["rgb"].numpy()[:, 0].copy()
