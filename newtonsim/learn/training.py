@@ -88,9 +88,9 @@ class Run:
                 f"options: expected what JSON can hold, got {self.options!r}: {error}"
             ) from None
 
-    def plan(self, device: str | None = None) -> Plan:
-        """Return what collectors must know."""
-        make = partial(envs.make, self.name, **self.options)
+    def plan(self, device: str | None = None, threads: int | None = None) -> Plan:
+        """Return what collectors must know, with threads on the CPU as of `newtonsim.Simulator`."""
+        make = partial(envs.make, self.name, threads=threads, **self.options)
         return Plan(make, self.settings, self.seed, device)
 
     def written(self) -> dict[str, Any]:
@@ -111,6 +111,7 @@ class Training:
         folder: Where.
         device: Where worlds and networks are; None for the default device of Warp.
         make_workers: Makes who collects the samples.
+        threads: Threads of the physics on the CPU; None for the default.
 
     Attributes:
         run: What is trained.
@@ -127,13 +128,14 @@ class Training:
         folder: str | os.PathLike,
         device: str | None = None,
         make_workers: Callable[[Plan], Workers] = LocalWorkers,
+        threads: int | None = None,
     ):
         import warp as wp
 
         self.run, self.folder = run, Path(folder)
         self.progress = Progress()
         _claim(self.folder, run)
-        self.workers = make_workers(run.plan(device))
+        self.workers = make_workers(run.plan(device, threads))
         learns_on = wp.device_to_torch(wp.get_device(device))
         self.learner = Learner(self.workers.policy, run.settings, run.seed, learns_on)
         self._best = self.learner.weights()

@@ -46,7 +46,7 @@ def test_figures_are_numbers(name: str, monkeypatch, tmp_path, capsys):
     assert "unstable" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", [*SHORTEST, "building", "startup"])
+@pytest.mark.parametrize("name", [*SHORTEST, "building", "startup", "learning"])
 def test_help(name: str, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         run(name, ["--help"], monkeypatch)

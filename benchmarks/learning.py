@@ -1,0 +1,142 @@
+"""Learning curves of `newtonsim train`: returns over samples and time, for several seeds.
+
+    python benchmarks/learning.py [--names CartPole Ant] [--seeds 0 1 2] [--samples N] [--folder OUT]
+        [--threads N] [--device cpu] [--short] [--plot OUT.png] [--json OUT]
+
+Every run learns with the settings of its environment. The return of a curve is the mean of the last 100 whole
+episodes, with the noise of exploration. At the end the best policy plays 128 episodes without noise, from
+other seeds. A run that is in the folder already is not repeated, one that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+from harness import arguments, cores, machine, missing, table, write_json
+
+from newtonsim import envs
+
+SOLVED = {"CartPole": 475.0, "HalfCheetah": 3000.0, "Hopper": 1500.0, "Ant": 2000.0}
+"""Returns whose time is told."""
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument(
+        "--names", nargs="+", choices=envs.names(), default=["CartPole", "HalfCheetah", "Ant"]
+    )
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--samples", type=int, help="samples of a run (default: by environment)")
+    parser.add_argument("--num-envs", type=int, help="worlds (default: by environment)")
+    parser.add_argument("--folder", type=Path, default=Path("runs"), help="where runs go (default: runs)")
+    parser.add_argument("--threads", type=int, default=cores(), help="threads of physics and networks")
+    parser.add_argument("--plot", metavar="OUT.png", help="draw the curves")
+    options = parser.parse_args()
+    absent = missing("rsl_rl")
+    if absent:
+        raise SystemExit("learning needs rsl-rl: pip install 'newtonsim[learn]'")
+    rows = [run(name, seed, options) for name in options.names for seed in options.seeds]
+    print(f"{machine(options.device)['cpu']}, {options.threads} threads")
+    header = ("environment", "seed", "samples", "minutes", "samples/s", "reaches", "after s", "best policy")
+    print(table(header, [[shown(value) for value in list(row.values())[: len(header)]] for row in rows]))
+    if options.plot:
+        plot(rows, options.plot)
+    write_json(options.json, rows, options.device)
+
+
+def shown(value: object) -> object:
+    """Return minutes and seconds as text that a table has room for."""
+    return round(value, 1) if isinstance(value, float) else value
+
+
+def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, object]:
+    """Let one policy learn, and return its figures with its curve."""
+    import torch
+
+    from newtonsim.learn import PolicyFile, Run, Training, evaluate, settings_of
+
+    torch.set_num_threads(options.threads)
+    changes = {key: value for key in ("samples", "num_envs") if (value := getattr(options, key))}
+    if options.short:
+        changes |= {"samples": 256, "num_envs": 8, "steps": 8}
+    learning = Run(name, settings_of(name, changes), seed=seed)
+    folder = options.folder / f"{name}-{seed}"
+    if not (folder / "policy.onnx").exists():
+        training = Training(learning, folder, options.device, threads=options.threads)
+        while not training.done:
+            training.step()
+            if training.progress.iteration % 20 == 0:
+                training.save()
+        training.finish()
+    policy = PolicyFile(folder / "policy.onnx")
+    env = envs.make(name, 64, options.device)
+    played = evaluate(policy, env, 64 if options.short else 128, seed=1000 + seed)
+    env.close()
+    curve = read(folder / "curve.csv")
+    goal = SOLVED.get(name, math.inf)
+    reached = np.flatnonzero(np.nan_to_num(curve["return"], nan=-math.inf) >= goal)
+    return {
+        "environment": name,
+        "seed": seed,
+        "samples": int(curve["samples"][-1]),
+        "minutes": float(curve["seconds"][-1]) / 60.0,
+        "per_second": float(curve["samples"][-1] / curve["seconds"][-1]),
+        "goal": goal if math.isfinite(goal) else None,
+        "goal_seconds": float(curve["seconds"][reached[0]]) if len(reached) else None,
+        "best_policy": float(played.returns.mean()),
+        "best_policy_deviation": float(played.returns.std()),
+        "best_policy_length": float(played.lengths.mean()),
+        "curve": {key: [nothing(x) for x in values] for key, values in thinned(curve).items()},
+    }
+
+
+def read(path: Path) -> dict[str, np.ndarray]:
+    """Return the columns of a curve that is drawn."""
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    return {
+        name: np.array([float(line[name]) for line in lines]) for name in ("samples", "seconds", "return")
+    }
+
+
+def thinned(curve: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return about a hundred points of a curve."""
+    every = max(1, len(curve["samples"]) // 100)
+    return {name: values[every - 1 :: every] for name, values in curve.items()}
+
+
+def nothing(value: float) -> float | None:
+    """Return None for a number that JSON does not have."""
+    return round(float(value), 3) if math.isfinite(value) else None
+
+
+def plot(rows: list[dict], path: str) -> None:
+    """Draw the returns over time, a picture for each environment and a line for each seed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = list(dict.fromkeys(row["environment"] for row in rows))
+    figure, axes = plt.subplots(1, len(names), figsize=(4 * len(names), 3), squeeze=False)
+    for name, axis in zip(names, axes[0], strict=True):
+        for row in (row for row in rows if row["environment"] == name):
+            values = [np.nan if value is None else value for value in row["curve"]["return"]]
+            axis.plot(np.array(row["curve"]["seconds"]) / 60.0, values, label=f"seed {row['seed']}")
+        goal = SOLVED.get(name)
+        if goal:
+            axis.axhline(goal, color="grey", linewidth=0.8, linestyle=":")
+        axis.set(title=name, xlabel="minutes")
+        axis.grid(alpha=0.3)
+    axes[0][0].set_ylabel("return of the last 100 episodes")
+    axes[0][0].legend()
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    main()
