@@ -77,6 +77,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         task: The task.
         sim: The simulation, whose model, state and solver may be read and written between steps.
         buffers: Arrays of the environment.
+        output: "numpy" or "torch": what results are.
+        copy: Whether results are copies.
         max_episode_steps: Steps after which an episode is truncated, 0 for never.
 
     Raises:
@@ -126,7 +128,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         # on a GPU a report would wait for it
         self.sim.report_every = 0
         self._frames = None if self._vision is None else self._make_frames(self._vision, threads)
-        self._exchange: Exchange = make_exchange(self, output, output == "numpy" if copy is None else copy)
+        self.output, self.copy = output, output == "numpy" if copy is None else bool(copy)
+        self._exchange: Exchange = make_exchange(self, self.output, self.copy)
         self._host = HostView(self.buffers, self.sim, output) if self._on_host else None
         self._was_reset = False
 

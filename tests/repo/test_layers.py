@@ -18,6 +18,7 @@ ALLOWED = {
     "facade": {"core", "kernels", "doors", "importers", "render", "solvers", "facade"},
     "bullet_world": {"facade", "bullet_world"},
     "envs": {"core", "kernels", "doors", "importers", "render", "solvers", "examples", "envs"},
+    "adapters": {"core", "envs", "adapters"},
     "learn": {"core", "render", "envs", "learn"},
     "examples": {"core", "examples", "importers", "solvers", "render", "doors", "facade", "bullet_world"},
     "cli": {"core", "examples", "importers", "solvers", "render", "doors", "facade", "envs", "learn", "cli"},
@@ -34,7 +35,7 @@ def layer(module: str) -> str:
         return "cli"
     if room == "pybullet_compat":
         return "facade"
-    if room in ("bullet_world", "envs", "learn"):
+    if room in ("adapters", "bullet_world", "envs", "learn"):
         return room
     return "doors" if room in ("utils", "kernel_warmup") else "core"
 
