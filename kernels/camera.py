@@ -418,13 +418,14 @@ def look_along(
     lights: wp.array(dtype=Light),
     tiles: wp.array(dtype=TileView),
     tile: int,
+    place: int,
     world: int,
     x: float,
     y: float,
     picture: wp.array(dtype=PictureView),
     k: int,
 ):
-    """Write what is seen on the ray at (x, y) of a camera to pixel k."""
+    """Write what is seen on the ray at (x, y) of a camera, at a place in a tile, to pixel k."""
     camera = cameras[image]
     light = lights[0]
     origin = ray_origin(camera, x, y)
@@ -444,7 +445,7 @@ def look_along(
         far = -1.0
     for layer in range(MAX_LAYERS):
         start = origin + t * direction
-        hit = trace_in_tile(scene, tiles, tile, world, start, direction, t, far - t)
+        hit = trace_in_tile(scene, tiles, tile, place, world, start, direction, t, far - t)
         hit = behind_elements(scene, world, start, direction, far - t, hit)
         seen = hit.row >= 0 or hit.element >= 0
         if seen:
@@ -536,4 +537,4 @@ def render_pixels(
             else:
                 x = 2.0 * (float(column) + picture[0].offset[0]) / float(width) - 1.0
                 y = 1.0 - 2.0 * (float(line) + picture[0].offset[1]) / float(height)
-                look_along(scene, dress, cameras, image, lights, tiles, tile, world, x, y, picture, k)
+                look_along(scene, dress, cameras, image, lights, tiles, tile, pixel, world, x, y, picture, k)

@@ -37,6 +37,7 @@ class TileView:
     count: wp.array(dtype=int)  # (N T) candidates, -1 for too many; or (0) for no tiles at all
     row: wp.array2d(dtype=int)  # (N T, CANDIDATES) rows of instances
     nearest: wp.array2d(dtype=float)  # (N T, CANDIDATES) least depth of their boxes [m], ascending
+    span: wp.array2d(dtype=wp.vec4ub)  # (N T, CANDIDATES) first and last column and line of their boxes
 
 
 @wp.func
@@ -56,6 +57,49 @@ def beyond_edge(
     if wp.dot(n, kept - p) < 0.0:
         n = -n
     return wp.dot(n, c - p) + wp.dot(wp.abs(n), h) < 0.0
+
+
+@wp.func
+def span_in_tile(
+    camera: CameraRays, axis: wp.vec3, c: wp.vec3, h: wp.vec3, across: wp.vec2, corner: wp.vec2
+) -> wp.vec4:
+    """First and last column and line of a box (middle c, half extents h), in pixels of a tile.
+
+    `across` is half the picture [pixels], `corner` the upper left one of the tile. All of the tile for boxes
+    that reach to the camera, and for cameras that are not plain perspective ones.
+    """
+    whole = wp.vec4(0.0, float(TILE), 0.0, float(TILE))
+    dx = camera.direction_x
+    dy = camera.direction_y
+    skew = wp.abs(wp.dot(dx, dy)) + wp.length(camera.origin_x) + wp.length(camera.origin_y)
+    if skew > 1.0e-6 * wp.length(dx) * wp.length(dy):
+        return whole
+    span = wp.vec4(wp.inf, -wp.inf, wp.inf, -wp.inf)
+    # room for rounding of places far from the origin
+    slack = 2.0e-6 * (wp.length(c) + wp.length(camera.origin))
+    for k in range(8):
+        side = wp.vec3(float(2 * (k & 1) - 1), float((k & 2) - 1), float((k & 4) // 2 - 1))
+        q = c - camera.origin + wp.cw_mul(side, h + wp.vec3(slack, slack, slack))
+        depth = wp.dot(axis, q)
+        if depth <= camera.near + slack:
+            return whole
+        v = q / depth - camera.direction
+        column = (1.0 + wp.dot(v, dx) / wp.length_sq(dx)) * across[0] - corner[0]
+        line = (1.0 - wp.dot(v, dy) / wp.length_sq(dy)) * across[1] - corner[1]
+        span[0] = wp.min(span[0], column)
+        span[1] = wp.max(span[1], column)
+        span[2] = wp.min(span[2], line)
+        span[3] = wp.max(span[3], line)
+    return span + MARGIN * wp.vec4(-1.0, 1.0, -1.0, 1.0)
+
+
+@wp.func
+def pack_span(span: wp.vec4) -> wp.vec4ub:
+    """Whole pixels of a tile that a span touches."""
+    packed = wp.vec4ub()
+    for k in range(4):
+        packed[k] = wp.uint8(wp.clamp(wp.floor(span[k]), 0.0, float(TILE - 1)))
+    return packed
 
 
 @wp.kernel
@@ -101,6 +145,11 @@ def list_candidates(
         seen = seen and not beyond_edge(camera, right, bottom, right, top, inner, c, h)
         seen = seen and not beyond_edge(camera, left, top, right, top, inner, c, h)
         seen = seen and not beyond_edge(camera, left, bottom, right, bottom, inner, c, h)
+        span = wp.vec4()
+        if seen:
+            across = 0.5 * wp.vec2(float(width), float(height))
+            span = span_in_tile(camera, axis, c, h, across, wp.vec2(column, line))
+            seen = span[0] < float(TILE) and span[1] >= 0.0 and span[2] < float(TILE) and span[3] >= 0.0
         if seen and found >= CANDIDATES:
             tiles[0].count[tile] = -1
             return
@@ -109,9 +158,11 @@ def list_candidates(
             while k > 0 and tiles[0].nearest[tile, k - 1] > depth - slack:
                 tiles[0].nearest[tile, k] = tiles[0].nearest[tile, k - 1]
                 tiles[0].row[tile, k] = tiles[0].row[tile, k - 1]
+                tiles[0].span[tile, k] = tiles[0].span[tile, k - 1]
                 k -= 1
             tiles[0].nearest[tile, k] = depth - slack
             tiles[0].row[tile, k] = row
+            tiles[0].span[tile, k] = pack_span(span)
             found += 1
     tiles[0].count[tile] = found
 
@@ -131,13 +182,17 @@ def trace_in_tile(
     scene: wp.array(dtype=TraceView),
     tiles: wp.array(dtype=TileView),
     tile: int,
+    pixel: int,
     world: int,
     origin: wp.vec3,
     direction: wp.vec3,
     passed: float,
     reach: float,
 ) -> CameraHit:
-    """Nearest visible point on a ray of a tile, nearer than `reach`; the ray begins at depth `passed`."""
+    """Nearest visible point on a ray of a pixel of a tile, nearer than `reach`.
+
+    The ray begins at depth `passed`.
+    """
     count = int(-1)
     if tiles[0].count.shape[0] > 0:
         count = tiles[0].count[tile]
@@ -147,16 +202,23 @@ def trace_in_tile(
     best_triangle = int(-1)
     best_u = float(0.0)
     best_v = float(0.0)
+    column = pixel % TILE
+    line = pixel // TILE
     for k in range(count):
         if tiles[0].nearest[tile, k] > passed + best:
             break
-        row = tiles[0].row[tile, k]
-        i = scene[0].item[row]
-        t, triangle, u, v = meet_body(scene[0].body[i], scene[0].frame[row], origin, direction, best, False)
-        if t < best:
-            best = t
-            best_row = row
-            best_triangle = triangle
-            best_u = u
-            best_v = v
+        span = tiles[0].span[tile, k]
+        inside = column >= int(span[0]) and column <= int(span[1])
+        if inside and line >= int(span[2]) and line <= int(span[3]):
+            row = tiles[0].row[tile, k]
+            i = scene[0].item[row]
+            t, triangle, u, v = meet_body(
+                scene[0].body[i], scene[0].frame[row], origin, direction, best, False
+            )
+            if t < best:
+                best = t
+                best_row = row
+                best_triangle = triangle
+                best_u = u
+                best_v = v
     return hit_of(best_row, best, best_triangle, best_u, best_v)

@@ -20,26 +20,31 @@ class FrameView:
     A pixel of a frame is the mean of S x S of the picture, its luminance or its three channels.
     """
 
-    picture: wp.array3d(dtype=wp.vec3ub)  # (W, S height, S width)
+    picture: wp.array(dtype=wp.vec3ub)  # (W, S height, S width), flat
     samples: int  # S
-    channels: int
-    stack: wp.array4d(dtype=wp.uint8)  # (W, height, width, F channels)
-    final: wp.array4d(dtype=wp.uint8)  # likewise, of the last episode that ended
+    height: int
+    width: int
+    channels: int  # of a frame: 1 or 3
+    depth: int  # F channels
+    stack: wp.array(dtype=wp.uint8)  # (W, height, width, depth), flat
+    final: wp.array(dtype=wp.uint8)  # likewise, of the last episode that ended
 
 
 @wp.func
-def channel_of_frame(frames: FrameView, w: int, line: int, column: int, channel: int) -> wp.uint8:
-    """One channel of a pixel of the newest frame."""
+def channel_of_frame(frames: FrameView, pixel: int, channel: int) -> wp.uint8:
+    """One channel of a pixel of the newest frame, counted over all worlds."""
+    size = frames.samples
+    corner = (pixel // frames.width * size * frames.width + pixel % frames.width) * size
     total = int(0)
-    for y in range(line * frames.samples, (line + 1) * frames.samples):
-        for x in range(column * frames.samples, (column + 1) * frames.samples):
-            color = frames.picture[w, y, x]
+    for y in range(size):
+        for x in range(size):
+            color = frames.picture[corner + y * size * frames.width + x]
             if frames.channels == 1:
                 luma = LUMA_RED * int(color[0]) + LUMA_GREEN * int(color[1])
                 total += luma + (1000 - LUMA_RED - LUMA_GREEN) * int(color[2])
             else:
                 total += 1000 * int(color[channel])
-    count = 1000 * frames.samples * frames.samples
+    count = 1000 * size * size
     return wp.uint8((total + count // 2) // count)
 
 
@@ -51,43 +56,34 @@ def push_frames(
     ended: wp.array(dtype=bool),
     broken: wp.array(dtype=bool),
 ):
-    """One thread per `run` pixels: the newest frame takes the place of the oldest.
+    """One thread per `run` pixels of a world: the newest frame takes the place of the oldest.
 
     Where an episode has ended, keep its last stack, which is zeros in a broken world.
     """
-    height = frames.stack.shape[1]
-    width = frames.stack.shape[2]
-    depth = frames.stack.shape[3]
     start = (first + wp.tid()) * run
+    w = start // (frames.height * frames.width)
+    older = frames.depth - frames.channels
     for pixel in range(start, start + run):
-        w = pixel // (height * width)
-        line = (pixel // width) % height
-        column = pixel % width
-        for k in range(depth - frames.channels):
-            frames.stack[w, line, column, k] = frames.stack[w, line, column, k + frames.channels]
+        place = pixel * frames.depth
+        for k in range(place, place + older):
+            frames.stack[k] = frames.stack[k + frames.channels]
         for c in range(frames.channels):
-            newest = channel_of_frame(frames, w, line, column, c)
-            frames.stack[w, line, column, depth - frames.channels + c] = newest
-        if broken[w]:
-            for k in range(depth):
-                frames.stack[w, line, column, k] = wp.uint8(0)
-        if ended[w]:
-            for k in range(depth):
-                frames.final[w, line, column, k] = frames.stack[w, line, column, k]
+            frames.stack[place + older + c] = channel_of_frame(frames, pixel, c)
+    if ended[w]:
+        for k in range(start * frames.depth, (start + run) * frames.depth):
+            if broken[w]:
+                frames.stack[k] = wp.uint8(0)
+            frames.final[k] = frames.stack[k]
 
 
 @wp.kernel
 def fill_frames(first: int, frames: FrameView, run: int, mask: wp.array(dtype=bool)):
-    """One thread per `run` pixels: all frames of the masked worlds become the newest."""
-    height = frames.stack.shape[1]
-    width = frames.stack.shape[2]
+    """One thread per `run` pixels of a world: all frames of the masked worlds become the newest."""
     start = (first + wp.tid()) * run
+    if not mask[start // (frames.height * frames.width)]:
+        return
     for pixel in range(start, start + run):
-        w = pixel // (height * width)
-        if mask[w]:
-            line = (pixel // width) % height
-            column = pixel % width
-            for c in range(frames.channels):
-                newest = channel_of_frame(frames, w, line, column, c)
-                for k in range(c, frames.stack.shape[3], frames.channels):
-                    frames.stack[w, line, column, k] = newest
+        for c in range(frames.channels):
+            newest = channel_of_frame(frames, pixel, c)
+            for k in range(c, frames.depth, frames.channels):
+                frames.stack[pixel * frames.depth + k] = newest

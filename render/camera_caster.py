@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import count, pairwise
 
@@ -77,19 +78,8 @@ class PictureCaster:
         """
         mask = self._everyone if mask is None else mask
         self._list_candidates(cameras, mask)
-        if self.threads == 1:
-            for first, size in self._bands:
-                self._launch(cameras, light, mask, first, size)
-            return
-        turn = count()
-        pool = _helpers()
-        others = [pool.submit(self._work, cameras, light, mask, turn) for _ in range(self.threads - 1)]
-        try:
-            self._work(cameras, light, mask, turn)
-        finally:
-            wait(others)
-        for other in others:
-            other.result()
+        bands = self._bands
+        share_out(lambda k: self._launch(cameras, light, mask, *bands[k]), len(bands), self.threads)
 
     def _make_tiles(self) -> wp.array:
         """Make room for what the tiles of all pictures list, `newtonsim.kernels.camera_tiles.TileView`."""
@@ -101,6 +91,7 @@ class PictureCaster:
         tiles.count = wp.zeros(count, dtype=int, device=device)
         tiles.row = wp.zeros(shape, dtype=int, device=device)
         tiles.nearest = wp.zeros(shape, dtype=float, device=device)
+        tiles.span = wp.zeros(shape, dtype=wp.vec4ub, device=device)
         self._tile_view = tiles
         return wp.array([tiles], dtype=camera_tiles.TileView, device=device)
 
@@ -129,11 +120,6 @@ class PictureCaster:
         edges = np.linspace(0, tiles, bands + 1).astype(int).tolist()
         return [(first, end - first) for first, end in pairwise(edges)]
 
-    def _work(self, cameras: wp.array, light: wp.array, mask: wp.array, turn: count) -> None:
-        """Take one range after the other; `turn` is shared with the other threads."""
-        while (k := next(turn)) < len(self._bands):
-            self._launch(cameras, light, mask, *self._bands[k])
-
     def _launch(self, cameras: wp.array, light: wp.array, mask: wp.array, first: int, size: int) -> None:
         scene = self.scene
         # on the CPU each thread of a launch copies all arguments, which costs more than many a pixel
@@ -155,6 +141,23 @@ class PictureCaster:
             device=scene.device,
             record_tape=False,
         )
+
+
+def share_out(work: Callable[[int], None], pieces: int, threads: int) -> None:
+    """Let threads take pieces of work, 0, 1, 2 and so on, in turn; returns when all are done."""
+    turn = count()
+
+    def take() -> None:
+        while (k := next(turn)) < pieces:
+            work(k)
+
+    others = [_helpers().submit(take) for _ in range(threads - 1)]
+    try:
+        take()
+    finally:
+        wait(others)
+    for other in others:
+        other.result()
 
 
 def _helpers() -> ThreadPoolExecutor:

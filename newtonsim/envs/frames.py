@@ -9,7 +9,8 @@ import warp as wp
 from newtonsim.kernels import env_frames
 from newtonsim.kernels.env_frames import FrameView
 from newtonsim.render import Camera, Lighting, Pinhole, look_at
-from newtonsim.shards import Shard
+from newtonsim.render.camera_caster import share_out
+from newtonsim.shards import divide
 from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:
@@ -50,24 +51,32 @@ class FrameStack:
             threads=threads,
         )
         view = self._view = FrameView()
-        picture = self.camera.images["rgb"]
-        view.picture = picture.reshape((model.world_count, *picture.shape[2:]))
+        view.picture = self.camera.images["rgb"].flatten()
         view.samples, view.channels = samples, sensor.channels
-        view.stack, view.final = buffers.observations, buffers.final_observations
+        view.height, view.width, view.depth = sensor.shape
+        view.stack, view.final = buffers.observations.flatten(), buffers.final_observations.flatten()
         self._episodes = buffers.episodes
         # a thread of the CPU copies all arguments, which costs more than a pixel; a GPU's takes one
         self._run = sensor.width if model.device.is_cpu else 1
         runs = sensor.width * sensor.height // self._run
-        pixels = {"run": range(0, runs * model.world_count + 1, runs)}
-        self._launch = Launcher(model, record_tape=False, shard=Shard(model, starts=pixels))
+        starts = {"run": range(0, runs * model.world_count + 1, runs)}
+        shards = [part.with_starts(starts) for part in divide(model, self.camera.threads)]
+        self._launchers = [Launcher(model, record_tape=False, shard=shard) for shard in shards]
+        # before threads launch it, each of which would compile it
+        wp.load_module(env_frames, device=model.device)
 
     def push(self, state: State) -> None:
         """Add a picture of every world, and keep the last stack of episodes that have ended in this step."""
         self.camera.render(state)
-        inputs = [self._view, self._run, self._episodes.ended, self._episodes.broken]
-        self._launch(env_frames.push_frames, "run", inputs)
+        self._stack(env_frames.push_frames, [self._episodes.ended, self._episodes.broken])
 
     def fill(self, state: State, mask: wp.array) -> None:
         """Begin anew in the masked worlds, bool (world_count,): all frames are the picture of now."""
         self.camera.render(state, mask)
-        self._launch(env_frames.fill_frames, "run", [self._view, self._run, mask])
+        self._stack(env_frames.fill_frames, [mask])
+
+    def _stack(self, kernel: wp.Kernel, inputs: list) -> None:
+        """Launch a kernel over the pixels of all worlds."""
+        inputs = [self._view, self._run, *inputs]
+        parts, threads = len(self._launchers), self.camera.threads
+        share_out(lambda k: self._launchers[k](kernel, "run", inputs), parts, threads)

@@ -436,6 +436,32 @@ def test_pictures_of_masked_worlds_only(device: str):
             camera.render(state, wrong)
 
 
+def test_a_crowd_out_of_sight_changes_nothing(device: str):
+    """Beyond 256 shapes rays find what they meet by the hierarchy, below by what the tiles list."""
+    middle = np.array([300.0, -200.0, 50.0])
+    rng = np.random.default_rng(0)
+    eyes = np.concatenate([middle + rng.uniform(-2.0, 2.0, (6, 3)), middle + rng.uniform(-9.0, 9.0, (6, 3))])
+    pictures = []
+    for crowd in (0, 250):
+        builder, rng = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0)), np.random.default_rng(1)
+        for size in (0.05, 0.3, 1.5):
+            for kind in ("sphere", "box", "capsule", "cylinder"):
+                pose = (*(middle + rng.uniform(-2.0, 2.0, 3)), *Rotation.random(None, rng).as_quat())
+                sizes = {"radius": size} if kind == "sphere" else {"radius": 0.3 * size, "half_height": size}
+                if kind == "box":
+                    sizes = {"hx": size, "hy": 0.2 * size, "hz": 0.5 * size}
+                getattr(builder, f"add_shape_{kind}")(-1, pos=pose[:3], rot=pose[3:], **sizes)
+        for _ in range(crowd):
+            builder.add_shape_sphere(-1, pos=middle + 1.0e4, radius=0.1)
+        model, lens = builder.finalize(device=device), Pinhole(70.0, far=100.0)
+        poses, names = look_at(eyes, middle), ("rgb", "depth", "shape")
+        camera = Camera(model, 50, 38, pose=poses, lens=lens, outputs=names)
+        pictures.append({name: array.numpy() for name, array in camera.render(model.state()).items()})
+    for name, array in pictures[0].items():
+        np.testing.assert_array_equal(array, pictures[1][name])
+    assert len(np.unique(pictures[0]["shape"])) > 10
+
+
 def test_a_plane_out_of_sight_changes_nothing(device: str):
     """Where there is no plane, tiles without anything to see are not looked at any further."""
     pictures = []

@@ -54,7 +54,7 @@ class ReacherVision(Reacher):
     """
 
     name = "ReacherVision"
-    defaults: ClassVar[Mapping[str, Any]] = {**Reacher.defaults, **PICTURE_OPTIONS}
+    defaults: ClassVar[Mapping[str, Any]] = {**Reacher.defaults, **PICTURE_OPTIONS, "samples": 1}
 
     def build(self, builder: ModelBuilder) -> Motors:
         """See `Task.build`."""
