@@ -440,7 +440,8 @@ def test_a_crowd_out_of_sight_changes_nothing(device: str):
     """Beyond 256 shapes rays find what they meet by the hierarchy, below by what the tiles list."""
     middle = np.array([300.0, -200.0, 50.0])
     rng = np.random.default_rng(0)
-    eyes = np.concatenate([middle + rng.uniform(-2.0, 2.0, (6, 3)), middle + rng.uniform(-9.0, 9.0, (6, 3))])
+    offsets = [(7.0, 0.0, 0.0), (0.0, -8.0, 0.0), *rng.uniform(-2, 2, (5, 3)), *rng.uniform(-9, 9, (5, 3))]
+    eyes = middle + np.array(offsets)
     pictures = []
     for crowd in (0, 250):
         builder, rng = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0)), np.random.default_rng(1)
@@ -449,6 +450,8 @@ def test_a_crowd_out_of_sight_changes_nothing(device: str):
                 pose = (*(middle + rng.uniform(-2.0, 2.0, 3)), *Rotation.random(None, rng).as_quat())
                 sizes = {"radius": size} if kind == "sphere" else {"radius": 0.3 * size, "half_height": size}
                 if kind == "box":
+                    # what is seen of it from along the axes fills its bounds
+                    pose = (*pose[:3], 0.0, 0.0, 0.0, 1.0)
                     sizes = {"hx": size, "hy": 0.2 * size, "hz": 0.5 * size}
                 getattr(builder, f"add_shape_{kind}")(-1, pos=pose[:3], rot=pose[3:], **sizes)
         for _ in range(crowd):
@@ -459,7 +462,7 @@ def test_a_crowd_out_of_sight_changes_nothing(device: str):
         pictures.append({name: array.numpy() for name, array in camera.render(model.state()).items()})
     for name, array in pictures[0].items():
         np.testing.assert_array_equal(array, pictures[1][name])
-    assert len(np.unique(pictures[0]["shape"])) > 10
+    assert len(np.unique(pictures[0]["shape"])) > 8
 
 
 def test_a_plane_out_of_sight_changes_nothing(device: str):
