@@ -239,6 +239,17 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="time between checkpoints (default: 30)",
     )
+    parser.add_argument(
+        "--ray-workers",
+        type=positive_int,
+        metavar="N",
+        help="collect samples in N processes, on all CPUs and GPUs of a Ray cluster (extra 'ray')",
+    )
+    parser.add_argument(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="the cluster (default: the environment variable RAY_ADDRESS, or a new one on this machine)",
+    )
     parser.add_argument("--no-video", action="store_true", help="do not make a video of the best policy")
 
 

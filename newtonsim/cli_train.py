@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from newtonsim.errors import NewtonsimError
@@ -29,11 +30,16 @@ def train(arguments: argparse.Namespace) -> int:
     for name in ("num_envs", "samples"):
         if getattr(arguments, name) is not None:
             changes[name] = getattr(arguments, name)
+    if arguments.ray_address is not None and arguments.ray_workers is None:
+        raise NewtonsimError("--ray-address: it takes --ray-workers N, too")
     settings = learn.settings_of(arguments.name, changes)
     options = key_values("--option", arguments.option)
     run = learn.Run(arguments.name, settings, options, arguments.seed)
     folder = arguments.folder or os.path.join("runs", f"{arguments.name}-seed{arguments.seed}")
-    training = learn.Training(run, folder, arguments.device)
+    make_workers = learn.LocalWorkers
+    if arguments.ray_workers is not None:
+        make_workers = partial(learn.RayWorkers, count=arguments.ray_workers, address=arguments.ray_address)
+    training = learn.Training(run, folder, arguments.device, make_workers)
     if training.progress.iteration:
         print(f"{folder}: going on after {training.progress.samples:,} samples")
     try:

@@ -21,7 +21,7 @@ def connect(address: str | None = None) -> ModuleType:
     try:
         import ray
     except ImportError as error:
-        raise NewtonsimError("workers: they need Ray, `pip install newtonsim[ray]`") from error
+        raise NewtonsimError("workers: they need Ray, pip install 'newtonsim[ray]'") from error
     if not ray.is_initialized():
         try:
             ray.init(address=address, include_dashboard=False, logging_level="WARNING")
@@ -30,12 +30,41 @@ def connect(address: str | None = None) -> ModuleType:
     return ray
 
 
-def share_of_gpus(workers: int) -> float:
-    """Return the GPUs that each of some workers gets: one, or a part of one where there are fewer.
+def shares(workers: int, cpus: float | None, gpus: float | None) -> tuple[float, float]:
+    """Return the CPUs and GPUs that each worker gets: those that are given, or else equal shares of all.
 
-    Ray shows a worker its own GPUs only. Parts are rounded down to what Ray counts in, 1/10000.
+    Shares are the largest with which all workers find room on the machines of the cluster: whole numbers, or
+    parts of one CPU or GPU. A worker gets no more than one GPU.
+
+    Args:
+        workers: Number of workers.
+        cpus: CPUs of a worker, or None.
+        gpus: GPUs of a worker, or None.
     """
     import ray
 
-    gpus = ray.cluster_resources().get("GPU", 0.0)
-    return 1.0 if gpus >= workers else math.floor(1e4 * gpus / workers) / 1e4
+    totals = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    machines = [(total.get("CPU", 0.0), total.get("GPU", 0.0)) for total in totals]
+    if gpus is None:
+        wanted = [(cpus or 0.0, gpu) for gpu in _parts([gpu for _, gpu in machines], workers) if gpu <= 1.0]
+        gpus = max((gpu for cpu, gpu in wanted if _room(machines, cpu, gpu) >= workers), default=0.0)
+    if cpus is None:
+        parts = _parts([cpu for cpu, _ in machines], workers)
+        cpus = max((cpu for cpu in parts if _room(machines, cpu, gpus) >= workers), default=1.0)
+    return cpus, gpus
+
+
+def _parts(amounts: list[float], workers: int) -> set[float]:
+    """Return what a worker could get of machines: whole numbers, or parts in the 1/10000 of Ray."""
+    quotients = {amount / count for amount in amounts for count in range(1, workers + 1)}
+    parts = {float(math.floor(q)) if q >= 1.0 else math.floor(1e4 * q) / 1e4 for q in quotients}
+    return {part for whole in parts for part in (whole, min(whole, 1.0)) if part > 0.0}
+
+
+def _room(machines: list[tuple[float, float]], cpus: float, gpus: float) -> float:
+    """Return how many workers find room."""
+
+    def places(amount: float, each: float) -> float:
+        return math.floor(amount / each + 1e-9) if each > 0.0 else math.inf
+
+    return sum(min(places(cpu, cpus), places(gpu, gpus)) for cpu, gpu in machines)

@@ -143,12 +143,8 @@ def evaluate_by_ray(
         NewtonsimError: Ray is not installed, or the function cannot be sent to other processes.
     """
     ray = ray_cluster.connect()
-    kind = ray.remote(
-        num_cpus=cpus,
-        num_gpus=ray_cluster.share_of_gpus(workers) if gpus is None else gpus,
-        max_restarts=-1,
-        max_task_retries=retries,
-    )(_Worker)
+    cpus, gpus = ray_cluster.shares(workers, cpus, gpus)
+    kind = ray.remote(num_cpus=cpus, num_gpus=gpus, max_restarts=-1, max_task_retries=retries)(_Worker)
     arguments = evaluate, batches.size, max(wp.config.log_level, wp.LOG_WARNING)
     try:
         actors = [kind.remote(*arguments) for _ in range(min(workers, len(missing)))]

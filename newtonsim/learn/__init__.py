@@ -13,18 +13,22 @@ from newtonsim.learn.evaluation import Episodes as Episodes
 from newtonsim.learn.evaluation import evaluate as evaluate
 from newtonsim.learn.evaluation import film as film
 from newtonsim.learn.policy_file import PolicyFile as PolicyFile
+from newtonsim.learn.ray_workers import RayWorkers as RayWorkers
 from newtonsim.learn.settings import PRESETS as PRESETS
 from newtonsim.learn.settings import Settings as Settings
 from newtonsim.learn.settings import settings_of as settings_of
 from newtonsim.learn.training import Progress as Progress
 from newtonsim.learn.training import Run as Run
 from newtonsim.learn.training import Training as Training
+from newtonsim.learn.workers import LocalWorkers as LocalWorkers
 
 __all__ = [
     "PRESETS",
     "Episodes",
+    "LocalWorkers",
     "PolicyFile",
     "Progress",
+    "RayWorkers",
     "Run",
     "Settings",
     "Training",

@@ -25,7 +25,8 @@ class Plan:
     """All that a collector must know to find out about its share of the worlds; it can be sent elsewhere.
 
     Attributes:
-        make: Makes the environment from `num_envs`, `device` and `output`.
+        make: Makes the environment from `num_envs`, `device`, `output`, and `threads` where workers elsewhere
+            limit them.
         settings: How the policy learns.
         seed: Of everything random.
         device: Where it runs; None for the default device of Warp.

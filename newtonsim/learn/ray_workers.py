@@ -1,0 +1,140 @@
+"""Collectors in other processes and on other machines, by Ray (extra `ray`)."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import warp as wp
+
+from newtonsim import ray_cluster
+from newtonsim.errors import NewtonsimError
+from newtonsim.learn.collect import Collector, Plan, Rollout, Weights
+from newtonsim.learn.models import PolicySpaces
+from newtonsim.learn.workers import shares
+
+DEATHS = 10
+"""How often a worker may die in one iteration before training ends with an error."""
+
+
+class RayWorkers:
+    """Collectors that are actors of Ray, each with a share of the worlds, side by side.
+
+    Ray replaces a worker that dies, with its process or its machine, and calls it again. The replacement
+    starts the worlds of the share anew, by seeds of the iteration, and collects it as a whole; what the lost
+    worker had collected in it has gone with it. So every iteration has each world in one rollout, whatever
+    dies.
+
+    Args:
+        plan: What to collect. On a GPU, workers take the one that Ray shows to them.
+        count: Number of workers.
+        address: Of a cluster, see `ray_cluster.connect`.
+        cpus: CPUs that Ray reserves for a worker, whose simulation has as many threads unless the run says
+            otherwise; None for equal shares of all.
+        gpus: GPUs that Ray reserves for a worker; None for equal shares of all, at most one; none on "cpu".
+
+    Attributes:
+        policy: What a policy sees and does.
+
+    Raises:
+        NewtonsimError: There are more workers than worlds, Ray is not installed or not there, or the
+            environment cannot be made.
+    """
+
+    policy: PolicySpaces
+
+    def __init__(
+        self,
+        plan: Plan,
+        count: int,
+        address: str | None = None,
+        cpus: float | None = None,
+        gpus: float | None = None,
+    ):
+        self._shares = shares(plan.settings.num_envs, count)
+        self._ray = ray_cluster.connect(address)
+        on_cpu = str(plan.device) == "cpu"
+        cpus, gpus = ray_cluster.shares(count, cpus, 0.0 if on_cpu else gpus)
+        device = "cuda:0" if gpus else "cpu" if on_cpu else None
+        plan = dataclasses.replace(plan, make=_with_threads(plan.make, max(1, int(cpus))), device=device)
+        kind = self._ray.remote(num_cpus=cpus, num_gpus=gpus, max_restarts=-1, max_task_retries=DEATHS)(
+            _Actor
+        )
+        log_level = max(wp.config.log_level, wp.LOG_WARNING)
+        self._actors = [kind.remote(plan, *share, log_level) for share in self._shares]
+        try:
+            self.policy = self._answers([self._actors[0].policy.remote()])[0]
+        except BaseException:
+            self.close()
+            raise
+
+    def collect(self, weights: Weights, iteration: int) -> list[Rollout]:
+        """See `Workers.collect`.
+
+        Raises:
+            NewtonsimError: A worker has died too often in this iteration.
+        """
+        shared = self._ray.put({name: value.numpy() for name, value in weights.items()})
+        answers = self._answers([actor.collect.remote(shared, iteration) for actor in self._actors])
+        return [_unpacked(answer) for answer in answers]
+
+    def close(self) -> None:
+        """See `Workers.close`."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+
+    def _answers(self, calls: list[Any]) -> list[Any]:
+        """Return what one call to each worker brings; what a worker raises is raised here."""
+        try:
+            return self._ray.get(calls)
+        except self._ray.exceptions.RayTaskError as error:
+            raise error.cause from error
+        except self._ray.exceptions.RayActorError as error:
+            raise NewtonsimError(
+                f"a Ray worker has died {DEATHS + 1} times in one iteration: {error}"
+            ) from error
+
+
+class _Actor:
+    """A collector that is made when it is first asked for something, so that its errors reach the caller."""
+
+    def __init__(self, plan: Plan, first: int, count: int, log_level: int):
+        wp.config.log_level = log_level
+        self._share = plan, first, count
+        self._made: Collector | None = None
+        self._last: tuple[int, dict[str, Any]] | None = None
+
+    @property
+    def _collector(self) -> Collector:
+        if self._made is None:
+            self._made = Collector(*self._share)
+        return self._made
+
+    def policy(self) -> PolicySpaces:
+        return self._collector.policy
+
+    def collect(self, weights: dict[str, np.ndarray], iteration: int) -> dict[str, Any]:
+        """Return a rollout, packed; asked again, as Ray does when an answer was lost, the same one."""
+        if self._last is None or self._last[0] != iteration:
+            tensors = {name: torch.tensor(value) for name, value in weights.items()}
+            self._last = iteration, _packed(self._collector.collect(tensors, iteration))
+        return self._last[1]
+
+
+def _with_threads(make: partial, threads: int) -> partial:
+    """Return a function that makes environments with a number of threads, unless it has one already."""
+    return make if "threads" in getattr(make, "keywords", {}) else partial(make, threads=threads)
+
+
+def _packed(rollout: Rollout) -> dict[str, Any]:
+    """Return the fields of a rollout, tensors as NumPy arrays, which Ray sends without pickling."""
+    fields = vars(rollout.to("cpu"))
+    return {k: v.numpy() if isinstance(v, torch.Tensor) else v for k, v in fields.items()}
+
+
+def _unpacked(fields: dict[str, Any]) -> Rollout:
+    """Return a rollout; arrays are copied, since those of Ray cannot be written to."""
+    return Rollout(**{k: torch.tensor(v) if isinstance(v, np.ndarray) else v for k, v in fields.items()})
