@@ -46,19 +46,19 @@ def shares(workers: int, cpus: float | None, gpus: float | None) -> tuple[float,
     totals = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     machines = [(total.get("CPU", 0.0), total.get("GPU", 0.0)) for total in totals]
     if gpus is None:
-        wanted = [(cpus or 0.0, gpu) for gpu in _parts([gpu for _, gpu in machines], workers) if gpu <= 1.0]
-        gpus = max((gpu for cpu, gpu in wanted if _room(machines, cpu, gpu) >= workers), default=0.0)
+        parts = [part for part in _parts([gpu for _, gpu in machines], workers) if part <= 1.0]
+        gpus = max((part for part in parts if _room(machines, 0.0, part) >= workers), default=0.0)
     if cpus is None:
         parts = _parts([cpu for cpu, _ in machines], workers)
-        cpus = max((cpu for cpu in parts if _room(machines, cpu, gpus) >= workers), default=1.0)
+        cpus = max((part for part in parts if _room(machines, part, gpus) >= workers), default=1.0)
     return cpus, gpus
 
 
-def _parts(amounts: list[float], workers: int) -> set[float]:
+def _parts(amounts: list[float], workers: int) -> list[float]:
     """Return what a worker could get of machines: whole numbers, or parts in the 1/10000 of Ray."""
-    quotients = {amount / count for amount in amounts for count in range(1, workers + 1)}
-    parts = {float(math.floor(q)) if q >= 1.0 else math.floor(1e4 * q) / 1e4 for q in quotients}
-    return {part for whole in parts for part in (whole, min(whole, 1.0)) if part > 0.0}
+    quotients = [amount / count for amount in amounts for count in range(1, workers + 1)]
+    parts = [float(math.floor(q)) if q >= 1.0 else math.floor(1e4 * q) / 1e4 for q in quotients]
+    return [part for whole in parts for part in (whole, min(whole, 1.0)) if part > 0.0]
 
 
 def _room(machines: list[tuple[float, float]], cpus: float, gpus: float) -> float:
