@@ -75,6 +75,10 @@ class UnsupportedElementWarning(UserWarning):
     """Something in a robot file was read but is not modelled."""
 
 
+class SubstitutedEnvironmentWarning(UserWarning):
+    """One of PyBullet's environments was asked for, and another one made; the message says what differs."""
+
+
 class IncompleteRecordingWarning(UserWarning):
     """A recording has no end: its writer was killed or is still at work, or the file was cut off."""
 

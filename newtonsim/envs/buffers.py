@@ -42,7 +42,7 @@ class Buffers:
         self, task: Task, motors: Motors, model: Model, readings: int, sensor: CameraSensor | None = None
     ):
         worlds, device = model.world_count, model.device
-        actions = 1 if task.discrete_actions else len(motors.axes)
+        actions = 1 if task.discrete_actions else len(motors.low)
         view = self.view = EnvView()
         self._count_of_worlds(model)
         view.body_mass, view.body_com = model.body_mass, model.body_com

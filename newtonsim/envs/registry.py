@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import warp as wp
 
+from newtonsim.envs import pybullet_names
 from newtonsim.envs.batched import BatchedEnv
 from newtonsim.envs.single import SingleEnv
 from newtonsim.envs.task import Task
@@ -42,7 +43,8 @@ def make(name: str, num_envs: int = 1, device: wp.DeviceLike = None, **options: 
     """Return many worlds of an environment.
 
     Args:
-        name: Its name, see `names`, such as "CartPole".
+        name: Its name, see `names`, such as "CartPole", or one of PyBullet's, such as "AntBulletEnv-v0",
+            for its counterpart; a `SubstitutedEnvironmentWarning` says once what differs.
         num_envs: Number of worlds.
         device: Where it runs; None for the default device of Warp.
         options: Further arguments of `BatchedEnv`, and options of the task.
@@ -56,12 +58,14 @@ def make(name: str, num_envs: int = 1, device: wp.DeviceLike = None, **options: 
         >>> env.reset(seed=1)[0].shape
         (8, 4)
     """
-    if name not in _tasks:
-        raise NewtonsimError(
-            f"there is no environment {name!r}{did_you_mean(name, _tasks)}; there are {', '.join(names())}"
-        )
+    own = pybullet_names.counterpart(name)
+    if own not in _tasks:
+        hint = did_you_mean(name, [*_tasks, *pybullet_names.ORIGINALS])
+        raise NewtonsimError(f"there is no environment {name!r}{hint}; there are {', '.join(names())}")
     of_env = {key: options.pop(key) for key in _ENV_OPTIONS if key in options}
-    return BatchedEnv(_tasks[name](**options), num_envs, device, **of_env)
+    env = BatchedEnv(_tasks[own](**options), num_envs, device, **of_env)
+    pybullet_names.tell(name, env)
+    return env
 
 
 _ENV_OPTIONS = tuple(inspect.signature(BatchedEnv).parameters)[3:]
@@ -79,16 +83,25 @@ def make_single(name: str, **options: Any) -> SingleEnv:
 
 
 def register_with_gymnasium() -> None:
-    """Register all environments under newtonsim/NAME-v0."""
+    """Register all environments under newtonsim/NAME-v0, and PyBullet's names that nobody else has taken."""
     for task in _tasks.values():
         _register_with_gymnasium(task)
+    for name in (*pybullet_names.ORIGINALS, *pybullet_names.CLOSEST):
+        if name not in gymnasium.registry:
+            original = pybullet_names.ORIGINALS.get(name)
+            steps = None if original is None else _tasks[original.counterpart].episode_steps
+            _register(name, name, steps)
 
 
 def _register_with_gymnasium(task: type[Task]) -> None:
+    _register(f"newtonsim/{task.name}-v{_VERSION}", task.name, task.episode_steps)
+
+
+def _register(key: str, name: str, episode_steps: int | None) -> None:
     gymnasium.register(
-        f"newtonsim/{task.name}-v{_VERSION}",
+        key,
         entry_point="newtonsim.envs.registry:make_single",
         vector_entry_point="newtonsim.envs.registry:make_vector",
-        max_episode_steps=task.episode_steps,
-        kwargs={"name": task.name},
+        max_episode_steps=episode_steps,
+        kwargs={"name": name},
     )

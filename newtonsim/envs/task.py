@@ -30,9 +30,11 @@ Stage = wp.Kernel | Callable[..., None]
 class Motors:
     """What the actions of a world drive.
 
+    Tasks with an `act` of their own may have more axes than actions.
+
     Attributes:
         axes: Joint axis of each action, counted from the first of its world.
-        gears: Effort [N m or N], or target of a position drive [rad or m], at action 1.
+        gears: Effort [N m or N], or target of a drive [rad, m, rad/s or m/s], at action 1.
         low: Least action.
         high: Greatest action.
     """

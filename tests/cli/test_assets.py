@@ -22,6 +22,7 @@ EXPECTED = {
     "humanoid.xml": (23, 17, 42.12),
     "inverted_double_pendulum.xml": (3, 1, 18.87),
     "quadruped.xml": (18, 12, 16.0),
+    "racecar.xml": (12, 4, 3.9),
     "reacher.xml": (4, 2, 0.0785),
     "walker.xml": (9, 6, 23.68),
 }

@@ -4,10 +4,12 @@ from newtonsim.envs.task import Task
 from newtonsim.envs.tasks.arms import InvertedDoublePendulum, Reacher
 from newtonsim.envs.tasks.cartpole import CartPole, CartPoleSwingUp
 from newtonsim.envs.tasks.free import Ant, Humanoid
+from newtonsim.envs.tasks.manipulation import ArmPick, ArmReach
 from newtonsim.envs.tasks.pictures import CartPoleVision, ReacherVision
 from newtonsim.envs.tasks.planar import HalfCheetah, Hopper, Walker2d
 from newtonsim.envs.tasks.quadruped import Quadruped
 from newtonsim.envs.tasks.quadruped_terrain import QuadrupedTerrain
+from newtonsim.envs.tasks.racecar import Racecar
 
 ALL: tuple[type[Task], ...] = (
     CartPole,
@@ -23,4 +25,7 @@ ALL: tuple[type[Task], ...] = (
     Humanoid,
     Quadruped,
     QuadrupedTerrain,
+    ArmReach,
+    ArmPick,
+    Racecar,
 )
