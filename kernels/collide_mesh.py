@@ -1,8 +1,8 @@
 """Contact points of convex shapes with triangle meshes and height fields.
 
-The triangles near the shape are taken from the mesh's bounding volume hierarchy and treated one by one, as
-pairs of convex shapes; kernels/triangle_surface.py says in which directions each of them may push. All points
-of a pair are gathered into one manifold.
+The triangles near the shape are taken from the mesh's bounding volume hierarchy, those of a height field from
+the cells below it, and treated one by one, as pairs of convex shapes; kernels/triangle_surface.py says in
+which directions each of them may push. All points of a pair are gathered into one manifold.
 
 Everything is computed in the axes of the mesh with the origin at the convex shape: on a wide terrain the
 coordinates of the shape itself carry rounding that would otherwise get into the gaps.
@@ -14,6 +14,7 @@ from newtonsim.kernels.bounds import Bounds
 from newtonsim.kernels.clip import CLIP_ROOM, CODE_B, CODE_BITS, CODE_CLOSEST, CODE_CROSSING, flat
 from newtonsim.kernels.convex import Closest, Convex, centre_of, convex_shape, extent_of, rounding, support
 from newtonsim.kernels.gjk import closest_points
+from newtonsim.kernels.height_grid import height_grid, surface_at
 from newtonsim.kernels.manifold_points import GAP_NOISE, OUTSIDE, facing, hashed, offer_point
 from newtonsim.kernels.manifolds import FAMILY_MESH, ManifoldView, PairView
 from newtonsim.kernels.shapes import GEO_SPHERE, HullView, ShapeView
@@ -41,6 +42,9 @@ BEHIND = wp.constant(0.75)
 # cosine to the way out of a solid that a triangle needs in order to push a shape that is deep inside
 OUTWARD = wp.constant(0.5)
 FAR = wp.constant(1.0e30)
+# part of a cell that a box is widened by against rounding, and cells that are gone through one by one
+EDGE = wp.constant(1.0e-3)
+MOST_CELLS = wp.constant(400)
 
 # longest way out of a triangle in a direction other than the shortest: over the shortest, and over the size
 LONGER = wp.constant(4.0)
@@ -209,7 +213,7 @@ def pushing(m: Meeting, f: Facing, hulls: HullView, low: float, high: float) -> 
     return c
 
 
-@wp.func
+@wp.func(inline=False)
 def touch_triangle(m: Meeting, hulls: HullView, surfaces: SurfaceView, t: int, manifolds: ManifoldView):
     """Offer the points at which the shape touches triangle t."""
     triangle = surface_triangle(m.mesh, m.scale, m.origin, t)
@@ -266,6 +270,47 @@ def touch_triangle(m: Meeting, hulls: HullView, surfaces: SurfaceView, t: int, m
 
 
 @wp.func
+def cells_of(mesh: wp.uint64, box: Bounds) -> wp.vec4i:
+    """Columns of a height field's cells under a box, first and end, and their rows likewise."""
+    grid = height_grid(mesh)
+    begin = wp.vec2((box.lower[0] - grid.corner[0]) / grid.dx, (box.lower[2] - grid.corner[2]) / grid.dz)
+    end = wp.vec2((box.upper[0] - grid.corner[0]) / grid.dx, (box.upper[2] - grid.corner[2]) / grid.dz)
+    cells = wp.vec4i(0, 0, 0, 0)
+    for k in range(2):
+        most = float(grid.columns - 1)
+        if k == 1:
+            most = float(grid.rows - 1)
+        # numbers that are none come out as an empty range
+        if end[k] >= -EDGE and begin[k] <= most + EDGE:
+            cells[2 * k] = int(wp.clamp(begin[k] - EDGE, 0.0, most))
+            cells[2 * k + 1] = int(wp.min(wp.clamp(end[k] + EDGE, 0.0, most) + 1.0, most))
+    return cells
+
+
+@wp.func
+def touch_cells(
+    m: Meeting, hulls: HullView, surfaces: SurfaceView, box: Bounds, cells: wp.vec4i, manifolds: ManifoldView
+):
+    """Offer the points at which the shape touches the triangles of some cells within a box."""
+    points = wp.mesh_get(m.mesh).points
+    columns = height_grid(m.mesh).columns
+    for j in range(cells[2], cells[3]):
+        for i in range(cells[0], cells[1]):
+            k = j * columns + i
+            near = points[k][1]
+            right = points[k + 1][1]
+            below = points[k + columns][1]
+            across = points[k + columns + 1][1]
+            low = wp.min(right, below)
+            high = wp.max(right, below)
+            t = 2 * (j * (columns - 1) + i)
+            if wp.min(low, near) <= box.upper[1] and wp.max(high, near) >= box.lower[1]:
+                touch_triangle(m, hulls, surfaces, t, manifolds)
+            if wp.min(low, across) <= box.upper[1] and wp.max(high, across) >= box.lower[1]:
+                touch_triangle(m, hulls, surfaces, t + 1, manifolds)
+
+
+@wp.func
 def find_way_out(m: Meeting) -> Meeting:
     """Note whether the shape's centre is inside of the solid, and the way to the nearest face.
 
@@ -274,12 +319,12 @@ def find_way_out(m: Meeting) -> Meeting:
     noted = m
     place = m.centre + m.origin
     if m.role == ROLE_TERRAIN:
-        up = wp.cw_div(wp.vec3(0.0, 1.0, 0.0), m.scale)
-        ray = wp.mesh_query_ray(m.mesh, wp.cw_div(place, m.scale), up, FAR)
-        if ray.result:
+        ground = surface_at(m.mesh, place[0] / m.scale[0], place[2] / m.scale[2])
+        depth = ground.height * m.scale[1] - place[1]
+        if ground.triangle >= 0 and depth >= 0.0:
             noted.deep = 1
             noted.way_out = wp.vec3(0.0, 1.0, 0.0)
-            noted.surface = m.centre + wp.vec3(0.0, ray.t, 0.0)
+            noted.surface = m.centre + wp.vec3(0.0, depth, 0.0)
         return noted
     query = wp.mesh_query_point(m.mesh, wp.cw_div(place, m.scale), FAR)
     if query.result:
@@ -358,6 +403,13 @@ def collide_mesh(
     if m.role != ROLE_SHEET:
         m = find_way_out(m)
     box = meeting_bounds(m, hulls)
+    if m.role == ROLE_TERRAIN:
+        cells = cells_of(m.mesh, box)
+        if (cells[1] - cells[0]) * (cells[3] - cells[2]) <= MOST_CELLS:
+            touch_cells(m, hulls, surfaces, box, cells, manifolds)
+            if m.deep == 1:
+                push_out(m, hulls, manifolds)
+            return
     query = wp.mesh_query_aabb(m.mesh, box.lower, box.upper)
     t = int(0)
     while wp.mesh_query_aabb_next(query, t):

@@ -7,6 +7,7 @@ tracing", The Visual Computer, 1996) and the sign change is bisected.
 
 import warp as wp
 
+from newtonsim.kernels.height_grid import surface_at
 from newtonsim.kernels.ray_solids import span_of_box
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -91,47 +92,19 @@ def cast_on_mesh(
 
 @wp.func
 def cast_along_heights(mesh: wp.uint64, scale: wp.vec3, o: wp.vec3, d: wp.vec3, backs: bool) -> SurfaceHit:
-    """Height field on a ray along y: the one cell that the ray goes through, without a search.
-
-    The mesh is that of `Heightfield.to_mesh`: vertices row by row, two triangles a cell.
-    """
+    """Height field, stretched by a scale, on a ray along y."""
     hit = no_hit()
     if scale[0] * scale[1] * scale[2] == 0.0:
         return hit
-    points = wp.mesh_get(mesh).points
-    count = points.shape[0]
-    corner = points[0]
-    extent = points[count - 1] - corner
-    columns = int(wp.round(extent[0] / (points[1][0] - corner[0]))) + 1
-    rows = count // columns
-    x = float(columns - 1) * (o[0] / scale[0] - corner[0]) / extent[0]
-    z = float(rows - 1) * (o[2] / scale[2] - corner[2]) / extent[2]
-    if not (x >= 0.0 and z >= 0.0 and x <= float(columns - 1) and z <= float(rows - 1)):
+    place = surface_at(mesh, o[0] / scale[0], o[2] / scale[2])
+    if place.triangle < 0:
         return hit
-    i = wp.min(int(x), columns - 2)
-    j = wp.min(int(z), rows - 2)
-    u = x - float(i)
-    v = z - float(j)
-    first = j * columns + i
-    triangle = 2 * (j * (columns - 1) + i)
-    a = points[first]
-    right = points[first + 1]
-    below = points[first + columns]
-    if u + v > 1.0:
-        # the far triangle, seen from its own corner
-        a = points[first + columns + 1]
-        right = points[first + columns]
-        below = points[first + 1]
-        u = 1.0 - u
-        v = 1.0 - v
-        triangle += 1
-    height = scale[1] * (a[1] + u * (right[1] - a[1]) + v * (below[1] - a[1]))
-    t = (height - o[1]) / d[1]
-    n = wp.normalize(wp.cw_div(wp.cross(below - a, right - a), scale))
+    t = (scale[1] * place.height - o[1]) / d[1]
+    n = wp.normalize(wp.cw_div(place.normal, scale))
     if t >= 0.0 and (backs or wp.dot(n, d) < 0.0):
         hit.distance = t
         hit.normal = n
-        hit.triangle = triangle
+        hit.triangle = place.triangle
     return hit
 
 

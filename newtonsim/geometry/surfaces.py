@@ -47,7 +47,10 @@ def pack_surfaces(
             sheet = not terrain and not source.is_closed
             role_of[number] = ROLE_TERRAIN if terrain else ROLE_SHEET if sheet else ROLE_SOLID
             triangle_of[number] = triangles_before
-            across, own = edge_table(vertices, triangles, sheet)
+            if terrain:
+                across, own = grid_edges(vertices, triangles, source.heights.shape)
+            else:
+                across, own = edge_table(vertices, triangles, sheet)
             opposite.append(across)
             owned.append(own)
             triangles_before += len(triangles)
@@ -115,21 +118,74 @@ def edge_table(
     return opposite, (bits @ (1 << np.arange(6))).astype(np.int32)
 
 
+def grid_edges(
+    vertices: np.ndarray, triangles: np.ndarray, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the `edge_table` of a height field, whose neighbours are known without a search.
+
+    Args:
+        vertices: Points of `Heightfield.to_mesh` (n, 3).
+        triangles: Their triangles, two a cell (m, 3).
+        shape: Rows and columns of the heights.
+    """
+    rows, columns = shape
+    j, i = np.indices((rows - 1, columns - 1), np.int32)
+    corner = j * columns + i
+    opposite = np.full((*corner.shape, 2, 3), -1, np.int32)
+    # edges: left, diagonal, upper of the first triangle; diagonal, lower, right of the second
+    opposite[:, 1:, 0, 0] = corner[:, 1:] - 1 + columns
+    opposite[:, :, 0, 1] = corner + columns + 1
+    opposite[1:, :, 0, 2] = corner[1:] + 1 - columns
+    opposite[:, :, 1, 0] = corner
+    opposite[:-1, :, 1, 1] = corner[:-1] + 2 * columns
+    opposite[:, :-1, 1, 2] = corner[:, :-1] + 2
+    owner = np.zeros((*corner.shape, 2, 6), bool)
+    owner[0, 0, 0, 0] = True
+    owner[:, 0, 0, [1, 3]] = True
+    owner[0, :, 0, [2, 5]] = True
+    owner[:, :, 0, 4] = True
+    owner[:, :, 1, [2, 4, 5]] = True
+    opposite, owner = opposite.reshape(-1, 3), owner.reshape(-1, 6)
+    ridge = _ridges(vertices.astype(np.float64), triangles, opposite, both_sides=False)
+    at_ridge = np.zeros(len(vertices), bool)
+    for k in range(3):
+        at_ridge[triangles[ridge[:, k], k]] = True
+        at_ridge[triangles[ridge[:, k], (k + 1) % 3]] = True
+    owner[:, :3] &= at_ridge[triangles]
+    owner[:, 3:] &= ridge
+    return opposite, (owner @ (1 << np.arange(6))).astype(np.int32)
+
+
 def _ridges(
     vertices: np.ndarray, triangles: np.ndarray, opposite: np.ndarray, both_sides: bool
 ) -> np.ndarray:
     """Whether a surface bends away, outwards or to either side, at the edges of its triangles (m, 3)."""
     start = vertices[triangles]
     along = np.roll(start, -1, axis=1) - start
-    normal = np.cross(along[:, 0], -along[:, 2])
+    normal = _cross(along[:, 0], -along[:, 2])
     offset = vertices[opposite] - start
     # the part of the offset across the edge has this height, and this length, times the same factor
-    height = np.einsum("mk,mek->me", normal, offset) * np.linalg.norm(along, axis=-1)
-    length = np.linalg.norm(np.cross(along, offset), axis=-1) * np.linalg.norm(normal, axis=-1)[:, None]
-    turned = np.einsum("mek,mk->me", np.cross(along, offset), normal) > 0.0
+    over = _cross(along, offset)
+    height = np.einsum("mk,mek->me", normal, offset) * _length(along)
+    length = _length(over) * _length(normal)[:, None]
+    turned = np.einsum("mek,mk->me", over, normal) > 0.0
     bends = np.abs(height) if both_sides else -height
     slack = float(FLAT_EDGE) * length
     return (opposite < 0) | (bends > slack) | (turned & (np.abs(height) <= slack))
+
+
+def _cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the cross products of vectors (..., 3), in a fifth of the time of `np.cross`."""
+    product = np.empty_like(a)
+    for k in range(3):
+        i, j = (k + 1) % 3, (k + 2) % 3
+        product[..., k] = a[..., i] * b[..., j] - a[..., j] * b[..., i]
+    return product
+
+
+def _length(vectors: np.ndarray) -> np.ndarray:
+    """Return the lengths of vectors (..., 3)."""
+    return np.sqrt(np.einsum("...k,...k->...", vectors, vectors))
 
 
 def _flattest(vertices: np.ndarray, triangles: np.ndarray, edge: int, choice: np.ndarray) -> int:

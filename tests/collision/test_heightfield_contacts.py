@@ -8,6 +8,7 @@ from collision.surfaces_lab import SurfaceLab, triangle_distances
 from collision.test_mesh_contacts import SOLIDS
 
 from newtonsim.geometry import Heightfield
+from newtonsim.geometry.surfaces import edge_table, grid_edges
 from newtonsim.kernels.collide_mesh import collide_mesh
 from newtonsim.kernels.manifolds import FAMILY_MESH
 
@@ -21,6 +22,15 @@ def hills(cells: int = 40) -> Heightfield:
     x = np.linspace(-2.0, 2.0, cells + 1)
     heights = 0.3 * np.sin(1.5 * x)[None, :] * np.cos(1.1 * x)[:, None]
     return Heightfield(heights, (4.0, 4.0))
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (2, 5), (7, 4)])
+def test_edges_of_a_grid_are_those_of_any_mesh(shape):
+    rng = np.random.default_rng(4)
+    for heights in (rng.uniform(-0.2, 0.2, shape), np.zeros(shape), np.round(rng.uniform(0, 1.5, shape))):
+        surface = Heightfield(heights, (2.0, 3.0)).to_mesh().surface
+        for found, expected in zip(grid_edges(*surface, shape), edge_table(*surface, both_sides=False)):
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_ball_over_hills(device):

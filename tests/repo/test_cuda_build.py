@@ -19,6 +19,7 @@ FUNCTIONS_ONLY = {
     "manifolds",
     "rows",
     "env_views",
+    "height_grid",
     "envelope",
     "implicit_work",
     "active_set",
