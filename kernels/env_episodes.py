@@ -28,15 +28,6 @@ class EpisodeView:
     final_obs: wp.array2d(dtype=float)  # (W, O) last observation of the last episode that ended
 
 
-@wp.func
-def is_finite(values: wp.array2d(dtype=float), row: int) -> bool:
-    """Whether all numbers of a row are finite."""
-    for k in range(values.shape[1]):
-        if not wp.isfinite(values[row, k]):
-            return False
-    return True
-
-
 @wp.kernel
 def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mode: int):
     """One thread per world: count the step, end the episode if it is over, say whether to start anew.
@@ -47,36 +38,44 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
     On the CPU a function gets structs as copies, which would take longer than the rest: there are none here.
     """
     w = first + wp.tid()
-    episodes.ended[w] = False
-    episodes.truncated[w] = False
-    episodes.broken[w] = False
     if episodes.waiting[w]:
         episodes.waiting[w] = False
         episodes.fresh[w] = True
+        episodes.ended[w] = False
+        episodes.truncated[w] = False
+        episodes.broken[w] = False
         env.reward[w] = 0.0
         env.terminated[w] = False
         return
-    episodes.fresh[w] = False
-    broken = bool(not wp.isfinite(env.reward[w]) or not is_finite(env.obs, w))
+    reward = float(env.reward[w])
+    # the product is NaN unless the number is finite
+    check = float(0.0 * reward)
+    for k in range(env.obs.shape[1]):
+        check = check + 0.0 * env.obs[w, k]
+    broken = bool(check != 0.0)
     if episodes.nonfinite.shape[0] > 0:
         broken = broken or episodes.nonfinite[w]
     if broken:
-        episodes.broken[w] = True
+        reward = 0.0
         env.reward[w] = 0.0
         env.terminated[w] = True
         episodes.failures[w] = episodes.failures[w] + 1
         for k in range(env.obs.shape[1]):
             env.obs[w, k] = 0.0
-    env.length[w] = env.length[w] + 1
-    episodes.episode_return[w] = episodes.episode_return[w] + env.reward[w]
-    if limit > 0 and env.length[w] >= limit:
-        episodes.truncated[w] = True
-    if env.terminated[w] or episodes.truncated[w]:
-        episodes.ended[w] = True
-        episodes.fresh[w] = mode == RESET_SAME_STEP
+    length = env.length[w] + 1
+    total = episodes.episode_return[w] + reward
+    truncated = limit > 0 and length >= limit
+    ended = truncated or env.terminated[w]
+    env.length[w] = length
+    episodes.episode_return[w] = total
+    episodes.broken[w] = broken
+    episodes.truncated[w] = truncated
+    episodes.ended[w] = ended
+    episodes.fresh[w] = ended and mode == RESET_SAME_STEP
+    if ended:
         episodes.waiting[w] = mode == RESET_NEXT_STEP
-        episodes.final_return[w] = episodes.episode_return[w]
-        episodes.final_length[w] = env.length[w]
+        episodes.final_return[w] = total
+        episodes.final_length[w] = length
         for k in range(env.obs.shape[1]):
             episodes.final_obs[w, k] = env.obs[w, k]
 
