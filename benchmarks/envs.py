@@ -27,15 +27,14 @@ import warp as wp
 from harness import arguments, cores, interleave, missing, table, write_json
 
 from newtonsim import Simulator, envs
+from newtonsim.envs import pybullet_names
 
 PYBULLET = {
-    "Ant": "AntBulletEnv",
-    "Hopper": "HopperBulletEnv",
-    "Walker2d": "Walker2DBulletEnv",
-    "HalfCheetah": "HalfCheetahBulletEnv",
-    "Humanoid": "HumanoidBulletEnv",
+    original.counterpart: name
+    for name, original in pybullet_names.ORIGINALS.items()
+    if original.counterpart not in ("ArmPick", "Racecar")
 }
-"""Environments of pybullet_envs with the same robot."""
+"""Environments of pybullet_envs of the same task; without those whose actions are much longer or others."""
 
 BLOCK = 10
 """Steps of one before the other has its turn: each finds its own memory in the caches, but for the first."""
@@ -200,12 +199,13 @@ def pybullet_runs(name: str, notes: list[str]) -> dict:
         return {}
     with warnings.catch_warnings(), suppress(ImportError):
         warnings.simplefilter("ignore")
-        from pybullet_envs import gym_locomotion_envs
+        import gym
+        import pybullet_envs  # noqa: F401 - registers its environments
 
-        env = getattr(gym_locomotion_envs, PYBULLET[name])()
+        env = gym.make(PYBULLET[name]).unwrapped
         env.reset()
-        size = env.action_space.shape
-        actions = list(np.random.default_rng(0).uniform(-1.0, 1.0, (DRAWN, *size)))
+        env.action_space.seed(0)
+        actions = [env.action_space.sample() for _ in range(DRAWN)]
 
         def step(action: np.ndarray) -> None:
             if env.step(action)[2]:

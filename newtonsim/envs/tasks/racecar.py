@@ -82,7 +82,10 @@ class Racecar(RobotTask):
         )
 
     def make_solver(self, model: Model) -> SolverBase:
-        """Sweeps alone: with direct solves between them, driven wheels lose their grip at times."""
+        """Sweeps alone: they keep the load of four rigid wheels, which has many solutions, near even.
+
+        A direct solve may lay it on two wheels across; of the others one spins freely then.
+        """
         return FeatherstoneSolver(model, direct_cost=0.0)
 
     def numbers(self) -> list[float]:
