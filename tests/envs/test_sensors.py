@@ -136,6 +136,30 @@ def test_contact_of_a_resting_box_carries_its_weight():
     np.testing.assert_array_equal(env.sensor("touch"), 0.0)
 
 
+class Hanging(Bench):
+    """A ball that a constraint holds in the air, with nothing to touch."""
+
+    name = "Hanging"
+
+    def build(self, builder):
+        ball = builder.add_body(origin=wp.transform((0.0, 0.0, 1.0), wp.quat_identity()), key="ball")
+        builder.add_joint_free(ball)
+        builder.add_shape_sphere(ball, radius=0.1)
+        builder.add_constraint_connect(-1, ball, anchor=(0.0, 0.0, 1.0), child_anchor=(0.0, 0.0, 0.0))
+        return envs.Motors()
+
+
+def test_constraints_are_no_contacts():
+    task = Hanging()
+    task.mounted = {"touch": envs.ContactSensor(["ball"])}
+    env = envs.BatchedEnv(task, 1, "cpu")
+    env.reset(seed=0)
+    for _ in range(5):
+        env.step(np.zeros((1, 0)))
+    np.testing.assert_allclose(env.sim.state.body_q.numpy()[0, 2], 1.0, atol=1e-3)
+    np.testing.assert_array_equal(env.sensor("touch"), 0.0)
+
+
 def test_joint_efforts_accelerate_the_arm():
     """Equation of motion of a hinge about a principal axis: effort = (I + m r²) α."""
     env = bench(1, joints=envs.JointSensor(), turn=envs.JointSensor(["turn"]))
@@ -317,6 +341,58 @@ def test_torch_readings_are_views_of_the_same_numbers():
     still(twin)
     np.testing.assert_array_equal(kept.numpy(), twin.sensor("imu"))
     assert kept.data_ptr() == env.sensor("imu").data_ptr()
+
+
+class ByHand(Bench):
+    """The bench with observations in Python, which runs between recordings."""
+
+    name = "ByHand"
+
+    def observe(self, host: envs.HostView) -> None:
+        host.obs[:] = host.sensed[:, :1]
+
+
+EVERYTHING = {
+    "imu": envs.Imu("box", POSE, noise=(0.1, 0.1)),
+    "touch": envs.ContactSensor(["box", "arm"]),
+    "joints": envs.JointSensor(),
+    "scan": envs.HeightScan("box", [0.0, 0.3], [0.0]),
+}
+
+
+def test_python_functions_find_the_same_readings():
+    task = ByHand()
+    task.mounted = EVERYTHING
+    by_hand, kernels = envs.BatchedEnv(task, 3, "cpu"), bench(3, **EVERYTHING)
+    for env in (by_hand, kernels):
+        env.reset(seed=2)
+        for _ in range(3):
+            obs = env.step(np.full((3, 1), 0.3))[0]
+        np.testing.assert_array_equal(obs[:, 0], env.sensor("imu")[:, 0])
+    for name in EVERYTHING:
+        np.testing.assert_array_equal(by_hand.sensor(name), kernels.sensor(name))
+
+
+def test_a_step_with_sensors_only_replays(monkeypatch: pytest.MonkeyPatch):
+    """Nothing is launched, read or waited for on the host."""
+    env = bench(3, output="torch", **EVERYTHING)
+    env.reset(seed=1)
+    action = torch.zeros(3, 1)
+    env.step(action)
+    before = env.sensor("imu").clone()
+
+    def forbidden(*args, **kwargs):
+        raise AssertionError("the host does work on the device")
+
+    # as on a GPU
+    env._exchange.looks_at_values = False
+    monkeypatch.setattr(env.solver, "report", lambda: None)
+    for name in ("synchronize", "synchronize_device", "copy", "launch", "zeros", "capture_launch"):
+        monkeypatch.setattr(wp, name, forbidden)
+    for name in ("numpy", "list", "assign", "zero_", "fill_"):
+        monkeypatch.setattr(wp.array, name, forbidden)
+    env.step(action)
+    assert not torch.equal(env.sensor("imu"), before)
 
 
 class Compliant(Bench):

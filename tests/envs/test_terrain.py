@@ -206,7 +206,10 @@ def test_wrong_options_are_named():
         ({"levels": 0}, "levels: expected a whole number from 1 on, got 0"),
         ({"patch_size": 2.0}, "patch_size: expected at least 4 m, got 2.0"),
         ({"first_levels": 11}, r"first_levels: expected 1\.\.10, got 11"),
-        ({"randomise": {"terrain": (0.5, 1.5)}}, "terrain: expected a range within"),
+        (
+            {"levels": 1, "kinds": ["hill"], "randomise": {"terrain": (0.5, 1.5)}},
+            "terrain: expected a range within",
+        ),
     ):
         with pytest.raises(NewtonsimError, match=message):
             walkers(1, **options)
