@@ -208,7 +208,11 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "gets checkpoints, the learning curve (curve.csv and TensorBoard), the best policy (policy.onnx) "
         "and a video of it. The same command goes on where a stopped or killed one was."
     )
-    parser.add_argument("name", metavar="NAME", help="environment, such as CartPole, Hopper or Ant")
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help="environment, such as CartPole, Hopper or Ant, or module:NAME for one that a module registers",
+    )
     parser.add_argument("--num-envs", type=positive_int, metavar="N", help="worlds (default: by environment)")
     parser.add_argument(
         "--samples", type=positive_int, metavar="N", help="samples to learn from (default: by environment)"

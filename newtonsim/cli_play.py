@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 from newtonsim.cli_view import LiveView
 from newtonsim.errors import NewtonsimError
@@ -23,6 +24,7 @@ def play(arguments: argparse.Namespace) -> int:
         path = os.path.join(path, "policy.onnx")
     policy = learn.PolicyFile(path)
     name, options = policy.about["name"], policy.about["options"]
+    sys.path.insert(0, os.getcwd())  # for environments in modules that lie here
     print(f"{path}: {name}, learned from {policy.about['samples']:,} samples")
     if arguments.view:
         env = envs.make(name, arguments.num_envs, arguments.device, **options)

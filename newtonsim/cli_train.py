@@ -26,16 +26,20 @@ def train(arguments: argparse.Namespace) -> int:
 
     wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
     learn = _learn()
+    from newtonsim.envs import find
+
     changes = key_values("--set", arguments.set)
     for name in ("num_envs", "samples"):
         if getattr(arguments, name) is not None:
             changes[name] = getattr(arguments, name)
     if arguments.ray_address is not None and arguments.ray_workers is None:
         raise NewtonsimError("--ray-address: it takes --ray-workers N, too")
-    settings = learn.settings_of(arguments.name, changes)
+    sys.path.insert(0, os.getcwd())  # for environments in modules that lie here
+    task = find(arguments.name)
+    settings = learn.settings_of(task.name, changes)
     options = key_values("--option", arguments.option)
     run = learn.Run(arguments.name, settings, options, arguments.seed)
-    folder = arguments.folder or os.path.join("runs", f"{arguments.name}-seed{arguments.seed}")
+    folder = arguments.folder or os.path.join("runs", f"{task.name}-seed{arguments.seed}")
     make_workers = learn.LocalWorkers
     if arguments.ray_workers is not None:
         make_workers = partial(learn.RayWorkers, count=arguments.ray_workers, address=arguments.ray_address)

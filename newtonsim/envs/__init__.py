@@ -7,6 +7,7 @@ gymnasium, as "newtonsim/CartPole-v0" and so on.
 from newtonsim.envs.batched import BatchedEnv as BatchedEnv
 from newtonsim.envs.host import HostView as HostView
 from newtonsim.envs.randomise import Randomisation as Randomisation
+from newtonsim.envs.registry import find as find
 from newtonsim.envs.registry import make as make
 from newtonsim.envs.registry import names as names
 from newtonsim.envs.registry import register as register
@@ -40,6 +41,7 @@ __all__ = [
     "Sensor",
     "SingleEnv",
     "Task",
+    "find",
     "make",
     "names",
     "random_of",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from typing import Any
 
@@ -39,12 +40,39 @@ def register(task: type[Task]) -> None:
     _register_with_gymnasium(task)
 
 
+def find(name: str) -> type[Task]:
+    """Return the task of an environment, whose name `make` would take.
+
+    Raises:
+        NewtonsimError: There is no such environment, or no such module.
+    """
+    module, colon, rest = name.partition(":")
+    if colon:
+        _import(module)
+    own = pybullet_names.counterpart(rest if colon else name)
+    if own not in _tasks:
+        hint = did_you_mean(own, [*_tasks, *pybullet_names.ORIGINALS])
+        raise NewtonsimError(f"there is no environment {own!r}{hint}; there are {', '.join(names())}")
+    return _tasks[own]
+
+
+def _import(module: str) -> None:
+    """Import a module that registers environments."""
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise NewtonsimError(f"there is no module {module!r} to register environments") from error
+
+
 def make(name: str, num_envs: int = 1, device: wp.DeviceLike = None, **options: Any) -> BatchedEnv:
     """Return many worlds of an environment.
 
     Args:
-        name: Its name, see `names`, such as "CartPole", or one of PyBullet's, such as "AntBulletEnv-v0",
-            for its counterpart; a `SubstitutedEnvironmentWarning` says once what differs.
+        name: Its name, see `names`, such as "CartPole"; "module:Name" for one that a module registers; or one
+            of PyBullet's, such as "AntBulletEnv-v0", for its counterpart: a `SubstitutedEnvironmentWarning`
+            says once what differs.
         num_envs: Number of worlds.
         device: Where it runs; None for the default device of Warp.
         options: Further arguments of `BatchedEnv`, and options of the task.
@@ -58,12 +86,9 @@ def make(name: str, num_envs: int = 1, device: wp.DeviceLike = None, **options: 
         >>> env.reset(seed=1)[0].shape
         (8, 4)
     """
-    own = pybullet_names.counterpart(name)
-    if own not in _tasks:
-        hint = did_you_mean(name, [*_tasks, *pybullet_names.ORIGINALS])
-        raise NewtonsimError(f"there is no environment {name!r}{hint}; there are {', '.join(names())}")
+    task = find(name)
     of_env = {key: options.pop(key) for key in _ENV_OPTIONS if key in options}
-    env = BatchedEnv(_tasks[own](**options), num_envs, device, **of_env)
+    env = BatchedEnv(task(**options), num_envs, device, **of_env)
     pybullet_names.tell(name, env)
     return env
 

@@ -73,6 +73,9 @@ class Run:
         settings: How the policy learns.
         options: Arguments of `newtonsim.envs.make`.
         seed: Of everything random.
+
+    Raises:
+        NewtonsimError: There is no such environment, or JSON does not have the options.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Run:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        envs.find(self.name)
         try:
             self.written()
         except TypeError as error:
@@ -119,7 +123,7 @@ class Training:
         progress: How far it is.
 
     Raises:
-        NewtonsimError: The folder holds another run.
+        NewtonsimError: The folder holds another run, or the environment cannot be made as it says.
     """
 
     def __init__(
