@@ -5,12 +5,16 @@
 Overhead: time and again the state of the environment is copied into a bare Simulator of the same worlds; it
 makes ten steps, and then the environment ten with the same controls. Copying is not timed. The environment
 adds actions, observations, rewards, statistics and the resets of worlds that end; actions come and results go
-as NumPy arrays, or as torch tensors on a GPU.
+as NumPy arrays, or as torch tensors on a GPU. The overhead is the median over these turns, each of which a
+loaded machine slows as a whole.
 
 Samples: one sample is one action of one world under random actions, episodes restart. gymnasium's
-environments run in as many processes as there are cores (AsyncVectorEnv) and in this one (SyncVectorEnv), one
-world each; PyBullet's run one after the other in this process. Definitions are the same but for PyBullet's
-robots, which have rewards of their own and 1/60 s for an action.
+environments run in as many processes as there are cores (AsyncVectorEnv: one world each, shared memory) and
+in this process (SyncVectorEnv, one world); PyBullet's run in this process. Definitions are the same but for
+PyBullet's robots, which have rewards of their own and 1/60 s for an action. All take turns. A ratio is the
+median over the turns of the time of a sample over that of newtonsim in the same turn, with as many threads
+as the other has processes. Times are those of the clock on the wall, or with --cpu-time those of this
+process, which leaves AsyncVectorEnv out.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import numpy as np
 import warp as wp
@@ -39,6 +43,9 @@ PYBULLET = {
 BLOCK = 10
 """Steps of one before the other has its turn: each finds its own memory in the caches, but for the first."""
 
+ASYNC = "gymnasium AsyncVectorEnv"
+"""Engine whose ratio is printed in words."""
+
 DRAWN = 16
 """Different batches of random actions."""
 
@@ -53,14 +60,28 @@ def main() -> None:
         overheads.append(overhead(name, options))
         rates += samples(name, options, notes)
     print("overhead of the environment over the bare Simulator, one thread")
-    header = ("environment", "worlds", "bare us", "env us", "overhead")
-    print(table(header, [(*list(row.values())[:4], f"{row['overhead']:.1%}") for row in overheads]))
-    print("samples; ratios: newtonsim's rate with as many threads as the engine uses over that of the engine")
-    header = ("environment", "engine", "threads", "worlds", "samples/s", "us", "spread", "ratio")
-    shown = [[*list(row.values())[:6], f"{row['spread']:.0%}", f"{row['ratio']:.2f}x"] for row in rates]
+    header = ("environment", "worlds", "bare us", "env us", "overhead", "quartiles")
+    shown = []
+    for row in overheads:
+        share, low, high = (f"{row[key]:.1%}" for key in ("overhead", "overhead_low", "overhead_high"))
+        shown.append([*list(row.values())[:4], share, f"{low} to {high}"])
     print(table(header, shown))
+    print("samples; ratios: newtonsim's rate with as many threads as the engine uses over that of the engine")
+    header = ("environment", "engine", "threads", "worlds", "samples/s", "us", "spread", "ratio", "quartiles")
+    shown = [[*list(row.values())[:6], f"{row['spread']:.0%}", *_ratio(row)] for row in rates]
+    print(table(header, shown))
+    for row in rates:
+        if row["engine"].startswith(ASYNC):
+            ratio, quartiles = _ratio(row)
+            counted = f"{row['threads']} processes"
+            print(f"{row['environment']}: {ratio} ({quartiles}) the samples of {row['engine']}, {counted}")
     print("\n".join(notes))
     write_json(options.json, {"overhead": overheads, "samples": rates}, options.device)
+
+
+def _ratio(row: dict[str, object]) -> tuple[str, str]:
+    """Return the ratio of a row and its quartiles for a table."""
+    return f"{row['ratio']:.2f}x", f"{row['ratio_low']:.2f} to {row['ratio_high']:.2f}"
 
 
 def make(name: str, options: argparse.Namespace, threads: int | None) -> tuple[envs.BatchedEnv, list]:
@@ -91,22 +112,27 @@ def overhead(name: str, options: argparse.Namespace) -> dict[str, object]:
     for action in actions:
         env.step(action)
         controls.append(wp.clone(sim.control.joint_act))
-    times: tuple[list[float], list[float]] = ([], [])
+    turns = []
     for block in range((1 if options.short else 4) * options.blocks):
         bare.state.assign(sim.state)
+        of_bare, of_env = [], []
         for k in range(BLOCK):
             wp.copy(bare.control.joint_act, controls[(block + k) % DRAWN])
-            times[0].append(timed(bare.step, clock))
+            of_bare.append(timed(bare.step, clock))
         for k in range(BLOCK):
             action = actions[(block + k) % DRAWN]
-            times[1].append(timed(lambda a=action: env.step(a), clock))
-    of_bare, of_env = (1.0e6 * statistics.median(column) / env.num_envs for column in times)
+            of_env.append(timed(lambda a=action: env.step(a), clock))
+        turns.append((statistics.median(of_bare), statistics.median(of_env)))
+    bare_time, env_time = 1.0e6 * np.median(turns, axis=0) / env.num_envs
+    low, middle, high = np.quantile([e / b - 1.0 for b, e in turns], (0.25, 0.5, 0.75)).tolist()
     return {
         "environment": name,
         "worlds": env.num_envs,
-        "bare_microseconds": of_bare,
-        "env_microseconds": of_env,
-        "overhead": of_env / of_bare - 1.0,
+        "bare_microseconds": float(bare_time),
+        "env_microseconds": float(env_time),
+        "overhead": middle,
+        "overhead_low": low,
+        "overhead_high": high,
     }
 
 
@@ -123,20 +149,23 @@ def samples(name: str, options: argparse.Namespace, notes: list[str]) -> list[di
     """Time all engines in turn; one unit of work is one step of all worlds."""
     runs: dict[tuple[str, int], tuple[Callable[[int], None], int]] = {}
     on_cpu = options.device == "cpu"
-    for threads in sorted({1} if options.cpu_time or not on_cpu else {1, cores()}):
-        env, actions = make(name, options, threads)
-        runs["newtonsim", threads] = (stepping(env.step, actions), env.num_envs)
-    if not options.alone and on_cpu:
-        runs.update(gymnasium_runs(name, options, notes))
-        runs.update(pybullet_runs(name, notes))
-    clock = time.process_time if options.cpu_time else time.perf_counter
-    seconds = 0.05 if options.short else 0.5
-    work = {key: run for key, (run, _) in runs.items()}
-    timings = interleave(work, seconds, options.blocks, clock=clock)
+    with ExitStack() as opened:
+        for threads in sorted({1} if options.cpu_time or not on_cpu else {1, cores()}):
+            env, actions = make(name, options, threads)
+            runs["newtonsim", threads] = (stepping(env.step, actions), env.num_envs)
+        if not options.alone and on_cpu:
+            runs.update(gymnasium_runs(name, options, notes, opened))
+            runs.update(pybullet_runs(name, notes))
+        clock = time.process_time if options.cpu_time else time.perf_counter
+        seconds = 0.05 if options.short else 0.5
+        work = {key: run for key, (run, _) in runs.items()}
+        timings = interleave(work, seconds, options.blocks, clock=clock)
     rows = []
     for (engine, threads), timing in timings.items():
         worlds = runs[engine, threads][1]
-        ours = timings["newtonsim", threads].median / options.worlds
+        ours = timings["newtonsim", threads].seconds
+        ratios = [theirs / own * options.worlds / worlds for theirs, own in zip(timing.seconds, ours)]
+        low, middle, high = np.quantile(ratios, (0.25, 0.5, 0.75)).tolist()
         each = timing.median / worlds
         rows.append(
             {
@@ -147,7 +176,9 @@ def samples(name: str, options: argparse.Namespace, notes: list[str]) -> list[di
                 "per_second": 1.0 / each,
                 "microseconds": 1.0e6 * each,
                 "spread": timing.spread,
-                "ratio": each / ours,
+                "ratio": middle,
+                "ratio_low": low,
+                "ratio_high": high,
             }
         )
     return rows
@@ -164,7 +195,9 @@ def stepping(step: Callable[[object], object], actions: list) -> Callable[[int],
     return run
 
 
-def gymnasium_runs(name: str, options: argparse.Namespace, notes: list[str]) -> dict:
+def gymnasium_runs(
+    name: str, options: argparse.Namespace, notes: list[str], opened: ExitStack
+) -> dict[tuple[str, int], tuple[Callable[[int], None], int]]:
     """Return runs of gymnasium's vector environments, with MuJoCo where they have physics."""
     absent = missing("mujoco")
     if absent:
@@ -176,16 +209,19 @@ def gymnasium_runs(name: str, options: argparse.Namespace, notes: list[str]) -> 
     known = [key for key in (f"{name}-v5", f"{name}-v1") if key in gymnasium.registry]
     if not known:
         return {}
-    engine = "gymnasium, MuJoCo" if known[0].endswith("v5") else "gymnasium, NumPy"
+    physics = "MuJoCo" if known[0].endswith("v5") else "NumPy"
+    modes = [("sync", "gymnasium SyncVectorEnv", 1)]
+    if not options.cpu_time:
+        modes.append(("async", ASYNC, cores()))
     runs = {}
-    modes = [("sync", 1)] if options.cpu_time or cores() == 1 else [("sync", 1), ("async", cores())]
-    for mode, processes in modes:
+    for mode, engine, processes in modes:
         kwargs = {"autoreset_mode": AutoresetMode.SAME_STEP}
         env = gymnasium.make_vec(known[0], processes, vectorization_mode=mode, vector_kwargs=kwargs)
+        opened.callback(env.close)
         env.reset(seed=0)
         env.action_space.seed(0)
         actions = [env.action_space.sample() for _ in range(DRAWN)]
-        runs[engine, processes] = (stepping(env.step, actions), processes)
+        runs[f"{engine} ({physics})", processes] = (stepping(env.step, actions), processes)
     return runs
 
 
