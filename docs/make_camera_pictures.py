@@ -1,5 +1,7 @@
 """Take the pictures of docs/cameras.md with `newtonsim.render.Camera` and with the facade's getCameraImage.
 
+And what the environments of docs/envs.md observe that see.
+
 python docs/make_camera_pictures.py [NAME ...] [--folder FOLDER]
 """
 
@@ -11,6 +13,7 @@ import numpy as np
 import warp as wp
 
 import newtonsim
+from newtonsim import envs
 from newtonsim.examples import asset_path, scenes
 from newtonsim.importers import parse_mjcf, parse_urdf
 from newtonsim.render import Camera, Fisheye, Pinhole, look_at
@@ -190,6 +193,21 @@ def kitchen() -> np.ndarray:
     return smooth(picture[2][..., :3])
 
 
+def frames() -> np.ndarray:
+    """Return observations of environments that see: the four frames of two worlds each, the oldest left."""
+    rows = []
+    for name, steps in (("CartPoleVision", 12), ("ReacherVision", 9)):
+        env = envs.make(name, 2, device="cpu", autoreset_mode="Disabled")
+        obs, _ = env.reset(seed=4)
+        ahead = np.array([0, 1]) if env.task.discrete_actions else np.array([[0.2, 0.1], [-0.2, 0.3]])
+        for _ in range(steps):
+            obs = env.step(ahead)[0]
+        framed = np.pad(obs, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=90)
+        rows.append(np.concatenate([*np.moveaxis(framed[0], -1, 0), *np.moveaxis(framed[1], -1, 0)], axis=1))
+    sheet = np.concatenate(rows)
+    return np.repeat(sheet[..., None], 3, axis=2)
+
+
 PICTURES: dict[str, Callable[[], np.ndarray]] = {
     "camera_quadruped": quadruped,
     "camera_kinds": kinds,
@@ -197,6 +215,7 @@ PICTURES: dict[str, Callable[[], np.ndarray]] = {
     "camera_pile": pile,
     "camera_soft": soft,
     "camera_kitchen": kitchen,
+    "env_frames": frames,
 }
 
 

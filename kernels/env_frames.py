@@ -8,10 +8,6 @@ import warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# luminance of red and green in thousandths, ITU-R BT.601; blue has the rest
-LUMA_RED = wp.constant(299)
-LUMA_GREEN = wp.constant(587)
-
 
 @wp.struct
 class FrameView:
@@ -31,21 +27,26 @@ class FrameView:
 
 
 @wp.func
-def channel_of_frame(frames: FrameView, pixel: int, channel: int) -> wp.uint8:
-    """One channel of a pixel of the newest frame, counted over all worlds."""
+def first_sample(frames: FrameView, pixel: int) -> int:
+    """Place in the picture of the first of the samples of a pixel; pixels count over all worlds."""
+    line = pixel // frames.width
+    return (line * frames.samples * frames.width + (pixel - line * frames.width)) * frames.samples
+
+
+@wp.func
+def channel_of_frame(frames: FrameView, sample: int, channel: int) -> wp.uint8:
+    """One channel of a pixel of the newest frame whose samples begin at a place in the picture."""
     size = frames.samples
-    corner = (pixel // frames.width * size * frames.width + pixel % frames.width) * size
-    total = int(0)
+    total = float(0.0)
     for y in range(size):
         for x in range(size):
-            color = frames.picture[corner + y * size * frames.width + x]
+            color = frames.picture[sample + y * size * frames.width + x]
             if frames.channels == 1:
-                luma = LUMA_RED * int(color[0]) + LUMA_GREEN * int(color[1])
-                total += luma + (1000 - LUMA_RED - LUMA_GREEN) * int(color[2])
+                # luminance of ITU-R BT.601
+                total += 0.299 * float(color[0]) + 0.587 * float(color[1]) + 0.114 * float(color[2])
             else:
-                total += 1000 * int(color[channel])
-    count = 1000 * size * size
-    return wp.uint8((total + count // 2) // count)
+                total += float(color[channel])
+    return wp.uint8(total / float(size * size) + 0.5)
 
 
 @wp.kernel
@@ -56,19 +57,20 @@ def push_frames(
     ended: wp.array(dtype=bool),
     broken: wp.array(dtype=bool),
 ):
-    """One thread per `run` pixels of a world: the newest frame takes the place of the oldest.
+    """One thread per `run` pixels of a line: the newest frame takes the place of the oldest.
 
     Where an episode has ended, keep its last stack, which is zeros in a broken world.
     """
     start = (first + wp.tid()) * run
     w = start // (frames.height * frames.width)
     older = frames.depth - frames.channels
-    for pixel in range(start, start + run):
-        place = pixel * frames.depth
+    sample = first_sample(frames, start)
+    for pixel in range(run):
+        place = (start + pixel) * frames.depth
         for k in range(place, place + older):
             frames.stack[k] = frames.stack[k + frames.channels]
         for c in range(frames.channels):
-            frames.stack[place + older + c] = channel_of_frame(frames, pixel, c)
+            frames.stack[place + older + c] = channel_of_frame(frames, sample + pixel * frames.samples, c)
     if ended[w]:
         for k in range(start * frames.depth, (start + run) * frames.depth):
             if broken[w]:
@@ -78,12 +80,13 @@ def push_frames(
 
 @wp.kernel
 def fill_frames(first: int, frames: FrameView, run: int, mask: wp.array(dtype=bool)):
-    """One thread per `run` pixels of a world: all frames of the masked worlds become the newest."""
+    """One thread per `run` pixels of a line: all frames of the masked worlds become the newest."""
     start = (first + wp.tid()) * run
     if not mask[start // (frames.height * frames.width)]:
         return
-    for pixel in range(start, start + run):
+    sample = first_sample(frames, start)
+    for pixel in range(run):
         for c in range(frames.channels):
-            newest = channel_of_frame(frames, pixel, c)
+            newest = channel_of_frame(frames, sample + pixel * frames.samples, c)
             for k in range(c, frames.depth, frames.channels):
-                frames.stack[pixel * frames.depth + k] = newest
+                frames.stack[(start + pixel) * frames.depth + k] = newest

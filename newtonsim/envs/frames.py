@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import warp as wp
 
+from newtonsim.errors import NewtonsimError
 from newtonsim.kernels import env_frames
 from newtonsim.kernels.env_frames import FrameView
 from newtonsim.render import Camera, Lighting, Pinhole, look_at
@@ -33,9 +35,16 @@ class FrameStack:
 
     Attributes:
         camera: Takes the pictures.
+
+    Raises:
+        NewtonsimError: There are more numbers than kernels can count.
+        ModelError: There is no such body, or eye and target make no view.
     """
 
     def __init__(self, sensor: CameraSensor, model: Model, buffers: Buffers, threads: int | None):
+        count = model.world_count * math.prod(sensor.shape)
+        if count >= 2**31:
+            raise NewtonsimError(f"num_envs: {count} numbers in pictures are too many, 2^31 are the limit")
         samples, lighting = sensor.samples, sensor.lighting
         if lighting is None:
             lighting = Lighting.above(model.up_vector)

@@ -46,7 +46,7 @@ class CartPoleVision(CartPole):
 
 
 class ReacherVision(Reacher):
-    """`Reacher` seen by a camera above it.
+    """`Reacher` seen by a camera above it, which shows all that the arm reaches.
 
     Observation: the last four pictures of 84 x 84 pixels in grey, the oldest first: (84, 84, 4) uint8; see
     `CameraSensor` for its options. The target is dark. All else is that of `Reacher`, which is written to
@@ -66,7 +66,7 @@ class ReacherVision(Reacher):
     def camera_sensor(self) -> CameraSensor:
         """See `Task.camera_sensor`."""
         return CameraSensor(
-            (0.0, 0.0, 0.8), (0.0, 0.0, 0.0), up=(0.0, 1.0, 0.0), **_picture_options(self.options)
+            (0.0, 0.0, 0.6), (0.0, 0.0, 0.0), up=(0.0, 1.0, 0.0), **_picture_options(self.options)
         )
 
 
