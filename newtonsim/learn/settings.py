@@ -121,6 +121,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "Ant": {"num_envs": 1024, "steps": 24, "samples": 20_000_000, "reward_scale": 0.1},
     "Humanoid": {"num_envs": 1024, "steps": 24, "samples": 60_000_000, "reward_scale": 0.05},
     "Quadruped": {"num_envs": 1024, "steps": 24, "samples": 30_000_000, "reward_scale": 5.0},
+    "QuadrupedTerrain": {"num_envs": 1024, "steps": 24, "samples": 100_000_000, "reward_scale": 5.0},
 }
 """What differs from the defaults, by the name of the environment."""
 
