@@ -94,7 +94,8 @@ class Run:
 
     def plan(self, device: str | None = None, threads: int | None = None) -> Plan:
         """Return what collectors must know, with threads on the CPU as of `newtonsim.Simulator`."""
-        make = partial(envs.make, self.name, threads=threads, **self.options)
+        of_device = {} if threads is None else {"threads": threads}
+        make = partial(envs.make, self.name, **of_device, **self.options)
         return Plan(make, self.settings, self.seed, device)
 
     def written(self) -> dict[str, Any]:
