@@ -112,7 +112,7 @@ def test_resetting_one_world_changes_no_other():
             assert not np.array_equal(fresh[2], expected[2])
 
 
-@pytest.mark.parametrize("name", ["Hopper", "Ant"])
+@pytest.mark.parametrize("name", ["Hopper", "Ant", "ArmReach", "ArmPick", "Racecar"])
 def test_a_new_episode_remembers_nothing(name: str):
     """With contacts: after steps of an earlier episode, or right away, and with other worlds or without."""
     used, unused, few = (
