@@ -46,6 +46,7 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
         episodes.broken[w] = False
         env.reward[w] = 0.0
         env.terminated[w] = False
+        env.success[w] = False
         return
     reward = float(env.reward[w])
     # the product is NaN unless the number is finite
@@ -59,6 +60,7 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
         reward = 0.0
         env.reward[w] = 0.0
         env.terminated[w] = True
+        env.success[w] = False
         episodes.failures[w] = episodes.failures[w] + 1
         for k in range(env.obs.shape[1]):
             env.obs[w, k] = 0.0
@@ -111,5 +113,6 @@ def clear_results(first: int, env: EnvView, episodes: EpisodeView, mask: wp.arra
     if mask[w]:
         env.reward[w] = 0.0
         env.terminated[w] = False
+        env.success[w] = False
         episodes.truncated[w] = False
         episodes.ended[w] = False

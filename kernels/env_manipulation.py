@@ -22,21 +22,20 @@ TARGET_HIGH = wp.constant(7)  # [m] three numbers
 HOME = wp.constant(10)  # [rad] seven numbers
 LOWER = wp.constant(17)  # [rad] seven numbers: limits of the joints
 UPPER = wp.constant(24)  # [rad] seven numbers
-OWN = wp.constant(31)  # first of the numbers of each task
+REACHED = wp.constant(31)  # [m] that counts as the target reached
 
 # numbers of reaching
-SPARSE = wp.constant(31)  # 1 for rewards of -1 and 0
-TOLERANCE = wp.constant(32)  # [m] of a sparse reward
+SPARSE = wp.constant(32)  # 1 for rewards of -1 and 0
 
 # numbers of picking
-CUBE_HALF = wp.constant(31)  # [m]
-OPENING = wp.constant(32)  # [m] of each finger from the middle when open
-CUBE_LOW = wp.constant(33)  # [m] x and y: corner of the rectangle where the cube starts
-CUBE_HIGH = wp.constant(35)  # [m] x and y
-CUBE_TURN = wp.constant(37)  # [rad] about z, to both sides
-LIFTED = wp.constant(38)  # [m] that counts as lifted
-NEAR = wp.constant(39)  # [m] from the middle of the fingers that a grasped cube is at most
-PRESSED = wp.constant(40)  # [m] that something keeps the closed fingers from where they are told to be
+CUBE_HALF = wp.constant(32)  # [m]
+OPENING = wp.constant(33)  # [m] of each finger from the middle when open
+CUBE_LOW = wp.constant(34)  # [m] x and y: corner of the rectangle where the cube starts
+CUBE_HIGH = wp.constant(36)  # [m] x and y
+CUBE_TURN = wp.constant(38)  # [rad] about z, to both sides
+LIFTED = wp.constant(39)  # [m] that counts as lifted
+NEAR = wp.constant(40)  # [m] from the middle of the fingers that a grasped cube is at most
+PRESSED = wp.constant(41)  # [m] that something keeps the closed fingers from where they are told to be
 
 
 @wp.func
@@ -122,9 +121,10 @@ def score_reach(first: int, env: EnvView):
     reward = -distance
     if env.numbers[SPARSE] == 1.0:
         reward = -1.0
-        if distance <= env.numbers[TOLERANCE]:
+        if distance <= env.numbers[REACHED]:
             reward = 0.0
     env.reward[w] = reward
+    env.success[w] = distance <= env.numbers[REACHED]
     env.terminated[w] = False
 
 
@@ -193,9 +193,11 @@ def score_pick(first: int, env: EnvView):
     reward = 1.0 - wp.tanh(10.0 * apart)
     if is_grasped(env, w, apart):
         reward += 0.25
+    to_goal = wp.length(target_point(env, w) - cube)
     if cube[2] > env.numbers[CUBE_HALF] + env.numbers[LIFTED]:
-        reward = 2.25 + 1.0 - wp.tanh(5.0 * wp.length(target_point(env, w) - cube))
+        reward = 2.25 + 1.0 - wp.tanh(5.0 * to_goal)
     env.reward[w] = reward
+    env.success[w] = to_goal <= env.numbers[REACHED]
     env.terminated[w] = False
 
 

@@ -50,6 +50,7 @@ class EnvView:
     obs: wp.array2d(dtype=float)  # (W, O)
     reward: wp.array(dtype=float)  # (W)
     terminated: wp.array(dtype=bool)  # (W)
+    success: wp.array(dtype=bool)  # (W) whether the goal is reached, of tasks that have one
 
 
 SPAWN = wp.constant(0)

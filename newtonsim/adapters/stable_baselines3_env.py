@@ -86,6 +86,9 @@ class Sb3Env(VecEnv):
         """
         observations, rewards, terminated, truncated, of_batch = self.env.step(self._actions)
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": False} for _ in range(self.num_envs)]
+        if "is_success" in of_batch:
+            for info, reached in zip(infos, of_batch["is_success"].tolist(), strict=True):
+                info["is_success"] = reached
         if "episode" in of_batch:
             returns, lengths = (of_batch["episode"][name] for name in "rl")
             seconds = round(time.time() - self._start, 6)

@@ -66,6 +66,7 @@ class Buffers:
         view.obs = zeros((worlds, task.observation_size), dtype=float, device=device)
         view.reward = zeros(worlds, dtype=float, device=device)
         view.terminated = zeros(worlds, dtype=bool, device=device)
+        view.success = zeros(worlds, dtype=bool, device=device)
         self.episodes = _episodes(worlds, task.observation_size, device)
         self.everyone = put(np.ones(worlds, bool), dtype=bool, device=device)
         self.asked = put(np.ones(worlds, bool), dtype=bool, device=device)

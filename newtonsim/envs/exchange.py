@@ -34,6 +34,7 @@ class Exchange(ABC):
         self.buffers, self.copy = env.buffers, copy
         self.device = env.device
         self.choices = env.task.discrete_actions
+        self.has_goal = env.task.has_goal
         # on a GPU that would wait for it
         self.looks_at_values = self.device.is_cpu
         self.shape = (env.num_envs,) if self.choices else tuple(self.buffers.view.actions.shape)
@@ -118,6 +119,7 @@ class NumpyExchange(Exchange):
         keep = wp.array.numpy if self.device.is_cpu else lambda array: array
         self._actions, self._sensed, self._ended = map(keep, (view.actions, view.sensed, episodes.ended))
         self._out, self._final = [*map(keep, results)], [*map(keep, final)]
+        self._success, self._everyone = keep(view.success), np.ones(self.shape[0], bool)
 
     def _read(self, array: wp.array | np.ndarray) -> np.ndarray:
         """Return the values of a kept array."""
@@ -162,6 +164,8 @@ class NumpyExchange(Exchange):
             episode = {"episode": {"r": returns, "l": lengths}, "_episode": ended}
             infos = {**episode, "final_obs": final_obs, "_final_obs": ended}
             infos["final_info"], infos["_final_info"] = dict(episode), ended
+        if self.has_goal:
+            infos["is_success"], infos["_is_success"] = self._read(self._success), self._everyone.copy()
         return (*map(self._read, self._out), infos)
 
 
@@ -183,6 +187,7 @@ class TorchExchange(Exchange):
         final = self.buffers.final_observations
         arrays = (episodes.final_return, episodes.final_length, episodes.ended, final)
         self._final = tuple(wp.to_torch(array) for array in arrays)
+        self._success, self._everyone = wp.to_torch(view.success), wp.to_torch(self.buffers.everyone)
 
     @contextlib.contextmanager
     def stream(self) -> Iterator[None]:
@@ -236,4 +241,7 @@ class TorchExchange(Exchange):
         returns, lengths, ended, final_obs = final
         infos = {"final_obs": final_obs, "_final_obs": ended}
         infos["episode"], infos["_episode"] = {"r": returns, "l": lengths}, ended
+        if self.has_goal:
+            infos["is_success"] = self._success.clone() if self.copy else self._success
+            infos["_is_success"] = self._everyone
         return (*out, infos)

@@ -85,6 +85,8 @@ class Task(ABC):
         has_terrain: Whether `spawn` begins on the level that `EnvView.terrain` says, if that is not negative.
         contact_wrenches: Whether the kernels find the wrenches of contacts and constraints in
             `EnvView.body_wrench`, averaged over the last solver step; `FeatherstoneSolver` only.
+        has_goal: Whether `score` says in `EnvView.success` if the goal is reached, for "is_success" in the
+            infos.
         discrete_actions: Number of actions if they are discrete, 0 if they are continuous.
         camera_eye: Where the camera of `render` is [m].
         camera_target: What it looks at [m].
@@ -102,6 +104,7 @@ class Task(ABC):
     kept_size: ClassVar[int] = 0
     has_terrain: ClassVar[bool] = False
     contact_wrenches: ClassVar[bool] = False
+    has_goal: ClassVar[bool] = False
     discrete_actions: ClassVar[int] = 0
     observation_size: int
     sensor_columns: Mapping[str, slice]

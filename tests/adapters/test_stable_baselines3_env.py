@@ -50,6 +50,15 @@ def test_steps_are_those_of_single_worlds():
     assert (ends > 0).all()
 
 
+def test_success_is_told_in_each_step():
+    env = wrapped("ArmReach", 2)
+    env.seed(0)
+    # the first target is where its arm is
+    env.env.buffers.view.memory.numpy()[0, 7:10] = env.reset()[0, 14:17]
+    infos = env.step(np.zeros((2, 7), np.float32))[3]
+    assert [info["is_success"] for info in infos] == [True, False]
+
+
 def test_what_a_step_returned_stays():
     env = wrapped()
     env.seed(1)

@@ -63,7 +63,7 @@ def test_a_script_picks_up_cubes_and_brings_them_to_their_goals():
     for steps, place, grip in ((40, above, 1.0), (25, cube, 1.0), (10, cube, -1.0), (45, goal, -1.0)):
         for _ in range(steps):
             action = np.concatenate([towards(env, place, yaw), np.full((16, 1), grip)], axis=1)
-            obs, reward, *_ = env.step(action)
+            obs, reward, *_, infos = env.step(action)
         if place is cube:
             # at the cube; then grasped too, with both fingers at its faces
             np.testing.assert_allclose(reward, 1.0 if grip > 0.0 else 1.25, atol=0.02)
@@ -72,13 +72,15 @@ def test_a_script_picks_up_cubes_and_brings_them_to_their_goals():
     held = obs[:, 35:38].copy()
     np.testing.assert_allclose(obs[:, 19:22], goal, atol=5e-3)
     np.testing.assert_allclose(reward, 3.25, atol=0.03)
+    assert infos["is_success"].all()
     for _ in range(50):
         obs = env.step(np.concatenate([towards(env, goal, yaw), np.full((16, 1), -1.0)], axis=1))[0]
     # within 2 s no cube slips by a tenth of a millimetre
     np.testing.assert_allclose(obs[:, 35:38], held, atol=1e-4)
     for _ in range(15):
-        obs, reward, *_ = env.step(np.concatenate([np.zeros((16, 7)), np.ones((16, 1))], axis=1))
+        obs, reward, *_, infos = env.step(np.concatenate([np.zeros((16, 7)), np.ones((16, 1))], axis=1))
     assert obs[:, 21].max() < 0.05
+    assert not infos["is_success"].any()
     assert reward.max() < 1.0
 
 
@@ -122,13 +124,15 @@ def test_reach(kind: str):
     env.reset(seed=0)
     rng = np.random.default_rng(0)
     for _ in range(5):
-        obs, reward, terminated, *_ = env.step(rng.uniform(-1.0, 1.0, (8, 7)))
+        obs, reward, terminated, _, infos = env.step(rng.uniform(-1.0, 1.0, (8, 7)))
     marker = bodies(env)[0][:, -1, :3].copy()
     tool, (q, qd) = tool_of(env, 0.045), joints(env)
     np.testing.assert_allclose(obs, np.concatenate([q, qd, tool, marker, marker - tool], axis=1), atol=1e-5)
     distance = np.linalg.norm(marker - tool, axis=1)
     expected = -distance if kind == "dense" else -1.0 * (distance > 0.05)
     np.testing.assert_allclose(reward, expected, atol=1e-6)
+    np.testing.assert_array_equal(infos["is_success"], distance <= 0.05)
+    assert infos["_is_success"].all()
     assert not terminated.any()
 
 
@@ -172,8 +176,9 @@ def test_a_damped_least_squares_controller_reaches_the_targets():
         slope = jacobian_of(env, tool_of(env, 0.045))[:, 3:]
         back = slope.transpose(0, 2, 1)
         step = back @ np.linalg.solve(slope @ back + 1.0e-3 * np.eye(3), obs[:, 20:, None])
-        obs = env.step(np.clip(0.3 / 0.05 * step[..., 0], -1.0, 1.0))[0]
+        obs, *_, infos = env.step(np.clip(0.3 / 0.05 * step[..., 0], -1.0, 1.0))
     assert np.linalg.norm(obs[:, 20:], axis=1).max() < 0.05
+    assert infos["is_success"].all()
 
 
 @pytest.mark.parametrize("name", ["ArmReach", "ArmPick"])
@@ -184,3 +189,16 @@ def test_gymnasium_finds_no_fault(name: str):
 def test_another_reward_type_is_named():
     with pytest.raises(NewtonsimError, match="reward_type: expected 'dense' or 'sparse', got 'shaped'"):
         envs.make("ArmReach", reward_type="shaped")
+
+
+def test_success_is_told_by_torch_and_by_single_environments():
+    import torch
+
+    torch_env = envs.make("ArmReach", 2, device="cpu", output="torch")
+    torch_env.reset(seed=0)
+    infos = torch_env.step(torch.zeros(2, 7))[4]
+    assert infos["is_success"].dtype == torch.bool
+    assert infos["is_success"].shape == (2,)
+    single = gymnasium.make("newtonsim/ArmPick-v0", device="cpu")
+    single.reset(seed=0)
+    assert single.step(np.zeros(8, np.float32))[4] == {"is_success": False}

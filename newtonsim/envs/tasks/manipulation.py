@@ -24,6 +24,7 @@ _HOME = (0.0, 0.1, 0.0, -1.9, 0.0, math.pi - 2.0, 0.0)  # [rad] the hand points 
 _STIFFNESS = (4000.0, 4000.0, 2500.0, 2500.0, 1000.0, 500.0, 200.0)  # [N m/rad]
 _DAMPING = 0.05  # [s] of the drives, over their stiffness
 _FLANGE = 0.045  # [m] along z of the last link
+_REACHED = 0.05  # [m] from the target
 _CUBE_HALF, _CUBE_MASS = 0.02, 0.1  # [m], [kg]
 _FINGER_REACH = 0.04  # [m] of each finger from the middle when open
 
@@ -34,12 +35,13 @@ class ArmTask(Task):
     Position drives hold the arm. Actions within ±1 change the targets of its seven drives by up to
     `action_scale` [rad], 25 times a second, within the limits of the joints. Episodes only end by time. They
     start near a pose with the hand in front and down, with uniform noise of `reset_noise_scale` [rad] on the
-    angles.
+    angles. "is_success" in the infos says whether flange or cube is within 0.05 m of the target.
     """
 
     dt = 0.005
     frame_skip = 8
     memory_size = 10
+    has_goal = True
     camera_eye, camera_target = (1.5, -1.1, 0.9), (0.3, 0.0, 0.4)
     actions: ClassVar[int] = _JOINTS
     tool: ClassVar[float] = _FLANGE
@@ -93,7 +95,7 @@ class ArmTask(Task):
         low, high = self.targets
         o = self.options
         numbers = [float(self._hand), self.tool, o["action_scale"], o["reset_noise_scale"]]
-        return [*numbers, *low, *high, *_HOME, *self._limits]
+        return [*numbers, *low, *high, *_HOME, *self._limits, _REACHED]
 
 
 class ArmReach(ArmTask):
@@ -127,7 +129,7 @@ class ArmReach(ArmTask):
 
     def numbers(self) -> list[float]:
         """See `Task.numbers`."""
-        return [*super().numbers(), float(self.options["reward_type"] == "sparse"), 0.05]
+        return [*super().numbers(), float(self.options["reward_type"] == "sparse")]
 
 
 class ArmPick(ArmTask):
