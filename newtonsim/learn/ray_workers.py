@@ -16,7 +16,7 @@ from newtonsim.learn.collect import Collector, Plan, Rollout, Weights
 from newtonsim.learn.models import PolicySpaces
 from newtonsim.learn.workers import shares
 
-DEATHS = 10
+DEATHS = 30
 """How often a worker may die in one iteration before training ends with an error."""
 
 
