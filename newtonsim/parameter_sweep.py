@@ -23,7 +23,7 @@ def sweep(
     resume: str | os.PathLike | None = None,
     cpus: float = 1.0,
     gpus: float | None = None,
-    retries: int = 3,
+    retries: int = 20,
 ) -> Arrays:
     """Evaluate many candidates, which are sets of parameters, and return their results in the same order.
 
@@ -54,7 +54,8 @@ def sweep(
         cpus: CPUs that Ray reserves for a worker.
         gpus: GPUs that Ray reserves for a worker, and shows to it; None for an equal share of those in the
             cluster, at most one.
-        retries: How often a batch is begun anew because its worker died.
+        retries: How often a batch is begun anew because its worker failed; the loss of a machine, which Ray
+            tries to reach for a while, counts about seven times.
 
     Returns:
         Results by name, shape (count, ...).
