@@ -252,7 +252,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ray-address",
         metavar="HOST:PORT",
-        help="the cluster (default: the environment variable RAY_ADDRESS, or a new one on this machine)",
+        help="the cluster (default: that of RAY_ADDRESS, or of `ray start` on this machine, or a new one)",
     )
     parser.add_argument("--no-video", action="store_true", help="do not make a video of the best policy")
 

@@ -33,9 +33,9 @@ def sweep(
     results follow from its parameters alone gives the same bits with any number of them.
 
     With workers, batches are evaluated by actors of Ray (extra `ray`), on the cluster that this process is
-    connected to (`ray.init`), or else that the environment variable RAY_ADDRESS names, or else on this
-    machine. Ray replaces a worker that dies, and its batch is begun anew; each candidate has one result.
-    Workers for which the cluster has no room wait until it has.
+    connected to (`ray.init`), or else that the environment variable RAY_ADDRESS names or `ray start` runs on
+    this machine, or else on a new one. Ray replaces a worker that dies, and its batch is begun anew; each
+    candidate has one result. Workers for which the cluster has no room wait until it has.
 
     Args:
         evaluate: Function from the parameters of a batch to its results: dict of arrays to dict of arrays,

@@ -12,8 +12,9 @@ def connect(address: str | None = None) -> ModuleType:
     """Return Ray, connected: as the process already is, or to a cluster, or to a new one on this machine.
 
     Args:
-        address: Of a cluster, "host:port" or "auto" for the one on this machine; None for the environment
-            variable RAY_ADDRESS, or a new cluster that ends with this process.
+        address: Of a cluster, "host:port" or "local" for a new one that ends with this process; None for that
+            of the environment variable RAY_ADDRESS, or one that `ray start` runs on this machine, or else a
+            new one.
 
     Raises:
         NewtonsimError: Ray is not installed, or there is no cluster at the address.

@@ -16,8 +16,11 @@ from newtonsim.learn.collect import Collector, Plan, Rollout, Weights
 from newtonsim.learn.models import PolicySpaces
 from newtonsim.learn.workers import shares
 
-DEATHS = 30
-"""How often a worker may die in one iteration before training ends with an error."""
+RETRIES = 30
+"""How often a worker may fail in one iteration before training ends with an error.
+
+The loss of a machine, which Ray tries to reach for a while, counts about seven times.
+"""
 
 
 class RayWorkers:
@@ -60,9 +63,8 @@ class RayWorkers:
         cpus, gpus = ray_cluster.shares(count, cpus, 0.0 if on_cpu else gpus)
         device = "cuda:0" if gpus else "cpu" if on_cpu else None
         plan = dataclasses.replace(plan, make=_with_threads(plan.make, max(1, int(cpus))), device=device)
-        kind = self._ray.remote(num_cpus=cpus, num_gpus=gpus, max_restarts=-1, max_task_retries=DEATHS)(
-            _Actor
-        )
+        options = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": -1, "max_task_retries": RETRIES}
+        kind = self._ray.remote(**options)(_Actor)
         log_level = max(wp.config.log_level, wp.LOG_WARNING)
         self._actors = [kind.remote(plan, *share, log_level) for share in self._shares]
         try:
@@ -75,7 +77,7 @@ class RayWorkers:
         """See `Workers.collect`.
 
         Raises:
-            NewtonsimError: A worker has died too often in this iteration.
+            NewtonsimError: A worker has failed too often in this iteration.
         """
         shared = self._ray.put({name: value.numpy() for name, value in weights.items()})
         answers = self._answers([actor.collect.remote(shared, iteration) for actor in self._actors])
@@ -93,9 +95,7 @@ class RayWorkers:
         except self._ray.exceptions.RayTaskError as error:
             raise error.cause from error
         except self._ray.exceptions.RayActorError as error:
-            raise NewtonsimError(
-                f"a Ray worker has died {DEATHS + 1} times in one iteration: {error}"
-            ) from error
+            raise NewtonsimError(f"a Ray worker has failed too often in one iteration: {error}") from error
 
 
 class _Actor:

@@ -14,6 +14,7 @@ def cluster(tmp_path_factory):
 
     folders = {"PYTHONPATH": ROOT / "tests", "PYTHONPYCACHEPREFIX": tmp_path_factory.mktemp("bytecode")}
     ray.init(
+        address="local",
         num_cpus=2,
         num_gpus=2,
         include_dashboard=False,
