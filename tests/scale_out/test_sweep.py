@@ -4,6 +4,7 @@ import itertools
 import re
 import runpy
 import sqlite3
+import sys
 from functools import partial
 
 import numpy as np
@@ -233,3 +234,9 @@ def test_the_arm_of_the_document_is_identified(tmp_path):
     for name, true in program["TRUE"].items():
         assert program["found"][name] == pytest.approx(true, rel=0.02), name
     assert program["misfit"] == pytest.approx(1.0, abs=0.1)
+
+
+def test_without_ray_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(NewtonsimError, match=r"workers: they need Ray, pip install 'newtonsim\[ray\]'"):
+        newtonsim.sweep(sweep_studies.refuses_six, NUMBERS, workers=2)
