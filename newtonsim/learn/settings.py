@@ -46,7 +46,7 @@ class Settings:
     num_envs: int = 1024
     steps: int = 24
     samples: int = 10_000_000
-    epochs: int = 5
+    epochs: int = 4
     mini_batches: int = 4
     learning_rate: float = 1.0e-3
     schedule: str = "adaptive"
@@ -104,24 +104,34 @@ def _check(name: str, value: Any, default: Any) -> None:
         raise NewtonsimError(f"{name}: expected a value like {default!r}, got {value!r}")
 
 
+_PLANAR = {"steps": 32, "hidden": (64, 64), "entropy": 2.0e-3, "reward_scale": 0.1}
+_LEGS = {"samples": 30_000_000, "entropy": 5.0e-3, "reward_scale": 5.0}
+_PICTURES = {"num_envs": 64, "steps": 32, "samples": 500_000, "hidden": (128,)}
+
 PRESETS: dict[str, dict[str, Any]] = {
     "CartPole": {
         "num_envs": 256,
         "steps": 32,
-        "samples": 1_500_000,
+        "samples": 700_000,
+        "epochs": 5,
         "hidden": (64, 64),
         "reward_scale": 0.1,
     },
+    "CartPoleVision": {**_PICTURES, "reward_scale": 0.1},
     "CartPoleSwingUp": {"num_envs": 512, "steps": 32, "samples": 15_000_000, "hidden": (64, 64)},
     "InvertedDoublePendulum": {"num_envs": 256, "steps": 32, "samples": 4_000_000, "reward_scale": 0.02},
-    "Reacher": {"num_envs": 1024, "steps": 50, "samples": 15_000_000},
-    "Hopper": {"num_envs": 1024, "steps": 32, "samples": 30_000_000, "reward_scale": 0.1},
-    "Walker2d": {"num_envs": 1024, "steps": 32, "samples": 40_000_000, "reward_scale": 0.1},
-    "HalfCheetah": {"num_envs": 1024, "steps": 32, "samples": 30_000_000, "reward_scale": 0.1},
-    "Ant": {"num_envs": 1024, "steps": 24, "samples": 20_000_000, "reward_scale": 0.1},
-    "Humanoid": {"num_envs": 1024, "steps": 24, "samples": 60_000_000, "reward_scale": 0.05},
-    "Quadruped": {"num_envs": 1024, "steps": 24, "samples": 30_000_000, "reward_scale": 5.0},
-    "QuadrupedTerrain": {"num_envs": 1024, "steps": 24, "samples": 100_000_000, "reward_scale": 5.0},
+    "Reacher": {"steps": 50, "samples": 15_000_000},
+    "ReacherVision": _PICTURES,
+    "Hopper": {**_PLANAR, "samples": 12_000_000},
+    "Walker2d": {**_PLANAR, "samples": 20_000_000},
+    "HalfCheetah": {**_PLANAR, "samples": 10_000_000},
+    "Ant": {"samples": 10_000_000, "entropy": 2.0e-3, "reward_scale": 0.1},
+    "Humanoid": {"samples": 60_000_000, "entropy": 2.0e-3, "reward_scale": 0.05},
+    "Quadruped": _LEGS,
+    "QuadrupedTerrain": {**_LEGS, "samples": 100_000_000, "hidden": (256, 128)},
+    "ArmReach": {"steps": 50, "samples": 5_000_000, "hidden": (64, 64)},
+    "ArmPick": {"steps": 50, "samples": 30_000_000},
+    "Racecar": {"num_envs": 256, "steps": 32, "samples": 2_000_000, "hidden": (64, 64), "reward_scale": 0.1},
 }
 """What differs from the defaults, by the name of the environment."""
 
