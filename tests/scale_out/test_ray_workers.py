@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import pathlib
 from functools import partial
 
 import mortal_env
@@ -32,24 +33,33 @@ class Witness(learn.RayWorkers):
         return parts
 
 
-@pytest.fixture(scope="module")
-def disturbed(cluster, tmp_path_factory):
-    """A whole run with two workers of which one is killed: training, losses of the iterations, its folder."""
-    folder = tmp_path_factory.mktemp("disturbed")
+@pytest.mark.slow
+def test_a_run_of_which_a_worker_is_killed(cluster, tmp_path):
+    """One test, since workers take long to start."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as in the workers: the order of additions may depend on it
+    try:
+        training, told = disturbed_run(tmp_path)
+        assert_updates_of_one_process(training, told, tmp_path)
+    finally:
+        torch.set_num_threads(threads)
+    assert_rollouts_of_fresh_worlds(training, int((tmp_path / "killed").read_text()))
+    assert_every_sample_counts_once(training)
+
+
+def disturbed_run(folder: pathlib.Path) -> tuple[learn.Training, list[dict[str, float]]]:
+    """Return a finished training by two workers, of which one was killed, and what its iterations told."""
 
     def make_workers(plan):
         mortal = partial(mortal_env.make, plan.make, folder, KILLED_AT)
         return Witness(dataclasses.replace(plan, make=mortal), 2)
 
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    training = learn.Training(RUN, folder, "cpu", make_workers)
+    training = learn.Training(RUN, folder / "ray", "cpu", make_workers)
     told = []
     while not training.done:
         told.append(training.step())
     training.finish()
-    yield training, told, folder
-    torch.set_num_threads(threads)
+    return training, told
 
 
 def assert_same(first: Rollout, second: Rollout) -> None:
@@ -59,12 +69,13 @@ def assert_same(first: Rollout, second: Rollout) -> None:
         )
 
 
-def test_updates_are_those_of_one_process(disturbed, tmp_path):
+def assert_updates_of_one_process(
+    training: learn.Training, told: list[dict[str, float]], folder: pathlib.Path
+) -> None:
     """To the bit against two collectors here; one of all worlds adds numbers up in another order."""
-    training, told, _ = disturbed
     updates = [weights for weights, _ in training.workers.seen]
-    two = learn.Training(RUN, tmp_path / "two", "cpu", partial(learn.LocalWorkers, count=2))
-    one = learn.Training(RUN, tmp_path / "one", "cpu")
+    two = learn.Training(RUN, folder / "two", "cpu", partial(learn.LocalWorkers, count=2))
+    one = learn.Training(RUN, folder / "one", "cpu")
     for k in range(2):
         here = two.step()
         assert (here["value"], here["surrogate"]) == (told[k]["value"], told[k]["surrogate"])
@@ -79,10 +90,8 @@ def test_updates_are_those_of_one_process(disturbed, tmp_path):
     one.close()
 
 
-def test_a_killed_worker_starts_anew_and_collects_its_iteration_as_a_whole(disturbed):
-    """All rollouts are those of collectors here, of which one is made anew in the third iteration."""
-    training, _, folder = disturbed
-    killed = int((folder / "killed").read_text())
+def assert_rollouts_of_fresh_worlds(training: learn.Training, killed: int) -> None:
+    """All rollouts are those of collectors here, the killed one made anew in the third iteration."""
     plan = RUN.plan("cpu")
     parts_of_shares = zip(*(parts for _, parts in training.workers.seen))
     for (first, count), parts in zip(shares(9, 2), parts_of_shares):
@@ -94,17 +103,13 @@ def test_a_killed_worker_starts_anew_and_collects_its_iteration_as_a_whole(distu
             assert_same(parts[iteration], collector.collect(weights, iteration))
         collector.close()
         # an episode that began elsewhere than at its start does not count, one in each world and start
-        counted, ended = (
-            sum(len(part.returns) for part in parts),
-            sum(int(part.ended.sum()) for part in parts),
-        )
-        assert counted == ended - starts * count
+        ended = sum(int(part.ended.sum()) for part in parts)
+        assert sum(len(part.returns) for part in parts) == ended - starts * count
 
 
-def test_every_sample_counts_once(disturbed):
-    training, _, folder = disturbed
+def assert_every_sample_counts_once(training: learn.Training) -> None:
     assert training.progress.samples == training.progress.iteration * 10 * 9 == 450
-    with (folder / "curve.csv").open(newline="") as file:
+    with (training.folder / "curve.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [int(row["samples"]) for row in rows] == [90, 180, 270, 360, 450]
     for _, parts in training.workers.seen:

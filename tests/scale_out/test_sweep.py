@@ -45,6 +45,7 @@ def test_a_batch_is_filled_up_with_its_last_candidate():
     assert seen[-1] == list(range(10))
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_bits_and_one_that_is_killed_is_replaced(cluster, tmp_path):
     alone = newtonsim.sweep(sweep_studies.Sliders, CANDIDATES, batch=3)
     mortal = partial(sweep_studies.MortalSliders, notes=tmp_path)
