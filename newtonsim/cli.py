@@ -215,7 +215,10 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--num-envs", type=positive_int, metavar="N", help="worlds (default: by environment)")
     parser.add_argument(
-        "--samples", type=positive_int, metavar="N", help="samples to learn from (default: by environment)"
+        "--samples",
+        type=positive_count,
+        metavar="N",
+        help="samples to learn from, such as 2e6 (default: by environment)",
     )
     parser.add_argument("--seconds", type=positive_float, metavar="S", help="end after this time of training")
     parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="(default: 0)")
@@ -226,7 +229,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="argument of newtonsim.envs.make, such as healthy_reward=0.5 or randomise={'mass':(0.8,1.2)}; "
+        help="option of the environment, such as healthy_reward=0.5 or randomise={'mass':(0.8,1.2)}; "
         "may be repeated",
     )
     parser.add_argument(
@@ -253,6 +256,12 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "--ray-address",
         metavar="HOST:PORT",
         help="the cluster (default: that of RAY_ADDRESS, or of `ray start` on this machine, or a new one)",
+    )
+    parser.add_argument(
+        "--threads",
+        type=positive_int,
+        metavar="N",
+        help="threads of the physics on the CPU (default: all cores)",
     )
     parser.add_argument("--no-video", action="store_true", help="do not make a video of the best policy")
 
@@ -378,6 +387,17 @@ def positive_int(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
     return value
+
+
+def positive_count(text: str) -> int:
+    """Read a whole number of at least one, which may be written as 2e6."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (value >= 1.0 and value.is_integer()):
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
+    return int(value)
 
 
 def natural_int(text: str) -> int:

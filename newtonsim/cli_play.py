@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
+from typing import TYPE_CHECKING
 
+from newtonsim.cli_run import device_name
+from newtonsim.cli_train import find_task, import_learn
 from newtonsim.cli_view import LiveView
 from newtonsim.errors import NewtonsimError
+from newtonsim.render.video import check_video_name, require_video
+
+if TYPE_CHECKING:
+    from newtonsim.envs import BatchedEnv
+    from newtonsim.learn import PolicyFile
 
 
 def play(arguments: argparse.Namespace) -> int:
@@ -15,33 +22,50 @@ def play(arguments: argparse.Namespace) -> int:
     import warp as wp
 
     wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
-    try:
-        from newtonsim import envs, learn
-    except ImportError as error:
-        raise NewtonsimError(str(error)) from error
-    path = arguments.policy
-    if os.path.isdir(path):
-        path = os.path.join(path, "policy.onnx")
+    device = device_name(arguments.device)
+    path = _policy_path(arguments.policy)
+    if arguments.video:
+        require_video()
+        check_video_name(arguments.video)
+    learn = import_learn()
+    from newtonsim import envs
+
     policy = learn.PolicyFile(path)
     name, options = policy.about["name"], policy.about["options"]
-    sys.path.insert(0, os.getcwd())  # for environments in modules that lie here
+    find_task(name)
     print(f"{path}: {name}, learned from {policy.about['samples']:,} samples")
     if arguments.view:
-        env = envs.make(name, arguments.num_envs, arguments.device, **options)
+        env = envs.make(name, arguments.num_envs, device, **options)
         _live(policy, env, arguments, name)
         return 0
-    env = envs.make(name, arguments.num_envs, arguments.device, **options)
+    env = envs.make(name, arguments.num_envs, device, **options)
     print(learn.evaluate(policy, env, arguments.episodes, arguments.seed))
     env.close()
     if arguments.video:
-        env = envs.make(name, 1, arguments.device, render_mode="rgb_array", render_size=(640, 480), **options)
+        env = envs.make(name, 1, device, render_mode="rgb_array", render_size=(640, 480), **options)
         learn.film(policy, env, arguments.video, arguments.seconds, arguments.seed)
         env.close()
         print(f"video: {arguments.video}")
     return 0
 
 
-def _live(policy: object, env: object, arguments: argparse.Namespace, name: str) -> None:
+def _policy_path(path: str) -> str:
+    """Return the file of a policy, by its own name or that of the folder of its run."""
+    if not os.path.isdir(path):
+        if not os.path.exists(path):
+            raise NewtonsimError(f"{path}: there is no such file or folder")
+        return path
+    file = os.path.join(path, "policy.onnx")
+    if not os.path.exists(file):
+        runs = sorted(n for n in os.listdir(path) if os.path.exists(os.path.join(path, n, "policy.onnx")))
+        there = (
+            f"there are runs with policies in it: {', '.join(runs)}" if runs else "no policy.onnx is in it"
+        )
+        raise NewtonsimError(f"{path}: expected the folder of a run; {there}")
+    return file
+
+
+def _live(policy: PolicyFile, env: BatchedEnv, arguments: argparse.Namespace, name: str) -> None:
     """Show a policy in the browser until Ctrl-C."""
     obs, _ = env.reset(seed=arguments.seed)
     live = LiveView(env.sim, arguments, name)

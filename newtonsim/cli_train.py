@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from newtonsim.cli_run import device_name
 from newtonsim.errors import NewtonsimError
 
 if TYPE_CHECKING:
+    from newtonsim.envs import Task
     from newtonsim.learn import PolicyFile, Training
 
 _TELL_EVERY = (0.5, 10.0)  # [s] on a terminal, elsewhere
@@ -25,17 +27,15 @@ def train(arguments: argparse.Namespace) -> int:
     import warp as wp
 
     wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
-    learn = _learn()
-    from newtonsim.envs import find
-
+    device = device_name(arguments.device)
+    task = find_task(arguments.name)
+    learn = import_learn()
     changes = key_values("--set", arguments.set)
     for name in ("num_envs", "samples"):
         if getattr(arguments, name) is not None:
             changes[name] = getattr(arguments, name)
     if arguments.ray_address is not None and arguments.ray_workers is None:
         raise NewtonsimError("--ray-address: it takes --ray-workers N, too")
-    sys.path.insert(0, os.getcwd())  # for environments in modules that lie here
-    task = find(arguments.name)
     settings = learn.settings_of(task.name, changes)
     options = key_values("--option", arguments.option)
     run = learn.Run(arguments.name, settings, options, arguments.seed)
@@ -43,7 +43,7 @@ def train(arguments: argparse.Namespace) -> int:
     make_workers = learn.LocalWorkers
     if arguments.ray_workers is not None:
         make_workers = partial(learn.RayWorkers, count=arguments.ray_workers, address=arguments.ray_address)
-    training = learn.Training(run, folder, arguments.device, make_workers)
+    training = learn.Training(run, folder, device, make_workers, arguments.threads)
     if training.progress.iteration:
         print(f"{folder}: going on after {training.progress.samples:,} samples")
     try:
@@ -59,7 +59,17 @@ def train(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _learn() -> Any:
+def find_task(name: str) -> type[Task]:
+    """Return the task of an environment, which a module in the present folder may register."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        from newtonsim.envs import find
+    except ImportError as error:
+        raise NewtonsimError("environments need gymnasium: pip install 'newtonsim[learn]'") from error
+    return find(name)
+
+
+def import_learn() -> Any:
     """Return newtonsim.learn; an error says what to install."""
     try:
         from newtonsim import learn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -120,12 +120,26 @@ class Task(ABC):
     spawn: ClassVar[wp.Kernel | None] = None
 
     def __init__(self, **options: Any):
-        for name in options:
-            if name not in self.defaults:
-                known = ", ".join(self.defaults) or "none"
-                hint = did_you_mean(name, self.defaults)
-                raise NewtonsimError(f"{self.name}: there is no option {name!r}{hint}; there are {known}")
+        self.check_names(options)
         self.options = {**self.defaults, **options}
+
+    @classmethod
+    def check_names(cls, names: Iterable[str], others: Sequence[str] = ()) -> None:
+        """Raise an error unless all names are those of options.
+
+        Args:
+            names: The names.
+            others: Names that are right too.
+
+        Raises:
+            NewtonsimError: One is not; the error says which there are.
+        """
+        known = [*cls.defaults, *others]
+        for name in names:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                listed = ", ".join(known) or "none"
+                raise NewtonsimError(f"{cls.name}: there is no option {name!r}{hint}; there are {listed}")
 
     @abstractmethod
     def build(self, builder: ModelBuilder) -> Motors:

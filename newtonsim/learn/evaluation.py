@@ -44,7 +44,12 @@ def evaluate(policy: Policy, env: BatchedEnv, episodes: int = 100, seed: int = 0
             same step.
         episodes: Episodes at least.
         seed: Of the environment.
+
+    Raises:
+        NewtonsimError: Episodes have no limit in time.
     """
+    if not env.max_episode_steps:
+        raise NewtonsimError("evaluate: expected episodes with a limit in time, got max_episode_steps=0")
     each = math.ceil(episodes / env.num_envs)
     returns: list[list[float]] = [[] for _ in range(env.num_envs)]
     lengths: list[list[int]] = [[] for _ in range(env.num_envs)]

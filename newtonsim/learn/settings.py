@@ -64,7 +64,8 @@ class Settings:
     reward_scale: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(self.hidden))
+        if isinstance(self.hidden, list):  # as JSON has it
+            object.__setattr__(self, "hidden", tuple(self.hidden))
         for field in dataclasses.fields(self):
             _check(field.name, getattr(self, field.name), field.default)
         for name in ("gamma", "lam"):
@@ -94,7 +95,7 @@ def _check(name: str, value: Any, default: Any) -> None:
     if isinstance(default, (bool, str)):
         right = isinstance(value, type(default))
     elif isinstance(default, tuple):
-        right = bool(value) and all(isinstance(n, int) and n > 0 for n in value)
+        right = isinstance(value, tuple) and bool(value) and all(isinstance(n, int) and n > 0 for n in value)
     elif isinstance(default, int):
         right = isinstance(value, int) and not isinstance(value, bool) and value > 0
     else:

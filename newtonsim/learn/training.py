@@ -28,6 +28,9 @@ from newtonsim.learn.workers import LocalWorkers, Workers
 WINDOW = 100
 """Episodes whose mean return says how good a policy is."""
 
+OF_ENVIRONMENT = ("max_episode_steps", "randomise")
+"""Arguments of `BatchedEnv` that a run may have beside the options of its task."""
+
 _COLUMNS = ("iteration", "samples", "seconds", "return", "length", "std", "learning_rate", "failures")
 
 
@@ -66,12 +69,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class Run:
-    """What is trained; two runs in one folder must have the same.
+    """What is trained; two runs in one folder must have the same, but for the number of samples.
 
     Attributes:
         name: Name of the environment.
         settings: How the policy learns.
-        options: Arguments of `newtonsim.envs.make`.
+        options: Options of the task, and of the environment "max_episode_steps" and "randomise".
         seed: Of everything random.
 
     Raises:
@@ -84,7 +87,7 @@ class Run:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        envs.find(self.name)
+        envs.find(self.name).check_names(self.options, OF_ENVIRONMENT)
         try:
             self.written()
         except TypeError as error:
@@ -237,17 +240,16 @@ class Training:
 def _claim(folder: Path, run: Run) -> None:
     """Write what is trained into a folder, or compare it with what is there."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "run.json"
-    if not path.exists():
-        path.write_text(json.dumps(run.written(), indent=2) + "\n", encoding="utf-8")
-        return
-    there, here = json.loads(path.read_text(encoding="utf-8")), run.written()
-    for key, value in _flat(here).items():
-        if _flat(there).get(key) != value:
-            raise NewtonsimError(
-                f"{path}: the run there has {key} = {_flat(there).get(key)!r}, not {value!r}; "
-                "choose another folder, or remove this one to start over"
-            )
+    path, here = folder / "run.json", run.written()
+    if path.exists():
+        there = _flat(json.loads(path.read_text(encoding="utf-8")))
+        for key, value in _flat(here).items():
+            if there.get(key) != value and key != "settings.samples":
+                raise NewtonsimError(
+                    f"{path}: the run there has {key} = {there.get(key)!r}, not {value!r}; "
+                    "choose another folder, or remove this one to start over"
+                )
+    path.write_text(json.dumps(here, indent=2) + "\n", encoding="utf-8")
 
 
 def _flat(tree: dict[str, Any]) -> dict[str, Any]:

@@ -165,6 +165,7 @@ def test_shares_need_a_world_each(count):
         ({"gamma": 1.5}, "gamma: expected a number up to 1, got 1.5"),
         ({"num_envs": 2.5}, "num_envs: expected a value like"),
         ({"learning_rate": 0.0}, "learning_rate: expected a value like"),
+        ({"hidden": 64}, "hidden: expected a value like"),
         ({"hidden": ()}, "hidden: expected a value like"),
         ({"schedule": "linear"}, "schedule: expected 'adaptive' or 'fixed'"),
         ({"num_envs": 1, "steps": 1}, "mini_batches: expected at most the 1 samples"),

@@ -72,6 +72,23 @@ def test_a_folder_belongs_to_one_run(tmp_path):
         Training(other, tmp_path, "cpu")
 
 
+def test_a_run_that_had_ended_goes_on_with_more_samples(tmp_path):
+    for samples in (160, 320):
+        run = Run("Reacher", settings_of("Reacher", {**SMALL, "samples": samples}))
+        training = Training(run, tmp_path, "cpu")
+        while not training.done:
+            training.step()
+        training.save()
+        training.close()
+        assert training.progress.samples == samples
+    assert [int(row["iteration"]) for row in rows_of(tmp_path)] == [1, 2, 3, 4]
+
+
+def test_wrong_options_are_named():
+    with pytest.raises(NewtonsimError, match="Ant: there is no option 'healthy_rewards'; did you mean 'healthy_reward'"):
+        Run("Ant", settings_of("Ant"), {"healthy_rewards": 1})
+
+
 def test_options_must_be_writable():
     with pytest.raises(NewtonsimError, match="options: expected what JSON can hold"):
         Run("Ant", settings_of("Ant"), {"healthy_z_range": np.array([0.2, 1.0])})
