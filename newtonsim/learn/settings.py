@@ -116,6 +116,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "samples": 700_000,
         "epochs": 5,
         "hidden": (64, 64),
+        "normalise": False,
         "reward_scale": 0.1,
     },
     "CartPoleVision": {**_PICTURES, "reward_scale": 0.1},
