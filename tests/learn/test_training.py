@@ -85,7 +85,9 @@ def test_a_run_that_had_ended_goes_on_with_more_samples(tmp_path):
 
 
 def test_wrong_options_are_named():
-    with pytest.raises(NewtonsimError, match="Ant: there is no option 'healthy_rewards'; did you mean 'healthy_reward'"):
+    with pytest.raises(
+        NewtonsimError, match="Ant: there is no option 'healthy_rewards'; did you mean 'healthy_reward'"
+    ):
         Run("Ant", settings_of("Ant"), {"healthy_rewards": 1})
 
 
