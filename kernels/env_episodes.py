@@ -56,6 +56,9 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
     broken = bool(check != 0.0)
     if episodes.nonfinite.shape[0] > 0:
         broken = broken or episodes.nonfinite[w]
+        if mode != RESET_DISABLED:
+            # the environment tells of it and starts the world anew: nobody else has to be warned
+            episodes.nonfinite[w] = False
     if broken:
         reward = 0.0
         env.reward[w] = 0.0

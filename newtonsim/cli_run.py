@@ -107,13 +107,9 @@ def device_name(name: str | None) -> str:
     Raises:
         NewtonsimError: There is no such device.
     """
-    import warp as wp
+    from newtonsim.devices import find_device
 
-    try:
-        return str(wp.get_device(name))
-    except (ValueError, RuntimeError) as error:
-        known = ", ".join(str(device) for device in wp.get_devices())
-        raise NewtonsimError(f"--device: no device {name!r}; there are {known}") from error
+    return str(find_device(name, "--device"))
 
 
 def default_file() -> str:

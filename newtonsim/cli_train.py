@@ -120,7 +120,7 @@ class _Tells:
         rest = max(0.0, (settings.samples - p.samples) / rate)
         self._line = (
             f"{self._training.run.name}: {p.samples / 1e6:.2f} of {settings.samples / 1e6:.2f} M samples, "
-            f"{rate:,.0f}/s, return {p.mean_return:.1f}, length {p.mean_length:.0f}, "
+            f"{rate:,.0f}/s, {_episodes(p.mean_return, p.mean_length)}, "
             f"{_time(p.seconds)}, {_time(rest)} left"
         )
         if time.perf_counter() - self._last > _TELL_EVERY[not self._terminal]:
@@ -138,6 +138,12 @@ class _Tells:
         text = f"\r\x1b[K{self._line}" if self._terminal else f"{self._line}\n"
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+def _episodes(mean_return: float, mean_length: float) -> str:
+    if math.isnan(mean_return):
+        return "no whole episode yet"
+    return f"return {mean_return:.1f}, length {mean_length:.0f}"
 
 
 def _time(seconds: float) -> str:

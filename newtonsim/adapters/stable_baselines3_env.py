@@ -26,8 +26,8 @@ class Sb3Env(VecEnv):
     """A batched environment as a `VecEnv` of stable-baselines3, whose worlds step together.
 
     In the step that ends an episode the world's info has "terminal_observation", "TimeLimit.truncated" (ended
-    by the limit of steps and nothing else) and "episode" with return "r", length "l" and seconds "t" since
-    this object was made, as `Monitor` gives them.
+    by the limit of steps and nothing else), "failed" (ended because the world became NaN or infinite) and
+    "episode" with return "r", length "l" and seconds "t" since this object was made, as `Monitor` gives them.
 
     All worlds are one environment, so attributes and methods are those of the `BatchedEnv`: the same value
     for each world that is asked for, and no value set nor method called for some of the worlds alone.
@@ -96,6 +96,7 @@ class Sb3Env(VecEnv):
                 info = infos[w]
                 info["TimeLimit.truncated"] = bool(truncated[w] and not terminated[w])
                 info["terminal_observation"] = of_batch["final_obs"][w]
+                info["failed"] = bool(of_batch["failed"][w])
                 info["episode"] = {"r": float(returns[w]), "l": int(lengths[w]), "t": seconds}
         return observations, rewards, terminated | truncated, infos
 

@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from newtonsim.builder import ModelBuilder
+from newtonsim.devices import find_device
 from newtonsim.envs.buffers import Buffers
 from newtonsim.envs.exchange import Exchange, make_exchange
 from newtonsim.envs.host import HostView
@@ -48,15 +49,15 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
     NumPy arrays. Worlds do not influence each other: the same seed gives the same
     trajectories to the bit, whatever other worlds do and however many there are.
 
-    A world that becomes NaN or infinite is terminated with reward 0 and zeros as its observation, and counted
-    in `failures`. Actions beyond their bounds are clipped before they drive anything; what they cost is up to
-    the task.
+    A world that becomes NaN or infinite is terminated with reward 0 and zeros as its observation, named by
+    "failed" in the infos, and counted in `failures`. Actions beyond their bounds are clipped before they
+    drive anything; what they cost is up to the task.
 
     Results are new arrays with `copy`. Without, they are views of buffers that the next step overwrites.
 
-    With `output="torch"` the infos always have "final_obs" (num_envs, n) and "episode" with returns "r" and
-    lengths "l" of the last episodes that ended; the masks "_final_obs" and "_episode" say in which worlds
-    that was in this step. NumPy infos have them only if an episode ended.
+    With `output="torch"` the infos always have "final_obs" (num_envs, n), "episode" with returns "r" and
+    lengths "l" of the last episodes that ended, and "failed"; the masks "_final_obs", "_episode" and
+    "_failed" say in which worlds that was in this step. NumPy infos have them only if an episode ended.
 
     Args:
         task: What the environment is about.
@@ -82,7 +83,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         max_episode_steps: Steps after which an episode is truncated, 0 for never.
 
     Raises:
-        NewtonsimError: An argument is out of range.
+        NewtonsimError: An argument is out of range, or there is no such device.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             raise NewtonsimError(f"output: expected 'numpy' or 'torch', got {output!r}")
         if render_mode not in (None, "rgb_array"):
             raise NewtonsimError(f"render_mode: expected 'rgb_array' or None, got {render_mode!r}")
+        device = find_device(device)
         self.render_mode, self._render_size = render_mode, render_size
         self._camera: EnvCamera | None = None
         self.task, self.num_envs = task, int(num_envs)
@@ -133,7 +135,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._host = HostView(self.buffers, self.sim, output) if self._on_host else None
         self._was_reset = False
 
-    def _build(self, device: wp.DeviceLike) -> None:
+    def _build(self, device: wp.Device) -> None:
         """Make model, solver and buffers."""
         world = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
         motors = self.task.build(world)
@@ -156,6 +158,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
     def _make_randomiser(self, randomise: Randomisation | Mapping[str, Any]) -> Randomiser:
         if not isinstance(randomise, Randomisation):
+            if not isinstance(randomise, Mapping):
+                raise NewtonsimError(f"randomise: expected a dict of ranges by name, got {randomise!r}")
             known = [f.name for f in dataclasses.fields(Randomisation)]
             for name in randomise:
                 if name not in known:
@@ -200,8 +204,9 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             Observations, (num_envs, n), and an empty dict.
 
         Raises:
-            NewtonsimError: Mask or seeds are wrong.
+            NewtonsimError: Mask or seeds are wrong, or the environment is closed.
         """
+        self._check_open("reset")
         options = dict(options or {})
         mask = options.pop("reset_mask", None)
         if options:
@@ -228,8 +233,10 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             Observations (num_envs, n), rewards, terminations and truncations (num_envs,), and infos.
 
         Raises:
-            NewtonsimError: Shape, type or values are wrong; on a GPU values are not looked at.
+            NewtonsimError: Shape, type or values are wrong, or the environment is closed; on a GPU values are
+                not looked at.
         """
+        self._check_open("step")
         if not self._was_reset:
             raise NewtonsimError("step: call reset first")
         self._exchange.take_actions(actions)
@@ -260,14 +267,24 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         return self._exchange.readings()[:, columns[name]]
 
     def render(self) -> tuple[np.ndarray, ...] | None:
-        """Return a picture of each world, RGB (height, width, 3) uint8; None without a render mode."""
+        """Return a picture of each world, RGB (height, width, 3) uint8; None without a render mode.
+
+        Raises:
+            NewtonsimError: The environment is closed.
+        """
+        self._check_open("render")
         if self.render_mode is None:
+            gymnasium.logger.warn("render: there are no pictures without render_mode='rgb_array'")
             return None
         if self._camera is None:
             from newtonsim.envs.camera import EnvCamera
 
             self._camera = EnvCamera(self.task, self.model, *self._render_size)
         return tuple(self._camera.take(self.sim.state))
+
+    def _check_open(self, call: str) -> None:
+        if self.closed:
+            raise NewtonsimError(f"{call}: the environment is closed")
 
     def close_extras(self, **kwargs: Any) -> None:
         """Warn of what has gone wrong and was not reported; see `close`."""

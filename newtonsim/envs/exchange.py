@@ -117,7 +117,8 @@ class NumpyExchange(Exchange):
         final = (episodes.final_return, episodes.final_length, self.buffers.final_observations)
         # on the CPU always the same views of the buffers
         keep = wp.array.numpy if self.device.is_cpu else lambda array: array
-        self._actions, self._sensed, self._ended = map(keep, (view.actions, view.sensed, episodes.ended))
+        self._actions, self._sensed = keep(view.actions), keep(view.sensed)
+        self._ended, self._failed = keep(episodes.ended), keep(episodes.broken)
         self._out, self._final = [*map(keep, results)], [*map(keep, final)]
         self._success, self._everyone = keep(view.success), np.ones(self.shape[0], bool)
 
@@ -162,6 +163,7 @@ class NumpyExchange(Exchange):
         if np.count_nonzero(ended):
             returns, lengths, final_obs = map(self._read, self._final)
             episode = {"episode": {"r": returns, "l": lengths}, "_episode": ended}
+            episode |= {"failed": self._read(self._failed), "_failed": ended}
             infos = {**episode, "final_obs": final_obs, "_final_obs": ended}
             infos["final_info"], infos["_final_info"] = dict(episode), ended
         if self.has_goal:
@@ -185,7 +187,7 @@ class TorchExchange(Exchange):
         arrays = (self.buffers.observations, view.reward, view.terminated, episodes.truncated)
         self._out = tuple(wp.to_torch(array) for array in arrays)
         final = self.buffers.final_observations
-        arrays = (episodes.final_return, episodes.final_length, episodes.ended, final)
+        arrays = (episodes.final_return, episodes.final_length, episodes.ended, episodes.broken, final)
         self._final = tuple(wp.to_torch(array) for array in arrays)
         self._success, self._everyone = wp.to_torch(view.success), wp.to_torch(self.buffers.everyone)
 
@@ -238,9 +240,10 @@ class TorchExchange(Exchange):
         out, final = self._out, self._final
         if self.copy:
             out, final = tuple(t.clone() for t in out), tuple(t.clone() for t in final)
-        returns, lengths, ended, final_obs = final
+        returns, lengths, ended, failed, final_obs = final
         infos = {"final_obs": final_obs, "_final_obs": ended}
         infos["episode"], infos["_episode"] = {"r": returns, "l": lengths}, ended
+        infos["failed"], infos["_failed"] = failed, ended
         if self.has_goal:
             infos["is_success"] = self._success.clone() if self.copy else self._success
             infos["_is_success"] = self._everyone

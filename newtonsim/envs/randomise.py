@@ -10,6 +10,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.allocation import put
+from newtonsim.envs.values import is_number, is_range
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels import env_randomise
 from newtonsim.kernels.env_randomise import RangeView
@@ -33,10 +34,11 @@ class Randomisation:
             place of their curriculum. None leaves it to the task.
         push_seconds: Time from push to push [s]: for one step of the environment a horizontal force acts on
             the first body of a world; 0 for never.
-        push_force: Its largest component [N].
+        push_force: Its largest component [N]; with `push_seconds` only, and the other way round.
 
     Raises:
-        NewtonsimError: A range is empty, or a number not finite or below zero.
+        NewtonsimError: A range is empty, a number not finite or below zero, or only one of the numbers of
+            pushes is given.
     """
 
     mass: tuple[float, float] = (1.0, 1.0)
@@ -49,15 +51,24 @@ class Randomisation:
 
     def __post_init__(self) -> None:
         for name in ("mass", "friction", "strength", "gains"):
-            low, high = getattr(self, name)
-            if not 0.0 <= low <= high < math.inf or (name == "mass" and low == 0.0):
-                raise NewtonsimError(f"{name}: expected a range of positive factors, got {(low, high)}")
-        if self.terrain is not None and not 0.0 <= self.terrain[0] <= self.terrain[1] <= 1.0:
-            raise NewtonsimError(f"terrain: expected a range within 0..1, got {self.terrain}")
+            value = getattr(self, name)
+            wrong = not is_range(value) or value[0] < 0.0 or value[1] == math.inf
+            if wrong or (name == "mass" and value[0] == 0.0):
+                raise NewtonsimError(
+                    f"{name}: expected a range (low, high) of positive factors, got {value!r}"
+                )
+        value = self.terrain
+        if value is not None and not (is_range(value) and value[0] >= 0.0 and value[1] <= 1.0):
+            raise NewtonsimError(f"terrain: expected a range within 0..1, (low, high), got {value!r}")
         for name in ("push_seconds", "push_force"):
             value = getattr(self, name)
-            if not 0.0 <= value < math.inf:
-                raise NewtonsimError(f"{name}: expected a number from 0 on, got {value}")
+            if not is_number(value) or not 0.0 <= value < math.inf:
+                raise NewtonsimError(f"{name}: expected a number from 0 on, got {value!r}")
+        if (self.push_seconds > 0.0) != (self.push_force > 0.0):
+            raise NewtonsimError(
+                "pushes need both push_seconds and push_force, "
+                f"got push_seconds={self.push_seconds} and push_force={self.push_force}"
+            )
 
 
 class Randomiser:

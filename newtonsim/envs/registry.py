@@ -63,7 +63,10 @@ def _import(module: str) -> None:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
-        raise NewtonsimError(f"there is no module {module!r} to register environments") from error
+        raise NewtonsimError(
+            f"there is no module {module!r} to register environments; the folder of its file must be the "
+            "present one or in PYTHONPATH"
+        ) from error
 
 
 def make(name: str, num_envs: int = 1, device: wp.DeviceLike = None, **options: Any) -> BatchedEnv:

@@ -48,8 +48,8 @@ class SingleEnv(gymnasium.Env):
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Take an action; see `BatchedEnv.step`."""
         obs, reward, terminated, _, infos = self.batched.step(np.asarray(action)[None])
-        goal = {"is_success": bool(infos["is_success"][0])} if "is_success" in infos else {}
-        return obs[0], float(reward[0]), bool(terminated[0]), False, goal
+        told = {name: bool(infos[name][0]) for name in ("is_success", "failed") if name in infos}
+        return obs[0], float(reward[0]), bool(terminated[0]), False, told
 
     def render(self) -> np.ndarray | None:
         """Return a picture; see `BatchedEnv.render`."""

@@ -11,6 +11,7 @@ import numpy as np
 import warp as wp
 from gymnasium import spaces
 
+from newtonsim.envs.values import check_kind
 from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels import env_actions
 from newtonsim.solvers import FeatherstoneSolver
@@ -73,6 +74,9 @@ class Task(ABC):
     Args:
         options: Values for fields of `defaults`.
 
+    Raises:
+        NewtonsimError: There is no such option, or a value is of another kind than its default.
+
     Attributes:
         name: Name of the environment, without version.
         dt: Time of a solver step [s].
@@ -91,7 +95,8 @@ class Task(ABC):
         camera_eye: Where the camera of `render` is [m].
         camera_target: What it looks at [m].
         camera_follows: Whether both move along with the first body on the ground.
-        defaults: Options and their values, by name.
+        defaults: Options and their values, by name. Where that is True or False, a float or a range (low,
+            high), other values must be so, too.
         options: The values in use.
         sensor_columns: Columns of `EnvView.sensed` that each of `sensors` has; set by the environment.
     """
@@ -121,6 +126,8 @@ class Task(ABC):
 
     def __init__(self, **options: Any):
         self.check_names(options)
+        for name, value in options.items():
+            check_kind(f"{self.name}: {name}", value, self.defaults[name])
         self.options = {**self.defaults, **options}
 
     @classmethod

@@ -142,8 +142,8 @@ def make_terrain(
     Raises:
         NewtonsimError: An argument is out of range.
     """
-    if not kinds:
-        raise NewtonsimError(f"kinds: expected some of {', '.join(KINDS)}, got none")
+    if isinstance(kinds, str) or not kinds:
+        raise NewtonsimError(f"kinds: expected some of {', '.join(KINDS)}, got {kinds!r}")
     for kind in kinds:
         if kind not in KINDS:
             raise NewtonsimError(
@@ -153,6 +153,8 @@ def make_terrain(
         raise NewtonsimError(f"levels: expected a whole number from 1 on, got {levels!r}")
     if not 4.0 <= patch_size < np.inf:
         raise NewtonsimError(f"patch_size: expected at least 4 m, got {patch_size}")
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise NewtonsimError(f"seed: expected a whole number from 0 on, got {seed!r}")
     cells = round(patch_size / _CELL)
     along = (np.arange(cells + 1) - 0.5 * cells) * _CELL
     x, y = np.meshgrid(along, along, indexing="ij")

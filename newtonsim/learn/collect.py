@@ -50,7 +50,7 @@ class Rollout:
         cut: Step and world of episodes that only ran out of time, (k, 2).
         cut_obs: The last observations of those, (k, ...).
         last_obs: What the worlds show after the last step, (n, ...).
-        returns: Returns of the episodes that ended and were seen whole, (e,).
+        returns: Returns of the episodes that ended, were seen whole and did not fail, (e,).
         lengths: Their lengths, (e,).
         failures: Episodes that ended because a world became NaN or infinite.
     """
@@ -195,7 +195,7 @@ class _Store:
         self.final_obs[t] = infos["final_obs"]
         self.returns[t], self.lengths[t] = infos["episode"]["r"], infos["episode"]["l"]
         ended = terminated | truncated
-        self.counted[t] = ended & ~self._partial
+        self.counted[t] = ended & ~self._partial & ~infos["failed"]
         self._partial &= ~ended
 
     def rollout(self, last_obs: torch.Tensor, failures: int) -> Rollout:

@@ -23,15 +23,18 @@ class Episodes:
     Attributes:
         returns: Their returns.
         lengths: Their lengths.
+        failures: How many of them ended because a world became NaN or infinite.
     """
 
     returns: np.ndarray
     lengths: np.ndarray
+    failures: int = 0
 
     def __str__(self) -> str:
+        failed = f", {self.failures} of them failed (NaN or infinite)" if self.failures else ""
         return (
-            f"return {self.returns.mean():.1f} ± {self.returns.std():.1f} "
-            f"(least {self.returns.min():.1f}), {self.lengths.mean():.0f} steps, {len(self.returns)} episodes"
+            f"return {self.returns.mean():.1f} ± {self.returns.std():.1f} (least {self.returns.min():.1f}), "
+            f"{self.lengths.mean():.0f} steps, {len(self.returns)} episodes{failed}"
         )
 
 
@@ -53,16 +56,18 @@ def evaluate(policy: Policy, env: BatchedEnv, episodes: int = 100, seed: int = 0
     each = math.ceil(episodes / env.num_envs)
     returns: list[list[float]] = [[] for _ in range(env.num_envs)]
     lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
+    failures = 0
     obs, _ = env.reset(seed=seed)
     while min(map(len, returns)) < each:
         obs, _, _, _, infos = env.step(policy(obs))
         if "episode" not in infos:
             continue
         for world in np.flatnonzero(infos["_episode"]):
+            failures += int(infos["failed"][world] and len(returns[world]) < each)
             returns[world].append(float(infos["episode"]["r"][world]))
             lengths[world].append(int(infos["episode"]["l"][world]))
     firsts = [values[:each] for values in (*returns,)], [values[:each] for values in (*lengths,)]
-    return Episodes(np.concatenate(firsts[0]), np.concatenate(firsts[1]))
+    return Episodes(np.concatenate(firsts[0]), np.concatenate(firsts[1]), failures)
 
 
 def film(

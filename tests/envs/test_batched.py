@@ -1,6 +1,7 @@
 """The environment layer: gymnasium's rules, seeds, independence of worlds, ends of episodes, wrong input."""
 
 import math
+import warnings
 
 import gymnasium
 import numpy as np
@@ -174,13 +175,17 @@ def test_ends_of_episodes(mode: AutoresetMode):
             waiting = np.zeros(3, bool)
 
 
+def break_world_2(env: envs.BatchedEnv) -> None:
+    velocity = env.sim.state.joint_qd.numpy()
+    velocity[2 * 2] = math.nan
+    env.sim.state.joint_qd.assign(velocity)
+
+
 def test_a_broken_world_ends_and_is_counted():
     env, healthy = cartpole(4), cartpole(4)
     env.reset(seed=1)
     healthy.reset(seed=1)
-    velocity = env.sim.state.joint_qd.numpy()
-    velocity[2 * 2] = math.nan
-    env.sim.state.joint_qd.assign(velocity)
+    break_world_2(env)
     action = np.ones(4, int)
     obs, reward, terminated, _, infos = env.step(action)
     expected = healthy.step(action)[0]
@@ -191,6 +196,31 @@ def test_a_broken_world_ends_and_is_counted():
     assert np.isfinite(obs).all()
     np.testing.assert_array_equal(np.delete(obs, 2, axis=0), np.delete(expected, 2, axis=0))
     assert np.isfinite(env.step(action)[0]).all()
+
+
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
+def test_infos_tell_of_broken_worlds(mode: AutoresetMode):
+    """Where the environment starts them anew itself, nothing else asks the user to do so."""
+    for output in ("numpy", "torch"):
+        env = cartpole(4, autoreset_mode=mode, output=output, max_episode_steps=1)
+        action = np.ones(4, int) if output == "numpy" else torch.ones(4, dtype=torch.int64)
+        env.reset(seed=1)
+        break_world_2(env)
+        if mode is AutoresetMode.DISABLED:
+            with pytest.warns(RuntimeWarning, match=r"non-finite .*: 2;"):
+                infos = env.step(action)[4]
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)
+                infos = env.step(action)[4]
+        assert infos["failed"].tolist() == [False, False, True, False]
+        assert infos["_failed"].all()
+        if mode is not AutoresetMode.DISABLED:
+            for _ in range(2):
+                obs, *_, infos = env.step(action)
+            assert np.isfinite(np.asarray(obs)).all()
+            assert not np.any(np.asarray(infos.get("failed", False)))
+        env.close()
 
 
 def test_torch_tensors_are_views_of_the_same_numbers():
@@ -258,6 +288,46 @@ def test_wrong_actions_are_named(action: np.ndarray, message: str):
     with pytest.raises(NewtonsimError, match=message):
         env.step(action)
     np.testing.assert_array_equal(env.buffers.view.obs.numpy(), before)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "value", "message"),
+    [
+        ("Ant", "healthy_reward", "a", "a number such as 1.0"),
+        ("Ant", "healthy_reward", math.nan, "a number such as 1.0"),
+        ("Ant", "healthy_z_range", 2.0, r"a range \(low, high\) such as \(0.2, 1.0\)"),
+        ("Ant", "healthy_z_range", (2.0, 1.0), r"a range \(low, high\)"),
+        ("Ant", "terminate_when_unhealthy", "no", "True or False"),
+        ("Ant", "xml", 3, "the path of a file"),
+        ("CartPole", "force", None, "a number such as 10.0"),
+        ("QuadrupedTerrain", "curriculum", 1, "True or False"),
+    ],
+)
+def test_options_of_a_wrong_kind_are_named(name: str, option: str, value: object, message: str):
+    with pytest.raises(NewtonsimError, match=f"{name}: {option}: expected {message}.*, got"):
+        envs.make(name, 1, device="cpu", **{option: value})
+
+
+@pytest.mark.parametrize("device", ["banana", "cuda:99"])
+def test_devices_that_are_not_there_are_named(device: str):
+    with pytest.raises(NewtonsimError, match=f"device: no device '{device}'; there are cpu"):
+        envs.make("CartPole", 1, device=device)
+
+
+def test_a_closed_environment_does_nothing():
+    env = cartpole(render_mode="rgb_array")
+    env.reset(seed=1)
+    env.close()
+    for call in (env.reset, env.render, lambda: env.step(np.zeros(4, int))):
+        with pytest.raises(NewtonsimError, match="the environment is closed"):
+            call()
+
+
+def test_wrappers_of_gymnasium_that_want_the_next_step():
+    env = gymnasium.make_vec("newtonsim/CartPole-v0", num_envs=3, device="cpu", autoreset_mode="NextStep")
+    wrapped = gymnasium.wrappers.vector.NormalizeObservation(env)
+    wrapped.reset(seed=1)
+    assert np.isfinite(wrapped.step(env.action_space.sample())[0]).all()
 
 
 def test_other_wrong_input_is_named():

@@ -108,6 +108,20 @@ def test_discrete_actions_are_the_corners():
         np.testing.assert_array_equal(choices.step(number)[0], expected)
 
 
+def test_the_ball_is_in_the_picture():
+    env = racecar(24, render_mode="rgb_array", render_size=(160, 120))
+    env.reset(seed=5)
+    for picture in env.render():
+        red, green, _ = np.moveaxis(picture.astype(int), 2, 0)
+        rows, columns = np.nonzero(red > 2 * green)
+        # a ball of 1 m is some 7 pixels wide, and no part of it is cut off
+        assert len(rows) > 15
+        assert rows.min() > 0
+        assert rows.max() < 119
+        assert columns.min() > 0
+        assert columns.max() < 159
+
+
 @pytest.mark.parametrize("discrete", [False, True])
 def test_gymnasium_finds_no_fault(discrete: bool):
     check_env(gymnasium.make("newtonsim/Racecar-v0", device="cpu", discrete=discrete).unwrapped)

@@ -136,12 +136,21 @@ def test_pushes_come_at_their_times():
 def test_wrong_ranges_are_named():
     for name, value in (
         ("mass", (0.0, 1.0)),
+        ("mass", 2.0),
+        ("friction", ("a", 1)),
+        ("strength", (1.0, np.nan)),
         ("friction", (2.0, 1.0)),
         ("gains", (-1.0, 1.0)),
         ("push_seconds", -1.0),
+        ("push_force", "a"),
     ):
         with pytest.raises(NewtonsimError, match=f"{name}: expected"):
             ant(**{name: value})
+    with pytest.raises(NewtonsimError, match="randomise: expected a dict of ranges by name, got 'mass'"):
+        envs.make("Ant", 1, device="cpu", randomise="mass")
+    for half in ("push_seconds", "push_force"):
+        with pytest.raises(NewtonsimError, match="pushes need both push_seconds and push_force"):
+            ant(**{half: 2.0})
     with pytest.raises(NewtonsimError, match="randomise: there is no 'masses'; did you mean 'mass'"):
         ant(masses=(1.0, 2.0))
 
@@ -162,6 +171,7 @@ def test_pictures():
     single = gymnasium.make("newtonsim/CartPole-v0", device="cpu", render_mode="rgb_array")
     single.reset(seed=1)
     assert single.render().shape == (240, 320, 3)
-    assert envs.make("CartPole", 1, device="cpu").render() is None
+    with pytest.warns(UserWarning, match="no pictures without render_mode='rgb_array'"):
+        assert envs.make("CartPole", 1, device="cpu").render() is None
     with pytest.raises(NewtonsimError, match="render_mode: expected 'rgb_array' or None, got 'human'"):
         envs.make("CartPole", render_mode="human")

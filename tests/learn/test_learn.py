@@ -94,6 +94,26 @@ def test_a_rollout_is_what_the_environment_does(name):
     collector.close()
 
 
+def test_episodes_that_failed_do_not_count():
+    """One world ends as NaN in the first iteration; the returns of the others are those without it."""
+    plan = plan_of("CartPole", max_episode_steps=4)
+    rollouts = []
+    for breaks in (False, True):
+        collector = Collector(plan, 0, 6)
+        weights = collector.actor.state_dict()
+        collector.collect(weights, 0)  # after it all episodes are seen whole
+        if breaks:
+            velocity = collector.env.sim.state.joint_qd.numpy()
+            velocity[0] = np.nan
+            collector.env.sim.state.joint_qd.assign(velocity)
+        rollouts.append(collector.collect(weights, 1))
+        collector.close()
+    whole, failed = rollouts
+    assert (whole.failures, failed.failures) == (0, 1)
+    assert failed.returns.min() >= 4.0
+    assert bool(failed.ended[0, 0])
+
+
 def test_returns_go_on_where_time_ran_out_and_end_where_episodes_do():
     settings = settings_of("CartPole", {**SMALL, "reward_scale": 0.5, "gamma": 0.9, "lam": 0.8})
     policy = PolicySpaces(BOX, spaces.Box(-1.0, 1.0, (2,), np.float32))

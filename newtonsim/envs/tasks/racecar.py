@@ -42,7 +42,8 @@ class Racecar(RobotTask):
     frame_skip = 10
     episode_steps = 100
     observation_size = 2
-    camera_eye, camera_target = (-1.5, -1.2, 1.1), (0.3, 0.0, 0.0)
+    # just so far away that a ball at 7 m is in the picture, in whatever direction
+    camera_eye, camera_target = (-11.5, 0.0, 9.7), (-1.75, 0.0, 0.0)
     camera_follows = True
     act = env_racecar.drive_car
     observe = env_racecar.observe_ball

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from newtonsim.builder import ModelBuilder
 from newtonsim.enums import GeoType
 from newtonsim.envs.task import Motors, Task
-from newtonsim.errors import UnsupportedElementWarning
+from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
 from newtonsim.examples import asset_path
 from newtonsim.importers import parse_mjcf
 from newtonsim.importers.report import ImportReport
@@ -29,6 +29,12 @@ class RobotTask(Task):
     has_ground: ClassVar[bool] = True
     keyframe: ClassVar[str | None] = None
     defaults: ClassVar[Mapping[str, Any]] = {"xml": None}
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        path = self.options["xml"]
+        if path is not None and not isinstance(path, (str, os.PathLike)):
+            raise NewtonsimError(f"{self.name}: xml: expected the path of a file, got {path!r}")
 
     def build(self, builder: ModelBuilder) -> Motors:
         """See `Task.build`."""
