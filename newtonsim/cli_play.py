@@ -30,6 +30,11 @@ def play(arguments: argparse.Namespace) -> int:
     learn = import_learn()
     from newtonsim import envs
 
+    if not os.path.exists(path):
+        print(f"{path}: written from the last checkpoint")
+        find_task(learn.Run.read(arguments.policy).name)
+        learn.write_policy(arguments.policy)
+
     policy = learn.PolicyFile(path)
     name, options = policy.about["name"], policy.about["options"]
     find_task(name)
@@ -50,13 +55,13 @@ def play(arguments: argparse.Namespace) -> int:
 
 
 def _policy_path(path: str) -> str:
-    """Return the file of a policy, by its own name or that of the folder of its run."""
+    """Return the file of a policy by its name or its run's folder, where it may not have been written yet."""
     if not os.path.isdir(path):
         if not os.path.exists(path):
             raise NewtonsimError(f"{path}: there is no such file or folder")
         return path
     file = os.path.join(path, "policy.onnx")
-    if not os.path.exists(file):
+    if not os.path.exists(file) and not os.path.exists(os.path.join(path, "checkpoint.pt")):
         runs = sorted(n for n in os.listdir(path) if os.path.exists(os.path.join(path, n, "policy.onnx")))
         there = (
             f"there are runs with policies in it: {', '.join(runs)}" if runs else "no policy.onnx is in it"

@@ -20,6 +20,7 @@ from newtonsim.learn.settings import settings_of as settings_of
 from newtonsim.learn.training import Progress as Progress
 from newtonsim.learn.training import Run as Run
 from newtonsim.learn.training import Training as Training
+from newtonsim.learn.training import write_policy as write_policy
 from newtonsim.learn.workers import LocalWorkers as LocalWorkers
 
 __all__ = [
@@ -35,4 +36,5 @@ __all__ = [
     "evaluate",
     "film",
     "settings_of",
+    "write_policy",
 ]

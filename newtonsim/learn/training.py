@@ -21,12 +21,16 @@ from newtonsim import envs
 from newtonsim.errors import NewtonsimError
 from newtonsim.learn.collect import Plan, Rollout
 from newtonsim.learn.learner import Learner
+from newtonsim.learn.models import PolicySpaces, make_network
 from newtonsim.learn.policy_file import PolicyFile, export_policy
 from newtonsim.learn.settings import Settings
 from newtonsim.learn.workers import LocalWorkers, Workers
 
 WINDOW = 100
 """Episodes whose mean return says how good a policy is."""
+
+RUN, CHECKPOINT, POLICY = "run.json", "checkpoint.pt", "policy.onnx"
+"""Files in the folder of a run."""
 
 OF_ENVIRONMENT = ("max_episode_steps", "randomise")
 """Arguments of `BatchedEnv` that a run may have beside the options of its task."""
@@ -100,6 +104,12 @@ class Run:
         of_device = {} if threads is None else {"threads": threads}
         make = partial(envs.make, self.name, **of_device, **self.options)
         return Plan(make, self.settings, self.seed, device)
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike) -> Run:
+        """Return the run of a folder."""
+        kept = json.loads((Path(folder) / RUN).read_text(encoding="utf-8"))
+        return cls(kept["name"], Settings(**kept["settings"]), kept["options"], kept["seed"])
 
     def written(self) -> dict[str, Any]:
         """Return the run as JSON has it."""
@@ -194,53 +204,62 @@ class Training:
         kept = {
             "progress": dataclasses.asdict(self.progress),
             "learner": self.learner.state(),
-            "best": self._best,
+            "best": self._best if math.isfinite(self.progress.best) else self.learner.weights(),
         }
-        part = self._checkpoint.with_suffix(".part")
+        path = self.folder / CHECKPOINT
+        part = path.with_suffix(".part")
         torch.save(kept, part)
-        os.replace(part, self._checkpoint)
+        os.replace(part, path)
 
     def finish(self) -> PolicyFile:
-        """Save, write the best policy to "policy.onnx", let go of the workers, and return the policy.
-
-        The best policy is the one whose iteration brought the mean of the last 100 returns to its highest;
-        the present one if there were not as many episodes.
-        """
+        """Save, write the best policy to "policy.onnx", let go of the workers, and return the policy."""
         self.save()
-        actor = self.learner.ppo.get_policy()
-        present = self.learner.weights()
-        actor.load_state_dict(self._best if math.isfinite(self.progress.best) else present)
-        best = self.progress.best
-        about = {**self.run.written(), "samples": self.progress.samples}
-        about["return"] = best if math.isfinite(best) else None
-        export_policy(self.folder / "policy.onnx", actor, self.workers.policy, about)
-        actor.load_state_dict(present)
         self.close()
-        return PolicyFile(self.folder / "policy.onnx")
+        return PolicyFile(write_policy(self.folder))
 
     def close(self) -> None:
         """Let go of the workers and the files."""
         self.workers.close()
         self._curve.close()
 
-    @property
-    def _checkpoint(self) -> Path:
-        return self.folder / "checkpoint.pt"
-
     def _load(self) -> None:
         """Go on from the checkpoint if there is one."""
-        if not self._checkpoint.exists():
+        path = self.folder / CHECKPOINT
+        if not path.exists():
             return
-        kept = torch.load(self._checkpoint, weights_only=True)
+        kept = torch.load(path, weights_only=True)
         self.progress = Progress(**kept["progress"])
         self.learner.load(kept["learner"])
         self._best = kept["best"]
 
 
+def write_policy(folder: str | os.PathLike) -> Path:
+    """Write the best policy up to the last checkpoint of a run to "policy.onnx", and return its path.
+
+    The best policy is the one whose iteration brought the mean of the last 100 returns to its highest; the
+    present one if there were not as many episodes.
+
+    Raises:
+        OSError: The folder holds no run with a checkpoint.
+    """
+    folder = Path(folder)
+    run, kept = Run.read(folder), torch.load(folder / CHECKPOINT, weights_only=True)
+    env = envs.make(run.name, 1, "cpu", **run.options)
+    policy = PolicySpaces(env.single_observation_space, env.single_action_space)
+    env.close()
+    actor = make_network("actor", policy, run.settings)
+    actor.load_state_dict(kept["best"])
+    best = kept["progress"]["best"]
+    about = {**run.written(), "samples": kept["progress"]["samples"]}
+    about["return"] = best if math.isfinite(best) else None
+    export_policy(folder / POLICY, actor, policy, about)
+    return folder / POLICY
+
+
 def _claim(folder: Path, run: Run) -> None:
     """Write what is trained into a folder, or compare it with what is there."""
     folder.mkdir(parents=True, exist_ok=True)
-    path, here = folder / "run.json", run.written()
+    path, here = folder / RUN, run.written()
     if path.exists():
         there = _flat(json.loads(path.read_text(encoding="utf-8")))
         for key, value in _flat(here).items():

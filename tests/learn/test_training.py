@@ -25,6 +25,13 @@ def rows_of(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def play(folder: Path) -> str:
+    command = [sys.executable, "-m", "newtonsim", "play", str(folder), "--episodes", "20", "--num-envs", "10"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
 @pytest.mark.slow
 def test_cartpole_is_solved(tmp_path):
     run = Run("CartPole", settings_of("CartPole", {"samples": 700_000}))
@@ -108,6 +115,8 @@ def test_the_command_survives_a_kill(tmp_path):
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "policy.onnx").exists()
+    assert "20 episodes" in play(tmp_path)  # from the checkpoint
     result = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert result.returncode == 0, result.stderr
     assert "going on after" in result.stdout
@@ -118,7 +127,4 @@ def test_the_command_survives_a_kill(tmp_path):
     assert (tmp_path / "video.mp4").stat().st_size > 1000
     assert any(name.startswith("events.out.tfevents") for name in os.listdir(tmp_path))
     assert json.loads((tmp_path / "run.json").read_text())["name"] == "CartPole"
-    command = [sys.executable, "-m", "newtonsim", "play", str(tmp_path), "--episodes", "20"]
-    played = subprocess.run([*command, "--num-envs", "10"], capture_output=True, text=True, timeout=120)
-    assert played.returncode == 0, played.stderr
-    assert "20 episodes" in played.stdout
+    assert "20 episodes" in play(tmp_path)
