@@ -111,6 +111,7 @@ class _Tells:
 
     def __init__(self, training: Training):
         self._training, self._last, self._line = training, -math.inf, ""
+        self._said = ""
         self._terminal = sys.stderr.isatty()
 
     def tell(self, told: dict[str, float]) -> None:
@@ -127,14 +128,15 @@ class _Tells:
             self._write()
 
     def end(self) -> None:
-        """Say the last line."""
+        """Say the last line, unless it has been said."""
         if self._line:
-            self._write()
+            if self._line != self._said:
+                self._write()
             if self._terminal:
                 sys.stderr.write("\n")
 
     def _write(self) -> None:
-        self._last = time.perf_counter()
+        self._last, self._said = time.perf_counter(), self._line
         text = f"\r\x1b[K{self._line}" if self._terminal else f"{self._line}\n"
         sys.stderr.write(text)
         sys.stderr.flush()

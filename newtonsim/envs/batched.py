@@ -29,7 +29,7 @@ from newtonsim.workspace import Launcher
 if TYPE_CHECKING:
     from newtonsim.envs.camera import EnvCamera
     from newtonsim.envs.frames import FrameStack
-    from newtonsim.envs.task import Stage, Task
+    from newtonsim.envs.task import Motors, Stage, Task
     from newtonsim.envs.vision import CameraSensor
 
 _MODES = {
@@ -139,6 +139,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         """Make model, solver and buffers."""
         world = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
         motors = self.task.build(world)
+        self._check_task(motors, world)
         scene = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=world.gravity)
         # all at the same place: worlds do not meet, and the place would only cost precision
         scene.replicate(world, self.num_envs, spacing=(0.0, 0.0, 0.0))
@@ -150,6 +151,23 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.task.sensor_columns = self._sensors.columns
         self._vision = self.task.camera_sensor()
         self.buffers = Buffers(self.task, motors, self.model, self._sensors.size, self._vision)
+
+    def _check_task(self, motors: Motors, world: ModelBuilder) -> None:
+        """Raise an error if kernels would read or write beyond the arrays that a task asks for."""
+        name, size = self.task.name, getattr(self.task, "observation_size", None)
+        if not isinstance(size, (int, np.integer)) or size < 1:
+            raise NewtonsimError(f"{name}: observation_size: expected a whole number from 1 on, got {size!r}")
+        if len(motors.axes) != len(motors.gears) or len(motors.low) != len(motors.high):
+            counts = [len(values) for values in (motors.axes, motors.gears, motors.low, motors.high)]
+            raise NewtonsimError(
+                f"{name}: motors: expected as many gears as axes, and as many high as low, "
+                f"got {counts} axes, gears, low and high"
+            )
+        for axis in motors.axes:
+            if not 0 <= axis < world.joint_axis_count:
+                raise NewtonsimError(
+                    f"{name}: motors.axes: expected axes from 0 to {world.joint_axis_count - 1}, got {axis}"
+                )
 
     def _make_frames(self, sensor: CameraSensor, threads: int | None) -> FrameStack:
         from newtonsim.envs.frames import FrameStack

@@ -308,6 +308,31 @@ def test_options_of_a_wrong_kind_are_named(name: str, option: str, value: object
         envs.make(name, 1, device="cpu", **{option: value})
 
 
+@pytest.mark.parametrize(
+    ("size", "motors", "message"),
+    [
+        (0, {}, "observation_size: expected a whole number from 1 on, got 0"),
+        (4, {"axes": [2]}, "motors.axes: expected axes from 0 to 1, got 2"),
+        (4, {"gears": []}, "motors: expected as many gears as axes"),
+        (4, {"high": [1.0, 1.0]}, "motors: expected as many gears as axes, and as many high as low"),
+    ],
+)
+def test_tasks_whose_kernels_would_leave_their_arrays(size: int, motors: dict, message: str):
+    class Wrong(type(cartpole(1).task)):
+        name = "Wrong"
+        observation_size = size
+
+        def build(self, builder):
+            found = super().build(builder)
+            found.axes, found.gears, found.low, found.high = [0], [1.0], [-1.0], [1.0]
+            for name, values in motors.items():
+                setattr(found, name, values)
+            return found
+
+    with pytest.raises(NewtonsimError, match=f"Wrong: {message}"):
+        envs.BatchedEnv(Wrong(), 3, "cpu")
+
+
 @pytest.mark.parametrize("device", ["banana", "cuda:99"])
 def test_devices_that_are_not_there_are_named(device: str):
     with pytest.raises(NewtonsimError, match=f"device: no device '{device}'; there are cpu"):
