@@ -63,15 +63,9 @@ def _policy_path(path: str) -> str:
     file = os.path.join(path, "policy.onnx")
     if not os.path.exists(file) and not os.path.exists(os.path.join(path, "checkpoint.pt")):
         runs = sorted(n for n in os.listdir(path) if os.path.exists(os.path.join(path, n, "policy.onnx")))
-        if runs:
-            there = f"there are runs with policies in it: {', '.join(runs)}"
-        elif os.path.exists(os.path.join(path, "checkpoint.pt")):
-            there = (
-                "this one has not ended, and policy.onnx is written then; its train command with "
-                "--seconds 1 ends it now"
-            )
-        else:
-            there = "no policy.onnx is in it"
+        there = (
+            f"there are runs with policies in it: {', '.join(runs)}" if runs else "no policy.onnx is in it"
+        )
         raise NewtonsimError(f"{path}: expected the folder of a run; {there}")
     return file
 
