@@ -152,8 +152,10 @@ class Training:
 
         self.run, self.folder = run, Path(folder)
         self.progress = Progress()
-        _claim(self.folder, run)
+        _compare(self.folder, run)
         self.workers = make_workers(run.plan(device, threads))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / RUN).write_text(json.dumps(run.written(), indent=2) + "\n", encoding="utf-8")
         learns_on = wp.device_to_torch(wp.get_device(device))
         self.learner = Learner(self.workers.policy, run.settings, run.seed, learns_on)
         self._best = self.learner.weights()
@@ -256,19 +258,18 @@ def write_policy(folder: str | os.PathLike) -> Path:
     return folder / POLICY
 
 
-def _claim(folder: Path, run: Run) -> None:
-    """Write what is trained into a folder, or compare it with what is there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path, here = folder / RUN, run.written()
-    if path.exists():
-        there = _flat(json.loads(path.read_text(encoding="utf-8")))
-        for key, value in _flat(here).items():
-            if there.get(key) != value and key != "settings.samples":
-                raise NewtonsimError(
-                    f"{path}: the run there has {key} = {there.get(key)!r}, not {value!r}; "
-                    "choose another folder, or remove this one to start over"
-                )
-    path.write_text(json.dumps(here, indent=2) + "\n", encoding="utf-8")
+def _compare(folder: Path, run: Run) -> None:
+    """Raise an error if a folder holds another run."""
+    path = folder / RUN
+    if not path.exists():
+        return
+    there = _flat(json.loads(path.read_text(encoding="utf-8")))
+    for key, value in _flat(run.written()).items():
+        if there.get(key) != value and key != "settings.samples":
+            raise NewtonsimError(
+                f"{path}: the run there has {key} = {there.get(key)!r}, not {value!r}; "
+                "choose another folder, or remove this one to start over"
+            )
 
 
 def _flat(tree: dict[str, Any]) -> dict[str, Any]:

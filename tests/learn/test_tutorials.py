@@ -39,7 +39,7 @@ def test_a_policy_from_a_urdf_file(tmp_path: Path):
     assert np.all(np.abs(torques) <= 1.0)
 
 
-def test_a_pybullet_environment_in_many_worlds(tmp_path: Path, monkeypatch):
+def test_a_pybullet_environment_in_many_worlds(tmp_path: Path, monkeypatch, request):
     """The environment for PyBullet, the task in NumPy and the one in kernels move alike."""
     programs = blocks("tutorial_pybullet.md", "python")
     (tmp_path / "single.py").write_text(programs[1])
@@ -49,6 +49,7 @@ def test_a_pybullet_environment_in_many_worlds(tmp_path: Path, monkeypatch):
     single = runpy.run_path(str(tmp_path / "single.py"))["env"]
     runpy.run_path(str(tmp_path / "many.py"))
     batches = [envs.make(name, 3, "cpu") for name in ("Pole", "FastPole")]
+    request.addfinalizer(single.close)
     start, _ = single.reset(seed=1)
     for env in batches:
         env.reset(seed=0)

@@ -140,7 +140,9 @@ def test_errors_of_workers_are_those_of_one_process(cluster, tmp_path, capsys):
     assert cli.main([*command, "--folder", str(tmp_path / "ray"), "--ray-workers", "1"]) == 2
     assert capsys.readouterr().err == here
     assert "max_episode_steps" in here
-    assert cli.main([*command, "--num-envs", "2", "--ray-workers", "3"]) == 2
+    assert (
+        cli.main([*command, "--folder", str(tmp_path / "few"), "--num-envs", "2", "--ray-workers", "3"]) == 2
+    )
     assert "workers: expected from 1 to 2, a world for each, got 3" in capsys.readouterr().err
 
 
