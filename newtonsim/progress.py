@@ -6,6 +6,7 @@ import contextlib
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 
@@ -31,7 +32,7 @@ def shown() -> Iterator[None]:
         _asked_for = before
 
 
-class ProgressLine:
+class ProgressLine(ABC):
     """Progress of something: one line that is written over on a terminal, plain lines elsewhere.
 
     Nothing is said in the first half second, nor if `wp.config.log_level` is above that of warnings (unless
@@ -69,13 +70,13 @@ class ProgressLine:
             with self._lock:
                 _write(self._end() + "\n")
 
+    @abstractmethod
     def _now(self) -> str:
         """Return what is under way."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _end(self) -> str:
         """Return what was done."""
-        raise NotImplementedError
 
     def _tick(self) -> None:
         """Write now and then until it is over."""

@@ -463,8 +463,7 @@ class FeatherstoneSolver(SolverBase):
         Args:
             shard: The worlds.
             dt: Duration of the step that was made last [s], with the contacts that the solver found itself.
-            out: Receives (τ, f) at the centre of mass, world axes [N m, N], averaged over that step,
-                spatial_vector, shape (body_count,).
+            out: Receives (τ, f) at the centre of mass, world axes [N m, N], mean of that step, (body_count,).
             constraints: Whether constraints count, or contacts alone.
 
         Raises:
