@@ -57,17 +57,16 @@ def main() -> None:
     costs = profile(simulator, repetitions)
     whole = captured_step(simulator, repetitions)
     unit = simulator.model.world_count
-    total = sum(min(cost.seconds) for cost in costs.values())
+    total = sum(min(cost.seconds, default=0.0) for cost in costs.values())
     rows = [row(name, cost, unit, total, options.peak) for name, cost in costs.items()]
     header = ("kernel", "launches", "threads", "us/world", "share", "bytes/world", "GB/s", "of peak")
     print(f"{options.what}, {unit} worlds, {options.motion}, {options.device}")
     print(table(header, rows))
-    total = sum(min(cost.seconds) for cost in costs.values())
     print(
         f"\nkernels one by one {1e6 * total / unit:.2f} us a world, captured step {1e6 * whole / unit:.2f} us"
     )
     results = {
-        name: {"microseconds": 1.0e6 * min(cost.seconds) / unit, "bytes": cost.bytes / unit}
+        name: {"microseconds": 1.0e6 * min(cost.seconds, default=0.0) / unit, "bytes": cost.bytes / unit}
         for name, cost in costs.items()
     }
     write_json(options.json, {"what": options.what, "worlds": unit, "kernels": results}, options.device)
@@ -120,7 +119,8 @@ def profile(simulator: Simulator, repetitions: int) -> dict[str, Cost]:
         if timing:
             taken = defaultdict(float)
             for result in results:
-                taken[result.name.removeprefix("forward kernel ").split("_cuda")[0]] += result.elapsed / 1.0e3
+                name, _, _hash = result.name.removeprefix("forward kernel ").rpartition("_")
+                taken[name] += result.elapsed / 1.0e3
         for name, seconds in taken.items():
             costs[name].seconds.append(seconds)
     return dict(sorted(costs.items(), key=lambda item: -min(item[1].seconds, default=0.0)))

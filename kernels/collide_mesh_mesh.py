@@ -14,6 +14,7 @@ from newtonsim.kernels.convex import Convex, convex_triangle
 from newtonsim.kernels.gjk import closest_points
 from newtonsim.kernels.manifold_points import facing, hashed, offer_point
 from newtonsim.kernels.manifolds import FAMILY_MESH_MESH, ManifoldView, PairView
+from newtonsim.kernels.mesh_boxes import triangles_after, triangles_in_box
 from newtonsim.kernels.shapes import HullView, ShapeView
 from newtonsim.kernels.triangle_distance import Level, Surface, level_of_surface, surface_of
 from newtonsim.kernels.triangle_surface import (
@@ -107,18 +108,20 @@ def box_of_other(e: Encounter) -> Bounds:
 def try_vertices(e: Encounter, surfaces: SurfaceView, manifolds: ManifoldView):
     """Offer the vertices of the first surface that are within reach of the second."""
     box = box_of_other(e)
-    query = wp.mesh_query_aabb(e.of.mesh, box.lower, box.upper)
-    t = int(0)
-    while wp.mesh_query_aabb_next(query, t):
-        triangle = surface_triangle(e.of.mesh, e.of.scale, wp.vec3(), t)
-        owned = surfaces.owned[e.of.first + t]
-        for k in range(3):
-            if (owned >> k) & 1 == 1:
-                p = wp.transform_point(e.X, corner_of(triangle, k))
-                level = level_of_surface(e.to, p, e.viewer, e.size, e.reach)
-                if level.found == 1:
-                    feature = hashed(3 * t + k, OF_VERTEX + e.swapped)
-                    offer_level(e, p, level, feature, manifolds)
+    near = triangles_in_box(e.of.mesh, box, 0)
+    while near.count > 0:
+        for i in range(near.count):
+            t = near.triangle[i]
+            triangle = surface_triangle(e.of.mesh, e.of.scale, wp.vec3(), t)
+            owned = surfaces.owned[e.of.first + t]
+            for k in range(3):
+                if (owned >> k) & 1 == 1:
+                    p = wp.transform_point(e.X, corner_of(triangle, k))
+                    level = level_of_surface(e.to, p, e.viewer, e.size, e.reach)
+                    if level.found == 1:
+                        feature = hashed(3 * t + k, OF_VERTEX + e.swapped)
+                        offer_level(e, p, level, feature, manifolds)
+        near = triangles_after(e.of.mesh, box, near)
 
 
 @wp.func(inline=False)
@@ -200,29 +203,44 @@ def cross_edges(
 
 
 @wp.func
+def cross_triangle(
+    e: Encounter,
+    a: Facing,
+    t_a: int,
+    reach: float,
+    surfaces: SurfaceView,
+    hulls: HullView,
+    manifolds: ManifoldView,
+):
+    """Offer where edges of one triangle, in the axes of the second surface, cross edges of that surface."""
+    spread = wp.vec3(reach, reach, reach)
+    low = wp.min(wp.min(a.triangle.a, a.triangle.b), a.triangle.c) + e.origin - spread
+    high = wp.max(wp.max(a.triangle.a, a.triangle.b), a.triangle.c) + e.origin + spread
+    low = wp.cw_div(low, e.to.scale)
+    high = wp.cw_div(high, e.to.scale)
+    query = wp.mesh_query_aabb(e.to.mesh, wp.min(low, high), wp.max(low, high))
+    t_b = int(0)
+    while wp.mesh_query_aabb_next(query, t_b):
+        b = facing_triangle(e.to, t_b, e.origin, e.viewer, surfaces)
+        if b.valid == 1 and b.open == 1:
+            cross_edges(e, a, t_a, b, t_b, hulls, manifolds)
+
+
+@wp.func
 def try_edges(e: Encounter, surfaces: SurfaceView, hulls: HullView, manifolds: ManifoldView):
     """Offer the places where edges of both surfaces cross."""
     box = box_of_other(e)
     rotation = wp.quat_to_matrix(wp.transform_get_rotation(e.X))
     viewer = wp.transform_point(wp.transform_inverse(e.X), 0.5 * (e.to.lower + e.to.upper))
     reach = wp.min(e.reach, EDGE_REACH * e.size)
-    spread = wp.vec3(reach, reach, reach)
-    query = wp.mesh_query_aabb(e.of.mesh, box.lower, box.upper)
-    t_a = int(0)
-    while wp.mesh_query_aabb_next(query, t_a):
-        a = facing_triangle(e.of, t_a, wp.vec3(), viewer, surfaces)
-        if a.valid == 1 and a.open == 1:
-            a = turned(a, rotation)
-            low = wp.min(wp.min(a.triangle.a, a.triangle.b), a.triangle.c) + e.origin - spread
-            high = wp.max(wp.max(a.triangle.a, a.triangle.b), a.triangle.c) + e.origin + spread
-            low = wp.cw_div(low, e.to.scale)
-            high = wp.cw_div(high, e.to.scale)
-            inner = wp.mesh_query_aabb(e.to.mesh, wp.min(low, high), wp.max(low, high))
-            t_b = int(0)
-            while wp.mesh_query_aabb_next(inner, t_b):
-                b = facing_triangle(e.to, t_b, e.origin, e.viewer, surfaces)
-                if b.valid == 1 and b.open == 1:
-                    cross_edges(e, a, t_a, b, t_b, hulls, manifolds)
+    near = triangles_in_box(e.of.mesh, box, 0)
+    while near.count > 0:
+        for i in range(near.count):
+            t = near.triangle[i]
+            a = facing_triangle(e.of, t, wp.vec3(), viewer, surfaces)
+            if a.valid == 1 and a.open == 1:
+                cross_triangle(e, turned(a, rotation), t, reach, surfaces, hulls, manifolds)
+        near = triangles_after(e.of.mesh, box, near)
 
 
 @wp.kernel

@@ -1,6 +1,9 @@
-"""Devices by name."""
+"""Devices by name, and their streams beside those of torch."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
 
 import warp as wp
 
@@ -22,3 +25,26 @@ def find_device(device: wp.DeviceLike = None, argument: str = "device") -> wp.De
     except (ValueError, RuntimeError) as error:
         known = ", ".join(str(known) for known in wp.get_devices())
         raise NewtonsimError(f"{argument}: no device {device!r}; there are {known}") from error
+
+
+@contextlib.contextmanager
+def in_order_with_torch(device: wp.Device) -> Iterator[None]:
+    """Context whose work comes after what torch's current stream holds, and before what it is given then.
+
+    The work is queued on Warp's own stream, since torch's default one cannot be recorded into a graph. On the
+    CPU nothing is queued, and there is nothing to do.
+
+    Args:
+        device: Where Warp and torch work.
+    """
+    if device.is_cpu:
+        yield
+        return
+    import torch
+
+    theirs = wp.stream_from_torch(torch.cuda.current_stream(wp.device_to_torch(device)))
+    device.stream.wait_stream(theirs)
+    try:
+        yield
+    finally:
+        theirs.wait_stream(device.stream)

@@ -55,6 +55,10 @@ class Shard:
         self.worlds = worlds
         self._starts = dict(starts or {})
         self._ranges: dict[str, Ranges] = {}
+        if worlds is not None:
+            # these read from the device, which must not happen while a step is recorded
+            self.ranges("shape")
+            self.ranges("articulation")
 
     def with_starts(self, starts: Mapping[str, Sequence[int]]) -> Shard:
         """Return the same worlds with further kinds of index."""

@@ -291,7 +291,15 @@ class Passes:
     def _recorded(self, run: Callable[[], None]) -> Replay:
         """Capture what a function launches, or call it each time."""
         if self.capture:
-            return record(run, self.layout.model.device)
+            try:
+                return record(run, self.layout.model.device)
+            except NotDifferentiableError:
+                raise
+            except RuntimeError as error:  # Warp has no type of its own for what a GPU cannot record
+                raise NewtonsimError(
+                    f"rollout: cannot be recorded: {error}; losses and controllers may only launch kernels, "
+                    "without reading from the device, or pass capture=False"
+                ) from error
 
         def repeat(count: int) -> None:
             for _ in range(count):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
+from newtonsim.devices import in_order_with_torch
 from newtonsim.diff.bridge import Bridge, Slot
 from newtonsim.errors import ModelError, NotDifferentiableError
 
@@ -38,7 +38,7 @@ def torch_function(
 
     A forward call runs forward only and keeps nothing but its inputs, so that functions may be called
     several times before `backward`, which runs the rollout again and then back. There are no second
-    derivatives. On a GPU the work is queued on torch's current stream.
+    derivatives. On a GPU the work is done in the order of torch's current stream.
 
     Args:
         rollout: The rollout.
@@ -90,18 +90,6 @@ def _floats(tensor: torch.Tensor) -> wp.array:
     return wp.from_torch(tensor.detach().contiguous().view(-1), dtype=wp.float32, requires_grad=False)
 
 
-@contextlib.contextmanager
-def _stream(device: wp.Device) -> Any:
-    """Queue what follows on torch's current stream."""
-    if device.is_cpu:
-        yield
-        return
-    torch = _import_torch()
-    current = torch.cuda.current_stream(wp.device_to_torch(device))
-    with wp.ScopedStream(wp.stream_from_torch(current), sync_enter=True, sync_exit=True):
-        yield
-
-
 @functools.cache
 def _autograd_function() -> Any:
     """The function that autograd calls, made once torch is there."""
@@ -112,7 +100,7 @@ def _autograd_function() -> Any:
         def forward(ctx: Any, bridge: Bridge, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
             ctx.bridge = bridge
             ctx.save_for_backward(*tensors)
-            with _stream(bridge.device):
+            with in_order_with_torch(bridge.device):
                 results = bridge.results(bridge.evaluate([_floats(tensor) for tensor in tensors]))
             losses, *outputs = (wp.to_torch(array, requires_grad=False) for array in results)
             return losses, *(output.view(slot.shape) for slot, output in zip(bridge.outputs, outputs))
@@ -128,7 +116,7 @@ def _autograd_function() -> Any:
         def forward(ctx: Any, bridge: Bridge, needed: tuple[bool, ...], *tensors: torch.Tensor) -> tuple:
             count = len(bridge.inputs)
             arrays = [_floats(tensor) for tensor in tensors]
-            with _stream(bridge.device):
+            with in_order_with_torch(bridge.device):
                 _, found = bridge.pull_back(arrays[:count], arrays[count], arrays[count + 1 :])
             gradients = [wp.to_torch(array, requires_grad=False) for array in found]
             shaped = zip(needed, gradients, tensors)

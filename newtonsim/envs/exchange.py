@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
+from newtonsim.devices import in_order_with_torch
 from newtonsim.errors import NewtonsimError
 
 if TYPE_CHECKING:
@@ -191,18 +191,9 @@ class TorchExchange(Exchange):
         self._final = tuple(wp.to_torch(array) for array in arrays)
         self._success, self._everyone = wp.to_torch(view.success), wp.to_torch(self.buffers.everyone)
 
-    @contextlib.contextmanager
-    def stream(self) -> Iterator[None]:
-        """See `Exchange.stream`; work goes to Warp's stream, since torch's default one cannot be captured."""
-        if self.device.is_cpu:
-            yield
-            return
-        theirs = wp.stream_from_torch(self._torch.cuda.current_stream(wp.device_to_torch(self.device)))
-        self.device.stream.wait_stream(theirs)
-        try:
-            yield
-        finally:
-            theirs.wait_stream(self.device.stream)
+    def stream(self) -> contextlib.AbstractContextManager[None]:
+        """See `Exchange.stream`."""
+        return in_order_with_torch(self.device)
 
     def take_mask(self, mask: Any) -> None:
         """See `Exchange.take_mask`."""

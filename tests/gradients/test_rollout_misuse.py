@@ -151,7 +151,8 @@ def test_seeds_may_be_numbers(device):
 
 def test_loss_that_the_tape_does_not_see(device):
     rollout = make(device, loss=lambda state, losses: losses.assign(state.joint_q.numpy()))
-    with pytest.raises(NewtonsimError, match="loss: it launched nothing"):
+    # a GPU refuses to record a step that reads from it, before there is a tape
+    with pytest.raises(NewtonsimError, match=r"loss: it launched nothing|rollout: cannot be recorded"):
         rollout(rollout.model.state())
 
 

@@ -35,6 +35,7 @@ FUNCTIONS_ONLY = {
     "facets",
     "gjk",
     "manifold_points",
+    "mesh_boxes",
     "minkowski",
     "queries_fields",
     "queries_surfaces",
