@@ -17,6 +17,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
 
 import warp as wp
 
@@ -50,6 +51,10 @@ DIFFERENTIABLE = frozenset(
     )
 )
 """Kernel files that are compiled with gradients when these are asked for; the others have none."""
+
+BLOCK_DIM = 32
+"""Threads of a block on a GPU. Many kernels have a thread for each world, which reads kilobytes of its own:
+with Warp's 256, a few thousand worlds would share the caches of few multiprocessors and leave others idle."""
 
 _loaded: set[tuple[wp.Module, str]] = set()
 _owners: weakref.WeakSet = weakref.WeakSet()
@@ -167,9 +172,7 @@ def is_differentiable(module: wp.Module) -> bool:
 def is_cached(module: wp.Module, device: wp.DeviceLike) -> bool:
     """Whether the kernel cache holds a module as it is now, for this kind of device."""
     device = wp.get_device(device)
-    folder = os.path.join(
-        wp.config.kernel_cache_dir, module.get_module_identifier(_block_dim(module, device))
-    )
+    folder = os.path.join(wp.config.kernel_cache_dir, module.get_module_identifier(block_dim(device)))
     endings = (".o",) if device.is_cpu else (".ptx", ".cubin")
     return os.path.isdir(folder) and any(name.endswith(endings) for name in os.listdir(folder))
 
@@ -177,6 +180,18 @@ def is_cached(module: wp.Module, device: wp.DeviceLike) -> bool:
 def short_name(module: wp.Module) -> str:
     """Name of a kernel file without package."""
     return module.name.rpartition(".")[2]
+
+
+def block_dim(device: wp.Device) -> int:
+    """Threads of a block, for which modules are compiled."""
+    return 1 if device.is_cpu else BLOCK_DIM
+
+
+def launch(
+    kernel: wp.Kernel, dim: int | tuple[int, ...], *args: Any, device: wp.DeviceLike, **options: Any
+) -> Any:
+    """`wp.launch` in blocks of the size that `load` compiles for; any other has a module compiled anew."""
+    return wp.launch(kernel, dim, *args, device=device, block_dim=block_dim(wp.get_device(device)), **options)
 
 
 def core_count() -> int:
@@ -210,13 +225,8 @@ def _workers() -> ThreadPoolExecutor:
 
 
 def _load_one(module: wp.Module, device: wp.Device) -> None:
-    wp.load_module(module, device=device, block_dim=_block_dim(module, device))
+    wp.load_module(module, device=device, block_dim=block_dim(device))
     _loaded.add((module, str(device)))
-
-
-def _block_dim(module: wp.Module, device: wp.Device) -> int:
-    """Threads per block of a launch that does not say how many."""
-    return 1 if device.is_cpu else module.options["block_dim"]
 
 
 def _size(module: wp.Module) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.allocation import put, zeros
 from newtonsim.kernels import contacts as contact_kernels
 from newtonsim.kernels.broad_phase import PlacementView
@@ -112,7 +113,7 @@ class Contacts:
     def rigid_contact_count(self) -> wp.array:
         """Number of contacts in all worlds, shape (1,); summed up anew each time that it is asked for."""
         inputs = [self.world_count, self._total]
-        wp.launch(contact_kernels.sum_counts, 1, inputs, device=self.device, record_tape=False)
+        compilation.launch(contact_kernels.sum_counts, 1, inputs, device=self.device, record_tape=False)
         return self._total
 
     def carried_arrays(self) -> list[wp.array]:

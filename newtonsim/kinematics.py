@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kernels import inverse_kinematics
 from newtonsim.workspace import Launcher, Motion, active_tape
@@ -91,5 +92,7 @@ def _tree_mask(model: Model, mask: wp.array | np.ndarray) -> wp.array:
     topology = model.topology
     tree_mask = wp.zeros(topology.tree_count, dtype=bool, device=model.device)
     inputs = [topology.tree_articulation, mask, tree_mask]
-    wp.launch(inverse_kinematics.spread_mask, dim=topology.tree_count, inputs=inputs, device=model.device)
+    compilation.launch(
+        inverse_kinematics.spread_mask, dim=topology.tree_count, inputs=inputs, device=model.device
+    )
     return tree_mask

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.enums import GeoType, ShapeFlags
 from newtonsim.errors import ModelError
 from newtonsim.kernels import bounds, queries, rays
@@ -351,7 +352,7 @@ class SceneQuery:
             out = ClosestPoints(batch, self.model.device)
         elif out.batch != batch:
             raise ModelError(f"out: expected closest points {batch}, got {out.batch}")
-        wp.launch(
+        compilation.launch(
             queries.find_closest,
             dim=math.prod(batch),
             inputs=[self._scene(), sets_a, sets_b, max_distance, out.view],
@@ -435,7 +436,7 @@ class SceneQuery:
         elif (out.batch, out.max_shapes) != (batch, max_shapes):
             raise ModelError(f"out: expected {batch}, {max_shapes}, got {out.batch}, {out.max_shapes}")
         check_range("mask", mask, 0, 1 << 32)
-        wp.launch(
+        compilation.launch(
             queries.find_in_boxes,
             dim=math.prod(batch),
             inputs=[self._scene(), low, high, one, per_world, each, mask, out.view, out.count.flatten()],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.errors import ModelError
 from newtonsim.kernels import rays
 from newtonsim.queries_inputs import Vectors, check_range, integers, vector_pair
@@ -45,7 +46,7 @@ class RayRequest:
         view.ignored_body, view.ignored_bodies = integers("ignored_body", ignored_body, batch, device)
         view.sight = int(rays.SEE_BACKS) * backs + int(rays.SEE_INSIDE) * inside
         view.skip = hit_number
-        wp.launch(
+        compilation.launch(
             rays.cast_rays,
             dim=math.prod(batch),
             inputs=[self.query._scene(), view, out.view],
@@ -103,7 +104,7 @@ class PreparedSegments:
             view.mask, view.skip, view.ignored_body = mask, skip, -1
             for name in hits._cls.vars:
                 setattr(hits, name, getattr(self.hits.view, name)[begin:end])
-            launch = wp.launch(
+            launch = compilation.launch(
                 rays.cast_rays,
                 dim=end - begin,
                 inputs=[query._scene(), view, hits],

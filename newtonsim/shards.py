@@ -7,6 +7,7 @@ and a kernel that handles a range of worlds is launched over the range of its ow
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -35,6 +36,8 @@ _KINDS: dict[str, tuple[Callable[[Model], Sequence[int]], Callable[[Model], int]
 }
 """Kinds of index: where each world's begin and the last one's end, and how many there are."""
 
+_READ_FROM_DEVICE = ("shape", "articulation")
+
 Ranges = tuple[tuple[int, int], ...]
 """Ranges of an index as (first, count)."""
 
@@ -57,12 +60,15 @@ class Shard:
         self._ranges: dict[str, Ranges] = {}
         if worlds is not None:
             # these read from the device, which must not happen while a step is recorded
-            self.ranges("shape")
-            self.ranges("articulation")
+            for kind in _READ_FROM_DEVICE:
+                self.ranges(kind)
 
     def with_starts(self, starts: Mapping[str, Sequence[int]]) -> Shard:
         """Return the same worlds with further kinds of index."""
-        return Shard(self.model, self.worlds, starts)
+        other = copy.copy(self)
+        other._starts = dict(starts)
+        other._ranges = {kind: self._ranges[kind] for kind in _READ_FROM_DEVICE if kind in self._ranges}
+        return other
 
     def ranges(self, kind: str) -> Ranges:
         """Ranges of one kind of index; empty ones are left out.

@@ -160,7 +160,10 @@ class Launcher:
         if not compilation.prepare(kernel, self.model.device, on_tape=True):
             return
         for first, count in self.shard.ranges(kind):
-            active_tape().record_launch(kernel, count, 0, [first, *inputs], outputs, self.model.device)
+            of_range = [first, *inputs]
+            device = self.model.device
+            block_dim = compilation.block_dim(device)
+            active_tape().record_launch(kernel, count, 0, of_range, outputs, device, block_dim)
 
     def _launch(self, kernel: wp.Kernel, kind: str, inputs: list, outputs: list, record_tape: bool) -> None:
         ranges = self.shard.ranges(kind)
@@ -168,12 +171,13 @@ class Launcher:
         if not ranges or not compilation.prepare(kernel, self.model.device, on_tape):
             return
         recorded = recording.collected()
-        options = {"outputs": outputs, "device": self.model.device}
+        options = {"outputs": outputs, "device": self.model.device, "record_tape": record_tape}
         for first, count in ranges:
             if recorded is None:
-                wp.launch(kernel, count, [first, *inputs], record_tape=record_tape, **options)
+                compilation.launch(kernel, count, [first, *inputs], **options)
             else:
-                recorded.append(wp.launch(kernel, count, [first, *inputs], record_cmd=True, **options))
+                command = compilation.launch(kernel, count, [first, *inputs], record_cmd=True, **options)
+                recorded.append(command)
 
     def poses(self, motion: Motion, joint_q: wp.array) -> None:
         """Body frames and motion subspaces at joint_q."""

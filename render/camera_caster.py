@@ -10,6 +10,7 @@ from itertools import count, pairwise
 import numpy as np
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.kernels import camera, camera_tiles
 from newtonsim.render.camera_rows import RayScene
 
@@ -100,7 +101,7 @@ class PictureCaster:
         listed = self._tile_view.count.shape[0]
         if listed:
             sizes = [self._cameras, self._width, self._height]
-            wp.launch(
+            compilation.launch(
                 camera_tiles.list_candidates,
                 dim=listed,
                 inputs=[scene.view, *scene.boxes, cameras, *sizes, mask, tiles],
@@ -124,7 +125,7 @@ class PictureCaster:
         scene = self.scene
         # on the CPU each thread of a launch copies all arguments, which costs more than many a pixel
         run = _TILE_PIXELS if scene.device.is_cpu else 1
-        wp.launch(
+        compilation.launch(
             camera.render_pixels,
             dim=size * _TILE_PIXELS // run,
             inputs=[

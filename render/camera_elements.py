@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.kernels import camera_elements
 from newtonsim.kernels.camera_elements import ElementView
 from newtonsim.render.camera_rows import starts
@@ -73,20 +74,20 @@ class CameraElements:
         if not self.count:
             return
         options = {"device": self._device, "record_tape": False}
-        wp.launch(
+        compilation.launch(
             camera_elements.take_positions,
             dim=len(particle_q),
             inputs=[particle_q, self.view],
             **options,
         )
-        wp.launch(
+        compilation.launch(
             camera_elements.enclose_elements,
             dim=self.count,
             inputs=[self.view, self._thickness, self._model.particle_flags, *self._boxes],
             **options,
         )
         if len(self._around):
-            wp.launch(
+            compilation.launch(
                 camera_elements.smooth_elements,
                 dim=len(particle_q),
                 inputs=[self.view, self._start, self._around],

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.enums import GeoType
 from newtonsim.kernels import camera, camera_scene
 from newtonsim.kernels.camera_elements import ElementView
@@ -84,7 +85,7 @@ class RayScene:
         """
         if not len(self.color):
             return
-        wp.launch(
+        compilation.launch(
             camera_scene.place_instances,
             dim=len(self.color),
             inputs=[self.view, self.places, body_poses, bodies_per_world, *self.boxes],

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.errors import ModelError
 from newtonsim.kernels import camera, camera_rays
 from newtonsim.kernels.camera_rays import CameraRays, Mount
@@ -204,7 +205,7 @@ class Camera:
             given = f"{mask.dtype.__name__} {mask.shape}"
             raise ModelError(f"mask: expected bool ({len(self.worlds)},), got {given}")
         self.scene.update(state)
-        wp.launch(
+        compilation.launch(
             camera_rays.aim_cameras,
             dim=len(self._cameras),
             inputs=[self._mounts.array, self.scene.body_poses(state), self._cameras],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.allocation import zeros
 from newtonsim.control import Control
 from newtonsim.kernels import articulated_bodies, crba, joint_forces, tree_advance
@@ -112,7 +113,7 @@ class ArticulatedBodies(MovingBodies):
             for array in memory:
                 array.zero_()
             return
-        wp.launch(
+        compilation.launch(
             articulated_bodies.forget_forces,
             self.model.joint_dof_count,
             [world_mask, self.model.topology.view.dof_world, *memory],

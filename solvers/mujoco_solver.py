@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.contacts import Contacts
 from newtonsim.control import Control
 from newtonsim.errors import ModelError, NotDifferentiableError
@@ -333,7 +334,9 @@ class MuJoCoSolver(SolverBase):
         if self.mjw_data is not None and self.mj_model.nv:
             mask = wp.array(mask, dtype=bool, device=self.model.device)
             values = self.mjw_data.qacc_warmstart
-            wp.launch(mujoco_state.clear_rows, values.shape, [mask, values], device=self.model.device)
+            compilation.launch(
+                mujoco_state.clear_rows, values.shape, [mask, values], device=self.model.device
+            )
 
     def carried_arrays(self) -> list[wp.array] | None:
         """Arrays by which earlier steps decide on the last bits of the next one; None on the host."""

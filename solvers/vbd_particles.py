@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.allocation import put, zeros
 from newtonsim.kernels import (
     vbd_apart,
@@ -253,7 +254,7 @@ class VBDParticles:
             return
         masked = world_mask is not None
         inputs = [world_mask, int(masked), model.particle_world, self.descent]
-        wp.launch(vbd_particles.forget_gain, model.particle_count, inputs, device=self.rigid.device)
+        compilation.launch(vbd_particles.forget_gain, model.particle_count, inputs, device=self.rigid.device)
 
     def report(self) -> None:
         """Warn of contacts that there was no room for; reads from the device."""

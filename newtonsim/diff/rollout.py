@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.arrays import STATE_ARRAYS
 from newtonsim.diff import checks
 from newtonsim.diff.buffers import Checkpoints, StateLayout, arrays_of_steps
@@ -354,19 +355,23 @@ class Rollout:
         if (self._nonfinite.numpy() >= 0).any():
             for world, rows, columns in flat:
                 inputs = [0, world, self._nonfinite, columns, rows]
-                wp.launch(rollouts.spread_nonfinite, rows.shape[1], inputs, device=device, record_tape=False)
+                compilation.launch(
+                    rollouts.spread_nonfinite, rows.shape[1], inputs, device=device, record_tape=False
+                )
         for world, rows, columns in flat:
             inputs = [0, 0, world, rows, columns, self._nonfinite]
-            wp.launch(rollouts.note_nonfinite, rows.shape[1], inputs, device=device, record_tape=False)
+            compilation.launch(
+                rollouts.note_nonfinite, rows.shape[1], inputs, device=device, record_tape=False
+            )
         if self.clip is None:
             return
         squares = wp.zeros(model.world_count, dtype=wp.float64, device=device)
         for world, rows, columns in flat:
             inputs = [0, world, rows, columns, squares]
-            wp.launch(rollouts.add_squares, rows.shape[1], inputs, device=device, record_tape=False)
+            compilation.launch(rollouts.add_squares, rows.shape[1], inputs, device=device, record_tape=False)
         for world, rows, columns in flat:
             inputs = [0, world, squares, float(self.clip), columns, rows]
-            wp.launch(rollouts.shrink, rows.shape[1], inputs, device=device, record_tape=False)
+            compilation.launch(rollouts.shrink, rows.shape[1], inputs, device=device, record_tape=False)
 
     def _result(self, gradients: dict[str, wp.array]) -> RolloutResult:
         losses = wp.clone(self.losses, requires_grad=False)

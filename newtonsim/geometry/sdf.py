@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.errors import ModelError
 from newtonsim.geometry.mesh import Mesh
 
@@ -203,7 +204,7 @@ def _distances(
     )
     distance = wp.zeros(int(np.prod(shape)), dtype=float, device=device)
     inputs = [surface.id, wp.vec3(*lower), voxel, int(shape[1]), int(shape[2]), distance]
-    wp.launch(measure_distances, dim=len(distance), inputs=inputs, device=device)
+    compilation.launch(measure_distances, dim=len(distance), inputs=inputs, device=device)
     return distance.numpy().reshape(shape).copy()
 
 
@@ -222,7 +223,7 @@ def _read(volume: wp.Volume, points: np.ndarray) -> tuple[np.ndarray, np.ndarray
     value, slope = wp.zeros(count, dtype=float, device=device), wp.zeros(count, dtype=wp.vec3, device=device)
     step = 0.5 * float(min(volume.get_voxel_size()))
     inputs = [volume.id, wp.array(points, dtype=wp.vec3, device=device), step, value, slope]
-    wp.launch(read_field, dim=count, inputs=inputs, device=device)
+    compilation.launch(read_field, dim=count, inputs=inputs, device=device)
     return value.numpy().astype(np.float64), slope.numpy().astype(np.float64)
 
 

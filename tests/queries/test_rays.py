@@ -214,7 +214,8 @@ def test_hits_in_order(device, mixed_scene):
     distance = hits.distance.numpy()
     assert distance.shape == (3000, 5)
     clear = ~unclear
-    np.testing.assert_allclose(distance[clear], order[clear, :5], atol=1e-4)
+    # of hits kilometres away single precision does not hold a tenth of a millimetre
+    np.testing.assert_allclose(distance[clear], order[clear, :5], rtol=2.0**-22, atol=1e-4)
     assert np.isfinite(order[clear, 3]).sum() > 100
     third = query.rays(origins, directions, hit_number=2)
     np.testing.assert_array_equal(third.distance.numpy(), distance[:, 2])

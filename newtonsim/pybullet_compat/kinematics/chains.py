@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.importers.pose import Pose
 from newtonsim.kernels import chain_dynamics
 from newtonsim.kernels.chain_views import ChainMotion, ChainState, ChainView, CompositeView
@@ -197,12 +198,12 @@ class Chain:
 
     def record(self, kernel: wp.Kernel, *inputs: object) -> wp.Launch:
         arguments = [self._view, self._configuration[2], *inputs]
-        return wp.launch(kernel, self.worlds, arguments, device=self.device, record_cmd=True)
+        return compilation.launch(kernel, self.worlds, arguments, device=self.device, record_cmd=True)
 
     def record_worlds(self, kernel: wp.Kernel, first: int, end: int, *inputs: object) -> wp.Launch:
         """Record a kernel over some of the worlds, which takes the first one as its first argument."""
         arguments = [first, self._view, self._configuration[2], *inputs]
-        return wp.launch(kernel, end - first, arguments, device=self.device, record_cmd=True)
+        return compilation.launch(kernel, end - first, arguments, device=self.device, record_cmd=True)
 
     # -- Jacobian, inertia, forces
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.builder import ModelBuilder
 from newtonsim.kernels import closest_records
 from newtonsim.pybullet_compat import model_building
@@ -164,7 +165,7 @@ class ClosestPairs:
         )
         self._found, self._numbers = HostArray(found, worlds), HostArray(numbers, worlds)
         inputs = [query._scene(), wp.array(table, dtype=wp.vec2i, device=device), reach, found, numbers]
-        launch = wp.launch(
+        launch = compilation.launch(
             closest_records.find_closest_pairs,
             dim=len(table),
             inputs=inputs,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.collide import find_contacts
 from newtonsim.contacts import Contacts
 from newtonsim.kernels import contact_records
@@ -135,7 +136,7 @@ class ContactReader:
             model = self.engine.model
             shape, places = model.collision_plan.shape, self.contacts.placement.X
             inputs = [self.contacts.view, shape, places, self.report, self.impulse, rate, self.records]
-            launch = wp.launch(
+            launch = compilation.launch(
                 contact_records.write_contact_records,
                 dim=self.contacts.rigid_contact_max,
                 inputs=inputs,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import warp as wp
 
+from newtonsim import compilation
 from newtonsim.kernels import bounds
 from newtonsim.pybullet_compat.model_building import group_and_mask
 from newtonsim.queries import ALL_BITS, SceneQuery
@@ -102,7 +103,7 @@ class SceneQueries:
                 view.lower,
                 view.upper,
             ]
-            command = wp.launch(
+            command = compilation.launch(
                 bounds.bound_shapes,
                 dim=engine.model.shape_count,
                 inputs=inputs,
