@@ -176,11 +176,16 @@ def contact_lagrangian(
             wanted = outcome
         else:
             bounces = count_bounces(rows.timed[c], rows.impact[c][0] * share, s.restitution_speed, s.dt)
+            more = float(0.0)
             if rounds[w] > 0:
-                restitution = -outcome / free[0]
+                # as in `want_outcome`
+                if outcome < -restitution * free[0]:
+                    restitution = -outcome / free[0]
+                else:
+                    more = outcome + restitution * free[0]
             gap = wp.max(0.0, g.distance)
             hit = time_of_impact(gap, approach, (approach - free[0]) / s.dt, s.dt)
-            wanted = end_of_bounces(hit, gap, restitution, bounces, s.dt)[positions]
+            wanted = end_of_bounces(hit, gap, restitution, bounces, s.dt)[positions] + more
             if positions == 1:
                 early = (hit[1] / s.dt) * free
     under = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.multiplier)

@@ -130,8 +130,8 @@ def want_outcome(
     """Let the rows want the velocities after all impacts.
 
     A contact that was hit itself keeps its own rebound, which accounts for the moment of the impact within
-    the step, in proportion to what the impacts leave of it. Contacts that impacts were passed on to have -1
-    in place of that share.
+    the step, in proportion to what the impacts leave of it; what they add to it comes on top, however slow
+    the contact itself was hit. Contacts that impacts were passed on to have -1 in place of that share.
     """
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
@@ -143,11 +143,13 @@ def want_outcome(
             moving = wanted
             share = float(-1.0)
             if hit and before < 0.0:
-                share = wanted / (-impact[0] * before)
+                own = -impact[0] * before
+                more = wp.max(0.0, wanted - own)
+                share = (wanted - more) / own
                 gap = wp.max(0.0, contacts.distance[c])
                 after = after_impact(rows.timed[c], gap, share * impact[0], slowest, dt)
-                wanted = after[0]
-                moving = after[1]
+                wanted = after[0] + more
+                moving = after[1] + more
             target = rows.target[c]
             wanted = wp.max(impact[1], wanted)
             rows.moving[c] = wp.vec2(moving, share)

@@ -229,7 +229,7 @@ class Training:
         path = self.folder / CHECKPOINT
         if not path.exists():
             return
-        kept = torch.load(path, weights_only=True)
+        kept = torch.load(path, map_location="cpu", weights_only=True)
         self.progress = Progress(**kept["progress"])
         self.learner.load(kept["learner"])
         self._best = kept["best"]
@@ -245,7 +245,7 @@ def write_policy(folder: str | os.PathLike) -> Path:
         OSError: The folder holds no run with a checkpoint.
     """
     folder = Path(folder)
-    run, kept = Run.read(folder), torch.load(folder / CHECKPOINT, weights_only=True)
+    run, kept = Run.read(folder), torch.load(folder / CHECKPOINT, map_location="cpu", weights_only=True)
     env = envs.make(run.name, 1, "cpu", **run.options)
     policy = PolicySpaces(env.single_observation_space, env.single_action_space)
     env.close()

@@ -131,6 +131,22 @@ def test_corners_that_rebound_apart_do_not_blow_up(device: str):
     assert np.linalg.norm(part.gradient - part.difference) < 0.1 * np.linalg.norm(part.difference)
 
 
+def test_end_that_is_lifted_by_the_impact_of_the_other(device: str):
+    """What an impact passes on comes on top of the slow end's own rebound, within the same step."""
+    builder = z_up()
+    place = wp.transform((0.0, 0.0, 0.1005), wp.quat_identity())
+    body = builder.add_body(origin=place, mass=1.0, I_m=np.diag([0.75] * 3))
+    for x in (-0.5, 0.5):
+        builder.add_shape_sphere(body, pos=(x, 0.0, 0.0), radius=0.1, density=0.0, mu=0.0, restitution=0.5)
+    builder.set_ground_plane(mu=0.0, restitution=0.5)
+    model = builder.finalize(device, requires_grad=True)
+    # -0.3 m/s at one end, -2 m/s at the other
+    state = start(model, [0.0, 1.7, 0.0, 0.0, 0.0, -1.15])
+    report = diff.gradcheck(model, FeatherstoneSolver(model), state, 2, DT, loss, WRT)
+    print(report)
+    assert report.error < RTOL
+
+
 @pytest.mark.parametrize("steps", [6, 20])
 def test_quadruped_that_lands_on_its_feet(device: str, steps: int):
     """An imported robot with the restitution that importers give it."""

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from newtonsim import envs
 from newtonsim.errors import NewtonsimError
 from newtonsim.learn import PolicyFile, Run, Training, evaluate, settings_of
+from newtonsim.learn.training import write_policy
 
 SMALL = {"num_envs": 8, "steps": 10, "samples": 400, "hidden": (8,), "mini_batches": 2}
 
@@ -68,6 +70,22 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path):
     about = PolicyFile(tmp_path / "policy.onnx").about
     assert about["name"] == "Reacher"
     assert about["options"] == {"max_episode_steps": 5}
+
+
+def test_a_run_of_a_gpu_goes_on_without_one(tmp_path, monkeypatch):
+    run = Run("Reacher", settings_of("Reacher", SMALL))
+    training = Training(run, tmp_path, "cpu")
+    training.step()
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.serialization, "location_tag", lambda storage: "cuda:7")
+        training.save()
+    training.close()
+    with pytest.raises(RuntimeError, match="CUDA"):
+        torch.load(tmp_path / "checkpoint.pt")
+    again = Training(run, tmp_path, "cpu")
+    assert again.progress.iteration == 1
+    again.close()
+    assert write_policy(tmp_path).exists()
 
 
 def test_a_folder_belongs_to_one_run(tmp_path):

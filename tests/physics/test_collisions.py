@@ -7,8 +7,9 @@ import pytest
 import warp as wp
 from physics.scenes import GRAVITY, Run, diagonal_inertia, rotation_matrices, z_up
 
-from newtonsim import dynamics
+from newtonsim import dynamics, eval_fk
 from newtonsim.enums import JointType
+from newtonsim.solvers import FeatherstoneSolver
 from newtonsim.testing import random_model
 
 RESTITUTIONS = (0.0, 0.5, 0.8, 1.0)
@@ -174,3 +175,40 @@ def test_a_perfect_bounce_keeps_the_energy_of_a_mechanism(device: str):
     run.run_for(0.45)
     assert run.joint_qd[0] > 0.0, "the pendulum has to have bounced back"
     assert energy() == pytest.approx(before, abs=0.02 * GRAVITY * 0.5)
+
+
+@pytest.mark.parametrize("slow", [0.1, 1.0e-3, 1.0e-6])
+def test_an_end_that_stops_just_when_the_other_one_hits(device: str, slow: float):
+    """A rod with its mass beyond its ends: what the fast end passes on to the slow one stays bounded.
+
+    A push brings the slow end nearly to rest within the step, at the ground already. Its own rebound is then
+    next to nothing, and what lifts it is the impact of the other end: no share of its own.
+    """
+    dt, half, restitution = 0.01, 0.5, 0.5
+    inertia = 3.0 * half**2
+    world = z_up()
+    body = world.add_body(mass=1.0, I_m=wp.mat33(*np.diag([inertia] * 3).reshape(-1)))
+    for x in (-half, half):
+        world.add_shape_sphere(
+            body, pos=(x, 0.0, 0.0), radius=0.1, density=0.0, mu=0.0, restitution=restitution
+        )
+    world.set_ground_plane(mu=0.0, restitution=restitution)
+    model = world.finalize(device)
+    start, push = np.array([-0.3, -2.0]), np.array([-slow, -2.0])
+    # of both ends: mean and half of the difference over the arm
+    (rise, turn), (rise_later, turn_later) = (
+        (ends.mean(), (ends[0] - ends[1]) / (2.0 * half)) for ends in (start, push)
+    )
+    state = model.state()
+    state.joint_q.assign(np.array([0.0, 0.0, 0.0999, 0.0, 0.0, 0.0, 1.0], np.float32))
+    state.joint_qd.assign(np.array([0.0, turn, 0.0, 0.0, 0.0, rise], np.float32))
+    eval_fk(model, state.joint_q, state.joint_qd, None, state)
+    wrench = [0.0, inertia * (turn_later - turn) / dt, 0.0, 0.0, 0.0, (rise_later - rise) / dt + GRAVITY]
+    state.body_f.assign(np.array([wrench], np.float32))
+    FeatherstoneSolver(model).step(model, state, state, None, None, dt)
+    _, turn, _, _, _, rise = state.joint_qd.numpy()
+    slow_end, fast_end = rise + half * turn, rise - half * turn
+    assert fast_end == pytest.approx(restitution * 2.0, rel=0.05)
+    # by the impulse that turns 2 m/s at the fast end around; the push itself adds no more than its 0.3 m/s
+    passed_on = (1.0 + restitution) * 2.0 * (1.0 - half**2 / inertia) / (1.0 + half**2 / inertia)
+    assert -slow < slow_end - passed_on < 0.3
