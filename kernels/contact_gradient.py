@@ -24,6 +24,7 @@ from newtonsim.kernels.contact_rows import (
     combine,
     contact_frame,
     contact_spring,
+    fastest_push,
     way_ahead,
 )
 from newtonsim.kernels.contacts import ContactView
@@ -78,14 +79,16 @@ def relative_spin(b0: int, b1: int, body_qd: wp.array(dtype=wp.spatial_vector)) 
 
 
 @wp.func
-def closing_velocity(distance: float, rate: float, soft: bool, pushes: int, s: ConstraintSettings) -> float:
+def closing_velocity(
+    distance: float, rate: float, soft: bool, pushes: int, fastest: float, s: ConstraintSettings
+) -> float:
     """Normal velocity that a contact wants without restitution; as in `contact_target` [m/s]."""
     speed = -distance / s.dt
     if soft:
         if distance < 0.0:
             speed = -rate * distance
     elif distance < s.contact_skin:
-        speed = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
+        speed = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), fastest)
         if pushes == 0:
             speed = 0.0
     return speed
@@ -161,7 +164,8 @@ def contact_lagrangian(
         damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
         rate = spring[0] / damping
         softness = 1.0 / (s.dt * damping)
-    wanted = closing_velocity(g.distance, rate, soft, pushes[c], s)
+    fastest = fastest_push(rows.delassus[c], s)
+    wanted = closing_velocity(g.distance, rate, soft, pushes[c], fastest, s)
     early = wp.vec3(0.0, 0.0, 0.0)
     if rows.impact[c][2] > rows.impact[c][1]:
         approach = wp.dot(g.normal, relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.start))

@@ -293,7 +293,7 @@ def iterate(
         due = used % DIRECT_EVERY == DIRECT_FIRST or (early and rows.dof.world_servos[w] > 1)
         if running == 0 or stalls or due:
             alike = 0
-            if solved and change > before:
+            if solved and (change > before or (stalls and change > (1.0 - ALIKE) * before)):
                 # sweeps did not mend the set of active rows since: without the direct solve they do better
                 restore_impulses(rows, contacts, w, envelope, z)
                 change = before

@@ -23,9 +23,10 @@ def test_ball_pit(device: str):
         # no centre comes nearer to a wall than the smallest body allows
         assert np.abs(places[:, :2]).max() < half - 0.01
         assert places[:, 2].min() > 0.01
-        if step % 20 == 0:
+        if step % 5 == 0:
             deepest = max(deepest, run.deepest())
-    assert deepest < 0.01
+    # a fifth of a body for the time of the first impacts
+    assert deepest < 0.012
     assert np.isfinite(energy)
     # at the end the pile is at rest
     assert np.abs(run.velocities[:, 3:]).max() < 0.05
