@@ -270,7 +270,9 @@ def _add_play(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim play``."""
     parser.description = "Run a policy in its environment, without noise, and print returns and lengths."
     parser.add_argument("policy", metavar="POLICY", help="policy.onnx of newtonsim train, or its folder")
-    parser.add_argument("--num-envs", type=positive_int, default=64, metavar="N", help="worlds (default: 64)")
+    parser.add_argument(
+        "--num-envs", type=positive_int, default=64, metavar="N", help="worlds at most (default: 64)"
+    )
     parser.add_argument(
         "--episodes", type=positive_int, default=100, metavar="N", help="episodes at least (default: 100)"
     )

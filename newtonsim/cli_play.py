@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from typing import TYPE_CHECKING
 
 from newtonsim.cli_run import device_name
-from newtonsim.cli_train import find_task, import_learn
+from newtonsim.cli_train import find_task, import_learn, let_threads_sleep
 from newtonsim.cli_view import LiveView
 from newtonsim.errors import NewtonsimError
 from newtonsim.render.video import check_video_name, require_video
@@ -22,6 +23,7 @@ def play(arguments: argparse.Namespace) -> int:
     import warp as wp
 
     wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
+    let_threads_sleep()
     device = device_name(arguments.device)
     path = _policy_path(arguments.policy)
     if arguments.video:
@@ -43,7 +45,9 @@ def play(arguments: argparse.Namespace) -> int:
         env = envs.make(name, arguments.num_envs, device, **options)
         _live(policy, env, arguments, name)
         return 0
-    env = envs.make(name, arguments.num_envs, device, **options)
+    # as many episodes in each world, and no more than it takes
+    each = math.ceil(arguments.episodes / arguments.num_envs)
+    env = envs.make(name, math.ceil(arguments.episodes / each), device, **options)
     print(learn.evaluate(policy, env, arguments.episodes, arguments.seed))
     env.close()
     if arguments.video:

@@ -27,6 +27,7 @@ def train(arguments: argparse.Namespace) -> int:
     import warp as wp
 
     wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
+    let_threads_sleep()
     device = device_name(arguments.device)
     task = find_task(arguments.name)
     learn = import_learn()
@@ -43,6 +44,7 @@ def train(arguments: argparse.Namespace) -> int:
     make_workers = learn.LocalWorkers
     if arguments.ray_workers is not None:
         make_workers = partial(learn.RayWorkers, count=arguments.ray_workers, address=arguments.ray_address)
+    _say(f"{folder}: making {settings.num_envs} worlds of {task.name}")
     training = learn.Training(run, folder, device, make_workers, arguments.threads)
     if training.progress.iteration:
         print(f"{folder}: going on after {training.progress.samples:,} samples")
@@ -57,6 +59,15 @@ def train(arguments: argparse.Namespace) -> int:
     print(f"best policy: {os.path.join(folder, 'policy.onnx')}")
     _show(policy, arguments, folder)
     return 0
+
+
+def let_threads_sleep() -> None:
+    """Keep the threads of OpenMP in torch from spinning between its operations; before torch is imported.
+
+    On a machine with other work they take the time from each other: updates of small networks take many times
+    as long now and then.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def find_task(name: str) -> type[Task]:
@@ -120,7 +131,7 @@ class _Tells:
         rate = told["samples_per_second"]
         rest = max(0.0, (settings.samples - p.samples) / rate)
         self._line = (
-            f"{self._training.run.name}: {p.samples / 1e6:.2f} of {settings.samples / 1e6:.2f} M samples, "
+            f"{self._training.run.name}: {_of(p.samples, settings.samples)} samples, "
             f"{rate:,.0f}/s, {_episodes(p.mean_return, p.mean_length)}, "
             f"{_time(p.seconds)}, {_time(rest)} left"
         )
@@ -142,6 +153,16 @@ class _Tells:
         sys.stderr.flush()
 
 
+def _of(part: int, whole: int) -> str:
+    """Write a part of a number with the unit that suits the whole."""
+    return f"{part / 1e6:.2f} of {whole / 1e6:.2f} M" if whole >= 1_000_000 else f"{part:,} of {whole:,}"
+
+
+def _say(line: str) -> None:
+    """Tell what takes its time now."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def _episodes(mean_return: float, mean_length: float) -> str:
     if math.isnan(mean_return):
         return "no whole episode yet"
@@ -160,12 +181,14 @@ def _show(policy: PolicyFile, arguments: argparse.Namespace, folder: str) -> Non
     from newtonsim.learn import evaluate, film
 
     options = policy.about["options"]
+    _say("playing 128 episodes with the best policy")
     env = envs.make(arguments.name, 64, arguments.device, **options)
     print(f"without noise: {evaluate(policy, env, 128)}")
     env.close()
     if arguments.no_video:
         return
     path = os.path.join(folder, "video.mp4")
+    _say(f"filming {path}")
     env = envs.make(arguments.name, 1, arguments.device, render_mode="rgb_array", **options)
     film(policy, env, path)
     env.close()

@@ -32,7 +32,7 @@ class VideoWriter:
 
     Raises:
         NewtonsimError: The ending is another one, the rate is not positive, or imageio is not installed.
-        OSError: There is no such folder.
+        OSError: The file cannot be written there.
     """
 
     def __init__(self, path: str | os.PathLike, fps: float = 30.0):
@@ -96,6 +96,9 @@ class VideoWriter:
         else:
             import imageio.v2
 
+            # ffmpeg would say so when the first picture comes, with its whole command
+            with open(self.path, "wb"):
+                pass
             self._writer = imageio.v2.get_writer(
                 self.path, format="FFMPEG", fps=self.fps, macro_block_size=2, ffmpeg_log_level="error"
             )

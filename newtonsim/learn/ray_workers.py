@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import uuid
+import warnings
 from functools import partial
 from typing import Any
 
@@ -29,7 +31,7 @@ class RayWorkers:
     Ray replaces a worker that dies, with its process or its machine, and calls it again. The replacement
     starts the worlds of the share anew, by seeds of the iteration, and collects it as a whole; what the lost
     worker had collected in it has gone with it. So every iteration has each world in one rollout, whatever
-    dies.
+    dies; a RuntimeWarning names the worker.
 
     Args:
         plan: What to collect. On a GPU, workers take the one that Ray shows to them.
@@ -66,6 +68,7 @@ class RayWorkers:
         options = {"num_cpus": cpus, "num_gpus": gpus, "max_restarts": -1, "max_task_retries": RETRIES}
         kind = self._ray.remote(**options)(_Actor)
         log_level = max(wp.config.log_level, wp.LOG_WARNING)
+        self._names: dict[int, str] = {}
         self._actors = [kind.remote(plan, *share, log_level) for share in self._shares]
         try:
             self.policy = self._answers([self._actors[0].policy.remote()])[0]
@@ -81,7 +84,16 @@ class RayWorkers:
         """
         shared = self._ray.put({name: value.numpy() for name, value in weights.items()})
         answers = self._answers([actor.collect.remote(shared, iteration) for actor in self._actors])
-        return [_unpacked(answer) for answer in answers]
+        for k, (name, _) in enumerate(answers):
+            if name != self._names.setdefault(k, name):
+                self._names[k] = name
+                warnings.warn(
+                    f"Ray worker {k} of {len(answers)} was lost; its replacement collected iteration "
+                    f"{iteration + 1} anew",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        return [_unpacked(answer) for _, answer in answers]
 
     def close(self) -> None:
         """See `Workers.close`."""
@@ -104,6 +116,8 @@ class _Actor:
     def __init__(self, plan: Plan, first: int, count: int, log_level: int):
         wp.config.log_level = log_level
         self._share = plan, first, count
+        # tells a replacement from the worker that was lost
+        self._name = uuid.uuid4().hex
         self._made: Collector | None = None
         self._last: tuple[int, dict[str, Any]] | None = None
 
@@ -116,12 +130,15 @@ class _Actor:
     def policy(self) -> PolicySpaces:
         return self._collector.policy
 
-    def collect(self, weights: dict[str, np.ndarray], iteration: int) -> dict[str, Any]:
-        """Return a rollout, packed; asked again, as Ray does when an answer was lost, the same one."""
+    def collect(self, weights: dict[str, np.ndarray], iteration: int) -> tuple[str, dict[str, Any]]:
+        """Return who collected a rollout, and the rollout, packed.
+
+        Asked again, as Ray does when an answer was lost, it is the same one.
+        """
         if self._last is None or self._last[0] != iteration:
             tensors = {name: torch.tensor(value) for name, value in weights.items()}
             self._last = iteration, _packed(self._collector.collect(tensors, iteration))
-        return self._last[1]
+        return self._name, self._last[1]
 
 
 def _with_threads(make: partial, threads: int) -> partial:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rsl_rl.utils import resolve_nn_activation
+
 from newtonsim.errors import NewtonsimError, did_you_mean
 
 
@@ -31,7 +33,7 @@ class Settings:
         value_loss: Weight of the critic's error.
         max_grad_norm: Longest gradient.
         hidden: Sizes of the hidden layers of actor and critic.
-        activation: Activation of the layers.
+        activation: Activation of the layers, by its name in rsl-rl.
         init_std: Standard deviation of actions at the start; 1 is half of an action's range.
         normalise: Whether observations are shifted and scaled by their mean and deviation so far.
         reward_scale: Factor on rewards, for the critic's sake; returns are reported without it.
@@ -73,6 +75,10 @@ class Settings:
                 raise NewtonsimError(f"{name}: expected a number up to 1, got {getattr(self, name)}")
         if self.schedule not in ("adaptive", "fixed"):
             raise NewtonsimError(f"schedule: expected 'adaptive' or 'fixed', got {self.schedule!r}")
+        try:
+            resolve_nn_activation(self.activation)
+        except ValueError as error:
+            raise NewtonsimError(f"activation: {error}") from error
         if self.num_envs * self.steps < self.mini_batches:
             raise NewtonsimError(
                 f"mini_batches: expected at most the {self.num_envs * self.steps} samples of an iteration, "

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 import os
+import pickle
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -107,8 +108,13 @@ class Run:
 
     @classmethod
     def read(cls, folder: str | os.PathLike) -> Run:
-        """Return the run of a folder."""
-        kept = json.loads((Path(folder) / RUN).read_text(encoding="utf-8"))
+        """Return the run of a folder.
+
+        Raises:
+            OSError: There is none.
+            NewtonsimError: Its file is damaged.
+        """
+        kept = _read_run(Path(folder) / RUN)
         return cls(kept["name"], Settings(**kept["settings"]), kept["options"], kept["seed"])
 
     def written(self) -> dict[str, Any]:
@@ -137,7 +143,8 @@ class Training:
         progress: How far it is.
 
     Raises:
-        NewtonsimError: The folder holds another run, or the environment cannot be made as it says.
+        NewtonsimError: The folder holds another run, a damaged one, or is none, or the environment cannot be
+            made as the run says.
     """
 
     def __init__(
@@ -151,6 +158,8 @@ class Training:
         import warp as wp
 
         self.run, self.folder = run, Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise NewtonsimError(f"{self.folder}: expected a folder, it is a file")
         self.progress = Progress()
         _compare(self.folder, run)
         self.workers = make_workers(run.plan(device, threads))
@@ -229,7 +238,7 @@ class Training:
         path = self.folder / CHECKPOINT
         if not path.exists():
             return
-        kept = torch.load(path, map_location="cpu", weights_only=True)
+        kept = _read_checkpoint(path)
         self.progress = Progress(**kept["progress"])
         self.learner.load(kept["learner"])
         self._best = kept["best"]
@@ -243,9 +252,10 @@ def write_policy(folder: str | os.PathLike) -> Path:
 
     Raises:
         OSError: The folder holds no run with a checkpoint.
+        NewtonsimError: One of its files is damaged.
     """
     folder = Path(folder)
-    run, kept = Run.read(folder), torch.load(folder / CHECKPOINT, map_location="cpu", weights_only=True)
+    run, kept = Run.read(folder), _read_checkpoint(folder / CHECKPOINT)
     env = envs.make(run.name, 1, "cpu", **run.options)
     policy = PolicySpaces(env.single_observation_space, env.single_action_space)
     env.close()
@@ -258,12 +268,34 @@ def write_policy(folder: str | os.PathLike) -> Path:
     return folder / POLICY
 
 
+def _read_run(path: Path) -> dict[str, Any]:
+    """Return what the file of a run says."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        missing = [field.name for field in dataclasses.fields(Run) if field.name not in kept]
+    except (ValueError, TypeError) as error:
+        raise NewtonsimError(f"{path}: damaged, it is no JSON of a run: {error}") from error
+    if missing:
+        raise NewtonsimError(f"{path}: damaged, {missing[0]!r} is missing")
+    return kept
+
+
+def _read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return what a checkpoint holds, on the CPU."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise NewtonsimError(
+            f"{path}: damaged, or no checkpoint; remove it to train from the start: {error or type(error)}"
+        ) from error
+
+
 def _compare(folder: Path, run: Run) -> None:
     """Raise an error if a folder holds another run."""
     path = folder / RUN
     if not path.exists():
         return
-    there = _flat(json.loads(path.read_text(encoding="utf-8")))
+    there = _flat(_read_run(path))
     for key, value in _flat(run.written()).items():
         if there.get(key) != value and key != "settings.samples":
             raise NewtonsimError(
@@ -308,13 +340,13 @@ class _Curve:
         numbers = {**told, "return": p.mean_return, "length": p.mean_length, "failures": p.failures}
         row = {"iteration": p.iteration, "samples": p.samples, "seconds": round(p.seconds, 2), **numbers}
         self._table.writerow([_short(row[name]) for name in _COLUMNS])
+        self._file.flush()
         for name, value in {**numbers, "samples": p.samples, "seconds": p.seconds}.items():
             if math.isfinite(value):
                 self._events.add_scalar(name, value, p.iteration)
 
     def flush(self) -> None:
-        """Bring everything to the disk."""
-        self._file.flush()
+        """Bring the events to the disk, too; rows of the table are there."""
         self._events.flush()
 
     def close(self) -> None:

@@ -109,6 +109,42 @@ def test_a_run_that_had_ended_goes_on_with_more_samples(tmp_path):
     assert [int(row["iteration"]) for row in rows_of(tmp_path)] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 half a file", b"{}"])
+def test_a_damaged_checkpoint_is_named(content: bytes, tmp_path):
+    run = Run("Reacher", settings_of("Reacher", SMALL))
+    Training(run, tmp_path, "cpu").close()
+    (tmp_path / "checkpoint.pt").write_bytes(content)
+    for read in (lambda: Training(run, tmp_path, "cpu"), lambda: write_policy(tmp_path)):
+        with pytest.raises(NewtonsimError, match=r"checkpoint\.pt: damaged, or no checkpoint; remove it"):
+            read()
+
+
+@pytest.mark.parametrize("content", ["", '{"name": "Reacher"', '{"name": "Reacher"}', "3"])
+def test_a_damaged_run_is_named(content: str, tmp_path):
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(NewtonsimError, match=r"run\.json: damaged"):
+        Training(Run("Reacher", settings_of("Reacher", SMALL)), tmp_path, "cpu")
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "run").touch()
+    with pytest.raises(NewtonsimError, match="run: expected a folder, it is a file"):
+        Training(Run("Reacher", settings_of("Reacher", SMALL)), tmp_path / "run", "cpu")
+
+
+def test_the_curve_can_be_watched(tmp_path):
+    training = Training(Run("Reacher", settings_of("Reacher", SMALL)), tmp_path, "cpu")
+    for iteration in (1, 2):
+        training.step()
+        assert [int(row["iteration"]) for row in rows_of(tmp_path)] == [*range(1, iteration + 1)]
+    training.close()
+
+
+def test_wrong_activations_are_refused():
+    with pytest.raises(NewtonsimError, match=r"activation: .*foo"):
+        settings_of("Reacher", {"activation": "foo"})
+
+
 def test_wrong_options_are_named():
     with pytest.raises(
         NewtonsimError, match="Ant: there is no option 'healthy_rewards'; did you mean 'healthy_reward'"
