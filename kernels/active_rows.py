@@ -6,11 +6,9 @@ sticks, a motor with force to spare. Sliding contacts keep the friction that the
 
 import warp as wp
 
-from newtonsim.kernels.chains import row_velocity, triple_velocity
 from newtonsim.kernels.constraint_rows import DofRowView
 from newtonsim.kernels.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.pair_rows import PairRowView
-from newtonsim.kernels.views import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -29,7 +27,7 @@ class Equation:
     """A row taken as an equation; weight zero if it is not active."""
 
     weight: float
-    residual: float
+    wanted: float  # velocity, less what softness makes of the impulse
 
 
 @wp.struct
@@ -37,57 +35,41 @@ class TripleEquation:
     """Three rows of a contact taken as equations."""
 
     weight: wp.vec3
-    residual: wp.vec3
+    wanted: wp.vec3
 
 
 @wp.func
 def interval_equation(
-    v: float,
-    impulse: float,
-    delassus: float,
-    softness: float,
-    target: wp.vec2,
-    bounds: wp.vec2,
+    impulse: float, delassus: float, softness: float, target: wp.vec2, bounds: wp.vec2
 ) -> Equation:
     """Equation of a row with an interval of wanted velocities and bounds of its impulse."""
     e = Equation()
     e.weight = 0.0
-    e.residual = 0.0
+    e.wanted = 0.0
     equality = target[0] == target[1]
     if delassus > 0.0 and (impulse != 0.0 or equality) and bounds[0] < impulse and impulse < bounds[1]:
         wanted = target[0]
         if impulse < 0.0:
             wanted = target[1]
         e.weight = 1.0 / (SOFTENING * delassus + softness)
-        e.residual = wanted - v - softness * impulse
+        e.wanted = wanted - softness * impulse
     return e
 
 
 @wp.func
-def dof_equation(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[DofRowView],
-    r: int,
-    leaf: wp.vec2i,
-    depth: int,
-    z: wp.array(dtype=float),
-) -> Equation:
+def dof_equation(rows: wp.ref[DofRowView], r: int) -> Equation:
     """Equation of a row on one dof."""
-    v = row_velocity(tree, leaf, r, depth, rows.B, z)
     target = wp.vec2(rows.target_lower[r], rows.target_upper[r])
     bounds = wp.vec2(rows.lower[r], rows.upper[r])
-    return interval_equation(v, rows.impulse[r], rows.delassus[r], rows.softness[r], target, bounds)
+    return interval_equation(rows.impulse[r], rows.delassus[r], rows.softness[r], target, bounds)
 
 
 @wp.func
-def pair_equation(
-    tree: wp.ref[TreeView], rows: wp.ref[PairRowView], r: int, depth: int, z: wp.array(dtype=float)
-) -> Equation:
+def pair_equation(rows: wp.ref[PairRowView], r: int) -> Equation:
     """Equation of a row between two bodies or dofs."""
-    v = row_velocity(tree, rows.leaf[r], r, depth, rows.B, z)
     target = wp.vec2(rows.target_lower[r], rows.target_upper[r])
     bounds = wp.vec2(rows.lower[r], rows.upper[r])
-    return interval_equation(v, rows.impulse[r], rows.delassus[r], rows.softness[r], target, bounds)
+    return interval_equation(rows.impulse[r], rows.delassus[r], rows.softness[r], target, bounds)
 
 
 @wp.func
@@ -103,24 +85,17 @@ def inside_cone(t: wp.vec2, bound: float, pyramidal: bool) -> wp.vec2i:
 
 
 @wp.func
-def contact_equation(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[ContactRowView],
-    c: int,
-    depth: int,
-    pyramidal: bool,
-    z: wp.array(dtype=float),
-) -> TripleEquation:
+def contact_equation(rows: wp.ref[ContactRowView], c: int, pyramidal: bool) -> TripleEquation:
     """Equations of a contact: a pressing normal, and tangents that stick."""
     e = TripleEquation()
     e.weight = wp.vec3(0.0, 0.0, 0.0)
-    e.residual = wp.vec3(0.0, 0.0, 0.0)
+    e.wanted = wp.vec3(0.0, 0.0, 0.0)
     impulse = rows.impulse[c]
     delassus = rows.delassus[c]
     if impulse[0] > 0.0 and delassus[0] > 0.0:
         soft = rows.softness[c]
-        e.residual = rows.target[c] - triple_velocity(tree, rows.leaf[c], c, depth, rows.B, z)
-        e.residual[0] = e.residual[0] - soft * impulse[0]
+        e.wanted = rows.target[c]
+        e.wanted[0] = e.wanted[0] - soft * impulse[0]
         softening = RESTING
         if rows.impact[c][1] > 0.0:
             softening = PUSHING
@@ -134,23 +109,17 @@ def contact_equation(
 
 @wp.func
 def spin_equation(
-    tree: wp.ref[TreeView],
-    contact: wp.ref[ContactRowView],
-    rows: wp.ref[SpinRowView],
-    c: int,
-    depth: int,
-    pyramidal: bool,
-    z: wp.array(dtype=float),
+    contact: wp.ref[ContactRowView], rows: wp.ref[SpinRowView], c: int, pyramidal: bool
 ) -> TripleEquation:
     """Equations of torsional and rolling friction that stick."""
     e = TripleEquation()
     e.weight = wp.vec3(0.0, 0.0, 0.0)
-    e.residual = wp.vec3(0.0, 0.0, 0.0)
+    e.wanted = wp.vec3(0.0, 0.0, 0.0)
     impulse = rows.impulse[c]
     delassus = rows.delassus[c]
     normal = contact.impulse[c][0]
     if normal > 0.0:
-        e.residual = rows.target[c] - triple_velocity(tree, contact.leaf[c], c, depth, rows.B, z)
+        e.wanted = rows.target[c]
         if delassus[0] > 0.0 and wp.abs(impulse[0]) < WITHIN * rows.torsion[c] * normal:
             e.weight[0] = 1.0 / (RESTING * delassus[0])
         if delassus[1] > 0.0:

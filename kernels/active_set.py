@@ -124,23 +124,23 @@ def assemble_equations(
     r0 = rows.dof.world_start[w]
     for r in range(r0, r0 + rows.dof.world_count[w]):
         leaf = wp.vec2i(rows.dof.source_dof[rows.dof.source[r]], -1)
-        e = dof_equation(tree, rows.dof, r, leaf, depth, env.z)
+        e = dof_equation(rows.dof, r)
         if e.weight > 0.0:
-            add_row(tree, env, base, leaf, depth, r, e.weight, e.residual, rows.dof.B)
+            add_row(tree, env, base, leaf, depth, r, e.weight, e.wanted, rows.dof.B)
     for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
-        f = pair_equation(tree, rows.pair, p, depth, env.z)
+        f = pair_equation(rows.pair, p)
         if f.weight > 0.0:
-            add_row(tree, env, base, rows.pair.leaf[p], depth, p, f.weight, f.residual, rows.pair.B)
+            add_row(tree, env, base, rows.pair.leaf[p], depth, p, f.weight, f.wanted, rows.pair.B)
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
-        g = contact_equation(tree, rows.contact, c, depth, pyramidal, env.z)
+        g = contact_equation(rows.contact, c, pyramidal)
         leaf = rows.contact.leaf[c]
         if g.weight[0] > 0.0:
-            add_triple(tree, env, base, leaf, depth, c, g.weight, g.residual, rows.contact.B)
+            add_triple(tree, env, base, leaf, depth, c, g.weight, g.wanted, rows.contact.B)
             if rows.spins == 1:
-                h = spin_equation(tree, rows.contact, rows.spin, c, depth, pyramidal, env.z)
+                h = spin_equation(rows.contact, rows.spin, c, pyramidal)
                 if wp.length_sq(h.weight) > 0.0:
-                    add_triple(tree, env, base, leaf, depth, c, h.weight, h.residual, rows.spin.B)
+                    add_triple(tree, env, base, leaf, depth, c, h.weight, h.wanted, rows.spin.B)
 
 
 @wp.func(inline=False)
@@ -177,6 +177,8 @@ def minimize_active_set(
             assemble_equations(tree, rows, contacts, w, depth, pyramidal, env)
             factorize_envelope(env, w, SMALLEST_PIVOT)
             solve_envelope(env, w)
+            for i in range(env.world_start[w], env.world_start[w + 1]):
+                env.x[i] = env.x[i] + wp.float64(env.z[env.dof[i]])
             if not change_impulses(tree, rows, contacts, w, depth, pyramidal, env, z):
                 attempts = ATTEMPTS
     return used

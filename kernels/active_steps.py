@@ -58,10 +58,10 @@ def step_within(impulse: float, change: float, share: float, bounds: wp.vec2) ->
 
 @wp.struct
 class Change:
-    """Change of an impulse that solves the equations, and what its row lacks before it."""
+    """Change of an impulse that solves the equations, and the velocity that its row wants."""
 
     impulse: float
-    residual: float
+    wanted: float
 
 
 @wp.struct
@@ -69,7 +69,7 @@ class TripleChange:
     """The same for three rows of a contact."""
 
     impulse: wp.vec3
-    residual: wp.vec3
+    wanted: wp.vec3
 
 
 @wp.func
@@ -78,12 +78,12 @@ def dof_change(
 ) -> Change:
     """Change for a row on one dof."""
     leaf = wp.vec2i(rows.dof.source_dof[rows.dof.source[r]], -1)
-    e = dof_equation(tree, rows.dof, r, leaf, depth, env.z)
+    e = dof_equation(rows.dof, r)
     change = Change()
     change.impulse = 0.0
-    change.residual = e.residual
+    change.wanted = e.wanted
     if e.weight > 0.0:
-        change.impulse = row_change(tree, env, base, leaf, depth, r, e.weight, e.residual, rows.dof.B)
+        change.impulse = row_change(tree, env, base, leaf, depth, r, e.weight, e.wanted, rows.dof.B)
     return change
 
 
@@ -92,13 +92,13 @@ def pair_change(
     tree: wp.ref[TreeView], rows: wp.ref[RowsView], p: int, base: int, depth: int, env: wp.ref[EnvelopeView]
 ) -> Change:
     """Change for a row between two bodies or dofs."""
-    leaf = rows.pair.leaf[p]
-    e = pair_equation(tree, rows.pair, p, depth, env.z)
+    e = pair_equation(rows.pair, p)
     change = Change()
     change.impulse = 0.0
-    change.residual = e.residual
+    change.wanted = e.wanted
     if e.weight > 0.0:
-        change.impulse = row_change(tree, env, base, leaf, depth, p, e.weight, e.residual, rows.pair.B)
+        leaf = rows.pair.leaf[p]
+        change.impulse = row_change(tree, env, base, leaf, depth, p, e.weight, e.wanted, rows.pair.B)
     return change
 
 
@@ -113,13 +113,13 @@ def contact_change(
     env: wp.ref[EnvelopeView],
 ) -> TripleChange:
     """Change for normal and friction of a contact."""
-    leaf = rows.contact.leaf[c]
-    e = contact_equation(tree, rows.contact, c, depth, pyramidal, env.z)
+    e = contact_equation(rows.contact, c, pyramidal)
     change = TripleChange()
     change.impulse = wp.vec3(0.0, 0.0, 0.0)
-    change.residual = e.residual
+    change.wanted = e.wanted
     if e.weight[0] > 0.0:
-        change.impulse = triple_change(tree, env, base, leaf, depth, c, e.weight, e.residual, rows.contact.B)
+        leaf = rows.contact.leaf[c]
+        change.impulse = triple_change(tree, env, base, leaf, depth, c, e.weight, e.wanted, rows.contact.B)
     return change
 
 
@@ -134,13 +134,13 @@ def spin_change(
     env: wp.ref[EnvelopeView],
 ) -> TripleChange:
     """Change for torsional and rolling friction of a contact."""
-    leaf = rows.contact.leaf[c]
-    e = spin_equation(tree, rows.contact, rows.spin, c, depth, pyramidal, env.z)
+    e = spin_equation(rows.contact, rows.spin, c, pyramidal)
     change = TripleChange()
     change.impulse = wp.vec3(0.0, 0.0, 0.0)
-    change.residual = e.residual
+    change.wanted = e.wanted
     if wp.length_sq(e.weight) > 0.0:
-        change.impulse = triple_change(tree, env, base, leaf, depth, c, e.weight, e.residual, rows.spin.B)
+        leaf = rows.contact.leaf[c]
+        change.impulse = triple_change(tree, env, base, leaf, depth, c, e.weight, e.wanted, rows.spin.B)
     return change
 
 
@@ -210,7 +210,7 @@ def take_step(
     """Add a share of the changes to the velocities, and with `keep` 1 to the impulses, within the bounds.
 
     Returns:
-        δᵀ r of the step δ, and δᵀ C δ.
+        δᵀ v* of the step δ, with the softness C in v*, and δᵀ C δ.
     """
     base = env.world_start[w]
     sums = wp.vec2(0.0, 0.0)
@@ -222,7 +222,7 @@ def take_step(
             bounds = wp.vec2(rows.dof.lower[r], rows.dof.upper[r])
             step = step_within(rows.dof.impulse[r], change.impulse, share, bounds)
             push_row(tree, leaf, r, depth, step, rows.dof.B, z)
-            sums += step * wp.vec2(change.residual, rows.dof.softness[r] * step)
+            sums += step * wp.vec2(change.wanted, rows.dof.softness[r] * step)
             if keep == 1:
                 rows.dof.impulse[r] = rows.dof.impulse[r] + step
     for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
@@ -231,7 +231,7 @@ def take_step(
             bounds = wp.vec2(rows.pair.lower[p], rows.pair.upper[p])
             step = step_within(rows.pair.impulse[p], change.impulse, share, bounds)
             push_row(tree, rows.pair.leaf[p], p, depth, step, rows.pair.B, z)
-            sums += step * wp.vec2(change.residual, rows.pair.softness[p] * step)
+            sums += step * wp.vec2(change.wanted, rows.pair.softness[p] * step)
             if keep == 1:
                 rows.pair.impulse[p] = rows.pair.impulse[p] + step
     c0 = contacts.world_start[w]
@@ -242,12 +242,12 @@ def take_step(
             towards = contact_change(tree, rows, c, base, depth, pyramidal, env)
             push = contact_step(impulse, towards.impulse, share)
             push_triple(tree, leaf, c, depth, push, rows.contact.B, z)
-            sums += wp.vec2(wp.dot(push, towards.residual), rows.contact.softness[c] * push[0] * push[0])
+            sums += wp.vec2(wp.dot(push, towards.wanted), rows.contact.softness[c] * push[0] * push[0])
             if rows.spins == 1:
                 about = spin_change(tree, rows, c, base, depth, pyramidal, env)
                 turn = spin_step(rows.spin.impulse[c], about.impulse, share, impulse[0] + push[0])
                 push_triple(tree, leaf, c, depth, turn, rows.spin.B, z)
-                sums[0] = sums[0] + wp.dot(turn, about.residual)
+                sums[0] = sums[0] + wp.dot(turn, about.wanted)
                 if keep == 1:
                     rows.spin.impulse[c] = rows.spin.impulse[c] + turn
             if keep == 1:
@@ -256,15 +256,15 @@ def take_step(
 
 
 @wp.func
-def undo_step(env: wp.ref[EnvelopeView], w: int, z: wp.array(dtype=float)) -> float:
-    """Return to the velocities before a step; δᵀ A δ, the square of their change."""
-    square = float(0.0)
+def undo_step(env: wp.ref[EnvelopeView], w: int, z: wp.array(dtype=float)) -> wp.vec2:
+    """Return to the velocities before a step δ; its δᵀ v and δᵀ A δ."""
+    sums = wp.vec2(0.0, 0.0)
     for i in range(env.world_start[w], env.world_start[w + 1]):
         d = env.dof[i]
         change = z[d] - env.z[d]
-        square += change * change
+        sums += change * wp.vec2(env.z[d], change)
         z[d] = env.z[d]
-    return square
+    return sums
 
 
 @wp.func(inline=False)
@@ -284,8 +284,9 @@ def change_impulses(
     trial = int(0)
     while share > room and trial < TRIALS:
         sums = take_step(tree, rows, contacts, w, depth, pyramidal, share, 0, env, z)
-        fall = sums[0] - 0.5 * (undo_step(env, w, z) + sums[1])
-        if fall >= DECREASE * sums[0]:
+        moved = undo_step(env, w, z)
+        slope = sums[0] - moved[0]
+        if slope - 0.5 * (moved[1] + sums[1]) >= DECREASE * slope:
             trial = TRIALS
         else:
             share = share * SHORTER
