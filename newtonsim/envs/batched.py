@@ -57,7 +57,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
     With `output="torch"` the infos always have "final_obs" (num_envs, n), "episode" with returns "r" and
     lengths "l" of the last episodes that ended, and "failed"; the masks "_final_obs", "_episode" and
-    "_failed" say in which worlds that was in this step. NumPy infos have them only if an episode ended.
+    "_failed" say in which worlds that was in this step. NumPy infos have them only if an episode ended, and
+    neither has "episode" with `episode_infos=False`.
 
     Args:
         task: What the environment is about.
@@ -73,6 +74,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         randomise: What differs between worlds and episodes, a `Randomisation` or a dict of its fields.
         render_mode: "rgb_array" for pictures by `render`, or None.
         render_size: Columns and rows of a picture.
+        episode_infos: Whether the infos have "episode". Gymnasium's `RecordEpisodeStatistics` wants to write
+            it itself, and is refused otherwise; `gymnasium.make_vec` leaves it out unless told.
 
     Attributes:
         task: The task.
@@ -80,6 +83,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         buffers: Arrays of the environment.
         output: "numpy" or "torch": what results are.
         copy: Whether results are copies.
+        episode_infos: Whether the infos have "episode".
         max_episode_steps: Steps after which an episode is truncated, 0 for never.
 
     Raises:
@@ -99,6 +103,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         randomise: Randomisation | Mapping[str, Any] | None = None,
         render_mode: str | None = None,
         render_size: tuple[int, int] = (320, 240),
+        episode_infos: bool = True,
     ):
         if not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
             raise NewtonsimError(f"num_envs: expected a whole number from 1 on, got {num_envs!r}")
@@ -131,6 +136,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.sim.report_every = 0
         self._frames = None if self._vision is None else self._make_frames(self._vision, threads)
         self.output, self.copy = output, output == "numpy" if copy is None else bool(copy)
+        self.episode_infos = bool(episode_infos)
         self._exchange: Exchange = make_exchange(self, self.output, self.copy)
         self._host = HostView(self.buffers, self.sim, output) if self._on_host else None
         self._was_reset = False

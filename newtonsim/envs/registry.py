@@ -101,7 +101,8 @@ _ENV_OPTIONS = tuple(inspect.signature(BatchedEnv).parameters)[3:]
 
 def make_vector(name: str, num_envs: int = 1, **options: Any) -> BatchedEnv:
     """What `gymnasium.make_vec` calls."""
-    return make(name, num_envs, **options)
+    # statistics are the business of gymnasium's wrapper there, which would find its key taken
+    return make(name, num_envs, **{"episode_infos": False, **options})
 
 
 def make_single(name: str, **options: Any) -> SingleEnv:
