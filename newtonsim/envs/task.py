@@ -95,6 +95,7 @@ class Task(ABC):
         camera_eye: Where the camera of `render` is [m].
         camera_target: What it looks at [m].
         camera_follows: Whether both move along with the first body on the ground.
+        camera_turns: Whether they also turn about the vertical with its x axis.
         defaults: Options and their values, by name. Where that is True or False, a float or a range (low,
             high), other values must be so, too.
         options: The values in use.
@@ -118,6 +119,7 @@ class Task(ABC):
     camera_eye: ClassVar[tuple[float, float, float]] = (0.0, -3.0, 1.5)
     camera_target: ClassVar[tuple[float, float, float]] = (0.0, 0.0, 0.8)
     camera_follows: ClassVar[bool] = False
+    camera_turns: ClassVar[bool] = False
 
     act: ClassVar[Stage] = env_actions.drive_motors
     observe: ClassVar[Stage]
