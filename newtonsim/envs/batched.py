@@ -17,7 +17,7 @@ from gymnasium.vector.utils import batch_space
 from newtonsim.builder import ModelBuilder
 from newtonsim.devices import find_device
 from newtonsim.envs.buffers import Buffers
-from newtonsim.envs.definition import check_definition, check_motors, returned
+from newtonsim.envs.definition import check_definition, check_sizes, returned
 from newtonsim.envs.exchange import Exchange, make_exchange
 from newtonsim.envs.host import HostView
 from newtonsim.envs.randomise import Randomisation, Randomiser
@@ -149,7 +149,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         """Make model, solver and buffers."""
         world = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
         motors = returned(self.task, "build", self.task.build(world), Motors)
-        check_motors(self.task, motors, world)
+        check_sizes(self.task, motors, world)
         scene = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=world.gravity)
         # all at the same place: worlds do not meet, and the place would only cost precision
         scene.replicate(world, self.num_envs, spacing=(0.0, 0.0, 0.0))

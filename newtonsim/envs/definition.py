@@ -31,7 +31,6 @@ def check_definition(task: Task) -> None:
         ("name", _is_name, "a name"),
         ("dt", _is_time, "the time of a solver step [s], greater than 0"),
         ("frame_skip", _is_count, "a whole number from 1 on"),
-        ("observation_size", _is_count, "a whole number from 1 on"),
     ):
         value = getattr(task, name, None)
         if not right(value):
@@ -60,13 +59,16 @@ def returned(task: Task, method: str, value: Any, kind: type[_Kind]) -> _Kind:
     return value
 
 
-def check_motors(task: Task, motors: Motors, world: ModelBuilder) -> None:
-    """Raise an error if kernels would read or write beyond the axes of a world.
+def check_sizes(task: Task, motors: Motors, world: ModelBuilder) -> None:
+    """Raise an error if kernels would read or write beyond the arrays that a task asks for; after `build`.
 
     Raises:
-        NewtonsimError: Lists of the motors differ in length, or there is no such axis.
+        NewtonsimError: There is no size of an observation, lists of the motors differ in length, or there is
+            no such axis.
     """
-    name = type(task).__name__
+    name, size = type(task).__name__, getattr(task, "observation_size", None)
+    if not _is_count(size):
+        raise NewtonsimError(f"{name}: observation_size: expected a whole number from 1 on, got {size!r}")
     if len(motors.axes) != len(motors.gears) or len(motors.low) != len(motors.high):
         counts = [len(values) for values in (motors.axes, motors.gears, motors.low, motors.high)]
         raise NewtonsimError(
