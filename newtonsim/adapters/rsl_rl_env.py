@@ -62,7 +62,10 @@ class RslRlEnv(VecEnv):
         self.device = torch.device(wp.device_to_torch(env.device))
         self.cfg = _describe(env) if cfg is None else cfg
         self._lengths = wp.to_torch(env.buffers.view.length)
-        self._failures = wp.to_torch(env.buffers.episodes.failures)
+        episodes = env.buffers.episodes
+        # not from the infos: whether these have "episode" is up to whoever made the environment
+        self._final = wp.to_torch(episodes.final_return), wp.to_torch(episodes.final_length)
+        self._failures = wp.to_torch(episodes.failures)
         self._observations = self._take(env.reset(seed=seed)[0])
 
     @property
@@ -104,9 +107,9 @@ class RslRlEnv(VecEnv):
                 expected = (self.num_envs, self.num_actions)
                 raise NewtonsimError(f"actions: expected shape {expected}, got {tuple(actions.shape)}")
             actions = actions.argmax(dim=1)
-        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        observations, rewards, terminated, truncated, _ = self.env.step(actions)
         self._observations = self._take(observations)
-        extras = {"time_outs": truncated & ~terminated, "log": self._log(infos["episode"])}
+        extras = {"time_outs": truncated & ~terminated, "log": self._log()}
         return self._observations, rewards, terminated | truncated, extras
 
     def close(self) -> None:
@@ -121,13 +124,14 @@ class RslRlEnv(VecEnv):
             observations = observations.clone()
         return TensorDict({"policy": observations}, batch_size=[self.num_envs], device=self.device)
 
-    def _log(self, episode: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def _log(self) -> dict[str, torch.Tensor]:
         """Statistics that rsl-rl's logger averages over an iteration."""
-        # returns and lengths are zero where no episode has ended yet
-        ended = (episode["l"] > 0).sum().clamp(min=1)
+        returns, lengths = self._final
+        # both are zero where no episode has ended yet
+        ended = (lengths > 0).sum().clamp(min=1)
         return {
-            "/episode/return": episode["r"].sum() / ended,
-            "/episode/length": episode["l"].sum() / ended,
+            "/episode/return": returns.sum() / ended,
+            "/episode/length": lengths.sum() / ended,
             "/episode/failures": self._failures.sum(dtype=torch.float32),
         }
 

@@ -89,10 +89,12 @@ class Sb3Env(VecEnv):
         if "is_success" in of_batch:
             for info, reached in zip(infos, of_batch["is_success"].tolist(), strict=True):
                 info["is_success"] = reached
-        if "episode" in of_batch:
-            returns, lengths = (of_batch["episode"][name] for name in "rl")
+        if "final_obs" in of_batch:
+            # not from the infos: whether these have "episode" is up to whoever made the environment
+            episodes = self.env.buffers.episodes
+            returns, lengths = episodes.final_return.numpy(), episodes.final_length.numpy()
             seconds = round(time.time() - self._start, 6)
-            for w in np.flatnonzero(of_batch["_episode"]).tolist():
+            for w in np.flatnonzero(of_batch["_final_obs"]).tolist():
                 info = infos[w]
                 info["TimeLimit.truncated"] = bool(truncated[w] and not terminated[w])
                 info["terminal_observation"] = of_batch["final_obs"][w]

@@ -17,19 +17,22 @@ from gymnasium.vector.utils import batch_space
 from newtonsim.builder import ModelBuilder
 from newtonsim.devices import find_device
 from newtonsim.envs.buffers import Buffers
+from newtonsim.envs.definition import check_definition, check_sizes, returned
 from newtonsim.envs.exchange import Exchange, make_exchange
 from newtonsim.envs.host import HostView
 from newtonsim.envs.randomise import Randomisation, Randomiser
 from newtonsim.envs.sensors import SensorSet
+from newtonsim.envs.task import Motors
 from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels import env_episodes
 from newtonsim.simulator import Simulator
+from newtonsim.solvers import SolverBase
 from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:
     from newtonsim.envs.camera import EnvCamera
     from newtonsim.envs.frames import FrameStack
-    from newtonsim.envs.task import Motors, Stage, Task
+    from newtonsim.envs.task import Stage, Task
     from newtonsim.envs.vision import CameraSensor
 
 _MODES = {
@@ -57,7 +60,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
     With `output="torch"` the infos always have "final_obs" (num_envs, n), "episode" with returns "r" and
     lengths "l" of the last episodes that ended, and "failed"; the masks "_final_obs", "_episode" and
-    "_failed" say in which worlds that was in this step. NumPy infos have them only if an episode ended.
+    "_failed" say in which worlds that was in this step. NumPy infos have them only if an episode ended, and
+    neither has "episode" with `episode_infos=False`.
 
     Args:
         task: What the environment is about.
@@ -73,6 +77,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         randomise: What differs between worlds and episodes, a `Randomisation` or a dict of its fields.
         render_mode: "rgb_array" for pictures by `render`, or None.
         render_size: Columns and rows of a picture.
+        episode_infos: Whether the infos have "episode". Gymnasium's `RecordEpisodeStatistics` wants to write
+            it itself, and is refused otherwise; `gymnasium.make_vec` leaves it out unless told.
 
     Attributes:
         task: The task.
@@ -80,10 +86,11 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         buffers: Arrays of the environment.
         output: "numpy" or "torch": what results are.
         copy: Whether results are copies.
+        episode_infos: Whether the infos have "episode".
         max_episode_steps: Steps after which an episode is truncated, 0 for never.
 
     Raises:
-        NewtonsimError: An argument is out of range, or there is no such device.
+        NewtonsimError: An argument is out of range, there is no such device, or the task lacks something.
     """
 
     def __init__(
@@ -99,6 +106,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         randomise: Randomisation | Mapping[str, Any] | None = None,
         render_mode: str | None = None,
         render_size: tuple[int, int] = (320, 240),
+        episode_infos: bool = True,
     ):
         if not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
             raise NewtonsimError(f"num_envs: expected a whole number from 1 on, got {num_envs!r}")
@@ -106,6 +114,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             raise NewtonsimError(f"output: expected 'numpy' or 'torch', got {output!r}")
         if render_mode not in (None, "rgb_array"):
             raise NewtonsimError(f"render_mode: expected 'rgb_array' or None, got {render_mode!r}")
+        check_definition(task)
         device = find_device(device)
         self.render_mode, self._render_size = render_mode, render_size
         self._camera: EnvCamera | None = None
@@ -131,6 +140,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.sim.report_every = 0
         self._frames = None if self._vision is None else self._make_frames(self._vision, threads)
         self.output, self.copy = output, output == "numpy" if copy is None else bool(copy)
+        self.episode_infos = bool(episode_infos)
         self._exchange: Exchange = make_exchange(self, self.output, self.copy)
         self._host = HostView(self.buffers, self.sim, output) if self._on_host else None
         self._was_reset = False
@@ -138,36 +148,20 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
     def _build(self, device: wp.Device) -> None:
         """Make model, solver and buffers."""
         world = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
-        motors = self.task.build(world)
-        self._check_task(motors, world)
+        motors = returned(self.task, "build", self.task.build(world), Motors)
+        check_sizes(self.task, motors, world)
         scene = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=world.gravity)
         # all at the same place: worlds do not meet, and the place would only cost precision
         scene.replicate(world, self.num_envs, spacing=(0.0, 0.0, 0.0))
         self.task.finish_scene(scene)
         self.model = scene.finalize(device)
-        self.solver = self.task.make_solver(self.model)
+        self.solver = returned(self.task, "make_solver", self.task.make_solver(self.model), SolverBase)
         self.motors = motors
-        self._sensors = SensorSet(self.task.sensors(), world, self.model, self.solver)
+        sensors = returned(self.task, "sensors", self.task.sensors(), Mapping)
+        self._sensors = SensorSet(sensors, world, self.model, self.solver)
         self.task.sensor_columns = self._sensors.columns
         self._vision = self.task.camera_sensor()
         self.buffers = Buffers(self.task, motors, self.model, self._sensors.size, self._vision)
-
-    def _check_task(self, motors: Motors, world: ModelBuilder) -> None:
-        """Raise an error if kernels would read or write beyond the arrays that a task asks for."""
-        name, size = self.task.name, getattr(self.task, "observation_size", None)
-        if not isinstance(size, (int, np.integer)) or size < 1:
-            raise NewtonsimError(f"{name}: observation_size: expected a whole number from 1 on, got {size!r}")
-        if len(motors.axes) != len(motors.gears) or len(motors.low) != len(motors.high):
-            counts = [len(values) for values in (motors.axes, motors.gears, motors.low, motors.high)]
-            raise NewtonsimError(
-                f"{name}: motors: expected as many gears as axes, and as many high as low, "
-                f"got {counts} axes, gears, low and high"
-            )
-        for axis in motors.axes:
-            if not 0 <= axis < world.joint_axis_count:
-                raise NewtonsimError(
-                    f"{name}: motors.axes: expected axes from 0 to {world.joint_axis_count - 1}, got {axis}"
-                )
 
     def _make_frames(self, sensor: CameraSensor, threads: int | None) -> FrameStack:
         from newtonsim.envs.frames import FrameStack

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class EnvCamera:
-    """One camera in each world, which moves along with the robot, over the ground, if the task says so.
+    """One camera in each world, which moves and turns along with the robot if the task says so.
 
     Args:
         task: Says where it is.
@@ -31,12 +31,29 @@ class EnvCamera:
 
     def take(self, state: State) -> np.ndarray:
         """Return the pictures of a state, RGB (worlds, height, width, 3) uint8."""
-        shift = np.zeros((self._worlds, 3))
+        shift, heading = np.zeros((self._worlds, 3)), np.zeros(self._worlds)
         if self._task.camera_follows:
-            place = np.nan_to_num(state.body_q.numpy()[:: self._bodies, :3])
+            place = np.nan_to_num(state.body_q.numpy()[:: self._bodies])
             shift[:, :2] = place[:, :2]
+            if self._task.camera_turns:
+                heading = _heading(place[:, 3:])
             if self._task.has_terrain:
                 shift[:, 2] = place[:, 2] - self._task.camera_target[2]
-        eyes, targets = shift + self._task.camera_eye, shift + self._task.camera_target
+        eyes, targets = (
+            shift + _turned(point, heading) for point in (self._task.camera_eye, self._task.camera_target)
+        )
         self._camera.move(look_at(eyes, targets)[:, None])
         return self._camera.render(state)["rgb"].numpy()[:, 0].copy()
+
+
+def _heading(turns: np.ndarray) -> np.ndarray:
+    """Angle of the x axis about the vertical [rad], (worlds,), of quaternions xyzw (worlds, 4)."""
+    x, y, z, w = turns.T
+    return np.arctan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z))
+
+
+def _turned(point: tuple[float, float, float], angle: np.ndarray) -> np.ndarray:
+    """Return a point turned about the vertical by angles (worlds,), (worlds, 3)."""
+    x, y, z = point
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.stack([cos * x - sin * y, sin * x + cos * y, np.full_like(cos, z)], axis=1)

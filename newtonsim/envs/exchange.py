@@ -34,7 +34,7 @@ class Exchange(ABC):
         self.buffers, self.copy = env.buffers, copy
         self.device = env.device
         self.choices = env.task.discrete_actions
-        self.has_goal = env.task.has_goal
+        self.has_goal, self.episode_infos = env.task.has_goal, env.episode_infos
         # on a GPU that would wait for it
         self.looks_at_values = self.device.is_cpu
         self.shape = (env.num_envs,) if self.choices else tuple(self.buffers.view.actions.shape)
@@ -162,8 +162,9 @@ class NumpyExchange(Exchange):
         ended = self._read(self._ended)
         if np.count_nonzero(ended):
             returns, lengths, final_obs = map(self._read, self._final)
-            episode = {"episode": {"r": returns, "l": lengths}, "_episode": ended}
-            episode |= {"failed": self._read(self._failed), "_failed": ended}
+            episode: dict[str, Any] = {"failed": self._read(self._failed), "_failed": ended}
+            if self.episode_infos:
+                episode |= {"episode": {"r": returns, "l": lengths}, "_episode": ended}
             infos = {**episode, "final_obs": final_obs, "_final_obs": ended}
             infos["final_info"], infos["_final_info"] = dict(episode), ended
         if self.has_goal:
@@ -233,7 +234,8 @@ class TorchExchange(Exchange):
             out, final = tuple(t.clone() for t in out), tuple(t.clone() for t in final)
         returns, lengths, ended, failed, final_obs = final
         infos = {"final_obs": final_obs, "_final_obs": ended}
-        infos["episode"], infos["_episode"] = {"r": returns, "l": lengths}, ended
+        if self.episode_infos:
+            infos["episode"], infos["_episode"] = {"r": returns, "l": lengths}, ended
         infos["failed"], infos["_failed"] = failed, ended
         if self.has_goal:
             infos["is_success"] = self._success.clone() if self.copy else self._success

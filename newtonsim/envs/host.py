@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import NewtonsimError, did_you_mean
 
 if TYPE_CHECKING:
     from newtonsim.envs.buffers import Buffers
@@ -44,6 +44,7 @@ class HostView:
 
     Raises:
         NewtonsimError: NumPy is asked for on a GPU.
+        AttributeError: An attribute is assigned to, `w.obs = ...`: that would change no array.
     """
 
     def __init__(self, buffers: Buffers, sim: Simulator, output: str):
@@ -52,10 +53,21 @@ class HostView:
             raise NewtonsimError(f"Python functions on {device} need output='torch', got 'numpy'")
         view, worlds = buffers.attach(sim), sim.model.world_count
         convert = wp.to_torch if output == "torch" else wp.array.numpy
-        for name in _OWN:
-            setattr(self, name, convert(getattr(view, name)))
+        arrays = {name: convert(getattr(view, name)) for name in _OWN}
         for name in _ROWS:
             array = getattr(view, name)
             if array is not None and len(array):
                 values: Any = convert(array)
-                setattr(self, name, values.reshape(worlds, -1, *values.shape[1:]))
+                arrays[name] = values.reshape(worlds, -1, *values.shape[1:])
+        vars(self).update(arrays)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        arrays = vars(self)
+        # `w.obs += 1` has written into the array already, and assigns the same one
+        if name in arrays and arrays[name] is value:
+            return
+        if name in arrays:
+            raise AttributeError(
+                f"HostView: {name} cannot be assigned to; write into the array: w.{name}[:] = ..."
+            )
+        raise AttributeError(f"HostView: there is no {name!r} to write into{did_you_mean(name, arrays)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from typing import Any
 
 import gymnasium
@@ -32,8 +33,10 @@ def register(task: type[Task]) -> None:
         task: The task; its `name` is the environment's.
 
     Raises:
-        NewtonsimError: There is another one of that name.
+        NewtonsimError: There is another one of that name, or it has none.
     """
+    if not isinstance(getattr(task, "name", None), str):
+        raise NewtonsimError(f"register: expected a class derived from Task with a name, got {task!r}")
     if _tasks.get(task.name, task) is not task:
         raise NewtonsimError(f"register: there is an environment {task.name!r} already")
     _tasks[task.name] = task
@@ -51,9 +54,17 @@ def find(name: str) -> type[Task]:
         _import(module)
     own = pybullet_names.counterpart(rest if colon else name)
     if own not in _tasks:
-        hint = did_you_mean(own, [*_tasks, *pybullet_names.ORIGINALS])
+        known = [*_tasks, *pybullet_names.ORIGINALS]
+        # as in gymnasium ("newtonsim/Ant-v0", "Ant-v5") or in other letters ("ant")
+        alike = [each for each in known if _stem(each).lower() == _stem(own).lower()]
+        hint = did_you_mean(alike[0] if alike else _stem(own), known)
         raise NewtonsimError(f"there is no environment {own!r}{hint}; there are {', '.join(names())}")
     return _tasks[own]
+
+
+def _stem(name: str) -> str:
+    """Return a name without the package before it and the version after it."""
+    return re.sub(r"^newtonsim/|-v\d+$", "", name, flags=re.IGNORECASE)
 
 
 def _import(module: str) -> None:
@@ -90,18 +101,25 @@ def make(name: str, num_envs: int = 1, device: wp.DeviceLike = None, **options: 
         (8, 4)
     """
     task = find(name)
+    task.check_names(options, _ENV_OPTIONS)
     of_env = {key: options.pop(key) for key in _ENV_OPTIONS if key in options}
+    try:
+        inspect.signature(task).bind(**options)
+    except TypeError as error:
+        raise NewtonsimError(f"{task.name}: {error}") from None
     env = BatchedEnv(task(**options), num_envs, device, **of_env)
     pybullet_names.tell(name, env)
     return env
 
 
-_ENV_OPTIONS = tuple(inspect.signature(BatchedEnv).parameters)[3:]
+_ENV_OPTIONS = tuple(inspect.signature(BatchedEnv).parameters)[1:]
+"""Arguments of `BatchedEnv` beside the task."""
 
 
 def make_vector(name: str, num_envs: int = 1, **options: Any) -> BatchedEnv:
     """What `gymnasium.make_vec` calls."""
-    return make(name, num_envs, **options)
+    # statistics are the business of gymnasium's wrapper there, which would find its key taken
+    return make(name, num_envs, **{"episode_infos": False, **options})
 
 
 def make_single(name: str, **options: Any) -> SingleEnv:

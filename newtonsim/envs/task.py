@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,6 +58,17 @@ class Motors:
         )
 
 
+def _check_names(task: type[Task], names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise an error that names the first name which is not known."""
+    known = list(known)
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            listed = ", ".join(known) or "none"
+            label = getattr(task, "name", task.__name__)
+            raise NewtonsimError(f"{label}: there is no option {name!r}{hint}; there are {listed}")
+
+
 class Task(ABC):
     """Base of environments: one world, and kernels that act on it, look at it, score it and start it.
 
@@ -95,6 +107,7 @@ class Task(ABC):
         camera_eye: Where the camera of `render` is [m].
         camera_target: What it looks at [m].
         camera_follows: Whether both move along with the first body on the ground.
+        camera_turns: Whether they also turn about the vertical with its x axis.
         defaults: Options and their values, by name. Where that is True or False, a float or a range (low,
             high), other values must be so, too.
         options: The values in use.
@@ -118,6 +131,7 @@ class Task(ABC):
     camera_eye: ClassVar[tuple[float, float, float]] = (0.0, -3.0, 1.5)
     camera_target: ClassVar[tuple[float, float, float]] = (0.0, 0.0, 0.8)
     camera_follows: ClassVar[bool] = False
+    camera_turns: ClassVar[bool] = False
 
     act: ClassVar[Stage] = env_actions.drive_motors
     observe: ClassVar[Stage]
@@ -125,7 +139,7 @@ class Task(ABC):
     spawn: ClassVar[wp.Kernel | None] = None
 
     def __init__(self, **options: Any):
-        self.check_names(options)
+        _check_names(type(self), options, self.defaults)
         for name, value in options.items():
             check_kind(f"{self.name}: {name}", value, self.defaults[name])
         self.options = {**self.defaults, **options}
@@ -135,18 +149,27 @@ class Task(ABC):
         """Raise an error unless all names are those of options.
 
         Args:
-            names: The names.
+            names: The names; fields of `defaults` and arguments of the class are right.
             others: Names that are right too.
 
         Raises:
             NewtonsimError: One is not; the error says which there are.
         """
-        known = [*cls.defaults, *others]
-        for name in names:
-            if name not in known:
-                hint = did_you_mean(name, known)
-                listed = ", ".join(known) or "none"
-                raise NewtonsimError(f"{cls.name}: there is no option {name!r}{hint}; there are {listed}")
+        _check_names(cls, names, [*cls._option_names(), *others])
+
+    @classmethod
+    def _option_names(cls) -> list[str]:
+        """Return the names of what the class can be made with."""
+        found: list[str] = []
+        for owner in cls.__mro__:
+            if "__init__" not in vars(owner):
+                continue
+            _self, *parameters = inspect.signature(vars(owner)["__init__"]).parameters.values()
+            found += [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+            # without **options none goes on to the base
+            if owner is Task or all(p.kind is not p.VAR_KEYWORD for p in parameters):
+                return found if owner is not Task else [*cls.defaults, *found]
+        return found
 
     @abstractmethod
     def build(self, builder: ModelBuilder) -> Motors:

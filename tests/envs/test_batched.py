@@ -47,9 +47,7 @@ def test_vector_environment_of_gymnasium():
     obs, infos = env.reset(seed=1)
     assert obs in env.observation_space
     assert infos == {}
-    recorded = gymnasium.wrappers.vector.RecordEpisodeStatistics(env)
-    recorded.reset(seed=1)
-    obs, reward, terminated, truncated, _ = recorded.step(env.action_space.sample())
+    obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
     assert obs in env.observation_space
     assert (reward.shape, terminated.dtype, truncated.dtype) == ((3,), bool, bool)
 
@@ -270,6 +268,28 @@ def test_python_functions_in_place_of_kernels(output: str):
         got += [np.asarray(result).copy() for result in results]
     for a, b in zip(expected[1:], got[1:], strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("output", ["numpy", "torch"])
+def test_arrays_of_a_host_view_are_written_into_not_assigned_to(output: str):
+    class Assigning(ByHand):
+        def observe(self, w: envs.HostView) -> None:
+            w.obs = w.obs * 0.0 + 7.0
+
+    class Misspelling(ByHand):
+        def observe(self, w: envs.HostView) -> None:
+            w.rewards = 1.0
+
+    class Adding(ByHand):
+        def observe(self, w: envs.HostView) -> None:
+            w.obs[:] = 6.0
+            w.obs += 1.0
+
+    with pytest.raises(AttributeError, match=r"obs cannot be assigned to; .*: w\.obs\[:\] = "):
+        envs.BatchedEnv(Assigning(), 2, "cpu", output=output).reset(seed=0)
+    with pytest.raises(AttributeError, match="there is no 'rewards' to write into; did you mean 'reward'"):
+        envs.BatchedEnv(Misspelling(), 2, "cpu", output=output).reset(seed=0)
+    assert (envs.BatchedEnv(Adding(), 2, "cpu", output=output).reset(seed=0)[0] == 7.0).all()
 
 
 @pytest.mark.parametrize(

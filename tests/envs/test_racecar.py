@@ -108,18 +108,43 @@ def test_discrete_actions_are_the_corners():
         np.testing.assert_array_equal(choices.step(number)[0], expected)
 
 
-def test_the_ball_is_in_the_picture():
-    env = racecar(24, render_mode="rgb_array", render_size=(160, 120))
+def span(mask: np.ndarray) -> tuple[int, int, int, int]:
+    """Return the first and last row and the first and last column of what is in a mask."""
+    rows, columns = np.nonzero(mask)
+    return rows.min(), rows.max(), columns.min(), columns.max()
+
+
+def test_the_camera_is_behind_the_car_wherever_it_has_turned():
+    env = racecar(3, render_mode="rgb_array", render_size=(640, 480))
     env.reset(seed=5)
-    for picture in env.render():
-        red, green, _ = np.moveaxis(picture.astype(int), 2, 0)
-        rows, columns = np.nonzero(red > 2 * green)
-        # a ball of 1 m is some 7 pixels wide, and no part of it is cut off
-        assert len(rows) > 15
-        assert rows.min() > 0
-        assert rows.max() < 119
-        assert columns.min() > 0
-        assert columns.max() < 159
+    starts = [span(picture.max(axis=2) < 50) for picture in env.render()]
+    for _ in range(25):
+        env.step(np.array([[1.0, 0.0], [0.5, 1.0], [0.5, -1.0]]))
+    for start, picture in zip(starts, env.render(), strict=True):
+        top, bottom, left, right = span(picture.max(axis=2) < 50)  # the tyres
+        assert 60 <= right - left <= 90
+        assert abs(left + right - 639) < 12
+        assert bottom < 400
+        # the front wheels are steered, and the car leans no more than a pixel or two
+        assert np.abs(np.subtract((top, bottom, left, right), start)).max() < 8
+
+
+def test_a_ball_ahead_is_in_the_picture():
+    env = racecar(40, render_mode="rgb_array", render_size=(160, 120))
+    obs = env.reset(seed=5)[0]
+    far = np.abs(np.arctan2(obs[:, 1], obs[:, 0])) < 0.45
+    assert far.sum() > 3
+    for _ in range(25):
+        angle = np.arctan2(obs[:, 1], obs[:, 0])
+        pictures = np.stack(env.render()).astype(int)
+        for picture in pictures[np.abs(angle) < 0.45]:
+            top, bottom, left, right = span(picture[..., 0] > 2 * picture[..., 1])
+            # no part of it is cut off
+            assert 0 < top < bottom < 119
+            assert 0 < left < right < 159
+        for _ in range(3):
+            obs = env.step(np.stack([np.full(40, 1.0), np.clip(2.0 * angle, -1.0, 1.0)], axis=1))[0]
+            angle = np.arctan2(obs[:, 1], obs[:, 0])
 
 
 @pytest.mark.parametrize("discrete", [False, True])

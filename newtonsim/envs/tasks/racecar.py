@@ -42,9 +42,9 @@ class Racecar(RobotTask):
     frame_skip = 10
     episode_steps = 100
     observation_size = 2
-    # just so far away that a ball at 7 m is in the picture, in whatever direction
-    camera_eye, camera_target = (-11.5, 0.0, 9.7), (-1.75, 0.0, 0.0)
-    camera_follows = True
+    # from behind, as the driver of a model car sees it
+    camera_eye, camera_target = (-1.7, 0.0, 1.1), (0.6, 0.0, 0.15)
+    camera_follows = camera_turns = True
     act = env_racecar.drive_car
     observe = env_racecar.observe_ball
     score = env_racecar.score_car
