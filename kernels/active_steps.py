@@ -18,7 +18,7 @@ from newtonsim.kernels.active_rows import (
     pair_equation,
     spin_equation,
 )
-from newtonsim.kernels.chains import push_row, push_triple
+from newtonsim.kernels.chains import push_row, push_triple, row_velocity, triple_velocity
 from newtonsim.kernels.contacts import ContactView
 from newtonsim.kernels.envelope import EnvelopeView, row_change, triple_change
 from newtonsim.kernels.rows import RowsView
@@ -210,7 +210,7 @@ def take_step(
     """Add a share of the changes to the velocities, and with `keep` 1 to the impulses, within the bounds.
 
     Returns:
-        δᵀ v* of the step δ, with the softness C in v*, and δᵀ C δ.
+        δᵀ r of the step δ, and δᵀ C δ; zero with `keep` 1.
     """
     base = env.world_start[w]
     sums = wp.vec2(0.0, 0.0)
@@ -222,18 +222,22 @@ def take_step(
             bounds = wp.vec2(rows.dof.lower[r], rows.dof.upper[r])
             step = step_within(rows.dof.impulse[r], change.impulse, share, bounds)
             push_row(tree, leaf, r, depth, step, rows.dof.B, z)
-            sums += step * wp.vec2(change.wanted, rows.dof.softness[r] * step)
             if keep == 1:
                 rows.dof.impulse[r] = rows.dof.impulse[r] + step
+            else:
+                lack = change.wanted - row_velocity(tree, leaf, r, depth, rows.dof.B, env.z)
+                sums += step * wp.vec2(lack, rows.dof.softness[r] * step)
     for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
         change = pair_change(tree, rows, p, base, depth, env)
         if change.impulse != 0.0:
             bounds = wp.vec2(rows.pair.lower[p], rows.pair.upper[p])
             step = step_within(rows.pair.impulse[p], change.impulse, share, bounds)
             push_row(tree, rows.pair.leaf[p], p, depth, step, rows.pair.B, z)
-            sums += step * wp.vec2(change.wanted, rows.pair.softness[p] * step)
             if keep == 1:
                 rows.pair.impulse[p] = rows.pair.impulse[p] + step
+            else:
+                lack = change.wanted - row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, env.z)
+                sums += step * wp.vec2(lack, rows.pair.softness[p] * step)
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
         impulse = rows.contact.impulse[c]
@@ -242,13 +246,17 @@ def take_step(
             towards = contact_change(tree, rows, c, base, depth, pyramidal, env)
             push = contact_step(impulse, towards.impulse, share)
             push_triple(tree, leaf, c, depth, push, rows.contact.B, z)
-            sums += wp.vec2(wp.dot(push, towards.wanted), rows.contact.softness[c] * push[0] * push[0])
+            if keep == 0:
+                lack3 = towards.wanted - triple_velocity(tree, leaf, c, depth, rows.contact.B, env.z)
+                sums += wp.vec2(wp.dot(push, lack3), rows.contact.softness[c] * push[0] * push[0])
             if rows.spins == 1:
                 about = spin_change(tree, rows, c, base, depth, pyramidal, env)
                 turn = spin_step(rows.spin.impulse[c], about.impulse, share, impulse[0] + push[0])
                 push_triple(tree, leaf, c, depth, turn, rows.spin.B, z)
-                sums[0] = sums[0] + wp.dot(turn, about.wanted)
-                if keep == 1:
+                if keep == 0:
+                    lack3 = about.wanted - triple_velocity(tree, leaf, c, depth, rows.spin.B, env.z)
+                    sums[0] = sums[0] + wp.dot(turn, lack3)
+                else:
                     rows.spin.impulse[c] = rows.spin.impulse[c] + turn
             if keep == 1:
                 rows.contact.impulse[c] = impulse + push
@@ -256,15 +264,15 @@ def take_step(
 
 
 @wp.func
-def undo_step(env: wp.ref[EnvelopeView], w: int, z: wp.array(dtype=float)) -> wp.vec2:
-    """Return to the velocities before a step δ; its δᵀ v and δᵀ A δ."""
-    sums = wp.vec2(0.0, 0.0)
+def undo_step(env: wp.ref[EnvelopeView], w: int, z: wp.array(dtype=float)) -> float:
+    """Return to the velocities before a step; δᵀ A δ, the square of their change."""
+    square = float(0.0)
     for i in range(env.world_start[w], env.world_start[w + 1]):
         d = env.dof[i]
         change = z[d] - env.z[d]
-        sums += change * wp.vec2(env.z[d], change)
+        square += change * change
         z[d] = env.z[d]
-    return sums
+    return square
 
 
 @wp.func(inline=False)
@@ -284,9 +292,8 @@ def change_impulses(
     trial = int(0)
     while share > room and trial < TRIALS:
         sums = take_step(tree, rows, contacts, w, depth, pyramidal, share, 0, env, z)
-        moved = undo_step(env, w, z)
-        slope = sums[0] - moved[0]
-        if slope - 0.5 * (moved[1] + sums[1]) >= DECREASE * slope:
+        fall = sums[0] - 0.5 * (undo_step(env, w, z) + sums[1])
+        if fall >= DECREASE * sums[0]:
             trial = TRIALS
         else:
             share = share * SHORTER

@@ -29,8 +29,12 @@ DIRECT_FIRST = wp.constant(6)
 # each other, without end and to no effect; so many in a row are enough
 ALIKE = wp.constant(1.0e-3)
 STALLING = wp.constant(2)
+# share of the speed of a push that stalling sweeps change if it is impossible
+CONTRADICTED = wp.constant(0.1)
 # steps without direct solves after one that failed
 PAUSE = wp.constant(1)
+# share of an impulse that its last update may be and count as none: about two of its last bits
+ROUNDING = wp.constant(2.4e-7)
 # kinetic energy beyond which impulses are wrong, over that without them, and over that which their rows want;
 # a row may have to move more than its own bodies
 TOO_MUCH = wp.constant(2.0)
@@ -73,6 +77,18 @@ def wanted_impulse(
 
 
 @wp.func
+def change_by(step: float, impulse: float, delassus: float) -> float:
+    """Velocity change by an update of an impulse; none if it is within the rounding of the impulse.
+
+    Large impulses would else never settle: their last bit may be worth more than the tolerance.
+    """
+    size = wp.abs(step)
+    if size <= ROUNDING * wp.abs(impulse):
+        size = 0.0
+    return size * delassus
+
+
+@wp.func
 def relax_dof(tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.array(dtype=float)) -> float:
     """One Gauss-Seidel update of a row on one dof; returns the velocity change that it made."""
     old = rows.impulse[r]
@@ -82,7 +98,7 @@ def relax_dof(tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.ar
     new = wanted_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
     rows.impulse[r] = new
     push_dof(tree, rows, r, new - old, z)
-    return wp.abs(new - old) * rows.delassus[r]
+    return change_by(new - old, new, rows.delassus[r])
 
 
 @wp.func(inline=False)
@@ -99,7 +115,7 @@ def relax_pair(
     new = wanted_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
     rows.impulse[r] = new
     push_row(tree, rows.leaf[r], r, depth, new - old, rows.B, z)
-    return wp.abs(new - old) * rows.delassus[r]
+    return change_by(new - old, new, rows.delassus[r])
 
 
 @wp.func
@@ -142,8 +158,8 @@ def relax_contact(
     if step[0] != 0.0 or step[1] != 0.0 or step[2] != 0.0:
         rows.impulse[c] = new
         push_triple(tree, rows.leaf[c], c, depth, step, rows.B, z)
-    tangential = wp.max(wp.abs(step[1]), wp.abs(step[2])) * delassus[1]
-    return wp.max(wp.abs(change) * delassus[0], tangential)
+    tangential = wp.max(change_by(step[1], t[0], delassus[1]), change_by(step[2], t[1], delassus[1]))
+    return wp.max(change_by(change, new[0], delassus[0]), tangential)
 
 
 @wp.func(inline=False)
@@ -176,8 +192,8 @@ def relax_spin(
     step = new - old
     rows.impulse[c] = new
     push_triple(tree, contact.leaf[c], c, depth, step, rows.B, z)
-    tangential = wp.max(wp.abs(step[1]), wp.abs(step[2])) * delassus[1]
-    return wp.max(wp.abs(change) * delassus[0], tangential)
+    tangential = wp.max(change_by(step[1], t[0], delassus[1]), change_by(step[2], t[1], delassus[1]))
+    return wp.max(change_by(change, new[0], delassus[0]), tangential)
 
 
 @wp.func
@@ -252,6 +268,36 @@ def sweep_rows(
     return change
 
 
+@wp.func
+def pushes_apart(rows: wp.ref[RowsView], c: int) -> bool:
+    """True if contact c removes a penetration, other than by the force of a spring."""
+    pressing = rows.contact.impulse[c][0] > 0.0
+    return rows.contact.soft[c] == 0 and rows.contact.impact[c][1] > 0.0 and pressing
+
+
+@wp.func
+def largest_push(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int) -> float:
+    """Largest speed at which a contact of the world removes a penetration [m/s]; 0 if none does."""
+    push = float(0.0)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if pushes_apart(rows, c):
+            push = wp.max(push, rows.contact.impact[c][1])
+    return push
+
+
+@wp.func(inline=False)
+def is_in_vain(
+    rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int, change: float, before: float
+) -> bool:
+    """True if stalling sweeps show that a direct solve did nothing for penetrations that cannot yield.
+
+    Stalls as small as rounding do not.
+    """
+    push = largest_push(rows, contacts, w)
+    return push > 0.0 and change > CONTRADICTED * push and change > (1.0 - ALIKE) * before
+
+
 @wp.func(inline=False)
 def iterate(
     tree: wp.ref[TreeView],
@@ -293,7 +339,7 @@ def iterate(
         due = used % DIRECT_EVERY == DIRECT_FIRST or (early and rows.dof.world_servos[w] > 1)
         if running == 0 or stalls or due:
             alike = 0
-            if solved and (change > before or (stalls and change > (1.0 - ALIKE) * before)):
+            if solved and (change > before or (stalls and is_in_vain(rows, contacts, w, change, before))):
                 # sweeps did not mend the set of active rows since: without the direct solve they do better
                 restore_impulses(rows, contacts, w, envelope, z)
                 change = before
@@ -378,13 +424,6 @@ def is_single(tree: wp.ref[TreeView], d: int) -> bool:
     return tree.joint_start[t + 1] - tree.joint_start[t] == 1
 
 
-@wp.func
-def pushes_apart(rows: wp.ref[RowsView], c: int) -> bool:
-    """True if contact c removes a penetration, other than by the force of a spring."""
-    pressing = rows.contact.impulse[c][0] > 0.0
-    return rows.contact.soft[c] == 0 and rows.contact.impact[c][1] > 0.0 and pressing
-
-
 @wp.func(inline=False)
 def ease_wedged(
     tree: wp.ref[TreeView],
@@ -410,17 +449,6 @@ def ease_wedged(
         env.kept_share[c] = 1.0
         if wedged and pushes_apart(rows, c):
             env.kept_share[c] = 0.5
-
-
-@wp.func
-def any_push(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int) -> bool:
-    """True if a contact of the world removes a penetration."""
-    found = bool(False)
-    c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
-        if pushes_apart(rows, c):
-            found = True
-    return found
 
 
 @wp.func(inline=False)
@@ -538,7 +566,7 @@ def solve_rows(
     if any_impulse(rows, contacts, w) == 1:
         state = ACTED
     if state == ACTED or timed:
-        if timed or any_push(rows, contacts, w):
+        if timed or largest_push(rows, contacts, w) > 0.0:
             state = PUSHED
             if timed:
                 state = TIMED

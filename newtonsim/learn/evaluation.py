@@ -49,10 +49,12 @@ def evaluate(policy: Policy, env: BatchedEnv, episodes: int = 100, seed: int = 0
         seed: Of the environment.
 
     Raises:
-        NewtonsimError: Episodes have no limit in time.
+        NewtonsimError: Episodes have no limit in time, or the infos do not tell of them.
     """
     if not env.max_episode_steps:
         raise NewtonsimError("evaluate: expected episodes with a limit in time, got max_episode_steps=0")
+    if not env.episode_infos:
+        raise NewtonsimError("evaluate: expected an environment with episode_infos=True, got False")
     each = math.ceil(episodes / env.num_envs)
     returns: list[list[float]] = [[] for _ in range(env.num_envs)]
     lengths: list[list[int]] = [[] for _ in range(env.num_envs)]

@@ -182,3 +182,10 @@ def test_the_command_survives_a_kill(tmp_path):
     assert any(name.startswith("events.out.tfevents") for name in os.listdir(tmp_path))
     assert json.loads((tmp_path / "run.json").read_text())["name"] == "CartPole"
     assert "20 episodes" in play(tmp_path)
+
+
+def test_evaluation_needs_the_infos_of_episodes():
+    env = envs.make("CartPole", 2, "cpu", episode_infos=False)
+    with pytest.raises(NewtonsimError, match="expected an environment with episode_infos=True"):
+        evaluate(lambda obs: np.zeros(2, int), env)
+    env.close()
