@@ -33,8 +33,9 @@ STALLING = wp.constant(2)
 CONTRADICTED = wp.constant(0.1)
 # steps without direct solves after one that failed
 PAUSE = wp.constant(1)
-# share of an impulse that its last update may be and count as none: about two of its last bits
-ROUNDING = wp.constant(2.4e-7)
+# change of sweeps, over the tolerance, that is no sign of a failed direct solve: rounding of large impulses
+# may keep them from the tolerance
+SETTLED = wp.constant(10.0)
 # kinetic energy beyond which impulses are wrong, over that without them, and over that which their rows want;
 # a row may have to move more than its own bodies
 TOO_MUCH = wp.constant(2.0)
@@ -77,18 +78,6 @@ def wanted_impulse(
 
 
 @wp.func
-def change_by(step: float, impulse: float, delassus: float) -> float:
-    """Velocity change by an update of an impulse; none if it is within the rounding of the impulse.
-
-    Large impulses would else never settle: their last bit may be worth more than the tolerance.
-    """
-    size = wp.abs(step)
-    if size <= ROUNDING * wp.abs(impulse):
-        size = 0.0
-    return size * delassus
-
-
-@wp.func
 def relax_dof(tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.array(dtype=float)) -> float:
     """One Gauss-Seidel update of a row on one dof; returns the velocity change that it made."""
     old = rows.impulse[r]
@@ -98,7 +87,7 @@ def relax_dof(tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.ar
     new = wanted_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
     rows.impulse[r] = new
     push_dof(tree, rows, r, new - old, z)
-    return change_by(new - old, new, rows.delassus[r])
+    return wp.abs(new - old) * rows.delassus[r]
 
 
 @wp.func(inline=False)
@@ -115,7 +104,7 @@ def relax_pair(
     new = wanted_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
     rows.impulse[r] = new
     push_row(tree, rows.leaf[r], r, depth, new - old, rows.B, z)
-    return change_by(new - old, new, rows.delassus[r])
+    return wp.abs(new - old) * rows.delassus[r]
 
 
 @wp.func
@@ -158,8 +147,8 @@ def relax_contact(
     if step[0] != 0.0 or step[1] != 0.0 or step[2] != 0.0:
         rows.impulse[c] = new
         push_triple(tree, rows.leaf[c], c, depth, step, rows.B, z)
-    tangential = wp.max(change_by(step[1], t[0], delassus[1]), change_by(step[2], t[1], delassus[1]))
-    return wp.max(change_by(change, new[0], delassus[0]), tangential)
+    tangential = wp.max(wp.abs(step[1]), wp.abs(step[2])) * delassus[1]
+    return wp.max(wp.abs(change) * delassus[0], tangential)
 
 
 @wp.func(inline=False)
@@ -192,8 +181,8 @@ def relax_spin(
     step = new - old
     rows.impulse[c] = new
     push_triple(tree, contact.leaf[c], c, depth, step, rows.B, z)
-    tangential = wp.max(change_by(step[1], t[0], delassus[1]), change_by(step[2], t[1], delassus[1]))
-    return wp.max(change_by(change, new[0], delassus[0]), tangential)
+    tangential = wp.max(wp.abs(step[1]), wp.abs(step[2])) * delassus[1]
+    return wp.max(wp.abs(change) * delassus[0], tangential)
 
 
 @wp.func
@@ -339,7 +328,8 @@ def iterate(
         due = used % DIRECT_EVERY == DIRECT_FIRST or (early and rows.dof.world_servos[w] > 1)
         if running == 0 or stalls or due:
             alike = 0
-            if solved and (change > before or (stalls and is_in_vain(rows, contacts, w, change, before))):
+            worse = change > wp.max(before, SETTLED * tolerance)
+            if solved and (worse or (stalls and is_in_vain(rows, contacts, w, change, before))):
                 # sweeps did not mend the set of active rows since: without the direct solve they do better
                 restore_impulses(rows, contacts, w, envelope, z)
                 change = before
