@@ -24,7 +24,6 @@ from newtonsim.kernels.contact_rows import (
     combine,
     contact_frame,
     contact_spring,
-    fastest_push,
     way_ahead,
 )
 from newtonsim.kernels.contacts import ContactView
@@ -79,16 +78,14 @@ def relative_spin(b0: int, b1: int, body_qd: wp.array(dtype=wp.spatial_vector)) 
 
 
 @wp.func
-def closing_velocity(
-    distance: float, rate: float, soft: bool, pushes: int, fastest: float, s: ConstraintSettings
-) -> float:
+def closing_velocity(distance: float, rate: float, soft: bool, pushes: int, s: ConstraintSettings) -> float:
     """Normal velocity that a contact wants without restitution; as in `contact_target` [m/s]."""
     speed = -distance / s.dt
     if soft:
         if distance < 0.0:
             speed = -rate * distance
     elif distance < s.contact_skin:
-        speed = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), fastest)
+        speed = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
         if pushes == 0:
             speed = 0.0
     return speed
@@ -164,8 +161,7 @@ def contact_lagrangian(
         damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
         rate = spring[0] / damping
         softness = 1.0 / (s.dt * damping)
-    fastest = fastest_push(rows.delassus[c], s)
-    wanted = closing_velocity(g.distance, rate, soft, pushes[c], fastest, s)
+    wanted = closing_velocity(g.distance, rate, soft, pushes[c], s)
     early = wp.vec3(0.0, 0.0, 0.0)
     if rows.impact[c][2] > rows.impact[c][1]:
         approach = wp.dot(g.normal, relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.start))

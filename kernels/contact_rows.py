@@ -27,10 +27,6 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 RIGID_DIRECTION = wp.constant(1.0e-8)
 # keeps materials without stiffness and damping from dividing by zero [N s/m]
 MIN_DAMPING = wp.constant(1.0e-9)
-# keeps a contact of two sides that nothing moves from dividing by zero [1/kg]
-TINY = wp.constant(1.0e-30)
-# penetration is removed at full speed where the normal has more than the inverse of this share of the motion
-HARD_TO_MOVE = wp.constant(100.0)
 
 
 @wp.struct
@@ -105,17 +101,6 @@ def contact_spring(s0: int, s1: int, material: ModelShapeMaterials, choice: int)
 
 
 @wp.func
-def fastest_push(delassus: wp.vec2, s: ConstraintSettings) -> float:
-    """Bound of the speed at which penetration is removed [m/s], from the two numbers of `triple_delassus`.
-
-    It falls with the root of the normal one, the energy of such a push being v²/2 over that, where a chain
-    can hardly move along the normal: an arm that starts with a link in the ground would burst.
-    """
-    ease = HARD_TO_MOVE * delassus[0] / (delassus[0] + delassus[1] + TINY)
-    return s.max_push_speed * wp.sqrt(wp.min(1.0, ease))
-
-
-@wp.func
 def contact_target(
     distance: float,
     approach: float,
@@ -123,15 +108,13 @@ def contact_target(
     restitution: float,
     rate: float,
     soft: bool,
-    fastest: float,
     s: ConstraintSettings,
 ) -> Wanted:
     """Normal velocities that a contact wants at the end of the step.
 
-    A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact no faster than
-    `fastest` [m/s] and down to the slop; an impact that this step would bring about bounces at once.
-    Contacts in the skin count as closed: the points of a face at rest then all want the same, zero, and can
-    have it together.
+    A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
+    and down to the slop; an impact that this step would bring about bounces at once. Contacts in the skin
+    count as closed: the points of a face at rest then all want the same, zero, and can have it together.
     """
     wanted = Wanted()
     wanted.closing = -distance / s.dt
@@ -139,7 +122,7 @@ def contact_target(
         if distance < 0.0:
             wanted.closing = -rate * distance
     elif distance < s.contact_skin:
-        wanted.closing = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), fastest)
+        wanted.closing = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
     wanted.rebound = wanted.closing
     wanted.moving = wanted.closing
     bounces = restitution > 0.0 and approach < -s.restitution_speed
@@ -292,8 +275,7 @@ def build_contact_rows(
         prescribed -= v1
     free = triple_velocity(tree, leaf, c, depth, rows.B, z) + frame * prescribed
     approach = wp.dot(n, v0 - v1)
-    fastest = fastest_push(delassus.diagonal, s)
-    wanted = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, fastest, s)
+    wanted = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, s)
     rows.target[c] = wp.vec3(wanted.rebound, 0.0, 0.0) - frame * prescribed
     rows.impact[c] = wp.vec3(restitution, wanted.closing, wanted.rebound)
     rows.timed[c] = wanted.impact

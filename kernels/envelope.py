@@ -25,7 +25,7 @@ class EnvelopeView:
     entry_start: wp.array(dtype=int)  # (W + 1) room of each world in `L`
     pause: wp.array(dtype=int)  # (W) steps without direct solves that are left
     L: wp.array(dtype=wp.float64)  # (N)
-    x: wp.array(dtype=wp.float64)  # (D) by entry of `dof`: right-hand side, and velocities of the solution
+    x: wp.array(dtype=wp.float64)  # (D) by entry of `dof`: right-hand side and solution
     z: wp.array(dtype=float)  # (D) by dof: velocities from which the solve starts
     kept_z: wp.array(dtype=float)  # (D) velocities and impulses to return to
     kept_dof: wp.array(dtype=float)  # (R)
@@ -141,21 +141,13 @@ def solve_envelope(env: wp.ref[EnvelopeView], w: int):
     const int* dof0 = leaf[0] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[0]] : nullptr;
     const int* dof1 = leaf[1] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[1]] - n0 : nullptr;
     const auto* b = B.data + (size_t)c * B.shape[1];
-    double r0 = wanted[0], r1 = wanted[1], r2 = wanted[2];
-    for (int m = 0; m < n; ++m) {
-        const double z = env.z.data[m < n0 ? dof0[m] : dof1[m]];
-        const auto& own = b[m < n0 ? m : depth + m - n0];
-        r0 -= z * own[0];
-        r1 -= z * own[1];
-        r2 -= z * own[2];
-    }
     for (int m = 0; m < n; ++m) {
         const int p = place[m < n0 ? dof0[m] : dof1[m]];
         const auto& own = b[m < n0 ? m : depth + m - n0];
         const double v0 = (double)weight[0] * own[0];
         const double v1 = (double)weight[1] * own[1];
         const double v2 = (double)weight[2] * own[2];
-        env.x.data[base + p] += v0 * r0 + v1 * r1 + v2 * r2;
+        env.x.data[base + p] += v0 * residual[0] + v1 * residual[1] + v2 * residual[2];
         for (int k = 0; k <= m; ++k) {
             const int q = place[k < n0 ? dof0[k] : dof1[k]];
             const int i = base + (p > q ? p : q);
@@ -175,10 +167,10 @@ def add_triple(
     depth: int,
     c: int,
     weight: wp.vec3,
-    wanted: wp.vec3,
+    residual: wp.vec3,
     B: wp.array2d(dtype=wp.vec3),
 ):
-    """Add w b bᵀ to the matrix and w r b to the right-hand side, for three rows with r = v* - b z."""
+    """Add w b bᵀ to the matrix and w r b to the right-hand side, for three rows with their weights."""
     ...
 
 
@@ -190,10 +182,6 @@ def add_triple(
     const int* dof0 = leaf[0] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[0]] : nullptr;
     const int* dof1 = leaf[1] >= 0 ? tree.row_dof.data + tree.dof_row.data[leaf[1]] - n0 : nullptr;
     const auto* b = B.data + (size_t)c * B.shape[1];
-    double residual = wanted;
-    for (int m = 0; m < n; ++m) {
-        residual -= (double)env.z.data[m < n0 ? dof0[m] : dof1[m]] * b[m < n0 ? m : depth + m - n0];
-    }
     for (int m = 0; m < n; ++m) {
         const int p = place[m < n0 ? dof0[m] : dof1[m]];
         const double value = (double)weight * b[m < n0 ? m : depth + m - n0];
@@ -216,16 +204,16 @@ def add_row(
     depth: int,
     c: int,
     weight: float,
-    wanted: float,
+    residual: float,
     B: wp.array2d(dtype=float),
 ):
-    """Add w b bᵀ to the matrix and w r b to the right-hand side, for a row with r = v* - b z."""
+    """Add w b bᵀ to the matrix and w r b to the right-hand side."""
     ...
 
 
 @wp.func_native(
     """
-    double v0 = wanted[0], v1 = wanted[1], v2 = wanted[2];
+    double v0 = residual[0], v1 = residual[1], v2 = residual[2];
     for (int side = 0; side < 2; ++side) {
         if (leaf[side] < 0) continue;
         const int* dof = tree.row_dof.data + tree.dof_row.data[leaf[side]];
@@ -249,16 +237,16 @@ def triple_change(
     depth: int,
     c: int,
     weight: wp.vec3,
-    wanted: wp.vec3,
+    residual: wp.vec3,
     B: wp.array2d(dtype=wp.vec3),
 ) -> wp.vec3:
-    """Changes of the impulses of three rows that want velocities v*, w (v* - b x)."""
+    """Changes of the impulses of three rows, w (r - b x)."""
     ...
 
 
 @wp.func_native(
     """
-    double v = wanted;
+    double v = residual;
     for (int side = 0; side < 2; ++side) {
         if (leaf[side] < 0) continue;
         const int* dof = tree.row_dof.data + tree.dof_row.data[leaf[side]];
@@ -277,8 +265,8 @@ def row_change(
     depth: int,
     c: int,
     weight: float,
-    wanted: float,
+    residual: float,
     B: wp.array2d(dtype=float),
 ) -> float:
-    """Change of the impulse of a row that wants a velocity v*, w (v* - b x)."""
+    """Change of a row's impulse, w (r - b x)."""
     ...

@@ -29,13 +29,8 @@ DIRECT_FIRST = wp.constant(6)
 # each other, without end and to no effect; so many in a row are enough
 ALIKE = wp.constant(1.0e-3)
 STALLING = wp.constant(2)
-# share of the speed of a push that stalling sweeps change if it is impossible
-CONTRADICTED = wp.constant(0.1)
 # steps without direct solves after one that failed
 PAUSE = wp.constant(1)
-# change of sweeps, over the tolerance, that is no sign of a failed direct solve: rounding of large impulses
-# may keep them from the tolerance
-SETTLED = wp.constant(10.0)
 # kinetic energy beyond which impulses are wrong, over that without them, and over that which their rows want;
 # a row may have to move more than its own bodies
 TOO_MUCH = wp.constant(2.0)
@@ -257,36 +252,6 @@ def sweep_rows(
     return change
 
 
-@wp.func
-def pushes_apart(rows: wp.ref[RowsView], c: int) -> bool:
-    """True if contact c removes a penetration, other than by the force of a spring."""
-    pressing = rows.contact.impulse[c][0] > 0.0
-    return rows.contact.soft[c] == 0 and rows.contact.impact[c][1] > 0.0 and pressing
-
-
-@wp.func
-def largest_push(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int) -> float:
-    """Largest speed at which a contact of the world removes a penetration [m/s]; 0 if none does."""
-    push = float(0.0)
-    c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
-        if pushes_apart(rows, c):
-            push = wp.max(push, rows.contact.impact[c][1])
-    return push
-
-
-@wp.func(inline=False)
-def is_in_vain(
-    rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int, change: float, before: float
-) -> bool:
-    """True if stalling sweeps show that a direct solve did nothing for penetrations that cannot yield.
-
-    Stalls as small as rounding do not.
-    """
-    push = largest_push(rows, contacts, w)
-    return push > 0.0 and change > CONTRADICTED * push and change > (1.0 - ALIKE) * before
-
-
 @wp.func(inline=False)
 def iterate(
     tree: wp.ref[TreeView],
@@ -328,8 +293,7 @@ def iterate(
         due = used % DIRECT_EVERY == DIRECT_FIRST or (early and rows.dof.world_servos[w] > 1)
         if running == 0 or stalls or due:
             alike = 0
-            worse = change > wp.max(before, SETTLED * tolerance)
-            if solved and (worse or (stalls and is_in_vain(rows, contacts, w, change, before))):
+            if solved and change > before:
                 # sweeps did not mend the set of active rows since: without the direct solve they do better
                 restore_impulses(rows, contacts, w, envelope, z)
                 change = before
@@ -414,6 +378,13 @@ def is_single(tree: wp.ref[TreeView], d: int) -> bool:
     return tree.joint_start[t + 1] - tree.joint_start[t] == 1
 
 
+@wp.func
+def pushes_apart(rows: wp.ref[RowsView], c: int) -> bool:
+    """True if contact c removes a penetration, other than by the force of a spring."""
+    pressing = rows.contact.impulse[c][0] > 0.0
+    return rows.contact.soft[c] == 0 and rows.contact.impact[c][1] > 0.0 and pressing
+
+
 @wp.func(inline=False)
 def ease_wedged(
     tree: wp.ref[TreeView],
@@ -439,6 +410,17 @@ def ease_wedged(
         env.kept_share[c] = 1.0
         if wedged and pushes_apart(rows, c):
             env.kept_share[c] = 0.5
+
+
+@wp.func
+def any_push(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int) -> bool:
+    """True if a contact of the world removes a penetration."""
+    found = bool(False)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if pushes_apart(rows, c):
+            found = True
+    return found
 
 
 @wp.func(inline=False)
@@ -556,7 +538,7 @@ def solve_rows(
     if any_impulse(rows, contacts, w) == 1:
         state = ACTED
     if state == ACTED or timed:
-        if timed or largest_push(rows, contacts, w) > 0.0:
+        if timed or any_push(rows, contacts, w):
             state = PUSHED
             if timed:
                 state = TIMED

@@ -53,8 +53,7 @@ class ConstraintOptions(Revised):
         contact_cfm: Softness of contacts, added to the Delassus diagonal [1/kg].
         contact_slop: Penetration that is left alone [m].
         contact_skin: Gap below which a contact counts as closed [m].
-        max_push_speed: Fastest removal of penetration [m/s]; slower where what is in contact can hardly move
-            along the normal, such as a chain of links upright on the ground that one of them is in.
+        max_push_speed: Fastest removal of penetration [m/s].
         recovery_time: Shortest time constant of removing penetrations and violated limits [s]; where the ERP
             asks for more, as at small steps, the removal would kick bodies apart.
         restitution_speed: Slowest approach that bounces [m/s].

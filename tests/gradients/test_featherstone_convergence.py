@@ -96,7 +96,7 @@ def test_heavy_on_light_warns_until_sweeps_converge(device):
     with pytest.warns(
         RuntimeWarning, match=r"sweeps ended \d+% .*\(world 1, worst \d+ steps before the last\)"
     ):
-        few = gradient_by_velocities(device, 32)
+        few = gradient_by_velocities(device, 64)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         enough = gradient_by_velocities(device, 1000)

@@ -23,12 +23,9 @@ def test_ball_pit(device: str):
         # no centre comes nearer to a wall than the smallest body allows
         assert np.abs(places[:, :2]).max() < half - 0.01
         assert places[:, 2].min() > 0.01
-        if step % 5 == 0:
+        if step % 20 == 0:
             deepest = max(deepest, run.deepest())
-    # a quarter of a body, for the time of the first impacts
-    assert deepest < 0.0125
+    assert deepest < 0.01
     assert np.isfinite(energy)
-    # at the end the pile is at rest, but for one or two that roll off it
-    speeds = np.linalg.norm(run.velocities[:, 3:], axis=1)
-    assert np.quantile(speeds, 0.99) < 0.02
-    assert speeds.max() < 0.2
+    # at the end the pile is at rest
+    assert np.abs(run.velocities[:, 3:]).max() < 0.05

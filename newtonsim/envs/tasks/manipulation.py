@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.enums import JointMode
@@ -13,6 +13,11 @@ from newtonsim.errors import NewtonsimError
 from newtonsim.examples import asset_path
 from newtonsim.importers import parse_urdf
 from newtonsim.kernels import env_manipulation
+from newtonsim.solvers import FeatherstoneSolver
+
+if TYPE_CHECKING:
+    from newtonsim.model import Model
+    from newtonsim.solvers import SolverBase
 
 _JOINTS = 7
 _HOME = (0.0, 0.1, 0.0, -1.9, 0.0, math.pi - 2.0, 0.0)  # [rad] the hand points down
@@ -168,6 +173,13 @@ class ArmPick(ArmTask):
         builder.add_shape_box(cube, hx=half, hy=half, hz=half, density=density, mu=1.0, restitution=0.0)
         builder.shape_color[-1] = (0.20, 0.45, 0.70, 1.0)
         builder.add_joint_free(cube)
+
+    def make_solver(self, model: Model) -> SolverBase:
+        """Sweeps alone: direct solves between them let a cube held by parallel fingers jump now and then.
+
+        Of 3 x 128 cubes, held for 5 s each, 27 are lost with them; of 2 x 128 one without.
+        """
+        return FeatherstoneSolver(model, direct_cost=0.0)
 
     def numbers(self) -> list[float]:
         """See `Task.numbers`."""
