@@ -98,7 +98,8 @@ def memory(device: str) -> int:
 
 def build_newtonsim(worlds: int, device: str) -> dict[str, float]:
     """Measure newtonsim."""
-    from newtonsim import Simulator, cli_scene
+    from newtonsim import Simulator
+    from newtonsim.cli import scene as cli_scene
     from newtonsim.solvers import FeatherstoneSolver
 
     def build(count: int = worlds):

@@ -12,7 +12,8 @@ from harness import DT, missing
 from robot_engines import PybulletWorld, mujoco_model, mujoco_pose, quiet
 from robot_task import Task, load_task
 
-from newtonsim import ModelBuilder, Simulator, cli_scene
+from newtonsim import ModelBuilder, Simulator
+from newtonsim.cli import scene as cli_scene
 from newtonsim.importers import parse_urdf
 from newtonsim.solvers import FeatherstoneSolver
 

@@ -23,7 +23,6 @@ from contact_scene import (
 )
 
 import newtonsim
-from newtonsim.enums import GeoType, JointType
 from newtonsim.geometry.transforms import (
     quat_matrix,
     quat_multiply,
@@ -32,6 +31,7 @@ from newtonsim.geometry.transforms import (
     transform_multiply,
     transform_point,
 )
+from newtonsim.scene.enums import GeoType, JointType
 from newtonsim.solvers import FeatherstoneSolver
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 import newtonsim
-from newtonsim.enums import GeoType, JointType
 from newtonsim.geometry.transforms import (
     quat_between,
     quat_multiply,
@@ -19,6 +18,7 @@ from newtonsim.geometry.transforms import (
     transform_inverse,
     transform_multiply,
 )
+from newtonsim.scene.enums import GeoType, JointType
 
 CORNERS = 32
 # local y of our capsules, cylinders and cones is the z axis of other engines

@@ -216,7 +216,7 @@ def read_pybullet(path: Path) -> Facts:
 
 def _links_and_joints(path: Path) -> tuple[set[str], set[str]]:
     """Names of the links without <inertial> and of the continuous joints of a URDF file."""
-    from newtonsim.importers.xml import read_document
+    from newtonsim.importers.files.xml import read_document
 
     root = read_document(path)[0]
     massless = {link.text_of("name", "") for link in root.findall("link") if link.find("inertial") is None}

@@ -26,7 +26,8 @@ import warp as wp
 from harness import DT, arguments, table, write_json
 from robot_task import HOLD, SETTLING, load_task, robot_path
 
-from newtonsim import Simulator, cli_scene
+from newtonsim import Simulator
+from newtonsim.cli import scene as cli_scene
 from newtonsim.examples import scenes
 from newtonsim.solvers import FeatherstoneSolver
 

@@ -14,7 +14,8 @@ import warp as wp
 from harness import DT
 from robot_task import HOLD, Task
 
-from newtonsim import Simulator, cli_scene
+from newtonsim import Simulator
+from newtonsim.cli import scene as cli_scene
 from newtonsim.solvers import FeatherstoneSolver
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 from harness import DT, missing
 
-from newtonsim import cli_scene
-from newtonsim.enums import GeoType, JointMode
+from newtonsim.cli import scene as cli_scene
 from newtonsim.examples import asset_path
+from newtonsim.scene.enums import GeoType, JointMode
 
 HOLD = 4
 """Steps for which a random control is held: 60 different ones a second."""

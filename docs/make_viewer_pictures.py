@@ -12,7 +12,7 @@ from PIL import Image
 from playwright.sync_api import Browser, sync_playwright
 
 from newtonsim import Simulator
-from newtonsim.cli_scene import build_scene, load_robot, vary_start
+from newtonsim.cli.scene import build_scene, load_robot, vary_start
 from newtonsim.examples import asset_path
 from newtonsim.render.viewer import Viewer
 from newtonsim.solvers import FeatherstoneSolver

@@ -1,9 +1,9 @@
 """Readers of files: robots are added to a ModelBuilder and reported on, meshes of soft bodies returned."""
 
+from newtonsim.importers.files.report import ImportReport as ImportReport
+from newtonsim.importers.files.report import ReportEntry as ReportEntry
+from newtonsim.importers.files.resolve_url import resolve_usd_from_url as resolve_usd_from_url
 from newtonsim.importers.mjcf import parse_mjcf as parse_mjcf
-from newtonsim.importers.report import ImportReport as ImportReport
-from newtonsim.importers.report import ReportEntry as ReportEntry
-from newtonsim.importers.resolve_url import resolve_usd_from_url as resolve_usd_from_url
 from newtonsim.importers.sdf import parse_sdf as parse_sdf
 from newtonsim.importers.soft_meshes import load_cloth_mesh as load_cloth_mesh
 from newtonsim.importers.soft_meshes import load_tet_mesh as load_tet_mesh

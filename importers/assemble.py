@@ -13,12 +13,12 @@ from numbers import Real
 import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
-from newtonsim.enums import JointType
 from newtonsim.errors import ImportFileError, ModelError
-from newtonsim.importers.massprops import MassProps, ball_of
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.xml import Node
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.massprops import MassProps, ball_of
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.scene.enums import JointType
 
 _BODY_NUMBERS = ("body_q", "body_com", "body_mass", "body_inertia")
 _SHAPE_NUMBERS = ("shape_transform", "shape_geo_scale")

@@ -1,0 +1,5 @@
+"""Device code only, one folder per stage of the computation; the physics is here and nowhere else.
+
+Imports point one way: `views`, then `algebra`, then `trees`, `collision` and `steps`, then `constraints` and
+`queries`, then `maximal`, `camera`, `envs` and `mujoco`, then `particles`, then `penalty`.
+"""

@@ -1,43 +1,19 @@
 """newtonsim: a GPU-batched, differentiable physics simulator for robots."""
 
 import importlib
+import os
 from typing import Any
+
+# In a clone the other rooms lie beside this folder, not inside it: they are found there, installed or not.
+if not os.path.isdir(os.path.join(__path__[0], "kernels")):
+    __path__.append(os.path.dirname(__path__[0]))
 
 from newtonsim._version import __version__ as __version__
 from newtonsim.builder import JointAxis as JointAxis
 from newtonsim.builder import ModelBuilder as ModelBuilder
-from newtonsim.collide import collide as collide  # at once: the function hides the module of its name
-from newtonsim.control import Control as Control
-from newtonsim.enums import GEO_BOX as GEO_BOX
-from newtonsim.enums import GEO_CAPSULE as GEO_CAPSULE
-from newtonsim.enums import GEO_CONE as GEO_CONE
-from newtonsim.enums import GEO_CYLINDER as GEO_CYLINDER
-from newtonsim.enums import GEO_ELLIPSOID as GEO_ELLIPSOID
-from newtonsim.enums import GEO_HFIELD as GEO_HFIELD
-from newtonsim.enums import GEO_MESH as GEO_MESH
-from newtonsim.enums import GEO_NONE as GEO_NONE
-from newtonsim.enums import GEO_PLANE as GEO_PLANE
-from newtonsim.enums import GEO_SDF as GEO_SDF
-from newtonsim.enums import GEO_SPHERE as GEO_SPHERE
-from newtonsim.enums import JOINT_BALL as JOINT_BALL
-from newtonsim.enums import JOINT_COMPOUND as JOINT_COMPOUND
-from newtonsim.enums import JOINT_D6 as JOINT_D6
-from newtonsim.enums import JOINT_DISTANCE as JOINT_DISTANCE
-from newtonsim.enums import JOINT_FIXED as JOINT_FIXED
-from newtonsim.enums import JOINT_FREE as JOINT_FREE
-from newtonsim.enums import JOINT_MODE_FORCE as JOINT_MODE_FORCE
-from newtonsim.enums import JOINT_MODE_TARGET_POSITION as JOINT_MODE_TARGET_POSITION
-from newtonsim.enums import JOINT_MODE_TARGET_VELOCITY as JOINT_MODE_TARGET_VELOCITY
-from newtonsim.enums import JOINT_PRISMATIC as JOINT_PRISMATIC
-from newtonsim.enums import JOINT_REVOLUTE as JOINT_REVOLUTE
-from newtonsim.enums import JOINT_UNIVERSAL as JOINT_UNIVERSAL
-from newtonsim.enums import PARTICLE_FLAG_ACTIVE as PARTICLE_FLAG_ACTIVE
-from newtonsim.enums import ColoringAlgorithm as ColoringAlgorithm
-from newtonsim.enums import ConstraintType as ConstraintType
-from newtonsim.enums import GeoType as GeoType
-from newtonsim.enums import JointMode as JointMode
-from newtonsim.enums import JointType as JointType
-from newtonsim.enums import ShapeFlags as ShapeFlags
+from newtonsim.collision.collide import (
+    collide as collide,  # at once: the function hides the module of its name
+)
 from newtonsim.errors import ImportFileError as ImportFileError
 from newtonsim.errors import ModelError as ModelError
 from newtonsim.errors import NewtonsimError as NewtonsimError
@@ -48,10 +24,41 @@ from newtonsim.errors import UnsupportedElementWarning as UnsupportedElementWarn
 from newtonsim.geometry import SDF as SDF
 from newtonsim.geometry import Heightfield as Heightfield
 from newtonsim.geometry import Mesh as Mesh
-from newtonsim.kernels.structs import ModelShapeGeometry as ModelShapeGeometry
-from newtonsim.kernels.structs import ModelShapeMaterials as ModelShapeMaterials
-from newtonsim.model import Model as Model
-from newtonsim.state import State as State
+from newtonsim.kernels.views.structs import ModelShapeGeometry as ModelShapeGeometry
+from newtonsim.kernels.views.structs import ModelShapeMaterials as ModelShapeMaterials
+from newtonsim.scene.control import Control as Control
+from newtonsim.scene.enums import GEO_BOX as GEO_BOX
+from newtonsim.scene.enums import GEO_CAPSULE as GEO_CAPSULE
+from newtonsim.scene.enums import GEO_CONE as GEO_CONE
+from newtonsim.scene.enums import GEO_CYLINDER as GEO_CYLINDER
+from newtonsim.scene.enums import GEO_ELLIPSOID as GEO_ELLIPSOID
+from newtonsim.scene.enums import GEO_HFIELD as GEO_HFIELD
+from newtonsim.scene.enums import GEO_MESH as GEO_MESH
+from newtonsim.scene.enums import GEO_NONE as GEO_NONE
+from newtonsim.scene.enums import GEO_PLANE as GEO_PLANE
+from newtonsim.scene.enums import GEO_SDF as GEO_SDF
+from newtonsim.scene.enums import GEO_SPHERE as GEO_SPHERE
+from newtonsim.scene.enums import JOINT_BALL as JOINT_BALL
+from newtonsim.scene.enums import JOINT_COMPOUND as JOINT_COMPOUND
+from newtonsim.scene.enums import JOINT_D6 as JOINT_D6
+from newtonsim.scene.enums import JOINT_DISTANCE as JOINT_DISTANCE
+from newtonsim.scene.enums import JOINT_FIXED as JOINT_FIXED
+from newtonsim.scene.enums import JOINT_FREE as JOINT_FREE
+from newtonsim.scene.enums import JOINT_MODE_FORCE as JOINT_MODE_FORCE
+from newtonsim.scene.enums import JOINT_MODE_TARGET_POSITION as JOINT_MODE_TARGET_POSITION
+from newtonsim.scene.enums import JOINT_MODE_TARGET_VELOCITY as JOINT_MODE_TARGET_VELOCITY
+from newtonsim.scene.enums import JOINT_PRISMATIC as JOINT_PRISMATIC
+from newtonsim.scene.enums import JOINT_REVOLUTE as JOINT_REVOLUTE
+from newtonsim.scene.enums import JOINT_UNIVERSAL as JOINT_UNIVERSAL
+from newtonsim.scene.enums import PARTICLE_FLAG_ACTIVE as PARTICLE_FLAG_ACTIVE
+from newtonsim.scene.enums import ColoringAlgorithm as ColoringAlgorithm
+from newtonsim.scene.enums import ConstraintType as ConstraintType
+from newtonsim.scene.enums import GeoType as GeoType
+from newtonsim.scene.enums import JointMode as JointMode
+from newtonsim.scene.enums import JointType as JointType
+from newtonsim.scene.enums import ShapeFlags as ShapeFlags
+from newtonsim.scene.model import Model as Model
+from newtonsim.scene.state import State as State
 
 __all__ = [
     "GEO_BOX",
@@ -125,10 +132,10 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Contact": "newtonsim.contacts",
-    "Contacts": "newtonsim.contacts",
+    "Contact": "newtonsim.collision.contacts",
+    "Contacts": "newtonsim.collision.contacts",
     "FeatherstoneSolver": "newtonsim.solvers",
-    "SceneQuery": "newtonsim.queries",
+    "SceneQuery": "newtonsim.queries.scene_query",
     "MuJoCoSolver": "newtonsim.solvers",
     "Simulator": "newtonsim.simulator",
     "SemiImplicitSolver": "newtonsim.solvers",
@@ -136,8 +143,8 @@ _LAZY = {
     "XPBDSolver": "newtonsim.solvers",
     "eval_fk": "newtonsim.kinematics",
     "eval_ik": "newtonsim.kinematics",
-    "memory_report": "newtonsim.memory",
-    "sweep": "newtonsim.parameter_sweep",
+    "memory_report": "newtonsim.scene.memory",
+    "sweep": "newtonsim.studies.sweep",
     "warmup": "newtonsim.kernel_warmup",
 }
 _LAZY_MODULES = ("diff", "dynamics", "importers", "render", "solvers", "utils")

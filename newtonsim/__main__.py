@@ -2,7 +2,7 @@
 
 import sys
 
-from newtonsim.cli import main
+from newtonsim.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

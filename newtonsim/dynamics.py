@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.kernels import crba, energy
+from newtonsim.kernels.trees import crba, energy
 from newtonsim.kinematics import check_length, refuse_gradient
-from newtonsim.workspace import Launcher, Motion, active_tape
+from newtonsim.runtime.launcher import Launcher, Motion, active_tape
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
-    from newtonsim.state import State
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
 
 
 class _Articulations:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
-from newtonsim import compilation
+from newtonsim.runtime import compilation
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 
 def warmup(model: Model | None = None, *, device: wp.DeviceLike = None, gradients: bool = False) -> list[str]:
@@ -41,8 +41,9 @@ def warmup(model: Model | None = None, *, device: wp.DeviceLike = None, gradient
 def _modules_of(model: Model) -> list[wp.Module]:
     """Kernel modules that simulating a model takes."""
     from newtonsim import dynamics
-    from newtonsim.kernels import replay, reset
-    from newtonsim.shards import Shard
+    from newtonsim.kernels.steps import replay as steps_replay
+    from newtonsim.kernels.steps import reset
+    from newtonsim.runtime.shards import Shard
     from newtonsim.solvers import FeatherstoneSolver, SemiImplicitSolver, XPBDSolver
 
     kind = FeatherstoneSolver
@@ -55,14 +56,20 @@ def _modules_of(model: Model) -> list[wp.Module]:
         solver.step_worlds(Shard(model), state, state, control, None, 1.0 / 240.0)
         if model.joint_count:
             dynamics.kinetic_energy(model, state)
-    repeating = [replay.repeat_launches.module] if model.device.is_cpu else []
+    repeating = [steps_replay.repeat_launches.module] if model.device.is_cpu else []
     return [*dict.fromkeys(modules), reset.restore_worlds.module, *repeating]
+
+
+def kernel_module_names() -> list[str]:
+    """Return the full names of all files of kernels and device functions, in all rooms of `kernels`."""
+    import newtonsim.kernels
+
+    walked = pkgutil.walk_packages(newtonsim.kernels.__path__, "newtonsim.kernels.")
+    return [info.name for info in walked if not info.ispkg]
 
 
 def _all_modules() -> list[wp.Module]:
     """All kernel modules."""
-    import newtonsim.kernels
-
-    names = [f"newtonsim.kernels.{info.name}" for info in pkgutil.iter_modules(newtonsim.kernels.__path__)]
+    names = kernel_module_names()
     kernels = (value for n in names for value in vars(importlib.import_module(n)).values())
     return list(dict.fromkeys(kernel.module for kernel in kernels if isinstance(kernel, wp.Kernel)))

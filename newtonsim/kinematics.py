@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim import compilation
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
-from newtonsim.kernels import inverse_kinematics
-from newtonsim.workspace import Launcher, Motion, active_tape
+from newtonsim.kernels.trees import inverse_kinematics
+from newtonsim.runtime import compilation
+from newtonsim.runtime.launcher import Launcher, Motion, active_tape
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
-    from newtonsim.state import State
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
 
 
 def eval_fk(

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import warp as wp
 
-from newtonsim import revisions
-from newtonsim.allocation import put
-from newtonsim.compilation import dry_run, load, load_once
 from newtonsim.errors import NewtonsimError
-from newtonsim.kernels import reset as reset_kernels
-from newtonsim.kernels import tree_state
-from newtonsim.kernels.replay import repeat_launches
+from newtonsim.kernels.steps import reset as reset_kernels
+from newtonsim.kernels.steps.replay import repeat_launches
+from newtonsim.kernels.trees import tree_state
 from newtonsim.kinematics import check_length, eval_fk
-from newtonsim.recording import capturing, record
-from newtonsim.revisions import CountedStruct, Revised
-from newtonsim.shards import Shard, divide, work_of_worlds
-from newtonsim.workspace import Launcher, Motion
+from newtonsim.runtime.capture import capturing, record
+from newtonsim.runtime.compilation import dry_run, load, load_once
+from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.runtime.shards import Shard, divide, work_of_worlds
+from newtonsim.scene import revisions
+from newtonsim.scene.allocation import put
+from newtonsim.scene.revisions import CountedStruct, Revised
 
 if TYPE_CHECKING:
-    from newtonsim.contacts import Contacts
-    from newtonsim.control import Control
-    from newtonsim.model import Model
-    from newtonsim.state import State
+    from newtonsim.collision.contacts import Contacts
+    from newtonsim.scene.control import Control
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
 
 
 class Solver(Protocol):

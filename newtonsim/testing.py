@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 
 TREE_JOINT_TYPES = (
     JointType.REVOLUTE,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from newtonsim.enums import GeoType, ShapeFlags
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_conjugate, quat_rotate, transform_multiply
+from newtonsim.scene.enums import GeoType, ShapeFlags
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
-    from newtonsim.state import State
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
 
 PALETTE = (
     (0.30, 0.45, 0.70, 1.0),

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.enums import PARTICLE_FLAG_ACTIVE
 from newtonsim.geometry.tetmesh import surface_triangles
 from newtonsim.geometry.transforms import transform_point
+from newtonsim.scene.enums import PARTICLE_FLAG_ACTIVE
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 CLOTH_COLOR = (0.84, 0.49, 0.27)
 GRAIN_COLOR = (0.34, 0.54, 0.78)

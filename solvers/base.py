@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Protocol, Self
 
 import warp as wp
 
-from newtonsim.contacts import Contacts
-from newtonsim.control import Control
+from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import did_you_mean
-from newtonsim.kernels import integrate
-from newtonsim.model import Model
-from newtonsim.revisions import Revised
-from newtonsim.shards import Shard
-from newtonsim.state import State
-from newtonsim.workspace import Launcher, Motion
+from newtonsim.kernels.steps import integrate
+from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.runtime.shards import Shard
+from newtonsim.scene.control import Control
+from newtonsim.scene.model import Model
+from newtonsim.scene.revisions import Revised
+from newtonsim.scene.state import State
 
 
 class StepMemory(Protocol):

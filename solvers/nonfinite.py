@@ -7,11 +7,13 @@ import warnings
 import numpy as np
 import warp as wp
 
-from newtonsim.allocation import zeros
-from newtonsim.kernels import coupled_particles, penalty_motion, reset
-from newtonsim.model import Model
-from newtonsim.state import State
-from newtonsim.workspace import Launcher
+from newtonsim.kernels.particles import coupling
+from newtonsim.kernels.steps import motion as steps_motion
+from newtonsim.kernels.steps import reset
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.allocation import zeros
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
 
 
 class NonfiniteWorlds:
@@ -35,9 +37,9 @@ class NonfiniteWorlds:
         model, marks = self.model, [self.worlds, self._any]
         if model.particle_count:
             inputs = [model.particle_world, state.particle_q, state.particle_qd, *marks]
-            launch(coupled_particles.mark_nonfinite, "particle", inputs)
+            launch(coupling.mark_nonfinite, "particle", inputs)
         if model.body_count:
-            launch(penalty_motion.mark_bodies, "body", [model.body_world, state.body_qd, *marks])
+            launch(steps_motion.mark_bodies, "body", [model.body_world, state.body_qd, *marks])
 
     def report(self) -> None:
         """Warn once of each; waits for the device."""

@@ -4,8 +4,8 @@ import numpy as np
 import warp as wp
 
 import newtonsim
-from newtonsim.enums import JointMode
 from newtonsim.geometry import Heightfield, Mesh
+from newtonsim.scene.enums import JointMode
 
 POSE = {"pos": (0.1, 0.2, 0.3), "rot": (0.1825742, 0.3651484, 0.5477226, 0.7302967)}
 

@@ -9,7 +9,6 @@ import warp as wp
 
 import newtonsim
 from newtonsim import dynamics
-from newtonsim.enums import JointType
 from newtonsim.examples import asset_path
 from newtonsim.geometry.transforms import (
     quat_conjugate,
@@ -18,6 +17,7 @@ from newtonsim.geometry.transforms import (
     transform_inverse,
     transform_multiply,
 )
+from newtonsim.scene.enums import JointType
 from newtonsim.utils import export_mjcf, export_urdf, export_usd, parse_mjcf, parse_urdf, parse_usd
 
 

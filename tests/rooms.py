@@ -25,6 +25,6 @@ def source_files() -> list[pathlib.Path]:
 
 
 def module_name(path: pathlib.Path) -> str:
-    """Return the installed name of a file: kernels/crba.py is newtonsim.kernels.crba."""
+    """Return the installed name of a file: kernels/trees/crba.py is newtonsim.kernels.trees.crba."""
     parts = [ROOMS[path.parts[0]], *path.with_suffix("").parts[1:]]
     return ".".join(part for part in parts if part != "__init__")

@@ -18,14 +18,14 @@ from newtonsim.importers.assemble import (
     scratch_builder,
     signed_gravity,
 )
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.build import SceneBuilder, up_rotation
 from newtonsim.importers.mjcf.compose import read_mjcf
 from newtonsim.importers.mjcf.keyframes import start_in_keyframe
 from newtonsim.importers.mjcf.parse import Ignore, parse_scene
 from newtonsim.importers.mjcf.plan import MjcfOptions
 from newtonsim.importers.mjcf.records import scale_scene
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
 
 
 def parse_mjcf(

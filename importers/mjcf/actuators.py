@@ -25,11 +25,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from newtonsim.enums import JointMode
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.xml import Node
 from newtonsim.importers.mjcf.document import ACTUATOR_TAGS, Document
 from newtonsim.importers.mjcf.records import Actuator, Joint, Scene
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.xml import Node
+from newtonsim.scene.enums import JointMode
 
 _OTHER_TARGETS = ("tendon", "site", "body", "slidersite", "cranksite", "refsite", "jointinparent")
 _STATEFUL = ("intvelocity", "damper", "cylinder", "muscle", "adhesion")

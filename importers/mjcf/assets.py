@@ -6,7 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_rotate
-from newtonsim.importers.meshes import (
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.resolve import FileResolver
+from newtonsim.importers.files.xml import Node, read_bytes
+from newtonsim.importers.geometry.meshes import (
     MAX_HEIGHTS,
     MeshLibrary,
     Surface,
@@ -17,9 +20,6 @@ from newtonsim.importers.meshes import (
 )
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.records import HeightAsset, Material, MeshAsset
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.resolve import FileResolver
-from newtonsim.importers.xml import Node, read_bytes
 
 
 class Assets:

@@ -9,11 +9,11 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.resolve import FileResolver
+from newtonsim.importers.files.xml import Node
 from newtonsim.importers.mjcf.document import ORIENTATIONS, Document
 from newtonsim.importers.mjcf.replicate import REFERENCES, REFERRING, copied
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.resolve import FileResolver
-from newtonsim.importers.xml import Node
 
 MAX_ATTACHED = 256
 

@@ -3,12 +3,13 @@
 import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
-from newtonsim.enums import JointMode, JointType
 from newtonsim.geometry import Heightfield, Mesh
 from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.assemble import add_base, usable_mass
+from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.filters import TouchRules
-from newtonsim.importers.massprops import MassProps, ball_of
+from newtonsim.importers.geometry.massprops import MassProps, ball_of
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.actuators import Drive, combine
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import add_equalities
@@ -17,8 +18,7 @@ from newtonsim.importers.mjcf.keyframes import add_keyframes
 from newtonsim.importers.mjcf.layout import Segment, segments
 from newtonsim.importers.mjcf.plan import BuildState, JointPlace, MjcfOptions, Place
 from newtonsim.importers.mjcf.records import Actuator, Body, Geom, Joint, Scene
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
+from newtonsim.scene.enums import JointMode, JointType
 
 LINK_MASS_RATIO = 1.0e-6
 """Mass and inertia of a body between chained joints, as a share of the body that the chain carries."""

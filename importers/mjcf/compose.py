@@ -3,11 +3,11 @@
 import os
 from pathlib import Path
 
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.xml import Node
 from newtonsim.importers.mjcf.attach import Attacher
 from newtonsim.importers.mjcf.document import Document, read_document_tree
 from newtonsim.importers.mjcf.replicate import expand_replicates
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.xml import Node
 
 MAX_DEPTH = 16
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_between
-from newtonsim.importers.pose import Pose, quat_from_axis_angle, quat_from_euler, quat_from_matrix
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.xml import MAX_BYTES, Node, parse_xml, read_bytes, read_document
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.xml import MAX_BYTES, Node, parse_xml, read_bytes, read_document
+from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle, quat_from_euler, quat_from_matrix
 
 MAX_INCLUDES = 256
 ORIENTATIONS = ("quat", "axisangle", "euler", "xyaxes", "zaxis")

@@ -6,14 +6,14 @@ Reference: https://mujoco.readthedocs.io/en/stable/XMLreference.html#equality
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.enums import JointType
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.geoms import differs
 from newtonsim.importers.mjcf.plan import BuildState, MjcfOptions
 from newtonsim.importers.mjcf.records import Equality, Scene
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.xml import Node
+from newtonsim.scene.enums import JointType
 
 _KINDS = ("connect", "weld", "joint")
 _SCALAR = ("hinge", "slide")

@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from newtonsim.importers import massprops
-from newtonsim.importers.massprops import MassProps
-from newtonsim.importers.meshes import convex_hull
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry import massprops
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.meshes import convex_hull
+from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
 from newtonsim.importers.mjcf.assets import Assets
 from newtonsim.importers.mjcf.document import Document, quat_of_z
 from newtonsim.importers.mjcf.records import Geom, Material, MeshAsset
-from newtonsim.importers.pose import Pose, quat_from_matrix
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.xml import Node
 
 KINDS = ("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh", "sdf")
 _SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3, "ellipsoid": 3}

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from newtonsim.importers.massprops import MassProps, combine
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.geometry.massprops import MassProps, combine
 from newtonsim.importers.mjcf.document import Compiler
 from newtonsim.importers.mjcf.geoms import geom_mass
 from newtonsim.importers.mjcf.records import Body, Geom, Scene
-from newtonsim.importers.report import ImportReport
 
 
 def compile_masses(

@@ -6,10 +6,10 @@ import warp as wp
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.plan import BuildState, JointPlace, MjcfOptions
 from newtonsim.importers.mjcf.records import Keyframe, Scene
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
 from newtonsim.kinematics import eval_fk
 
 _POSITIONS = {"free": 7, "ball": 4, "hinge": 1, "slide": 1}

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from newtonsim.enums import JointType
 from newtonsim.importers.mjcf.records import Joint
+from newtonsim.scene.enums import JointType
 
 SAME_ANCHOR = 1.0e-9
 """Anchors closer than this [m] are one."""

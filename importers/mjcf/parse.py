@@ -8,16 +8,16 @@ import numpy as np
 
 from newtonsim.geometry.transforms import quat_matrix, quat_rotate
 from newtonsim.importers.assemble import check_moments
-from newtonsim.importers.massprops import MassProps
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.actuators import parse_actuators
 from newtonsim.importers.mjcf.assets import Assets
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import parse_equalities
 from newtonsim.importers.mjcf.geoms import differs, parse_geom
 from newtonsim.importers.mjcf.records import Body, Joint, Keyframe, Scene, Site
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.xml import Node
 
 _JOINT_KINDS = ("hinge", "slide", "ball", "free")
 _VISUAL = ("camera", "light", "user")

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from newtonsim.importers.assemble import ContactSettings
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.records import Joint
-from newtonsim.importers.pose import Pose
 
 
 @dataclass(frozen=True, slots=True)

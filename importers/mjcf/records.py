@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from newtonsim.importers.massprops import MassProps
-from newtonsim.importers.meshes import Surface
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.xml import Node
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.meshes import Surface
+from newtonsim.importers.geometry.pose import Pose
 
 DEFAULT_FRICTION = (1.0, 0.005, 0.0001)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_rotate
+from newtonsim.importers.files.xml import MAX_ELEMENTS, Node
+from newtonsim.importers.geometry.pose import quat_from_euler
 from newtonsim.importers.mjcf.document import Document
-from newtonsim.importers.pose import quat_from_euler
-from newtonsim.importers.xml import MAX_ELEMENTS, Node
 
 REFERENCES = {
     **dict.fromkeys(("joint", "joint1", "joint2", "jointinparent"), "joint"),

@@ -14,8 +14,8 @@ from newtonsim.importers.assemble import (
     scratch_builder,
     signed_gravity,
 )
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.sdf.build import SceneBuilder, SdfOptions
 from newtonsim.importers.sdf.document import Document
 from newtonsim.importers.sdf.parse import parse_scene

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
-from newtonsim.enums import JointType
 from newtonsim.importers.assemble import ContactSettings, usable_mass
+from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.filters import TouchRules
-from newtonsim.importers.massprops import MassProps, combine
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.geometry.massprops import MassProps, combine
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.geometry.shapes import ShapeMaker
 from newtonsim.importers.sdf.records import WORLD, Axis, Joint, Link, Scene
 from newtonsim.importers.sdf.tree import Tree, find_tree
-from newtonsim.importers.shapes import ShapeMaker
+from newtonsim.scene.enums import JointType
 
 _TYPES = {
     "revolute": JointType.REVOLUTE,

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from newtonsim.errors import ImportFileError
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.resolve import FileResolver
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.resolve import FileResolver
+from newtonsim.importers.files.xml import Node, read_document
 from newtonsim.importers.sdf import text
-from newtonsim.importers.xml import Node, read_document
 
 MAX_INCLUDES = 256
 MAX_NESTING = 32

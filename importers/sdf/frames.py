@@ -9,11 +9,11 @@ Reference: http://sdformat.org/tutorials?tut=pose_frame_semantics_proposal
 from dataclasses import dataclass, field
 from itertools import count
 
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.sdf import text
 from newtonsim.importers.sdf.document import MAX_NESTING, Document
 from newtonsim.importers.sdf.records import WORLD
-from newtonsim.importers.xml import Node
 
 MODEL_FRAME, WORLD_FRAME = "__model__", "world"
 _RESERVED = ("__root__", MODEL_FRAME, WORLD_FRAME)

@@ -4,15 +4,15 @@ import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_rotate
 from newtonsim.importers.assemble import check_moments
-from newtonsim.importers.massprops import MassProps
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.sdf import text
 from newtonsim.importers.sdf.document import Document
 from newtonsim.importers.sdf.frames import MODEL_FRAME, WORLD_FRAME, Scope, read_scope
 from newtonsim.importers.sdf.records import Axis, Joint, Link, Scene
 from newtonsim.importers.sdf.shapes import parse_collision, parse_visual
-from newtonsim.importers.xml import Node
 
 JOINT_TYPES = (
     *("revolute", "continuous", "prismatic", "fixed", "ball"),

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from newtonsim.importers.massprops import MassProps
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.shapes import Geometry
-from newtonsim.importers.xml import Node
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.geometry.shapes import Geometry
 
 WORLD = ""
 """Stands for the world where a joint names its links; old files have links named "world"."""

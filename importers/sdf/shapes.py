@@ -4,14 +4,14 @@ from pathlib import Path
 
 import numpy as np
 
-from newtonsim.importers.meshes import read_png_heights
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.meshes import read_png_heights
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.geometry.shapes import Geometry, Material
 from newtonsim.importers.sdf import text
 from newtonsim.importers.sdf.document import Document
 from newtonsim.importers.sdf.records import Collision, Surface
-from newtonsim.importers.shapes import Geometry, Material
-from newtonsim.importers.xml import Node
 
 KINDS = ("box", "sphere", "cylinder", "capsule", "cone", "ellipsoid", "mesh", "plane", "heightmap")
 _ROUND = ("cylinder", "capsule", "cone")

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from newtonsim.importers.pose import Pose, quat_from_rpy
-from newtonsim.importers.xml import Node
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.pose import Pose, quat_from_rpy
 
 UNBOUNDED = 1.0e15
 """Limits at or beyond this are none: the format's default is 1e16, and tools write the largest double."""

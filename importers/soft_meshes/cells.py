@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
-from newtonsim.importers.meshes import MAX_FACES
+from newtonsim.importers.geometry.meshes import MAX_FACES
 
 
 @dataclass(frozen=True, slots=True)

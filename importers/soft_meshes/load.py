@@ -10,13 +10,13 @@ import numpy as np
 from newtonsim.errors import ImportFileError
 from newtonsim.geometry.mesh import Mesh
 from newtonsim.geometry.tetmesh import TetMesh
-from newtonsim.importers.meshes import MAX_MESH_BYTES
+from newtonsim.importers.files.xml import read_bytes
+from newtonsim.importers.geometry.meshes import MAX_MESH_BYTES
 from newtonsim.importers.soft_meshes.cells import CellFile, gather
 from newtonsim.importers.soft_meshes.gmsh import read_gmsh
 from newtonsim.importers.soft_meshes.obj import read_obj
 from newtonsim.importers.soft_meshes.vtk import read_vtk
 from newtonsim.importers.soft_meshes.vtu import read_vtu
-from newtonsim.importers.xml import read_bytes
 
 _READERS = {".vtk": read_vtk, ".vtu": read_vtu, ".msh": read_gmsh, ".obj": read_obj}
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from newtonsim.importers.meshes import MAX_MESH_BYTES
+from newtonsim.importers.files.xml import Node, parse_xml
+from newtonsim.importers.geometry.meshes import MAX_MESH_BYTES
 from newtonsim.importers.soft_meshes.cells import CellFile, numbers, ragged_blocks
 from newtonsim.importers.soft_meshes.vtk import kind_of
-from newtonsim.importers.xml import Node, parse_xml
 
 _TYPES = {
     f"{word}{bits}": f"{letter}{bits // 8}"

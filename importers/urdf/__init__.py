@@ -7,12 +7,12 @@ import warp as wp
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.importers.assemble import ContactSettings, check_scale, merge, scratch_builder
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.resolve import FileResolver
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.resolve import FileResolver
+from newtonsim.importers.files.xml import read_document
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.urdf.build import RobotBuilder, UrdfOptions
 from newtonsim.importers.urdf.parse import parse_robot
-from newtonsim.importers.xml import read_document
 
 
 def parse_urdf(

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
-from newtonsim.enums import JointMode, JointType
 from newtonsim.importers.assemble import ContactSettings, add_base, usable_mass
+from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.filters import TouchRules
-from newtonsim.importers.massprops import MassProps, combine
-from newtonsim.importers.pose import Pose, quat_from_axis_angle
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.shapes import Geometry, ShapeMaker
+from newtonsim.importers.geometry.massprops import MassProps, combine
+from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle
+from newtonsim.importers.geometry.shapes import Geometry, ShapeMaker
 from newtonsim.importers.urdf.parse import Joint, Link, Robot
+from newtonsim.scene.enums import JointMode, JointType
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError
 from newtonsim.geometry.transforms import quat_matrix
-from newtonsim.importers.pose import Pose, quat_from_rpy
-from newtonsim.importers.report import ImportReport
-from newtonsim.importers.resolve import FileResolver
-from newtonsim.importers.shapes import Geometry, Material
-from newtonsim.importers.xml import Node
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.resolve import FileResolver
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.pose import Pose, quat_from_rpy
+from newtonsim.importers.geometry.shapes import Geometry, Material
 
 JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar", "spherical")
 GEOMETRY_TYPES = ("box", "sphere", "cylinder", "capsule", "mesh", "plane")

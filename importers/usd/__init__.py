@@ -7,7 +7,7 @@ import warp as wp
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.importers.assemble import ContactSettings, patterns
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.load import LoadOptions, load
 from newtonsim.importers.usd.scene import Defaults
 from newtonsim.importers.usd.stage import opened, view_stage

@@ -9,11 +9,11 @@ import numpy as np
 
 from newtonsim.geometry.inertia import shift_inertia
 from newtonsim.geometry.transforms import quat_matrix, quat_rotate
-from newtonsim.importers import massprops
 from newtonsim.importers.assemble import usable_mass
-from newtonsim.importers.massprops import MassProps, combine
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.geometry import massprops
+from newtonsim.importers.geometry.massprops import MassProps, combine
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.usd.colliders import ShapeReader
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.frames import Frame, inverse_rigid, split

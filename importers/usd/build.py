@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
-from newtonsim.enums import JointMode, JointType
 from newtonsim.geometry import Mesh
 from newtonsim.geometry.transforms import quat_between, quat_conjugate, quat_multiply
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.usd.bodies import BodyReader
 from newtonsim.importers.usd.colliders import ShapeReader
 from newtonsim.importers.usd.coordinates import Placed, place
@@ -24,6 +23,7 @@ from newtonsim.importers.usd.materials import Materials
 from newtonsim.importers.usd.records import AxisRecord, BodyRecord, Collider, Content, Geometry, JointRecord
 from newtonsim.importers.usd.scene import Defaults, Scenes
 from newtonsim.importers.usd.walk import Place, Walker
+from newtonsim.scene.enums import JointMode, JointType
 
 _TYPES = {
     "fixed": JointType.FIXED,

@@ -7,8 +7,8 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError, ModelError
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.usd.frames import split
 from newtonsim.importers.usd.records import Content
 from newtonsim.importers.usd.walk import Walker

@@ -6,11 +6,11 @@ import numpy as np
 
 from newtonsim.errors import ModelError
 from newtonsim.geometry import Mesh
-from newtonsim.importers import massprops
-from newtonsim.importers.massprops import MassProps
-from newtonsim.importers.meshes import convex_hull
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.geometry import massprops
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.meshes import convex_hull
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.frames import Frame, inverse_rigid, split
 from newtonsim.importers.usd.records import Geometry

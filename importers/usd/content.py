@@ -1,6 +1,6 @@
 """Sorting the prims of a stage by what they are; cameras and lights as data."""
 
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.frames import split
 from newtonsim.importers.usd.joints import KINDS

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
-from newtonsim.importers.pose import Pose, quat_from_axis_angle
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle
 from newtonsim.importers.usd.forest import Edge
 from newtonsim.importers.usd.records import AxisRecord, BodyRecord
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.enums import JointMode, JointType, ShapeFlags
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.records import AxisRecord, Content, JointRecord
 from newtonsim.importers.usd_names import DOF_ATTRIBUTES, DRIVE_ATTRIBUTES, NAMESPACE, PASSIVE_ATTRIBUTES
+from newtonsim.scene.enums import JointMode, JointType, ShapeFlags
 
 _AXIS_FIELDS = {**PASSIVE_ATTRIBUTES, **DRIVE_ATTRIBUTES, "act": "act"}
 _MAY_BE_ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "velocity_limit")

@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_between
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.exact import read_exact
 from newtonsim.importers.usd.frames import split

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.records import SurfaceMaterial
 from newtonsim.importers.usd.stage import StageView

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from newtonsim.errors import UnsupportedElementWarning
-from newtonsim.importers.meshes import MAX_FACES, Surface
+from newtonsim.importers.geometry.meshes import MAX_FACES, Surface
 from newtonsim.importers.usd.element import Element
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.importers.massprops import MassProps
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.walk import Place
 

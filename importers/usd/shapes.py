@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_between, quat_multiply
-from newtonsim.importers.meshes import check_mesh, convex_hull
-from newtonsim.importers.pose import Pose, quat_from_matrix
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.geometry.meshes import check_mesh, convex_hull
+from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.frames import Frame
 from newtonsim.importers.usd.mesh_prims import triangles_of

@@ -12,8 +12,8 @@ import warp as wp
 
 from newtonsim.errors import ImportFileError, ModelError
 from newtonsim.geometry.transforms import quat_between, quat_matrix
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.resolve_url import is_url, resolve_usd_from_url
+from newtonsim.importers.files.resolve_url import is_url, resolve_usd_from_url
+from newtonsim.importers.geometry.pose import Pose
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
 from newtonsim.geometry import SDF
-from newtonsim.importers.meshes import Surface
+from newtonsim.importers.geometry.meshes import Surface
 from newtonsim.importers.writers.names import Names
 from newtonsim.importers.writers.records import ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
+from newtonsim.scene.enums import GeoType
 
 _SIDES = 64
 _RINGS = 32

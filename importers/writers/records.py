@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from newtonsim.enums import ConstraintType, GeoType, JointMode, JointType
 from newtonsim.geometry import SDF, Heightfield, Mesh
 from newtonsim.geometry.transforms import quat_between
-from newtonsim.importers.massprops import MassProps
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.scene.enums import ConstraintType, GeoType, JointMode, JointType
 
 FLOATING = (JointType.FREE, JointType.DISTANCE)
 NO_LIMIT = 1.0e6

@@ -4,7 +4,7 @@ import warnings
 from dataclasses import dataclass, field
 
 from newtonsim.errors import ModelError, UnsupportedElementWarning
-from newtonsim.importers.report import ReportEntry
+from newtonsim.importers.files.report import ReportEntry
 
 
 @dataclass(slots=True)

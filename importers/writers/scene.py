@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.enums import ConstraintType, GeoType, JointMode, JointType, ShapeFlags
 from newtonsim.errors import ModelError
-from newtonsim.importers.massprops import MassProps
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.records import (
     AxisRecord,
     BodyRecord,
@@ -17,7 +16,8 @@ from newtonsim.importers.writers.records import (
     Scene,
     ShapeRecord,
 )
-from newtonsim.model import Model
+from newtonsim.scene.enums import ConstraintType, GeoType, JointMode, JointType, ShapeFlags
+from newtonsim.scene.model import Model
 
 _LOST = ("particle", "spring", "tri", "edge", "tet", "muscle")
 _AXIS_FIELDS = (

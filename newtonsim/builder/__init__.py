@@ -37,7 +37,8 @@ class ModelBuilder(
     """Describes a scene step by step; `finalize` turns it into a `Model`.
 
     The lists (`body_q`, `joint_target_ke`, `shape_material_mu`, ...: every row of
-    `newtonsim.arrays.MODEL_ARRAYS`) have the names of the model's arrays and may be edited between calls.
+    `newtonsim.scene.arrays.MODEL_ARRAYS`) have the names of the model's arrays and may be edited between
+    calls.
 
     Example::
 

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.enums import JOINT_MODE_FORCE, JointMode
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import as_vector
+from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode
 
 
 class JointAxis:

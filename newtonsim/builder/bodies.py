@@ -103,7 +103,7 @@ class BodyMethods:
     ) -> int:
         """Add a muscle-tendon unit that runs through waypoints on bodies; SemiImplicitSolver moves it.
 
-        `newtonsim.kernels.muscles` says what its tension is.
+        `newtonsim.kernels.trees.muscles` says what its tension is.
 
         Args:
             bodies: Body of each waypoint, -1 for the world.

@@ -3,10 +3,10 @@
 import numpy as np
 import warp as wp
 
-from newtonsim.arrays import MODEL_ARRAYS
-from newtonsim.enums import JointType
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import IDENTITY, transform_inverse, transform_multiply, transform_point
+from newtonsim.scene.arrays import MODEL_ARRAYS
+from newtonsim.scene.enums import JointType
 
 
 class CollapseMethods:

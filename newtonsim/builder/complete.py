@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from newtonsim.arrays import MODEL_ARRAYS, SPECS
-from newtonsim.columns import to_array
+from newtonsim.scene.arrays import MODEL_ARRAYS, SPECS
+from newtonsim.scene.columns import to_array
 
 
 class CompletionMethods:

@@ -8,7 +8,6 @@ import warp as wp
 
 from newtonsim.builder.axis import JointAxis
 from newtonsim.builder.joints import AXES_OF_TYPE, Xform, names_element
-from newtonsim.enums import ConstraintType, JointType
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
     IDENTITY,
@@ -17,6 +16,7 @@ from newtonsim.geometry.transforms import (
     transform_inverse,
     transform_multiply,
 )
+from newtonsim.scene.enums import ConstraintType, JointType
 
 _XYZ = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 MAX_COEFFICIENTS = 5

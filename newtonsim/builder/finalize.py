@@ -5,18 +5,18 @@ import warnings
 import numpy as np
 import warp as wp
 
-from newtonsim.allocation import put
-from newtonsim.arrays import COUNTS, MODEL_ARRAYS, SPECS
 from newtonsim.builder.bodies import inverse_inertia
 from newtonsim.builder.pairs import PairFinder
 from newtonsim.builder.validate import check_constraints, check_structure, check_tree, check_values
-from newtonsim.columns import Column, distinct, to_array
-from newtonsim.enums import GeoType, JointType, among
 from newtonsim.errors import ModelError
 from newtonsim.geometry.sdf import SDF
-from newtonsim.kernels.structs import ModelShapeGeometry, ModelShapeMaterials
-from newtonsim.model import ContactRules, Model
-from newtonsim.revisions import counted
+from newtonsim.kernels.views.structs import ModelShapeGeometry, ModelShapeMaterials
+from newtonsim.scene.allocation import put
+from newtonsim.scene.arrays import COUNTS, MODEL_ARRAYS, SPECS
+from newtonsim.scene.columns import Column, distinct, to_array
+from newtonsim.scene.enums import GeoType, JointType, among
+from newtonsim.scene.model import ContactRules, Model
+from newtonsim.scene.revisions import counted
 
 _GEOMETRY = {"type": "shape_geo_type", "is_solid": "shape_geo_is_solid"}
 _GEOMETRY |= {"thickness": "shape_geo_thickness", "scale": "shape_geo_scale"}

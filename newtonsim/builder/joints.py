@@ -9,9 +9,9 @@ import numpy.typing as npt
 import warp as wp
 
 from newtonsim.builder.axis import JointAxis
-from newtonsim.enums import JOINT_MODE_FORCE, JointMode, JointType
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import as_transform, transform_inverse, transform_multiply
+from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode, JointType
 
 Xform = Sequence | wp.transform | None
 

@@ -3,12 +3,12 @@
 import copy
 from typing import Any
 
-from newtonsim.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
-from newtonsim.columns import Column, PairSet
+from newtonsim.scene.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
+from newtonsim.scene.columns import Column, PairSet
 
 
 class BuilderLists:
-    """The lists that `newtonsim.arrays` declares, as attributes, and their counts."""
+    """The lists that `newtonsim.scene.arrays` declares, as attributes, and their counts."""
 
     def _create_lists(self) -> None:
         for spec in MODEL_ARRAYS:

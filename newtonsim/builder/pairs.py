@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from newtonsim.builder.validate import rigid_groups
-from newtonsim.enums import GeoType, ShapeFlags, among
+from newtonsim.scene.enums import GeoType, ShapeFlags, among
 
 _MOST_LISTED = 2000
 """Candidate pairs in one world beyond which pairs are not listed, but swept for in the collision pass."""

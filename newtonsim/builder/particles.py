@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from newtonsim.arrays import SPECS
-from newtonsim.coloring import color_particles
-from newtonsim.columns import to_list
-from newtonsim.enums import PARTICLE_FLAG_ACTIVE, ColoringAlgorithm
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import as_vector
+from newtonsim.scene.arrays import SPECS
+from newtonsim.scene.coloring import color_particles
+from newtonsim.scene.columns import to_list
+from newtonsim.scene.enums import PARTICLE_FLAG_ACTIVE, ColoringAlgorithm
 
 DEFAULT_PARTICLE_MATERIAL = {
     "ke": 1.0e3,

@@ -1,6 +1,6 @@
 """A picture of which joint connects which bodies."""
 
-from newtonsim.enums import GeoType, JointType
+from newtonsim.scene.enums import GeoType, JointType
 
 
 class PlotMethods:

@@ -6,13 +6,13 @@ import warnings
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.enums import GeoType, ShapeFlags
 from newtonsim.errors import ModelError
 from newtonsim.geometry.heightfield import Heightfield
 from newtonsim.geometry.inertia import shape_inertia
 from newtonsim.geometry.mesh import Mesh
 from newtonsim.geometry.sdf import SDF
 from newtonsim.geometry.transforms import as_vector, pose, quat_between, quat_multiply
+from newtonsim.scene.enums import GeoType, ShapeFlags
 
 _UP_ROTATION = {
     0: (0.0, 0.0, -math.sqrt(0.5), math.sqrt(0.5)),  # local y to x

@@ -4,10 +4,10 @@ import os
 
 import numpy as np
 
-from newtonsim.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
-from newtonsim.columns import Column, distinct, to_array
-from newtonsim.enums import ConstraintType, JointMode, JointType, among
 from newtonsim.errors import ModelError
+from newtonsim.scene.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
+from newtonsim.scene.columns import Column, distinct, to_array
+from newtonsim.scene.enums import ConstraintType, JointMode, JointType, among
 
 _KEY_LISTS = {
     "body": "body_key",

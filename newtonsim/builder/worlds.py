@@ -12,10 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.arrays import ArraySpec
 from newtonsim.builder.validate import check_structure
-from newtonsim.columns import Column, Tiles, to_array
-from newtonsim.enums import JointType
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
     IDENTITY,
@@ -26,6 +23,9 @@ from newtonsim.geometry.transforms import (
     transform_multiply,
     transform_point,
 )
+from newtonsim.scene.arrays import ArraySpec
+from newtonsim.scene.columns import Column, Tiles, to_array
+from newtonsim.scene.enums import JointType
 
 _IMMUTABLE_TYPES = (wp.float32, None)
 

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
-from newtonsim.arrays import CONTROL_ARRAYS, STATE_ARRAYS
-from newtonsim.control import Control
 from newtonsim.diff.layout import as_floats, find_array, find_place
 from newtonsim.errors import ModelError, NewtonsimError
-from newtonsim.kernels import inverses
-from newtonsim.workspace import Launcher
+from newtonsim.kernels.algebra import inverses
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.arrays import CONTROL_ARRAYS, STATE_ARRAYS
+from newtonsim.scene.control import Control
 
 if TYPE_CHECKING:
     from newtonsim.diff.inputs import Controls
     from newtonsim.diff.rollout import Rollout, RolloutResult
-    from newtonsim.model import Model
-    from newtonsim.state import State
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
 
 
 class Slot:

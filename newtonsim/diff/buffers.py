@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.allocation import put, zeros
-from newtonsim.arrays import COUNTS, STATE_ARRAYS
 from newtonsim.diff.layout import FORCES, worlds_of
-from newtonsim.snapshot import find_arrays
-from newtonsim.state import State
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.arrays import COUNTS, STATE_ARRAYS
+from newtonsim.scene.snapshot import find_arrays
+from newtonsim.scene.state import State
 
 if TYPE_CHECKING:
     from newtonsim.diff.passes import DifferentiableSolver
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 _ALIGNMENT = 16
 """Floats to which the arrays of a state are aligned: 64 bytes."""

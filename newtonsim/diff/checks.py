@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.allocation import put
 from newtonsim.errors import NewtonsimError, did_you_mean
-from newtonsim.state import State
+from newtonsim.scene.allocation import put
+from newtonsim.scene.state import State
 
 if TYPE_CHECKING:
     from newtonsim.diff.buffers import StateLayout
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 _SOLVER_METHODS = (
     "step",

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 _FLOATING = (JointType.FREE, JointType.DISTANCE)
 

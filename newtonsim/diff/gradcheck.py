@@ -19,10 +19,10 @@ from newtonsim.diff.passes import DifferentiableSolver, Loss, RunningLoss
 from newtonsim.diff.rollout import Rollout
 from newtonsim.diff.tangents import Tangents, find_tangents
 from newtonsim.errors import NewtonsimError
-from newtonsim.state import State
+from newtonsim.scene.state import State
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 _CORE, _MORE = 4, 2
 """Steps of a scan that are tried first, and added if those do not tell enough."""

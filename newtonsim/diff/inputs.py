@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.arrays import CONTROL_ARRAYS, COUNTS
-from newtonsim.control import Control
 from newtonsim.errors import NewtonsimError, did_you_mean
-from newtonsim.kernels import rollouts
-from newtonsim.workspace import Launcher
+from newtonsim.kernels.steps import rollouts
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.arrays import CONTROL_ARRAYS, COUNTS
+from newtonsim.scene.control import Control
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 Controls = Control | Mapping[str, wp.array | npt.ArrayLike] | None
 """One Control for all steps; or arrays by name, of shape (n,) or (steps, n); or None for the model's."""

@@ -15,7 +15,7 @@ from newtonsim.errors import ModelError
 if TYPE_CHECKING:
     from newtonsim.diff.inputs import Controls
     from newtonsim.diff.rollout import Rollout
-    from newtonsim.state import State
+    from newtonsim.scene.state import State
 
 
 def jax_function(

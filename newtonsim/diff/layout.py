@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.allocation import put
-from newtonsim.arrays import CONTROL_ARRAYS, MODEL_ARRAYS, STATE_ARRAYS, ArraySpec
 from newtonsim.errors import NewtonsimError, NotDifferentiableError, did_you_mean
+from newtonsim.scene.allocation import put
+from newtonsim.scene.arrays import CONTROL_ARRAYS, MODEL_ARRAYS, STATE_ARRAYS, ArraySpec
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 FORCES = ("particle_f", "body_f")
 """Arrays of a state that steps read and do not write: those of the first state act in all steps."""
@@ -29,7 +29,7 @@ class Place:
         name: The whole name.
         owner: "state", "control" or "model".
         attribute: The rest of the name.
-        per: What the array has one entry of, see `newtonsim.arrays`; "" where worlds share all entries.
+        per: What the array has one entry of, see `newtonsim.scene.arrays`; "" where worlds share all entries.
     """
 
     name: str
@@ -110,7 +110,7 @@ def worlds_of(model: Model, per: str) -> np.ndarray:
 
     Args:
         model: The model.
-        per: What there is one entry of, see `newtonsim.arrays`.
+        per: What there is one entry of, see `newtonsim.scene.arrays`.
 
     Raises:
         NewtonsimError: Entries of this kind belong to no world that can be told.

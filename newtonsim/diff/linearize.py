@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import warp as wp
 
-from newtonsim.arrays import COUNTS
 from newtonsim.diff.coordinates import Blocks, coordinate_rates, rate_of_coordinates
 from newtonsim.diff.inputs import Controls, copy_controls
 from newtonsim.diff.passes import DifferentiableSolver
 from newtonsim.diff.rollout import Rollout, RolloutResult
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kinematics import eval_fk
-from newtonsim.state import State
+from newtonsim.scene.arrays import COUNTS
+from newtonsim.scene.state import State
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 _INPUTS = {"joint_f": "dof", "joint_act": "axis"}
 _JOINT = ("joint_q", "joint_qd")

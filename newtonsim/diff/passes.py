@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import warp as wp
 
-from newtonsim.control import Control
 from newtonsim.diff.buffers import StateLayout
 from newtonsim.diff.layout import as_floats, find_array
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
-from newtonsim.kernels import rollouts
-from newtonsim.recording import capturing, record
-from newtonsim.shards import Shard
+from newtonsim.kernels.steps import rollouts
+from newtonsim.runtime.capture import capturing, record
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.shards import Shard
+from newtonsim.scene.control import Control
+from newtonsim.scene.state import State
 from newtonsim.simulator import Solver
-from newtonsim.state import State
-from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:
     from newtonsim.diff.rollout import Rollout

@@ -18,7 +18,7 @@ from newtonsim.errors import NewtonsimError
 if TYPE_CHECKING:
     from newtonsim.diff.inputs import Controls
     from newtonsim.diff.rollout import Rollout
-    from newtonsim.state import State
+    from newtonsim.scene.state import State
 
 ORDERS = ("first", "zeroth", "mixed")
 

@@ -9,10 +9,10 @@ import numpy as np
 import warp as wp
 
 from newtonsim.diff.layout import Place, worlds_of
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 _FORCES = ("body_f", "joint_f", "particle_f")
 """Arrays that act on velocities in proportion, so that long steps do no harm."""

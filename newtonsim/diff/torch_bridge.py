@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
-from newtonsim.devices import in_order_with_torch
 from newtonsim.diff.bridge import Bridge, Slot
 from newtonsim.errors import ModelError, NotDifferentiableError
+from newtonsim.runtime.devices import in_order_with_torch
 
 if TYPE_CHECKING:
     import torch
 
     from newtonsim.diff.inputs import Controls
     from newtonsim.diff.rollout import Rollout
-    from newtonsim.state import State
+    from newtonsim.scene.state import State
 
 
 def torch_function(

@@ -21,10 +21,10 @@ from newtonsim.envs.single import SingleEnv as SingleEnv
 from newtonsim.envs.task import Motors as Motors
 from newtonsim.envs.task import Task as Task
 from newtonsim.envs.vision import CameraSensor as CameraSensor
-from newtonsim.kernels.env_views import SPAWN as SPAWN
-from newtonsim.kernels.env_views import EnvView as EnvView
-from newtonsim.kernels.env_views import random_of as random_of
-from newtonsim.kernels.env_views import uniform as uniform
+from newtonsim.kernels.envs.views import SPAWN as SPAWN
+from newtonsim.kernels.envs.views import EnvView as EnvView
+from newtonsim.kernels.envs.views import random_of as random_of
+from newtonsim.kernels.envs.views import uniform as uniform
 
 __all__ = [
     "SPAWN",

@@ -15,7 +15,6 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.devices import find_device
 from newtonsim.envs.buffers import Buffers
 from newtonsim.envs.definition import check_definition, check_sizes, returned
 from newtonsim.envs.exchange import Exchange, make_exchange
@@ -24,10 +23,11 @@ from newtonsim.envs.randomise import Randomisation, Randomiser
 from newtonsim.envs.sensors import SensorSet
 from newtonsim.envs.task import Motors
 from newtonsim.errors import NewtonsimError, did_you_mean
-from newtonsim.kernels import env_episodes
+from newtonsim.kernels.envs import episodes
+from newtonsim.runtime.devices import find_device
+from newtonsim.runtime.launcher import Launcher
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import SolverBase
-from newtonsim.workspace import Launcher
 
 if TYPE_CHECKING:
     from newtonsim.envs.camera import EnvCamera
@@ -336,12 +336,12 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
     def _launch_finish(self, launch: Launcher, sim: Simulator) -> None:
         inputs = [self.buffers.attach(sim), self.buffers.episodes, self.max_episode_steps, self._mode]
-        launch(env_episodes.finish_step, "world", inputs)
+        launch(episodes.finish_step, "world", inputs)
 
     def _launch_restart(self, launch: Launcher, sim: Simulator, mask: wp.array) -> None:
         """Start new episodes in the masked worlds."""
         view = self.buffers.attach(sim)
-        launch(env_episodes.begin_episodes, "world", [view, self.buffers.episodes, mask])
+        launch(episodes.begin_episodes, "world", [view, self.buffers.episodes, mask])
         if self._randomiser is not None:
             self._randomiser.launch_draw(launch, view, mask)
         spawn = type(self.task).spawn
@@ -356,7 +356,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._observe(launch, mask)
         if self._frames is not None:
             self._frames.fill(self.sim.state, mask)
-        launch(env_episodes.clear_results, "world", [self.buffers.view, self.buffers.episodes, mask])
+        launch(episodes.clear_results, "world", [self.buffers.view, self.buffers.episodes, mask])
 
     def _observe(self, launch: Launcher, mask: wp.array) -> None:
         observe = self._stages["observe"]

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.allocation import put, zeros
 from newtonsim.errors import ModelError
-from newtonsim.kernels.env_episodes import EpisodeView
-from newtonsim.kernels.env_views import EnvView
+from newtonsim.kernels.envs.episodes import EpisodeView
+from newtonsim.kernels.envs.views import EnvView
+from newtonsim.scene.allocation import put, zeros
 
 if TYPE_CHECKING:
     from newtonsim.envs.task import Motors, Task
     from newtonsim.envs.vision import CameraSensor
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
     from newtonsim.simulator import Simulator
 
 

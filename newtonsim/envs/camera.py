@@ -10,8 +10,8 @@ from newtonsim.render import Camera, look_at
 
 if TYPE_CHECKING:
     from newtonsim.envs.task import Task
-    from newtonsim.model import Model
-    from newtonsim.state import State
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
 
 
 class EnvCamera:

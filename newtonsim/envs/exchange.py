@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from newtonsim.devices import in_order_with_torch
 from newtonsim.errors import NewtonsimError
+from newtonsim.runtime.devices import in_order_with_torch
 
 if TYPE_CHECKING:
     from newtonsim.envs.batched import BatchedEnv

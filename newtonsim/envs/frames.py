@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from newtonsim.errors import NewtonsimError
-from newtonsim.kernels import env_frames
-from newtonsim.kernels.env_frames import FrameView
+from newtonsim.kernels.envs import frames as envs_frames
+from newtonsim.kernels.envs.frames import FrameView
 from newtonsim.render import Camera, Lighting, Pinhole, look_at
-from newtonsim.render.camera_caster import share_out
-from newtonsim.shards import divide
-from newtonsim.workspace import Launcher
+from newtonsim.render.camera.caster import share_out
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.shards import divide
 
 if TYPE_CHECKING:
     from newtonsim.envs.buffers import Buffers
     from newtonsim.envs.vision import CameraSensor
-    from newtonsim.model import Model
-    from newtonsim.state import State
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
 
 
 class FrameStack:
@@ -72,17 +72,17 @@ class FrameStack:
         shards = [part.with_starts(starts) for part in divide(model, self.camera.threads)]
         self._launchers = [Launcher(model, record_tape=False, shard=shard) for shard in shards]
         # before threads launch it, each of which would compile it
-        wp.load_module(env_frames, device=model.device)
+        wp.load_module(envs_frames, device=model.device)
 
     def push(self, state: State) -> None:
         """Add a picture of every world, and keep the last stack of episodes that have ended in this step."""
         self.camera.render(state)
-        self._stack(env_frames.push_frames, [self._episodes.ended, self._episodes.broken])
+        self._stack(envs_frames.push_frames, [self._episodes.ended, self._episodes.broken])
 
     def fill(self, state: State, mask: wp.array) -> None:
         """Begin anew in the masked worlds, bool (world_count,): all frames are the picture of now."""
         self.camera.render(state, mask)
-        self._stack(env_frames.fill_frames, [mask])
+        self._stack(envs_frames.fill_frames, [mask])
 
     def _stack(self, kernel: wp.Kernel, inputs: list) -> None:
         """Launch a kernel over the pixels of all worlds."""

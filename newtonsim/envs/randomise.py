@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.allocation import put
 from newtonsim.envs.values import is_number, is_range
 from newtonsim.errors import NewtonsimError
-from newtonsim.kernels import env_randomise
-from newtonsim.kernels.env_randomise import RangeView
+from newtonsim.kernels.envs import randomise as envs_randomise
+from newtonsim.kernels.envs.randomise import RangeView
+from newtonsim.scene.allocation import put
 
 if TYPE_CHECKING:
-    from newtonsim.kernels.env_views import EnvView
-    from newtonsim.model import Model
-    from newtonsim.workspace import Launcher
+    from newtonsim.kernels.envs.views import EnvView
+    from newtonsim.runtime.launcher import Launcher
+    from newtonsim.scene.model import Model
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ class Randomiser:
     def launch_push(self, launch: Launcher, env: EnvView) -> None:
         """Set the forces of a step."""
         if self._view.push_every:
-            launch(env_randomise.push_worlds, "world", [env, self._view])
+            launch(envs_randomise.push_worlds, "world", [env, self._view])
 
     def launch_draw(self, launch: Launcher, env: EnvView, mask: wp.array) -> None:
         """Draw for the masked worlds."""
-        launch(env_randomise.draw_worlds, "world", [env, self._view, mask])
+        launch(envs_randomise.draw_worlds, "world", [env, self._view, mask])

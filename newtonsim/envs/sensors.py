@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.allocation import put, zeros
 from newtonsim.errors import NewtonsimError, did_you_mean
-from newtonsim.kernels import env_heights, env_sensors
-from newtonsim.queries import SceneQuery
-from newtonsim.workspace import Launcher
+from newtonsim.kernels.envs import heights
+from newtonsim.kernels.envs import sensors as envs_sensors
+from newtonsim.queries.scene_query import SceneQuery
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.allocation import put, zeros
 
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
-    from newtonsim.kernels.env_views import EnvView
-    from newtonsim.model import Model
+    from newtonsim.kernels.envs.views import EnvView
+    from newtonsim.scene.model import Model
     from newtonsim.simulator import Simulator
     from newtonsim.solvers import SolverBase
 
@@ -134,7 +135,7 @@ class Imu(Sensor):
                 f"sensor {site.name!r}: pose: expected a position and a quaternion, got {self.pose}"
             )
         pose[3:] /= np.linalg.norm(pose[3:])
-        view = env_sensors.ImuView()
+        view = envs_sensors.ImuView()
         view.body, view.column = site.index("body", self.body), column
         view.pose = wp.transform(*pose.tolist())
         view.gravity = site.model.gravity_vec
@@ -246,7 +247,7 @@ class HeightScan(Sensor):
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
         if min(x.size, y.size) == 0 or not (np.isfinite(x).all() and np.isfinite(y).all()):
             raise NewtonsimError(f"sensor {site.name!r}: expected places x and y, got {self.x} and {self.y}")
-        model, view = site.model, env_heights.ScanView()
+        model, view = site.model, heights.ScanView()
         view.body, view.column = site.index("body", self.body), column
         view.above, view.depth = self.above, self.depth
         view.x = put(np.repeat(x, y.size), dtype=float, device=model.device)
@@ -292,18 +293,18 @@ class SensorSet:
             attached.launch(launch, env, sim, mask, int(fresh))
         if self._deviation is not None:
             over = _over(launch, "reading", self._starts)
-            over(env_sensors.add_noise, "reading", [env, self._deviation, mask, int(fresh)])
+            over(envs_sensors.add_noise, "reading", [env, self._deviation, mask, int(fresh)])
 
 
 class _AttachedImu(AttachedSensor):
-    def __init__(self, view: env_sensors.ImuView, deviations: list[float]):
+    def __init__(self, view: envs_sensors.ImuView, deviations: list[float]):
         self._view, self.deviations = view, deviations
 
     def launch_before(self, launch: Launcher, env: EnvView) -> None:
-        launch(env_sensors.note_motion, "world", [env, self._view])
+        launch(envs_sensors.note_motion, "world", [env, self._view])
 
     def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
-        launch(env_sensors.sense_motion, "world", [env, self._view, mask, fresh])
+        launch(envs_sensors.sense_motion, "world", [env, self._view, mask, fresh])
 
 
 class _AttachedContacts(AttachedSensor):
@@ -316,7 +317,7 @@ class _AttachedContacts(AttachedSensor):
         if not fresh:
             sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, self._wrench, constraints=False)
         inputs = [env, self._wrench, *self._inputs, mask, fresh]
-        launch(env_sensors.sense_touch, "world", inputs)
+        launch(envs_sensors.sense_touch, "world", inputs)
 
 
 class _AttachedJoints(AttachedSensor):
@@ -327,11 +328,11 @@ class _AttachedJoints(AttachedSensor):
 
     def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
         inputs = [env, launch.views.drive, *self._inputs, mask, fresh]
-        launch(env_sensors.sense_joints, "world", inputs)
+        launch(envs_sensors.sense_joints, "world", inputs)
 
 
 class _AttachedScan(AttachedSensor):
-    def __init__(self, model: Model, view: env_heights.ScanView, deviations: list[float]):
+    def __init__(self, model: Model, view: heights.ScanView, deviations: list[float]):
         self._view, self.deviations = view, deviations
         worlds, rays = model.world_count, len(deviations)
         self._query = SceneQuery(model, without=_shapes_of_robots(model, view.body))
@@ -340,7 +341,7 @@ class _AttachedScan(AttachedSensor):
     def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
         scene = self._query.launch_update(launch, env.body_q)
         over = _over(launch, "ray", self._starts)
-        over(env_heights.scan_heights, "ray", [env, self._view, scene, mask])
+        over(heights.scan_heights, "ray", [env, self._view, scene, mask])
 
 
 def _over(launch: Launcher, kind: str, starts: range) -> Launcher:

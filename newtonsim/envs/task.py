@@ -14,14 +14,14 @@ from gymnasium import spaces
 
 from newtonsim.envs.values import check_kind
 from newtonsim.errors import NewtonsimError, did_you_mean
-from newtonsim.kernels import env_actions
+from newtonsim.kernels.envs import actions
 from newtonsim.solvers import FeatherstoneSolver
 
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
     from newtonsim.envs.sensors import Sensor
     from newtonsim.envs.vision import CameraSensor
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
     from newtonsim.solvers import SolverBase
 
 Stage = wp.Kernel | Callable[..., None]
@@ -133,7 +133,7 @@ class Task(ABC):
     camera_follows: ClassVar[bool] = False
     camera_turns: ClassVar[bool] = False
 
-    act: ClassVar[Stage] = env_actions.drive_motors
+    act: ClassVar[Stage] = actions.drive_motors
     observe: ClassVar[Stage]
     score: ClassVar[Stage]
     spawn: ClassVar[wp.Kernel | None] = None

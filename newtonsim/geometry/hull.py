@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.allocation import put
 from newtonsim.errors import ModelError
-from newtonsim.kernels.shapes import HullView
+from newtonsim.kernels.views.shapes import HullView
+from newtonsim.scene.allocation import put
 
 # thickness of a point set, over its extent, below which it counts as flat, straight or a point
 _FLAT = 1.0e-6

@@ -14,8 +14,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
+from newtonsim.scene.enums import GeoType
 
 MassProperties = tuple[float, np.ndarray, np.ndarray]
 

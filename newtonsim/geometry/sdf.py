@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim import compilation
 from newtonsim.errors import ModelError
 from newtonsim.geometry.mesh import Mesh
+from newtonsim.runtime import compilation
 
 _MOST_VALUES = 2**28
 """Most samples of a grid."""
@@ -194,7 +194,7 @@ def _distances(
     mesh: Mesh, lower: np.ndarray, voxel: float, shape: np.ndarray, device: wp.DeviceLike
 ) -> np.ndarray:
     """Signed distances from a closed mesh on a grid (nx, ny, nz) [m]."""
-    from newtonsim.kernels.distance_grid import measure_distances
+    from newtonsim.kernels.collision.surfaces.distance_grid import measure_distances
 
     vertices, triangles = mesh.surface
     surface = wp.Mesh(
@@ -217,7 +217,7 @@ def _to_world(volume: wp.Volume, voxels: np.ndarray) -> np.ndarray:
 
 def _read(volume: wp.Volume, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Field (n,) [m] and gradient (n, 3) at points."""
-    from newtonsim.kernels.distance_grid import read_field
+    from newtonsim.kernels.collision.surfaces.distance_grid import read_field
 
     device, count = volume.device, len(points)
     value, slope = wp.zeros(count, dtype=float, device=device), wp.zeros(count, dtype=wp.vec3, device=device)

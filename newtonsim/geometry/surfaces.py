@@ -8,12 +8,18 @@ from functools import partial
 import numpy as np
 import warp as wp
 
-from newtonsim import allocation
-from newtonsim.columns import distinct
 from newtonsim.geometry.heightfield import Heightfield
 from newtonsim.geometry.mesh import Mesh, weld
 from newtonsim.geometry.sdf import SDF
-from newtonsim.kernels.triangle_surface import FLAT_EDGE, ROLE_SHEET, ROLE_SOLID, ROLE_TERRAIN, SurfaceView
+from newtonsim.kernels.collision.surfaces.triangle_surface import (
+    FLAT_EDGE,
+    ROLE_SHEET,
+    ROLE_SOLID,
+    ROLE_TERRAIN,
+    SurfaceView,
+)
+from newtonsim.scene import allocation
+from newtonsim.scene.columns import distinct
 
 
 def pack_surfaces(

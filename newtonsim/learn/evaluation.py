@@ -87,7 +87,7 @@ def film(
     Raises:
         NewtonsimError: The environment does not draw, or the video cannot be written.
     """
-    from newtonsim.render.video import VideoWriter
+    from newtonsim.render.films.video import VideoWriter
 
     if env.render_mode is None:
         raise NewtonsimError("film: expected an environment with render_mode='rgb_array', got None")

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 import warp as wp
 
-from newtonsim import ray_cluster
 from newtonsim.errors import NewtonsimError
 from newtonsim.learn.collect import Collector, Plan, Rollout, Weights
 from newtonsim.learn.models import PolicySpaces
 from newtonsim.learn.workers import shares
+from newtonsim.studies import ray_cluster
 
 RETRIES = 30
 """How often a worker may fail in one iteration before training ends with an error.

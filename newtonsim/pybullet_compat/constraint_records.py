@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.enums import JointType
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.constants import (
     JOINT_FIXED,
     JOINT_GEAR,
     JOINT_POINT2POINT,
     JOINT_PRISMATIC,
 )
+from newtonsim.scene.enums import JointType
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine

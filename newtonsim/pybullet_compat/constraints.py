@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.arguments import quat, vec3
 from newtonsim.pybullet_compat.constants import (
     JOINT_FIXED,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from newtonsim.geometry import Heightfield, Mesh
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 
 NO_LIMITS = (0.0, -1.0)
 """Lower and upper limit of joints without limits, as the API reports them."""

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim import recording
-from newtonsim.model import Model
 from newtonsim.pybullet_compat import link_properties, model_building
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.multibody import PD_ARRAYS, SERVO_ARRAYS, Body
 from newtonsim.pybullet_compat.swept_stage import SweptBounds
+from newtonsim.runtime import capture
+from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.scene.model import Model
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
-from newtonsim.workspace import Launcher, Motion
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client
@@ -301,12 +301,12 @@ class Engine:
         if self._kinematics is not None:
             self._kinematics(1)
             return
-        with recording.capturing:
+        with capture.capturing:
             if self._motion is None:
                 self._motion = Motion(self.model)
                 self._launch_kinematics()
                 return
-            self._kinematics = recording.record(self._launch_kinematics, self.model.device)
+            self._kinematics = capture.record(self._launch_kinematics, self.model.device)
         self._kinematics(1)
 
     def _launch_kinematics(self) -> None:
@@ -383,7 +383,7 @@ class Engine:
 
     def forget(self) -> None:
         """Be as if just built, with the bodies as they are now."""
-        with recording.capturing:
+        with capture.capturing:
             self.solver.reset()
         self.solver.constraints.last_contacts = None
         self.simulator.time, self.steps = 0.0, 0

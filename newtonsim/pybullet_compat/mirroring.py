@@ -23,7 +23,7 @@ from newtonsim.pybullet_compat.queries.contact_points import ContactPoints
 from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
 from newtonsim.pybullet_compat.rendering.pictures import Pictures
 from newtonsim.pybullet_compat.scene import Client
-from newtonsim.snapshot import find_places
+from newtonsim.scene.snapshot import find_places
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.constraint_records import Constraint

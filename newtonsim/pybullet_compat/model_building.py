@@ -16,7 +16,7 @@ import warp as wp
 
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.geometry.transforms import quat_between, quat_multiply
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.constants import (
     GEOM_BOX,
     GEOM_CAPSULE,
@@ -35,8 +35,8 @@ from newtonsim.pybullet_compat.link_shapes import MESH_MARGIN, is_single
 from newtonsim.pybullet_compat.multibody import Body, planar_axes
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
     from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.scene.model import Model
 
 DYNAMIC_GROUP, STATIC_GROUP = 1, 2
 ALL = -1

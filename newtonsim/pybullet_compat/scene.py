@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.description import BodyDescription
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.settings import Settings
-from newtonsim.recording import capturing
+from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
-    from newtonsim.model import Model
     from newtonsim.pybullet_compat.constraint_records import Constraint
     from newtonsim.pybullet_compat.engine import Engine
     from newtonsim.pybullet_compat.mirroring import EngineCopy
     from newtonsim.pybullet_compat.model_building import StandingLink, WorldContent
+    from newtonsim.scene.model import Model
 
 
 class SoftBody(Protocol):

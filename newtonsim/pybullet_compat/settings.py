@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from newtonsim.solvers.constraint_options import ConstraintOptions
+    from newtonsim.solvers.featherstone.options import ConstraintOptions
 
 
 OPTIONS = {

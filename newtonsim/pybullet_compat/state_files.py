@@ -13,7 +13,7 @@ from newtonsim.pybullet_compat.engine import Engine
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.queries.contact_points import ContactPoints
 from newtonsim.pybullet_compat.scene import Client, Ids
-from newtonsim.snapshot import Snapshot
+from newtonsim.scene.snapshot import Snapshot
 
 NO_STATE = "Couldn't restore state."
 FORMAT = "newtonsim state 1"

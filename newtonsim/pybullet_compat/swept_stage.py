@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.kernels.swept_bounds import widen_bounds
-from newtonsim.workspace import Launcher
+from newtonsim.kernels.collision.pairs.swept_bounds import widen_bounds
+from newtonsim.runtime.launcher import Launcher
 
 if TYPE_CHECKING:
-    from newtonsim.contacts import Contacts
-    from newtonsim.solvers.stages import StepForces
+    from newtonsim.collision.contacts import Contacts
+    from newtonsim.solvers.featherstone.stages import StepForces
 
 
 class SweptBounds:

@@ -3,16 +3,16 @@
 from importlib import import_module
 
 _DOORS = {
-    "SimRenderer": "newtonsim.render.sim_renderer",
-    "SimRendererOpenGL": "newtonsim.render.sim_renderer_opengl",
-    "SimRendererUsd": "newtonsim.render.sim_renderer",
+    "SimRenderer": "newtonsim.render.sim_renderer.base",
+    "SimRendererOpenGL": "newtonsim.render.sim_renderer.opengl",
+    "SimRendererUsd": "newtonsim.render.sim_renderer.base",
     "export_mjcf": "newtonsim.importers.writers.mjcf",
     "export_urdf": "newtonsim.importers.writers.urdf",
     "export_usd": "newtonsim.importers.writers.usd",
     "parse_urdf": "newtonsim.importers.urdf",
     "parse_mjcf": "newtonsim.importers.mjcf",
     "parse_usd": "newtonsim.importers.usd",
-    "resolve_usd_from_url": "newtonsim.importers.resolve_url",
+    "resolve_usd_from_url": "newtonsim.importers.files.resolve_url",
 }
 
 __all__ = [

@@ -1,5 +1,5 @@
 """The renderers, under the name of the reference."""
 
-from newtonsim.render.sim_renderer import SimRenderer as SimRenderer
-from newtonsim.render.sim_renderer import SimRendererUsd as SimRendererUsd
-from newtonsim.render.sim_renderer_opengl import SimRendererOpenGL as SimRendererOpenGL
+from newtonsim.render.sim_renderer.base import SimRenderer as SimRenderer
+from newtonsim.render.sim_renderer.base import SimRendererUsd as SimRendererUsd
+from newtonsim.render.sim_renderer.opengl import SimRendererOpenGL as SimRendererOpenGL

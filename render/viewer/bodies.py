@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from newtonsim.enums import GeoType
 from newtonsim.geometry.transforms import quat_matrix, transform_multiply
 from newtonsim.render.shapes import ShapeTable, shape_triangles
 from newtonsim.render.viewer import geometry
 from newtonsim.render.viewer.colors import lit_colors
 from newtonsim.render.viewer.frames import Frame
 from newtonsim.render.viewer.layout import Layout
+from newtonsim.scene.enums import GeoType
 
 if TYPE_CHECKING:
     import viser

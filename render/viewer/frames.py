@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.render.marks import ContactMarks
+from newtonsim.render.films.marks import ContactMarks
 
 if TYPE_CHECKING:
     import warp as wp
 
-    from newtonsim.contacts import Contacts
-    from newtonsim.control import Control
-    from newtonsim.model import Model
-    from newtonsim.state import State
+    from newtonsim.collision.contacts import Contacts
+    from newtonsim.scene.control import Control
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
 
 _ORIGIN = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 

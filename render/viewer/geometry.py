@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from newtonsim.render.camera_meshes import crease_normals
+from newtonsim.render.camera.meshes import crease_normals
 
 Triangles = tuple[np.ndarray, np.ndarray]
 """Vertices (n, 3), triangles (m, 3)."""

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.enums import JointMode
+from newtonsim.scene.enums import JointMode
 
 if TYPE_CHECKING:
     import viser
 
-    from newtonsim.control import Control
-    from newtonsim.model import Model
     from newtonsim.render.viewer.frames import Frame
     from newtonsim.render.viewer.mouse import Mouse
     from newtonsim.render.viewer.playback import Playback
-    from newtonsim.state import State
+    from newtonsim.scene.control import Control
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
 
 _MOST = 100
 _FEW = 8

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.errors import NewtonsimError
-from newtonsim.render.framing import in_moving_trees
+from newtonsim.render.films.framing import in_moving_trees
 from newtonsim.render.shapes import world_grid
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 FIRST = 16
 """Worlds that are shown at first, at most."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.geometry.transforms import transform_point
-from newtonsim.render.marks import joint_marks
+from newtonsim.render.films.marks import joint_marks
 from newtonsim.render.viewer import geometry
 from newtonsim.render.viewer.colors import lit_colors
 from newtonsim.render.viewer.frames import Frame
@@ -17,7 +17,7 @@ from newtonsim.render.viewer.layout import Layout
 if TYPE_CHECKING:
     import viser
 
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 _MOST_LABELS = 200
 _RED = (230, 70, 60)

@@ -21,11 +21,11 @@ from newtonsim.render.viewer.trees import Trees, row
 if TYPE_CHECKING:
     import viser
 
-    from newtonsim.model import Model
     from newtonsim.render.viewer.bodies import Batch
     from newtonsim.render.viewer.frames import Frame
     from newtonsim.render.viewer.playback import Playback
-    from newtonsim.state import State
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
 
 _FREQUENCY = 15.0
 """Angular frequency of the spring with the mass of the whole tree on it [rad/s]."""

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from newtonsim.arrays import CONTROL_ARRAYS
 from newtonsim.errors import NewtonsimError, RecordingError
+from newtonsim.scene.arrays import CONTROL_ARRAYS
 
 if TYPE_CHECKING:
     import warp as wp
 
-    from newtonsim.control import Control
-    from newtonsim.model import Model
     from newtonsim.render.viewer.mouse import Mouse
+    from newtonsim.scene.control import Control
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
     from newtonsim.simulator import Simulator
-    from newtonsim.state import State
 
 Change = Callable[["State", "Control | None"], None]
 """Something to do to the state between two steps."""

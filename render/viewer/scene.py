@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.enums import GeoType, ShapeFlags
 from newtonsim.errors import NewtonsimError
-from newtonsim.render.framing import in_moving_trees
+from newtonsim.render.films.framing import in_moving_trees
 from newtonsim.render.shapes import ShapeTable
 from newtonsim.render.viewer.bodies import ShapeLayer, is_endless
 from newtonsim.render.viewer.frames import Frame
@@ -16,12 +15,13 @@ from newtonsim.render.viewer.ground import add_grounds, ground_below
 from newtonsim.render.viewer.layout import Layout
 from newtonsim.render.viewer.marks import MARKS, Mark
 from newtonsim.render.viewer.soft import SoftLayer
+from newtonsim.scene.enums import GeoType, ShapeFlags
 
 if TYPE_CHECKING:
     import viser
 
-    from newtonsim.model import Model
     from newtonsim.render.viewer.mouse import Mouse
+    from newtonsim.scene.model import Model
 
 VISUAL_STYLES = ("solid", "see-through", "hidden")
 COLLIDER_STYLES = ("hidden", "wireframe", "solid")

@@ -20,7 +20,7 @@ from newtonsim.render.viewer.layout import Layout
 if TYPE_CHECKING:
     import viser
 
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
 
 
 class SoftLayer:

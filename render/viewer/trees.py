@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.enums import JointType
 from newtonsim.geometry.transforms import quat_conjugate, quat_rotate, transform_multiply, transform_point
 from newtonsim.kinematics import eval_fk
+from newtonsim.scene.enums import JointType
 
 if TYPE_CHECKING:
     import warp as wp
 
-    from newtonsim.model import Model
-    from newtonsim.state import State
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
 
 _ROUNDS = 8
 _GIVE = 0.05

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.collide import collide
-from newtonsim.contacts import Contacts
+from newtonsim.collision.collide import collide
+from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import NewtonsimError
 from newtonsim.kinematics import eval_fk
 from newtonsim.render.viewer.camera import ViewerCamera
@@ -32,15 +32,15 @@ from newtonsim.render.viewer.playback import (
 )
 from newtonsim.render.viewer.scene import Scene
 from newtonsim.render.viewer.server import quiet, start_server
+from newtonsim.scene.state import State
 from newtonsim.simulator import Simulator
-from newtonsim.state import State
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from newtonsim.control import Control
-    from newtonsim.model import Model
     from newtonsim.render.shapes import ShapeTable
+    from newtonsim.scene.control import Control
+    from newtonsim.scene.model import Model
 
 _REFRESH = 0.2
 """Time between two updates of texts and sliders [s]."""

@@ -5,13 +5,14 @@ import sys
 
 import pytest
 
-from newtonsim import cli, cli_run
+from newtonsim.cli import run
+from newtonsim.cli.main import main
 
 
 def failing(capsys: pytest.CaptureFixture, *arguments: str) -> str:
     """Run a command that must fail, and return its last line of errors."""
     try:
-        status = cli.main(arguments)
+        status = main.main(arguments)
     except SystemExit as stop:  # argparse
         status = stop.code
     captured = capsys.readouterr()
@@ -86,14 +87,14 @@ def test_robot_that_cannot_move(capsys, tmp_path):
 
 
 def test_missing_matplotlib_is_said_before_the_simulation(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(cli_run.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(cli_run, "load_robot", lambda *_: pytest.fail("the run was started"))
+    monkeypatch.setattr(run.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(run, "load_robot", lambda *_: pytest.fail("the run was started"))
     assert "pip install newtonsim[plot]" in failing(capsys, "run", "--plot", str(tmp_path / "out.png"))
 
 
 @pytest.mark.parametrize("option", ["--record", "--usd", "--video", "--plot", "--snapshot", "--json"])
 def test_output_in_a_missing_folder_is_said_before_the_simulation(capsys, monkeypatch, tmp_path, option):
-    monkeypatch.setattr(cli_run, "load_robot", lambda *_: pytest.fail("the run was started"))
+    monkeypatch.setattr(run, "load_robot", lambda *_: pytest.fail("the run was started"))
     ending = {"--usd": "usda", "--video": "mp4"}.get(option, "png")
     assert f"{option}: cannot write" in failing(
         capsys, "run", option, str(tmp_path / "missing" / f"out.{ending}")
@@ -112,4 +113,4 @@ def test_module_and_version():
     ("text", "value"), [("1/240", 1 / 240), ("0.01", 0.01), ("2e-3", 2e-3), ("1 / 60", 1 / 60)]
 )
 def test_time_steps_may_be_fractions(text, value):
-    assert cli.positive_float(text) == value
+    assert main.positive_float(text) == value

@@ -2,7 +2,7 @@
 
 import pytest
 
-from newtonsim import cli
+from newtonsim.cli.main import main
 from newtonsim.examples import asset_path
 
 PENDULUM = """
@@ -36,7 +36,7 @@ PENDULUM = """
 
 
 def lines_of(capsys: pytest.CaptureFixture, *arguments: str) -> list[str]:
-    assert cli.main(["info", *arguments]) == 0
+    assert main.main(["info", *arguments]) == 0
     return capsys.readouterr().out.splitlines()
 
 

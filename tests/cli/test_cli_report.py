@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
-from newtonsim import cli, cli_report, cli_run, cli_scene
-from newtonsim.enums import GeoType
+from newtonsim.cli import report as cli_report
+from newtonsim.cli import run
+from newtonsim.cli import scene as cli_scene
+from newtonsim.cli.main import main
 from newtonsim.examples import asset_path
 from newtonsim.kinematics import eval_fk
+from newtonsim.scene.enums import GeoType
 
 WORLDS = 4
 HOME_HEIGHT = 0.3166  # trunk above the ground with the feet on it [m]
@@ -22,8 +25,8 @@ def scene():
 
 
 def figures_of(robot, model) -> cli_report.Figures:
-    arguments = cli.build_parser().parse_args(["run", "--envs", str(WORLDS)])
-    return cli_run._plan(robot, model, arguments)
+    arguments = main.build_parser().parse_args(["run", "--envs", str(WORLDS)])
+    return run._plan(robot, model, arguments)
 
 
 def home_of(model) -> cli_report.Home:
@@ -76,8 +79,8 @@ def test_exit_status_tells_of_a_lost_world(capsys, monkeypatch):
     def lose(model, state, home, figures):
         figures.non_finite_worlds = [1]
 
-    monkeypatch.setattr(cli_run, "judge", lose)
-    assert cli.main(["run", "--envs", "2", "--seconds", "0.01", "--device", "cpu"]) == 1
+    monkeypatch.setattr(run, "judge", lose)
+    assert main.main(["run", "--envs", "2", "--seconds", "0.01", "--device", "cpu"]) == 1
     assert "non-finite worlds" in capsys.readouterr().out
 
 

@@ -8,14 +8,14 @@ import pytest
 import tqdm
 from pxr import Usd, UsdGeom
 
-from newtonsim import cli
-from newtonsim.cli_record import plot_run
+from newtonsim.cli.main import main
+from newtonsim.cli.record import plot_run
 from newtonsim.examples import asset_path
 from newtonsim.render import Recording
 
 
 def run(capsys: pytest.CaptureFixture, *arguments: str) -> str:
-    assert cli.main(["run", "--device", "cpu", *arguments]) == 0
+    assert main.main(["run", "--device", "cpu", *arguments]) == 0
     return capsys.readouterr().out
 
 
@@ -109,5 +109,5 @@ def test_progress_is_rare_where_it_cannot_be_overwritten(monkeypatch, terminal, 
 
     monkeypatch.setattr(tqdm, "tqdm", Bar)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    assert cli.main(["run", "--device", "cpu", "--envs", "1", "--seconds", "0.01"]) == 0
+    assert main.main(["run", "--device", "cpu", "--envs", "1", "--seconds", "0.01"]) == 0
     assert given["mininterval"] == seconds

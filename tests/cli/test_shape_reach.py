@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from newtonsim.enums import GeoType
 from newtonsim.geometry.mesh import Mesh
 from newtonsim.geometry.transforms import transform_point
 from newtonsim.render.shapes import ShapeTable, shape_outline
+from newtonsim.scene.enums import GeoType
 
 RNG = np.random.default_rng(5)
 POSE = np.array([0.3, -0.2, 0.9, *(np.array([0.1, 0.5, -0.3, 0.8]) / np.linalg.norm([0.1, 0.5, -0.3, 0.8]))])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from newtonsim import cli_scene
+from newtonsim.cli import scene as cli_scene
 from newtonsim.examples import asset_path
 
 WORLDS = 32

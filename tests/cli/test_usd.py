@@ -5,7 +5,7 @@ import pytest
 from pxr import Usd, UsdGeom
 
 import newtonsim
-from newtonsim.render.usd import UsdAnimation, prim_name
+from newtonsim.render.sim_renderer.usd import UsdAnimation, prim_name
 
 TETRAHEDRON = newtonsim.Mesh(
     [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], [0, 2, 1, 0, 1, 3, 0, 3, 2, 1, 2, 3]

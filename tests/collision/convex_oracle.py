@@ -10,8 +10,8 @@ import dataclasses
 
 import numpy as np
 
-from newtonsim.enums import GeoType
-from newtonsim.kernels.shapes import KIND_HULL, KIND_TRIANGLE
+from newtonsim.kernels.views.shapes import KIND_HULL, KIND_TRIANGLE
+from newtonsim.scene.enums import GeoType
 
 SPHERE, BOX, CAPSULE = int(GeoType.SPHERE), int(GeoType.BOX), int(GeoType.CAPSULE)
 CYLINDER, CONE, ELLIPSOID = int(GeoType.CYLINDER), int(GeoType.CONE), int(GeoType.ELLIPSOID)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import warp as wp
 
-from newtonsim.enums import GeoType
 from newtonsim.geometry.hull import ConvexHull, pack_hulls
-from newtonsim.kernels.manifolds import MANIFOLD_SIZE, ManifoldView, PairView
-from newtonsim.kernels.shapes import KIND_HULL, ShapeView
+from newtonsim.kernels.collision.pairs.manifolds import MANIFOLD_SIZE, ManifoldView, PairView
+from newtonsim.kernels.views.shapes import KIND_HULL, ShapeView
+from newtonsim.scene.enums import GeoType
 
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 

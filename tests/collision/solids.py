@@ -3,7 +3,7 @@
 import numpy as np
 from collision.harness import Solid, rotation
 
-from newtonsim.enums import GeoType
+from newtonsim.scene.enums import GeoType
 
 
 def support(solid: Solid, d: np.ndarray) -> np.ndarray:

@@ -6,12 +6,12 @@ import numpy as np
 import warp as wp
 from collision.harness import Manifold, Solid
 
-from newtonsim.enums import GeoType
 from newtonsim.geometry import SDF, Heightfield, Mesh
 from newtonsim.geometry.hull import pack_hulls
 from newtonsim.geometry.surfaces import pack_surfaces
-from newtonsim.kernels.manifolds import MANIFOLD_SIZE, ManifoldView, PairView
-from newtonsim.kernels.shapes import ShapeView
+from newtonsim.kernels.collision.pairs.manifolds import MANIFOLD_SIZE, ManifoldView, PairView
+from newtonsim.kernels.views.shapes import ShapeView
+from newtonsim.scene.enums import GeoType
 
 Source = Mesh | Heightfield | SDF
 

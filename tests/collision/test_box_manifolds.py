@@ -14,9 +14,9 @@ from collision.harness import (
 )
 from collision.solids import coal_distances, gap_along, off_surface
 
-from newtonsim.kernels.collide_box import collide_box
-from newtonsim.kernels.collide_convex import collide_convex
-from newtonsim.kernels.manifolds import FAMILY_BOX, FAMILY_CONVEX
+from newtonsim.kernels.collision.families.box import collide_box
+from newtonsim.kernels.collision.families.convex import collide_convex
+from newtonsim.kernels.collision.pairs.manifolds import FAMILY_BOX, FAMILY_CONVEX
 
 CUBE = (0.5, 0.5, 0.5)
 KINDS = {

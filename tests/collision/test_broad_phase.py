@@ -8,7 +8,7 @@ import warp as wp
 
 from newtonsim import ModelBuilder, ShapeFlags
 from newtonsim.builder import pairs as pair_rules
-from newtonsim.collide import collide
+from newtonsim.collision.collide import collide
 from newtonsim.kinematics import eval_fk
 
 

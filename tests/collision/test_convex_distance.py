@@ -28,9 +28,9 @@ from scipy.spatial import ConvexHull as Qhull
 from scipy.spatial.transform import Rotation
 
 from newtonsim.geometry.hull import ConvexHull, pack_hulls
-from newtonsim.kernels.convex import Closest, Convex
-from newtonsim.kernels.gjk import closest_points
-from newtonsim.kernels.shapes import HullView
+from newtonsim.kernels.collision.convex.convex import Closest, Convex
+from newtonsim.kernels.collision.convex.gjk import closest_points
+from newtonsim.kernels.views.shapes import HullView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

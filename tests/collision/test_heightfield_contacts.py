@@ -9,8 +9,8 @@ from collision.test_mesh_contacts import SOLIDS
 
 from newtonsim.geometry import Heightfield
 from newtonsim.geometry.surfaces import edge_table, grid_edges
-from newtonsim.kernels.collide_mesh import collide_mesh
-from newtonsim.kernels.manifolds import FAMILY_MESH
+from newtonsim.kernels.collision.families.mesh import collide_mesh
+from newtonsim.kernels.collision.pairs.manifolds import FAMILY_MESH
 
 
 def lab(solid, field, device: str, scale=1.0) -> SurfaceLab:

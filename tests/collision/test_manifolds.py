@@ -25,11 +25,11 @@ from collision.harness import (
 )
 from collision.solids import coal_distances, gap_along, height_along, off_surface
 
-from newtonsim.enums import GeoType
-from newtonsim.kernels.collide_box import collide_box
-from newtonsim.kernels.collide_convex import collide_convex
-from newtonsim.kernels.manifold_points import offer_point
-from newtonsim.kernels.manifolds import FAMILY_BOX, FAMILY_CONVEX, MANIFOLD_SIZE, ManifoldView
+from newtonsim.kernels.collision.convex.manifold_points import offer_point
+from newtonsim.kernels.collision.families.box import collide_box
+from newtonsim.kernels.collision.families.convex import collide_convex
+from newtonsim.kernels.collision.pairs.manifolds import FAMILY_BOX, FAMILY_CONVEX, MANIFOLD_SIZE, ManifoldView
+from newtonsim.scene.enums import GeoType
 
 R, H = 0.2, 0.3
 UP = (0.0, 1.0, 0.0)

@@ -23,8 +23,8 @@ from collision.solids import coal_shape, height_along, off_surface
 from collision.surfaces_lab import SurfaceLab, box_mesh, concatenated, floor_mesh, triangle_distances
 
 from newtonsim.geometry import Mesh
-from newtonsim.kernels.collide_mesh import collide_mesh
-from newtonsim.kernels.manifolds import FAMILY_MESH
+from newtonsim.kernels.collision.families.mesh import collide_mesh
+from newtonsim.kernels.collision.pairs.manifolds import FAMILY_MESH
 
 SOLIDS = {
     "sphere": sphere(0.1),

@@ -8,8 +8,8 @@ from collision.surfaces_lab import SurfaceLab, box_mesh, concatenated, floor_mes
 from collision.test_mesh_contacts import CoalPair, bumpy_ball, coal_mesh
 
 from newtonsim.geometry import Heightfield, Mesh
-from newtonsim.kernels.collide_mesh_mesh import collide_mesh_mesh
-from newtonsim.kernels.manifolds import FAMILY_MESH_MESH
+from newtonsim.kernels.collision.families.mesh_mesh import collide_mesh_mesh
+from newtonsim.kernels.collision.pairs.manifolds import FAMILY_MESH_MESH
 
 
 def lab(a, b, device: str, scale_a=1.0, scale_b=1.0) -> SurfaceLab:

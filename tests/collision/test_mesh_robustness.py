@@ -12,9 +12,9 @@ import newtonsim
 from newtonsim.errors import ModelError
 from newtonsim.geometry import Heightfield, Mesh
 from newtonsim.geometry.surfaces import edge_table, pack_surfaces
-from newtonsim.kernels.collide_mesh import collide_mesh
-from newtonsim.kernels.manifolds import FAMILY_MESH
-from newtonsim.kernels.triangle_surface import ROLE_SHEET, ROLE_SOLID, ROLE_TERRAIN
+from newtonsim.kernels.collision.families.mesh import collide_mesh
+from newtonsim.kernels.collision.pairs.manifolds import FAMILY_MESH
+from newtonsim.kernels.collision.surfaces.triangle_surface import ROLE_SHEET, ROLE_SOLID, ROLE_TERRAIN
 
 
 def contacts(mesh: Mesh, device: str, X=None, kind: str = "box"):

@@ -16,9 +16,9 @@ from collision.harness import (
 )
 from collision.solids import coal_distances, gap_along, off_surface
 
-from newtonsim.enums import GeoType
-from newtonsim.kernels.collide_round import collide_round
-from newtonsim.kernels.manifolds import FAMILY_ROUND
+from newtonsim.kernels.collision.families.round import collide_round
+from newtonsim.kernels.collision.pairs.manifolds import FAMILY_ROUND
+from newtonsim.scene.enums import GeoType
 
 CUBE = box(0.5, 0.5, 0.5)
 LYING = np.pi / 2

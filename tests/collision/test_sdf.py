@@ -11,9 +11,9 @@ from collision.test_mesh_contacts import SOLIDS
 import newtonsim
 from newtonsim.errors import ModelError
 from newtonsim.geometry import SDF, Mesh
-from newtonsim.kernels.collide_sdf import collide_sdf
-from newtonsim.kernels.distance_grid import read_field
-from newtonsim.kernels.manifolds import FAMILY_SDF
+from newtonsim.kernels.collision.families.sdf import collide_sdf
+from newtonsim.kernels.collision.pairs.manifolds import FAMILY_SDF
+from newtonsim.kernels.collision.surfaces.distance_grid import read_field
 
 RADIUS = 0.5
 

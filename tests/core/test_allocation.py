@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from newtonsim.allocation import put, zeros
+from newtonsim.scene.allocation import put, zeros
 
 TYPES = (int, float, bool, wp.float64, wp.uint8, wp.uint64, wp.vec2i, wp.vec3, wp.mat33, wp.transform)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from newtonsim import ColoringAlgorithm, ModelBuilder, ModelError
-from newtonsim.coloring import color_springs, element_graph
+from newtonsim.scene.coloring import color_springs, element_graph
 
 ALGORITHMS = (ColoringAlgorithm.MCS, ColoringAlgorithm.GREEDY)
 

@@ -5,8 +5,8 @@ import pytest
 import warp as wp
 
 from newtonsim import Mesh, ModelBuilder, Simulator, memory_report
-from newtonsim.collide import collide
-from newtonsim.contacts import Contacts
+from newtonsim.collision.collide import collide
+from newtonsim.collision.contacts import Contacts
 from newtonsim.solvers import FeatherstoneSolver
 
 TETRAHEDRON = np.array([[0, 0, 0], [0.4, 0, 0], [0, 0.4, 0], [0, 0, 0.4]])

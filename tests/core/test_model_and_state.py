@@ -8,7 +8,7 @@ import warp as wp
 
 import newtonsim
 from newtonsim import Model, ModelBuilder, ModelError
-from newtonsim.arrays import CONTROL_ARRAYS, COUNTS, MODEL_ARRAYS, STATE_ARRAYS
+from newtonsim.scene.arrays import CONTROL_ARRAYS, COUNTS, MODEL_ARRAYS, STATE_ARRAYS
 from newtonsim.testing import random_model
 
 

@@ -8,9 +8,9 @@ import warp as wp
 from core.test_worlds_and_copies import rich_builder
 
 from newtonsim import Mesh, ModelBuilder
-from newtonsim.arrays import CONTROL_ARRAYS, MODEL_ARRAYS, SPECS
 from newtonsim.builder.worlds import grid_offsets
-from newtonsim.columns import Column, PairSet, Tiles, distinct, to_array
+from newtonsim.scene.arrays import CONTROL_ARRAYS, MODEL_ARRAYS, SPECS
+from newtonsim.scene.columns import Column, PairSet, Tiles, distinct, to_array
 
 
 def column_and_list(rng: np.random.Generator) -> tuple[Column, list]:

@@ -7,9 +7,9 @@ import warp as wp
 from physics.scenes import many
 
 from newtonsim import ModelBuilder
-from newtonsim.kernels import damping
-from newtonsim.recording import record
-from newtonsim.workspace import Launcher
+from newtonsim.kernels.trees import damping as trees_damping
+from newtonsim.runtime.capture import record
+from newtonsim.runtime.launcher import Launcher
 
 
 def falling(device: str):
@@ -23,9 +23,9 @@ def test_nothing_is_done_while_recording(device: str):
     source = wp.array(np.arange(18.0), dtype=float, device=device)
     target = wp.zeros_like(source)
     launch = Launcher(model, record_tape=False)
-    launch(damping.copy_forces, "dof", [source, target])
+    launch(trees_damping.copy_forces, "dof", [source, target])
     target.zero_()
-    replay = record(lambda: launch(damping.copy_forces, "dof", [source, target]), model.device)
+    replay = record(lambda: launch(trees_damping.copy_forces, "dof", [source, target]), model.device)
     assert not target.numpy().any()
     source.fill_(3.0)
     replay(1)
@@ -40,7 +40,7 @@ def test_repetitions_follow_one_another(device: str):
     launch = Launcher(model, record_tape=False)
 
     def run() -> None:
-        launch(damping.damp_joints, "dof", [d, speed], [speed])
+        launch(trees_damping.damp_joints, "dof", [d, speed], [speed])
 
     run()
     speed.fill_(1.0)
@@ -58,7 +58,7 @@ def test_work_beside_the_launcher_is_recorded_too(device: str):
 
     def run() -> None:
         wp.copy(target, source)
-        launch(damping.copy_forces, "dof", [target, source])
+        launch(trees_damping.copy_forces, "dof", [target, source])
         source.fill_(7.0)
 
     run()
@@ -77,7 +77,7 @@ def test_arrays_live_as_long_as_the_recording():
 
     def recorded():
         source = wp.full(18, 2.0, dtype=float, device="cpu")
-        return record(lambda: launch(damping.copy_forces, "dof", [source, target]), model.device)
+        return record(lambda: launch(trees_damping.copy_forces, "dof", [source, target]), model.device)
 
     replay = recorded()
     gc.collect()

@@ -9,10 +9,10 @@ import warp as wp
 
 import newtonsim
 from newtonsim import JointType, ModelBuilder
-from newtonsim.arrays import MODEL_ARRAYS
 from newtonsim.builder.worlds import grid_offsets
 from newtonsim.geometry.transforms import quat_rotate, transform_multiply, transform_point
 from newtonsim.kinematics import eval_fk
+from newtonsim.scene.arrays import MODEL_ARRAYS
 from newtonsim.testing import random_model
 
 TILT = wp.transform((1.0, 2.0, 3.0), wp.quat(0.18257419, 0.36514837, 0.54772256, 0.73029674))

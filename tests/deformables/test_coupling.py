@@ -9,7 +9,7 @@ import newtonsim
 from newtonsim import JointMode, Simulator
 from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.solvers import FeatherstoneSolver, SemiImplicitSolver, XPBDSolver
-from newtonsim.solvers.xpbd_particles import XPBDParticles
+from newtonsim.solvers.xpbd.particles import XPBDParticles
 
 DT = 1.0 / 240.0
 
@@ -81,7 +81,7 @@ def test_impulses_on_links_move_all_of_their_tree(device: str):
     moving = simulator.solver.deformables.bodies
     before = moving.view.velocity.numpy().astype(np.float64)
     moving.view.impulse.assign((wrench * SHORT).astype(np.float32))
-    moving.apply_impulses(newtonsim.workspace.Launcher(simulator.model, False))
+    moving.apply_impulses(newtonsim.runtime.launcher.Launcher(simulator.model, False))
     change = moving.view.velocity.numpy() - before
     expected = stepped(simulator, wrench) - free
     assert np.abs(change - expected).max() < 1e-3 * np.abs(expected).max()

@@ -6,8 +6,8 @@ from physics.scenes import many, z_up
 
 from newtonsim import Simulator
 from newtonsim.solvers import FeatherstoneSolver
-from newtonsim.solvers.surface_pairs import SurfacePairs
-from newtonsim.solvers.xpbd_particles import XPBDParticles
+from newtonsim.solvers.particles.surface_pairs import SurfacePairs
+from newtonsim.solvers.xpbd.particles import XPBDParticles
 
 DT = 1.0 / 240.0
 RADIUS = 0.01

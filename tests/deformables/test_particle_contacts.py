@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import newtonsim
-from newtonsim.enums import GeoType
+from newtonsim.scene.enums import GeoType
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import XPBDSolver
 

@@ -12,10 +12,10 @@ from queries.solids import hull_planes, level
 from scipy.spatial.transform import Rotation
 
 import newtonsim
-from newtonsim.enums import GeoType
-from newtonsim.solvers.moving_bodies import MovingBodies
-from newtonsim.solvers.particle_contacts import ParticleContacts
-from newtonsim.workspace import Launcher
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.enums import GeoType
+from newtonsim.solvers.maximal.moving_bodies import MovingBodies
+from newtonsim.solvers.particles.contacts import ParticleContacts
 
 RADIUS = 4.0  # [m] of the particles, larger than any distance asked for
 POSE = np.array([0.3, -0.2, 0.5, *Rotation.from_euler("xyz", [0.4, -0.7, 1.1]).as_quat()])

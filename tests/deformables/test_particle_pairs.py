@@ -6,12 +6,12 @@ import warp as wp
 from scipy.spatial import cKDTree
 
 import newtonsim
-from newtonsim.kernels.particle_grid import SPANS, GridView, cell_of, span_of
+from newtonsim.kernels.particles.grid import SPANS, GridView, cell_of, span_of
+from newtonsim.runtime.launcher import Launcher
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import XPBDSolver
-from newtonsim.solvers.particle_grid import ParticleGrid
-from newtonsim.solvers.particle_pairs import ParticlePairs
-from newtonsim.workspace import Launcher
+from newtonsim.solvers.particles.grid import ParticleGrid
+from newtonsim.solvers.particles.pairs import ParticlePairs
 
 RADIUS = 0.05
 

@@ -13,10 +13,10 @@ from scipy.optimize import lsq_linear
 
 import newtonsim
 from newtonsim.errors import ModelError
-from newtonsim.kernels.self_contact import SelfContactView, press, self_contact_terms
-from newtonsim.shards import Shard
-from newtonsim.solvers.self_contact import SelfContact
-from newtonsim.workspace import Launcher
+from newtonsim.kernels.particles.self_contact.contact import SelfContactView, press, self_contact_terms
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.shards import Shard
+from newtonsim.solvers.particles.self_contact import SelfContact
 
 RADIUS, MARGIN, CELL = 0.003, 0.005, 0.01
 PLACES = [np.zeros(3), np.array([100.0, -50.0, 30.0])]

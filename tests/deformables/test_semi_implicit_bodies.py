@@ -6,8 +6,8 @@ import warp as wp
 from scipy.spatial.transform import Rotation
 
 import newtonsim
-from newtonsim.enums import JointType
 from newtonsim.errors import ModelError
+from newtonsim.scene.enums import JointType
 from newtonsim.solvers import FeatherstoneSolver, SemiImplicitSolver
 from newtonsim.testing import random_model, random_state
 

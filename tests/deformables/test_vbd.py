@@ -385,7 +385,7 @@ def test_held_particles_stay_and_fast_ones_are_cut_off(device):
 
 
 def test_colours_of_the_model_are_used_if_they_fit(device):
-    from newtonsim.solvers.vbd_stencils import Stencils
+    from newtonsim.solvers.vbd.stencils import Stencils
 
     builder = cloth(4, edge_ke=1.0)
     builder.color(include_bending=True)

@@ -8,7 +8,7 @@ from physics.robots import ASSETS, load_robot, varied_starts
 from physics.scenes import GRAVITY, diagonal_inertia, many, rotation_matrices, z_up
 
 import newtonsim
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 
 WORLDS = 4

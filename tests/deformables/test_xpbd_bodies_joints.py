@@ -12,8 +12,8 @@ from physics.scenes import GRAVITY, Run, add_hinge, diagonal_inertia, many, rota
 
 import newtonsim
 from newtonsim import JointMode, dynamics
-from newtonsim.enums import JointType
 from newtonsim.errors import ModelError
+from newtonsim.scene.enums import JointType
 from newtonsim.solvers import XPBDSolver
 from newtonsim.testing import random_coordinates, random_model
 

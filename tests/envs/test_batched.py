@@ -13,7 +13,7 @@ from host_work import forbid_host_work
 
 from newtonsim import envs
 from newtonsim.errors import NewtonsimError
-from newtonsim.kernels import env_cartpole
+from newtonsim.kernels.envs import cartpole as envs_cartpole
 
 MODES = list(AutoresetMode)
 
@@ -240,7 +240,7 @@ class ByHand(envs.Task):
     """CartPole with a reward and observations in Python."""
 
     name, dt, episode_steps, discrete_actions, observation_size = "ByHand", 0.02, 500, 2, 4
-    act, spawn = env_cartpole.push_cart, env_cartpole.spawn_cart
+    act, spawn = envs_cartpole.push_cart, envs_cartpole.spawn_cart
 
     def build(self, builder):
         return envs.make("CartPole", 1, device="cpu").task.build(builder)

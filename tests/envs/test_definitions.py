@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from newtonsim import envs
 from newtonsim.kinematics import eval_fk
-from newtonsim.workspace import Launcher
+from newtonsim.runtime.launcher import Launcher
 
 ASSETS = os.path.join(os.path.dirname(gymnasium.__file__), "envs", "mujoco", "assets")
 RUNNERS = {"Hopper": "hopper.xml", "Walker2d": "walker2d_v5.xml", "HalfCheetah": "half_cheetah.xml"}

@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 import newtonsim
 from newtonsim import envs
 from newtonsim.errors import NewtonsimError
-from newtonsim.kernels.env_views import EnvView
+from newtonsim.kernels.envs.views import EnvView
 from newtonsim.kinematics import eval_fk
 from newtonsim.solvers import XPBDSolver
 

@@ -5,13 +5,13 @@ import pytest
 import warp as wp
 
 import newtonsim
-from newtonsim.kernels.contact_features import (
+from newtonsim.kernels.collision.contact_features import (
     NORMAL_UNKNOWN,
     FeatureView,
     contact_geometry,
     find_features,
 )
-from newtonsim.kernels.contacts import ContactView
+from newtonsim.kernels.collision.contacts import ContactView
 
 # of perturbations [rad and m], with what is of second order; normals of curved shapes are found with noise
 SIZES = {("capsule", "cylinder"): (0.01, 2.0e-3)}

@@ -3,9 +3,9 @@
 import numpy as np
 import warp as wp
 
-from newtonsim.kernels import skyline_lu
-from newtonsim.kernels.skyline_lu import SkylineView
-from newtonsim.solvers.skyline import skyline_of
+from newtonsim.kernels.algebra import skyline_lu
+from newtonsim.kernels.algebra.skyline_lu import SkylineView
+from newtonsim.solvers.featherstone.adjoint.skyline import skyline_of
 
 wp.set_module_options({"enable_backward": False})
 

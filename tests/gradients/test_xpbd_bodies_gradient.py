@@ -13,13 +13,13 @@ import warp as wp
 
 import newtonsim
 from newtonsim import JointMode
-from newtonsim.contacts import Contacts
-from newtonsim.control import Control
-from newtonsim.enums import JointType
-from newtonsim.model import Model
+from newtonsim.collision.contacts import Contacts
+from newtonsim.scene.control import Control
+from newtonsim.scene.enums import JointType
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
 from newtonsim.solvers import XPBDSolver
-from newtonsim.solvers.body_gradient import BodyAdjoint
-from newtonsim.state import State
+from newtonsim.solvers.maximal.adjoint import BodyAdjoint
 from newtonsim.testing import random_coordinates, random_model
 
 DT = 1.0 / 240.0

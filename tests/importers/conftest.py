@@ -9,9 +9,9 @@ import pytest
 import warp as wp
 
 import newtonsim
-from newtonsim.enums import GeoType
 from newtonsim.geometry.transforms import quat_multiply, quat_rotate, transform_multiply
 from newtonsim.importers import ImportReport, parse_mjcf
+from newtonsim.scene.enums import GeoType
 
 Y_TO_Z = np.array([-np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])
 UPRIGHT = (GeoType.CAPSULE, GeoType.CYLINDER, GeoType.PLANE)

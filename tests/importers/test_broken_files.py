@@ -9,7 +9,8 @@ import pytest
 
 import newtonsim
 from newtonsim.errors import ImportFileError, NewtonsimError, UnsupportedElementWarning
-from newtonsim.importers import filters, parse_mjcf, parse_urdf, xml
+from newtonsim.importers import filters, parse_mjcf, parse_urdf
+from newtonsim.importers.files import xml
 
 SOON = 20.0
 """Seconds after which a file counts as a hang; all of them take under five here."""

@@ -10,10 +10,10 @@ from export_scenes import POSE, crowd, driven, looped, many_shapes, tetrahedron,
 from export_twins import Twins, robot
 
 import newtonsim
-from newtonsim.enums import JointType
 from newtonsim.errors import ModelError, UnsupportedElementWarning
 from newtonsim.geometry import SDF, Heightfield
 from newtonsim.geometry.transforms import transform_point
+from newtonsim.scene.enums import JointType
 from newtonsim.utils import export_mjcf, export_urdf, export_usd
 
 WRITERS = {".xml": export_mjcf, ".urdf": export_urdf, ".usda": export_usd}

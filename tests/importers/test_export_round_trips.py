@@ -8,8 +8,8 @@ from oracles.compare import force_error, mass_matrix_error
 from oracles.mujoco_oracle import MujocoOracle
 
 import newtonsim
-from newtonsim.enums import JointType
 from newtonsim.examples import asset_path
+from newtonsim.scene.enums import JointType
 from newtonsim.solvers import FeatherstoneSolver
 from newtonsim.testing import random_model
 

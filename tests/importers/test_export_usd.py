@@ -11,7 +11,6 @@ from export_twins import robot
 from pxr import Gf, Usd, UsdGeom, UsdPhysics, UsdShade
 
 import newtonsim
-from newtonsim.enums import JointMode, JointType
 from newtonsim.errors import UnsupportedElementWarning
 from newtonsim.geometry.transforms import (
     quat_conjugate,
@@ -20,6 +19,7 @@ from newtonsim.geometry.transforms import (
     transform_inverse,
     transform_multiply,
 )
+from newtonsim.scene.enums import JointMode, JointType
 from newtonsim.testing import random_model
 from newtonsim.utils import export_usd
 

@@ -15,8 +15,8 @@ from usd_text import read
 
 import newtonsim
 from newtonsim import dynamics
-from newtonsim.enums import JointType
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.scene.enums import JointType
 from newtonsim.solvers import FeatherstoneSolver
 from newtonsim.testing import random_model
 from newtonsim.utils import export_usd, parse_usd

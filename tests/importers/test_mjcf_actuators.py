@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import newtonsim
-from newtonsim.enums import JointMode
 from newtonsim.importers import parse_mjcf
+from newtonsim.scene.enums import JointMode
 
 TEXT = """<mujoco><compiler angle="radian"/>{defaults}<worldbody>
   <body name="a"><joint name="j" axis="0 1 0" ref=".3" range="-1 2"/><geom size=".1"/>
@@ -18,7 +18,7 @@ TEXT = """<mujoco><compiler angle="radian"/>{defaults}<worldbody>
 
 
 def torque(builder, act: np.ndarray, axis: int, q: float, qd: float) -> float:
-    """Effort of one drive as `newtonsim.enums.JointMode` defines it, with its limit."""
+    """Effort of one drive as `newtonsim.scene.enums.JointMode` defines it, with its limit."""
     ke, kd = builder.joint_target_ke[axis], builder.joint_target_kd[axis]
     value = {
         JointMode.FORCE: act[axis],

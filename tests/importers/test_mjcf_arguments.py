@@ -8,8 +8,8 @@ import pytest
 import warp as wp
 
 import newtonsim
-from newtonsim.enums import JointType
 from newtonsim.importers import parse_mjcf
+from newtonsim.scene.enums import JointType
 
 ROBOT = """<mujoco model="robot">{head}<worldbody>
   <geom name="floor" type="plane" size="1 1 1"/>

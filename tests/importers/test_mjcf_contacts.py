@@ -125,7 +125,7 @@ CLASSES = """<mujoco><default><default class="visual"><geom rgba="1 0 0 1"/><def
 
 def flags(builder) -> tuple[set[str], set[str]]:
     """Names of the shapes that collide and of those that are visible."""
-    from newtonsim.enums import ShapeFlags
+    from newtonsim.scene.enums import ShapeFlags
 
     pairs = list(zip(builder.shape_key, builder.shape_flags))
     return (

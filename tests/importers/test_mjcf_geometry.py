@@ -4,9 +4,9 @@ import mujoco
 import numpy as np
 import pytest
 
-from newtonsim.enums import GeoType
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
 from newtonsim.importers import parse_mjcf
+from newtonsim.scene.enums import GeoType
 
 
 def scene(body: str, head: str = "", tail: str = "") -> str:

@@ -7,8 +7,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from newtonsim.enums import JointMode, JointType
 from newtonsim.importers import parse_mjcf
+from newtonsim.scene.enums import JointMode, JointType
 
 ASSETS = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 FILES = sorted(path.name for path in ASSETS.glob("*.xml"))

@@ -6,8 +6,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from newtonsim.enums import JointMode, JointType
 from newtonsim.importers import parse_mjcf
+from newtonsim.scene.enums import JointMode, JointType
 
 HEAD = '<compiler angle="radian"/>'
 BODIES = """<mujoco>{head}<worldbody>

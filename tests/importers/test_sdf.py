@@ -10,10 +10,10 @@ import pybullet_data
 import pytest
 
 import newtonsim
-from newtonsim.enums import ConstraintType, JointType
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers import parse_sdf
+from newtonsim.scene.enums import ConstraintType, JointType
 
 INERTIAL = "<inertial><mass>2</mass></inertial>"
 QUARTER = math.pi / 2

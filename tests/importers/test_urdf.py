@@ -9,9 +9,9 @@ import pytest
 import warp as wp
 
 import newtonsim
-from newtonsim.enums import GeoType, JointMode, JointType, ShapeFlags
 from newtonsim.geometry.transforms import quat_matrix
 from newtonsim.importers import parse_urdf
+from newtonsim.scene.enums import GeoType, JointMode, JointType, ShapeFlags
 
 INERTIAL = """<inertial><origin xyz="{com}" rpy="{rpy}"/><mass value="{mass}"/>
   <inertia ixx="{xx}" ixy=".01" ixz="-.02" iyy=".3" iyz=".03" izz=".25"/></inertial>"""

@@ -5,8 +5,8 @@ import pytest
 from usd_text import BODY, MASS, SOLID, ops, prim, read, remarks, run
 
 import newtonsim
-from newtonsim.enums import ConstraintType, JointMode, JointType
 from newtonsim.geometry.transforms import quat_multiply, transform_multiply
+from newtonsim.scene.enums import ConstraintType, JointMode, JointType
 
 A = prim("Cube", "a", BODY, SOLID, inside="double size = 0.2\n")
 

@@ -404,7 +404,7 @@ def test_verbose_prints_the_report(capsys):
 
 def test_the_command_line_reads_stages(tmp_path, capsys):
     """Told by the ending of the name."""
-    from newtonsim.cli import main
+    from newtonsim.cli.main import main
 
     path = tmp_path / "robot.usda"
     path.write_text('#usda 1.0\n(\nmetersPerUnit = 1\nupAxis = "Z"\n)\n' + ball("a", (0, 0, 0), BODY))
@@ -414,7 +414,7 @@ def test_the_command_line_reads_stages(tmp_path, capsys):
 
 def test_report_by_type_and_schema(tmp_path, capsys):
     """What was made of prims and schemas; remarks that are the same stand together with their paths."""
-    from newtonsim.cli import main
+    from newtonsim.cli.main import main
 
     path = tmp_path / "robot.usda"
     balls = "".join(ball(name, (at, 0, 0), BODY, "PhysxBodyAPI") for at, name in ((0, "a"), (4, "b")))

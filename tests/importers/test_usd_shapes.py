@@ -7,8 +7,8 @@ from pxr import Gf, UsdPhysics
 from usd_text import BODY, MESH, SOLID, ops, prim, read, remarks, stage_of
 
 import newtonsim
-from newtonsim.enums import GeoType, ShapeFlags
 from newtonsim.geometry.transforms import quat_rotate, transform_point
+from newtonsim.scene.enums import GeoType, ShapeFlags
 
 QUADS = """int[] faceVertexCounts = [4, 4, 4, 4, 4, 4]
 int[] faceVertexIndices = [0, 1, 3, 2, 4, 6, 7, 5, 6, 2, 3, 7, 4, 5, 1, 0, 4, 0, 2, 6, 5, 7, 3, 1]

@@ -10,8 +10,9 @@ from pxr import Sdf, Usd
 from usd_text import BODY, SOLID, prim
 
 import newtonsim
-from newtonsim.importers import parse_usd, resolve_url
-from newtonsim.importers.resolve_url import resolve_usd_from_url
+from newtonsim.importers import parse_usd
+from newtonsim.importers.files import resolve_url
+from newtonsim.importers.files.resolve_url import resolve_usd_from_url
 
 HEAD = "#usda 1.0\n(\nmetersPerUnit = 1\n)\n"
 

@@ -11,7 +11,7 @@ import gymnasium
 import mujoco
 import numpy as np
 
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 
 PASSIVE_FORCES = mujoco.mjtDisableBit.mjDSBL_SPRING | mujoco.mjtDisableBit.mjDSBL_DAMPER
 SMOOTH_PART_ONLY = (

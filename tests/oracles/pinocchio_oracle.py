@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pinocchio as pin
 
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 
 
 def se3(transform: np.ndarray) -> pin.SE3:

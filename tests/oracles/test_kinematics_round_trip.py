@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import newtonsim
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 from newtonsim.testing import TREE_JOINT_TYPES, poison, random_model, random_state
 
 TOLERANCE = 1.0e-5

@@ -14,7 +14,7 @@ from oracles.pinocchio_oracle import PinocchioOracle
 
 import newtonsim
 from newtonsim import dynamics
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 from newtonsim.testing import TREE_JOINT_TYPES, poison, random_model, random_state
 
 TOLERANCE = 1.0e-4

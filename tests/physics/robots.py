@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 import newtonsim
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 from newtonsim.testing import random_coordinates, random_quaternion
 
 ASSETS = Path(newtonsim.__file__).parent.parent / "examples" / "assets"

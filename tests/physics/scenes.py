@@ -4,7 +4,7 @@ import numpy as np
 import warp as wp
 
 import newtonsim
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 from newtonsim.solvers import FeatherstoneSolver
 
 GRAVITY = 9.81

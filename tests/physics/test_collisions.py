@@ -8,7 +8,7 @@ import warp as wp
 from physics.scenes import GRAVITY, Run, diagonal_inertia, rotation_matrices, z_up
 
 from newtonsim import dynamics, eval_fk
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 from newtonsim.solvers import FeatherstoneSolver
 from newtonsim.testing import random_model
 

@@ -9,6 +9,7 @@ from physics.scenes import GRAVITY, add_hinge, diagonal_inertia, many, quaternio
 
 from newtonsim import Simulator
 from newtonsim.errors import NotDifferentiableError
+from newtonsim.runtime.launcher import Launcher
 from newtonsim.solvers import (
     BodyDamping,
     FeatherstoneSolver,
@@ -16,7 +17,6 @@ from newtonsim.solvers import (
     PDForces,
     StepForces,
 )
-from newtonsim.workspace import Launcher
 
 DT = 1.0 / 240.0
 

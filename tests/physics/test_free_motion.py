@@ -6,7 +6,7 @@ import warp as wp
 from physics.scenes import GRAVITY, Run, diagonal_inertia, rotation_matrices, z_up
 
 from newtonsim import dynamics
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 from newtonsim.testing import random_coordinates, random_model
 
 ENERGY_DRIFT_PER_SECOND = 2.0e-5

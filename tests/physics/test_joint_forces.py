@@ -7,7 +7,7 @@ import pytest
 import warp as wp
 from physics.scenes import GRAVITY, Run, add_hinge, diagonal_inertia, many, z_up
 
-from newtonsim.enums import JOINT_MODE_FORCE, JOINT_MODE_TARGET_POSITION, JOINT_MODE_TARGET_VELOCITY
+from newtonsim.scene.enums import JOINT_MODE_FORCE, JOINT_MODE_TARGET_POSITION, JOINT_MODE_TARGET_VELOCITY
 
 MASS, LENGTH, INERTIA = 1.0, 0.5, 0.02
 TOTAL = INERTIA + MASS * LENGTH**2

@@ -9,7 +9,7 @@ from physics.scenes import GRAVITY, add_hinge, diagonal_inertia, many, quaternio
 from scipy.spatial.transform import Rotation
 
 from newtonsim import Simulator, dynamics
-from newtonsim.enums import JointType
+from newtonsim.scene.enums import JointType
 from newtonsim.solvers import FeatherstoneSolver, ServoMode
 
 DT = 1.0 / 240.0

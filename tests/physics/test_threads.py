@@ -14,8 +14,8 @@ from physics.robots import load_robot
 from physics.scenes import add_hinge, z_up
 
 import newtonsim
-from newtonsim.kernels.structs import ModelShapeMaterials
-from newtonsim.shards import Shard, divide
+from newtonsim.kernels.views.structs import ModelShapeMaterials
+from newtonsim.runtime.shards import Shard, divide
 from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 
 DT = 1.0 / 120.0

@@ -7,13 +7,13 @@ from pictures.views import FAR, NEAR, fov, frustum, look_at, orthographic, pixel
 from queries.solids import spans, triangle_hits
 from scipy.spatial.transform import Rotation
 
-from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
-from newtonsim.render.camera import RayCamera, camera_rays, linear_depth
-from newtonsim.render.camera_light import Lighting
-from newtonsim.render.camera_meshes import CameraMesh
-from newtonsim.render.camera_scene import CameraInstance, CameraScene
-from newtonsim.render.camera_textures import Textures
+from newtonsim.render.camera.camera import RayCamera, camera_rays, linear_depth
+from newtonsim.render.camera.light import Lighting
+from newtonsim.render.camera.meshes import CameraMesh
+from newtonsim.render.camera.scene import CameraInstance, CameraScene
+from newtonsim.render.camera.textures import Textures
+from newtonsim.scene.enums import GeoType
 
 WIDTH, HEIGHT = 40, 30
 DEPTH = 2.0e-5
@@ -240,7 +240,7 @@ def test_tiles_leave_nothing_out(device: str, monkeypatch, lens: str, count: int
     rays = camera_rays(views, PROJECTIONS[lens])
     pictures = []
     for most in (256, -1):
-        monkeypatch.setattr("newtonsim.render.camera_caster._TILED", most)
+        monkeypatch.setattr("newtonsim.render.camera.caster._TILED", most)
         camera = RayCamera(scene, 70, 50, count=2, offset=(0.0, 1.0)).look(rays).light(Lighting()).render()
         pictures.append([a.copy() for a in camera.numpy()])
     assert len(np.unique(pictures[0][2])) > min(count, 20) - 2

@@ -5,11 +5,11 @@ import pytest
 from pictures.views import FLAT, fov, look_at, orthographic, take
 from scipy.spatial.transform import Rotation
 
-from newtonsim.enums import GeoType
-from newtonsim.render.camera_light import Lighting
-from newtonsim.render.camera_meshes import CameraMesh
-from newtonsim.render.camera_scene import CameraInstance, CameraScene
-from newtonsim.render.camera_textures import Textures
+from newtonsim.render.camera.light import Lighting
+from newtonsim.render.camera.meshes import CameraMesh
+from newtonsim.render.camera.scene import CameraInstance, CameraScene
+from newtonsim.render.camera.textures import Textures
+from newtonsim.scene.enums import GeoType
 
 LEVEL = 1.01
 """Bytes are rounded down."""

@@ -165,7 +165,7 @@ def test_broken_looks_do_not_cost_the_mesh(folder, device: str):
 
 
 def test_recording_keeps_them(folder, device: str):
-    from newtonsim.render.recording_geometry import plain_source, restored_source
+    from newtonsim.render.recordings.geometry import plain_source, restored_source
 
     source = read_urdf(folder, urdf("three.obj")).shape_geo_src[0]
     again = restored_source(plain_source(source))

@@ -7,7 +7,6 @@ from queries.solids import spans, to_frame, triangle_hits
 from scipy.spatial.transform import Rotation
 
 import newtonsim
-from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
 from newtonsim.render import (
     SEEN_NOTHING,
@@ -21,6 +20,7 @@ from newtonsim.render import (
     Pinhole,
     look_at,
 )
+from newtonsim.scene.enums import GeoType
 
 DEPTH = 1.0e-4
 """Error of depths [m]."""

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from newtonsim.render.camera import RayCamera, camera_rays
-from newtonsim.render.camera_light import Lighting
+from newtonsim.render.camera.camera import RayCamera, camera_rays
+from newtonsim.render.camera.light import Lighting
 
 NEAR, FAR = 0.1, 50.0
 FLAT = Lighting(ambient=1.0, diffuse=0.0, specular=0.0, shadow=False, transparency=False)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial import ConvexHull as SciPyHull
 from scipy.spatial.transform import Rotation
 
-from newtonsim.enums import GeoType
+from newtonsim.scene.enums import GeoType
 
 
 def level(kind, size, p: np.ndarray, planes: np.ndarray | None = None) -> np.ndarray:

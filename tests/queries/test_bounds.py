@@ -5,9 +5,9 @@ import pytest
 import warp as wp
 from scipy.spatial.transform import Rotation
 
-from newtonsim.enums import GeoType
-from newtonsim.kernels import bounds
-from newtonsim.kernels.shapes import HullView, ShapeView
+from newtonsim.kernels.collision.pairs import bounds
+from newtonsim.kernels.views.shapes import HullView, ShapeView
+from newtonsim.scene.enums import GeoType
 
 COUNT = 200
 

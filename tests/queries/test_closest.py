@@ -9,10 +9,10 @@ from queries.test_rays import add_solid, bumpy_ball, query_of, random_pose
 from scipy.spatial.transform import Rotation
 
 import newtonsim
-from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
-from newtonsim.kernels.queries import closest_on_shapes
-from newtonsim.kernels.rays import SceneView
+from newtonsim.kernels.queries.closest_points import closest_on_shapes
+from newtonsim.kernels.queries.rays import SceneView
+from newtonsim.scene.enums import GeoType
 
 SOLIDS = [GeoType.SPHERE, GeoType.BOX, GeoType.CAPSULE, GeoType.CYLINDER, GeoType.CONE, GeoType.ELLIPSOID]
 # coal's axis of capsules, cylinders and cones is z

@@ -7,10 +7,10 @@ from queries.solids import hull_planes, spans, triangle_hits
 from scipy.spatial.transform import Rotation
 
 import newtonsim
-from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
-from newtonsim.kernels.rays import SceneView, cast_ray
-from newtonsim.queries_rays import PreparedSegments
+from newtonsim.kernels.queries.rays import SceneView, cast_ray
+from newtonsim.queries.rays import PreparedSegments
+from newtonsim.scene.enums import GeoType
 
 SOLIDS = [
     GeoType.SPHERE,

@@ -7,8 +7,8 @@ from recorded_scenes import robots
 import newtonsim
 from newtonsim.errors import RecordingError
 from newtonsim.render import Recorder, Recording, plot_contact_forces, plot_energy, plot_joints
-from newtonsim.render.plots import draw_worlds, new_figure
-from newtonsim.render.series import contact_series, energies, joint_series
+from newtonsim.render.films.plots import draw_worlds, new_figure
+from newtonsim.render.films.series import contact_series, energies, joint_series
 from newtonsim.solvers import FeatherstoneSolver
 
 G, DT = 9.81, 0.01

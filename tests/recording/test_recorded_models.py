@@ -6,9 +6,9 @@ import warp as wp
 from recorded_scenes import everything, robots
 
 import newtonsim
-from newtonsim.columns import Column
-from newtonsim.model import ContactRules
 from newtonsim.render import Recorder, Recording
+from newtonsim.scene.columns import Column
+from newtonsim.scene.model import ContactRules
 from newtonsim.solvers import FeatherstoneSolver
 
 # Numbers of groups only say which shapes are in the same one.

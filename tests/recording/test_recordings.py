@@ -9,7 +9,7 @@ from recorded_scenes import everything, robots
 import newtonsim
 from newtonsim.errors import RecordingError
 from newtonsim.render import Recorder, Recording
-from newtonsim.render.recording_format import pack_floats, unpack_floats
+from newtonsim.render.recordings.format import pack_floats, unpack_floats
 from newtonsim.solvers import FeatherstoneSolver
 
 FIELDS = ("joint_q", "joint_qd", "body_q", "body_qd", "particle_q", "particle_qd")

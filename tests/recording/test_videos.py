@@ -9,7 +9,7 @@ import warp as wp
 
 import newtonsim
 from newtonsim.render import Film, Pictures, Recorder, Recording, VideoWriter, save_sheet, save_video
-from newtonsim.render.framing import Subject, view_of
+from newtonsim.render.films.framing import Subject, view_of
 
 RED, BLUE = (0.9, 0.05, 0.05, 1.0), (0.05, 0.05, 0.9, 1.0)
 

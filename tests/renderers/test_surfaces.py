@@ -5,8 +5,8 @@ import pytest
 import trimesh
 
 from newtonsim import SDF, Mesh
-from newtonsim.enums import GeoType
 from newtonsim.render.shapes import shape_triangles
+from newtonsim.scene.enums import GeoType
 
 BALL = trimesh.creation.icosphere(3, 0.5)
 

@@ -78,15 +78,15 @@ def test_imports_point_downwards(path: pathlib.Path):
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("newtonsim.kernels.crba", "from newtonsim.model import Model"),
-        ("newtonsim.kernels.crba", "import scipy"),
-        ("newtonsim.model", "from newtonsim import solvers"),
-        ("newtonsim.model", "from newtonsim.cli import main"),
-        ("newtonsim.importers.urdf.parse", "import newtonsim.kernels.crba"),
+        ("newtonsim.kernels.trees.crba", "from newtonsim.scene.model import Model"),
+        ("newtonsim.kernels.trees.crba", "import scipy"),
+        ("newtonsim.scene.model", "from newtonsim import solvers"),
+        ("newtonsim.scene.model", "from newtonsim.cli.main import main"),
+        ("newtonsim.importers.urdf.parse", "import newtonsim.kernels.trees.crba"),
         ("newtonsim.simulator", "import newtonsim.pybullet_compat"),
         ("newtonsim.simulator", "import newtonsim.envs"),
-        ("newtonsim.render.usd", "from newtonsim.solvers import FeatherstoneSolver"),
-        ("newtonsim.solvers.xpbd", "import kernels"),
+        ("newtonsim.render.sim_renderer.usd", "from newtonsim.solvers import FeatherstoneSolver"),
+        ("newtonsim.solvers.xpbd.solver", "import kernels"),
         ("newtonsim.builder", "from . import worlds"),
     ],
 )

@@ -42,5 +42,5 @@ def test_wheel_holds_exactly_the_rooms(wheel: zipfile.ZipFile):
 def test_wheel_has_licence_and_command(wheel: zipfile.ZipFile):
     info = {name.split(".dist-info/")[1]: name for name in wheel.namelist() if ".dist-info/" in name}
     assert "licenses/LICENSE" in info
-    assert "newtonsim = newtonsim.cli:main" in wheel.read(info["entry_points.txt"]).decode()
+    assert "newtonsim = newtonsim.cli.main:main" in wheel.read(info["entry_points.txt"]).decode()
     assert "License-Expression: Apache-2.0" in wheel.read(info["METADATA"]).decode()

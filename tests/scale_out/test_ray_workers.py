@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from newtonsim import cli, learn, ray_cluster
+from newtonsim import learn
+from newtonsim.cli.main import main
 from newtonsim.learn.collect import Collector, Rollout
 from newtonsim.learn.workers import shares
+from newtonsim.studies import ray_cluster
 
 SMALL = {"num_envs": 9, "steps": 10, "samples": 450, "hidden": (8,), "mini_batches": 2}
 RUN = learn.Run("Reacher", learn.settings_of("Reacher", SMALL), {"max_episode_steps": 7}, seed=3)
@@ -125,22 +127,22 @@ def test_command_line(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(learn, "RayWorkers", workers)
     command = ["train", "Reacher", "--device", "cpu", "--samples", "100", "--num-envs", "8", "--no-video"]
     command += ["--set", "steps=10", "--set", "hidden=(8,)", "--folder", str(tmp_path)]
-    assert cli.main([*command, "--ray-workers", "2", "--ray-address", "10.0.0.1:6379"]) == 0
+    assert main.main([*command, "--ray-workers", "2", "--ray-address", "10.0.0.1:6379"]) == 0
     assert asked == {"count": 2, "address": "10.0.0.1:6379"}
     assert (tmp_path / "policy.onnx").exists()
-    assert cli.main([*command, "--ray-address", "10.0.0.1:6379"]) == 2
+    assert main.main([*command, "--ray-address", "10.0.0.1:6379"]) == 2
     assert "--ray-address: it takes --ray-workers N" in capsys.readouterr().err
 
 
 def test_errors_of_workers_are_those_of_one_process(cluster, tmp_path, capsys):
     command = ["train", "Reacher", "--device", "cpu", "--option", "max_episode_steps=-1"]
-    assert cli.main([*command, "--folder", str(tmp_path / "one")]) == 2
+    assert main.main([*command, "--folder", str(tmp_path / "one")]) == 2
     here = capsys.readouterr().err.splitlines()[-1]
-    assert cli.main([*command, "--folder", str(tmp_path / "ray"), "--ray-workers", "1"]) == 2
+    assert main.main([*command, "--folder", str(tmp_path / "ray"), "--ray-workers", "1"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == here
     assert "max_episode_steps" in here
     assert (
-        cli.main([*command, "--folder", str(tmp_path / "few"), "--num-envs", "2", "--ray-workers", "3"]) == 2
+        main.main([*command, "--folder", str(tmp_path / "few"), "--num-envs", "2", "--ray-workers", "3"]) == 2
     )
     assert "workers: expected from 1 to 2, a world for each, got 3" in capsys.readouterr().err
 

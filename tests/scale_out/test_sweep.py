@@ -13,11 +13,11 @@ import sweep_studies
 from rooms import ROOT
 
 import newtonsim
-from newtonsim import parameter_sampling
 from newtonsim.errors import NewtonsimError, SweepError
+from newtonsim.studies import sampling
 
 NUMBERS = {"number": np.arange(10)}
-CANDIDATES = parameter_sampling.grid({"mass": np.linspace(1.0, 5.0, 6), "damping": [0.5, 2.0, 8.0]})
+CANDIDATES = sampling.grid({"mass": np.linspace(1.0, 5.0, 6), "damping": [0.5, 2.0, 8.0]})
 
 
 def test_results_are_those_of_their_candidates():
@@ -169,24 +169,24 @@ def test_what_cannot_be_sent_is_refused(cluster, tmp_path):
 
 
 def test_grid():
-    crossed = parameter_sampling.grid({"a": [1, 2], "b": [0.5, 0.6, 0.7], "c": ["x", "y"]})
+    crossed = sampling.grid({"a": [1, 2], "b": [0.5, 0.6, 0.7], "c": ["x", "y"]})
     expected = list(itertools.product([1, 2], [0.5, 0.6, 0.7], ["x", "y"]))
     assert list(zip(*(values.tolist() for values in crossed.values()))) == expected
 
 
 def test_latin_hypercube_has_one_sample_in_each_slice():
     ranges = {"a": (-1.0, 3.0), "b": (1e-3, 1e3)}
-    samples = parameter_sampling.latin_hypercube(ranges, 100, seed=3, log=["b"])
+    samples = sampling.latin_hypercube(ranges, 100, seed=3, log=["b"])
     slices = np.floor(100 * (samples["a"] + 1.0) / 4.0), np.floor(100 * (np.log10(samples["b"]) + 3.0) / 6.0)
     for numbers in slices:
         assert sorted(numbers) == list(range(100))
     assert (slices[0] != slices[1]).any()
-    again = parameter_sampling.latin_hypercube(ranges, 100, seed=3, log=["b"])
+    again = sampling.latin_hypercube(ranges, 100, seed=3, log=["b"])
     np.testing.assert_array_equal(samples["b"], again["b"])
 
 
 def test_random_samples_fill_the_box():
-    samples = parameter_sampling.random({"a": (2.0, 4.0), "b": (1e-2, 1e2)}, 10_000, log={"b"})
+    samples = sampling.random({"a": (2.0, 4.0), "b": (1e-2, 1e2)}, 10_000, log={"b"})
     deviation = 1.0 / np.sqrt(12 * 10_000)
     for unit in ((samples["a"] - 2.0) / 2.0, (np.log10(samples["b"]) + 2.0) / 4.0):
         assert 0.0 <= unit.min() < unit.max() <= 1.0
@@ -194,7 +194,7 @@ def test_random_samples_fill_the_box():
     assert abs(np.corrcoef(samples["a"], np.log(samples["b"]))[0, 1]) < 0.05
 
 
-@pytest.mark.parametrize("sample", [parameter_sampling.random, parameter_sampling.latin_hypercube])
+@pytest.mark.parametrize("sample", [sampling.random, sampling.latin_hypercube])
 @pytest.mark.parametrize(
     ("ranges", "count", "log", "message"),
     [
@@ -213,7 +213,7 @@ def test_wrong_ranges(sample, ranges, count, log, message):
 
 def test_wrong_axes():
     with pytest.raises(NewtonsimError, match=r"axes: 'a': .* got shape \(0,\)"):
-        parameter_sampling.grid({"a": []})
+        sampling.grid({"a": []})
 
 
 PROGRAMS = re.findall(

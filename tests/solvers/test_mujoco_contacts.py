@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import warp as wp
 
-from newtonsim import ModelBuilder, ModelError, collide
+from newtonsim import ModelBuilder, ModelError
+from newtonsim.collision import collide
 from newtonsim.solvers import MuJoCoSolver
 
 DT = 0.004

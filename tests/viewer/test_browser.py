@@ -5,7 +5,7 @@ import pytest
 from chromium import changed, drag, picture, until
 
 from newtonsim import Simulator
-from newtonsim.cli_scene import build_scene, load_robot
+from newtonsim.cli.scene import build_scene, load_robot
 from newtonsim.examples import asset_path
 from newtonsim.render.viewer import Viewer
 from newtonsim.render.viewer.joint_sliders import joint_axes

@@ -9,7 +9,7 @@ import warp as wp
 
 import newtonsim
 from newtonsim import Simulator
-from newtonsim.cli_scene import load_robot
+from newtonsim.cli.scene import load_robot
 from newtonsim.examples import asset_path
 from newtonsim.geometry.transforms import transform_point
 from newtonsim.kinematics import eval_fk

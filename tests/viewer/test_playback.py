@@ -11,7 +11,7 @@ import pytest
 import newtonsim
 from newtonsim import Simulator
 from newtonsim.errors import NewtonsimError, RecordingError
-from newtonsim.render.framing import in_moving_trees
+from newtonsim.render.films.framing import in_moving_trees
 from newtonsim.render.viewer import Viewer
 from newtonsim.render.viewer.layout import format_worlds, parse_worlds
 from newtonsim.solvers import FeatherstoneSolver

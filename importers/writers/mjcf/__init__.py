@@ -8,10 +8,9 @@ from xml.etree import ElementTree
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.enums import JointMode, JointType
 from newtonsim.errors import ModelError
-from newtonsim.importers.massprops import MassProps
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.mjcf.constraints import ConstraintWriter
 from newtonsim.importers.writers.mjcf.geoms import GeomWriter, pose_attributes
 from newtonsim.importers.writers.mjcf.joints import joint_motions, keyframe, motion_count
@@ -21,7 +20,8 @@ from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.scene import read_scene
 from newtonsim.importers.writers.settings import contact_settings, limit_settings, report_lost
 from newtonsim.importers.writers.xml_text import element, number, numbers, output_path, write_xml
-from newtonsim.model import Model
+from newtonsim.scene.enums import JointMode, JointType
+from newtonsim.scene.model import Model
 
 _START = "initial"
 

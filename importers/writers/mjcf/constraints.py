@@ -5,13 +5,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from newtonsim.enums import ConstraintType, JointType
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.mjcf.geoms import pose_attributes
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import NO_LIMIT, ConstraintRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.xml_text import element, number, numbers
+from newtonsim.scene.enums import ConstraintType, JointType
 
 _HINGE_ARM = 0.1
 """Distance [m] of the two points of its axis at which a hinge that closes a loop is held."""

@@ -5,15 +5,15 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from newtonsim.enums import GeoType
 from newtonsim.errors import ModelError
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.meshes import MeshFolder, file_name, triangles_of
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import Scene, ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.touch import ANY, Kinds, kinds_of, neighbours, touch_table
 from newtonsim.importers.writers.xml_text import element, number, numbers
+from newtonsim.scene.enums import GeoType
 
 Z_TO_Y = Pose(np.zeros(3), np.array([-np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]))
 """Turns MuJoCo's long axis z, in a shape of the model, whose long axis is y."""

@@ -7,11 +7,10 @@ from xml.etree import ElementTree
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.enums import ConstraintType, JointType
 from newtonsim.errors import ModelError
-from newtonsim.importers.massprops import MassProps
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.build import LINK_MASS_RATIO
-from newtonsim.importers.pose import Pose
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import FLOATING, AxisRecord, ConstraintRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
@@ -21,7 +20,8 @@ from newtonsim.importers.writers.urdf.frames import joint_origin, link_axis, lin
 from newtonsim.importers.writers.urdf.links import ShapeWriter, write_inertial, write_origin
 from newtonsim.importers.writers.urdf.settings import limit_attributes, reader_settings
 from newtonsim.importers.writers.xml_text import element, number, numbers, output_path, write_xml
-from newtonsim.model import Model
+from newtonsim.scene.enums import ConstraintType, JointType
+from newtonsim.scene.model import Model
 
 _WORLD = "world"
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from newtonsim.enums import JointType
 from newtonsim.geometry.transforms import quat_matrix, quat_rotate
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.records import FLOATING, JointRecord, Scene
+from newtonsim.scene.enums import JointType
 
 
 def link_frames(scene: Scene) -> list[Pose]:

@@ -5,9 +5,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from newtonsim.enums import GeoType
-from newtonsim.importers.massprops import MassProps
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.meshes import MeshFolder, file_name, triangles_of
 from newtonsim.importers.writers.mjcf.geoms import Z_TO_Y
 from newtonsim.importers.writers.names import Names, xml_name
@@ -15,6 +14,7 @@ from newtonsim.importers.writers.records import ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.urdf.frames import roll_pitch_yaw
 from newtonsim.importers.writers.xml_text import element, number, numbers
+from newtonsim.scene.enums import GeoType
 
 _ROUND = {GeoType.CAPSULE: "capsule", GeoType.CYLINDER: "cylinder"}
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from newtonsim.enums import JointMode, JointType
 from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.settings import CONTACT, contact_settings, limit_settings, shared
 from newtonsim.importers.writers.touch import ANY, neighbours, touch_table
+from newtonsim.scene.enums import JointMode, JointType
 
 _GRAVITY = 9.81
 _MOST_PAIRS = 20

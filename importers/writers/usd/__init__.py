@@ -6,10 +6,9 @@ import numpy as np
 from pxr import Sdf, Tf, Usd, UsdGeom, UsdPhysics
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.enums import JointType
 from newtonsim.errors import ModelError
-from newtonsim.importers.massprops import MassProps
-from newtonsim.importers.pose import Pose, quat_from_matrix
+from newtonsim.importers.geometry.massprops import MassProps
+from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
 from newtonsim.importers.writers.names import Names
 from newtonsim.importers.writers.records import FLOATING, BodyRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
@@ -21,7 +20,8 @@ from newtonsim.importers.writers.usd.frames import initial_poses, prim_name, qua
 from newtonsim.importers.writers.usd.joints import JointWriter
 from newtonsim.importers.writers.usd.shapes import ShapeWriter
 from newtonsim.importers.writers.xml_text import output_path
-from newtonsim.model import Model
+from newtonsim.scene.enums import JointType
+from newtonsim.scene.model import Model
 
 _ROOT = Sdf.Path("/World")
 _RESERVED = ("PhysicsScene", "Materials", "CollisionGroups", "Constraints", "Joints")

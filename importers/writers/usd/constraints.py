@@ -3,7 +3,6 @@
 import numpy as np
 from pxr import Sdf, Usd, UsdPhysics
 
-from newtonsim.enums import ConstraintType, JointType
 from newtonsim.geometry.transforms import IDENTITY_QUATERNION, quat_rotate
 from newtonsim.importers.usd_names import NAMESPACE
 from newtonsim.importers.writers.names import Names
@@ -12,6 +11,7 @@ from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.usd import attributes
 from newtonsim.importers.writers.usd.frames import prim_name
 from newtonsim.importers.writers.usd.joints import JointWriter, Triad, limit, write_distance
+from newtonsim.scene.enums import ConstraintType, JointType
 
 _FREE = {
     (0, 0): JointType.FIXED,

@@ -3,10 +3,10 @@
 import numpy as np
 from pxr import Gf, Tf, Usd, UsdGeom
 
-from newtonsim.enums import JointType
 from newtonsim.geometry.transforms import quat_multiply
-from newtonsim.importers.pose import Pose, quat_from_axis_angle
+from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle
 from newtonsim.importers.writers.records import FLOATING, JointRecord, Scene
+from newtonsim.scene.enums import JointType
 
 
 def joint_motion(joint: JointRecord) -> Pose:

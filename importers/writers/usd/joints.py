@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from pxr import Sdf, Usd, UsdPhysics
 
-from newtonsim.enums import JointMode, JointType
 from newtonsim.geometry.transforms import IDENTITY_QUATERNION, quat_between, quat_rotate
-from newtonsim.importers.pose import Pose, quat_from_matrix
+from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
 from newtonsim.importers.usd_names import DOF_ATTRIBUTES, DRIVE_ATTRIBUTES, PASSIVE_ATTRIBUTES
 from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, JointRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.usd import attributes
 from newtonsim.importers.writers.usd.frames import quatf, vec3f
+from newtonsim.scene.enums import JointMode, JointType
 
 _ALIGNED = 1.0e-6
 _SINGLE = {JointType.REVOLUTE: UsdPhysics.RevoluteJoint, JointType.PRISMATIC: UsdPhysics.PrismaticJoint}

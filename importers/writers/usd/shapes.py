@@ -3,12 +3,12 @@
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade, Vt
 
-from newtonsim.enums import GeoType
 from newtonsim.importers.writers.meshes import triangles_of
 from newtonsim.importers.writers.records import ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.usd import attributes
 from newtonsim.importers.writers.usd.frames import set_pose
+from newtonsim.scene.enums import GeoType
 
 _ROUND = {GeoType.CAPSULE: UsdGeom.Capsule, GeoType.CYLINDER: UsdGeom.Cylinder, GeoType.CONE: UsdGeom.Cone}
 _DOCUMENTED = ("ke", "kd", "kf", "ka", "thickness")

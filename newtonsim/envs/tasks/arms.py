@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.envs.tasks.robots import RobotTask
-from newtonsim.importers.report import ImportReport
-from newtonsim.kernels import env_arms
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.kernels.envs import arms as envs_arms
 
 _TIP = 0.6  # [m]
 _FINGERTIP = 0.11  # [m]
@@ -34,9 +34,9 @@ class InvertedDoublePendulum(RobotTask):
     dt = 0.01
     frame_skip = 5
     observation_size = 9
-    observe = env_arms.observe_pendulum
-    score = env_arms.score_pendulum
-    spawn = env_arms.spawn_pendulum
+    observe = envs_arms.observe_pendulum
+    score = envs_arms.score_pendulum
+    spawn = envs_arms.spawn_pendulum
     defaults: ClassVar[Mapping[str, Any]] = {
         **RobotTask.defaults,
         "healthy_reward": 10.0,
@@ -67,9 +67,9 @@ class Reacher(RobotTask):
     frame_skip = 2
     episode_steps = 50
     observation_size = 10
-    observe = env_arms.observe_reacher
-    score = env_arms.score_reacher
-    spawn = env_arms.spawn_reacher
+    observe = envs_arms.observe_reacher
+    score = envs_arms.score_reacher
+    spawn = envs_arms.spawn_reacher
     defaults: ClassVar[Mapping[str, Any]] = {
         **RobotTask.defaults,
         "reward_dist_weight": 1.0,

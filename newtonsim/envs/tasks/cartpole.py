@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.enums import JointMode
 from newtonsim.envs.task import Motors, Task
 from newtonsim.examples import asset_path
 from newtonsim.importers import parse_urdf
-from newtonsim.kernels import env_cartpole
+from newtonsim.kernels.envs import cartpole as envs_cartpole
+from newtonsim.scene.enums import JointMode
 
 _TRACK = 2.4  # [m] to each side
 _LEAN = math.radians(12.0)
@@ -41,10 +41,10 @@ class CartPole(Task):
     observation_size = 4
     defaults: ClassVar[Mapping[str, Any]] = {"force": 10.0}
 
-    act = env_cartpole.push_cart
-    observe = env_cartpole.observe_balance
-    score = env_cartpole.score_balance
-    spawn = env_cartpole.spawn_cart
+    act = envs_cartpole.push_cart
+    observe = envs_cartpole.observe_balance
+    score = envs_cartpole.score_balance
+    spawn = envs_cartpole.spawn_cart
 
     def build(self, builder: ModelBuilder) -> Motors:
         """See `Task.build`."""
@@ -78,9 +78,9 @@ class CartPoleSwingUp(Task):
     observation_size = 5
     defaults: ClassVar[Mapping[str, Any]] = {"force": 10.0}
 
-    observe = env_cartpole.observe_swing
-    score = env_cartpole.score_swing
-    spawn = env_cartpole.spawn_cart
+    observe = envs_cartpole.observe_swing
+    score = envs_cartpole.score_swing
+    spawn = envs_cartpole.spawn_cart
 
     def build(self, builder: ModelBuilder) -> Motors:
         """See `Task.build`."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from newtonsim.builder import ModelBuilder
 from newtonsim.envs.task import Motors
 from newtonsim.envs.tasks.robots import RobotTask
-from newtonsim.kernels import env_free
+from newtonsim.kernels.envs import free as envs_free
 
 _BLOCKS = {"cinert": 10, "cvel": 6, "cfrc_ext": 6}
 """Numbers of each body in the blocks of an observation."""
@@ -38,10 +38,10 @@ class Walker(RobotTask):
     camera_target = (0.0, 0.0, 0.6)
     camera_follows = True
     contact_wrenches = True
-    act = env_free.drive_and_note
-    observe = env_free.observe_walker
-    score = env_free.score_walker
-    spawn = env_free.spawn_walker
+    act = envs_free.drive_and_note
+    observe = envs_free.observe_walker
+    score = envs_free.score_walker
+    spawn = envs_free.spawn_walker
     follows_com: ClassVar[bool] = False
     normal_velocities: ClassVar[bool] = False
     wrench_clip: ClassVar[float] = math.inf

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.enums import JointMode
 from newtonsim.envs.task import Motors, Task
 from newtonsim.errors import NewtonsimError
 from newtonsim.examples import asset_path
 from newtonsim.importers import parse_urdf
-from newtonsim.kernels import env_manipulation
+from newtonsim.kernels.envs import manipulation as envs_manipulation
+from newtonsim.scene.enums import JointMode
 from newtonsim.solvers import FeatherstoneSolver
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
     from newtonsim.solvers import SolverBase
 
 _JOINTS = 7
@@ -114,10 +114,10 @@ class ArmReach(ArmTask):
     name = "ArmReach"
     episode_steps = 50
     observation_size = 23
-    act = env_manipulation.aim_reach
-    observe = env_manipulation.observe_reach
-    score = env_manipulation.score_reach
-    spawn = env_manipulation.spawn_reach
+    act = envs_manipulation.aim_reach
+    observe = envs_manipulation.observe_reach
+    score = envs_manipulation.score_reach
+    spawn = envs_manipulation.spawn_reach
     targets = (0.3, -0.4, 0.15), (0.7, 0.4, 0.65)
     defaults: ClassVar[Mapping[str, Any]] = {**ArmTask.defaults, "reward_type": "dense"}
 
@@ -156,10 +156,10 @@ class ArmPick(ArmTask):
     name = "ArmPick"
     episode_steps = 150
     observation_size = 41
-    act = env_manipulation.aim_pick
-    observe = env_manipulation.observe_pick
-    score = env_manipulation.score_pick
-    spawn = env_manipulation.spawn_pick
+    act = envs_manipulation.aim_pick
+    observe = envs_manipulation.observe_pick
+    score = envs_manipulation.score_pick
+    spawn = envs_manipulation.spawn_pick
     camera_eye, camera_target = (1.2, -0.7, 0.6), (0.35, 0.0, 0.22)
     actions = _JOINTS + 1
     tool = _FLANGE + 0.085

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.envs.tasks.robots import RobotTask
-from newtonsim.importers.report import ImportReport
-from newtonsim.kernels import env_planar
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.kernels.envs import planar as envs_planar
 
 
 class Runner(RobotTask):
@@ -23,9 +23,9 @@ class Runner(RobotTask):
 
     memory_size = 1
     camera_follows = True
-    observe = env_planar.observe_runner
-    score = env_planar.score_runner
-    spawn = env_planar.spawn_runner
+    observe = envs_planar.observe_runner
+    score = envs_planar.score_runner
+    spawn = envs_planar.spawn_runner
     defaults: ClassVar[Mapping[str, Any]] = {
         **RobotTask.defaults,
         "forward_reward_weight": 1.0,

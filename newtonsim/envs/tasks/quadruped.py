@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from newtonsim.builder import ModelBuilder
 from newtonsim.envs.task import Motors
 from newtonsim.envs.tasks.robots import RobotTask
-from newtonsim.kernels import env_quadruped
+from newtonsim.kernels.envs import quadruped as envs_quadruped
 
 _MAX_TILT = math.radians(60.0)
 
@@ -43,10 +43,10 @@ class Quadruped(RobotTask):
     camera_eye = (-1.0, -2.0, 1.0)
     camera_target = (0.0, 0.0, 0.25)
     camera_follows = True
-    act = env_quadruped.aim_legs
-    observe = env_quadruped.observe_legs
-    score = env_quadruped.score_legs
-    spawn = env_quadruped.spawn_legs
+    act = envs_quadruped.aim_legs
+    observe = envs_quadruped.observe_legs
+    score = envs_quadruped.score_legs
+    spawn = envs_quadruped.spawn_legs
     keyframe = "home"
     defaults: ClassVar[Mapping[str, Any]] = {
         **RobotTask.defaults,

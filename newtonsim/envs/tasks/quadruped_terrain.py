@@ -13,7 +13,7 @@ from newtonsim.envs.task import Motors
 from newtonsim.envs.tasks.quadruped import Quadruped
 from newtonsim.envs.terrain import KINDS, make_terrain
 from newtonsim.errors import NewtonsimError
-from newtonsim.kernels import env_terrain
+from newtonsim.kernels.envs import terrain as envs_terrain
 
 _SCAN_X = np.linspace(-0.8, 0.8, 17).tolist()
 _SCAN_Y = np.linspace(-0.5, 0.5, 11).tolist()
@@ -51,9 +51,9 @@ class QuadrupedTerrain(Quadruped):
     kept_size = 6
     observation_size = 48 + len(_SCAN_X) * len(_SCAN_Y)
     camera_eye = (-1.5, -2.5, 1.8)
-    observe = env_terrain.observe_on_terrain
-    score = env_terrain.score_on_terrain
-    spawn = env_terrain.spawn_on_terrain
+    observe = envs_terrain.observe_on_terrain
+    score = envs_terrain.score_on_terrain
+    spawn = envs_terrain.spawn_on_terrain
     defaults: ClassVar[Mapping[str, Any]] = {
         **Quadruped.defaults,
         "levels": 10,

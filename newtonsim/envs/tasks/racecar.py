@@ -9,11 +9,11 @@ from newtonsim.builder import ModelBuilder
 from newtonsim.envs.task import Motors
 from newtonsim.envs.tasks.robots import RobotTask
 from newtonsim.errors import NewtonsimError
-from newtonsim.kernels import env_racecar
+from newtonsim.kernels.envs import racecar as envs_racecar
 from newtonsim.solvers import FeatherstoneSolver
 
 if TYPE_CHECKING:
-    from newtonsim.model import Model
+    from newtonsim.scene.model import Model
     from newtonsim.solvers import SolverBase
 
 _WHEEL_RADIUS, _WHEELBASE, _TRACK = 0.05, 0.325, 0.24  # [m] of the file
@@ -45,10 +45,10 @@ class Racecar(RobotTask):
     # from behind, as the driver of a model car sees it
     camera_eye, camera_target = (-1.7, 0.0, 1.1), (0.6, 0.0, 0.15)
     camera_follows = camera_turns = True
-    act = env_racecar.drive_car
-    observe = env_racecar.observe_ball
-    score = env_racecar.score_car
-    spawn = env_racecar.spawn_ball
+    act = envs_racecar.drive_car
+    observe = envs_racecar.observe_ball
+    score = envs_racecar.score_car
+    spawn = envs_racecar.spawn_ball
     defaults: ClassVar[Mapping[str, Any]] = {
         **RobotTask.defaults,
         "discrete": False,

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.enums import GeoType
 from newtonsim.envs.task import Motors, Task
 from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
 from newtonsim.examples import asset_path
 from newtonsim.importers import parse_mjcf
-from newtonsim.importers.report import ImportReport
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.scene.enums import GeoType
 
 
 class RobotTask(Task):

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.enums import GeoType
 from newtonsim.geometry.transforms import transform_multiply
 from newtonsim.pybullet_compat.rendering.pictures import Look, Pictures, instance_of, visuals_of
 from newtonsim.render.shapes import ShapeTable
+from newtonsim.scene.enums import GeoType
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.description import Visual

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from newtonsim.control import Control
 from newtonsim.render.viewer.playback import Playback
-from newtonsim.state import State
+from newtonsim.scene.control import Control
+from newtonsim.scene.state import State
 
 
 class ClientPlayback(Playback):

@@ -16,7 +16,7 @@ from newtonsim.pybullet_compat.loading.mass import MARGIN, box_inertia, local_bo
 from newtonsim.pybullet_compat.maths import getEulerFromQuaternion
 from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.scene import Client
-from newtonsim.recording import capturing
+from newtonsim.runtime.capture import capturing
 
 BASE_COORDINATES = 7
 

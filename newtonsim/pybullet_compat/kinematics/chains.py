@@ -13,13 +13,13 @@ from functools import cached_property
 import numpy as np
 import warp as wp
 
-from newtonsim import compilation
-from newtonsim.importers.pose import Pose
-from newtonsim.kernels import chain_dynamics
-from newtonsim.kernels.chain_views import ChainMotion, ChainState, ChainView, CompositeView
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.kernels.trees.exact import dynamics as exact_dynamics
+from newtonsim.kernels.trees.exact.views import ChainMotion, ChainState, ChainView, CompositeView
 from newtonsim.pybullet_compat.constants import JOINT_PLANAR, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.description import Link
 from newtonsim.pybullet_compat.multibody import COORDINATES, planar_axes
+from newtonsim.runtime import compilation
 
 BASE_DOFS = 6
 
@@ -212,7 +212,7 @@ class Chain:
         link = self.shared((1,), int)
         point = self.shared((self.worlds, 3), wp.vec3d)
         out = self.shared((self.worlds, 6 * (BASE_DOFS + self.nv)))
-        launch = self.record(chain_dynamics.compute_jacobian, link.array, point.array, out.array)
+        launch = self.record(exact_dynamics.compute_jacobian, link.array, point.array, out.array)
         return link, point, out, launch
 
     def jacobian(self, link: int, point: object) -> np.ndarray:
@@ -241,7 +241,7 @@ class Chain:
         view = CompositeView()
         view.mass, view.moment = self.scratch(self.link_count), self.scratch(self.link_count, wp.vec3d)
         view.inertia, view.matrix = self.scratch(self.link_count, wp.mat33d), out.array
-        return out, self.record(chain_dynamics.compute_mass_matrix, view)
+        return out, self.record(exact_dynamics.compute_mass_matrix, view)
 
     def mass_matrix(self) -> np.ndarray:
         """Return the joint-space inertia (W, 6 + nv, 6 + nv), the base first as in `jacobian`."""
@@ -258,7 +258,7 @@ class Chain:
         view.qd, view.qdd, view.tau, view.gravity = qd.array, qdd.array, tau.array, gravity.array
         for name in ("omega", "alpha", "acceleration", "force", "torque"):
             setattr(view, name, self.scratch(self.link_count, wp.vec3d))
-        return qd, qdd, gravity, tau, self.record(chain_dynamics.compute_forces, view)
+        return qd, qdd, gravity, tau, self.record(exact_dynamics.compute_forces, view)
 
     def motion(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the velocities and accelerations (W, 6 + nv) that `forces` reads, to be written."""

@@ -1,4 +1,4 @@
-"""Inverse kinematics of bodies: the steps are in `newtonsim.kernels.chain_reach`.
+"""Inverse kinematics of bodies: the steps are in `newtonsim.kernels.trees.exact.reach`.
 
 The first step is the same as the real module's, and so are the following ones, to rounding; but for targets
 together with the null space in calculateInverseKinematics2, where the real module ignores the targets, for

@@ -10,10 +10,10 @@ from itertools import pairwise
 import numpy as np
 import warp as wp
 
-from newtonsim.compilation import core_count
-from newtonsim.kernels import chain_reach
-from newtonsim.kernels.chain_views import ReachView
+from newtonsim.kernels.trees.exact import reach as exact_reach
+from newtonsim.kernels.trees.exact.views import ReachView
 from newtonsim.pybullet_compat.kinematics.chains import Chain
+from newtonsim.runtime.compilation import core_count
 
 EFFECTORS, COLUMNS, ITERATIONS = range(3)
 LEAST_WORLDS = 64
@@ -74,8 +74,8 @@ class Reach:
         view.matrix, view.vectors = chain.scratch(max(rows, nv) ** 2), chain.scratch(rows * rows)
         view.wish, view.step, view.by_column = (chain.scratch(nv) for _ in range(3))
         view.iterations = self._iterations.array
-        self._damped = self._record(chain_reach.reach_damped, view)
-        self._selective = self._record(chain_reach.reach_selective, view)
+        self._damped = self._record(exact_reach.reach_damped, view)
+        self._selective = self._record(exact_reach.reach_selective, view)
 
     def _record(self, kernel: wp.Kernel, view: ReachView) -> list[wp.Launch]:
         """Record launches of a kernel that threads may make side by side."""

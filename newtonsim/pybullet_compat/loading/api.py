@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.errors import ImportFileError
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.arguments import vectors
 from newtonsim.pybullet_compat.description import BodyDescription
 from newtonsim.pybullet_compat.errors import error

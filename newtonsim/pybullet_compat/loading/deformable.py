@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from newtonsim.importers.xml import Node
+from newtonsim.importers.files.xml import Node
 from newtonsim.pybullet_compat.loading.geometry import find_file
 from newtonsim.pybullet_compat.loading.xml_text import number
 

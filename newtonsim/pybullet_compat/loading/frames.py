@@ -10,7 +10,7 @@ from math import cos, sin, sqrt
 
 import numpy as np
 
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 
 
 def quat_of_rpy(rpy: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from newtonsim.geometry import Mesh
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.description import Geometry
 from newtonsim.pybullet_compat.loading.kinds import Geom
 from newtonsim.pybullet_compat.loading.mesh_files import read_mesh_file

@@ -9,8 +9,8 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError
 from newtonsim.geometry import Heightfield, Mesh
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.xml import read_bytes
+from newtonsim.importers.files.xml import read_bytes
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.description import Geometry
 from newtonsim.pybullet_compat.loading.kinds import Geom
 

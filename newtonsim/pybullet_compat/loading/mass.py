@@ -6,7 +6,7 @@ All rules were measured with the real module (see tests/pybullet/test_loading_te
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_matrix, quat_multiply
-from newtonsim.importers.pose import Pose, quat_from_matrix
+from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
 from newtonsim.pybullet_compat.description import Geometry
 from newtonsim.pybullet_compat.loading.frames import coincide
 from newtonsim.pybullet_compat.loading.kinds import Geom

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.description import Geometry, Link, Visual
 from newtonsim.pybullet_compat.loading.kinds import JointKind
 from newtonsim.pybullet_compat.loading.mass import principal_axes

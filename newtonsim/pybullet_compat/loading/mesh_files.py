@@ -14,10 +14,10 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError
 from newtonsim.geometry import Mesh
-from newtonsim.importers.mesh_parts import MeshPart
-from newtonsim.importers.meshes import MAX_FACES, MAX_MESH_BYTES, scene_parts
-from newtonsim.importers.obj_files import read_obj
-from newtonsim.importers.xml import read_bytes
+from newtonsim.importers.files.xml import read_bytes
+from newtonsim.importers.geometry.mesh_parts import MeshPart
+from newtonsim.importers.geometry.meshes import MAX_FACES, MAX_MESH_BYTES, scene_parts
+from newtonsim.importers.geometry.obj_files import read_obj
 
 
 @dataclass(slots=True, eq=False)

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.document import Defaults
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.xml import Node
 from newtonsim.pybullet_compat.description import BodyDescription, Link, Surface
 from newtonsim.pybullet_compat.loading.kinds import JointKind, LoadFlag
 from newtonsim.pybullet_compat.loading.mjcf_geoms import Geom, GeomReader, inertia_of_geoms

@@ -10,9 +10,9 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError
 from newtonsim.geometry.transforms import quat_between
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle
 from newtonsim.importers.mjcf.document import Defaults
-from newtonsim.importers.pose import Pose, quat_from_axis_angle
-from newtonsim.importers.xml import Node
 from newtonsim.pybullet_compat.description import Geometry, Visual
 from newtonsim.pybullet_compat.loading.geometry import UNNAMED_MESH, find_file, mesh_geometry
 from newtonsim.pybullet_compat.loading.kinds import Geom as Kind

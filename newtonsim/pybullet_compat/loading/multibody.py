@@ -7,7 +7,7 @@ from copy import copy
 
 import numpy as np
 
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.description import BodyDescription, Geometry, Link, Surface, Visual
 from newtonsim.pybullet_compat.loading.kinds import JointKind, LoadFlag
 from newtonsim.pybullet_compat.loading.mass import collision_margin, inertia_of_shapes

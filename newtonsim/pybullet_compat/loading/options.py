@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.loading.kinds import LoadFlag
 
 NO_FLAGS = LoadFlag(0)

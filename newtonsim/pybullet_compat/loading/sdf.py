@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.xml import Node
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.description import BodyDescription
 from newtonsim.pybullet_compat.loading.frames import quat_of_rpy
 from newtonsim.pybullet_compat.loading.options import LoadOptions

@@ -9,7 +9,7 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError, ModelError
 from newtonsim.geometry import Mesh
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.description import Geometry, Visual
 from newtonsim.pybullet_compat.loading.geometry import UNNAMED_MESH
 from newtonsim.pybullet_compat.loading.heightfields import (

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 
 from newtonsim.errors import ImportFileError
-from newtonsim.importers.xml import Node
+from newtonsim.importers.files.xml import Node
 from newtonsim.pybullet_compat.description import BodyDescription, Link
 from newtonsim.pybullet_compat.loading.deformable import read_deformable
 from newtonsim.pybullet_compat.loading.kinds import LoadFlag

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from newtonsim.errors import UnsupportedElementWarning
-from newtonsim.importers.pose import Pose
-from newtonsim.importers.xml import Node
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.description import Geometry, Link, Surface, Visual
 from newtonsim.pybullet_compat.loading.frames import quat_of_rpy
 from newtonsim.pybullet_compat.loading.geometry import cylinder_hull, find_file, mesh_geometry

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.errors import ImportFileError
-from newtonsim.importers.xml import MAX_BYTES, MAX_DEPTH, MAX_ELEMENTS, Node, parse_xml, read_bytes
+from newtonsim.importers.files.xml import MAX_BYTES, MAX_DEPTH, MAX_ELEMENTS, Node, parse_xml, read_bytes
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _TOKEN = re.compile(

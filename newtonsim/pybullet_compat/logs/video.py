@@ -10,7 +10,7 @@ import numpy as np
 from newtonsim.errors import NewtonsimError
 from newtonsim.pybullet_compat.debug_items import DebugItems, getDebugVisualizerCamera
 from newtonsim.pybullet_compat.scene import Client
-from newtonsim.render.video import VideoWriter
+from newtonsim.render.films.video import VideoWriter
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim import compilation
 from newtonsim.builder import ModelBuilder
-from newtonsim.kernels import closest_records
+from newtonsim.kernels.queries import closest_records
 from newtonsim.pybullet_compat import model_building
 from newtonsim.pybullet_compat.arguments import quat, vec3
 from newtonsim.pybullet_compat.description import BodyDescription, Link
@@ -20,7 +19,8 @@ from newtonsim.pybullet_compat.multibody import Body
 from newtonsim.pybullet_compat.queries.contact_points import ANY_LINK
 from newtonsim.pybullet_compat.queries.replay import Replay
 from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
-from newtonsim.queries import SceneQuery
+from newtonsim.queries.scene_query import SceneQuery
+from newtonsim.runtime import compilation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

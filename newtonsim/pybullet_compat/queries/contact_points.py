@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.kernels.contact_records import ReportView
+from newtonsim.kernels.constraints.records import ReportView
 from newtonsim.pybullet_compat.link_shapes import LinkShapes
 from newtonsim.pybullet_compat.queries.contact_reading import CollisionPass, ContactReader, WorldPoints
-from newtonsim.recording import capturing
+from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim import compilation
-from newtonsim.collide import find_contacts
-from newtonsim.contacts import Contacts
-from newtonsim.kernels import contact_records
-from newtonsim.kernels.contact_records import ContactRecords, ReportView
+from newtonsim.collision.collide import find_contacts
+from newtonsim.collision.contacts import Contacts
+from newtonsim.kernels.constraints import records as constraints_records
+from newtonsim.kernels.constraints.records import ContactRecords, ReportView
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.queries.replay import Replay
-from newtonsim.recording import capturing, record
-from newtonsim.workspace import Launcher
+from newtonsim.runtime import compilation
+from newtonsim.runtime.capture import capturing, record
+from newtonsim.runtime.launcher import Launcher
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine
@@ -27,9 +27,9 @@ FEW = 64
 
 _ORDER = itemgetter(1, 2, 3, 4)
 _FORCES = [
-    int(contact_records.NORMAL_FORCE),
-    int(contact_records.FRICTION_1),
-    int(contact_records.FRICTION_2),
+    int(constraints_records.NORMAL_FORCE),
+    int(constraints_records.FRICTION_1),
+    int(constraints_records.FRICTION_2),
 ]
 
 
@@ -115,7 +115,7 @@ class ContactReader:
         self.impulse = wp.zeros(0, dtype=wp.vec3, device=device) if impulse is None else impulse
         self.records = ContactRecords()
         self.records.numbers = wp.zeros(
-            (count, int(contact_records.CONTACT_NUMBERS)), dtype=wp.float64, device=device
+            (count, int(constraints_records.CONTACT_NUMBERS)), dtype=wp.float64, device=device
         )
         self.records.shapes = wp.zeros((count, 4), dtype=int, device=device)
         self._numbers = HostArray(self.records.numbers, 1)
@@ -137,7 +137,7 @@ class ContactReader:
             shape, places = model.collision_plan.shape, self.contacts.placement.X
             inputs = [self.contacts.view, shape, places, self.report, self.impulse, rate, self.records]
             launch = compilation.launch(
-                contact_records.write_contact_records,
+                constraints_records.write_contact_records,
                 dim=self.contacts.rigid_contact_max,
                 inputs=inputs,
                 device=model.device,

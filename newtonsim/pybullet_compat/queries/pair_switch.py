@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from newtonsim.kernels import manifolds
+from newtonsim.kernels.collision.pairs import manifolds
 from newtonsim.pybullet_compat.host_arrays import HostArray
 
 if TYPE_CHECKING:

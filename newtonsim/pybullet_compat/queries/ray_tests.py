@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.geometry.transforms import transform_point
-from newtonsim.kernels import rays
+from newtonsim.kernels.queries import rays
 from newtonsim.pybullet_compat.arguments import vec3, vectors
 from newtonsim.pybullet_compat.constants import MAX_RAY_INTERSECTION_BATCH_SIZE
 from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.queries.replay import Replay
 from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
-from newtonsim.queries import ALL_BITS
-from newtonsim.queries_rays import PreparedSegments
+from newtonsim.queries.rays import PreparedSegments
+from newtonsim.queries.scene_query import ALL_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

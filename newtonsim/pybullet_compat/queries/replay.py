@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from newtonsim.recording import LaunchList
+from newtonsim.runtime.capture import LaunchList
 
 
 class Replay:

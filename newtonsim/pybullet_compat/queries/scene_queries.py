@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import warp as wp
 
-from newtonsim import compilation
-from newtonsim.kernels import bounds
+from newtonsim.kernels.collision.pairs import bounds
 from newtonsim.pybullet_compat.model_building import group_and_mask
-from newtonsim.queries import ALL_BITS, SceneQuery
-from newtonsim.recording import capturing
+from newtonsim.queries.scene_query import ALL_BITS, SceneQuery
+from newtonsim.runtime import compilation
+from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine

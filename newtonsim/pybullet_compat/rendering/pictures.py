@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.enums import GeoType
 from newtonsim.geometry.transforms import quat_between
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.constants import (
     GEOM_BOX,
     GEOM_CAPSULE,
@@ -25,10 +24,11 @@ from newtonsim.pybullet_compat.constants import (
 from newtonsim.pybullet_compat.description import Geometry, Visual
 from newtonsim.pybullet_compat.rendering.soft_pictures import WHITE, SoftSight, soft_sights
 from newtonsim.pybullet_compat.rendering.textures import CHECKER, TextureTable
-from newtonsim.render.camera import RayCamera, camera_rays
-from newtonsim.render.camera_light import Lighting
-from newtonsim.render.camera_meshes import CameraMesh
-from newtonsim.render.camera_scene import CameraInstance, CameraScene
+from newtonsim.render.camera.camera import RayCamera, camera_rays
+from newtonsim.render.camera.light import Lighting
+from newtonsim.render.camera.meshes import CameraMesh
+from newtonsim.render.camera.scene import CameraInstance, CameraScene
+from newtonsim.scene.enums import GeoType
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.multibody import Body
@@ -225,7 +225,7 @@ class Pictures:
         return np.asarray(of_file, np.float32) if rgba is None else rgba
 
     def rays(self, view: np.ndarray, projection: np.ndarray) -> np.ndarray:
-        """Return what `camera_rays` does; worked out once for the same matrices in a row."""
+        """Return what `kernels.camera.rays` does; worked out once for the same matrices in a row."""
         key = (view.tobytes(), projection.tobytes())
         if self._rays is None or self._rays[0] != key:
             rays = camera_rays(view, projection)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.enums import GeoType
-from newtonsim.render.camera_meshes import CameraMesh
-from newtonsim.render.camera_scene import CameraInstance, CameraScene
+from newtonsim.render.camera.meshes import CameraMesh
+from newtonsim.render.camera.scene import CameraInstance, CameraScene
+from newtonsim.scene.enums import GeoType
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.scene import Client

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.geometry.images import read_image
-from newtonsim.render.camera_textures import Textures
+from newtonsim.render.camera.textures import Textures
 
 CHECKER = "checker"
 """Stands for the image on planes and height fields: 2 x 2 squares, white and light blue."""

@@ -10,15 +10,15 @@ import warp as wp
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.importers.pose import Pose
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.constants import JOINT_POINT2POINT
 from newtonsim.pybullet_compat.constraint_records import Constraint
 from newtonsim.pybullet_compat.host_arrays import HostArray
 from newtonsim.pybullet_compat.soft_bodies.meshes import ShownMesh, SoftMesh, show
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import FeatherstoneSolver
-from newtonsim.solvers.surface_pairs import SurfacePairs
-from newtonsim.solvers.xpbd_particles import XPBDParticles
+from newtonsim.solvers.particles.surface_pairs import SurfacePairs
+from newtonsim.solvers.xpbd.particles import XPBDParticles
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.engine import Engine
@@ -48,7 +48,7 @@ class Material:
         damping: Of springs [N s/m].
         all_directions: Whether the damping acts in all directions, rather than along springs.
         bending_stiffness: Of springs between points two edges apart [N/m].
-        mu, lam: Parameters of the energy of Smith et al. 2018, see `kernels.xpbd_tetrahedra` [Pa].
+        mu, lam: Parameters of the energy of Smith et al. 2018, see `kernels.particles.xpbd.tetrahedra` [Pa].
         neo_hookean_damping: Time that makes viscosities of mu and lam [s].
         friction: Multiplied by that of what is touched.
         face_contact, self_collision, repulsion: As given; kept without effect.

@@ -1,0 +1,166 @@
+"""What an import did: where things went, and what was ignored or approximated."""
+
+import warnings
+from dataclasses import dataclass, field
+
+from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.importers.files.xml import Node
+
+ELEMENT_KINDS = ("modelled", "approximated", "ignored", "unsupported")
+"""What can be made of an element, from best to worst."""
+
+
+@dataclass(slots=True)
+class ReportEntry:
+    """One remark about one element.
+
+    Attributes:
+        kind: "unsupported" (physics that is not modelled), "approximated" (modelled differently) or "ignored"
+            (without effect on the motion).
+        element: Element name with its name attribute.
+        message: What was done with it.
+        path: File, None for text.
+        line: Line, from 1.
+    """
+
+    kind: str
+    element: str
+    message: str
+    path: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = ":".join(str(part) for part in (self.path, self.line) if part is not None)
+        return f"{where + ': ' if where else ''}<{self.element}> {self.kind}: {self.message}"
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """Result of `parse_urdf`, `parse_mjcf` and `parse_sdf`; in that of `parse_usd` names are prim paths.
+
+    Indices refer to the builder that was passed in, right after the import.
+
+    Attributes:
+        path: The file, None for text.
+        name: Name of the robot or model in the file.
+        format: "urdf", "mjcf", "sdf" or "usd".
+        bodies: Body index by link or body name; -1 for what became part of the world.
+        joints: Joint index by joint name. Several MJCF joints of one body may share one index.
+        joint_dofs: First entry in `joint_qd` by joint name, for joints with degrees of freedom.
+        joint_coords: First entry in `joint_q` by joint name, for joints with degrees of freedom.
+        joint_refs: MJCF `ref` by joint name [rad or m] where it is not zero: file's coordinate = ours + ref.
+        actuators: One dict per MJCF actuator, see `newtonsim.importers.mjcf.actuators`.
+        constraints: Index of the constraint by name of the MJCF equality, or by kind and number.
+        shapes: Shape indices by name of body, in the order of the file.
+        entries: Remarks, in the order of the file.
+        elements: How often each kind of element stands in the file, by name and by what was made of it:
+            "modelled", "approximated", "unsupported" (wholly or in part) or "ignored".
+    """
+
+    path: str | None = None
+    name: str = ""
+    format: str = ""
+    bodies: dict[str, int] = field(default_factory=dict)
+    joints: dict[str, int] = field(default_factory=dict)
+    joint_dofs: dict[str, int] = field(default_factory=dict)
+    joint_coords: dict[str, int] = field(default_factory=dict)
+    joint_refs: dict[str, float] = field(default_factory=dict)
+    actuators: list[dict] = field(default_factory=list)
+    constraints: dict[str, int] = field(default_factory=dict)
+    shapes: dict[str, list[int]] = field(default_factory=dict)
+    entries: list[ReportEntry] = field(default_factory=list)
+    elements: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def add(self, kind: str, node: Node | None, message: str, element: str | None = None) -> None:
+        """Record a remark about an element."""
+        self.entries.append(
+            ReportEntry(
+                kind,
+                element or (node.label if node is not None else "file"),
+                message,
+                node.path if node is not None else self.path,
+                node.line if node is not None else None,
+            )
+        )
+
+    def unsupported(self, node: Node, message: str = "is not modelled") -> None:
+        """Record physics that the file asks for and the model will not have."""
+        self.add("unsupported", node, message)
+
+    def approximated(self, node: Node | None, message: str) -> None:
+        """Record something that is modelled differently from what the file says."""
+        self.add("approximated", node, message)
+
+    def ignored(self, node: Node | None, message: str = "has no effect on the motion") -> None:
+        """Record something that is skipped without effect on the motion."""
+        self.add("ignored", node, message)
+
+    def of_kind(self, kind: str) -> list[ReportEntry]:
+        """Return the remarks of one kind."""
+        return [entry for entry in self.entries if entry.kind == kind]
+
+    def count(self, name: str, kind: str) -> None:
+        """Count one element of the file."""
+        counts = self.elements.setdefault(name, dict.fromkeys(ELEMENT_KINDS, 0))
+        counts[kind] += 1
+
+    def worst_by_element(self) -> dict[str, str]:
+        """Return the worst that was said of each element, by its name and, where it has one, its place."""
+        worst: dict[str, str] = {}
+        for entry in self.entries:
+            key = _key(entry.path, entry.line, entry.element)
+            worst[key] = max(worst.get(key, "modelled"), entry.kind, key=ELEMENT_KINDS.index)
+        return worst
+
+    def count_elements(self, root: Node) -> None:
+        """Count all elements of an XML document; what is below a skipped element is skipped with it."""
+        worst = self.worst_by_element()
+        stack = [(child, "modelled") for child in reversed(root.children)]
+        while stack:
+            node, above = stack.pop()
+            own = worst.get(_key(node.path, node.line, node.label), "modelled")
+            kind = above if above in ("unsupported", "ignored") else own
+            self.count(node.tag, kind)
+            if node.tag != "default":  # defaults count where they are used
+                stack.extend((child, kind) for child in reversed(node.children))
+
+    def describe(self) -> str:
+        """Return a readable summary."""
+        head = f"{self.format.upper()} {self.name or self.path or 'text'}: {len(self.bodies)} bodies, "
+        head += f"{len(self.joints)} joints, {sum(map(len, self.shapes.values()))} shapes"
+        return "\n".join([head, *(f"  {entry}" for entry in self.entries)])
+
+    def settle_unsupported(self, strict: bool, stacklevel: int) -> None:
+        """Raise (strict) or warn once about everything that is unsupported; say nothing when nothing is."""
+        entries = self.of_kind("unsupported")
+        if not entries:
+            return
+        if strict:
+            first = entries[0]
+            more = f" (and {len(entries) - 1} more)" if len(entries) > 1 else ""
+            raise ImportFileError(
+                f"not supported: {first.message}{more}", first.path, first.line, first.element
+            )
+        warnings.warn(self._warning_text(entries), UnsupportedElementWarning, stacklevel=stacklevel + 1)
+
+    def _warning_text(self, entries: list[ReportEntry]) -> str:
+        groups: dict[tuple[str, str], list[ReportEntry]] = {}
+        for entry in entries:
+            groups.setdefault((entry.element.split(" ")[0], entry.message), []).append(entry)
+        parts = []
+        for (tag, message), members in groups.items():
+            lines = ", ".join(str(entry.line) for entry in members[:5] if entry.line is not None)
+            times = f" ({len(members)} times)" if len(members) > 1 else ""
+            where = (
+                f", line{'s' if len(members) > 1 else ''} {lines}{', ...' if len(members) > 5 else ''}"
+                if lines
+                else ""
+            )
+            parts.append(f"<{tag}>{times}{where}: {message}")
+        nameless = "stage in memory" if self.format == "usd" else "XML text"
+        return f"{self.path or nameless}: read but not modelled: " + "; ".join(parts)
+
+
+def _key(path: str | None, line: int | None, element: str) -> str:
+    """Name of an element that no other has: prims have paths, XML elements their place in the file."""
+    return element if line is None else f"{path}:{line} {element}"

@@ -1,0 +1,1 @@
+"""Meshes, primitive shapes, mass properties and poses, as all importers read them."""

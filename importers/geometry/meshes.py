@@ -1,0 +1,256 @@
+"""Triangle meshes from files."""
+
+import io
+import re
+import struct
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from newtonsim.geometry import Mesh
+from newtonsim.importers.files.xml import Node, read_bytes
+from newtonsim.importers.geometry.mesh_appearance import corner_looks, paint
+from newtonsim.importers.geometry.mesh_parts import MAX_FACES, MAX_MESH_BYTES, Material, MeshPart
+from newtonsim.importers.geometry.obj_files import read_obj
+
+MAX_HEIGHTS = 16_000_000
+
+_COLLADA_LOOKS = re.compile(
+    rb"<(bind_material|library_(?:effects|materials|images))\b[^>]*(?<!/)>.*?</\1>", re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Surface:
+    """Triangles and what they wear.
+
+    Attributes:
+        vertices: Points (n, 3), float64 [m].
+        faces: Triangles (m, 3), int32.
+        uvs: Texture coordinates of their corners (m, 3, 2), v up, or None.
+        numbers: Material of each triangle (m,), or None for none.
+        materials: The materials.
+    """
+
+    vertices: np.ndarray
+    faces: np.ndarray
+    uvs: np.ndarray | None = None
+    numbers: np.ndarray | None = None
+    materials: list[Material] = field(default_factory=list)
+
+    @property
+    def is_textured(self) -> bool:
+        """Whether there is an image to wear, and texture coordinates."""
+        return self.uvs is not None and any(m.texture or m.image is not None for m in self.materials)
+
+    def scaled(self, scale: np.ndarray) -> "Surface":
+        """Scale per axis; a mirroring scale turns the triangles, so that normals keep pointing outwards."""
+        scale = np.asarray(scale, dtype=np.float64)
+        scaled = replace(self, vertices=self.vertices * scale)
+        return scaled.turned() if np.prod(scale) < 0.0 else scaled
+
+    def turned(self) -> "Surface":
+        """The triangles seen from the other side."""
+        uvs = None if self.uvs is None else self.uvs[:, ::-1]
+        return replace(self, faces=self.faces[:, ::-1], uvs=uvs)
+
+    def welded(self) -> "Surface":
+        """Merge equal vertices and drop triangles that use one vertex twice."""
+        unique, inverse = np.unique(self.vertices, axis=0, return_inverse=True)
+        faces = inverse.reshape(-1)[self.faces]
+        proper = (faces[:, 0] != faces[:, 1]) & (faces[:, 1] != faces[:, 2]) & (faces[:, 2] != faces[:, 0])
+        uvs = None if self.uvs is None else self.uvs[proper]
+        numbers = None if self.numbers is None else self.numbers[proper]
+        return Surface(unique, faces[proper].astype(np.int32), uvs, numbers, self.materials)
+
+    def mesh(self, painted: bool = False) -> Mesh:
+        """Make a mesh with texture coordinates, and with the images of its materials if it is painted."""
+        uvs, image = self.uvs, None
+        if painted and self.is_textured:
+            uvs, image = paint(uvs, self.numbers, self.materials)
+        return Mesh(self.vertices, self.faces, uvs=uvs, texture=image)
+
+
+class MeshLibrary:
+    """Loads each mesh file of an import once.
+
+    Vertices are welded, scenes merged into one mesh, and the scale is worked into the vertices.
+    """
+
+    def __init__(self) -> None:
+        self._raw: dict[Path, Surface] = {}
+        self._scaled: dict[tuple, Surface] = {}
+
+    def load(self, path: Path, node: Node, scale: np.ndarray) -> Surface:
+        """Return the triangles of a file, stretched by `scale` (3,); the same object for the same scale."""
+        key = (path, *np.asarray(scale, dtype=np.float64))
+        if key not in self._scaled:
+            if path not in self._raw:
+                self._raw[path] = _read_mesh(path, node)
+            self._scaled[key] = self._raw[path].scaled(scale)
+        return self._scaled[key]
+
+
+def check_mesh(vertices: np.ndarray, faces: np.ndarray, node: Node, name: str = "the mesh") -> None:
+    """Raise when a mesh is empty, too large, not finite or refers to vertices that are not there."""
+    if len(vertices) < 3 or len(faces) == 0:
+        raise node.error(f"{name} has no triangles")
+    if len(faces) > MAX_FACES:
+        raise node.error(f"{name} has {len(faces)} triangles, more than the limit of {MAX_FACES}")
+    if not np.isfinite(vertices).all():
+        raise node.error(f"{name} has vertices that are not finite")
+    if faces.min() < 0 or faces.max() >= len(vertices):
+        raise node.error(f"{name} has triangles that refer to missing vertices")
+
+
+def convex_hull(vertices: np.ndarray, node: Node) -> tuple[np.ndarray, np.ndarray]:
+    """Convex hull of points as an outward-oriented mesh."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        hull = ConvexHull(vertices)
+    except (QhullError, ValueError) as error:
+        raise node.error("the points of the mesh span no volume") from error
+    faces = hull.simplices.copy()
+    corners = vertices[faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    inward = np.einsum("ij,ij->i", normals, hull.equations[:, :3]) < 0.0
+    faces[inward] = faces[inward][:, ::-1]
+    used, inverse = np.unique(faces, return_inverse=True)
+    return vertices[used], inverse.reshape(-1, 3).astype(np.int32)
+
+
+def _read_mesh(path: Path, node: Node) -> Surface:
+    if path.suffix.lower() == ".msh":
+        return _read_msh(path, node)
+    if path.stat().st_size > MAX_MESH_BYTES:
+        raise node.error(f"mesh file {path} is larger than the limit of {MAX_MESH_BYTES} bytes")
+    if path.suffix.lower() == ".dae" and not _has_module("collada"):
+        raise node.error(f"mesh file {path}: COLLADA files need pycollada (pip install newtonsim[mesh])")
+    try:
+        parts = _read_parts(path)
+        starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+        empty = MeshPart(np.zeros((0, 3)), np.zeros((0, 3), np.int64))
+        vertices = np.concatenate([part.vertices for part in (*parts, empty)])
+        faces = np.concatenate(
+            [part.faces + start for part, start in zip((*parts, empty), starts)], dtype=np.int64
+        )
+    except Exception as error:  # the loaders raise whatever their parsers raise
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise node.error(f"mesh file {path} cannot be read: {reason}") from error
+    if faces.size == 0 and path.suffix.lower() == ".obj":
+        vertices = _obj_points(path)  # the loader drops points without triangles
+    if len(vertices) > 3 and faces.size == 0:
+        return Surface(*convex_hull(vertices, node))
+    check_mesh(vertices, faces, node, f"mesh file {path}")
+    surface = Surface(vertices, faces, *corner_looks(parts)).welded()
+    check_mesh(surface.vertices, surface.faces, node, f"mesh file {path}")
+    return surface
+
+
+def _read_parts(path: Path) -> list[MeshPart]:
+    """Read what of a file has one material each."""
+    suffix = path.suffix.lower()
+    if suffix == ".obj":
+        return [part for part in read_obj(str(path)) if len(part.faces)]
+    if suffix in (".glb", ".gltf"):
+        return scene_parts(str(path))
+    if suffix == ".dae":
+        try:
+            return scene_parts(str(path), in_metres=True)
+        except Exception:  # a broken material costs the whole mesh
+            bare = _COLLADA_LOOKS.sub(b"", read_bytes(path, MAX_MESH_BYTES))
+            return scene_parts(io.BytesIO(bare), in_metres=True, file_type="dae")
+    import trimesh
+
+    mesh = trimesh.load_mesh(str(path), suffix[1:], process=False, skip_materials=True)
+    faces = np.asarray(getattr(mesh, "faces", np.zeros((0, 3))), np.int64)
+    return [MeshPart(np.asarray(mesh.vertices, np.float64), faces)]
+
+
+def scene_parts(file: str | io.BytesIO, in_metres: bool = False, **arguments: str) -> list[MeshPart]:
+    """Read the meshes of a file that trimesh knows.
+
+    Args:
+        file: Its path, or what it holds.
+        in_metres: Whether the unit that it names counts; ROS tools read COLLADA so, without its up axis.
+        **arguments: Passed on to `trimesh.load_scene`.
+
+    Raises:
+        Exception: Whatever trimesh's parsers raise.
+    """
+    import trimesh
+
+    parts = []
+    for mesh in trimesh.load_scene(file, process=False, **arguments).dump(concatenate=False):
+        if not hasattr(mesh, "faces"):
+            continue
+        vertices = np.asarray(mesh.vertices, np.float64)
+        if in_metres and mesh.units:
+            vertices = vertices * trimesh.units.unit_conversion(mesh.units, "meters")
+        uvs = getattr(mesh.visual, "uv", None)
+        material = getattr(mesh.visual, "material", None)
+        if material is not None:
+            image = getattr(material, "baseColorTexture", getattr(material, "image", None))
+            material = Material(tuple((np.asarray(material.main_color) / 255.0).tolist()), image=image)
+        parts.append(MeshPart(vertices, np.asarray(mesh.faces, np.int32), uvs, material))
+    return parts
+
+
+def _obj_points(path: Path) -> np.ndarray:
+    """Vertices (n, 3) of a Wavefront file."""
+    lines = (line.split() for line in read_bytes(path, MAX_MESH_BYTES).splitlines())
+    rows = [words[1:4] for words in lines if len(words) >= 4 and words[0] == b"v"]
+    try:
+        return np.array(rows, dtype=np.float64).reshape(-1, 3)
+    except ValueError:
+        return np.zeros((0, 3))
+
+
+def _read_msh(path: Path, node: Node) -> Surface:
+    """Read MuJoCo's binary mesh: four counts, then vertices, normals, texture coordinates, triangles."""
+    data = read_bytes(path, MAX_MESH_BYTES)
+    if len(data) < 16:
+        raise node.error(f"mesh file {path} is truncated")
+    vertex_count, normal_count, texture_count, face_count = struct.unpack_from("<4i", data)
+    counts = (vertex_count, normal_count, texture_count, face_count)
+    size = 16 + 4 * (3 * vertex_count + 3 * normal_count + 2 * texture_count + 3 * face_count)
+    if min(counts) < 0 or size != len(data):
+        raise node.error(f"mesh file {path} has a wrong length for its counts {counts}")
+    vertices = np.frombuffer(data, "<f4", 3 * vertex_count, 16).reshape(-1, 3).astype(np.float64)
+    if face_count == 0:
+        return Surface(*convex_hull(vertices, node))
+    faces = np.frombuffer(data, "<i4", 3 * face_count, size - 12 * face_count).reshape(-1, 3)
+    check_mesh(vertices, faces, node, f"mesh file {path}")
+    uvs = None
+    if texture_count == vertex_count:
+        table = np.frombuffer(data, "<f4", 2 * texture_count, 16 + 12 * (vertex_count + normal_count))
+        uvs = upside_down(table.reshape(-1, 2))[faces]
+    return Surface(vertices, faces, uvs).welded()
+
+
+def upside_down(uvs: np.ndarray) -> np.ndarray:
+    """Texture coordinates with v down, as MuJoCo has them, with v up."""
+    return np.asarray(uvs, np.float64) * (1.0, -1.0) + (0.0, 1.0)
+
+
+def read_png_heights(path: Path, node: Node) -> np.ndarray:
+    """Brightness of the pixels of a height map (rows, columns), 0 to 255, top row first."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise node.error(f"height field {path}: PNG files need pillow (pip install pillow)") from error
+    try:
+        with Image.open(path) as image:
+            if image.width * image.height > MAX_HEIGHTS:
+                raise node.error(f"height field {path} has more than {MAX_HEIGHTS} pixels")
+            return np.asarray(image.convert("L"), dtype=np.float64)
+    except OSError as error:
+        raise node.error(f"height field {path} cannot be read: {error}") from error
+
+
+def _has_module(name: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(name) is not None

@@ -1,0 +1,1 @@
+"""Ray casting of pictures: scene, rays, tiles, shading."""

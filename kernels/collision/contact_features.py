@@ -1,0 +1,449 @@
+"""Which features of two shapes are in contact, and how a contact moves with the poses of its bodies.
+
+A contact touches with a vertex, an edge, a face, the rim of a disc or a point of an ellipsoid on each side,
+after the radius of round shapes is set aside: a sphere is a vertex, the axis of a capsule or cylinder an
+edge. With the features held fixed, its normal belongs to a face, or is the cross product of two edges, or
+lies along the way between the features, normal to an edge if there is one (C. Ericson, "Real-Time Collision
+Detection", 2005, chapter 5). Whatever the features, the derivative of the distance is n · (δx₀ - δx₁) for the
+points x of both bodies; what differs is how normal and point turn and slide.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.views.shapes import (
+    GEO_BOX,
+    GEO_CAPSULE,
+    GEO_CONE,
+    GEO_CYLINDER,
+    GEO_ELLIPSOID,
+    GEO_HFIELD,
+    GEO_MESH,
+    GEO_PLANE,
+    GEO_SPHERE,
+    KIND_HULL,
+    HullView,
+    ShapeView,
+)
+
+# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# features
+VERTEX = wp.constant(0)
+EDGE = wp.constant(1)
+FACE = wp.constant(2)
+RIM = wp.constant(3)
+ROUND = wp.constant(4)  # a point of an ellipsoid
+FIXED = wp.constant(5)  # a point that a face touches as if it were fixed in the body
+CURVED = wp.constant(6)  # anything else
+# what the normal follows
+NORMAL_UNKNOWN = wp.constant(0)
+NORMAL_OF_0 = wp.constant(1)  # a face of side 0
+NORMAL_OF_1 = wp.constant(2)
+NORMAL_BETWEEN = wp.constant(3)  # the way between both features
+NORMAL_ACROSS = wp.constant(4)  # the cross product of two edges
+# which side's feature holds the point; both if two edges cross there
+HOLDER_BOTH = wp.constant(2)
+# cosine above which a normal is that of a face, and length over the size within which points are one
+ALIGNED = wp.constant(0.999999)
+SAME = wp.constant(1.0e-4)
+# sine of the tilt of a cylinder's axis below which its rim touches at points that are fixed in it; as in
+# `collision.families.plane`
+UPRIGHT = wp.constant(0.01)
+# cosine of the angle between a normal and a cylinder's axis below which it is normal to its side
+SIDEWAYS = wp.constant(1.0e-3)
+# how far normal and distance, over the size, of the features may be from those of the contact
+ASKEW = wp.constant(2.0e-3)
+# sine of the angle between two edges below which they count as parallel
+PARALLEL = wp.constant(1.0e-3)
+
+
+@wp.struct
+class FeatureView:
+    """Features in contact per contact place; see the constants of this module."""
+
+    normal: wp.array(dtype=int)  # (C) NORMAL_*
+    holder: wp.array(dtype=int)  # (C) side that holds the point, or HOLDER_BOTH
+    face: wp.array(dtype=wp.vec3)  # (C) the normal in the frame of the body that it turns with
+    kind: wp.array2d(dtype=int)  # (C, 2) feature of each side
+    core: wp.array2d(dtype=wp.vec3)  # (C, 2) [m] a point of the feature or its centre, body frame
+    axis: wp.array2d(dtype=wp.vec3)  # (C, 2) direction of an edge, axis of a rim; unit, body frame
+    radius: wp.array2d(dtype=float)  # (C, 2) [m] by which the surface lies off the feature
+    size: wp.array2d(dtype=wp.vec3)  # (C, 2) [m] semi-axes of an ellipsoid, or place on a rim
+    turn: wp.array2d(dtype=wp.quat)  # (C, 2) shape frame in the body frame
+
+
+@wp.struct
+class Feature:
+    """Feature of one side, in the shape's frame."""
+
+    kind: int
+    core: wp.vec3  # [m]
+    axis: wp.vec3
+    radius: float  # [m] beyond that of the contact's own offset
+    size: wp.vec3  # [m]
+    flat: int  # 1 if the normal is that of a face
+
+
+@wp.struct
+class ContactGeometry:
+    """Normal from side 1 to side 0, point in the middle of the gap [m], gap [m]; world."""
+
+    normal: wp.vec3
+    point: wp.vec3
+    distance: float
+
+
+@wp.func
+def box_feature(p: wp.vec3, size: wp.vec3, n: wp.vec3) -> Feature:
+    """Vertex, edge or face by the number of coordinates at their bounds."""
+    f = Feature()
+    f.core = p
+    slack = SAME * wp.length(size)
+    bounds = int(0)
+    for i in range(3):
+        if wp.abs(wp.abs(p[i]) - size[i]) <= slack:
+            bounds += 1
+        else:
+            f.axis[i] = 1.0
+        if wp.abs(n[i]) > ALIGNED:
+            f.flat = 1
+    f.kind = VERTEX
+    if bounds == 2:
+        f.kind = EDGE
+    elif bounds < 2:
+        f.kind = FACE
+    return f
+
+
+@wp.func
+def hull_feature(p: wp.vec3, n: wp.vec3, hull: int, hulls: HullView) -> Feature:
+    """The nearest vertex, edge or face of a convex polyhedron."""
+    f = Feature()
+    f.core = p
+    f.kind = FACE
+    first = hulls.vertex_start[hull]
+    end = hulls.vertex_start[hull + 1]
+    extent = float(0.0)
+    for v in range(first, end):
+        extent = wp.max(extent, wp.length(hulls.vertex[v] - hulls.vertex[first]))
+    slack = SAME * extent
+    for i in range(hulls.face_start[hull], hulls.face_start[hull + 1]):
+        if wp.abs(wp.dot(hulls.face_normal[i], n)) > ALIGNED:
+            f.flat = 1
+    for v in range(first, end):
+        for k in range(hulls.neighbor_start[v], hulls.neighbor_start[v + 1]):
+            edge = hulls.vertex[first + hulls.neighbor[k]] - hulls.vertex[v]
+            way = p - hulls.vertex[v]
+            along = wp.dot(way, edge) / wp.length_sq(edge)
+            off = wp.length(way - along * edge)
+            if f.kind == FACE and off <= slack and along > 0.0 and along < 1.0:
+                f.kind = EDGE
+                f.axis = wp.normalize(edge)
+        if wp.length(p - hulls.vertex[v]) <= slack:
+            f.kind = VERTEX
+    return f
+
+
+@wp.func
+def round_feature(kind: int, p: wp.vec3, size: wp.vec3, n: wp.vec3) -> Feature:
+    """Cap, rim or side of a cylinder; base, rim or tip of a cone. n points out of the shape."""
+    f = Feature()
+    f.core = p
+    f.kind = CURVED
+    radial = wp.vec3(p[0], 0.0, p[2])
+    across = wp.vec3(n[0], 0.0, n[2])
+    slack = SAME * wp.length(wp.vec2(size[0], size[1]))
+    at_rim = wp.abs(wp.length(radial) - size[0]) <= slack and wp.abs(wp.abs(p[1]) - size[1]) <= slack
+    if kind == GEO_CONE:
+        at_rim = at_rim and p[1] < 0.0
+        if wp.length(p - wp.vec3(0.0, size[1], 0.0)) <= slack:
+            f.kind = VERTEX
+    if wp.abs(n[1]) > ALIGNED:
+        f.flat = 1
+        f.kind = FIXED
+        if not at_rim:
+            f.kind = FACE
+    elif at_rim:
+        f.kind = FIXED
+        if wp.length(across) > UPRIGHT:
+            # the place relative to the lowest point stays when the shape turns about its axis
+            u = wp.normalize(across)
+            f.kind = RIM
+            f.axis = wp.vec3(0.0, 1.0, 0.0)
+            f.core = wp.vec3(0.0, p[1], 0.0)
+            f.size = wp.vec3(wp.dot(radial, u), wp.dot(radial, wp.cross(f.axis, u)), 0.0)
+    elif kind == GEO_CYLINDER and wp.abs(n[1]) < SIDEWAYS:
+        f.kind = EDGE
+        f.axis = wp.vec3(0.0, 1.0, 0.0)
+        f.core = wp.vec3(0.0, p[1], 0.0)
+        f.radius = size[0]
+    return f
+
+
+@wp.func
+def feature_of(shape: ShapeView, hulls: HullView, s: int, p: wp.vec3, n: wp.vec3) -> Feature:
+    """Feature of shape s at the core point p [m]; n points out of the shape. All in the shape's frame."""
+    kind = shape.kind[s]
+    size = shape.geo.scale[s]
+    f = Feature()
+    f.core = p
+    f.kind = CURVED
+    if kind == GEO_SPHERE:
+        f.kind = VERTEX
+    elif kind == GEO_CAPSULE:
+        f.kind = VERTEX
+        if wp.abs(p[1]) < size[1] * (1.0 - SAME):
+            f.kind = EDGE
+            f.axis = wp.vec3(0.0, 1.0, 0.0)
+    elif kind == GEO_BOX:
+        f = box_feature(p, size, n)
+    elif kind == KIND_HULL:
+        f = hull_feature(p, n, shape.hull[s], hulls)
+    elif kind == GEO_CYLINDER or kind == GEO_CONE:
+        f = round_feature(kind, p, size, n)
+    elif kind == GEO_ELLIPSOID:
+        f.kind = ROUND
+        f.core = wp.vec3(0.0, 0.0, 0.0)
+        f.size = size
+    elif kind == GEO_PLANE or kind == GEO_MESH or kind == GEO_HFIELD:
+        f.kind = FACE
+        f.flat = 1
+    return f
+
+
+@wp.func
+def reference_side(shape: ShapeView, s0: int, s1: int, f0: Feature, f1: Feature) -> int:
+    """Side whose face gives the normal; -1 if none does. Of two faces, a surface's or the larger shape's."""
+    side = int(-1)
+    if f1.flat == 1:
+        side = 1
+        if f0.flat == 1:
+            surface0 = (
+                shape.kind[s0] == GEO_PLANE or shape.kind[s0] == GEO_MESH or shape.kind[s0] == GEO_HFIELD
+            )
+            surface1 = (
+                shape.kind[s1] == GEO_PLANE or shape.kind[s1] == GEO_MESH or shape.kind[s1] == GEO_HFIELD
+            )
+            larger = wp.length_sq(shape.geo.scale[s0]) >= wp.length_sq(shape.geo.scale[s1])
+            if shape.kind[s0] == KIND_HULL or shape.kind[s1] == KIND_HULL:
+                larger = shape.radius[s0] >= shape.radius[s1]
+            if not surface1 and (surface0 or larger):
+                side = 0
+            if surface0 and surface1:
+                side = int(shape.body[s0] >= 0)
+    elif f0.flat == 1:
+        side = 0
+    return side
+
+
+@wp.func
+def point_holder(held: int, far: int, side: int) -> int:
+    """Side whose feature holds the point, given both features and that of the face; see FeatureView."""
+    holder = 1 - side
+    if far == EDGE and held == EDGE:
+        holder = HOLDER_BOTH
+    elif (far == EDGE or far == FACE) and held == VERTEX:
+        holder = side
+    return holder
+
+
+@wp.func
+def body_pose(b: int, body_q: wp.array(dtype=wp.transform)) -> wp.transform:
+    """World pose of body b; body -1 is the world."""
+    X = wp.transform_identity()
+    if b >= 0:
+        X = body_q[b]
+    return X
+
+
+@wp.func
+def choose_rule(
+    c: int,
+    contacts: ContactView,
+    shape: ShapeView,
+    f0: Feature,
+    f1: Feature,
+    body_q: wp.array(dtype=wp.transform),
+    features: FeatureView,
+):
+    """Write what the normal of contact c follows and which side holds its point."""
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    rule = int(NORMAL_UNKNOWN)
+    holder = int(0)
+    side = reference_side(shape, s0, s1, f0, f1)
+    if side >= 0:
+        s = s0
+        far = f1.kind
+        held = f0.kind
+        rule = NORMAL_OF_0
+        if side == 1:
+            s = s1
+            far = f0.kind
+            held = f1.kind
+            rule = NORMAL_OF_1
+        holder = point_holder(held, far, side)
+        if far == CURVED:
+            rule = NORMAL_UNKNOWN
+        turn = wp.transform_get_rotation(body_pose(shape.body[s], body_q))
+        features.face[c] = wp.quat_rotate_inv(turn, contacts.normal[c])
+    elif f0.kind <= EDGE and f1.kind <= EDGE:
+        rule = NORMAL_BETWEEN
+        if f0.kind == EDGE:
+            holder = 1
+        if f0.kind == EDGE and f1.kind == EDGE:
+            rule = NORMAL_ACROSS
+            holder = HOLDER_BOTH
+    features.normal[c] = rule
+    features.holder[c] = holder
+
+
+@wp.func
+def on_feature(
+    kind: int, X: wp.transform, core: wp.vec3, axis: wp.vec3, size: wp.vec3, turn: wp.quat, out: wp.vec3
+):
+    """World point [m] of a feature whose body has pose X, where it touches with the outward normal `out`."""
+    p = wp.transform_point(X, core)
+    if kind == RIM:
+        a = wp.transform_vector(X, axis)
+        u = wp.normalize(out - wp.dot(a, out) * a)
+        p = wp.transform_point(X, core) + size[0] * u + size[1] * wp.cross(a, u)
+    if kind == ROUND:
+        q = wp.transform_get_rotation(X) * turn
+        scaled = wp.cw_mul(size, wp.quat_rotate_inv(q, out))
+        p = wp.transform_point(X, core) + wp.quat_rotate(q, wp.cw_mul(size, scaled) / wp.length(scaled))
+    return p
+
+
+@wp.func
+def contact_normal(
+    c: int, X0: wp.transform, X1: wp.transform, nominal: wp.vec3, features: FeatureView
+) -> wp.vec3:
+    """Normal of contact c at these poses of its bodies, near the one that it was found with."""
+    rule = features.normal[c]
+    a = wp.transform_vector(X0, features.axis[c, 0])
+    b = wp.transform_vector(X1, features.axis[c, 1])
+    n = nominal
+    if rule == NORMAL_OF_0:
+        n = wp.transform_vector(X0, features.face[c])
+    if rule == NORMAL_OF_1:
+        n = wp.transform_vector(X1, features.face[c])
+    if rule == NORMAL_BETWEEN:
+        way = wp.transform_point(X0, features.core[c, 0]) - wp.transform_point(X1, features.core[c, 1])
+        # at most one of the axes differs from zero
+        across = wp.normalize(way - wp.dot(way, a) * a - wp.dot(way, b) * b)
+        n = wp.sign(wp.dot(across, nominal)) * across
+    if rule == NORMAL_ACROSS:
+        cross = wp.normalize(wp.cross(a, b))
+        n = wp.sign(wp.dot(cross, nominal)) * cross
+    return n
+
+
+@wp.func
+def contact_geometry(
+    c: int, X0: wp.transform, X1: wp.transform, nominal: wp.vec3, features: FeatureView
+) -> ContactGeometry:
+    """Normal, point and distance of contact c at these poses of its bodies; differentiable.
+
+    Args:
+        c: Contact place.
+        X0: World pose of the body of side 0.
+        X1: World pose of the body of side 1.
+        nominal: The normal that the contact was found with, which tells its sign.
+        features: Features in contact.
+    """
+    n = contact_normal(c, X0, X1, nominal, features)
+    y0 = on_feature(
+        features.kind[c, 0],
+        X0,
+        features.core[c, 0],
+        features.axis[c, 0],
+        features.size[c, 0],
+        features.turn[c, 0],
+        -n,
+    )
+    y1 = on_feature(
+        features.kind[c, 1],
+        X1,
+        features.core[c, 1],
+        features.axis[c, 1],
+        features.size[c, 1],
+        features.turn[c, 1],
+        n,
+    )
+    r0 = features.radius[c, 0]
+    r1 = features.radius[c, 1]
+    slide0 = float(0.0)
+    slide1 = float(0.0)
+    a = wp.transform_vector(X0, features.axis[c, 0])
+    b = wp.transform_vector(X1, features.axis[c, 1])
+    along = wp.dot(a, wp.cross(b, n))
+    if features.holder[c] == HOLDER_BOTH and wp.abs(along) > PARALLEL:
+        # where the edges cross, seen along the normal
+        slide0 = wp.dot(y1 - y0, wp.cross(b, n)) / along
+        slide1 = wp.dot(y1 - y0, wp.cross(a, n)) / along
+    x0 = y0 + slide0 * a
+    x1 = y1 + slide1 * b
+    # the gap between the features runs along the normal from x1 to x0, of which at least one is known
+    gap = wp.dot(n, x0 - x1)
+    middle = x0 - (0.5 * (gap + r0 - r1)) * n
+    if features.holder[c] == 1:
+        middle = x1 + (0.5 * (gap - r0 + r1)) * n
+    g = ContactGeometry()
+    g.normal = n
+    g.point = middle
+    g.distance = gap - r0 - r1
+    return g
+
+
+@wp.kernel
+def find_features(
+    first: int,
+    contacts: ContactView,
+    shape: ShapeView,
+    hulls: HullView,
+    body_q: wp.array(dtype=wp.transform),
+    features: FeatureView,
+):
+    """One thread per contact place: the features in contact; NORMAL_UNKNOWN where there is no rule."""
+    c = first + wp.tid()
+    if contacts.shape0[c] < 0:
+        return
+    n = contacts.normal[c]
+    f0 = Feature()
+    f1 = Feature()
+    for side in range(2):
+        s = contacts.shape0[c]
+        p = contacts.point0[c]
+        offset = contacts.offset0[c]
+        out = -n
+        if side == 1:
+            s = contacts.shape1[c]
+            p = contacts.point1[c]
+            offset = contacts.offset1[c]
+            out = n
+        local = shape.transform[s]
+        out_local = wp.transform_vector(wp.transform_inverse(body_pose(shape.body[s], body_q) * local), out)
+        f = feature_of(shape, hulls, s, wp.transform_point(wp.transform_inverse(local), p), out_local)
+        features.kind[c, side] = f.kind
+        features.core[c, side] = wp.transform_point(local, f.core)
+        features.axis[c, side] = wp.transform_vector(local, f.axis)
+        features.radius[c, side] = f.radius + wp.length(offset)
+        features.size[c, side] = f.size
+        features.turn[c, side] = wp.transform_get_rotation(local)
+        if side == 0:
+            f0 = f
+        else:
+            f1 = f
+    choose_rule(c, contacts, shape, f0, f1, body_q, features)
+    if features.normal[c] != NORMAL_UNKNOWN:
+        # the collision pass may have chosen a normal that is not that of the features at its points
+        b0 = shape.body[contacts.shape0[c]]
+        b1 = shape.body[contacts.shape1[c]]
+        g = contact_geometry(c, body_pose(b0, body_q), body_pose(b1, body_q), n, features)
+        size = wp.min(shape.radius[contacts.shape0[c]], shape.radius[contacts.shape1[c]])
+        off = wp.abs(g.distance - contacts.distance[c])
+        if not (wp.length(g.normal - n) < ASKEW and off < ASKEW * size):
+            features.normal[c] = NORMAL_UNKNOWN

@@ -1,0 +1,303 @@
+"""From the manifolds of pairs to packed lists of contacts per world.
+
+Every contact looks for the contact of the last pass that it continues: the same pair of shapes and the same
+feature, or else the nearest point. Solvers start from that contact's impulse.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.body_points import point_velocity
+from newtonsim.kernels.collision.pairs.manifolds import ManifoldView, PairView
+from newtonsim.kernels.views.shapes import GEO_CAPSULE, GEO_SPHERE, ShapeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# share of the smaller shape's radius by which a point may move from pass to pass and still be the same
+SAME_POINT = wp.constant(0.1)
+
+
+@wp.struct
+class ContactView:
+    """Packed contacts: world w owns the range [world_start[w], world_start[w] + world_count[w])."""
+
+    world_start: wp.array(dtype=int)  # (W + 1)
+    world_count: wp.array(dtype=int)  # (W)
+    world: wp.array(dtype=int)  # (C) world that owns the place, in use or not
+    pair: wp.array(dtype=int)  # (C) place of the pair in PairView
+    point: wp.array(dtype=int)  # (C) number of the point in the pair's manifold
+    shape0: wp.array(dtype=int)  # (C) -1 where not in use
+    shape1: wp.array(dtype=int)  # (C)
+    point0: wp.array(dtype=wp.vec3)  # (C) [m] feature of shape 0, frame of its body
+    point1: wp.array(dtype=wp.vec3)  # (C) [m] feature of shape 1, frame of its body
+    offset0: wp.array(dtype=wp.vec3)  # (C) [m] from point0 along the normal to the surface, frame of body 0
+    offset1: wp.array(dtype=wp.vec3)  # (C)
+    normal: wp.array(dtype=wp.vec3)  # (C) world, from shape 1 towards shape 0
+    thickness: wp.array(dtype=float)  # (C) [m] length of both offsets together
+    distance: wp.array(dtype=float)  # (C) [m] gap, negative in penetration
+    feature: wp.array(dtype=int)  # (C) number of the feature within its pair of shapes
+    match: wp.array(dtype=int)  # (C) place of the same contact in the last pass, or -1
+
+
+@wp.struct
+class HistoryView:
+    """Contacts of the last pass, found through lists of pairs that hang on the smaller shape of each pair."""
+
+    head: wp.array(dtype=int)  # (S) first pair of each shape, or -1
+    next: wp.array(dtype=int)  # (P) next pair of the same shape, or -1
+    other: wp.array(dtype=int)  # (P) the other shape
+    count: wp.array(dtype=int)  # (P) contacts of the pair
+    first: wp.array(dtype=int)  # (P) place of the first one
+    feature: wp.array(dtype=int)  # (C)
+    point0: wp.array(dtype=wp.vec3)  # (C) [m] frame of body 0
+
+
+@wp.struct
+class OverflowView:
+    """Where buffers were too small."""
+
+    pairs_needed: wp.array(dtype=int)  # (W) pairs that the last pass found
+    contacts_needed: wp.array(dtype=int)  # (W) contacts that the last pass found
+    most_pairs: wp.array(dtype=int)  # (W) most pairs that there was no room for, 0 if there always was
+    most_contacts: wp.array(dtype=int)  # (W) most contacts, likewise
+    any: wp.array(dtype=int)  # (1) 1 once something was missing; threads write nothing else there
+
+
+@wp.func
+def holder(shape: ShapeView, shape_world: wp.array(dtype=int), a: int, b: int) -> int:
+    """The shape on which a pair's list hangs: one of the world itself, and with few neighbours."""
+    h = a
+    if shape_world[a] < 0:
+        h = b
+    elif shape_world[b] >= 0:
+        if shape.radius[b] < shape.radius[a] or (shape.radius[b] == shape.radius[a] and b < a):
+            h = b
+    return h
+
+
+@wp.kernel
+def clear_history(first: int, history: HistoryView):
+    """One thread per shape: no pairs yet."""
+    s = first + wp.tid()
+    history.head[s] = -1
+
+
+@wp.kernel
+def remember_contacts(
+    first: int,
+    shape: ShapeView,
+    shape_world: wp.array(dtype=int),
+    pairs: PairView,
+    contacts: ContactView,
+    history: HistoryView,
+):
+    """One thread per world: keep what identifies its contacts, and hang their pairs on the shapes.
+
+    `head` is -1 on entry.
+    """
+    w = first + wp.tid()
+    c = contacts.world_start[w]
+    end = c + contacts.world_count[w]
+    while c < end:
+        p = contacts.pair[c]
+        begin = c
+        while c < end and contacts.pair[c] == p:
+            history.feature[c] = contacts.feature[c]
+            history.point0[c] = contacts.point0[c]
+            c += 1
+        s0 = pairs.shape0[p]
+        s1 = pairs.shape1[p]
+        h = holder(shape, shape_world, s0, s1)
+        history.other[p] = s0 + s1 - h
+        history.first[p] = begin
+        history.count[p] = c - begin
+        history.next[p] = history.head[h]
+        history.head[h] = p
+
+
+@wp.func
+def approach_speed(
+    shape: ShapeView,
+    s0: int,
+    s1: int,
+    p: wp.vec3,
+    n: wp.vec3,
+    body_q: wp.array(dtype=wp.transform),
+    body_com: wp.array(dtype=wp.vec3),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+) -> float:
+    """Speed [m/s] at which two surfaces approach each other at a point."""
+    v = point_velocity(shape.body[s0], p, body_q, body_com, body_qd)
+    v -= point_velocity(shape.body[s1], p, body_q, body_com, body_qd)
+    return wp.max(0.0, -wp.dot(n, v))
+
+
+@wp.kernel
+def drop_distant_points(
+    first: int,
+    pairs: PairView,
+    shape: ShapeView,
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    body_com: wp.array(dtype=wp.vec3),
+    margin: float,
+    dt: float,
+    manifolds: ManifoldView,
+):
+    """One thread per pair: account for thickness, and keep the points that may touch within the step."""
+    p = first + wp.tid()
+    count = manifolds.count[p]
+    if count == 0:
+        return
+    s0 = pairs.shape0[p]
+    s1 = pairs.shape1[p]
+    thickness = shape.geo.thickness[s0] + shape.geo.thickness[s1]
+    n = int(0)
+    for k in range(count):
+        x = manifolds.point[p, k]
+        normal = manifolds.normal[p, k]
+        distance = manifolds.distance[p, k] - thickness
+        speed = float(0.0)
+        if dt > 0.0 and distance > margin:
+            speed = approach_speed(shape, s0, s1, x, normal, body_q, body_com, body_qd)
+        if distance <= margin + speed * dt:
+            manifolds.point[p, n] = x
+            manifolds.normal[p, n] = normal
+            manifolds.distance[p, n] = distance
+            manifolds.feature[p, n] = manifolds.feature[p, k]
+            n += 1
+    manifolds.count[p] = n
+
+
+@wp.kernel
+def pack_contacts(
+    first: int, pairs: PairView, manifolds: ManifoldView, overflow: OverflowView, contacts: ContactView
+):
+    """One thread per world: number its contacts in the order of the pairs."""
+    w = first + wp.tid()
+    begin = contacts.world_start[w]
+    room = contacts.world_start[w + 1] - begin
+    n = int(0)
+    for p in range(pairs.world_start[w], pairs.world_start[w] + pairs.world_count[w]):
+        for k in range(manifolds.count[p]):
+            if n < room:
+                contacts.pair[begin + n] = p
+                contacts.point[begin + n] = k
+            n += 1
+    kept = wp.min(n, room)
+    contacts.world_count[w] = kept
+    overflow.contacts_needed[w] = n
+    if n > room:
+        overflow.most_contacts[w] = wp.max(overflow.most_contacts[w], n)
+        overflow.any[0] = 1
+    missed = overflow.pairs_needed[w] - (pairs.world_start[w + 1] - pairs.world_start[w])
+    if missed > 0:
+        overflow.most_pairs[w] = wp.max(overflow.most_pairs[w], overflow.pairs_needed[w])
+        overflow.any[0] = 1
+
+
+@wp.kernel
+def sum_counts(world_count: wp.array(dtype=int), total: wp.array(dtype=int)):
+    """One thread: contacts of all worlds."""
+    n = int(0)
+    for w in range(world_count.shape[0]):
+        n += world_count[w]
+    total[0] = n
+
+
+@wp.func
+def to_body(shape: ShapeView, s: int, body_q: wp.array(dtype=wp.transform)) -> wp.transform:
+    """World to the frame of the shape's body."""
+    inverse = wp.transform_identity()
+    if shape.body[s] >= 0:
+        inverse = wp.transform_inverse(body_q[shape.body[s]])
+    return inverse
+
+
+@wp.func
+def rounding(shape: ShapeView, s: int) -> float:
+    """Radius by which the surface lies off the feature in contact: a sphere's centre, a capsule's axis."""
+    r = float(0.0)
+    if shape.kind[s] == GEO_SPHERE or shape.kind[s] == GEO_CAPSULE:
+        r = shape.geo.scale[s][0]
+    return r
+
+
+@wp.func
+def same_contact(
+    shape: ShapeView,
+    shape_world: wp.array(dtype=int),
+    manifolds: ManifoldView,
+    contacts: ContactView,
+    history: HistoryView,
+    c: int,
+) -> int:
+    """Place of contact c in the last pass: the same feature, or else the nearest point left; -1 if new."""
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    h = holder(shape, shape_world, s0, s1)
+    q = history.head[h]
+    while q >= 0 and history.other[q] != s0 + s1 - h:
+        q = history.next[q]
+    found = int(-1)
+    if q >= 0:
+        tolerance = SAME_POINT * wp.min(shape.radius[s0], shape.radius[s1])
+        nearest = tolerance * tolerance
+        p = contacts.pair[c]
+        for i in range(history.first[q], history.first[q] + history.count[q]):
+            if history.feature[i] == contacts.feature[c]:
+                return i
+            d = wp.length_sq(history.point0[i] - contacts.point0[c])
+            if d < nearest:
+                taken = int(0)
+                for k in range(manifolds.count[p]):
+                    if manifolds.feature[p, k] == history.feature[i]:
+                        taken = 1
+                if taken == 0:
+                    nearest = d
+                    found = i
+    return found
+
+
+@wp.kernel
+def write_contacts(
+    first: int,
+    pairs: PairView,
+    shape: ShapeView,
+    shape_world: wp.array(dtype=int),
+    body_q: wp.array(dtype=wp.transform),
+    manifolds: ManifoldView,
+    history: HistoryView,
+    contacts: ContactView,
+):
+    """One thread per place: the contact's description in the frames of its bodies."""
+    c = first + wp.tid()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] >= contacts.world_count[w]:
+        contacts.shape0[c] = -1
+        contacts.shape1[c] = -1
+        return
+    pair = contacts.pair[c]
+    k = contacts.point[c]
+    s0 = pairs.shape0[pair]
+    s1 = pairs.shape1[pair]
+    n = manifolds.normal[pair, k]
+    p = manifolds.point[pair, k]
+    distance = manifolds.distance[pair, k]
+    round0 = rounding(shape, s0)
+    round1 = rounding(shape, s1)
+    thickness0 = shape.geo.thickness[s0]
+    thickness1 = shape.geo.thickness[s1]
+    to0 = to_body(shape, s0, body_q)
+    to1 = to_body(shape, s1, body_q)
+    other = p - (distance + thickness0 + thickness1) * n
+    contacts.shape0[c] = s0
+    contacts.shape1[c] = s1
+    contacts.point0[c] = wp.transform_point(to0, p + round0 * n)
+    contacts.point1[c] = wp.transform_point(to1, other - round1 * n)
+    contacts.offset0[c] = wp.transform_vector(to0, -(round0 + thickness0) * n)
+    contacts.offset1[c] = wp.transform_vector(to1, (round1 + thickness1) * n)
+    contacts.normal[c] = n
+    contacts.thickness[c] = round0 + thickness0 + round1 + thickness1
+    contacts.distance[c] = distance
+    contacts.feature[c] = manifolds.feature[pair, k]
+    contacts.match[c] = same_contact(shape, shape_world, manifolds, contacts, history, c)

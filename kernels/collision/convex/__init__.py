@@ -1,0 +1,1 @@
+"""Convex shapes by support mappings: GJK, EPA, support facets and their overlap."""

@@ -1,0 +1,1 @@
+"""Narrow phases: one kernel for each family of pairs of shapes."""

@@ -1,0 +1,36 @@
+"""Contact points of pairs of convex shapes without a narrow phase of their own."""
+
+import warp as wp
+
+from newtonsim.kernels.collision.convex.convex import convex_shape
+from newtonsim.kernels.collision.convex.gjk import closest_points
+from newtonsim.kernels.collision.convex.manifold_points import write_manifold
+from newtonsim.kernels.collision.pairs.manifolds import FAMILY_CONVEX, ManifoldView, PairView
+from newtonsim.kernels.views.shapes import HullView, ShapeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.kernel
+def collide_convex(
+    first: int,
+    pairs: PairView,
+    shape: ShapeView,
+    hulls: HullView,
+    shape_X: wp.array(dtype=wp.transform),
+    manifolds: ManifoldView,
+):
+    """One thread per pair place: points of two convex shapes within reach of each other."""
+    pair = first + wp.tid()
+    if pairs.family[pair] != FAMILY_CONVEX:
+        return
+    s0 = pairs.shape0[pair]
+    s1 = pairs.shape1[pair]
+    a = convex_shape(shape, s0)
+    b = convex_shape(shape, s1)
+    X_a = shape_X[s0]
+    X_b = shape_X[s1]
+    reach = pairs.reach[pair]
+    closest = closest_points(a, X_a, b, X_b, hulls, reach)
+    if closest.found == 1:
+        write_manifold(a, X_a, b, X_b, hulls, closest, reach, 0, manifolds, pair)

@@ -1,0 +1,230 @@
+"""Axis-aligned boxes about shapes and bodies, in the world.
+
+A convex shape reaches farthest along an axis at its support point there (Ericson, "Real-Time Collision
+Detection", 2005, sections 4.2 and 9.5), which makes the box of a primitive exact. Meshes, height fields and
+distance fields have the box about their turned local box (Arvo, "Transforming axis-aligned bounding boxes",
+Graphics Gems, 1990).
+"""
+
+import warp as wp
+
+from newtonsim.kernels.views.shapes import (
+    GEO_BOX,
+    GEO_CAPSULE,
+    GEO_CONE,
+    GEO_CYLINDER,
+    GEO_ELLIPSOID,
+    GEO_HFIELD,
+    GEO_MESH,
+    GEO_NONE,
+    GEO_PLANE,
+    GEO_SDF,
+    KIND_HULL,
+    HullView,
+    ShapeView,
+    shape_pose,
+)
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# below this sine a plane counts as parallel to a world plane
+PARALLEL = wp.constant(1.0e-6)
+
+
+@wp.struct
+class Bounds:
+    """Axis-aligned box; lower above upper where there is nothing."""
+
+    lower: wp.vec3  # [m]
+    upper: wp.vec3  # [m]
+
+
+@wp.func
+def empty_bounds() -> Bounds:
+    """The box about nothing."""
+    box = Bounds()
+    box.lower = wp.vec3(wp.inf, wp.inf, wp.inf)
+    box.upper = wp.vec3(-wp.inf, -wp.inf, -wp.inf)
+    return box
+
+
+@wp.func
+def join_bounds(box: Bounds, lower: wp.vec3, upper: wp.vec3) -> Bounds:
+    """The box about both."""
+    joined = Bounds()
+    joined.lower = wp.min(box.lower, lower)
+    joined.upper = wp.max(box.upper, upper)
+    return joined
+
+
+@wp.func
+def half_extent(kind: int, size: wp.vec3, d: wp.vec3) -> float:
+    """Reach of a point-symmetric primitive along a unit direction in its frame [m]."""
+    reach = size[0]
+    if kind == GEO_BOX:
+        reach = wp.dot(wp.abs(d), size)
+    elif kind == GEO_CAPSULE:
+        reach = size[0] + wp.abs(d[1]) * size[1]
+    elif kind == GEO_CYLINDER:
+        reach = wp.abs(d[1]) * size[1] + wp.sqrt(d[0] * d[0] + d[2] * d[2]) * size[0]
+    elif kind == GEO_ELLIPSOID:
+        reach = wp.length(wp.cw_mul(d, size))
+    return reach
+
+
+@wp.func
+def cone_bounds(size: wp.vec3, X: wp.transform) -> Bounds:
+    """Box about a cone: its apex and its base disc."""
+    # rows of the rotation: the sine comes from the other two entries, as 1 - cos^2 would lose it
+    x = wp.transform_vector(X, wp.vec3(1.0, 0.0, 0.0))
+    axis = wp.transform_vector(X, wp.vec3(0.0, 1.0, 0.0))
+    z = wp.transform_vector(X, wp.vec3(0.0, 0.0, 1.0))
+    p = wp.transform_get_translation(X)
+    apex = p + size[1] * axis
+    base = p - size[1] * axis
+    rim = wp.vec3()
+    for i in range(3):
+        rim[i] = size[0] * wp.sqrt(x[i] * x[i] + z[i] * z[i])
+    box = Bounds()
+    box.lower = wp.min(apex, base - rim)
+    box.upper = wp.max(apex, base + rim)
+    return box
+
+
+@wp.func
+def plane_bounds(size: wp.vec3, X: wp.transform) -> Bounds:
+    """Box about a sheet of finite size, or about the half-space below an infinite plane."""
+    x = wp.transform_vector(X, wp.vec3(1.0, 0.0, 0.0))
+    n = wp.transform_vector(X, wp.vec3(0.0, 1.0, 0.0))
+    z = wp.transform_vector(X, wp.vec3(0.0, 0.0, 1.0))
+    p = wp.transform_get_translation(X)
+    half_space = size[0] <= 0.0 and size[1] <= 0.0
+    lower = p
+    upper = p
+    for i in range(3):
+        reach = 0.5 * (wp.abs(x[i]) * size[0] + wp.abs(z[i]) * size[1])
+        if size[0] <= 0.0 and wp.abs(x[i]) > PARALLEL:
+            reach = wp.inf
+        if size[1] <= 0.0 and wp.abs(z[i]) > PARALLEL:
+            reach = wp.inf
+        lower[i] = p[i] - reach
+        upper[i] = p[i] + reach
+        if half_space and n[i] > PARALLEL:
+            lower[i] = -wp.inf
+        if half_space and n[i] < -PARALLEL:
+            upper[i] = wp.inf
+    box = Bounds()
+    box.lower = lower
+    box.upper = upper
+    return box
+
+
+@wp.func
+def hull_bounds(hulls: HullView, hull: int, X: wp.transform) -> Bounds:
+    """Box about the vertices of a hull."""
+    # of the many vertices each costs a product with a matrix; turning by a quaternion costs twice as much
+    R = wp.quat_to_matrix(wp.transform_get_rotation(X))
+    p = wp.transform_get_translation(X)
+    box = empty_bounds()
+    for v in range(hulls.vertex_start[hull], hulls.vertex_start[hull + 1]):
+        r = R @ hulls.vertex[v]
+        box = join_bounds(box, r, r)
+    box.lower = box.lower + p
+    box.upper = box.upper + p
+    return box
+
+
+@wp.func
+def turned_bounds(lower: wp.vec3, upper: wp.vec3, X: wp.transform) -> Bounds:
+    """Box about a box given in another frame."""
+    middle = wp.transform_point(X, 0.5 * (lower + upper))
+    half = 0.5 * (upper - lower)
+    reach = wp.vec3()
+    q = wp.transform_get_rotation(X)
+    for i in range(3):
+        axis = wp.vec3()
+        axis[i] = 1.0
+        reach[i] = wp.dot(wp.abs(wp.quat_rotate_inv(q, axis)), half)
+    box = Bounds()
+    box.lower = middle - reach
+    box.upper = middle + reach
+    return box
+
+
+@wp.func
+def shape_box(shape: ShapeView, hulls: HullView, s: int, X: wp.transform) -> Bounds:
+    """Box about shape s at world pose X, of the bare geometry (no thickness)."""
+    kind = shape.kind[s]
+    size = shape.geo.scale[s]
+    box = empty_bounds()
+    if kind == GEO_CONE:
+        box = cone_bounds(size, X)
+    elif kind == GEO_PLANE:
+        box = plane_bounds(size, X)
+    elif kind == KIND_HULL:
+        box = hull_bounds(hulls, shape.hull[s], X)
+    elif kind == GEO_MESH or kind == GEO_HFIELD or kind == GEO_SDF:
+        box = turned_bounds(shape.local_lower[s], shape.local_upper[s], X)
+    elif kind != GEO_NONE:
+        p = wp.transform_get_translation(X)
+        q = wp.transform_get_rotation(X)
+        reach = wp.vec3()
+        for i in range(3):
+            axis = wp.vec3()
+            axis[i] = 1.0
+            reach[i] = half_extent(kind, size, wp.quat_rotate_inv(q, axis))
+        box.lower = p - reach
+        box.upper = p + reach
+    return box
+
+
+@wp.func
+def shape_bounds(
+    shape: ShapeView,
+    hulls: HullView,
+    s: int,
+    X: wp.transform,
+    lower: wp.array(dtype=wp.vec3),
+    upper: wp.array(dtype=wp.vec3),
+):
+    """Write the box about shape s at world pose X."""
+    box = shape_box(shape, hulls, s, X)
+    lower[s] = box.lower
+    upper[s] = box.upper
+
+
+@wp.kernel
+def bound_shapes(
+    first: int,
+    shape: ShapeView,
+    hulls: HullView,
+    body_q: wp.array(dtype=wp.transform),
+    shape_X: wp.array(dtype=wp.transform),
+    lower: wp.array(dtype=wp.vec3),
+    upper: wp.array(dtype=wp.vec3),
+):
+    """One thread per shape: its world pose and the box about it."""
+    s = first + wp.tid()
+    X = shape_pose(shape, s, body_q)
+    shape_X[s] = X
+    shape_bounds(shape, hulls, s, X, lower, upper)
+
+
+@wp.kernel
+def bound_bodies(
+    first: int,
+    shape_start: wp.array(dtype=int),
+    shapes: wp.array(dtype=int),
+    shape_lower: wp.array(dtype=wp.vec3),
+    shape_upper: wp.array(dtype=wp.vec3),
+    lower: wp.array(dtype=wp.vec3),
+    upper: wp.array(dtype=wp.vec3),
+):
+    """One thread per body: the box about its shapes."""
+    b = first + wp.tid()
+    box = empty_bounds()
+    for k in range(shape_start[b], shape_start[b + 1]):
+        s = shapes[k]
+        box = join_bounds(box, shape_lower[s], shape_upper[s])
+    lower[b] = box.lower
+    upper[b] = box.upper

@@ -1,0 +1,156 @@
+"""Pairs of shapes whose bounds overlap.
+
+Worlds with few shapes test a list of pairs; crowded worlds sort and sweep, see `sweep`. Bounds grow by what a
+shape can travel within the step, so that fast bodies are found in time.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.collision.pairs.bounds import shape_box
+from newtonsim.kernels.collision.pairs.manifolds import FAMILY_NONE, FAMILY_PLANE, PairView
+from newtonsim.kernels.views.shapes import GEO_NONE, HullView, ShapeView, shape_pose
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.struct
+class PlacementView:
+    """Where the shapes are and how fast they move; S shapes."""
+
+    X: wp.array(dtype=wp.transform)  # (S) world pose
+    lower: wp.array(dtype=wp.vec3)  # (S) [m] bounds of the shape over the step, margin included
+    upper: wp.array(dtype=wp.vec3)  # (S)
+    velocity: wp.array(dtype=wp.vec3)  # (S) [m/s] of the shape's origin
+    spin: wp.array(dtype=float)  # (S) [m/s] fastest motion of a surface point about the origin
+    grow: wp.array(dtype=float)  # (S) [m] by which the bounds lie off the shape at rest
+    awake: wp.array(dtype=int)  # (S) 0 where the shape cannot move: static, or asleep
+
+
+@wp.kernel
+def place_shapes(
+    first: int,
+    shape: ShapeView,
+    hulls: HullView,
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    body_com: wp.array(dtype=wp.vec3),
+    margin: float,
+    dt: float,
+    place: PlacementView,
+):
+    """One thread per shape: world pose, velocity, and bounds over the next dt seconds."""
+    s = first + wp.tid()
+    X = shape_pose(shape, s, body_q)
+    place.X[s] = X
+    v = wp.vec3(0.0, 0.0, 0.0)
+    spin = float(0.0)
+    b = shape.body[s]
+    if b >= 0:
+        omega = wp.spatial_top(body_qd[b])
+        arm = wp.transform_get_translation(X) - wp.transform_point(body_q[b], body_com[b])
+        v = wp.spatial_bottom(body_qd[b]) + wp.cross(omega, arm)
+        spin = wp.length(omega) * shape.radius[s]
+    place.velocity[s] = v
+    place.spin[s] = spin
+    if shape.kind[s] == GEO_NONE:
+        return
+    box = shape_box(shape, hulls, s, X)
+    grow = 0.5 * margin + shape.geo.thickness[s] + dt * spin
+    place.grow[s] = grow
+    r = wp.vec3(grow, grow, grow)
+    place.lower[s] = box.lower - r + wp.min(v * dt, wp.vec3(0.0, 0.0, 0.0))
+    place.upper[s] = box.upper + r + wp.max(v * dt, wp.vec3(0.0, 0.0, 0.0))
+
+
+@wp.func
+def bounds_overlap(place: PlacementView, a: int, b: int) -> bool:
+    """True if the bounds of two shapes overlap."""
+    la = place.lower[a]
+    ua = place.upper[a]
+    lb = place.lower[b]
+    ub = place.upper[b]
+    x = la[0] <= ub[0] and lb[0] <= ua[0]
+    y = la[1] <= ub[1] and lb[1] <= ua[1]
+    z = la[2] <= ub[2] and lb[2] <= ua[2]
+    return x and y and z
+
+
+@wp.func
+def below_reach(place: PlacementView, s: int, plane: int) -> bool:
+    """True if the bounds of shape s reach below a plane."""
+    X = place.X[plane]
+    n = wp.transform_vector(X, wp.vec3(0.0, 1.0, 0.0))
+    center = 0.5 * (place.lower[s] + place.upper[s])
+    half = 0.5 * (place.upper[s] - place.lower[s])
+    extent = wp.abs(n[0]) * half[0] + wp.abs(n[1]) * half[1] + wp.abs(n[2]) * half[2]
+    return wp.dot(n, center - wp.transform_get_translation(X)) <= extent + place.grow[plane]
+
+
+@wp.func
+def may_touch(place: PlacementView, family: int, s0: int, s1: int) -> bool:
+    """True if two shapes may come into contact within the step; shape 1 is the plane, if there is one."""
+    if place.awake[s0] == 0 and place.awake[s1] == 0:
+        return False
+    touch = bounds_overlap(place, s0, s1)
+    if family == FAMILY_PLANE:
+        # an endless plane is bounded by nothing; a finite one is a sheet that fills little of its bounds
+        touch = touch and below_reach(place, s0, s1)
+    return touch
+
+
+@wp.func
+def put_pair(
+    pairs: PairView,
+    place: PlacementView,
+    shape: ShapeView,
+    p: int,
+    s0: int,
+    s1: int,
+    family: int,
+    margin: float,
+    dt: float,
+):
+    """Write a pair to its place, with the gap up to which its points matter in this step."""
+    closing = wp.length(place.velocity[s0] - place.velocity[s1]) + place.spin[s0] + place.spin[s1]
+    pairs.shape0[p] = s0
+    pairs.shape1[p] = s1
+    pairs.family[p] = family
+    pairs.reach[p] = margin + shape.geo.thickness[s0] + shape.geo.thickness[s1] + dt * closing
+
+
+@wp.kernel
+def select_pairs(
+    first: int,
+    listed: wp.array(dtype=wp.vec3i),
+    listed_start: wp.array(dtype=int),
+    disabled_plane: int,
+    shape: ShapeView,
+    place: PlacementView,
+    margin: float,
+    dt: float,
+    pairs: PairView,
+    needed: wp.array(dtype=int),
+):
+    """One thread per world: the pairs of its list, (shape 0, shape 1, family), whose bounds overlap."""
+    w = first + wp.tid()
+    begin = pairs.world_start[w]
+    room = pairs.world_start[w + 1] - begin
+    n = int(0)
+    for i in range(listed_start[w], listed_start[w + 1]):
+        entry = listed[i]
+        if entry[1] != disabled_plane and may_touch(place, entry[2], entry[0], entry[1]):
+            if n < room:
+                put_pair(pairs, place, shape, begin + n, entry[0], entry[1], entry[2], margin, dt)
+            n += 1
+    pairs.world_count[w] = wp.min(n, room)
+    needed[w] = n
+
+
+@wp.kernel
+def clear_unused_pairs(first: int, pairs: PairView, count: wp.array(dtype=int)):
+    """One thread per place: no points yet, and no narrow phase for places that are not in use."""
+    p = first + wp.tid()
+    w = pairs.world[p]
+    count[p] = 0
+    if p - pairs.world_start[w] >= pairs.world_count[w]:
+        pairs.family[p] = FAMILY_NONE

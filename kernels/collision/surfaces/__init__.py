@@ -1,0 +1,1 @@
+"""Surfaces that are not convex: triangle meshes, height fields, signed distance fields."""

@@ -1,0 +1,53 @@
+"""Triangles of a mesh in a box, for loops whose bodies search a mesh themselves.
+
+On a GPU Warp keeps the stack of a query by box or ray in the shared memory of the block, one place for each
+thread: a query within the loop of another one destroys that stack. Triangles are therefore listed before
+anything is done with them, a batch at a time; every batch walks the tree again and leaves out those that it
+has met before, since the order is always the same.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.collision.pairs.bounds import Bounds
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+BATCH = wp.constant(32)
+
+Numbers = wp.types.vector(length=int(BATCH), dtype=int)
+
+
+@wp.struct
+class Batch:
+    """Some of the triangles in a box."""
+
+    triangle: Numbers
+    count: int
+    before: int  # triangles in the batches before
+
+
+@wp.func(inline=False)
+def triangles_in_box(mesh: wp.uint64, box: Bounds, before: int) -> Batch:
+    """Triangles of an unscaled mesh whose boxes meet a box, without the first `before` of them."""
+    batch = Batch()
+    batch.before = before
+    met = int(0)
+    query = wp.mesh_query_aabb(mesh, box.lower, box.upper)
+    t = int(0)
+    while wp.mesh_query_aabb_next(query, t):
+        if met >= before:
+            batch.triangle[batch.count] = t
+            batch.count += 1
+            if batch.count == BATCH:
+                break
+        met += 1
+    return batch
+
+
+@wp.func
+def triangles_after(mesh: wp.uint64, box: Bounds, batch: Batch) -> Batch:
+    """The batch that follows; empty after the last one."""
+    rest = Batch()
+    if batch.count == BATCH:
+        rest = triangles_in_box(mesh, box, batch.before + batch.count)
+    return rest

@@ -1,0 +1,1 @@
+"""Constraint rows at velocity level, in energy coordinates, and their solve."""

@@ -1,0 +1,321 @@
+"""What contacts add to the scalar S whose derivatives are the gradient of a step, see
+`constraints.adjoint.row_terms`.
+
+With J w = frame · (velocity of the contact point on body 0 - on body 1) under a velocity w, a contact that
+sticks adds -p · J λ + m · (J v⁺ - t) + C p_n m_n, and one that slides
+-p · J λ + m_n (J_n v⁺ + C p_n - t_n) - ν · f, where ν = J_t λ is held fixed and f is the friction against the
+slip u, -μ p_n u/|u|. Impulses p and multipliers λ, m are held fixed as well; frame, point, distance, wanted
+velocity t, softness C and friction μ follow from poses, velocities and materials as in the forward pass, with
+the features in contact fixed (`contact_features`).
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.body_points import point_velocity
+from newtonsim.kernels.collision.contact_features import (
+    NORMAL_UNKNOWN,
+    FeatureView,
+    body_pose,
+    contact_geometry,
+)
+from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.adjoint.modes import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN, SLOWEST_SLIP
+from newtonsim.kernels.constraints.contact_rows import (
+    MIN_DAMPING,
+    ContactRowView,
+    combine,
+    contact_frame,
+    contact_spring,
+    way_ahead,
+)
+from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
+from newtonsim.kernels.constraints.impacts import any_rebound
+from newtonsim.kernels.constraints.rebounds import count_bounces, end_of_bounces, time_of_impact
+from newtonsim.kernels.views.shapes import ShapeView
+from newtonsim.kernels.views.structs import ModelShapeMaterials
+
+# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+DIFFERENTIABLE = True
+
+
+@wp.struct
+class ContactMotionView:
+    """World velocities (ω, v of the centre of mass) of bodies, in several velocity fields over one pose.
+
+    Those of bodies without joints are their own, but zero under the multiplier.
+    """
+
+    com: wp.array(dtype=wp.vec3)  # (B) [m] body frame
+    multiplier: wp.array(dtype=wp.spatial_vector)  # (B) under λ
+    end: wp.array(dtype=wp.spatial_vector)  # (B) of the solution
+    start: wp.array(dtype=wp.spatial_vector)  # (B) at the start of the step
+    free: wp.array(dtype=wp.spatial_vector)  # (B) without constraints
+    outcome: wp.array(dtype=wp.spatial_vector)  # (B) after impacts that are passed on
+
+
+@wp.func
+def relative_velocity(
+    b0: int,
+    b1: int,
+    x0: wp.vec3,
+    x1: wp.vec3,
+    body_q: wp.array(dtype=wp.transform),
+    com: wp.array(dtype=wp.vec3),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+) -> wp.vec3:
+    """Velocity of the world point x0 on body 0 against that of x1 on body 1 [m/s]."""
+    return point_velocity(b0, x0, body_q, com, body_qd) - point_velocity(b1, x1, body_q, com, body_qd)
+
+
+@wp.func
+def relative_spin(b0: int, b1: int, body_qd: wp.array(dtype=wp.spatial_vector)) -> wp.vec3:
+    """Angular velocity of body 0 against body 1 [rad/s]."""
+    w = wp.vec3(0.0, 0.0, 0.0)
+    if b0 >= 0:
+        w += wp.spatial_top(body_qd[b0])
+    if b1 >= 0:
+        w -= wp.spatial_top(body_qd[b1])
+    return w
+
+
+@wp.func
+def closing_velocity(distance: float, rate: float, soft: bool, pushes: int, s: ConstraintSettings) -> float:
+    """Normal velocity that a contact wants without restitution; as in `contact_target` [m/s]."""
+    speed = -distance / s.dt
+    if soft:
+        if distance < 0.0:
+            speed = -rate * distance
+    elif distance < s.contact_skin:
+        speed = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
+        if pushes == 0:
+            speed = 0.0
+    return speed
+
+
+@wp.func
+def slide_term(nu: wp.vec2, u: wp.vec2, bound: float) -> float:
+    """-ν · (friction of that size against the velocity u)."""
+    return bound * wp.dot(nu, u) / wp.max(wp.length(u), SLOWEST_SLIP)
+
+
+@wp.kernel
+def contact_lagrangian(
+    first: int,
+    contacts: ContactView,
+    features: FeatureView,
+    shape: ShapeView,
+    material: ModelShapeMaterials,
+    body_q: wp.array(dtype=wp.transform),
+    motion: ContactMotionView,
+    s: ConstraintSettings,
+    rows: ContactRowView,
+    impulse: wp.array(dtype=wp.vec3),
+    mode: wp.array(dtype=int),
+    multiplier: wp.array(dtype=wp.vec3),
+    pushes: wp.array(dtype=int),
+    rounds: wp.array(dtype=int),
+    positions: int,
+    out: wp.array(dtype=float),
+):
+    """One thread per contact place: terms of its normal and tangential rows.
+
+    Args:
+        first: First place.
+        contacts: Contacts of the step.
+        features: What `contact_features.find_features` found.
+        shape: Shapes.
+        material: Their materials.
+        body_q: World poses at the start of the step.
+        motion: Velocities of bodies.
+        s: Settings of the step.
+        rows: Rows as the step solved them.
+        impulse: Impulses of the solution.
+        mode: 0 open, 1 sticking, 2 sliding.
+        multiplier: m; of a contact that slides, m of the normal and J λ of the tangents.
+        pushes: 0 where the wanted velocity leaves out the penetration.
+        rounds: Rounds of impact by world; 0 where every contact rebounds as it would alone.
+        positions: 1 for the solution that moves the positions, where it is another than that at the end.
+        out: Receives the terms.
+    """
+    c = first + wp.tid()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] >= contacts.world_count[w] or mode[c] == ROW_OPEN:
+        return
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    b0 = shape.body[s0]
+    b1 = shape.body[s1]
+    g = contact_geometry(c, body_pose(b0, body_q), body_pose(b1, body_q), contacts.normal[c], features)
+    # the points of both bodies as in `build_contact_rows`
+    ahead = way_ahead(rows.leaf[c], g.distance) * g.normal
+    x0 = g.point + ahead
+    x1 = g.point - ahead
+    frame = contact_frame(g.normal)
+    p = impulse[c]
+    m = multiplier[c]
+    # softness and rate as in `build_contact_rows`
+    spring = contact_spring(s0, s1, material, s.soft_contacts)
+    soft = rows.soft[c] == 1
+    rate = s.contact_rate
+    softness = s.contact_cfm
+    if soft:
+        damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
+        rate = spring[0] / damping
+        softness = 1.0 / (s.dt * damping)
+    wanted = closing_velocity(g.distance, rate, soft, pushes[c], s)
+    early = wp.vec3(0.0, 0.0, 0.0)
+    if rows.impact[c][2] > rows.impact[c][1]:
+        approach = wp.dot(g.normal, relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.start))
+        free = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.free)
+        restitution = combine(material.restitution[s0], material.restitution[s1], s.restitution_product)
+        outcome = float(0.0)
+        if rounds[w] > 0:
+            after = relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.outcome)
+            outcome = wp.max(0.0, wp.dot(g.normal, after))
+        share = rows.moving[c][1]
+        if share < 0.0:
+            wanted = outcome
+        else:
+            bounces = count_bounces(rows.timed[c], rows.impact[c][0] * share, s.restitution_speed, s.dt)
+            more = float(0.0)
+            if rounds[w] > 0:
+                # as in `want_outcome`
+                if outcome < -restitution * free[0]:
+                    restitution = -outcome / free[0]
+                else:
+                    more = outcome + restitution * free[0]
+            gap = wp.max(0.0, g.distance)
+            hit = time_of_impact(gap, approach, (approach - free[0]) / s.dt, s.dt)
+            wanted = end_of_bounces(hit, gap, restitution, bounces, s.dt)[positions] + more
+            if positions == 1:
+                early = (hit[1] / s.dt) * free
+    under = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.multiplier)
+    end = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.end)
+    total = m[0] * (end[0] + softness * p[0] - wanted) - wp.dot(p, under)
+    if mode[c] == ROW_HOLDS:
+        total = total + m[1] * (end[1] - early[1]) + m[2] * (end[2] - early[2])
+    else:
+        mu = combine(material.mu[s0], material.mu[s1], s.friction_product)
+        slip = wp.vec2(end[1] - early[1], end[2] - early[2])
+        total = total + slide_term(wp.vec2(m[1], m[2]), slip, mu * p[0])
+    out[c] = total
+
+
+@wp.kernel
+def spin_lagrangian(
+    first: int,
+    contacts: ContactView,
+    features: FeatureView,
+    shape: ShapeView,
+    mu: wp.array(dtype=float),
+    mu_torsion: wp.array(dtype=float),
+    mu_rolling: wp.array(dtype=float),
+    body_q: wp.array(dtype=wp.transform),
+    motion: ContactMotionView,
+    s: ConstraintSettings,
+    normal_impulse: wp.array(dtype=wp.vec3),
+    impulse: wp.array(dtype=wp.vec3),
+    mode: wp.array(dtype=wp.vec2i),
+    multiplier: wp.array(dtype=wp.vec3),
+    out: wp.array(dtype=float),
+):
+    """One thread per contact place: terms of torsional and rolling friction, added to those of the contact.
+
+    `normal_impulse` holds the impulses of the contacts; `mode` is that of torsional and of rolling friction.
+    The other arguments are those of `contact_lagrangian`.
+    """
+    c = first + wp.tid()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] >= contacts.world_count[w]:
+        return
+    modes = mode[c]
+    if modes[0] == ROW_OPEN and modes[1] == ROW_OPEN:
+        return
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    b0 = shape.body[s0]
+    b1 = shape.body[s1]
+    g = contact_geometry(c, body_pose(b0, body_q), body_pose(b1, body_q), contacts.normal[c], features)
+    frame = contact_frame(g.normal)
+    p = impulse[c]
+    m = multiplier[c]
+    share0 = 0.5
+    share1 = 0.5
+    if s.friction_product == 1:
+        share0 = mu[s1]
+        share1 = mu[s0]
+    under = frame * relative_spin(b0, b1, motion.multiplier)
+    end = frame * relative_spin(b0, b1, motion.end)
+    total = -wp.dot(p, under)
+    if modes[0] == ROW_HOLDS:
+        total = total + m[0] * end[0]
+    if modes[0] == ROW_BOUNDED:
+        torsion = share0 * mu_torsion[s0] + share1 * mu_torsion[s1]
+        total = total + m[0] * wp.sign(end[0]) * torsion * normal_impulse[c][0]
+    if modes[1] == ROW_HOLDS:
+        total = total + m[1] * end[1] + m[2] * end[2]
+    if modes[1] == ROW_BOUNDED:
+        rolling = share0 * mu_rolling[s0] + share1 * mu_rolling[s1]
+        bound = rolling * normal_impulse[c][0]
+        total = total + slide_term(wp.vec2(m[1], m[2]), wp.vec2(end[1], end[2]), bound)
+    wp.atomic_add(out, c, total)
+
+
+@wp.kernel
+def refuse_contacts(
+    first: int,
+    contacts: ContactView,
+    features: FeatureView,
+    rows: ContactRowView,
+    mode: wp.array(dtype=int),
+    restitution: int,
+    no_rule: int,
+    passed_on: int,
+    reason: wp.array(dtype=int),
+):
+    """One thread per world: add the reasons for which contacts that act have no gradient to those of it.
+
+    Args:
+        first: First world.
+        contacts: Contacts of the step.
+        features: What `contact_features.find_features` found.
+        rows: Rows as the step solved them.
+        mode: 0 for contacts that do not act.
+        restitution: 0 if impacts with restitution are not to be differentiated.
+        no_rule: Bit for a contact between features that no rule covers.
+        passed_on: Bit for an impact with restitution that is not to be differentiated.
+        reason: Receives the bits.
+    """
+    w = first + wp.tid()
+    found = int(0)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if mode[c] != ROW_OPEN:
+            if features.normal[c] == NORMAL_UNKNOWN:
+                found = found | no_rule
+            rebounds = rows.impact[c][2] > rows.impact[c][1]
+            if rebounds and restitution == 0:
+                found = found | passed_on
+    reason[w] = reason[w] | found
+
+
+@wp.kernel(enable_backward=False)
+def refuse_compliant_contacts(
+    first: int, contacts: ContactView, features: FeatureView, no_rule: int, reason: wp.array(dtype=int)
+):
+    """One thread per world: add the bit `no_rule` if surfaces overlap whose features no rule covers."""
+    w = first + wp.tid()
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if contacts.distance[c] < 0.0 and features.normal[c] == NORMAL_UNKNOWN:
+            reason[w] = reason[w] | no_rule
+
+
+@wp.kernel(enable_backward=False)
+def find_rebounding_worlds(
+    first: int, contacts: ContactView, rows: ContactRowView, found: wp.array(dtype=int)
+):
+    """One thread per world: 1 if a contact rebounds in the step."""
+    w = first + wp.tid()
+    found[w] = int(any_rebound(rows, contacts, w))

@@ -1,0 +1,313 @@
+"""Adjoint of impacts that are passed on from body to body within a step, see `impacts`.
+
+A round turns the velocity v into (1 + e) v' - e v, where v' comes from an inelastic impact of the contacts
+that take part with an impulse x > 0: H (v' - v) = Jᵀ x, J v' = 0. A gradient g of what a round leaves becomes
+the solution of H λ + Jᵀ m = (1 + e) g, J λ = 0, and H λ - e g of what it found. By parameters the gradient is
+that of -S, S = λᵀ H (v' - v) - x · J λ + m · J v' - e x · J H⁻¹ g (implicit differentiation at the contacts
+that take part). With h r(v) = H (v - v_free) for the residual r of a step, the first terms of all rounds are
+h cᵀ r(v') of each round and h c₀ᵀ r(v_free), for r is affine in v: with T = (-e)^k H⁻¹ g after the last of k
+rounds before it, c = (1 + e) (T - P ζ), where P takes the part of ζ = H⁻¹ g along the contacts.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.envelope import EnvelopeView
+from newtonsim.kernels.algebra.skyline_algebra import add_outer, couple_chains, triple_product
+from newtonsim.kernels.algebra.skyline_lu import SkylineView, begin_skyline, clear_skyline, solve_system
+from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.adjoint.solve import softness_weight
+from newtonsim.kernels.constraints.chains import triple_velocity
+from newtonsim.kernels.constraints.contact_rows import ContactRowView
+from newtonsim.kernels.constraints.energy_coordinates import to_joint_velocities
+from newtonsim.kernels.constraints.impacts import (
+    ROUNDS,
+    SLOWEST,
+    any_rebound,
+    mark_approaching,
+    normal_velocity,
+    reflect,
+    stop_approach,
+)
+from newtonsim.kernels.steps.adjoint_sums import NO_ROOM, PASSED_ON_IMPACT, SINGULAR
+from newtonsim.kernels.views.model import TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# most rounds of impact with a gradient
+MOST_ROUNDS = wp.constant(4)
+# by how much impacts that are passed on may change a rebound that counts as one by itself
+ALONE = wp.constant(1.0e-3)
+# difference of coefficients of restitution that count as one
+ALIKE = wp.constant(1.0e-5)
+
+
+@wp.struct
+class ImpactRoundsView:
+    """Rounds of impact of a step: M rounds, W worlds, C contact places, D dofs."""
+
+    count: wp.array(dtype=int)  # (W) rounds; 0 if every contact rebounds as it would alone
+    restitution: wp.array(dtype=float)  # (W)
+    impulse: wp.array2d(dtype=float)  # (M, C) x [N s]
+    multiplier: wp.array2d(dtype=float)  # (M, C) m
+    slope: wp.array2d(dtype=float)  # (M, C) J H⁻¹ g
+    z: wp.array2d(dtype=float)  # (M, D) v' in energy coordinates
+    zeta: wp.array2d(dtype=float)  # (M, D) λ, likewise
+    force: wp.array2d(dtype=float)  # (M, D) c, likewise
+    v: wp.array2d(dtype=float)  # (M, D) v'
+    v_zeta: wp.array2d(dtype=float)  # (M, D) λ
+    v_force: wp.array2d(dtype=float)  # (M, D) c
+    left: wp.array(dtype=float)  # (D) T, in energy coordinates
+
+
+@wp.func
+def changes_rebounds(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    depth: int,
+    env: wp.ref[EnvelopeView],
+    z: wp.array(dtype=float),
+) -> bool:
+    """True if impacts leave a contact another velocity than that with which it would rebound alone."""
+    changed = bool(False)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        impact = rows.impact[c]
+        hit = impact[2] > impact[1]
+        if hit or env.kept_contact[c][1] > 0.0:
+            before = normal_velocity(tree, rows, c, depth, z)
+            after = wp.max(0.0, normal_velocity(tree, rows, c, depth, env.kept_z))
+            if not hit or before >= 0.0 or wp.abs(after + impact[0] * before) > -ALONE * impact[0] * before:
+                changed = True
+    return changed
+
+
+@wp.func
+def keep_round(
+    contacts: wp.ref[ContactView],
+    rows: wp.ref[ContactRowView],
+    w: int,
+    r: int,
+    env: wp.ref[EnvelopeView],
+    rounds: wp.ref[ImpactRoundsView],
+) -> bool:
+    """Keep what the inelastic impact of a round came to; False if its contacts differ in restitution."""
+    alike = bool(True)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        x = env.kept_contact[c][0]
+        rounds.impulse[r, c] = x
+        if x > 0.0:
+            e = rows.impact[c][0]
+            if rounds.restitution[w] < 0.0:
+                rounds.restitution[w] = e
+            if wp.abs(e - rounds.restitution[w]) > ALIKE:
+                alike = False
+    for i in range(env.world_start[w], env.world_start[w + 1]):
+        rounds.z[r, env.dof[i]] = env.kept_z[env.dof[i]]
+    return alike
+
+
+@wp.kernel
+def follow_impacts(
+    first: int,
+    tree: TreeView,
+    rows: ContactRowView,
+    contacts: ContactView,
+    depth: int,
+    dt: float,
+    env: EnvelopeView,
+    z: wp.array(dtype=float),
+    rounds: ImpactRoundsView,
+    reason: wp.array(dtype=int),
+):
+    """One thread per world: the rounds of `impacts.pass_on_impacts` once more, and what each comes to.
+
+    `kept_*` of the workspace hold the outcome then; rows are those before the solve.
+    """
+    w = first + wp.tid()
+    rounds.count[w] = 0
+    if not any_rebound(rows, contacts, w):
+        return
+    for i in range(env.world_start[w], env.world_start[w + 1]):
+        env.kept_z[env.dof[i]] = z[env.dof[i]]
+    c0 = contacts.world_start[w]
+    fastest = float(0.0)
+    for c in range(c0, c0 + contacts.world_count[w]):
+        env.kept_contact[c] = wp.vec3(0.0, 0.0, 0.0)
+        if rows.impact[c][2] > rows.impact[c][1]:
+            fastest = wp.max(fastest, -normal_velocity(tree, rows, c, depth, z))
+    slowest = SLOWEST * fastest
+    rounds.restitution[w] = -1.0
+    known = bool(True)
+    n = int(0)
+    running = int(1)
+    while running == 1 and n < ROUNDS:
+        if mark_approaching(tree, rows, contacts, w, depth, slowest, dt, env) == 0:
+            running = 0
+        else:
+            stop_approach(tree, rows, contacts, w, depth, 0.1 * slowest, env)
+            if n < MOST_ROUNDS:
+                known = keep_round(contacts, rows, w, n, env, rounds) and known
+            else:
+                known = False
+            reflect(tree, rows, contacts, w, depth, env)
+            n += 1
+    if changes_rebounds(tree, rows, contacts, w, depth, env, z):
+        rounds.count[w] = wp.min(n, MOST_ROUNDS)
+        if not known:
+            reason[w] = reason[w] | PASSED_ON_IMPACT
+
+
+@wp.kernel
+def write_outcome(
+    first: int,
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    z: wp.array(dtype=float),
+    rounds: ImpactRoundsView,
+    v: wp.array(dtype=float),
+):
+    """One thread per tree: joint velocities after all impacts."""
+    t = first + wp.tid()
+    if rounds.count[tree.world[t]] > 0:
+        to_joint_velocities(tree, L, t, z, v)
+
+
+@wp.func
+def lay_out_round(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    r: int,
+    place: wp.array(dtype=int),
+    rounds: wp.ref[ImpactRoundsView],
+    sky: wp.ref[SkylineView],
+) -> bool:
+    """Make room for the contacts of a round and set the matrix to one; False if there is no room."""
+    clear_skyline(sky, w)
+    base = sky.world_start[w]
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if rounds.impulse[r, c] > 0.0:
+            couple_chains(tree, place, sky, base, rows.leaf[c])
+    return begin_skyline(sky, w)
+
+
+@wp.func
+def assemble_round(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    r: int,
+    depth: int,
+    place: wp.array(dtype=int),
+    zeta: wp.array(dtype=float),
+    rounds: wp.ref[ImpactRoundsView],
+    sky: wp.ref[SkylineView],
+):
+    """Add the contacts of a round to the matrix, and keep the normal velocities under ζ."""
+    base = sky.world_start[w]
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if rounds.impulse[r, c] > 0.0:
+            A = wp.mat33d()
+            A[0, 0] = softness_weight(rows.delassus[c][0], 0.0)
+            add_outer(tree, place, sky, base, rows.leaf[c], depth, c, A, rows.B, rows.B)
+            rounds.slope[r, c] = triple_velocity(tree, rows.leaf[c], c, depth, rows.B, zeta)[0]
+
+
+@wp.kernel
+def reverse_impacts(
+    first: int,
+    tree: TreeView,
+    rows: ContactRowView,
+    contacts: ContactView,
+    depth: int,
+    place: wp.array(dtype=int),
+    dof: wp.array(dtype=int),
+    zeta: wp.array(dtype=float),
+    rounds: ImpactRoundsView,
+    sky: SkylineView,
+    reason: wp.array(dtype=int),
+):
+    """One thread per world: from ζ of the velocity after all impacts to the multipliers of every round.
+
+    `zeta` is overwritten.
+    """
+    w = first + wp.tid()
+    base = sky.world_start[w]
+    end = sky.world_start[w + 1]
+    n = rounds.count[w]
+    for i in range(base, end):
+        d = dof[i]
+        rounds.left[d] = 0.0
+        if n > 0:
+            rounds.left[d] = zeta[d]
+    c0 = contacts.world_start[w]
+    e = rounds.restitution[w]
+    for k in range(n):
+        r = n - 1 - k
+        if not lay_out_round(tree, rows, contacts, w, r, place, rounds, sky):
+            reason[w] = reason[w] | NO_ROOM
+            return
+        assemble_round(tree, rows, contacts, w, r, depth, place, zeta, rounds, sky)
+        for i in range(base, end):
+            sky.x[i] = wp.float64(zeta[dof[i]])
+        if not solve_system(sky, w):
+            reason[w] = reason[w] | SINGULAR
+            return
+        for c in range(c0, c0 + contacts.world_count[w]):
+            if rounds.impulse[r, c] > 0.0:
+                v = triple_product(tree, place, sky, base, rows.leaf[c], depth, c, rows.B)
+                m = softness_weight(rows.delassus[c][0], 0.0) * v[0]
+                rounds.multiplier[r, c] = (1.0 + e) * float(m)
+        for i in range(base, end):
+            d = dof[i]
+            left = float(sky.x[i])
+            rounds.force[r, d] = (1.0 + e) * (rounds.left[d] - zeta[d] + left)
+            rounds.zeta[r, d] = (1.0 + e) * left
+            rounds.left[d] = -e * rounds.left[d]
+            zeta[d] = rounds.zeta[r, d] - e * zeta[d]
+
+
+@wp.kernel
+def write_rounds(
+    first: int,
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    reason: wp.array(dtype=int),
+    rounds: ImpactRoundsView,
+):
+    """One thread per tree: joint velocities of all rounds; zero, or NaN in worlds without a gradient."""
+    t = first + wp.tid()
+    w = tree.world[t]
+    n = rounds.count[w]
+    for r in range(MOST_ROUNDS):
+        if r < n:
+            to_joint_velocities(tree, L, t, rounds.z[r], rounds.v[r])
+            to_joint_velocities(tree, L, t, rounds.zeta[r], rounds.v_zeta[r])
+            to_joint_velocities(tree, L, t, rounds.force[r], rounds.v_force[r])
+        for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+            d = tree.dof[i]
+            if r >= n:
+                rounds.v_force[r, d] = 0.0
+            elif reason[w] != 0:
+                rounds.v_force[r, d] = wp.nan
+
+
+@wp.kernel
+def mask_round(first: int, rounds: ImpactRoundsView, r: int, mask: wp.array(dtype=int)):
+    """One thread per world: 1 if it has that round."""
+    w = first + wp.tid()
+    mask[w] = int(r < rounds.count[w])
+
+
+@wp.kernel
+def add_left(first: int, rounds: ImpactRoundsView, y: wp.array(dtype=float)):
+    """One thread per dof: what all rounds leave of a gradient for the velocity before them."""
+    d = first + wp.tid()
+    y[d] = y[d] + rounds.left[d]

@@ -1,0 +1,229 @@
+"""What the rows of a solved step are: open, an equation that holds, or at a bound.
+
+Implicit differentiation of a complementarity problem starts from this active set, see
+`constraints.adjoint.solve`.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.chains import triple_velocity
+from newtonsim.kernels.constraints.dof_rows import PUSHED
+from newtonsim.kernels.constraints.gauss_seidel import is_single
+from newtonsim.kernels.constraints.pair_rows import PairRowView
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.views.model import TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# what a row of the solved step is
+ROW_OPEN = wp.constant(0)  # no impulse
+ROW_HOLDS = wp.constant(1)  # an equation; of a contact: it presses and sticks
+ROW_BOUNDED = wp.constant(2)  # the impulse is at its bound; of a contact: it presses and slides
+# share of the friction bound from which a contact slides, and the slowest slip [m/s] whose direction counts
+AT_BOUND = wp.constant(0.999)
+SLOWEST_SLIP = wp.constant(1.0e-4)
+
+
+@wp.struct
+class RowAdjointView:
+    """What the rows of a solved step are, and their multipliers.
+
+    The multiplier of a row that holds is m; that of an impulse at its bound is the row's J λ.
+    """
+
+    dof_mode: wp.array(dtype=int)  # (R)
+    dof_multiplier: wp.array(dtype=float)  # (R)
+    pair_mode: wp.array(dtype=int)  # (P)
+    pair_multiplier: wp.array(dtype=float)  # (P)
+    contact_mode: wp.array(dtype=int)  # (C)
+    contact_multiplier: wp.array(dtype=wp.vec3)  # (C) m, or m of the normal and J λ of the tangents
+    contact_early: wp.array(dtype=wp.vec2)  # (C) slip that the solution does not count, see `rebounds` [m/s]
+    contact_pushes: wp.array(dtype=int)  # (C) 0 if the wanted velocity leaves out the penetration
+    spin_mode: wp.array(dtype=wp.vec2i)  # (C) of torsional and of rolling friction
+    spin_multiplier: wp.array(dtype=wp.vec3)  # (C) about the normal and both tangents
+
+
+@wp.struct
+class ImpulseView:
+    """Impulses of a solution, and the velocities that belong to it in energy coordinates."""
+
+    dof: wp.array(dtype=float)  # (R)
+    pair: wp.array(dtype=float)  # (P)
+    contact: wp.array(dtype=wp.vec3)  # (C)
+    spin: wp.array(dtype=wp.vec3)  # (C)
+    z: wp.array(dtype=float)  # (D)
+
+
+@wp.func
+def row_mode(impulse: float, delassus: float, target: wp.vec2, bounds: wp.vec2) -> int:
+    """What a row with an interval of wanted velocities and bounds of its impulse is."""
+    mode = int(ROW_OPEN)
+    if delassus > 0.0:
+        if impulse <= bounds[0] or impulse >= bounds[1]:
+            mode = ROW_BOUNDED
+        elif impulse != 0.0 or target[0] == target[1]:
+            mode = ROW_HOLDS
+    return mode
+
+
+@wp.func
+def friction_mode(t: wp.vec2, bound: float, slip: wp.vec2) -> int:
+    """Whether friction holds or is at its bound; without friction it is, and nothing holds."""
+    mode = int(ROW_HOLDS)
+    if bound <= 0.0 or (wp.length(t) >= AT_BOUND * bound and wp.length(slip) > SLOWEST_SLIP):
+        mode = ROW_BOUNDED
+    return mode
+
+
+@wp.func
+def contact_slip(
+    tree: wp.ref[TreeView], rows: wp.ref[RowsView], c: int, depth: int, z: wp.array(dtype=float)
+) -> wp.vec2:
+    """Tangential velocity of a contact, prescribed motion included [m/s]."""
+    v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, z) - rows.contact.target[c]
+    return wp.vec2(v[1], v[2])
+
+
+@wp.func
+def contact_spin(
+    tree: wp.ref[TreeView], rows: wp.ref[RowsView], c: int, depth: int, z: wp.array(dtype=float)
+) -> wp.vec3:
+    """Relative angular velocity of a contact about normal and tangents [rad/s]."""
+    return triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, z) - rows.spin.target[c]
+
+
+@wp.func
+def select_contact(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    c: int,
+    depth: int,
+    impulse: wp.ref[ImpulseView],
+    adj: wp.ref[RowAdjointView],
+) -> int:
+    """Find what a contact is; 1 if it acts."""
+    p = impulse.contact[c]
+    mode = int(ROW_OPEN)
+    if p[0] > 0.0 and rows.contact.delassus[c][0] > 0.0:
+        slip = contact_slip(tree, rows, c, depth, impulse.z) - adj.contact_early[c]
+        mode = friction_mode(wp.vec2(p[1], p[2]), rows.contact.friction[c] * p[0], slip)
+    adj.contact_mode[c] = mode
+    if rows.spins == 1:
+        modes = wp.vec2i(ROW_OPEN, ROW_OPEN)
+        delassus = rows.spin.delassus[c]
+        if mode != ROW_OPEN and (delassus[0] > 0.0 or delassus[1] > 0.0):
+            spin = contact_spin(tree, rows, c, depth, impulse.z)
+            q = impulse.spin[c]
+            if delassus[0] > 0.0:
+                modes[0] = friction_mode(
+                    wp.vec2(q[0], 0.0), rows.spin.torsion[c] * p[0], wp.vec2(spin[0], 0.0)
+                )
+            if delassus[1] > 0.0:
+                modes[1] = friction_mode(
+                    wp.vec2(q[1], q[2]), rows.spin.rolling[c] * p[0], wp.vec2(spin[1], spin[2])
+                )
+        adj.spin_mode[c] = modes
+    return int(mode != ROW_OPEN)
+
+
+@wp.func(inline=False)
+def select_rows(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    depth: int,
+    impulse: wp.ref[ImpulseView],
+    adj: wp.ref[RowAdjointView],
+) -> int:
+    """Find what every row of a world is; returns how many hold or slide."""
+    count = int(0)
+    r0 = rows.dof.world_start[w]
+    for r in range(r0, rows.dof.world_start[w + 1]):
+        mode = int(ROW_OPEN)
+        if r - r0 < rows.dof.world_count[w]:
+            target = wp.vec2(rows.dof.target_lower[r], rows.dof.target_upper[r])
+            bounds = wp.vec2(rows.dof.lower[r], rows.dof.upper[r])
+            mode = row_mode(impulse.dof[r], rows.dof.delassus[r], target, bounds)
+        adj.dof_mode[r] = mode
+        adj.dof_multiplier[r] = 0.0
+        if mode != ROW_OPEN:
+            count += 1
+    count += select_pairs(rows.pair, w, impulse.pair, adj.pair_mode, adj.pair_multiplier)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        count += select_contact(tree, rows, c, depth, impulse, adj)
+    return count
+
+
+@wp.func(inline=False)
+def open_rows(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int, adj: wp.ref[RowAdjointView]):
+    """Let every row of a world count as open."""
+    for r in range(rows.dof.world_start[w], rows.dof.world_start[w + 1]):
+        adj.dof_mode[r] = ROW_OPEN
+    for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
+        adj.pair_mode[p] = ROW_OPEN
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        adj.contact_mode[c] = ROW_OPEN
+        if rows.spins == 1:
+            adj.spin_mode[c] = wp.vec2i(ROW_OPEN, ROW_OPEN)
+
+
+@wp.func
+def select_pairs(
+    rows: wp.ref[PairRowView],
+    w: int,
+    impulse: wp.array(dtype=float),
+    mode: wp.array(dtype=int),
+    multiplier: wp.array(dtype=float),
+) -> int:
+    """Find what the rows of a world between bodies or dofs are; returns how many act."""
+    count = int(0)
+    for p in range(rows.world_start[w], rows.world_start[w + 1]):
+        target = wp.vec2(rows.target_lower[p], rows.target_upper[p])
+        bounds = wp.vec2(rows.lower[p], rows.upper[p])
+        mode[p] = row_mode(impulse[p], rows.delassus[p], target, bounds)
+        multiplier[p] = 0.0
+        if mode[p] != ROW_OPEN:
+            count += 1
+    return count
+
+
+@wp.kernel
+def mark_pushing(
+    first: int,
+    tree: TreeView,
+    rows: RowsView,
+    contacts: ContactView,
+    world_state: wp.array(dtype=int),
+    final: int,
+    kept: wp.array(dtype=wp.vec3),
+    pushes: wp.array(dtype=int),
+    early: wp.array(dtype=wp.vec2),
+):
+    """One thread per contact place: whether its wanted velocity removes the penetration, and its early slip.
+
+    That of contacts of single bodies does so only in the first solution, which moves the positions, and not
+    in the final one, see `gauss_seidel.solve_rows`.
+    """
+    c = first + wp.tid()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] >= contacts.world_count[w]:
+        return
+    early[c] = wp.vec2(0.0, 0.0)
+    if final == 0 and rows.contact.timed[c][0] > 0.0:
+        early[c] = rows.contact.early[c]
+    result = int(1)
+    if final == 1 and world_state[w] >= PUSHED:
+        impact = rows.contact.impact[c]
+        stopped = rows.contact.soft[c] == 0 and impact[1] > 0.0 and kept[c][0] > 0.0
+        stopped = stopped and impact[1] == impact[2]
+        for side in range(2):
+            leaf = rows.contact.leaf[c][side]
+            if leaf >= 0:
+                stopped = stopped and is_single(tree, leaf)
+        if stopped:
+            result = 0
+    pushes[c] = result

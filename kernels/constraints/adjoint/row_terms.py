@@ -1,0 +1,351 @@
+"""What rows on dofs and between bodies add to the scalar whose derivatives are the gradient of a step.
+
+With the multipliers (λ, m) of `constraints.adjoint.solve`, impulses p and end velocities v⁺ held fixed, the
+gradient by whatever a step depends on is that of -S,
+
+    S = h λᵀ r + Σ [ -p J λ + m (J v⁺ + C p - t) ] - Σ_bounded (J λ) bound,
+
+with the force balance r of the smooth part. Each kernel writes one number for each of its rows, from
+functions that the forward pass uses, too; reverse mode does the rest.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.spatial import quat_exp, unit_quat
+from newtonsim.kernels.constraints.adjoint.modes import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN
+from newtonsim.kernels.constraints.dof_rows import (
+    ROW_DRIVE,
+    ROW_FRICTION,
+    ROW_LIMIT,
+    ConstraintSettings,
+    DofRowView,
+    LimitView,
+    drive_rate,
+    drive_velocity,
+    limit_speed,
+    limit_velocities,
+)
+from newtonsim.kernels.constraints.pair_rows import (
+    PAIR_COUPLING,
+    PAIR_OFFSET,
+    PAIR_ROTATION,
+    BodyStateView,
+    LoopView,
+    PairRowView,
+    body_motion,
+    equality_speed,
+    measure_row,
+    pair_frames,
+    recovery_rate,
+    row_interval,
+)
+from newtonsim.kernels.trees.forward_kinematics import world_pose, world_velocity
+from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
+
+# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+DIFFERENTIABLE = True
+
+
+@wp.func
+def end_pose(
+    b: int,
+    tree: TreeView,
+    kin: KinematicsView,
+    com: wp.array(dtype=wp.vec3),
+    loose_q: wp.array(dtype=wp.transform),
+    loose_qd: wp.array(dtype=wp.spatial_vector),
+    dt: float,
+) -> wp.transform:
+    """World pose of body b; of a body on no tree that after a time dt."""
+    t = tree.body_tree[b]
+    if t >= 0:
+        return world_pose(b, kin.origin[t], kin)
+    r = wp.transform_get_rotation(loose_q[b])
+    c = wp.transform_point(loose_q[b], com[b]) + dt * wp.spatial_bottom(loose_qd[b])
+    r_end = unit_quat(quat_exp(dt * wp.spatial_top(loose_qd[b])) * r)
+    return wp.transform(c - wp.quat_rotate(r_end, com[b]), r_end)
+
+
+@wp.kernel
+def write_poses(
+    first: int,
+    tree: TreeView,
+    kin: KinematicsView,
+    com: wp.array(dtype=wp.vec3),
+    loose_q: wp.array(dtype=wp.transform),
+    loose_qd: wp.array(dtype=wp.spatial_vector),
+    dt: float,
+    body_q: wp.array(dtype=wp.transform),
+):
+    """One thread per body, see `end_pose`."""
+    b = first + wp.tid()
+    body_q[b] = end_pose(b, tree, kin, com, loose_q, loose_qd, dt)
+
+
+@wp.func
+def body_velocity(
+    b: int,
+    tree: TreeView,
+    body: BodyView,
+    kin: KinematicsView,
+    loose_qd: wp.array(dtype=wp.spatial_vector),
+    share: float,
+) -> wp.spatial_vector:
+    """(ω, v of the centre of mass); of a body on no tree that share of its own."""
+    if tree.body_tree[b] >= 0:
+        return world_velocity(b, body, kin)
+    return share * loose_qd[b]
+
+
+@wp.kernel
+def write_velocities(
+    first: int,
+    tree: TreeView,
+    body: BodyView,
+    kin: KinematicsView,
+    loose_qd: wp.array(dtype=wp.spatial_vector),
+    share: float,
+    body_qd: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per body, see `body_velocity`."""
+    b = first + wp.tid()
+    body_qd[b] = body_velocity(b, tree, body, kin, loose_qd, share)
+
+
+@wp.kernel
+def dof_lagrangian(
+    first: int,
+    drive: DriveView,
+    limit: LimitView,
+    tree: TreeView,
+    q: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    s: ConstraintSettings,
+    rows: DofRowView,
+    impulse: wp.array(dtype=float),
+    mode: wp.array(dtype=int),
+    multiplier: wp.array(dtype=float),
+    out: wp.array(dtype=float),
+):
+    """One thread per place: terms of a row on one dof."""
+    r = first + wp.tid()
+    if mode[r] == ROW_OPEN:
+        return
+    source = rows.source[r]
+    kind = rows.source_kind[source]
+    d = rows.source_dof[source]
+    a = tree.dof_axis[d]
+    p = impulse[r]
+    m = multiplier[r]
+    if mode[r] == ROW_BOUNDED:
+        if kind == ROW_FRICTION:
+            out[r] = -m * wp.sign(p) * limit.friction[d] * s.dt
+        if kind == ROW_DRIVE:
+            out[r] = -m * wp.sign(p) * drive.effort_limit[a] * s.dt
+    elif kind == ROW_LIMIT:
+        allowed = limit_velocities(q[tree.dof_coord[d]], limit.lower[a], limit.upper[a], limit.velocity[a], s)
+        if p > 0.0:
+            out[r] = -m * allowed[0]
+        else:
+            out[r] = -m * allowed[1]
+    elif kind == ROW_DRIVE:
+        rate = drive_rate(drive, a, s.dt)
+        velocity = drive_velocity(drive, a, act[a], q[tree.dof_coord[d]], rate)
+        out[r] = m * (p / (s.dt * rate) - velocity)
+
+
+@wp.func
+def spin_of(
+    b: int,
+    tree: TreeView,
+    V: wp.array(dtype=wp.spatial_vector),
+    loose_qd: wp.array(dtype=wp.spatial_vector),
+    share: float,
+) -> wp.vec3:
+    """Angular velocity of body b in a field of velocities V; of a body on no tree that share of its own."""
+    w = wp.vec3(0.0, 0.0, 0.0)
+    if b >= 0:
+        if tree.body_tree[b] >= 0:
+            w = wp.spatial_top(V[b])
+        else:
+            w = share * wp.spatial_top(loose_qd[b])
+    return w
+
+
+@wp.func
+def velocity_of(
+    b: int,
+    x: wp.vec3,
+    tree: TreeView,
+    kin: KinematicsView,
+    V: wp.array(dtype=wp.spatial_vector),
+    bodies: BodyStateView,
+    share: float,
+) -> wp.vec3:
+    """Velocity of the world point x on body b, likewise."""
+    v = wp.vec3(0.0, 0.0, 0.0)
+    if b >= 0:
+        t = tree.body_tree[b]
+        if t >= 0:
+            v = wp.spatial_bottom(V[b]) + wp.cross(wp.spatial_top(V[b]), x - kin.origin[t])
+        else:
+            arm = x - wp.transform_point(bodies.q[b], bodies.com[b])
+            v = share * (wp.spatial_bottom(bodies.qd[b]) + wp.cross(wp.spatial_top(bodies.qd[b]), arm))
+    return v
+
+
+@wp.func
+def body_row_terms(
+    r: int,
+    holds: bool,
+    p: float,
+    m: float,
+    tree: TreeView,
+    joint: JointView,
+    kin: KinematicsView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    gravity: wp.vec3,
+    bodies: BodyStateView,
+    V_multiplier: wp.array(dtype=wp.spatial_vector),
+    V_end: wp.array(dtype=wp.spatial_vector),
+    loop: LoopView,
+    s: ConstraintSettings,
+    rows: PairRowView,
+) -> float:
+    """Terms of a row between bodies."""
+    kind = rows.kind[r]
+    c = rows.constraint[r]
+    f = pair_frames(r, joint, loop, rows)
+    m0 = body_motion(f.b0, f.X0, tree, kin, body_A, gravity, bodies)
+    m1 = body_motion(f.b1, f.X1, tree, kin, body_A, gravity, bodies)
+    row = measure_row(kind, m0, m1, rows.axis0[r], rows.axis1[r])
+    turn = spin_of(f.b1, tree, V_multiplier, bodies.qd, 0.0) - spin_of(
+        f.b0, tree, V_multiplier, bodies.qd, 0.0
+    )
+    move = velocity_of(f.b1, m1.x, tree, kin, V_multiplier, bodies, 0.0) - velocity_of(
+        f.b0, m1.x, tree, kin, V_multiplier, bodies, 0.0
+    )
+    total = -p * (wp.dot(row.force, move) + wp.dot(row.torque, turn))
+    bend = 0.5 * s.dt * row.curvature
+    if holds:
+        spin = spin_of(f.b1, tree, V_end, bodies.qd, 1.0) - spin_of(f.b0, tree, V_end, bodies.qd, 1.0)
+        speed = velocity_of(f.b1, m1.x, tree, kin, V_end, bodies, 1.0) - velocity_of(
+            f.b0, m1.x, tree, kin, V_end, bodies, 1.0
+        )
+        total += m * (wp.dot(row.force, speed) + wp.dot(row.torque, spin) + bend)
+        if kind <= PAIR_ROTATION:
+            compliance = loop.angular_compliance[c]
+            if kind == PAIR_OFFSET:
+                compliance = loop.linear_compliance[c]
+            rate = recovery_rate(c, loop, s)
+            total += m * (compliance * rate / s.dt * p - equality_speed(row.value, rate, s))
+        else:
+            interval = row_interval(kind, rows.joint[r], c, rows.index[r], loop)
+            if p > 0.0:
+                total -= m * limit_speed(row.value - interval[0], s)
+            else:
+                total += m * limit_speed(interval[1] - row.value, s)
+    return total
+
+
+@wp.func
+def coupling_terms(
+    r: int,
+    holds: bool,
+    p: float,
+    m: float,
+    tree: TreeView,
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+    multiplier: wp.array(dtype=float),
+    v_end: wp.array(dtype=float),
+    loop: LoopView,
+    s: ConstraintSettings,
+    rows: PairRowView,
+) -> float:
+    """Terms of a coupling of two dofs."""
+    c = rows.constraint[r]
+    leaf = rows.dofs[r]
+    c0 = loop.coefficients[c, 0]
+    c1 = loop.coefficients[c, 1]
+    c2 = loop.coefficients[c, 2]
+    c3 = loop.coefficients[c, 3]
+    c4 = loop.coefficients[c, 4]
+    x = float(0.0)
+    other = float(0.0)
+    speed = float(0.0)
+    rate_end = float(0.0)
+    if leaf[1] >= 0:
+        x = q[tree.dof_coord[leaf[1]]]
+        other = multiplier[leaf[1]]
+        speed = qd[leaf[1]]
+        rate_end = v_end[leaf[1]]
+    value = q[tree.dof_coord[leaf[0]]] - (c0 + x * (c1 + x * (c2 + x * (c3 + x * c4))))
+    slope = c1 + x * (2.0 * c2 + x * (3.0 * c3 + x * 4.0 * c4))
+    curvature = -(2.0 * c2 + x * (6.0 * c3 + x * 12.0 * c4)) * speed * speed
+    total = p * slope * other
+    if holds:
+        rate = recovery_rate(c, loop, s)
+        total += m * (-slope * rate_end + loop.linear_compliance[c] * rate / s.dt * p)
+        total += m * (0.5 * s.dt * curvature - equality_speed(value, rate, s))
+    return total
+
+
+@wp.kernel
+def pair_lagrangian(
+    first: int,
+    tree: TreeView,
+    joint: JointView,
+    kin: KinematicsView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    gravity: wp.array(dtype=wp.vec3),
+    bodies: BodyStateView,
+    V_multiplier: wp.array(dtype=wp.spatial_vector),
+    V_end: wp.array(dtype=wp.spatial_vector),
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+    lambda_: wp.array(dtype=float),
+    v_end: wp.array(dtype=float),
+    loop: LoopView,
+    s: ConstraintSettings,
+    rows: PairRowView,
+    impulse: wp.array(dtype=float),
+    mode: wp.array(dtype=int),
+    multiplier: wp.array(dtype=float),
+    out: wp.array(dtype=float),
+):
+    """One thread per row: terms of a row between two bodies or dofs.
+
+    `kin` and `body_A` hold the motion at which the rows were built.
+    """
+    r = first + wp.tid()
+    if mode[r] == ROW_OPEN:
+        return
+    holds = mode[r] == ROW_HOLDS
+    p = impulse[r]
+    m = multiplier[r]
+    total = float(0.0)
+    if rows.kind[r] == PAIR_COUPLING:
+        total = coupling_terms(r, holds, p, m, tree, q, qd, lambda_, v_end, loop, s, rows)
+    else:
+        total = body_row_terms(
+            r,
+            holds,
+            p,
+            m,
+            tree,
+            joint,
+            kin,
+            body_A,
+            gravity[0],
+            bodies,
+            V_multiplier,
+            V_end,
+            loop,
+            s,
+            rows,
+        )
+    if mode[r] == ROW_BOUNDED:
+        total -= m * wp.sign(p) * loop.max_force[rows.constraint[r]] * s.dt
+    out[r] = total

@@ -1,0 +1,202 @@
+"""Rows of constraint Jacobians along the chains of dofs that move one or two bodies, in energy coordinates.
+
+With H = Lᵀ D L, a row J of a constraint Jacobian becomes B = D^(-1/2) L^(-T) Jᵀ, so that J v = Bᵀ z for
+z = D^(1/2) L v and the Delassus matrix is BᵀB. B is non-zero only on the dofs between the world and the
+touched body: a row costs the depth of its body, not the size of the robot (sparsity: Featherstone, RBDA,
+2008, section 6.5). If both bodies of a constraint hang on the same tree, their common ancestors are a common
+prefix of both chains, and the second chain's share is added to the first.
+
+`B[c]` holds the chains of both sides one after the other, the second from entry `depth` on; `leaf` names the
+last dof of each side, or -1. An entry is a number, or a vector for three rows that share their chains.
+"""
+
+from typing import Any
+
+import warp as wp
+
+from newtonsim.kernels.algebra.sparse_blas import (
+    point_velocities,
+    row_axpyi,
+    row_axpyi3,
+    row_doti,
+    row_doti3,
+    row_solve,
+)
+from newtonsim.kernels.views.model import KinematicsView, TreeView
+
+
+@wp.func
+def leaf_of(tree: wp.ref[TreeView], b: int) -> int:
+    """Last dof that moves body b, or -1."""
+    leaf = int(-1)
+    if b >= 0:
+        leaf = tree.body_leaf[b]
+    return leaf
+
+
+@wp.func
+def fill_chain(
+    tree: wp.ref[TreeView],
+    kin: wp.ref[KinematicsView],
+    c: int,
+    leaf: int,
+    offset: int,
+    wrench: wp.spatial_vector,
+    B: wp.array2d(dtype=float),
+):
+    """Jacobian entries of one side: power of a unit impulse in each dof of the chain."""
+    row = tree.dof_row[leaf]
+    for k in range(tree.dof_depth[leaf] + 1):
+        B[c, offset + k] = wp.dot(kin.S[tree.row_dof[row + k]], wrench)
+
+
+@wp.func
+def fill_velocity(
+    tree: wp.ref[TreeView],
+    kin: wp.ref[KinematicsView],
+    c: int,
+    leaf: int,
+    offset: int,
+    frame: wp.mat33,
+    arm: wp.vec3,
+    B: wp.array2d(dtype=wp.vec3),
+):
+    """Entries of one side: velocity of the point `arm` from the tree's origin along the frame's rows."""
+    row = tree.dof_row[leaf]
+    point_velocities(tree.dof_depth[leaf] + 1, kin.S, tree.row_dof, row, frame, arm, B, c, offset)
+
+
+@wp.func
+def fill_turning(
+    tree: wp.ref[TreeView],
+    kin: wp.ref[KinematicsView],
+    c: int,
+    leaf: int,
+    offset: int,
+    frame: wp.mat33,
+    B: wp.array2d(dtype=wp.vec3),
+):
+    """Entries of one side for the angular velocity along the frame's rows."""
+    row = tree.dof_row[leaf]
+    for k in range(tree.dof_depth[leaf] + 1):
+        B[c, offset + k] = frame * wp.spatial_top(kin.S[tree.row_dof[row + k]])
+
+
+@wp.func
+def whiten_chain(
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    c: int,
+    leaf: int,
+    offset: int,
+    shared: int,
+    B: wp.array2d(dtype=Any),
+):
+    """Half solve D^(-1/2) L^(-T) of one side, down to the `shared` first dofs."""
+    n = tree.dof_depth[leaf] + 1
+    row_solve(n, shared, L, tree.dof_row, tree.row_dof, tree.dof_row[leaf], B, c, offset)
+
+
+@wp.func
+def shared_prefix(tree: wp.ref[TreeView], leaf0: int, leaf1: int) -> int:
+    """Number of dofs that move both sides."""
+    n = int(0)
+    if leaf0 >= 0 and leaf1 >= 0:
+        row0 = tree.dof_row[leaf0]
+        row1 = tree.dof_row[leaf1]
+        if tree.row_dof[row0] == tree.row_dof[row1]:
+            for k in range(wp.min(tree.dof_depth[leaf0], tree.dof_depth[leaf1]) + 1):
+                if tree.row_dof[row0 + k] == tree.row_dof[row1 + k]:
+                    n = k + 1
+    return n
+
+
+@wp.func
+def merge_prefix(c: int, shared: int, depth: int, B: wp.array2d(dtype=Any)):
+    """Move what the second side contributes to common ancestors into the first side's chain."""
+    for k in range(shared):
+        B[c, k] = B[c, k] + B[c, depth + k]
+        B[c, depth + k] = 0.0 * B[c, depth + k]
+
+
+@wp.func
+def whiten_sides(
+    tree: TreeView, L: wp.array(dtype=float), c: int, leaf: wp.vec2i, depth: int, B: wp.array2d(dtype=Any)
+):
+    """Bring the Jacobians of both sides into energy coordinates."""
+    shared = shared_prefix(tree, leaf[0], leaf[1])
+    if leaf[1] >= 0:
+        whiten_chain(tree, L, c, leaf[1], depth, shared, B)
+        merge_prefix(c, shared, depth, B)
+    if leaf[0] >= 0:
+        whiten_chain(tree, L, c, leaf[0], 0, 0, B)
+
+
+@wp.func
+def row_velocity(
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    B: wp.array2d(dtype=float),
+    z: wp.array(dtype=float),
+) -> float:
+    """J v of one row."""
+    v = float(0.0)
+    if leaf[0] >= 0:
+        v += row_doti(tree.dof_depth[leaf[0]] + 1, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
+    if leaf[1] >= 0:
+        v += row_doti(tree.dof_depth[leaf[1]] + 1, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
+    return v
+
+
+@wp.func
+def triple_velocity(
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    B: wp.array2d(dtype=wp.vec3),
+    z: wp.array(dtype=float),
+) -> wp.vec3:
+    """J v of three rows."""
+    v = wp.vec3(0.0, 0.0, 0.0)
+    if leaf[0] >= 0:
+        v += row_doti3(tree.dof_depth[leaf[0]] + 1, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
+    if leaf[1] >= 0:
+        v += row_doti3(tree.dof_depth[leaf[1]] + 1, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
+    return v
+
+
+@wp.func
+def push_row(
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    impulse: float,
+    B: wp.array2d(dtype=float),
+    z: wp.array(dtype=float),
+):
+    """z += B impulse."""
+    if leaf[0] >= 0:
+        row_axpyi(tree.dof_depth[leaf[0]] + 1, impulse, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
+    if leaf[1] >= 0:
+        row_axpyi(tree.dof_depth[leaf[1]] + 1, impulse, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
+
+
+@wp.func
+def push_triple(
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    impulse: wp.vec3,
+    B: wp.array2d(dtype=wp.vec3),
+    z: wp.array(dtype=float),
+):
+    """z += B impulse, of three rows."""
+    if leaf[0] >= 0:
+        row_axpyi3(tree.dof_depth[leaf[0]] + 1, impulse, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
+    if leaf[1] >= 0:
+        row_axpyi3(tree.dof_depth[leaf[1]] + 1, impulse, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)

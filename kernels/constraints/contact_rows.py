@@ -1,0 +1,306 @@
+"""Constraint rows of contacts: normal and two tangents; for torsion and rolling see `spin_rows`.
+
+Both sides of a contact act at one point of the world, in the middle of the gap or overlap: forces at two
+points would not conserve angular momentum. Where that is no matter, because one side stands still or moves as
+prescribed, a gap is closed at the moving surface.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.body_points import point_in_world, point_velocity
+from newtonsim.kernels.algebra.sparse_blas import row_gram3
+from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.chains import fill_velocity, leaf_of, triple_velocity, whiten_sides
+from newtonsim.kernels.constraints.dof_rows import (
+    CONTACTS_BY_SHAPE,
+    CONTACTS_SOFT,
+    PUSHED,
+    ConstraintSettings,
+)
+from newtonsim.kernels.constraints.rebounds import after_impact, time_of_impact
+from newtonsim.kernels.views.model import KinematicsView, TreeView
+from newtonsim.kernels.views.shapes import ShapeView
+from newtonsim.kernels.views.structs import ModelShapeMaterials
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+RIGID_DIRECTION = wp.constant(1.0e-8)
+# keeps materials without stiffness and damping from dividing by zero [N s/m]
+MIN_DAMPING = wp.constant(1.0e-9)
+
+
+@wp.struct
+class ContactRowView:
+    """Three rows (normal, two tangents) per contact place; see `chains` for B and leaf."""
+
+    leaf: wp.array(dtype=wp.vec2i)  # (C) last dof of each side, or -1
+    friction: wp.array(dtype=float)  # (C)
+    softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
+    soft: wp.array(dtype=int)  # (C) 1 for springs and dampers
+    target: wp.array(dtype=wp.vec3)  # (C) wanted velocity along normal, tangent 1, tangent 2 [m/s]
+    impact: wp.array(dtype=wp.vec3)  # (C) restitution, wanted normal velocity without and with it [m/s]
+    timed: wp.array(dtype=wp.vec3)  # (C) impact within the step, see `rebounds.time_of_impact`
+    early: wp.array(dtype=wp.vec2)  # (C) slip before such an impact, over the whole step [m/s]
+    moving: wp.array(dtype=wp.vec2)  # (C) wanted velocity of positions [m/s], share of the rebound left
+    delassus: wp.array(dtype=wp.vec2)  # (C) normal, largest tangential
+    impulse: wp.array(dtype=wp.vec3)  # (C) [N s] along normal, tangent 1, tangent 2
+    memory: wp.array(dtype=wp.vec3)  # (C) last impulse of each contact feature
+    coupling: wp.array(dtype=wp.vec2)  # (C) Delassus entries of the first row with the two others
+    B: wp.array2d(dtype=wp.vec3)  # (C, 2 * depth)
+
+
+@wp.struct
+class Wanted:
+    """Normal velocities [m/s] that a contact wants at the end of a step."""
+
+    closing: float  # without restitution
+    rebound: float  # with it
+    moving: float  # that the positions move with
+    impact: wp.vec3  # see `rebounds.time_of_impact`; zero if it does not count
+
+
+@wp.struct
+class SpinRowView:
+    """Angular rows (about normal, tangent 1, tangent 2) per contact place; empty without such friction."""
+
+    torsion: wp.array(dtype=float)  # (C) [m] torque about the normal over normal force
+    rolling: wp.array(dtype=float)  # (C) [m] torque about the tangents over normal force
+    target: wp.array(dtype=wp.vec3)  # (C) wanted angular velocity [rad/s]
+    delassus: wp.array(dtype=wp.vec2)  # (C) about the normal, largest about a tangent
+    impulse: wp.array(dtype=wp.vec3)  # (C) [N m s]
+    memory: wp.array(dtype=wp.vec3)  # (C)
+    coupling: wp.array(dtype=wp.vec2)  # (C) Delassus entries of the first row with the two others
+    B: wp.array2d(dtype=wp.vec3)  # (C, 2 * depth)
+
+
+@wp.func
+def combine(a: float, b: float, product: int) -> float:
+    """Product or mean of a number of both materials."""
+    result = 0.5 * (a + b)
+    if product == 1:
+        result = a * b
+    return result
+
+
+@wp.func
+def contact_spring(s0: int, s1: int, material: ModelShapeMaterials, choice: int) -> wp.vec2:
+    """Stiffness [N/m] and damping [N s/m] of a contact; negative if it is rigid."""
+    spring = wp.vec2(-1.0, 0.0)
+    ke0 = material.ke[s0]
+    ke1 = material.ke[s1]
+    if choice == CONTACTS_SOFT:
+        spring = 0.5 * wp.vec2(ke0 + ke1, material.kd[s0] + material.kd[s1])
+    elif choice == CONTACTS_BY_SHAPE:
+        if ke0 > 0.0 and ke1 > 0.0:
+            spring = wp.vec2(ke0 * ke1 / (ke0 + ke1), material.kd[s0] + material.kd[s1])
+        elif ke0 > 0.0:
+            spring = wp.vec2(ke0, material.kd[s0])
+        elif ke1 > 0.0:
+            spring = wp.vec2(ke1, material.kd[s1])
+    return spring
+
+
+@wp.func
+def contact_target(
+    distance: float,
+    approach: float,
+    approach_free: float,
+    restitution: float,
+    rate: float,
+    soft: bool,
+    s: ConstraintSettings,
+) -> Wanted:
+    """Normal velocities that a contact wants at the end of the step.
+
+    A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
+    and down to the slop; an impact that this step would bring about bounces at once. Contacts in the skin
+    count as closed: the points of a face at rest then all want the same, zero, and can have it together.
+    """
+    wanted = Wanted()
+    wanted.closing = -distance / s.dt
+    if soft:
+        if distance < 0.0:
+            wanted.closing = -rate * distance
+    elif distance < s.contact_skin:
+        wanted.closing = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
+    wanted.rebound = wanted.closing
+    wanted.moving = wanted.closing
+    bounces = restitution > 0.0 and approach < -s.restitution_speed
+    if bounces and distance + s.dt * approach_free <= 0.0:
+        gap = wp.max(0.0, distance)
+        pull = (approach - approach_free) / s.dt
+        impact = time_of_impact(gap, approach, pull, s.dt)
+        after = after_impact(impact, gap, restitution, s.restitution_speed, s.dt)
+        if impact[0] > 0.0 and after[0] > wanted.closing:
+            wanted.impact = impact
+            wanted.rebound = after[0]
+            wanted.moving = after[1]
+    return wanted
+
+
+@wp.func
+def tangent_of(n: wp.vec3) -> wp.vec3:
+    """A unit vector normal to n that depends on n alone."""
+    t = wp.vec3(1.0, 0.0, 0.0)
+    if wp.abs(n[0]) > 0.7:
+        t = wp.vec3(0.0, 1.0, 0.0)
+    return wp.normalize(t - wp.dot(t, n) * n)
+
+
+@wp.func
+def contact_frame(n: wp.vec3) -> wp.mat33:
+    """Normal and both tangents as rows."""
+    t1 = tangent_of(n)
+    return wp.matrix_from_rows(n, t1, wp.cross(n, t1))
+
+
+@wp.struct
+class TripleDelassus:
+    """What a sweep needs of the 3x3 block of BᵀB; zero where rigid."""
+
+    diagonal: wp.vec2  # of row 0, and the largest eigenvalue of the block of rows 1 and 2
+    coupling: wp.vec2  # of row 0 with the others
+
+
+@wp.func
+def triple_delassus(
+    tree: TreeView, c: int, leaf: wp.vec2i, depth: int, B: wp.array2d(dtype=wp.vec3)
+) -> TripleDelassus:
+    """Delassus numbers of three rows."""
+    G = wp.mat33()
+    if leaf[0] >= 0:
+        G += row_gram3(tree.dof_depth[leaf[0]] + 1, B, c, 0)
+    if leaf[1] >= 0:
+        G += row_gram3(tree.dof_depth[leaf[1]] + 1, B, c, depth)
+    normal = G[0, 0]
+    half = 0.5 * (G[1, 1] - G[2, 2])
+    tangential = 0.5 * (G[1, 1] + G[2, 2]) + wp.sqrt(half * half + G[1, 2] * G[1, 2])
+    # what is left of a direction in which nothing can move is rounding; dividing by it would explode
+    noise = RIGID_DIRECTION * (normal + tangential)
+    if normal <= noise:
+        normal = 0.0
+    if tangential <= noise:
+        tangential = 0.0
+    result = TripleDelassus()
+    result.diagonal = wp.vec2(normal, tangential)
+    result.coupling = wp.vec2(G[0, 1], G[0, 2])
+    return result
+
+
+@wp.func
+def contact_point(
+    contacts: ContactView, c: int, b0: int, b1: int, body_q: wp.array(dtype=wp.transform)
+) -> wp.vec3:
+    """World point at which both sides of contact c act: the middle between both surfaces."""
+    x0 = point_in_world(b0, contacts.point0[c] + contacts.offset0[c], body_q)
+    x1 = point_in_world(b1, contacts.point1[c] + contacts.offset1[c], body_q)
+    return 0.5 * (x0 + x1)
+
+
+@wp.func
+def way_ahead(leaf: wp.vec2i, distance: float) -> float:
+    """How far [m] from the middle of a gap the surfaces of both sides are taken, given their last dofs.
+
+    What hits something that no dof moves is hit at its own surface, wherever in the step that is.
+    """
+    way = float(0.0)
+    if leaf[0] < 0 or leaf[1] < 0:
+        way = 0.5 * wp.max(0.0, distance)
+    return way
+
+
+@wp.kernel
+def build_contact_rows(
+    first: int,
+    tree: TreeView,
+    kin: KinematicsView,
+    shape: ShapeView,
+    material: ModelShapeMaterials,
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    body_com: wp.array(dtype=wp.vec3),
+    L: wp.array(dtype=float),
+    z: wp.array(dtype=float),
+    contacts: ContactView,
+    depth: int,
+    s: ConstraintSettings,
+    rows: ContactRowView,
+):
+    """One thread per contact place: normal and tangential rows, targets, warm start."""
+    c = first + wp.tid()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] >= contacts.world_count[w]:
+        return
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    b0 = shape.body[s0]
+    b1 = shape.body[s1]
+    n = contacts.normal[c]
+    x = contact_point(contacts, c, b0, b1, body_q)
+    leaf = wp.vec2i(leaf_of(tree, b0), leaf_of(tree, b1))
+    ahead = way_ahead(leaf, contacts.distance[c]) * n
+    x0 = x + ahead
+    x1 = x - ahead
+    frame = contact_frame(n)
+    if leaf[0] >= 0:
+        fill_velocity(tree, kin, c, leaf[0], 0, frame, x0 - kin.origin[tree.body_tree[b0]], rows.B)
+    if leaf[1] >= 0:
+        fill_velocity(tree, kin, c, leaf[1], depth, -frame, x1 - kin.origin[tree.body_tree[b1]], rows.B)
+    whiten_sides(tree, L, c, leaf, depth, rows.B)
+    delassus = triple_delassus(tree, c, leaf, depth, rows.B)
+    rows.delassus[c] = delassus.diagonal
+    rows.coupling[c] = delassus.coupling
+    rows.leaf[c] = leaf
+    rows.friction[c] = combine(material.mu[s0], material.mu[s1], s.friction_product)
+    restitution = combine(material.restitution[s0], material.restitution[s1], s.restitution_product)
+    rate = s.contact_rate
+    softness = s.contact_cfm
+    spring = contact_spring(s0, s1, material, s.soft_contacts)
+    soft = spring[0] >= 0.0
+    if soft:
+        damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
+        # the force of spring and damper at the end of the step, as ERP and CFM
+        rate = spring[0] / damping
+        softness = 1.0 / (s.dt * damping)
+    rows.softness[c] = softness
+    rows.soft[c] = int(soft)
+
+    v0 = point_velocity(b0, x0, body_q, body_com, body_qd)
+    v1 = point_velocity(b1, x1, body_q, body_com, body_qd)
+    # the rows do not see sides that no dof moves: their velocity goes into the targets
+    prescribed = wp.vec3(0.0, 0.0, 0.0)
+    if leaf[0] < 0:
+        prescribed += v0
+    if leaf[1] < 0:
+        prescribed -= v1
+    free = triple_velocity(tree, leaf, c, depth, rows.B, z) + frame * prescribed
+    approach = wp.dot(n, v0 - v1)
+    wanted = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, s)
+    rows.target[c] = wp.vec3(wanted.rebound, 0.0, 0.0) - frame * prescribed
+    rows.impact[c] = wp.vec3(restitution, wanted.closing, wanted.rebound)
+    rows.timed[c] = wanted.impact
+    rows.early[c] = wanted.impact[1] / s.dt * wp.vec2(free[1], free[2])
+    rows.moving[c] = wp.vec2(wanted.moving, 1.0)
+    rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
+    if contacts.match[c] >= 0:
+        rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]
+
+
+@wp.kernel
+def remember_contact_impulses(
+    first: int,
+    contacts: ContactView,
+    world_state: wp.array(dtype=int),
+    impulse: wp.array(dtype=wp.vec3),
+    kept: wp.array(dtype=wp.vec3),
+    share: wp.array(dtype=float),
+    memory: wp.array(dtype=wp.vec3),
+):
+    """One thread per place: keep the impulse to start from, with what removed penetrations."""
+    c = first + wp.tid()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] < contacts.world_count[w]:
+        if world_state[w] >= PUSHED:
+            memory[c] = share[c] * kept[c]
+        else:
+            memory[c] = impulse[c]

@@ -1,0 +1,238 @@
+"""Constraint rows on one dof: joint and velocity limits, bounded drives, dry friction, servos.
+
+A row keeps its velocity v within a wanted interval [target_lower, target_upper] by an impulse within
+[lower, upper]: a limit has an interval and no bounds, dry friction and servos a single velocity and bounds,
+a drive at its effort limit softness besides. Rows of two bodies are in `pair_rows`; these are a family of
+their own because they are many, mostly out of reach and left out, and half as wide.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.constraints.chains import whiten_chain
+from newtonsim.kernels.constraints.servos import ServoView, servo_row
+from newtonsim.kernels.views.model import MODE_POSITION, DriveView, TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+UNBOUNDED = wp.constant(1.0e30)
+ROW_LIMIT = wp.constant(0)
+ROW_DRIVE = wp.constant(1)
+ROW_FRICTION = wp.constant(2)
+ROW_SERVO = wp.constant(3)
+# which contacts are springs and dampers
+CONTACTS_RIGID = wp.constant(0)
+CONTACTS_SOFT = wp.constant(1)
+CONTACTS_BY_SHAPE = wp.constant(2)
+# what happened in a world in a step
+NOTHING_ACTED = wp.constant(0)
+ACTED = wp.constant(1)
+PUSHED = wp.constant(2)  # and single bodies moved at another rate than their velocities, out of penetrations
+TIMED = wp.constant(3)  # and everything did, because something rebounded within the step
+# share of its velocity limit at which a joint gets the row that enforces it
+NEAR_VELOCITY_LIMIT = wp.constant(0.5)
+
+
+@wp.struct
+class ConstraintSettings:
+    """Numbers that choose stiffness and damping of the constraints."""
+
+    dt: float  # [s]
+    contact_rate: float  # rate at which penetration is removed [1/s]
+    contact_cfm: float  # softness added to the Delassus diagonal [1/kg]
+    contact_slop: float  # penetration left alone [m]
+    contact_skin: float  # gap below which a contact counts as closed [m]
+    soft_contacts: int  # CONTACTS_*: which contacts have stiffness and damping of the materials
+    friction_product: int  # 1: friction of a pair is the product, 0: the mean of both shapes'
+    restitution_product: int  # likewise
+    max_push_speed: float  # fastest removal of penetration [m/s]
+    restitution_speed: float  # slowest approach that bounces [m/s]
+    limit_rate: float  # rate at which a violated joint limit is restored [1/s]
+    max_limit_speed: float  # fastest restoration of limits and loops [rad/s or m/s]
+    limit_cfm: float
+    limit_margin: float  # distance to a joint limit at which its row exists [rad or m]
+    loop_rate: float  # rate at which errors of loops and couplings are removed [1/s]
+    warm_start: float  # share of the last step's impulse
+
+
+@wp.struct
+class LimitView:
+    """What bounds the motion of joint axes and dofs."""
+
+    lower: wp.array(dtype=float)  # (A) [rad or m]
+    upper: wp.array(dtype=float)  # (A)
+    velocity: wp.array(dtype=float)  # (A) [rad/s or m/s]
+    friction: wp.array(dtype=float)  # (D) [N m or N]
+
+
+@wp.struct
+class DofRowView:
+    """Rows on one dof; world w owns the first world_count[w] places of its range."""
+
+    source_kind: wp.array(dtype=int)  # (R) candidate rows
+    source_dof: wp.array(dtype=int)  # (R)
+    world_start: wp.array(dtype=int)  # (W + 1) for candidates and rows alike
+    world_count: wp.array(dtype=int)  # (W)
+    world_servos: wp.array(dtype=int)  # (W) servos among them
+    world: wp.array(dtype=int)  # (R)
+    source: wp.array(dtype=int)  # (R) candidate of each row
+    lower: wp.array(dtype=float)  # (R) bounds of the impulse
+    upper: wp.array(dtype=float)
+    target_lower: wp.array(dtype=float)  # (R) bounds of the wanted velocity
+    target_upper: wp.array(dtype=float)
+    softness: wp.array(dtype=float)  # (R) CFM
+    delassus: wp.array(dtype=float)  # (R) BᵀB
+    impulse: wp.array(dtype=float)  # (R)
+    memory: wp.array(dtype=float)  # (R) last impulse of each candidate
+    B: wp.array2d(dtype=float)  # (R, depth)
+
+
+@wp.func
+def limit_speed(gap: float, s: ConstraintSettings) -> float:
+    """Velocity towards the free side that a limit asks for: close the gap, or remove the violation."""
+    speed = -gap / s.dt
+    if gap < 0.0:
+        speed = wp.min(-gap * s.limit_rate, s.max_limit_speed)
+    return speed
+
+
+@wp.func
+def limit_velocities(x: float, lower: float, upper: float, top: float, s: ConstraintSettings) -> wp.vec2:
+    """Interval of velocities that the limits of an axis at x and of its velocity allow."""
+    slowest = wp.clamp(limit_speed(x - lower, s), -top, top)
+    fastest = wp.clamp(-limit_speed(upper - x, s), -top, top)
+    return wp.vec2(slowest, fastest)
+
+
+@wp.func
+def drive_rate(drive: DriveView, a: int, dt: float) -> float:
+    """How much the effort of the drive of axis a falls with the velocity at the end of the step."""
+    rate = drive.target_ke[a]
+    if drive.mode[a] == MODE_POSITION:
+        rate = drive.target_kd[a] + dt * drive.target_ke[a]
+    return rate
+
+
+@wp.func
+def drive_velocity(drive: DriveView, a: int, act: float, q: float, rate: float) -> float:
+    """Velocity at which the drive of axis a, with that `drive_rate`, has no effort."""
+    velocity = act
+    if drive.mode[a] == MODE_POSITION:
+        velocity = drive.target_ke[a] * (act - q) / rate
+    return velocity
+
+
+@wp.kernel
+def select_dof_rows(
+    first: int,
+    drive: DriveView,
+    tree: TreeView,
+    limit: LimitView,
+    implicit: wp.array(dtype=int),
+    q: wp.array(dtype=float),
+    v_free: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    servo: ServoView,
+    s: ConstraintSettings,
+    rows: DofRowView,
+):
+    """One thread per world: list the joint limits in reach, the bounded drives, dry frictions and servos."""
+    w = first + wp.tid()
+    begin = rows.world_start[w]
+    n = int(0)
+    servos = int(0)
+    for source in range(begin, rows.world_start[w + 1]):
+        kind = rows.source_kind[source]
+        d = rows.source_dof[source]
+        a = tree.dof_axis[d]
+        lower = float(0.0)
+        upper = float(0.0)
+        slowest = float(0.0)
+        fastest = float(0.0)
+        softness = float(0.0)
+        if kind == ROW_LIMIT:
+            x = q[tree.dof_coord[d]]
+            speed = wp.abs(v_free[d])
+            gap = wp.min(x - limit.lower[a], limit.upper[a] - x)
+            top = limit.velocity[a]
+            if gap < s.limit_margin + speed * s.dt or speed > NEAR_VELOCITY_LIMIT * top:
+                lower = -UNBOUNDED
+                upper = UNBOUNDED
+                allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, s)
+                slowest = allowed[0]
+                fastest = allowed[1]
+                softness = s.limit_cfm
+        elif kind == ROW_DRIVE:
+            if implicit[d] == 0:
+                upper = drive.effort_limit[a] * s.dt
+                lower = -upper
+                rate = drive_rate(drive, a, s.dt)
+                slowest = drive_velocity(drive, a, act[a], q[tree.dof_coord[d]], rate)
+                fastest = slowest
+                softness = 1.0 / (s.dt * rate)
+        elif kind == ROW_FRICTION:
+            upper = limit.friction[d] * s.dt
+            lower = -upper
+        else:
+            wanted = servo_row(d, servo, tree, q, v_free, s.dt)
+            upper = wp.min(wanted.bound, UNBOUNDED)
+            lower = -upper
+            slowest = wanted.velocity
+            if a >= 0:
+                # a servo that fought a limit would leave the result to the order of the rows
+                angle = q[tree.dof_coord[d]]
+                ceiling = wp.min(-limit_speed(limit.upper[a] - angle, s), limit.velocity[a])
+                floor = wp.max(limit_speed(angle - limit.lower[a], s), -limit.velocity[a])
+                slowest = wp.max(wp.min(slowest, ceiling), wp.min(floor, ceiling))
+            fastest = slowest
+            softness = wanted.softness
+        if upper > lower:
+            r = begin + n
+            rows.source[r] = source
+            rows.lower[r] = lower
+            rows.upper[r] = upper
+            rows.target_lower[r] = slowest
+            rows.target_upper[r] = fastest
+            rows.softness[r] = softness
+            n += 1
+            servos += int(kind == ROW_SERVO)
+        else:
+            rows.memory[source] = 0.0
+            if kind == ROW_SERVO:
+                servo.applied[d] = 0.0
+    rows.world_count[w] = n
+    rows.world_servos[w] = servos
+
+
+@wp.kernel
+def build_dof_rows(
+    first: int, tree: TreeView, L: wp.array(dtype=float), s: ConstraintSettings, rows: DofRowView
+):
+    """One thread per place: B of a unit generalised force, and the warm start."""
+    r = first + wp.tid()
+    w = rows.world[r]
+    if r - rows.world_start[w] >= rows.world_count[w]:
+        return
+    source = rows.source[r]
+    d = rows.source_dof[source]
+    depth = tree.dof_depth[d]
+    for k in range(depth):
+        rows.B[r, k] = 0.0
+    rows.B[r, depth] = 1.0
+    whiten_chain(tree, L, r, d, 0, 0, rows.B)
+    total = float(0.0)
+    for k in range(depth + 1):
+        total += rows.B[r, k] * rows.B[r, k]
+    rows.delassus[r] = total
+    rows.impulse[r] = wp.clamp(s.warm_start * rows.memory[source], rows.lower[r], rows.upper[r])
+
+
+@wp.kernel
+def remember_dof_impulses(first: int, servo: ServoView, rows: DofRowView):
+    """One thread per place: keep the impulse for the next step's warm start, and report that of servos."""
+    r = first + wp.tid()
+    w = rows.world[r]
+    if r - rows.world_start[w] < rows.world_count[w]:
+        source = rows.source[r]
+        rows.memory[source] = rows.impulse[r]
+        if rows.source_kind[source] == ROW_SERVO:
+            servo.applied[rows.source_dof[source]] = rows.impulse[r] / servo.period

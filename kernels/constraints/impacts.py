@@ -1,0 +1,193 @@
+"""Impacts that pass on from body to body within a step.
+
+Newton's law of impact for every contact at once sends a ball that hits a row of touching balls back. The
+generalized reflections of Smith, Kaufman, Vouga, Tamstorf, Grinspun, "Reflections on simultaneous impact",
+2012, treat what approaches now as one inelastic impact, reflect by (1 + e) of its impulse, and go on with
+what that lets approach: the last ball flies off, and a box that lands flat rises straight.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.envelope import EnvelopeView
+from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.chains import push_triple, triple_velocity
+from newtonsim.kernels.constraints.contact_rows import ContactRowView
+from newtonsim.kernels.constraints.rebounds import after_impact
+from newtonsim.kernels.views.model import TreeView
+
+# rounds of impact that a step can pass on, and sweeps of one inelastic impact
+ROUNDS = wp.constant(64)
+SWEEPS = wp.constant(20)
+# approach [m/s] that counts as one within a chain of impacts, as a share of the fastest
+SLOWEST = wp.constant(1.0e-3)
+
+
+@wp.func
+def normal_velocity(
+    tree: wp.ref[TreeView], rows: wp.ref[ContactRowView], c: int, depth: int, z: wp.array(dtype=float)
+) -> float:
+    """Normal velocity at a contact, prescribed motion included [m/s]."""
+    impact = rows.impact[c]
+    return triple_velocity(tree, rows.leaf[c], c, depth, rows.B, z)[0] + impact[2] - rows.target[c][0]
+
+
+@wp.func
+def any_rebound(rows: wp.ref[ContactRowView], contacts: wp.ref[ContactView], w: int) -> bool:
+    """True if a contact of the world rebounds in this step."""
+    found = bool(False)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        if rows.impact[c][2] > rows.impact[c][1]:
+            found = True
+    return found
+
+
+@wp.func
+def mark_approaching(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    depth: int,
+    slowest: float,
+    dt: float,
+    env: wp.ref[EnvelopeView],
+) -> int:
+    """Take the elastic contacts that approach each other and meet in the step; returns their number."""
+    count = int(0)
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        # the impulse of this round, that of all rounds, and whether the contact takes part in the round
+        state = wp.vec3(0.0, env.kept_contact[c][1], 0.0)
+        if rows.impact[c][0] > 0.0 and rows.delassus[c][0] > 0.0:
+            u = normal_velocity(tree, rows, c, depth, env.kept_z)
+            if u < -slowest and contacts.distance[c] + dt * u <= 0.0:
+                state[2] = 1.0
+                count += 1
+        env.kept_contact[c] = state
+    return count
+
+
+@wp.func
+def stop_approach(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    depth: int,
+    tolerance: float,
+    env: wp.ref[EnvelopeView],
+):
+    """Inelastic impact of the marked contacts."""
+    c0 = contacts.world_start[w]
+    change = float(tolerance + 1.0)
+    sweeps = int(0)
+    while change > tolerance and sweeps < SWEEPS:
+        change = float(0.0)
+        for c in range(c0, c0 + contacts.world_count[w]):
+            state = env.kept_contact[c]
+            if state[2] > 0.0:
+                u = normal_velocity(tree, rows, c, depth, env.kept_z)
+                new = wp.max(0.0, state[0] - u / rows.delassus[c][0])
+                step = wp.vec3(new - state[0], 0.0, 0.0)
+                push_triple(tree, rows.leaf[c], c, depth, step, rows.B, env.kept_z)
+                change = wp.max(change, wp.abs(step[0]) * rows.delassus[c][0])
+                env.kept_contact[c] = wp.vec3(new, state[1], state[2])
+        sweeps += 1
+
+
+@wp.func
+def reflect(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    depth: int,
+    env: wp.ref[EnvelopeView],
+):
+    """Give every contact of the round the impulse of its restitution."""
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        state = env.kept_contact[c]
+        if state[0] > 0.0:
+            more = rows.impact[c][0] * state[0]
+            push_triple(tree, rows.leaf[c], c, depth, wp.vec3(more, 0.0, 0.0), rows.B, env.kept_z)
+            env.kept_contact[c] = wp.vec3(0.0, state[1] + state[0] + more, 0.0)
+
+
+@wp.func
+def want_outcome(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    depth: int,
+    slowest: float,
+    dt: float,
+    env: wp.ref[EnvelopeView],
+    z: wp.array(dtype=float),
+):
+    """Let the rows want the velocities after all impacts.
+
+    A contact that was hit itself keeps its own rebound, which accounts for the moment of the impact within
+    the step, in proportion to what the impacts leave of it; what they add to it comes on top, however slow
+    the contact itself was hit. Contacts that impacts were passed on to have -1 in place of that share.
+    """
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        impact = rows.impact[c]
+        hit = impact[2] > impact[1]
+        if hit or env.kept_contact[c][1] > 0.0:
+            before = normal_velocity(tree, rows, c, depth, z)
+            wanted = wp.max(0.0, normal_velocity(tree, rows, c, depth, env.kept_z))
+            moving = wanted
+            share = float(-1.0)
+            if hit and before < 0.0:
+                own = -impact[0] * before
+                more = wp.max(0.0, wanted - own)
+                share = (wanted - more) / own
+                gap = wp.max(0.0, contacts.distance[c])
+                after = after_impact(rows.timed[c], gap, share * impact[0], slowest, dt)
+                wanted = after[0] + more
+                moving = after[1] + more
+            target = rows.target[c]
+            wanted = wp.max(impact[1], wanted)
+            rows.moving[c] = wp.vec2(moving, share)
+            rows.target[c] = wp.vec3(target[0] - impact[2] + wanted, target[1], target[2])
+            rows.impact[c] = wp.vec3(impact[0], impact[1], wanted)
+
+
+@wp.func(inline=False)
+def pass_on_impacts(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[ContactRowView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    depth: int,
+    restitution_speed: float,
+    dt: float,
+    env: wp.ref[EnvelopeView],
+    z: wp.array(dtype=float),
+):
+    """Follow the impacts of a step through a world, and set the wanted normal velocities accordingly.
+
+    z holds the velocities without constraints; `kept_*` of the workspace are used.
+    """
+    for i in range(env.world_start[w], env.world_start[w + 1]):
+        env.kept_z[env.dof[i]] = z[env.dof[i]]
+    c0 = contacts.world_start[w]
+    fastest = float(0.0)
+    for c in range(c0, c0 + contacts.world_count[w]):
+        env.kept_contact[c] = wp.vec3(0.0, 0.0, 0.0)
+        if rows.impact[c][2] > rows.impact[c][1]:
+            fastest = wp.max(fastest, -normal_velocity(tree, rows, c, depth, z))
+    slowest = SLOWEST * fastest
+    rounds = int(0)
+    while rounds < ROUNDS:
+        if mark_approaching(tree, rows, contacts, w, depth, slowest, dt, env) == 0:
+            rounds = ROUNDS
+        else:
+            stop_approach(tree, rows, contacts, w, depth, 0.1 * slowest, env)
+            reflect(tree, rows, contacts, w, depth, env)
+            rounds += 1
+    want_outcome(tree, rows, contacts, w, depth, restitution_speed, dt, env, z)

@@ -1,0 +1,580 @@
+"""Constraint rows between two bodies or dofs: loop joints, distances, swing and twist limits, couplings.
+
+A row measures one number c of the motion of body 1 relative to body 0: a coordinate of an anchor, a cosine,
+an angle. Its rate is the power of a unit wrench on both bodies at one point, so that linear and angular
+momentum are conserved. The wanted rate brings c to zero, or keeps it within an interval. The position at the
+end of the step is c + h c' + h² c''/2: the second-order term, from the bias accelerations of the bodies, goes
+into the wanted rate, so that loops do not drift apart while they swing.
+
+Sources: Baumgarte, "Stabilization of constraints and integrals of motion in dynamical systems", 1972;
+Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 8 (loop joints and their stabilisation);
+Dobrowolski, "Swing-twist decomposition in Clifford algebra", 2015 (twist angle).
+"""
+
+import warp as wp
+
+from newtonsim.kernels.constraints.chains import fill_chain, leaf_of, whiten_sides
+from newtonsim.kernels.constraints.dof_rows import UNBOUNDED, ConstraintSettings, limit_speed
+from newtonsim.kernels.views.model import JointView, KinematicsView, TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+PAIR_OFFSET = wp.constant(0)  # anchors coincide along an axis of frame 0
+PAIR_COSINE = wp.constant(1)  # an axis of frame 0 and one of frame 1 keep their angle
+PAIR_ROTATION = wp.constant(2)  # frames coincide in rotation about an axis of frame 0
+PAIR_SLIDE = wp.constant(3)  # limits of the offset along an axis
+PAIR_TWIST = wp.constant(4)  # limits of the angle about an axis that both frames share
+PAIR_SWING = wp.constant(5)  # limit of the angle between the x axes
+PAIR_DISTANCE = wp.constant(6)  # limits of the distance of the anchors
+PAIR_COUPLING = wp.constant(7)  # q_a = polynomial of q_b
+# rows below this share of the mobility that they would have without cancellation are rounding
+RIGID_ROW = wp.constant(1.0e-10)
+TINY = wp.constant(1.0e-9)
+# rows below this share of the same mobility yield (damped least squares), if they ask for this speed or more
+SINGULAR_SHARE = wp.constant(2.0e-4)
+SINGULAR_SPEED = wp.constant(1.0)  # [m/s or rad/s]
+LEAST_ARM = wp.constant(1.0)  # of forces in that mobility [m]
+
+
+@wp.struct
+class LoopView:
+    """Constraints of a Model, and the limits of its ball and distance joints."""
+
+    parent: wp.array(dtype=int)  # (K) body 0, or -1
+    child: wp.array(dtype=int)  # (K) body 1, or -1
+    X_p: wp.array(dtype=wp.transform)  # (K)
+    X_c: wp.array(dtype=wp.transform)  # (K)
+    enabled: wp.array(dtype=int)  # (K)
+    max_force: wp.array(dtype=float)  # (K) [N or N m] on each row that holds an equality
+    recovery_time: wp.array(dtype=float)  # (K) [s] 0: the solver's
+    linear_compliance: wp.array(dtype=float)  # (K) [m/N]
+    angular_compliance: wp.array(dtype=float)  # (K) [rad/(N m)]
+    distance_lower: wp.array(dtype=float)  # (K) [m] negative: none
+    distance_upper: wp.array(dtype=float)  # (K)
+    coefficients: wp.array2d(dtype=float)  # (K, 5)
+    limit_lower: wp.array(dtype=float)  # by axis of a constraint [rad or m]
+    limit_upper: wp.array(dtype=float)
+    joint_twist_lower: wp.array(dtype=float)  # (J) [rad]
+    joint_twist_upper: wp.array(dtype=float)
+    joint_swing_limit: wp.array(dtype=float)
+    joint_distance_lower: wp.array(dtype=float)  # (J) [m] negative: none
+    joint_distance_upper: wp.array(dtype=float)
+
+
+@wp.struct
+class PairRowView:
+    """Rows at fixed places, in the order of the worlds; see `chains` for B and leaf.
+
+    A row that is out of reach or disabled has a Delassus number of zero.
+    """
+
+    world_start: wp.array(dtype=int)  # (W + 1)
+    world: wp.array(dtype=int)  # (R)
+    kind: wp.array(dtype=int)  # (R) PAIR_*
+    constraint: wp.array(dtype=int)  # (R) or -1
+    joint: wp.array(dtype=int)  # (R) joint whose limit it is, or -1
+    index: wp.array(dtype=int)  # (R) axis of the constraint's limits
+    dofs: wp.array(dtype=wp.vec2i)  # (R) coupled dofs, -1 for none
+    axis0: wp.array(dtype=wp.vec3)  # (R) in frame 0
+    axis1: wp.array(dtype=wp.vec3)  # (R) in frame 1
+    leaf: wp.array(dtype=wp.vec2i)  # (R) last dof of body 1 and of body 0, or -1
+    lower: wp.array(dtype=float)  # (R) bounds of the impulse
+    upper: wp.array(dtype=float)
+    target_lower: wp.array(dtype=float)  # (R) bounds of the wanted velocity
+    target_upper: wp.array(dtype=float)
+    softness: wp.array(dtype=float)  # (R) CFM
+    delassus: wp.array(dtype=float)  # (R) BᵀB
+    impulse: wp.array(dtype=float)  # (R) kept from step to step
+    force: wp.array(dtype=wp.vec3)  # (R) force on body 1 per unit of the row, at `point`
+    torque: wp.array(dtype=wp.vec3)  # (R)
+    point: wp.array(dtype=wp.vec3)  # (R) [m] world
+    B: wp.array2d(dtype=float)  # (R, 2 * depth)
+
+
+@wp.struct
+class BodyStateView:
+    """World poses and velocities of all bodies at the start of the step."""
+
+    q: wp.array(dtype=wp.transform)  # (B)
+    qd: wp.array(dtype=wp.spatial_vector)  # (B)
+    com: wp.array(dtype=wp.vec3)  # (B)
+
+
+@wp.struct
+class BodyMotion:
+    """Motion of a body about its anchor, in world axes."""
+
+    x: wp.vec3  # [m] anchor
+    q: wp.quat  # orientation of the anchor frame
+    w: wp.vec3  # [rad/s]
+    v: wp.vec3  # [m/s] of the anchor
+    alpha: wp.vec3  # [rad/s²] at constant joint rates
+    a: wp.vec3  # [m/s²] of the anchor, at constant joint rates
+
+
+@wp.struct
+class PairFrames:
+    """Two bodies and the anchor frame of each."""
+
+    b0: int
+    b1: int
+    X0: wp.transform
+    X1: wp.transform
+
+
+@wp.struct
+class RowMeasure:
+    """What a row measures: value, wrench whose power is its rate, and second derivative."""
+
+    force: wp.vec3
+    torque: wp.vec3
+    value: float
+    curvature: float
+
+
+@wp.func
+def body_motion(
+    b: int,
+    frame: wp.transform,
+    tree: TreeView,
+    kin: KinematicsView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    gravity: wp.vec3,
+    bodies: BodyStateView,
+) -> BodyMotion:
+    """Motion of the anchor `frame` of body b; body -1 is the world."""
+    X = frame
+    w = wp.vec3(0.0, 0.0, 0.0)
+    v = wp.vec3(0.0, 0.0, 0.0)
+    alpha = wp.vec3(0.0, 0.0, 0.0)
+    a = wp.vec3(0.0, 0.0, 0.0)
+    if b >= 0:
+        X = bodies.q[b] * frame
+        x = wp.transform_get_translation(X)
+        t = tree.body_tree[b]
+        if t >= 0:
+            V = kin.body_V[b]
+            A = body_A[b]
+            r = x - kin.origin[t]
+            w = wp.spatial_top(V)
+            v = wp.spatial_bottom(V) + wp.cross(w, r)
+            alpha = wp.spatial_top(A)
+            # spatial to classical acceleration (RBDA section 2.11); the base accelerates against gravity
+            a = wp.spatial_bottom(A) + gravity + wp.cross(alpha, r) + wp.cross(w, v)
+        else:
+            arm = x - wp.transform_point(bodies.q[b], bodies.com[b])
+            w = wp.spatial_top(bodies.qd[b])
+            v = wp.spatial_bottom(bodies.qd[b]) + wp.cross(w, arm)
+            a = wp.cross(w, wp.cross(w, arm))
+    # every member is set once: reverse mode would count what was overwritten
+    m = BodyMotion()
+    m.x = wp.transform_get_translation(X)
+    m.q = wp.transform_get_rotation(X)
+    m.w = w
+    m.v = v
+    m.alpha = alpha
+    m.a = a
+    return m
+
+
+@wp.func
+def turning_curvature(w: wp.vec3, alpha: wp.vec3, n: wp.vec3) -> wp.vec3:
+    """Second derivative of a vector n that turns with a body."""
+    return wp.cross(alpha, n) + wp.cross(w, wp.cross(w, n))
+
+
+@wp.func
+def measure_offset(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
+    """n·(x1 - x0) with n fixed in body 0; both bodies are pushed at x1."""
+    row = RowMeasure()
+    n = wp.quat_rotate(m0.q, axis)
+    d = m1.x - m0.x
+    row.force = n
+    row.value = wp.dot(n, d)
+    turning = wp.dot(turning_curvature(m0.w, m0.alpha, n), d) + wp.dot(n, m1.a - m0.a)
+    row.curvature = turning + 2.0 * wp.dot(wp.cross(m0.w, n), m1.v - m0.v)
+    return row
+
+
+@wp.func
+def measure_cosine(m0: BodyMotion, m1: BodyMotion, axis0: wp.vec3, axis1: wp.vec3) -> RowMeasure:
+    """n0·n1 minus its value when the frames coincide."""
+    row = RowMeasure()
+    n0 = wp.quat_rotate(m0.q, axis0)
+    n1 = wp.quat_rotate(m1.q, axis1)
+    row.torque = wp.cross(n1, n0)
+    row.value = wp.dot(n0, n1) - wp.dot(axis0, axis1)
+    bend0 = wp.dot(turning_curvature(m0.w, m0.alpha, n0), n1)
+    bend1 = wp.dot(turning_curvature(m1.w, m1.alpha, n1), n0)
+    row.curvature = bend0 + bend1 + 2.0 * wp.dot(wp.cross(m0.w, n0), wp.cross(m1.w, n1))
+    return row
+
+
+@wp.func
+def relative_rotation(m0: BodyMotion, m1: BodyMotion) -> wp.quat:
+    """Rotation from frame 0 to frame 1, the short way round."""
+    q = wp.quat_inverse(m0.q) * m1.q
+    if q[3] < 0.0:
+        q = -q
+    return q
+
+
+@wp.func
+def measure_rotation(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
+    """Component of the rotation vector from frame 0 to frame 1."""
+    row = RowMeasure()
+    q = relative_rotation(m0, m1)
+    v = wp.vec3(q[0], q[1], q[2])
+    sine = wp.length(v)
+    scale = float(2.0)
+    if sine > 1.0e-4:
+        scale = 2.0 * wp.atan2(sine, q[3]) / sine
+    row.torque = wp.quat_rotate(m0.q, axis)
+    row.value = scale * wp.dot(v, axis)
+    row.curvature = wp.dot(row.torque, m1.alpha - m0.alpha + wp.cross(m1.w, m0.w))
+    return row
+
+
+@wp.func
+def measure_twist(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
+    """Angle about `axis` that is left when the swing of that axis is taken off."""
+    row = RowMeasure()
+    q = relative_rotation(m0, m1)
+    row.value = 2.0 * wp.atan2(wp.dot(wp.vec3(q[0], q[1], q[2]), axis), q[3])
+    n0 = wp.quat_rotate(m0.q, axis)
+    n1 = wp.quat_rotate(m1.q, axis)
+    # the pole of the decomposition is a swing by half a turn
+    row.torque = (n0 + n1) / wp.max(1.0 + wp.dot(n0, n1), 0.1)
+    return row
+
+
+@wp.func
+def measure_swing(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
+    """Angle between the axis of frame 0 and that of frame 1."""
+    row = RowMeasure()
+    n0 = wp.quat_rotate(m0.q, axis)
+    n1 = wp.quat_rotate(m1.q, axis)
+    u = wp.cross(n0, n1)
+    sine = wp.length(u)
+    row.value = wp.atan2(sine, wp.dot(n0, n1))
+    if sine > TINY:
+        row.torque = u / sine
+    return row
+
+
+@wp.func
+def measure_distance(m0: BodyMotion, m1: BodyMotion) -> RowMeasure:
+    """Distance of the anchors."""
+    row = RowMeasure()
+    d = m1.x - m0.x
+    v = m1.v - m0.v
+    distance = wp.length(d)
+    # coinciding anchors have no direction; any one will do
+    direction = wp.vec3(0.0, 1.0, 0.0)
+    bend = float(0.0)
+    if distance > TINY:
+        direction = d / distance
+        along = wp.dot(v, direction)
+        bend = wp.dot(direction, m1.a - m0.a) + (wp.length_sq(v) - along * along) / distance
+    row.value = distance
+    row.force = direction
+    row.curvature = bend
+    return row
+
+
+@wp.func
+def measure_row(kind: int, m0: BodyMotion, m1: BodyMotion, axis0: wp.vec3, axis1: wp.vec3) -> RowMeasure:
+    """What a row of the given kind measures."""
+    row = RowMeasure()
+    if kind == PAIR_OFFSET or kind == PAIR_SLIDE:
+        row = measure_offset(m0, m1, axis0)
+    elif kind == PAIR_COSINE:
+        row = measure_cosine(m0, m1, axis0, axis1)
+    elif kind == PAIR_ROTATION:
+        row = measure_rotation(m0, m1, axis0)
+    elif kind == PAIR_TWIST:
+        row = measure_twist(m0, m1, axis0)
+    elif kind == PAIR_SWING:
+        row = measure_swing(m0, m1, axis0)
+    else:
+        row = measure_distance(m0, m1)
+    return row
+
+
+@wp.func
+def row_interval(kind: int, j: int, c: int, index: int, loop: LoopView) -> wp.vec2:
+    """Least and largest allowed value of what the row measures."""
+    interval = wp.vec2(0.0, 0.0)
+    if kind == PAIR_DISTANCE:
+        if j >= 0:
+            interval = wp.vec2(loop.joint_distance_lower[j], loop.joint_distance_upper[j])
+        else:
+            interval = wp.vec2(loop.distance_lower[c], loop.distance_upper[c])
+        if interval[0] < 0.0:
+            interval[0] = -UNBOUNDED
+        if interval[1] < 0.0:
+            interval[1] = UNBOUNDED
+    elif kind == PAIR_SWING:
+        interval = wp.vec2(-UNBOUNDED, loop.joint_swing_limit[j])
+    elif kind == PAIR_TWIST and j >= 0:
+        interval = wp.vec2(loop.joint_twist_lower[j], loop.joint_twist_upper[j])
+    elif kind == PAIR_SLIDE or kind == PAIR_TWIST:
+        interval = wp.vec2(loop.limit_lower[index], loop.limit_upper[index])
+    return interval
+
+
+@wp.func
+def pair_frames(r: int, joint: JointView, loop: LoopView, rows: PairRowView) -> PairFrames:
+    """Bodies and anchor frames of a row, of a joint or a constraint."""
+    f = PairFrames()
+    j = rows.joint[r]
+    if j >= 0:
+        f.b0 = joint.parent[j]
+        f.b1 = joint.child[j]
+        f.X0 = joint.X_p[j]
+        f.X1 = joint.X_c[j]
+    else:
+        c = rows.constraint[r]
+        f.b0 = loop.parent[c]
+        f.b1 = loop.child[c]
+        f.X0 = loop.X_p[c]
+        f.X1 = loop.X_c[c]
+    return f
+
+
+@wp.func
+def recovery_rate(c: int, loop: LoopView, s: ConstraintSettings) -> float:
+    """Rate at which errors of constraint c are removed [1/s]."""
+    rate = s.loop_rate
+    if loop.recovery_time[c] > 0.0:
+        rate = 1.0 / wp.max(loop.recovery_time[c], s.dt)
+    return rate
+
+
+@wp.func
+def equality_speed(value: float, rate: float, s: ConstraintSettings) -> float:
+    """Velocity that removes an error."""
+    return wp.clamp(-rate * value, -s.max_limit_speed, s.max_limit_speed)
+
+
+@wp.func
+def want_equality(
+    r: int,
+    c: int,
+    value: float,
+    bend: float,
+    compliance: float,
+    loop: LoopView,
+    s: ConstraintSettings,
+    rows: PairRowView,
+):
+    """Bounds of a row that brings `value` to zero; `bend` is h/2 times its second derivative."""
+    rate = recovery_rate(c, loop, s)
+    speed = equality_speed(value, rate, s) - bend
+    rows.target_lower[r] = speed
+    rows.target_upper[r] = speed
+    # the force of the compliance at the end of the step, see `rate`
+    rows.softness[r] = compliance * rate / s.dt
+    rows.upper[r] = loop.max_force[c] * s.dt
+    rows.lower[r] = -rows.upper[r]
+
+
+@wp.func
+def want_interval(
+    r: int,
+    value: float,
+    bend: float,
+    interval: wp.vec2,
+    speed: float,
+    s: ConstraintSettings,
+    rows: PairRowView,
+) -> bool:
+    """Bounds of a row that keeps `value` within an interval; whether it is in reach."""
+    gap0 = value - interval[0]
+    gap1 = interval[1] - value
+    rows.target_lower[r] = limit_speed(gap0, s) - bend
+    rows.target_upper[r] = -limit_speed(gap1, s) - bend
+    rows.softness[r] = s.limit_cfm
+    rows.lower[r] = -UNBOUNDED
+    rows.upper[r] = UNBOUNDED
+    return wp.min(gap0, gap1) < s.limit_margin + 2.0 * wp.abs(speed) * s.dt
+
+
+@wp.func
+def fill_wrench(
+    r: int,
+    b: int,
+    leaf: int,
+    offset: int,
+    arm: wp.vec3,
+    torque: wp.vec3,
+    force: wp.vec3,
+    tree: TreeView,
+    kin: KinematicsView,
+    L: wp.array(dtype=float),
+    B: wp.array2d(dtype=float),
+) -> float:
+    """Jacobian of one side; returns the mobility that it would have if no product of vectors cancelled."""
+    fill_chain(tree, kin, r, leaf, offset, wp.spatial_vector(torque + wp.cross(arm, force), force), B)
+    total = float(0.0)
+    push = wp.length(force)
+    moment = wp.length(torque) + wp.max(wp.length(arm), LEAST_ARM) * push
+    row = tree.dof_row[leaf]
+    for k in range(tree.dof_depth[leaf] + 1):
+        d = tree.row_dof[row + k]
+        scale = L[tree.dof_row[d] + k]
+        S = kin.S[d]
+        most = wp.length(wp.spatial_top(S)) * moment + wp.length(wp.spatial_bottom(S)) * push
+        total += most * most * scale * scale
+    return total
+
+
+@wp.func
+def place_body_row(
+    r: int,
+    tree: TreeView,
+    joint: JointView,
+    kin: KinematicsView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    gravity: wp.vec3,
+    bodies: BodyStateView,
+    L: wp.array(dtype=float),
+    loop: LoopView,
+    depth: int,
+    s: ConstraintSettings,
+    rows: PairRowView,
+) -> float:
+    """Jacobian and wanted velocity of a row between bodies; its largest thinkable mobility, 0 if idle."""
+    kind = rows.kind[r]
+    c = rows.constraint[r]
+    f = pair_frames(r, joint, loop, rows)
+    m0 = body_motion(f.b0, f.X0, tree, kin, body_A, gravity, bodies)
+    m1 = body_motion(f.b1, f.X1, tree, kin, body_A, gravity, bodies)
+    row = measure_row(kind, m0, m1, rows.axis0[r], rows.axis1[r])
+    rows.force[r] = row.force
+    rows.torque[r] = row.torque
+    rows.point[r] = m1.x
+    # body 0 is pushed where body 1 is
+    rate0 = wp.dot(row.force, m0.v + wp.cross(m0.w, m1.x - m0.x)) + wp.dot(row.torque, m0.w)
+    rate1 = wp.dot(row.force, m1.v) + wp.dot(row.torque, m1.w)
+    bend = 0.5 * s.dt * row.curvature
+    if kind <= PAIR_ROTATION:
+        compliance = loop.angular_compliance[c]
+        if kind == PAIR_OFFSET:
+            compliance = loop.linear_compliance[c]
+        want_equality(r, c, row.value, bend, compliance, loop, s, rows)
+    else:
+        interval = row_interval(kind, rows.joint[r], c, rows.index[r], loop)
+        if not want_interval(r, row.value, bend, interval, rate1 - rate0, s, rows):
+            return 0.0
+    leaf = wp.vec2i(leaf_of(tree, f.b1), leaf_of(tree, f.b0))
+    rows.leaf[r] = leaf
+    mobility = float(0.0)
+    # the row does not see bodies that no dof moves: their velocity goes into the wanted one
+    prescribed = float(0.0)
+    if leaf[0] >= 0:
+        arm = m1.x - kin.origin[tree.body_tree[f.b1]]
+        mobility += fill_wrench(r, f.b1, leaf[0], 0, arm, row.torque, row.force, tree, kin, L, rows.B)
+    else:
+        prescribed += rate1
+    if leaf[1] >= 0:
+        arm = m1.x - kin.origin[tree.body_tree[f.b0]]
+        mobility += fill_wrench(r, f.b0, leaf[1], depth, arm, -row.torque, -row.force, tree, kin, L, rows.B)
+    else:
+        prescribed -= rate0
+    rows.target_lower[r] = rows.target_lower[r] - prescribed
+    rows.target_upper[r] = rows.target_upper[r] - prescribed
+    return mobility
+
+
+@wp.func
+def fill_unit(tree: TreeView, r: int, d: int, offset: int, factor: float, B: wp.array2d(dtype=float)):
+    """Jacobian of one dof times a factor."""
+    for k in range(tree.dof_depth[d]):
+        B[r, offset + k] = 0.0
+    B[r, offset + tree.dof_depth[d]] = factor
+
+
+@wp.func
+def place_coupling(
+    r: int,
+    tree: TreeView,
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+    loop: LoopView,
+    depth: int,
+    s: ConstraintSettings,
+    rows: PairRowView,
+):
+    """Jacobian and wanted velocity of q_a - p(q_b) = 0 with a polynomial p, linearised at q_b."""
+    c = rows.constraint[r]
+    leaf = rows.dofs[r]
+    rows.leaf[r] = leaf
+    value = float(0.0)
+    slope = float(0.0)
+    bend = float(0.0)
+    x = float(0.0)
+    if leaf[1] >= 0:
+        x = q[tree.dof_coord[leaf[1]]]
+    for n in range(5):
+        # Horner's scheme of p, p' and p''/2
+        bend = bend * x + slope
+        slope = slope * x + value
+        value = value * x + loop.coefficients[c, 4 - n]
+    fill_unit(tree, r, leaf[0], 0, 1.0, rows.B)
+    curvature = float(0.0)
+    if leaf[1] >= 0:
+        fill_unit(tree, r, leaf[1], depth, -slope, rows.B)
+        curvature = -2.0 * bend * qd[leaf[1]] * qd[leaf[1]]
+    gap = q[tree.dof_coord[leaf[0]]] - value
+    want_equality(r, c, gap, 0.5 * s.dt * curvature, loop.linear_compliance[c], loop, s, rows)
+
+
+@wp.kernel
+def build_pair_rows(
+    first: int,
+    tree: TreeView,
+    joint: JointView,
+    kin: KinematicsView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    gravity: wp.array(dtype=wp.vec3),
+    bodies: BodyStateView,
+    L: wp.array(dtype=float),
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+    loop: LoopView,
+    depth: int,
+    s: ConstraintSettings,
+    rows: PairRowView,
+):
+    """One thread per row: Jacobian, wanted velocity, bounds, and the warm start from the last impulse."""
+    r = first + wp.tid()
+    start = rows.impulse[r]
+    rows.impulse[r] = 0.0
+    rows.delassus[r] = 0.0
+    if rows.constraint[r] >= 0:
+        if loop.enabled[rows.constraint[r]] == 0:
+            return
+    mobility = float(0.0)
+    if rows.kind[r] == PAIR_COUPLING:
+        place_coupling(r, tree, q, qd, loop, depth, s, rows)
+    else:
+        mobility = place_body_row(r, tree, joint, kin, body_A, gravity[0], bodies, L, loop, depth, s, rows)
+        if mobility <= 0.0:
+            return
+    leaf = rows.leaf[r]
+    whiten_sides(tree, L, r, leaf, depth, rows.B)
+    total = float(0.0)
+    for side in range(2):
+        if leaf[side] >= 0:
+            for k in range(side * depth, side * depth + tree.dof_depth[leaf[side]] + 1):
+                total += rows.B[r, k] * rows.B[r, k]
+    if total > RIGID_ROW * mobility:
+        rows.delassus[r] = total
+        # what hardly moves along the row, such as a stretched linkage, is not to be thrown about; a row that
+        # asks for nothing throws nothing, and what it holds would sag
+        if rows.kind[r] <= PAIR_ROTATION:
+            demand = wp.min(wp.abs(rows.target_lower[r]) / SINGULAR_SPEED, 1.0)
+            least = SINGULAR_SHARE * mobility * demand
+            rows.softness[r] = rows.softness[r] + least * least / (total + least)
+        rows.impulse[r] = wp.clamp(s.warm_start * start, rows.lower[r], rows.upper[r])

@@ -1,0 +1,1 @@
+"""Environments: actions, observations, rewards, episodes, randomisation."""

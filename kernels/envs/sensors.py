@@ -1,0 +1,156 @@
+"""Sensors of environments, one row of readings per world: inertial, contact, joint; and noise on all."""
+
+import warp as wp
+
+from newtonsim.kernels.envs.views import SENSE, EnvView, random_of
+from newtonsim.kernels.trees.joint_forces import drive_effort
+from newtonsim.kernels.views.model import MODE_FORCE, DriveView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.struct
+class ImuView:
+    """An inertial measurement unit in each of W worlds."""
+
+    body: int  # that carries it, counted from the first of its world
+    pose: wp.transform  # in the body's frame
+    column: int  # first of its readings
+    gravity: wp.array(dtype=wp.vec3)  # (1) [m/s²]
+    velocity: wp.array(dtype=wp.vec3)  # (W) [m/s] world, before the step
+    orientation: wp.array(dtype=wp.quat)  # (W) in the world, before the step
+
+
+@wp.func
+def imu_velocity(env: EnvView, imu: ImuView, b: int) -> wp.vec3:
+    """Velocity of the unit on body b, world axes."""
+    X = env.body_q[b]
+    arm = wp.transform_point(X, wp.transform_get_translation(imu.pose)) - wp.transform_point(
+        X, env.body_com[b]
+    )
+    return wp.spatial_bottom(env.body_qd[b]) + wp.cross(wp.spatial_top(env.body_qd[b]), arm)
+
+
+@wp.func
+def imu_orientation(env: EnvView, imu: ImuView, b: int) -> wp.quat:
+    """Orientation of the unit on body b in the world."""
+    return wp.transform_get_rotation(env.body_q[b]) * wp.transform_get_rotation(imu.pose)
+
+
+@wp.kernel
+def note_motion(first: int, env: EnvView, imu: ImuView):
+    """One thread per world: keep velocity and orientation from before the step."""
+    w = first + wp.tid()
+    b = w * env.bodies + imu.body
+    imu.velocity[w] = imu_velocity(env, imu, b)
+    imu.orientation[w] = imu_orientation(env, imu, b)
+
+
+@wp.kernel
+def sense_motion(first: int, env: EnvView, imu: ImuView, mask: wp.array(dtype=bool), fresh: int):
+    """One thread per world: specific force, angular velocity, orientation.
+
+    The force is the mean over the step, in axes half-way between those before and after it, which is right
+    to second order in the step for a unit that turns. In a fresh episode nothing has accelerated yet.
+    """
+    w = first + wp.tid()
+    if not mask[w]:
+        return
+    b = w * env.bodies + imu.body
+    q = imu_orientation(env, imu, b)
+    axes = q
+    force = -imu.gravity[0]
+    if fresh == 0:
+        force = force + (imu_velocity(env, imu, b) - imu.velocity[w]) / env.control_dt
+        before = imu.orientation[w]
+        if wp.dot(before, q) < 0.0:
+            before = -before
+        axes = wp.normalize(before + q)
+    force = wp.quat_rotate_inv(axes, force)
+    spin = wp.quat_rotate_inv(q, wp.spatial_top(env.body_qd[b]))
+    for i in range(3):
+        env.sensed[w, imu.column + i] = force[i]
+        env.sensed[w, imu.column + 3 + i] = spin[i]
+    for i in range(4):
+        env.sensed[w, imu.column + 6 + i] = q[i]
+
+
+@wp.kernel
+def sense_touch(
+    first: int,
+    env: EnvView,
+    wrench: wp.array(dtype=wp.spatial_vector),
+    body: wp.array(dtype=int),
+    threshold: float,
+    column: int,
+    mask: wp.array(dtype=bool),
+    fresh: int,
+):
+    """One thread per world: for each body the force of its contacts, world axes, and 1 if it is large.
+
+    In a fresh episode no step has found any contact.
+    """
+    w = first + wp.tid()
+    if not mask[w]:
+        return
+    for k in range(body.shape[0]):
+        force = wp.vec3(0.0, 0.0, 0.0)
+        if fresh == 0:
+            force = wp.spatial_bottom(wrench[w * env.bodies + body[k]])
+        for i in range(3):
+            env.sensed[w, column + 4 * k + i] = force[i]
+        env.sensed[w, column + 4 * k + 3] = wp.where(wp.length(force) > threshold, 1.0, 0.0)
+
+
+@wp.kernel
+def sense_joints(
+    first: int,
+    env: EnvView,
+    drive: DriveView,
+    dof: wp.array(dtype=int),
+    coord: wp.array(dtype=int),
+    axis: wp.array(dtype=int),
+    column: int,
+    mask: wp.array(dtype=bool),
+    fresh: int,
+):
+    """One thread per world: positions, velocities, efforts of the drives with those given directly.
+
+    Drives act with the position and velocity at the end of a solver step, which is what the state holds. In a
+    fresh episode none has acted yet.
+    """
+    w = first + wp.tid()
+    if not mask[w]:
+        return
+    n = dof.shape[0]
+    for k in range(n):
+        d = w * env.dofs + dof[k]
+        a = w * env.axes + axis[k]
+        q = env.joint_q[w * env.coords + coord[k]]
+        v = env.joint_qd[d]
+        effort = float(0.0)
+        if fresh == 0:
+            effort = env.joint_act[a]
+            if drive.mode[a] != MODE_FORCE:
+                effort = drive_effort(drive, a, env.joint_act[a], q, v)
+            effort = wp.clamp(effort, -drive.effort_limit[a], drive.effort_limit[a]) + env.joint_f[d]
+        env.sensed[w, column + k] = q
+        env.sensed[w, column + n + k] = v
+        env.sensed[w, column + 2 * n + k] = effort
+
+
+@wp.kernel
+def add_noise(
+    first: int, env: EnvView, deviation: wp.array(dtype=float), mask: wp.array(dtype=bool), fresh: int
+):
+    """One thread per reading: normal noise that depends on world, episode, step and reading alone."""
+    i = first + wp.tid()
+    n = deviation.shape[0]
+    w = i // n
+    c = i % n
+    if mask[w] and deviation[c] > 0.0:
+        purpose = SENSE
+        if fresh == 0:
+            purpose = SENSE - 1 - env.length[w]
+        state = wp.rand_init(int(random_of(env, w, purpose)), c)
+        env.sensed[w, c] = env.sensed[w, c] + deviation[c] * wp.randn(state)

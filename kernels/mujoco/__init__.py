@@ -1,0 +1,1 @@
+"""States and contacts in MuJoCo's arrays, and back."""

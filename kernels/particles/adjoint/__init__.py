@@ -1,0 +1,1 @@
+"""The backward pass of an implicit step of particles."""

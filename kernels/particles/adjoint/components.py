@@ -1,0 +1,112 @@
+"""Rigid motion that vertex block descent gives back to free pieces after a substep, backwards.
+
+Forward, each free piece gets the velocity field (d + w × r) / h with A (w, d) = b: A its inertia, b the
+momentum that the substep has lost (`particles.vbd.components.weigh_lost`). A gradient c of (w, d) gives μ
+with A μ = c, as A is symmetric, and then all others are those of μᵀ (b - A (w, d)). The point that a piece
+turns about is arbitrary and has no gradient.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.particles.adjoint.elements import SubstepView
+from newtonsim.kernels.particles.adjoint.steps import ReverseView
+from newtonsim.kernels.particles.vbd.components import PieceView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.func
+def arm_of(pieces: PieceView, s: SubstepView, chunk: int, i: int) -> wp.vec3d:
+    """From the reference of a piece at the start to particle i at the end [m]."""
+    first = pieces.piece_start[pieces.chunk_piece[chunk]]
+    origin = s.x[pieces.particle[pieces.chunk_start[first]]]
+    return (wp.vec3d(s.x[i]) - wp.vec3d(origin)) + wp.vec3d(s.u[i])
+
+
+@wp.kernel
+def weigh_gradients(first: int, s: SubstepView, reverse: ReverseView, pieces: PieceView):
+    """One thread per chunk: gradient by the motion of its piece, in place of the force on it."""
+    chunk = first + wp.tid()
+    if pieces.free[pieces.chunk_piece[chunk]] == 0:
+        return
+    turn = wp.vec3d()
+    push = wp.vec3d()
+    for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
+        i = pieces.particle[place]
+        g = reverse.v[i] / s.dt
+        push += g
+        turn += wp.cross(arm_of(pieces, s, chunk, i), g)
+    pieces.force[chunk] = wp.spatial_vector(wp.vec3(turn), wp.vec3(push))
+
+
+@wp.kernel
+def keep_motion(first: int, pieces: PieceView, motion: wp.array(dtype=wp.spatial_vector)):
+    """One thread per piece: note its motion, which solving for another one overwrites."""
+    piece = first + wp.tid()
+    motion[piece] = pieces.motion[piece]
+
+
+@wp.func
+def momentum_work(
+    r: wp.vec3d,
+    u: wp.vec3d,
+    goal: wp.vec3d,
+    mass: wp.float64,
+    turn: wp.vec3d,
+    move: wp.vec3d,
+    multiplier_turn: wp.vec3d,
+    multiplier_move: wp.vec3d,
+    by_motion: wp.vec3d,
+) -> wp.float64:
+    """Share of a particle in μᵀ (b - A (w, d)) and in the product of its gradient with the motion.
+
+    Args:
+        r: Its arm [m].
+        u: Its displacement [m].
+        goal: Its displacement by inertia [m].
+        mass: Its mass over the square of the length of the substep [N/m].
+        turn: w of its piece.
+        move: d of its piece [m].
+        multiplier_turn: μ, likewise.
+        multiplier_move: μ.
+        by_motion: Gradient by the displacement that the motion gives it.
+    """
+    field = move + wp.cross(turn, r)
+    work = mass * wp.dot(multiplier_move + wp.cross(multiplier_turn, r), (goal - u) - field)
+    return work - mass * wp.dot(multiplier_turn, wp.cross(u, goal)) + wp.dot(by_motion, field)
+
+
+@wp.kernel
+def reverse_momentum(
+    first: int,
+    goal: wp.array(dtype=wp.vec3),
+    motion: wp.array(dtype=wp.spatial_vector),
+    s: SubstepView,
+    reverse: ReverseView,
+    pieces: PieceView,
+    right: wp.array(dtype=wp.vec3d),
+):
+    """One thread per chunk: from the motion of its piece to displacements, inertia and masses."""
+    chunk = first + wp.tid()
+    piece = pieces.chunk_piece[chunk]
+    if pieces.free[piece] == 0:
+        return
+    for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
+        i = pieces.particle[place]
+        square = s.dt * s.dt
+        by_r, by_u, by_goal, by_mass, by_w, by_d, by_mw, by_md, by_g = wp.grad(momentum_work)(
+            arm_of(pieces, s, chunk, i),
+            wp.vec3d(s.u[i]),
+            wp.vec3d(goal[i]),
+            s.mass[i] / square,
+            wp.vec3d(wp.spatial_top(motion[piece])),
+            wp.vec3d(wp.spatial_bottom(motion[piece])),
+            wp.vec3d(wp.spatial_top(pieces.motion[piece])),
+            wp.vec3d(wp.spatial_bottom(pieces.motion[piece])),
+            reverse.v[i] / s.dt,
+        )
+        right[i] = right[i] + by_u
+        # the arm is one to the position at the end, whose gradient goes to displacements later
+        reverse.x[i] = reverse.x[i] + by_r
+        reverse.goal[i] = reverse.goal[i] + by_goal
+        reverse.mass[i] = reverse.mass[i] + by_mass / square

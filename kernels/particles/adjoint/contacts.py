@@ -1,0 +1,502 @@
+"""Contacts of particles and triangles with static shapes in the adjoint of an implicit step.
+
+Feature and weights of a contact stay as the substep found them at the predicted point, its normal turns with
+the point by the curvature of the surface there. XPBD's contacts are hard: where friction holds, the whole
+displacement of the point is prescribed; where it slides, that along the normal, and friction opposes the slip
+with μ times the normal force (Coulomb). In the adjoint, prescribed displacements are stiff springs of the
+multipliers, whose forces are the multipliers of the constraints. VBD's contacts are springs with smooth
+friction, see `particles.vbd.contacts`.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.particles.adjoint.elements import MatrixView, SubstepView, unit
+from newtonsim.kernels.particles.adjoint.steps import ReverseView, cut_off
+from newtonsim.kernels.particles.adjoint.unsupported import BOUNCES, TOUCHES_BODY
+from newtonsim.kernels.particles.contacts import ContactView
+from newtonsim.kernels.particles.vbd.components import PieceView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+ZERO = wp.constant(wp.float64(0.0))
+HALF = wp.constant(wp.float64(0.5))
+ONE = wp.constant(wp.float64(1.0))
+TWO = wp.constant(wp.float64(2.0))
+THREE = wp.constant(wp.float64(3.0))
+# stiffness of a constraint over that of the particles that it holds
+HARD = wp.constant(wp.float64(1.0e6))
+HARD_INSIDE = wp.constant(wp.float64(1.0e3))
+# part of the overlap at the start of a substep of XPBD that is left at its end
+KEPT = wp.constant(wp.float64(0.8))
+# part of the largest friction above which a contact slides
+SLIDING = wp.constant(0.9999)
+# [m] slip below which it has no direction
+STILL = wp.constant(wp.float64(1.0e-12))
+
+
+@wp.struct
+class TouchSlopes:
+    """Contacts of particles, or of the inside of triangles, and where their gradients go."""
+
+    contacts: ContactView
+    inside: int  # 1 for triangles
+    triangles: wp.array2d(dtype=int)
+    weight: wp.array2d(dtype=wp.vec3)  # of the corners of triangles
+    entry: wp.array(dtype=int)  # blocks of the matrix: of particles, or 9 for each triangle
+    body: wp.array(dtype=int)  # of each shape
+    curvature: wp.array2d(dtype=wp.mat33)  # [1/m] slope of the normals
+    radius: wp.array(dtype=float)
+    radius_grad: wp.array(dtype=float)
+    mu_grad: wp.array(dtype=float)  # of the shapes
+    mu_share: float  # of the friction of a shape in that of a contact
+    hard: int  # 1 for XPBD, 0 for VBD
+    slowest: float  # [m/s] speed above which what comes is stopped at the end of a substep, or bounces
+    restitution: float
+    stiffness: wp.float64  # of VBD's [N/m]
+    damping: wp.float64  # [N s/m]
+    friction_speed: wp.float64  # [m/s]
+
+
+@wp.func
+def corners_in(touch: TouchSlopes) -> int:
+    """Particles of a contact."""
+    return wp.where(touch.inside == 1, 3, 1)
+
+
+@wp.func
+def corner_at(touch: TouchSlopes, i: int, c: int) -> int:
+    """Particle c of the contacts of particle or triangle i."""
+    p = i
+    if touch.inside == 1:
+        p = touch.triangles[i, c]
+    return p
+
+
+@wp.func
+def weight_at(touch: TouchSlopes, i: int, k: int, c: int) -> wp.float64:
+    """Its weight in contact k."""
+    w = ONE
+    if touch.inside == 1:
+        w = wp.float64(touch.weight[i, k][c])
+    return w
+
+
+@wp.func
+def blend_single(touch: TouchSlopes, i: int, k: int, m: wp.array(dtype=wp.vec3)) -> wp.vec3d:
+    """Value at the point of contact k."""
+    total = wp.vec3d()
+    for c in range(corners_in(touch)):
+        total += wp.vec3d(m[corner_at(touch, i, c)]) * weight_at(touch, i, k, c)
+    return total
+
+
+@wp.func
+def blend_double(touch: TouchSlopes, i: int, k: int, m: wp.array(dtype=wp.vec3d)) -> wp.vec3d:
+    """Value at the point of contact k."""
+    total = wp.vec3d()
+    for c in range(corners_in(touch)):
+        total += m[corner_at(touch, i, c)] * weight_at(touch, i, k, c)
+    return total
+
+
+@wp.func
+def across(n: wp.vec3d, d: wp.vec3d) -> wp.vec3d:
+    """Part of a vector across a normal."""
+    return d - n * wp.dot(n, d)
+
+
+@wp.func
+def normal_at(n: wp.vec3d, curvature: wp.mat33d, moved: wp.vec3d) -> wp.vec3d:
+    """Normal of a surface after the point has moved."""
+    return wp.normalize(n + curvature * moved)
+
+
+@wp.func
+def overlap_at(overlap: wp.float64, n: wp.vec3d, curvature: wp.mat33d, moved: wp.vec3d) -> wp.float64:
+    """Overlap after the point has moved [m]."""
+    return overlap - wp.dot(n, moved) - HALF * wp.dot(moved, curvature * moved)
+
+
+@wp.func
+def hard_work(
+    moved: wp.vec3d,
+    goal: wp.vec3d,
+    d: wp.vec3d,
+    multiplier: wp.vec3d,
+    hold: wp.vec3d,
+    n0: wp.vec3d,
+    overlap0: wp.float64,
+    mu: wp.float64,
+    push: wp.float64,
+    curvature: wp.mat33d,
+    sticks: int,
+) -> wp.float64:
+    """Lagrangian of a hard contact at given multipliers.
+
+    Args:
+        moved: By how much the predicted point has moved from where the contact was found [m].
+        goal: Displacement of the point by inertia [m].
+        d: Displacement of the point [m].
+        multiplier: Multiplier at the point.
+        hold: Multiplier of the constraint: a vector where it sticks, along the normal where it slides.
+        n0: Normal.
+        overlap0: Overlap [m].
+        mu: Friction.
+        push: Normal force [N].
+        curvature: Curvature of the surface [1/m].
+        sticks: Whether friction holds.
+    """
+    n = normal_at(n0, curvature, moved)
+    overlap = overlap_at(overlap0, n0, curvature, moved)
+    rise = overlap - KEPT * wp.max(overlap + wp.dot(n, goal), ZERO) + wp.dot(n, goal)
+    if sticks == 1:
+        return wp.dot(hold, d - n * rise)
+    force = n * push
+    slip = across(n, d)
+    size = wp.length(slip)
+    if size > STILL:
+        force -= slip * (mu * wp.abs(push) / size)
+    return wp.dot(hold, n0) * (wp.dot(n, d) - rise) - wp.dot(force, multiplier)
+
+
+@wp.func
+def soft_work(
+    moved: wp.vec3d,
+    goal: wp.vec3d,
+    d: wp.vec3d,
+    multiplier: wp.vec3d,
+    n0: wp.vec3d,
+    overlap0: wp.float64,
+    mu: wp.float64,
+    curvature: wp.mat33d,
+    stick: wp.float64,
+    stiffness: wp.float64,
+    viscous: wp.float64,
+    reach: wp.float64,
+) -> wp.float64:
+    """Work of a contact of VBD; `viscous` is its damping over dt, `reach` the slip of full friction [m]."""
+    n = normal_at(n0, curvature, moved)
+    at_goal = overlap_at(overlap0, n0, curvature, moved)
+    total = stiffness + viscous
+    overlap = at_goal - wp.dot(n, d - goal)
+    overlap -= wp.max(at_goal + wp.dot(n, goal), ZERO) * (viscous / total)
+    press = total * overlap
+    if press <= ZERO and overlap <= -stick:
+        return ZERO
+    slip = across(n, d)
+    size = wp.length(slip)
+    most = mu * wp.max(press, ZERO)
+    force = n * press
+    if size > reach:
+        force -= slip * (most / size)
+    elif size > STILL:
+        force -= slip * (most * (TWO - size / reach) / reach)
+    else:
+        force -= slip * (most * TWO / reach)
+    return -wp.dot(force, multiplier)
+
+
+@wp.func
+def does_stick(contacts: ContactView, i: int, k: int) -> int:
+    """Whether friction of a hard contact holds."""
+    most = contacts.mu[i, k] * wp.abs(contacts.push[i, k])
+    return wp.where(wp.length(contacts.hold[i, k]) < SLIDING * most, 1, 0)
+
+
+@wp.struct
+class Slopes:
+    """Slopes of the Lagrangian of a contact."""
+
+    moved: wp.vec3d  # by the predicted point
+    goal: wp.vec3d  # by the displacement by inertia
+    d: wp.vec3d  # by the displacement
+    overlap: wp.float64
+    mu: wp.float64
+
+
+@wp.func
+def soft_slopes(
+    touch: TouchSlopes, i: int, k: int, goal: wp.vec3d, d: wp.vec3d, multiplier: wp.vec3d, dt: wp.float64
+) -> Slopes:
+    """Slopes of `soft_work`."""
+    moved, by_goal, by_d, by_multiplier, by_n, by_overlap, by_mu, cu, st, ke, kd, reach = wp.grad(soft_work)(
+        wp.vec3d(),
+        goal,
+        d,
+        multiplier,
+        wp.vec3d(touch.contacts.normal[i, k]),
+        wp.float64(touch.contacts.overlap[i, k]),
+        wp.float64(touch.contacts.mu[i, k]),
+        wp.mat33d(touch.curvature[i, k]),
+        wp.float64(touch.contacts.stick[i, k]),
+        touch.stiffness,
+        touch.damping / dt,
+        touch.friction_speed * dt,
+    )
+    slopes = Slopes()
+    slopes.moved = moved
+    slopes.goal = by_goal
+    slopes.d = by_d
+    slopes.overlap = by_overlap
+    slopes.mu = by_mu
+    return slopes
+
+
+@wp.func
+def hard_row(touch: TouchSlopes, i: int, k: int, d: wp.vec3d) -> wp.vec3d:
+    """Direction of the whole force of a sliding contact over its normal force."""
+    n = wp.vec3d(touch.contacts.normal[i, k])
+    slip = across(n, d)
+    size = wp.length(slip)
+    if size > STILL:
+        factor = wp.float64(touch.contacts.mu[i, k]) / size
+        if touch.contacts.push[i, k] < 0.0:
+            factor = -factor
+        n -= slip * factor
+    return n
+
+
+@wp.func
+def hardness(touch: TouchSlopes, i: int, stiffness: wp.array(dtype=wp.float64)) -> wp.float64:
+    """Stiffness that stands for a constraint [N/m]."""
+    if touch.inside == 0:
+        return HARD * stiffness[i]
+    most = wp.max(stiffness[corner_at(touch, i, 0)], stiffness[corner_at(touch, i, 1)])
+    return HARD_INSIDE * wp.max(most, stiffness[corner_at(touch, i, 2)])
+
+
+@wp.kernel
+def note_stiffness(
+    first: int, diagonal: wp.array(dtype=int), m: MatrixView, stiffness: wp.array(dtype=wp.float64)
+):
+    """One thread per particle: its stiffness before contacts [N/m]."""
+    i = first + wp.tid()
+    stiffness[i] = wp.abs(wp.trace(m.value[diagonal[i]])) / THREE
+
+
+@wp.kernel
+def weigh_contacts(
+    first: int,
+    touch: TouchSlopes,
+    goal: wp.array(dtype=wp.vec3),
+    s: SubstepView,
+    stiffness: wp.array(dtype=wp.float64),
+    world: wp.array(dtype=int),
+    m: MatrixView,
+    reason: wp.array(dtype=int),
+):
+    """One thread per particle or triangle: blocks of its contacts, and why they have no gradient."""
+    i = first + wp.tid()
+    corners = corners_in(touch)
+    for k in range(touch.contacts.count[i]):
+        push = touch.contacts.push[i, k]
+        if push != 0.0:
+            w = world[corner_at(touch, i, 0)]
+            if touch.body[touch.contacts.shape[i, k]] >= 0:
+                reason[w] = TOUCHES_BODY
+            came = approach(touch.contacts, i, k, s)
+            if came > touch.slowest and touch.restitution > 0.0:
+                reason[w] = BOUNCES
+            d = blend_single(touch, i, k, s.u)
+            block = wp.mat33d()
+            if touch.hard == 0:
+                target = blend_single(touch, i, k, goal)
+                for axis in range(3):
+                    slopes = soft_slopes(touch, i, k, target, d, unit(axis), s.dt)
+                    for row in range(3):
+                        block[row, axis] = slopes.d[row]
+            else:
+                hard = hardness(touch, i, stiffness)
+                if does_stick(touch.contacts, i, k) == 1:
+                    block = wp.identity(n=3, dtype=wp.float64) * hard
+                else:
+                    n = wp.vec3d(touch.contacts.normal[i, k])
+                    block = wp.outer(n, hard_row(touch, i, k, d)) * hard
+                    slip = across(n, d)
+                    size = wp.length(slip)
+                    if size > STILL:
+                        drag = wp.float64(touch.contacts.mu[i, k] * wp.abs(push)) / (s.dt * s.dt * size)
+                        way = slip / size
+                        plane = wp.identity(n=3, dtype=wp.float64) - wp.outer(n, n) - wp.outer(way, way)
+                        block += plane * drag
+            for row in range(corners):
+                for column in range(corners):
+                    share = weight_at(touch, i, k, row) * weight_at(touch, i, k, column)
+                    place = touch.entry[i]
+                    if touch.inside == 1:
+                        place = touch.entry[9 * i + 3 * row + column]
+                    wp.atomic_add(m.value, place, block * share)
+
+
+@wp.func
+def approach(contacts: ContactView, i: int, k: int, s: SubstepView) -> float:
+    """Speed at which contact k would have been made without forces of contacts and elements [m/s]."""
+    return (contacts.overlap[i, k] - contacts.before[i, k]) / float(s.dt)
+
+
+@wp.func
+def force_of(touch: TouchSlopes, i: int, k: int, dt: wp.float64) -> wp.vec3d:
+    """Force of contact k [N]: XPBD keeps its impulse times dt, VBD its impulse."""
+    impulse = wp.vec3d(touch.contacts.normal[i, k] * touch.contacts.push[i, k] - touch.contacts.hold[i, k])
+    if touch.hard == 1:
+        impulse = impulse / dt
+    return impulse / dt
+
+
+@wp.func
+def give(
+    touch: TouchSlopes,
+    i: int,
+    k: int,
+    factor: wp.float64,
+    moved: wp.vec3d,
+    by_goal: wp.vec3d,
+    by_overlap: wp.float64,
+    by_mu: wp.float64,
+    reverse: ReverseView,
+):
+    """Add slopes by the predicted point, displacement by inertia, radius and friction, times a factor."""
+    largest = corner_at(touch, i, 0)
+    for c in range(corners_in(touch)):
+        p = corner_at(touch, i, c)
+        share = factor * weight_at(touch, i, k, c)
+        # the predicted point moves with the start and with inertia
+        wp.atomic_add(reverse.x, p, moved * share)
+        wp.atomic_add(reverse.goal, p, (moved + by_goal) * share)
+        if touch.radius[p] > touch.radius[largest]:
+            largest = p
+    wp.atomic_add(touch.radius_grad, largest, float(factor * by_overlap))
+    shape = touch.contacts.shape[i, k]
+    wp.atomic_add(touch.mu_grad, shape, float(factor * by_mu) * touch.mu_share)
+
+
+@wp.kernel
+def reverse_contacts(
+    first: int,
+    touch: TouchSlopes,
+    goal: wp.array(dtype=wp.vec3),
+    s: SubstepView,
+    stiffness: wp.array(dtype=wp.float64),
+    reverse: ReverseView,
+):
+    """One thread per particle or triangle: gradients of its contacts at the multipliers, and their forces."""
+    i = first + wp.tid()
+    for k in range(touch.contacts.count[i]):
+        push = touch.contacts.push[i, k]
+        if push != 0.0:
+            d = blend_single(touch, i, k, s.u)
+            target = blend_single(touch, i, k, goal)
+            multiplier = blend_double(touch, i, k, s.multiplier)
+            force = force_of(touch, i, k, s.dt)
+            for c in range(corners_in(touch)):
+                share = weight_at(touch, i, k, c)
+                wp.atomic_add(s.residual, corner_at(touch, i, c), -force * share)
+            if touch.hard == 0:
+                slopes = soft_slopes(touch, i, k, target, d, multiplier, s.dt)
+                give(touch, i, k, -ONE, slopes.moved, slopes.goal, slopes.overlap, slopes.mu, reverse)
+            else:
+                sticks = does_stick(touch.contacts, i, k)
+                n = wp.vec3d(touch.contacts.normal[i, k])
+                hard = hardness(touch, i, stiffness)
+                hold = multiplier * hard
+                if sticks == 0:
+                    hold = n * (wp.dot(hard_row(touch, i, k, d), multiplier) * hard)
+                moved, by_goal, by_d, by_m, by_hold, by_n, by_overlap, by_mu, by_push, cu, kind = wp.grad(
+                    hard_work
+                )(
+                    wp.vec3d(),
+                    target,
+                    d,
+                    multiplier,
+                    hold,
+                    n,
+                    wp.float64(touch.contacts.overlap[i, k]),
+                    wp.float64(touch.contacts.mu[i, k]),
+                    wp.float64(push) / (s.dt * s.dt),
+                    wp.mat33d(touch.curvature[i, k]),
+                    sticks,
+                )
+                give(touch, i, k, -ONE, moved, by_goal, by_overlap, by_mu, reverse)
+
+
+@wp.func
+def stopped_work(
+    moved: wp.vec3d, v: wp.vec3d, multiplier: wp.vec3d, n0: wp.vec3d, curvature: wp.mat33d
+) -> wp.float64:
+    """Product of a multiplier with a velocity whose part along the normal of a contact is taken away."""
+    return wp.dot(multiplier, across(normal_at(n0, curvature, moved), v))
+
+
+@wp.func
+def stops(touch: TouchSlopes, i: int, k: int, s: SubstepView, v: wp.vec3d) -> bool:
+    """Whether contact k takes away what is left of an approach, see `particles.xpbd.contacts.bounce`."""
+    if touch.contacts.push[i, k] <= 0.0 or approach(touch.contacts, i, k, s) <= touch.slowest:
+        return False
+    return wp.dot(wp.vec3d(touch.contacts.normal[i, k]), v) < ZERO
+
+
+@wp.kernel
+def reverse_stops(first: int, touch: TouchSlopes, fastest: wp.float64, s: SubstepView, reverse: ReverseView):
+    """One thread per particle: from the velocity after contacts have stopped it to that before."""
+    i = first + wp.tid()
+    for after in range(touch.contacts.count[i]):
+        last = touch.contacts.count[i] - 1 - after
+        v = cut_off(wp.vec3d(s.u[i]) / s.dt, fastest)
+        for k in range(last):
+            if stops(touch, i, k, s, v):
+                v = across(wp.vec3d(touch.contacts.normal[i, k]), v)
+        if stops(touch, i, last, s, v):
+            moved, by_v, by_multiplier, by_n, by_curvature = wp.grad(stopped_work)(
+                wp.vec3d(),
+                v,
+                reverse.v[i],
+                wp.vec3d(touch.contacts.normal[i, last]),
+                wp.mat33d(touch.curvature[i, last]),
+            )
+            reverse.v[i] = by_v
+            give(touch, i, last, ONE, moved, wp.vec3d(), ZERO, ZERO, reverse)
+
+
+@wp.kernel
+def reverse_touches(
+    first: int,
+    touch: TouchSlopes,
+    goal: wp.array(dtype=wp.vec3),
+    s: SubstepView,
+    reverse: ReverseView,
+    pieces: PieceView,
+    right: wp.array(dtype=wp.vec3d),
+):
+    """One thread per chunk: from the motion of its piece to the contacts that have changed its momentum."""
+    chunk = first + wp.tid()
+    piece = pieces.chunk_piece[chunk]
+    if pieces.free[piece] == 0:
+        return
+    origin = wp.vec3d(s.x[pieces.particle[pieces.chunk_start[pieces.piece_start[piece]]]])
+    turn = wp.vec3d(wp.spatial_top(pieces.motion[piece]))
+    move = wp.vec3d(wp.spatial_bottom(pieces.motion[piece]))
+    begin = pieces.chunk_start[chunk]
+    end = pieces.chunk_start[chunk + 1]
+    if touch.inside == 1:
+        begin = pieces.chunk_face[chunk]
+        end = pieces.chunk_face[chunk + 1]
+    for place in range(begin, end):
+        i = int(0)
+        if touch.inside == 1:
+            i = pieces.face[place]
+        else:
+            i = pieces.particle[place]
+        for k in range(touch.contacts.count[i]):
+            push = touch.contacts.push[i, k]
+            if push != 0.0:
+                d = blend_single(touch, i, k, s.u)
+                arm = blend_single(touch, i, k, s.x) - origin + d
+                target = blend_single(touch, i, k, goal)
+                slopes = soft_slopes(touch, i, k, target, d, -(move + wp.cross(turn, arm)), s.dt)
+                by_arm = wp.cross(force_of(touch, i, k, s.dt), turn)
+                # the arm goes to the end of the displacement, and not with inertia
+                moved = slopes.moved + by_arm
+                give(touch, i, k, ONE, moved, slopes.goal - by_arm, slopes.overlap, slopes.mu, reverse)
+                for c in range(corners_in(touch)):
+                    share = weight_at(touch, i, k, c)
+                    wp.atomic_add(right, corner_at(touch, i, c), (slopes.d + by_arm) * share)

@@ -1,0 +1,75 @@
+"""Worlds of an implicit step in which something without gradient acts, or sweeps have stopped early."""
+
+import warp as wp
+
+from newtonsim.kernels.particles.adjoint.elements import SubstepView
+from newtonsim.kernels.particles.adjoint.system import SystemView
+from newtonsim.kernels.particles.grid import GridView
+from newtonsim.kernels.particles.pairs import PairView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+ZERO = wp.constant(wp.float64(0.0))
+# part of a velocity
+ROUNDING = wp.constant(wp.float64(1.0e-3))
+TOUCHES_BODY = wp.constant(1)
+TOUCHES_PARTICLE = wp.constant(2)
+NOT_SOLVED = wp.constant(3)
+BOUNCES = wp.constant(4)
+
+
+@wp.kernel
+def mark_pairs(
+    first: int, grid: GridView, pairs: PairView, world: wp.array(dtype=int), reason: wp.array(dtype=int)
+):
+    """One thread per place of the grid: whether its particle presses on another."""
+    a = first + wp.tid()
+    i = grid.order[a]
+    if i < 0:
+        return
+    for k in range(pairs.start[a], pairs.start[a] + pairs.count[a]):
+        if pairs.pair[k].push != 0.0:
+            reason[world[i]] = TOUCHES_PARTICLE
+
+
+@wp.kernel
+def mark_unsolved(
+    first: int, residual: wp.array(dtype=wp.float64), most: wp.float64, reason: wp.array(dtype=int)
+):
+    """One thread per world: whether its linear system has not been solved; NaN counts as solved."""
+    w = first + wp.tid()
+    if residual[w] > most:
+        reason[w] = NOT_SOLVED
+
+
+@wp.kernel
+def weigh_residuals(
+    first: int,
+    goal: wp.array(dtype=wp.vec3),
+    s: SubstepView,
+    system: SystemView,
+    sums: wp.array(dtype=wp.vec2d),
+):
+    """One thread per world: add up squares of what is left of forces, and of what has acted, over masses.
+
+    What changes velocities by less than `ROUNDING` of themselves counts as rounding: in free flight, without
+    forces, nothing is left to balance.
+    """
+    w = first + wp.tid()
+    total = wp.vec2d()
+    for n in range(system.world_start[w], system.world_start[w + 1]):
+        i = system.particle[n]
+        if s.mass[i] > ZERO:
+            u = wp.vec3d(s.u[i])
+            acted = wp.length_sq(u - wp.vec3d(goal[i])) + ROUNDING * ROUNDING * wp.length_sq(u)
+            scale = s.mass[i] / (s.dt * s.dt * s.dt * s.dt)
+            total += wp.vec2d(wp.length_sq(s.residual[i]) / s.mass[i], acted * scale)
+    sums[w] = sums[w] + total
+
+
+@wp.kernel
+def keep_reasons(first: int, reason: wp.array(dtype=int), kept: wp.array(dtype=int)):
+    """One thread per world: keep why a step had no gradient."""
+    w = first + wp.tid()
+    if reason[w] != 0:
+        kept[w] = reason[w]

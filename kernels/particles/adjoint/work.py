@@ -1,0 +1,192 @@
+"""Work of the forces of springs, triangles, bending edges and tetrahedra in an implicit step.
+
+For each element the work S = λᵀ R of a field of displacements λ against its part R of the residual of an
+implicit Euler step (minus its forces at the end) is written once, in vectors from one corner to the others.
+Everything that an adjoint needs is a slope of it (`wp.grad`), see `particles.adjoint.elements`.
+
+Energies are those of `penalty.elements`. Damping is, as a solver has it, the rate of strain at the end of the
+substep times a viscosity (XPBD) or the change of strain over its length (VBD, "secant").
+
+All is in double precision: the inertia of light particles among stiff elements is a small difference.
+"""
+
+import warp as wp
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+ZERO = wp.constant(wp.float64(0.0))
+HALF = wp.constant(wp.float64(0.5))
+ONE = wp.constant(wp.float64(1.0))
+TWO = wp.constant(wp.float64(2.0))
+SIX = wp.constant(wp.float64(6.0))
+TURN = wp.constant(wp.float64(6.283185307179586))
+
+
+@wp.func
+def spring_work(
+    d: wp.vec3d,
+    moved: wp.vec3d,
+    start: wp.vec3d,
+    multiplier: wp.vec3d,
+    rest: wp.float64,
+    stiffness: wp.float64,
+    damping: wp.float64,
+    control: wp.float64,
+    dt: wp.float64,
+    secant: int,
+) -> wp.float64:
+    """Work of a spring; all vectors from its first end to its second."""
+    length = wp.length(d)
+    n = d / length
+    tension = stiffness * (length - rest * (ONE - control))
+    if secant == 1:
+        tension += damping / dt * (length - wp.length(start))
+    else:
+        tension += damping / dt * wp.dot(n, moved)
+    return tension * wp.dot(n, multiplier)
+
+
+@wp.func
+def strain_work(f0: wp.vec3d, f1: wp.vec3d, q0: wp.vec3d, q1: wp.vec3d) -> wp.vec3d:
+    """Slopes of Green's strain (00, 11, 2 x 01) with the columns f of the deformation gradient along q."""
+    return wp.vec3d(wp.dot(f0, q0), wp.dot(f1, q1), wp.dot(f0, q1) + wp.dot(f1, q0))
+
+
+@wp.func
+def triangle_work(
+    b: wp.vec3d,
+    c: wp.vec3d,
+    moved_b: wp.vec3d,
+    moved_c: wp.vec3d,
+    start_b: wp.vec3d,
+    start_c: wp.vec3d,
+    multiplier_b: wp.vec3d,
+    multiplier_c: wp.vec3d,
+    pose: wp.mat22d,
+    area: wp.float64,
+    material: wp.vec3d,
+    activation: wp.float64,
+    dt: wp.float64,
+    secant: int,
+) -> wp.float64:
+    """Work of a triangle with the material (ke, ka, kd); vectors from its first corner to the others."""
+    f0 = b * pose[0, 0] + c * pose[1, 0]
+    f1 = b * pose[0, 1] + c * pose[1, 1]
+    q0 = multiplier_b * pose[0, 0] + multiplier_c * pose[1, 0]
+    q1 = multiplier_b * pose[0, 1] + multiplier_c * pose[1, 1]
+    g00 = HALF * (wp.dot(f0, f0) - ONE)
+    g11 = HALF * (wp.dot(f1, f1) - ONE)
+    g01 = HALF * wp.dot(f0, f1)
+    spread = material[1] * (g00 + g11 - activation)
+    s00 = TWO * material[0] * g00 + spread
+    s11 = TWO * material[0] * g11 + spread
+    s01 = TWO * material[0] * g01
+    viscous = material[2] / dt
+    if secant == 1:
+        o0 = start_b * pose[0, 0] + start_c * pose[1, 0]
+        o1 = start_b * pose[0, 1] + start_c * pose[1, 1]
+        s00 += viscous * HALF * (wp.dot(f0, f0) - wp.dot(o0, o0))
+        s11 += viscous * HALF * (wp.dot(f1, f1) - wp.dot(o1, o1))
+        s01 += viscous * HALF * (wp.dot(f0, f1) - wp.dot(o0, o1))
+    else:
+        r0 = moved_b * pose[0, 0] + moved_c * pose[1, 0]
+        r1 = moved_b * pose[0, 1] + moved_c * pose[1, 1]
+        rate = strain_work(f0, f1, r0, r1)
+        s00 += viscous * rate[0]
+        s11 += viscous * rate[1]
+        s01 += viscous * HALF * rate[2]
+    work = strain_work(f0, f1, q0, q1)
+    return area * (s00 * work[0] + s11 * work[1] + s01 * work[2])
+
+
+@wp.func
+def short_way(angle: wp.float64) -> wp.float64:
+    """Angle between minus and plus half a turn [rad]."""
+    return angle - TURN * wp.round(angle / TURN)
+
+
+@wp.func
+def edge_angle(a: wp.vec3d, b: wp.vec3d, e: wp.vec3d) -> wp.float64:
+    """Angle between the triangles at an edge e from the origin with opposite corners a and b, 0 when flat."""
+    n0 = wp.cross(e, a)
+    n1 = wp.cross(b, e)
+    return wp.atan2(wp.dot(wp.cross(n0, n1), e) / wp.length(e), wp.dot(n0, n1))
+
+
+@wp.func
+def edge_turn(
+    a: wp.vec3d, b: wp.vec3d, e: wp.vec3d, move_a: wp.vec3d, move_b: wp.vec3d, move_e: wp.vec3d
+) -> wp.float64:
+    """Slope of `edge_angle` along a motion of its corners; that of the origin is 0."""
+    n0 = wp.cross(e, a)
+    n1 = wp.cross(b, e)
+    length = wp.length(e)
+    g0 = n0 * (-length / wp.dot(n0, n0))
+    g1 = n1 * (-length / wp.dot(n1, n1))
+    far0 = wp.dot(a, e) / (length * length)
+    far1 = wp.dot(b, e) / (length * length)
+    return wp.dot(g0, move_a) + wp.dot(g1, move_b) - wp.dot(g0 * far0 + g1 * far1, move_e)
+
+
+@wp.func
+def edge_work(
+    a: wp.vec3d,
+    b: wp.vec3d,
+    e: wp.vec3d,
+    moved_a: wp.vec3d,
+    moved_b: wp.vec3d,
+    moved_e: wp.vec3d,
+    start_a: wp.vec3d,
+    start_b: wp.vec3d,
+    start_e: wp.vec3d,
+    multiplier_a: wp.vec3d,
+    multiplier_b: wp.vec3d,
+    multiplier_e: wp.vec3d,
+    rest_angle: wp.float64,
+    rest_length: wp.float64,
+    stiffness: wp.float64,
+    damping: wp.float64,
+    dt: wp.float64,
+    secant: int,
+) -> wp.float64:
+    """Work of a bending edge; vectors from its start to the opposite corners a and b and to its end e."""
+    angle = edge_angle(a, b, e)
+    torque = stiffness * short_way(angle - rest_angle)
+    if secant == 1:
+        torque += damping / dt * short_way(angle - edge_angle(start_a, start_b, start_e))
+    else:
+        torque += damping / dt * edge_turn(a, b, e, moved_a, moved_b, moved_e)
+    return rest_length * torque * edge_turn(a, b, e, multiplier_a, multiplier_b, multiplier_e)
+
+
+@wp.func
+def tetrahedron_work(
+    edges: wp.mat33d,
+    start: wp.mat33d,
+    multiplier: wp.mat33d,
+    pose: wp.mat33d,
+    material: wp.vec3d,
+    activation: wp.float64,
+    dt: wp.float64,
+    secant: int,
+) -> wp.float64:
+    """Work of a tetrahedron with the material (mu, lambda, k_damp); columns from its first corner.
+
+    Without `secant` there is no damping: XPBD's comes before the implicit step, see
+    `particles.adjoint.damping`.
+    """
+    volume = ONE / (SIX * wp.determinant(pose))
+    F = edges * pose
+    Q = multiplier * pose
+    c0 = wp.vec3d(F[0, 0], F[1, 0], F[2, 0])
+    c1 = wp.vec3d(F[0, 1], F[1, 1], F[2, 1])
+    c2 = wp.vec3d(F[0, 2], F[1, 2], F[2, 2])
+    slope = wp.matrix_from_cols(wp.cross(c1, c2), wp.cross(c2, c0), wp.cross(c0, c1))
+    J = wp.dot(c0, wp.cross(c1, c2))
+    P = F * material[0] + slope * ((material[1] + material[0]) * (J - ONE - activation) - material[0])
+    if secant == 1:
+        S = start * pose
+        change = (wp.transpose(F) * F - wp.transpose(S) * S) * (HALF * material[2] / dt)
+        spread = material[1] * wp.trace(change)
+        P += F * (change * (TWO * material[0]) + wp.identity(n=3, dtype=wp.float64) * spread)
+    return volume * wp.ddot(P, Q)

@@ -1,0 +1,1 @@
+"""Cloth and soft surfaces against themselves and each other."""

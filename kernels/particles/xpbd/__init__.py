@@ -1,0 +1,1 @@
+"""Extended position-based dynamics of particles."""

@@ -1,0 +1,1 @@
+"""Penalty forces of SemiImplicitSolver and of compliant contact."""

@@ -1,0 +1,197 @@
+"""Forces of springs, triangles, bending edges and tetrahedra: minus the slope of their energies, and damping.
+
+Each element writes the force on each of its corners to a place of its own; particles sum their places up
+(`penalty.sums`), so the order of a sum never depends on threads.
+
+Triangles: St. Venant-Kirchhoff membrane. Tetrahedra: stable neo-Hookean energy without logarithm, Smith, de
+Goes, Kim, "Stable neo-Hookean flesh simulation", 2018, with parameters such that its moduli at rest are the
+Lamé parameters. Bending: Bridson, Marino, Fedkiw, "Simulation of clothing with folds and wrinkles", 2003.
+"""
+
+import warp as wp
+
+from newtonsim.kernels.particles.aerodynamics import air_force
+
+# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+DIFFERENTIABLE = True
+
+# share of the volume at rest below which the rate of strain is divided by no less
+LEAST_VOLUME = wp.constant(0.1)
+
+
+@wp.kernel
+def pull_springs(
+    first: int,
+    order: wp.array(dtype=int),
+    indices: wp.array(dtype=int),
+    rest_length: wp.array(dtype=float),
+    stiffness: wp.array(dtype=float),
+    damping: wp.array(dtype=float),
+    control: wp.array(dtype=float),
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    place: int,
+    corner: wp.array(dtype=wp.vec3),
+):
+    """One thread per spring: E = ½ ke (|d| - L)² with L = rest_length (1 - control), and kd along it."""
+    s = order[first + wp.tid()]
+    i = indices[2 * s]
+    j = indices[2 * s + 1]
+    d = x[j] - x[i]
+    length = wp.length(d)
+    pull = wp.vec3(0.0, 0.0, 0.0)
+    if length > 0.0:
+        n = d / length
+        stretch = length - rest_length[s] * (1.0 - control[s])
+        pull = (stiffness[s] * stretch + damping[s] * wp.dot(n, v[j] - v[i])) * n
+    corner[place + 2 * s] = pull
+    corner[place + 2 * s + 1] = -pull
+
+
+@wp.kernel
+def stretch_triangles(
+    first: int,
+    order: wp.array(dtype=int),
+    indices: wp.array2d(dtype=int),
+    poses: wp.array(dtype=wp.mat22),
+    areas: wp.array(dtype=float),
+    materials: wp.array2d(dtype=float),
+    activations: wp.array(dtype=float),
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    place: int,
+    corner: wp.array(dtype=wp.vec3),
+):
+    """One thread per triangle: membrane forces, viscous forces, and those of the air.
+
+    E = A (ke |G|² + ½ ka (tr G - a)²) with G = ½ (FᵀF - I); the viscous stress is kd dG/dt.
+    """
+    t = order[first + wp.tid()]
+    i = indices[t, 0]
+    j = indices[t, 1]
+    k = indices[t, 2]
+    inverse = poses[t]
+    ab = x[j] - x[i]
+    ac = x[k] - x[i]
+    f0 = ab * inverse[0, 0] + ac * inverse[1, 0]
+    f1 = ab * inverse[0, 1] + ac * inverse[1, 1]
+    rate0 = (v[j] - v[i]) * inverse[0, 0] + (v[k] - v[i]) * inverse[1, 0]
+    rate1 = (v[j] - v[i]) * inverse[0, 1] + (v[k] - v[i]) * inverse[1, 1]
+    g00 = 0.5 * (wp.dot(f0, f0) - 1.0)
+    g11 = 0.5 * (wp.dot(f1, f1) - 1.0)
+    g01 = 0.5 * wp.dot(f0, f1)
+    ke = materials[t, 0]
+    kd = materials[t, 2]
+    spread = materials[t, 1] * (g00 + g11 - activations[t])
+    s00 = 2.0 * ke * g00 + spread + kd * wp.dot(f0, rate0)
+    s11 = 2.0 * ke * g11 + spread + kd * wp.dot(f1, rate1)
+    s01 = 2.0 * ke * g01 + 0.5 * kd * (wp.dot(f0, rate1) + wp.dot(f1, rate0))
+    p0 = areas[t] * (f0 * s00 + f1 * s01)
+    p1 = areas[t] * (f0 * s01 + f1 * s11)
+    on_b = -(p0 * inverse[0, 0] + p1 * inverse[0, 1])
+    on_c = -(p0 * inverse[1, 0] + p1 * inverse[1, 1])
+    air = air_force(ab, ac, (v[i] + v[j] + v[k]) / 3.0, materials[t, 3], materials[t, 4]) / 3.0
+    corner[place + 3 * t] = air - on_b - on_c
+    corner[place + 3 * t + 1] = air + on_b
+    corner[place + 3 * t + 2] = air + on_c
+
+
+@wp.kernel
+def bend_edges(
+    first: int,
+    order: wp.array(dtype=int),
+    indices: wp.array2d(dtype=int),
+    rest_angle: wp.array(dtype=float),
+    rest_length: wp.array(dtype=float),
+    properties: wp.array2d(dtype=float),
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    place: int,
+    corner: wp.array(dtype=wp.vec3),
+):
+    """One thread per edge between two triangles: E = ½ ke L (θ - θ0)², and the torque kd L dθ/dt."""
+    e = order[first + wp.tid()]
+    o0 = indices[e, 0]
+    o1 = indices[e, 1]
+    v0 = indices[e, 2]
+    v1 = indices[e, 3]
+    edge = x[v1] - x[v0]
+    n0 = wp.cross(x[v0] - x[o0], x[v1] - x[o0])
+    n1 = wp.cross(x[v1] - x[o1], x[v0] - x[o1])
+    size0 = wp.dot(n0, n0)
+    size1 = wp.dot(n1, n1)
+    length = wp.length(edge)
+    for c in range(4):
+        corner[place + 4 * e + c] = wp.vec3(0.0, 0.0, 0.0)
+    if size0 > 0.0 and size1 > 0.0:
+        angle = wp.atan2(wp.dot(wp.cross(n0, n1), edge) / length, wp.dot(n0, n1))
+        bend = angle - rest_angle[e]
+        # the short way round, for edges folded through half a turn
+        bend -= 2.0 * wp.pi * wp.round(bend / (2.0 * wp.pi))
+        # slopes of the angle: the heights of the two triangles are |n| / length
+        g0 = -n0 * (length / size0)
+        g1 = -n1 * (length / size1)
+        a0 = wp.dot(x[o0] - x[v0], edge) / (length * length)
+        a1 = wp.dot(x[o1] - x[v0], edge) / (length * length)
+        h0 = -(1.0 - a0) * g0 - (1.0 - a1) * g1
+        h1 = -a0 * g0 - a1 * g1
+        turning = wp.dot(g0, v[o0]) + wp.dot(g1, v[o1]) + wp.dot(h0, v[v0]) + wp.dot(h1, v[v1])
+        torque = rest_length[e] * (properties[e, 0] * bend + properties[e, 1] * turning)
+        corner[place + 4 * e] = -torque * g0
+        corner[place + 4 * e + 1] = -torque * g1
+        corner[place + 4 * e + 2] = -torque * h0
+        corner[place + 4 * e + 3] = -torque * h1
+
+
+@wp.kernel
+def squeeze_tetrahedra(
+    first: int,
+    order: wp.array(dtype=int),
+    indices: wp.array2d(dtype=int),
+    poses: wp.array(dtype=wp.mat33),
+    materials: wp.array2d(dtype=float),
+    activations: wp.array(dtype=float),
+    x: wp.array(dtype=wp.vec3),
+    v: wp.array(dtype=wp.vec3),
+    place: int,
+    corner: wp.array(dtype=wp.vec3),
+):
+    """One thread per tetrahedron: elastic and viscous forces.
+
+    E = V (½ mu (tr FᵀF - 3) - mu (J - 1) + ½ (lambda + mu) (J - 1 - a)²); the viscous stress is
+    k_damp (2 mu D + lambda tr D) with D the rate of strain.
+    """
+    t = order[first + wp.tid()]
+    i = indices[t, 0]
+    j = indices[t, 1]
+    k = indices[t, 2]
+    l = indices[t, 3]
+    inverse = poses[t]
+    volume = 1.0 / (6.0 * wp.determinant(inverse))
+    mu = materials[t, 0]
+    lame = materials[t, 1]
+    kd = materials[t, 2]
+    F = wp.matrix_from_cols(x[j] - x[i], x[k] - x[i], x[l] - x[i]) * inverse
+    rate = wp.matrix_from_cols(v[j] - v[i], v[k] - v[i], v[l] - v[i]) * inverse
+    c0 = wp.vec3(F[0, 0], F[1, 0], F[2, 0])
+    c1 = wp.vec3(F[0, 1], F[1, 1], F[2, 1])
+    c2 = wp.vec3(F[0, 2], F[1, 2], F[2, 2])
+    # slope of the volume ratio J by F
+    slope = wp.matrix_from_cols(wp.cross(c1, c2), wp.cross(c2, c0), wp.cross(c0, c1))
+    J = wp.dot(c0, wp.cross(c1, c2))
+    # the velocity gradient times J needs no inverse, so that flat and inverted elements are damped, too
+    flow = rate * wp.transpose(slope)
+    strain = 0.5 * (flow + wp.transpose(flow))
+    divided = kd / wp.max(J, LEAST_VOLUME)
+    trace = strain[0, 0] + strain[1, 1] + strain[2, 2]
+    stress = 2.0 * mu * divided * strain + (lame * divided * trace) * wp.identity(n=3, dtype=float)
+    P = mu * F + ((lame + mu) * (J - 1.0 - activations[t]) - mu) * slope + stress * slope
+    H = (-volume) * P * wp.transpose(inverse)
+    on_j = wp.vec3(H[0, 0], H[1, 0], H[2, 0])
+    on_k = wp.vec3(H[0, 1], H[1, 1], H[2, 1])
+    on_l = wp.vec3(H[0, 2], H[1, 2], H[2, 2])
+    corner[place + 4 * t] = -(on_j + on_k + on_l)
+    corner[place + 4 * t + 1] = on_j
+    corner[place + 4 * t + 2] = on_k
+    corner[place + 4 * t + 3] = on_l

@@ -1,0 +1,1 @@
+"""Rays and closest points against the shapes of a world."""

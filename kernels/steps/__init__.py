@@ -1,0 +1,1 @@
+"""What steps of all solvers share: integration, reset, replay, rollouts."""

@@ -1,0 +1,197 @@
+"""Small kernels of hand-written backward passes."""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.sparse_blas import axpyi
+from newtonsim.kernels.constraints.dof_rows import PUSHED, TIMED
+from newtonsim.kernels.constraints.energy_coordinates import copy_tree, to_joint_velocities
+from newtonsim.kernels.constraints.gauss_seidel import is_single
+from newtonsim.kernels.views.model import TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# how far velocities that are found again may be from those of the step, as a share of what constraints
+# changed, and in any case [m/s or rad/s]: of redundant contacts that slide, those that press more depend on
+# where the sweeps began
+DISAGREEMENT = wp.constant(1.0e-2)
+SMALLEST_ERROR = wp.constant(1.0e-3)
+# why a world has no gradient
+NO_ROOM = wp.constant(1)
+SINGULAR = wp.constant(2)
+NOT_SOLVED = wp.constant(4)
+UNSUPPORTED_CONTACT = wp.constant(8)
+PASSED_ON_IMPACT = wp.constant(16)
+# not a reason of its own: what the step computed is no number
+NONFINITE = wp.constant(32)
+
+
+@wp.kernel
+def scale(first: int, a: wp.array(dtype=float), factor: float, b: wp.array(dtype=float)):
+    """One thread per entry: b = factor a."""
+    i = first + wp.tid()
+    b[i] = factor * a[i]
+
+
+@wp.func
+def moves_apart(tree: wp.ref[TreeView], d: int, world_state: wp.array(dtype=int)) -> bool:
+    """True if a dof moved at another rate than its velocity, see `gauss_seidel.solve_rows`."""
+    state = world_state[tree.dof_world[d]]
+    apart = state == TIMED
+    if state == PUSHED:
+        apart = is_single(tree, d)
+    return apart
+
+
+@wp.kernel
+def find_followed_worlds(
+    first: int,
+    tree: TreeView,
+    slope_q: wp.array(dtype=wp.transform),
+    slope_qd: wp.array(dtype=wp.spatial_vector),
+    followed: wp.array(dtype=int),
+):
+    """One thread per body: set 1 for its world if there is a gradient of its pose or velocity.
+
+    `followed` is 0 on entry. In a rollout there is one where a loss reads bodies: often after the last step
+    alone, since steps start from coordinates.
+    """
+    b = first + wp.tid()
+    t = tree.body_tree[b]
+    if t >= 0:
+        found = int(0)
+        for i in range(7):
+            if slope_q[b][i] != 0.0:
+                found = 1
+        for i in range(6):
+            if slope_qd[b][i] != 0.0:
+                found = 1
+        if found == 1:
+            followed[tree.world[t]] = 1
+
+
+@wp.kernel
+def select_moving(
+    first: int,
+    tree: TreeView,
+    world_state: wp.array(dtype=int),
+    qd: wp.array(dtype=float),
+    solved: wp.array(dtype=float),
+    moving: wp.array(dtype=float),
+):
+    """One thread per dof: velocity that the coordinates moved with."""
+    d = first + wp.tid()
+    velocity = qd[d]
+    if moves_apart(tree, d, world_state):
+        velocity = solved[d]
+    moving[d] = velocity
+
+
+@wp.kernel
+def find_pushing_velocities(
+    first: int,
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    world_state: wp.array(dtype=int),
+    z: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+    v: wp.array(dtype=float),
+):
+    """One thread per tree: joint velocities of the solution that moves coordinates, of all trees."""
+    t = first + wp.tid()
+    if world_state[tree.world[t]] >= PUSHED:
+        to_joint_velocities(tree, L, t, z, v)
+    else:
+        copy_tree(tree, t, qd, v)
+
+
+@wp.kernel
+def mark_pushed(first: int, world_state: wp.array(dtype=int), mask: wp.array(dtype=int)):
+    """One thread per world: 1 if something moved at another rate than its velocity."""
+    w = first + wp.tid()
+    mask[w] = int(world_state[w] >= PUSHED)
+
+
+@wp.kernel
+def split_gradient(
+    first: int,
+    tree: TreeView,
+    world_state: wp.array(dtype=int),
+    qd_gradient: wp.array(dtype=float),
+    moving_gradient: wp.array(dtype=float),
+    final: wp.array(dtype=float),
+    pushing: wp.array(dtype=float),
+):
+    """One thread per dof: gradients of the final solution and of the one that moves the coordinates."""
+    d = first + wp.tid()
+    if moves_apart(tree, d, world_state):
+        final[d] = qd_gradient[d]
+        pushing[d] = moving_gradient[d]
+    else:
+        final[d] = qd_gradient[d] + moving_gradient[d]
+        pushing[d] = 0.0
+
+
+@wp.kernel
+def to_energy_gradient(
+    first: int,
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    gradient: wp.array(dtype=float),
+    y: wp.array(dtype=float),
+):
+    """One thread per tree: y = D^(-1/2) L^(-T) gradient."""
+    t = first + wp.tid()
+    start = tree.dof_start[t]
+    end = tree.dof_start[t + 1]
+    for i in range(start, end):
+        d = tree.dof[i]
+        y[d] = gradient[d]
+    for i in range(start, end):
+        d = tree.dof[start + end - 1 - i]
+        row = tree.dof_row[d]
+        axpyi(tree.dof_depth[d], -y[d], L, tree.row_dof, row, y)
+        y[d] = y[d] * L[row + tree.dof_depth[d]]
+
+
+@wp.kernel
+def to_multiplier(
+    first: int,
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    zeta: wp.array(dtype=float),
+    reason: wp.array(dtype=int),
+    multiplier: wp.array(dtype=float),
+):
+    """One thread per tree: λ = L⁻¹ D^(-1/2) ζ; NaN in worlds without a gradient."""
+    t = first + wp.tid()
+    if reason[tree.world[t]] != 0:
+        for n in range(tree.dof_start[t], tree.dof_start[t + 1]):
+            multiplier[tree.dof[n]] = wp.nan
+    else:
+        to_joint_velocities(tree, L, t, zeta, multiplier)
+
+
+@wp.kernel
+def compare_velocities(
+    first: int,
+    world_start: wp.array(dtype=int),
+    dof: wp.array(dtype=int),
+    v_free: wp.array(dtype=float),
+    v_end: wp.array(dtype=float),
+    solved: wp.array(dtype=float),
+    reason: wp.array(dtype=int),
+):
+    """One thread per world: mark it unless the velocities found again are those of the step."""
+    w = first + wp.tid()
+    change = float(0.0)
+    error = float(0.0)
+    for i in range(world_start[w], world_start[w + 1]):
+        d = dof[i]
+        change = wp.max(change, wp.abs(v_end[d] - v_free[d]))
+        error = wp.max(error, wp.abs(v_end[d] - solved[d]))
+        if not wp.isfinite(solved[d]):
+            error = wp.inf
+        if not wp.isfinite(v_end[d]):
+            reason[w] = reason[w] | NONFINITE
+    if error > DISAGREEMENT * change + SMALLEST_ERROR:
+        reason[w] = reason[w] | NOT_SOLVED

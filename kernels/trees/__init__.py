@@ -1,0 +1,1 @@
+"""Kinematic trees in reduced coordinates: kinematics, inverse dynamics, joint-space inertia, joint forces."""

@@ -1,0 +1,1 @@
+"""One articulated body in many configurations, in double precision, for the PyBullet facade."""

@@ -1,0 +1,1 @@
+"""Structs of arrays that kernels take instead of long argument lists."""

@@ -1,0 +1,1 @@
+"""The command `newtonsim`, one file per subcommand."""

@@ -1,0 +1,151 @@
+"""``newtonsim info``: the tree of bodies and joints of a robot file."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import TYPE_CHECKING
+
+from newtonsim.cli.scene import Robot, load_robot
+from newtonsim.scene.enums import GeoType, JointMode, JointType, ShapeFlags
+
+if TYPE_CHECKING:
+    from newtonsim.builder import ModelBuilder
+
+_COLUMNS = {
+    "modelled": "modelled",
+    "approximated": "approximated",
+    "unsupported": "not or partly",
+    "ignored": "without effect",
+}
+"""Headings of what becomes of an element, by its name in `ImportReport.elements`."""
+
+
+def info(arguments: argparse.Namespace) -> int:
+    """Print what a robot file holds and what was not understood of it."""
+    robot = load_robot(arguments.file, arguments.base)
+    print("\n".join(fidelity(robot) if arguments.report else describe(robot)))
+    return 0
+
+
+def fidelity(robot: Robot) -> list[str]:
+    """Return the lines of ``newtonsim info --report``: what was made of each kind of element, and why."""
+    report = robot.report
+    lines = [f"{report.name or robot.path}: {report.format.upper()}"]
+    if report.elements:
+        rows = [("element", "in the file", *_COLUMNS.values())]
+        for name, counts in sorted(report.elements.items()):
+            rows.append((name, *(str(n) for n in (sum(counts.values()), *(counts[k] for k in _COLUMNS)))))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for name, *numbers in rows:
+            cells = (text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True))
+            lines.append("  ".join([name.ljust(widths[0]), *cells]))
+    remarks = [f"- {remark}" for remark in robot.grouped_remarks]
+    return [*lines, "", *(remarks or ["Everything is modelled as the file says."])]
+
+
+def describe(robot: Robot) -> list[str]:
+    """Return the lines that ``newtonsim info`` prints."""
+    builder = robot.builder
+    mass, dofs = sum(builder.body_mass), len(builder.joint_qd)
+    lines = [
+        f"{robot.report.name or robot.path}: {robot.report.format.upper()}, {builder.body_count} bodies, "
+        f"{builder.joint_count} joints, {dofs} dofs, {builder.shape_count} shapes, {mass:.4g} kg"
+    ]
+    for body in range(builder.body_count):
+        if body not in builder.joint_child:
+            lines += _tree(builder, body, None)
+    for joint in range(builder.joint_count):
+        if builder.joint_parent[joint] < 0:
+            lines += _tree(builder, builder.joint_child[joint], joint)
+    lines += [f"static shape {_shape(builder, s)}" for s in _shapes_of(builder, -1)]
+    lines += _extras(robot)
+    lines += [f"note: {remark}" for remark in robot.grouped_remarks]
+    return lines
+
+
+def _tree(builder: ModelBuilder, root: int, root_joint: int | None) -> list[str]:
+    """Return the lines of a kinematic tree; without recursion, so that a long chain is no problem."""
+    children: dict[int, list[int]] = {}
+    for joint, parent in enumerate(builder.joint_parent):
+        children.setdefault(parent, []).append(joint)
+    lines, stack = [], [(root, root_joint, 0)]
+    while stack:
+        body, joint, depth = stack.pop()
+        indent = "  " * depth
+        if joint is not None:
+            lines += [indent + text for text in _joint(builder, joint)]
+        shapes = ", ".join(_shape(builder, shape) for shape in _shapes_of(builder, body)) or "no shapes"
+        lines.append(f"{indent}* {builder.body_key[body]}: {builder.body_mass[body]:.4g} kg, {shapes}")
+        stack += [(builder.joint_child[j], j, depth + 1) for j in reversed(children.get(body, []))]
+    return lines
+
+
+def _joint(builder: ModelBuilder, joint: int) -> list[str]:
+    """Return a line for the joint and, where it has several axes, one for each."""
+    kind = JointType(builder.joint_type[joint]).name.lower()
+    start = builder.joint_axis_start[joint]
+    linear, angular = builder.joint_axis_dim[joint]
+    axes = [_axis(builder, start + k, k < linear) for k in range(linear + angular)]
+    head = f"- {builder.joint_key[joint]}: {kind}"
+    return [f"{head}, {axes[0]}"] if len(axes) == 1 else [head, *(f"    {text}" for text in axes)]
+
+
+def _axis(builder: ModelBuilder, axis: int, linear: bool) -> str:
+    """Return direction, limits, drive and passive terms of an axis."""
+    unit, torque = ("m", "N") if linear else ("rad", "N m")
+    x, y, z = (f"{float(v):.3g}" for v in builder.joint_axis[axis])
+    parts = [f"{'along' if linear else 'about'} ({x} {y} {z})"]
+    low, high = builder.joint_limit_lower[axis], builder.joint_limit_upper[axis]
+    # Importers write a very large number for "no limit".
+    if low > -1e5 or high < 1e5:
+        parts.append(f"limits {low:.4g} to {high:.4g} {unit}")
+    else:
+        parts.append("no limits")
+    mode = JointMode(builder.joint_axis_mode[axis])
+    ke, kd = builder.joint_target_ke[axis], builder.joint_target_kd[axis]
+    if mode == JointMode.TARGET_POSITION:
+        parts.append(f"position drive {ke:.4g} {torque}/{unit}, {kd:.4g} {torque} s/{unit}")
+    elif mode == JointMode.TARGET_VELOCITY:
+        parts.append(f"velocity drive {ke:.4g} {torque} s/{unit}")
+    effort = builder.joint_effort_limit[axis]
+    if math.isfinite(effort) and effort < 1e5:
+        parts.append(f"effort at most {effort:.4g} {torque}")
+    if builder.joint_stiffness[axis]:
+        parts.append(f"spring {builder.joint_stiffness[axis]:.4g} {torque}/{unit}")
+    return ", ".join(parts)
+
+
+def _shapes_of(builder: ModelBuilder, body: int) -> list[int]:
+    return [shape for shape, owner in enumerate(builder.shape_body) if owner == body]
+
+
+def _shape(builder: ModelBuilder, shape: int) -> str:
+    """Return kind and size of a shape, in brackets where it collides with nothing."""
+    kind = GeoType(builder.shape_geo_type[shape])
+    x, y, z = (float(v) for v in builder.shape_geo_scale[shape])
+    size = {
+        GeoType.SPHERE: f" r {x:.3g}",
+        GeoType.BOX: f" {2 * x:.3g} x {2 * y:.3g} x {2 * z:.3g}",
+        GeoType.ELLIPSOID: f" {2 * x:.3g} x {2 * y:.3g} x {2 * z:.3g}",
+    }.get(kind, f" r {x:.3g} l {2 * y:.3g}")
+    if kind in (GeoType.MESH, GeoType.SDF, GeoType.HFIELD, GeoType.PLANE):
+        source = builder.shape_geo_src[shape]
+        size = f" {len(source.vertices)} vertices" if kind == GeoType.MESH else ""
+    text = kind.name.lower() + size
+    collides = builder.shape_flags[shape] & (ShapeFlags.COLLIDE_SHAPES | ShapeFlags.COLLIDE_GROUND)
+    return text if collides else f"[{text}]"
+
+
+def _extras(robot: Robot) -> list[str]:
+    """Return lines about keyframes, sites and couplings."""
+    builder, lines = robot.builder, []
+    if builder.keyframes:
+        lines.append(f"keyframes: {', '.join(k['name'] or '(unnamed)' for k in builder.keyframes)}")
+    if builder.sites:
+        lines.append(f"sites: {', '.join(site['name'] or '(unnamed)' for site in builder.sites)}")
+    for joint, other, multiplier, offset in builder.joint_mimic:
+        follower, leader = builder.joint_key[joint], builder.joint_key[other]
+        lines.append(f"{follower} follows {leader}: {multiplier:.4g} q + {offset:.4g}")
+    lines.append(f"time step: {robot.time_step:.4g} s; shapes in brackets collide with nothing")
+    return lines

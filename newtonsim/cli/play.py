@@ -1,0 +1,83 @@
+"""``newtonsim play``: a policy that was trained, in figures, as a video, or in the web browser."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from typing import TYPE_CHECKING
+
+from newtonsim.cli.run import device_name
+from newtonsim.cli.train import find_task, import_learn, let_threads_sleep
+from newtonsim.cli.view import LiveView
+from newtonsim.errors import NewtonsimError
+from newtonsim.render.films.video import check_video_name, require_video
+
+if TYPE_CHECKING:
+    from newtonsim.envs import BatchedEnv
+    from newtonsim.learn import PolicyFile
+
+
+def play(arguments: argparse.Namespace) -> int:
+    """Run a policy as the arguments say."""
+    import warp as wp
+
+    wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
+    let_threads_sleep()
+    device = device_name(arguments.device)
+    path = _policy_path(arguments.policy)
+    if arguments.video:
+        require_video()
+        check_video_name(arguments.video)
+    learn = import_learn()
+    from newtonsim import envs
+
+    if not os.path.exists(path):
+        print(f"{path}: written from the last checkpoint")
+        find_task(learn.Run.read(arguments.policy).name)
+        learn.write_policy(arguments.policy)
+
+    policy = learn.PolicyFile(path)
+    name, options = policy.about["name"], policy.about["options"]
+    find_task(name)
+    print(f"{path}: {name}, learned from {policy.about['samples']:,} samples")
+    if arguments.view:
+        env = envs.make(name, arguments.num_envs, device, **options)
+        _live(policy, env, arguments, name)
+        return 0
+    # as many episodes in each world, and no more than it takes
+    each = math.ceil(arguments.episodes / arguments.num_envs)
+    env = envs.make(name, math.ceil(arguments.episodes / each), device, **options)
+    print(learn.evaluate(policy, env, arguments.episodes, arguments.seed))
+    env.close()
+    if arguments.video:
+        env = envs.make(name, 1, device, render_mode="rgb_array", render_size=(640, 480), **options)
+        learn.film(policy, env, arguments.video, arguments.seconds, arguments.seed)
+        env.close()
+        print(f"video: {arguments.video}")
+    return 0
+
+
+def _policy_path(path: str) -> str:
+    """Return the file of a policy by its name or its run's folder, where it may not have been written yet."""
+    if not os.path.isdir(path):
+        if not os.path.exists(path):
+            raise NewtonsimError(f"{path}: there is no such file or folder")
+        return path
+    file = os.path.join(path, "policy.onnx")
+    if not os.path.exists(file) and not os.path.exists(os.path.join(path, "checkpoint.pt")):
+        runs = sorted(n for n in os.listdir(path) if os.path.exists(os.path.join(path, n, "policy.onnx")))
+        there = (
+            f"there are runs with policies in it: {', '.join(runs)}" if runs else "no policy.onnx is in it"
+        )
+        raise NewtonsimError(f"{path}: expected the folder of a run; {there}")
+    return file
+
+
+def _live(policy: PolicyFile, env: BatchedEnv, arguments: argparse.Namespace, name: str) -> None:
+    """Show a policy in the browser until Ctrl-C."""
+    obs, _ = env.reset(seed=arguments.seed)
+    live = LiveView(env.sim, arguments, name)
+    while True:
+        obs, *_ = env.step(policy(obs))
+        live.show()

@@ -1,0 +1,60 @@
+"""The command ``newtonsim pybullet``: run a script written for PyBullet, unchanged."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+import traceback
+
+import warp as wp
+
+from newtonsim.pybullet_compat import stand_ins
+from newtonsim.runtime import progress
+
+_STARTERS = (__file__, runpy.__file__, "<frozen runpy>")
+
+
+def pybullet(arguments: argparse.Namespace) -> int:
+    """Run a script or a module with newtonsim in place of PyBullet.
+
+    Args:
+        arguments: `script`, `module`, `data` and `arguments` of the command line.
+
+    Returns:
+        Exit status: 0, or 1 if the script ended with an error.
+    """
+    stand_ins.install(arguments.data)
+    name, *words = arguments.module or [arguments.script, *arguments.arguments]
+    if name is None:
+        raise FileNotFoundError("no script given; try: newtonsim pybullet script.py")
+    if not arguments.module and not os.path.isfile(name):
+        raise FileNotFoundError(f"no such script: {name}")
+    sys.argv = [name, *words]
+    wp.config.log_level = wp.LOG_ERROR  # what a script prints is its own
+    try:
+        with progress.shown():
+            _run(name, as_module=bool(arguments.module))
+    except Exception as error:
+        _print_traceback(error)
+        return 1
+    return 0
+
+
+def _run(name: str, as_module: bool) -> None:
+    """Run a script or a module as the main program."""
+    if as_module:
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(name)))
+        runpy.run_path(name, run_name="__main__")
+
+
+def _print_traceback(error: Exception) -> None:
+    """Print where the script failed, without the frames that started it."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename in _STARTERS:
+        frames = frames.tb_next
+    traceback.print_exception(type(error), error, frames or error.__traceback__)

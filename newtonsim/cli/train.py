@@ -1,0 +1,195 @@
+"""``newtonsim train``: a policy for an environment learns, and can be stopped and go on."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import math
+import os
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from newtonsim.cli.run import device_name
+from newtonsim.errors import NewtonsimError
+
+if TYPE_CHECKING:
+    from newtonsim.envs import Task
+    from newtonsim.learn import PolicyFile, Training
+
+_TELL_EVERY = (0.5, 10.0)  # [s] on a terminal, elsewhere
+
+
+def train(arguments: argparse.Namespace) -> int:
+    """Train as the arguments say, then evaluate and film the best policy."""
+    import warp as wp
+
+    wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
+    let_threads_sleep()
+    device = device_name(arguments.device)
+    task = find_task(arguments.name)
+    learn = import_learn()
+    changes = key_values("--set", arguments.set)
+    for name in ("num_envs", "samples"):
+        if getattr(arguments, name) is not None:
+            changes[name] = getattr(arguments, name)
+    if arguments.ray_address is not None and arguments.ray_workers is None:
+        raise NewtonsimError("--ray-address: it takes --ray-workers N, too")
+    settings = learn.settings_of(task.name, changes)
+    options = key_values("--option", arguments.option)
+    run = learn.Run(arguments.name, settings, options, arguments.seed)
+    folder = arguments.folder or os.path.join("runs", f"{task.name}-seed{arguments.seed}")
+    make_workers = learn.LocalWorkers
+    if arguments.ray_workers is not None:
+        make_workers = partial(learn.RayWorkers, count=arguments.ray_workers, address=arguments.ray_address)
+    _say(f"{folder}: making {settings.num_envs} worlds of {task.name}")
+    training = learn.Training(run, folder, device, make_workers, arguments.threads)
+    if training.progress.iteration:
+        print(f"{folder}: going on after {training.progress.samples:,} samples")
+    try:
+        _learn_on(training, arguments)
+    except KeyboardInterrupt:
+        training.save()
+        training.close()
+        print(f"stopped; the same command goes on from {folder}", file=sys.stderr)
+        return 130
+    policy = training.finish()
+    print(f"best policy: {os.path.join(folder, 'policy.onnx')}")
+    _show(policy, arguments, folder)
+    return 0
+
+
+def let_threads_sleep() -> None:
+    """Keep the threads of OpenMP in torch from spinning between its operations; before torch is imported.
+
+    On a machine with other work they take the time from each other: updates of small networks take many times
+    as long now and then.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def find_task(name: str) -> type[Task]:
+    """Return the task of an environment, which a module in the present folder may register."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        from newtonsim.envs import find
+    except ImportError as error:
+        raise NewtonsimError("environments need gymnasium: pip install 'newtonsim[learn]'") from error
+    return find(name)
+
+
+def import_learn() -> Any:
+    """Return newtonsim.learn; an error says what to install."""
+    try:
+        from newtonsim import learn
+    except ImportError as error:
+        raise NewtonsimError(str(error)) from error
+    return learn
+
+
+def key_values(option: str, pairs: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE pairs; values are Python's literals, or else text."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise NewtonsimError(f"{option}: expected NAME=VALUE, got {pair!r}")
+        try:
+            values[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            values[name] = text
+    return values
+
+
+def _learn_on(training: Training, arguments: argparse.Namespace) -> None:
+    """Do iterations until all samples are used, or the time is."""
+    tells = _Tells(training)
+    limit = arguments.seconds or math.inf
+    saved = time.perf_counter()
+    while not training.done and training.progress.seconds < limit:
+        told = training.step()
+        tells.tell(told)
+        if time.perf_counter() - saved > arguments.save_every:
+            training.save()
+            saved = time.perf_counter()
+    tells.end()
+
+
+class _Tells:
+    """A line about how far training is, written over on a terminal."""
+
+    def __init__(self, training: Training):
+        self._training, self._last, self._line = training, -math.inf, ""
+        self._said = ""
+        self._terminal = sys.stderr.isatty()
+
+    def tell(self, told: dict[str, float]) -> None:
+        """Say what an iteration has brought, if it is time."""
+        p, settings = self._training.progress, self._training.run.settings
+        rate = told["samples_per_second"]
+        rest = max(0.0, (settings.samples - p.samples) / rate)
+        self._line = (
+            f"{self._training.run.name}: {_of(p.samples, settings.samples)} samples, "
+            f"{rate:,.0f}/s, {_episodes(p.mean_return, p.mean_length)}, "
+            f"{_time(p.seconds)}, {_time(rest)} left"
+        )
+        if time.perf_counter() - self._last > _TELL_EVERY[not self._terminal]:
+            self._write()
+
+    def end(self) -> None:
+        """Say the last line, unless it has been said."""
+        if self._line:
+            if self._line != self._said:
+                self._write()
+            if self._terminal:
+                sys.stderr.write("\n")
+
+    def _write(self) -> None:
+        self._last, self._said = time.perf_counter(), self._line
+        text = f"\r\x1b[K{self._line}" if self._terminal else f"{self._line}\n"
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def _of(part: int, whole: int) -> str:
+    """Write a part of a number with the unit that suits the whole."""
+    return f"{part / 1e6:.2f} of {whole / 1e6:.2f} M" if whole >= 1_000_000 else f"{part:,} of {whole:,}"
+
+
+def _say(line: str) -> None:
+    """Tell what takes its time now."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _episodes(mean_return: float, mean_length: float) -> str:
+    if math.isnan(mean_return):
+        return "no whole episode yet"
+    return f"return {mean_return:.1f}, length {mean_length:.0f}"
+
+
+def _time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _show(policy: PolicyFile, arguments: argparse.Namespace, folder: str) -> None:
+    """Evaluate a policy and make its video."""
+    from newtonsim import envs
+    from newtonsim.learn import evaluate, film
+
+    options = policy.about["options"]
+    _say("playing 128 episodes with the best policy")
+    env = envs.make(arguments.name, 64, arguments.device, **options)
+    print(f"without noise: {evaluate(policy, env, 128)}")
+    env.close()
+    if arguments.no_video:
+        return
+    path = os.path.join(folder, "video.mp4")
+    _say(f"filming {path}")
+    env = envs.make(arguments.name, 1, arguments.device, render_mode="rgb_array", **options)
+    film(policy, env, path)
+    env.close()
+    print(f"video: {path}")

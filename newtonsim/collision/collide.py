@@ -1,0 +1,129 @@
+"""Collision pass: from body poses to packed contacts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import warp as wp
+
+from newtonsim.collision.contacts import Contacts
+from newtonsim.kernels.collision import contacts as contact_kernels
+from newtonsim.kernels.collision.pairs import broad_phase, manifolds
+from newtonsim.kernels.collision.pairs import sweep as sweep_kernels
+from newtonsim.runtime.launcher import Launcher
+
+if TYPE_CHECKING:
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
+
+_SURFACE_FAMILIES = (
+    int(manifolds.FAMILY_PLANE),
+    int(manifolds.FAMILY_MESH),
+    int(manifolds.FAMILY_MESH_MESH),
+    int(manifolds.FAMILY_SDF),
+)
+"""Families of pairs whose narrow phase reads the surfaces of the collision plan, too."""
+
+
+def collide(model: Model, state: State, contacts: Contacts | None = None, dt: float = 0.0) -> Contacts:
+    """Find the contact points of a state.
+
+    Args:
+        model: The model.
+        state: Poses are read from `body_q`, and velocities from `body_qd` if dt is positive.
+        contacts: Where to write; None for the model's own buffer.
+        dt: Time [s] to look ahead: points that arrive within it are found even beyond the contact margin.
+
+    Returns:
+        The contacts, with gaps up to `model.rigid_contact_margin` [m]. If a world has more than there is room
+        for, the rest is missing, `contacts.needed` tells how many, and a warning says so once.
+    """
+    contacts = model.contacts if contacts is None else contacts
+    find_contacts(Launcher(model, record_tape=False), state.body_q, state.body_qd, contacts, dt)
+    contacts.warn_of_overflow()
+    return contacts
+
+
+def find_contacts(
+    launch: Launcher,
+    body_q: wp.array,
+    body_qd: wp.array,
+    contacts: Contacts,
+    dt: float,
+    pairs_ahead: float | None = None,
+) -> None:
+    """Launch the collision pass on bare pose and velocity arrays; can be captured.
+
+    Args:
+        launch: Launcher of the model, or of a part of its worlds.
+        body_q: World poses, shape (body_count,).
+        body_qd: World velocities, shape (body_count,).
+        contacts: Where to write.
+        dt: Time [s] within which points have to arrive.
+        pairs_ahead: Time [s] within which bounds of pairs have to overlap, None for dt.
+    """
+    model, plan = launch.model, launch.model.collision_plan
+    if plan.contact_count == 0:
+        return
+    margin = float(model.rigid_contact_margin)
+    _keep_history(launch, contacts)
+    ahead = dt if pairs_ahead is None else pairs_ahead
+    inputs = [plan.shape, plan.hulls, body_q, body_qd, model.body_com, margin, ahead, contacts.placement]
+    launch(broad_phase.place_shapes, "shape", inputs)
+    _find_pairs(launch, contacts, margin, dt)
+    inputs = [plan.shape, plan.hulls, contacts.placement.X, contacts.manifolds]
+    for family in sorted(plan.families):
+        surfaces = [plan.surfaces] if family in _SURFACE_FAMILIES else []
+        launch(narrow_phase(family), "pair", [contacts.pairs, *inputs, *surfaces])
+    inputs = [contacts.pairs, plan.shape, body_q, body_qd, model.body_com, margin, dt, contacts.manifolds]
+    launch(contact_kernels.drop_distant_points, "pair", inputs)
+    inputs = [contacts.pairs, contacts.manifolds, contacts.overflow, contacts.view]
+    launch(contact_kernels.pack_contacts, "world", inputs)
+    inputs = [contacts.pairs, plan.shape, model.shape_world, body_q]
+    inputs += [contacts.manifolds, contacts.history, contacts.view]
+    launch(contact_kernels.write_contacts, "contact", inputs)
+
+
+def narrow_phase(family: int) -> wp.Kernel:
+    """Return the kernel of one family of pairs; a family that no model has met is not even imported."""
+    if family == int(manifolds.FAMILY_ROUND):
+        from newtonsim.kernels.collision.families.round import collide_round as kernel
+    elif family == int(manifolds.FAMILY_BOX):
+        from newtonsim.kernels.collision.families.box import collide_box as kernel
+    elif family == int(manifolds.FAMILY_CONVEX):
+        from newtonsim.kernels.collision.families.convex import collide_convex as kernel
+    elif family == int(manifolds.FAMILY_PLANE):
+        from newtonsim.kernels.collision.families.plane import collide_plane as kernel
+    elif family == int(manifolds.FAMILY_MESH):
+        from newtonsim.kernels.collision.families.mesh import collide_mesh as kernel
+    elif family == int(manifolds.FAMILY_MESH_MESH):
+        from newtonsim.kernels.collision.families.mesh_mesh import collide_mesh_mesh as kernel
+    else:
+        from newtonsim.kernels.collision.families.sdf import collide_sdf as kernel
+    return kernel
+
+
+def _keep_history(launch: Launcher, contacts: Contacts) -> None:
+    """Remember the contacts of the last pass, which the new ones are matched with."""
+    model, history = launch.model, contacts.history
+    launch(contact_kernels.clear_history, "shape", [history])
+    inputs = [model.collision_plan.shape, model.shape_world, contacts.pairs, contacts.view, history]
+    launch(contact_kernels.remember_contacts, "world", inputs)
+
+
+def _find_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float) -> None:
+    """Fill the pairs whose bounds overlap, and clear their manifolds."""
+    model, pairs, needed = launch.model, contacts.pairs, contacts.overflow.pairs_needed
+    plan = model.collision_plan
+    disabled_plane = plan.ground_shape if plan.ground_shape >= 0 and not model.ground else -2
+    if plan.listed is not None:
+        inputs = [plan.listed, plan.listed_start, disabled_plane, plan.shape, contacts.placement]
+        launch(broad_phase.select_pairs, "world", [*inputs, margin, dt, pairs, needed])
+    else:
+        sweep = contacts.sweep
+        launch(sweep_kernels.sort_along_axis, "world", [contacts.placement, sweep])
+        inputs = [contacts.sweep_world, disabled_plane, plan.shape, contacts.placement, sweep]
+        launch(sweep_kernels.count_overlaps, "sweep_entry", [*inputs, pairs])
+        launch(sweep_kernels.place_overlaps, "world", [sweep, pairs, needed])
+        launch(sweep_kernels.write_overlaps, "sweep_entry", [*inputs, margin, dt, pairs])
+    launch(broad_phase.clear_unused_pairs, "pair", [pairs, contacts.manifolds.count])

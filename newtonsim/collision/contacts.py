@@ -1,0 +1,204 @@
+"""Contact points that a collision pass fills."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.kernels.collision import contacts as contact_kernels
+from newtonsim.kernels.collision.contacts import ContactView, HistoryView, OverflowView
+from newtonsim.kernels.collision.pairs.broad_phase import PlacementView
+from newtonsim.kernels.collision.pairs.manifolds import ManifoldView, PairView
+from newtonsim.runtime import compilation
+from newtonsim.scene.allocation import put, zeros
+
+if TYPE_CHECKING:
+    from newtonsim.collision.plan import CollisionPlan
+    from newtonsim.scene.model import Model
+
+_POINT_ARRAYS = {
+    "rigid_contact_point0": ("point0", wp.vec3),
+    "rigid_contact_point1": ("point1", wp.vec3),
+    "rigid_contact_offset0": ("offset0", wp.vec3),
+    "rigid_contact_offset1": ("offset1", wp.vec3),
+    "rigid_contact_normal": ("normal", wp.vec3),
+    "rigid_contact_thickness": ("thickness", float),
+    "rigid_contact_distance": ("distance", float),
+    "rigid_contact_shape0": ("shape0", int),
+    "rigid_contact_shape1": ("shape1", int),
+    "rigid_contact_point_id": ("feature", int),
+    "rigid_contact_match": ("match", int),
+}
+
+
+class Contacts:
+    """Contacts between the shapes of a model, packed per world.
+
+    World w owns the places `world_start[w] .. world_start[w + 1]`; the first `world_count[w]` of them are in
+    use, the others have shape indices -1. In a model with one world the contacts are the first
+    `rigid_contact_count[0]` entries. Room is chosen from the model's shapes, or by
+    `Model.rigid_contact_max_per_world`; what does not fit is counted and reported once.
+
+    Attributes:
+        rigid_contact_max: Capacity, summed over all worlds.
+        world_start: First place of each world, shape (world_count + 1,).
+        world_count: Contacts of each world, shape (world_count,).
+        rigid_contact_shape0: Shape index, shape (rigid_contact_max,).
+        rigid_contact_shape1: Other shape, shape (rigid_contact_max,).
+        rigid_contact_point0: Feature of shape 0 in contact [m] in the frame of its body: a sphere's centre,
+            the end of a capsule's axis, else a point on the geometry.
+        rigid_contact_point1: Feature of shape 1, likewise.
+        rigid_contact_offset0: From point 0 along the normal to the surface [m], radius and thickness
+            together, frame of body 0; point and offset add up to the touching point.
+        rigid_contact_offset1: From point 1 to the surface, frame of body 1.
+        rigid_contact_normal: World direction from shape 1 to shape 0.
+        rigid_contact_thickness: Length of both offsets together [m].
+        rigid_contact_distance: Gap along the normal [m], negative in penetration.
+        rigid_contact_point_id: Number of the contact feature within its pair of shapes, the same as long as
+            the feature touches.
+        rigid_contact_match: Place of the same contact in the last pass, or -1 for new ones.
+        pairs_needed: Pairs of shapes near each other that the last pass found, shape (world_count,).
+        contacts_needed: Contacts that the last pass found, whether there was room or not, shape
+            (world_count,).
+    """
+
+    def __init__(self, model: Model):
+        plan: CollisionPlan = model.collision_plan
+        device = self.device = model.device
+        self.rigid_contact_max = plan.contact_count
+        self._total = zeros(1, dtype=int, device=device)
+        self.world_start = put(plan.contact_start, dtype=int, device=device)
+        self.world_count = zeros(model.world_count, dtype=int, device=device)
+        self.pairs_needed = zeros(model.world_count, dtype=int, device=device)
+        self.contacts_needed = zeros(model.world_count, dtype=int, device=device)
+        view = ContactView()
+        for name, (field, dtype) in _POINT_ARRAYS.items():
+            array = zeros(plan.contact_count, dtype=dtype, device=device)
+            setattr(self, name, array)
+            setattr(view, field, array)
+        self.rigid_contact_shape0.fill_(-1)
+        self.rigid_contact_shape1.fill_(-1)
+        view.world_start = self.world_start
+        view.world_count = self.world_count
+        view.world = plan.contact_world
+        view.pair = zeros(plan.contact_count, dtype=int, device=device)
+        view.point = zeros(plan.contact_count, dtype=int, device=device)
+        self.view = view
+        self._allocate_passes(model, plan)
+        self._warned = False
+
+    def _allocate_passes(self, model: Model, plan: CollisionPlan) -> None:
+        """Make room for what the passes hand to each other."""
+        device = self.device
+        self.placement = _placement(model.shape_count, device)
+        self.pairs = _pairs(plan, device)
+        self.manifolds = _manifolds(plan, device)
+        self.history = _history(model.shape_count, plan, device)
+        self.overflow = OverflowView()
+        self.overflow.pairs_needed = self.pairs_needed
+        self.overflow.contacts_needed = self.contacts_needed
+        self.overflow.most_pairs = zeros(model.world_count, dtype=int, device=device)
+        self.overflow.most_contacts = zeros(model.world_count, dtype=int, device=device)
+        self.overflow.any = zeros(1, dtype=int, device=device)
+        # on the CPU the array is read without a copy, which is cheap enough for every step
+        self._any = memoryview(self.overflow.any.numpy()) if device.is_cpu else None
+        if plan.sweep_entries is not None:
+            self.sweep = plan.sweep_view()
+            self.sweep_world = _owners(plan.sweep_start, device)
+
+    @property
+    def rigid_contact_count(self) -> wp.array:
+        """Number of contacts in all worlds, shape (1,); summed up anew each time that it is asked for."""
+        inputs = [self.world_count, self._total]
+        compilation.launch(contact_kernels.sum_counts, 1, inputs, device=self.device, record_tape=False)
+        return self._total
+
+    def carried_arrays(self) -> list[wp.array]:
+        """Arrays that identify the contacts of this pass to the next one, which matches its own with them."""
+        view, pairs = self.view, self.pairs
+        return [self.world_count, view.pair, view.feature, view.point0, pairs.shape0, pairs.shape1]
+
+    def clear(self) -> None:
+        """Forget all contacts."""
+        self.world_count.zero_()
+        self.rigid_contact_shape0.fill_(-1)
+        self.rigid_contact_shape1.fill_(-1)
+
+    def warn_of_overflow(self) -> None:
+        """Warn once if a pass found more than there was room for, with the room that is needed.
+
+        Reads from the device, which waits for it.
+        """
+        if self._warned:
+            return
+        missing = self.overflow.any.numpy() if self._any is None else self._any
+        if missing[0] == 0:
+            return
+        self._warned = True
+        most_pairs, most_contacts = self.overflow.most_pairs.numpy(), self.overflow.most_contacts.numpy()
+        pairs, contacts = most_pairs.max(), most_contacts.max()
+        lost = []
+        if pairs:
+            lost.append(f"{pairs} pairs of shapes (set Model.rigid_pair_max_per_world)")
+        if contacts:
+            lost.append(f"{contacts} contacts (set Model.rigid_contact_max_per_world)")
+        needed = most_contacts if contacts else most_pairs
+        warnings.warn(
+            f"contact buffers are too small, contacts are missing: a world needs room for "
+            f"{' and '.join(lost)}; most in world {int(np.argmax(needed))}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+Contact = Contacts
+
+
+def _owners(start: np.ndarray, device: wp.Device) -> wp.array:
+    return put(np.repeat(np.arange(len(start) - 1), np.diff(start)), dtype=int, device=device)
+
+
+def _placement(shapes: int, device: wp.Device) -> PlacementView:
+    place = PlacementView()
+    place.X = zeros(shapes, dtype=wp.transform, device=device)
+    for name in ("lower", "upper", "velocity"):
+        setattr(place, name, zeros(shapes, dtype=wp.vec3, device=device))
+    place.spin = zeros(shapes, dtype=float, device=device)
+    place.grow = zeros(shapes, dtype=float, device=device)
+    place.awake = put(np.full(shapes, 1), dtype=int, device=device)
+    return place
+
+
+def _pairs(plan: CollisionPlan, device: wp.Device) -> PairView:
+    pairs = PairView()
+    pairs.world_start = put(plan.pair_start, dtype=int, device=device)
+    pairs.world_count = zeros(len(plan.pair_start) - 1, dtype=int, device=device)
+    pairs.world = _owners(plan.pair_start, device)
+    for name in ("shape0", "shape1", "family"):
+        setattr(pairs, name, zeros(plan.pair_count, dtype=int, device=device))
+    pairs.reach = zeros(plan.pair_count, dtype=float, device=device)
+    return pairs
+
+
+def _manifolds(plan: CollisionPlan, device: wp.Device) -> ManifoldView:
+    manifolds = ManifoldView()
+    size = (plan.pair_count, plan.pair_points)
+    manifolds.count = zeros(plan.pair_count, dtype=int, device=device)
+    manifolds.point = zeros(size, dtype=wp.vec3, device=device)
+    manifolds.normal = zeros(size, dtype=wp.vec3, device=device)
+    manifolds.distance = zeros(size, dtype=float, device=device)
+    manifolds.feature = zeros(size, dtype=int, device=device)
+    return manifolds
+
+
+def _history(shapes: int, plan: CollisionPlan, device: wp.Device) -> HistoryView:
+    history = HistoryView()
+    history.head = put(np.full(shapes, -1), dtype=int, device=device)
+    for name in ("next", "other", "count", "first"):
+        setattr(history, name, zeros(plan.pair_count, dtype=int, device=device))
+    history.feature = zeros(plan.contact_count, dtype=int, device=device)
+    history.point0 = zeros(plan.contact_count, dtype=wp.vec3, device=device)
+    return history

@@ -1,0 +1,292 @@
+"""What the collision pass of a model needs, worked out once per model."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.errors import ModelError
+from newtonsim.geometry.hull import pack_hulls
+from newtonsim.geometry.surfaces import pack_surfaces
+from newtonsim.kernels.collision.pairs import manifolds
+from newtonsim.kernels.collision.pairs.manifolds import MANIFOLD_SIZE
+from newtonsim.kernels.collision.pairs.sweep import SweepView
+from newtonsim.kernels.views.shapes import KIND_HULL, HullView, ShapeView
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.columns import distinct
+from newtonsim.scene.enums import GeoType, among
+
+if TYPE_CHECKING:
+    from newtonsim.scene.model import ContactRules, Model
+
+_KINDS = 13
+_HULL = int(KIND_HULL)
+_ROUND = (GeoType.SPHERE, GeoType.CAPSULE)
+_CONVEX = (*_ROUND, GeoType.BOX, GeoType.CYLINDER, GeoType.CONE, GeoType.ELLIPSOID, _HULL)
+_SURFACES = (GeoType.MESH, GeoType.HFIELD)
+
+_POINTS = {GeoType.SPHERE: 1, GeoType.ELLIPSOID: 1, GeoType.CAPSULE: 2}
+"""Most points at which a convex shape touches another, 4 where not listed."""
+
+_PLANE_POINTS = {**_POINTS, GeoType.CONE: 5}
+"""Most points at which a shape can touch a plane, 8 where not listed."""
+
+_NEIGHBOURS = 12
+"""Pairs for which a shape that moves gets room if the world has more candidates than that."""
+
+_TOUCHING = 6
+"""Neighbours with which a shape that moves may be in full contact at once, likewise."""
+
+_LEAST_ROOM = 64
+
+
+class CollisionPlan:
+    """Which pairs of shapes can meet, by which narrow phase, and how much room their contacts need.
+
+    Attributes:
+        hulls: Hulls of the meshes that collide as convex.
+        surfaces: Edges and samples of the meshes and fields that do not.
+        listed: Pairs (shape 0, shape 1, family) sorted by world, shape (n,), vec3i; None if worlds are swept.
+        listed_start: First listed pair of each world, shape (world_count + 1,).
+        sweep_entries: Shapes of each world and the global ones, in the order of the worlds; None if listed.
+        sweep_start: First of them of each world (host), shape (world_count + 1,).
+        families: Narrow phases that the model can need.
+        pair_start: First pair place of each world (host), shape (world_count + 1,).
+        contact_start: First contact place of each world (host), shape (world_count + 1,).
+        pair_points: Most contact points of a pair.
+        two_sided: Whether joints may move both shapes of a contact; if not, only the first one can move.
+        ground_shape: Index of the ground plane, or -1.
+        unsupported: Number of candidate pairs per pair of geometry names that no narrow phase handles.
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+        rules: ContactRules = model.contact_rules
+        self.ground_shape = model.ground_shape
+        self.kind = _collision_kinds(model, rules)
+        self._shape, self.hulls = self._shape_views()
+        colliding = among(self.kind, (*_SURFACES, GeoType.SDF))
+        self.surfaces = pack_surfaces(model.shape_geo_src, model.device, used=colliding)
+        self.unsupported: dict[str, int] = {}
+        self.listed, self.listed_start = None, None
+        self.sweep_entries, self.sweep_start = None, None
+        world = model.shape_world.numpy() if model.shape_count else np.zeros(0, int)
+        movers = (rules.rigid >= 0) & (rules.collides | rules.meets_ground) & (world >= 0)
+        moving_points = np.bincount(world[movers], _points(self.kind[movers], _POINTS, 4), model.world_count)
+        self.moving = np.bincount(world[movers], minlength=model.world_count)
+        contacts = _LEAST_ROOM + _TOUCHING * moving_points.astype(np.int64)
+        pairs = _LEAST_ROOM + _NEIGHBOURS * self.moving
+        if model.shape_contact_pairs is not None:
+            listed, listed_contacts = self._list_pairs(world)
+            pairs = np.minimum(pairs, listed)
+            contacts = np.minimum(contacts, listed_contacts)
+        else:
+            self._sweep_worlds(world, rules)
+        for name, room in (("rigid_pair_max_per_world", pairs), ("rigid_contact_max_per_world", contacts)):
+            wanted = getattr(model, name)
+            if wanted < 0:
+                raise ModelError(f"{name}: expected a number not below 0, got {wanted}")
+            if wanted:
+                room[:] = wanted
+        self.pair_start = np.concatenate(([0], np.cumsum(pairs))).astype(np.int32)
+        self.contact_start = np.concatenate(([0], np.cumsum(contacts))).astype(np.int32)
+
+    @property
+    def pair_count(self) -> int:
+        """Room for pairs in all worlds."""
+        return int(self.pair_start[-1])
+
+    @property
+    def contact_count(self) -> int:
+        """Room for contacts in all worlds."""
+        return int(self.contact_start[-1])
+
+    @property
+    def shape(self) -> ShapeView:
+        """Placement and geometry of the shapes, with the arrays that the model has now."""
+        model, shape = self.model, self._shape
+        shape.body = model.shape_body
+        shape.transform = model.shape_transform
+        shape.geo = model.shape_geo
+        shape.radius = model.shape_collision_radius
+        return shape
+
+    @cached_property
+    def contact_world(self) -> wp.array:
+        """World of each contact place, shape (contact_count,)."""
+        owner = np.repeat(np.arange(self.model.world_count), np.diff(self.contact_start))
+        return put(owner, dtype=int, device=self.model.device)
+
+    def _shape_views(self) -> tuple[ShapeView, HullView]:
+        model, device = self.model, self.model.device
+        index = np.full(model.shape_count, -1, np.int32)
+        scale = model.shape_geo.scale.numpy() if model.shape_count else np.zeros((0, 3))
+        objects, place = distinct(model.shape_geo_src)
+        shapes = np.flatnonzero(self.kind == _HULL)
+        first, index[shapes] = _same_geometry(place[shapes], scale[shapes])
+        hulls = [objects[place[s]].convex_hull(scale[s]) for s in shapes[first].tolist()]
+        shape = ShapeView()
+        shape.kind = put(self.kind, dtype=int, device=device)
+        shape.hull = put(index, dtype=int, device=device)
+        lower, upper = _local_bounds(objects, place, scale)
+        shape.local_lower = put(lower, dtype=wp.vec3, device=device)
+        shape.local_upper = put(upper, dtype=wp.vec3, device=device)
+        return shape, pack_hulls(hulls, device)
+
+    def _list_pairs(self, world: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Store the listed pairs; return the numbers of pairs and of possible contacts of each world."""
+        model = self.model
+        pairs = np.concatenate(
+            [model.shape_contact_pairs.numpy(), model.shape_ground_contact_pairs.numpy()]
+        ).reshape(-1, 2)
+        family, swap = family_tables()
+        kind0, kind1 = self.kind[pairs].T if len(pairs) else np.zeros((2, 0), int)
+        turn = swap[kind0, kind1] == 1
+        pairs = np.where(turn[:, None], pairs[:, ::-1], pairs)
+        kinds, families = self.kind[pairs].reshape(-1, 2), family[kind0, kind1]
+        handled = families != manifolds.FAMILY_NONE
+        self._report_unsupported(kinds[~handled])
+        pairs, families, kinds = pairs[handled], families[handled], kinds[handled]
+        owner = np.maximum(world[pairs].max(axis=1, initial=-1), 0) if len(pairs) else np.zeros(0, int)
+        order = np.argsort(owner, kind="stable")
+        table = np.column_stack([pairs, families])[order].astype(np.int32)
+        start = np.searchsorted(owner[order], np.arange(model.world_count + 1))
+        self.families = set(np.unique(families).tolist())
+        self.listed = put(table, dtype=wp.vec3i, device=model.device)
+        self.listed_start = put(start, dtype=int, device=model.device)
+        most = _pair_points(kinds, families)
+        self.pair_points = int(most.max(initial=1))
+        leaf = np.append(model.topology.view.body_leaf.numpy(), -1)
+        second = model.shape_body.numpy()[pairs[:, 1]] if len(pairs) else np.zeros(0, int)
+        self.two_sided = bool((leaf[second] >= 0).any())
+        return np.diff(start), np.bincount(owner, most, model.world_count).astype(np.int64)
+
+    def _sweep_worlds(self, world: np.ndarray, rules: ContactRules) -> None:
+        """Store which shapes to sweep in each world."""
+        model = self.model
+        used = (rules.collides | rules.meets_ground) & (self.kind != GeoType.NONE)
+        if self.ground_shape >= 0:
+            used[self.ground_shape] = True
+        everywhere = np.flatnonzero(used & (world < 0))
+        entries = [
+            np.concatenate([np.flatnonzero(used & (world == w)), everywhere])
+            for w in range(model.world_count)
+        ]
+        self.sweep_start = np.concatenate(([0], np.cumsum([len(e) for e in entries]))).astype(np.int32)
+        self.sweep_entries = np.concatenate(entries).astype(np.int32)
+        family, swap = family_tables()
+        present = np.isin(np.arange(_KINDS), self.kind[used])
+        kinds = np.argwhere((swap == 0) & present & present[:, None])
+        families = family[tuple(kinds.T)]
+        self.families = set(families.tolist()) - {int(manifolds.FAMILY_NONE)}
+        self.pair_points = int(_pair_points(kinds, families).max(initial=1))
+        self.two_sided = True
+
+    def sweep_view(self) -> SweepView:
+        """Return a new sweep with its own order of the shapes."""
+        model, rules = self.model, self.model.contact_rules
+        device, count = model.device, len(self.sweep_entries)
+        family, swap = family_tables()
+        start = np.searchsorted(
+            rules.filter_keys, np.arange(model.shape_count + 1, dtype=np.int64) * model.shape_count
+        )
+        sweep = SweepView()
+        # shapes spread least upwards, where gravity piles them up on each other
+        sweep.axis = (model.up_axis + 1) % 3
+        sweep.start = put(self.sweep_start, dtype=int, device=device)
+        sweep.shape = put(self.sweep_entries, dtype=int, device=device)
+        sweep.count = zeros(count, dtype=int, device=device)
+        sweep.first = zeros(count, dtype=int, device=device)
+        sweep.group = put(rules.group, dtype=int, device=device)
+        sweep.rigid = put(rules.rigid, dtype=int, device=device)
+        sweep.collides = put(rules.collides, dtype=int, device=device)
+        sweep.meets_ground = put(rules.meets_ground, dtype=int, device=device)
+        sweep.ground = self.ground_shape
+        sweep.filter_start = put(start, dtype=int, device=device)
+        partners = rules.filter_keys % max(model.shape_count, 1)
+        sweep.filter = put(partners, dtype=int, device=device)
+        sweep.family = put(family, dtype=int, device=device)
+        sweep.second = put(swap, dtype=int, device=device)
+        return sweep
+
+    def _report_unsupported(self, kinds: np.ndarray) -> None:
+        found, counts = np.unique(np.sort(kinds, axis=1), axis=0, return_counts=True)
+        names = (" and ".join(sorted(GeoType(kind).name.lower() for kind in pair)) for pair in found)
+        self.unsupported = dict(zip(names, counts.tolist()))
+        if self.unsupported:
+            listed = ", ".join(f"{n} of {kinds}" for kinds, n in sorted(self.unsupported.items()))
+            warnings.warn(f"shape pairs without contact generation: {listed}", stacklevel=4)
+
+
+@cache
+def family_tables() -> tuple[np.ndarray, np.ndarray]:
+    """Return the narrow phase of each pair of kinds, and where the first one has to come second, (13, 13).
+
+    Both are made once, and are only read.
+    """
+    family = np.full((_KINDS, _KINDS), int(manifolds.FAMILY_NONE), np.int32)
+    rank = np.full(_KINDS, -1)
+    rank[list(_CONVEX)], rank[list(_SURFACES)], rank[GeoType.SDF], rank[GeoType.PLANE] = 0, 1, 2, 3
+    swap = (rank[:, None] > rank[None, :]).astype(np.int32)
+
+    def assign(first: tuple, second: tuple, value: int) -> None:
+        for a in first:
+            for b in second:
+                family[a, b] = family[b, a] = int(value)
+
+    assign(_CONVEX, _CONVEX, manifolds.FAMILY_CONVEX)
+    assign(_ROUND, (*_ROUND, GeoType.BOX), manifolds.FAMILY_ROUND)
+    assign((GeoType.BOX,), (GeoType.BOX,), manifolds.FAMILY_BOX)
+    assign(_CONVEX, _SURFACES, manifolds.FAMILY_MESH)
+    assign(_SURFACES, _SURFACES, manifolds.FAMILY_MESH_MESH)
+    assign((*_CONVEX, *_SURFACES, GeoType.SDF), (GeoType.SDF,), manifolds.FAMILY_SDF)
+    assign((*_CONVEX, *_SURFACES, GeoType.SDF), (GeoType.PLANE,), manifolds.FAMILY_PLANE)
+    family.setflags(write=False)
+    swap.setflags(write=False)
+    return family, swap
+
+
+def _collision_kinds(model: Model, rules: ContactRules) -> np.ndarray:
+    """GeoType of each shape, KIND_HULL for meshes that collide as their hull."""
+    if not model.shape_count:
+        return np.zeros(0, np.int32)
+    kind = model.shape_geo.type.numpy().copy()
+    convex = model.shape_convex.numpy()
+    hull = (convex == 1) | ((convex < 0) & (rules.rigid >= 0))
+    hull &= rules.collides | rules.meets_ground  # a hull costs time to make, and others are only looked at
+    kind[(kind == GeoType.MESH) & hull] = _HULL
+    return kind
+
+
+def _same_geometry(place: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return one shape of each geometry (source and scale), and the number of each shape's geometry."""
+    sized = np.column_stack([place, scale])
+    _, first, number = np.unique(sized, axis=0, return_index=True, return_inverse=True)
+    return first, number.reshape(-1)
+
+
+def _local_bounds(objects: list, place: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes about meshes and fields in the frames of their shapes, else zero, (shape_count, 3)."""
+    corners = np.array([np.zeros((2, 3)) if source is None else source.bounds() for source in objects])
+    sized = corners.reshape(-1, 2, 3)[place] * scale[:, None]
+    return sized.min(axis=1).astype(np.float32), sized.max(axis=1).astype(np.float32)
+
+
+def _points(kind: np.ndarray, table: dict, default: int) -> np.ndarray:
+    points = np.full(_KINDS, default)
+    points[list(table)] = list(table.values())
+    return points[kind]
+
+
+def _pair_points(kinds: np.ndarray, families: np.ndarray) -> np.ndarray:
+    """Most contact points of each pair (n, 2) of kinds."""
+    points = np.where(families == int(manifolds.FAMILY_ROUND), 2, 4)  # ends of a line, corners of an area
+    points[(kinds == GeoType.SPHERE).any(axis=1)] = 1
+    planes = families == int(manifolds.FAMILY_PLANE)
+    points[planes] = _points(kinds[planes, 0], _PLANE_POINTS, 8)
+    surface = among(families, (manifolds.FAMILY_MESH, manifolds.FAMILY_MESH_MESH, manifolds.FAMILY_SDF))
+    return np.where(surface, int(MANIFOLD_SIZE), points)

@@ -1,0 +1,1 @@
+"""How kernels run: compilation, launches, capture into graphs, shards of worlds, devices."""

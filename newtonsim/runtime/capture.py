@@ -1,0 +1,150 @@
+"""Work on a device that is recorded once and then repeated at little cost.
+
+Warp's graphs serve every device. On the CPU their replay finds each kernel by its name and each array by its
+address again, which takes 0.2 to 0.5 µs a launch, more than the physics of a small world takes. Where all of
+the work is done by `Launcher`, the entry points of the kernels and their packed arguments are kept instead,
+and one kernel calls them in turn: 0.01 to 0.03 µs a launch, and as many repetitions as wanted in one call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
+
+import numpy as np
+import warp as wp
+
+from newtonsim.kernels.steps.replay import repeat_launches
+
+_ENTRY = ctypes.CFUNCTYPE(None)
+"""Type of the entry points. Naming their two pointers would cost a conversion of each at every call."""
+_collecting = threading.local()
+
+capturing = threading.RLock()
+"""Held while something is recorded: Warp captures one graph at a time, of all launches of the process."""
+
+
+def record(run: Callable[[], None], device: wp.Device) -> Callable[[int], None]:
+    """Record what a function launches, without doing it.
+
+    Args:
+        run: Launches kernels; may not allocate, nor read from the device.
+        device: Where it launches. Other threads must not launch anything meanwhile, see `capturing`.
+
+    Returns:
+        A function that does the work a number of times, one after the other.
+    """
+    if device.is_cpu:
+        with wp.ScopedCapture(device=device) as others, _collect() as launches:
+            run()
+        # this is the only place that asks Warp how long a graph is
+        if not wp._src.context.runtime.core.wp_apic_get_operation_count(others.graph.apic_state):
+            return LaunchList(launches).__call__  # bound here, not at every call
+    with wp.ScopedCapture(device=device) as capture:
+        run()
+    return _Graph(capture.graph)
+
+
+def collect(run: Callable[[], None]) -> Callable[[int], None]:
+    """Record the launches of a function on the CPU, without making them or capturing a graph.
+
+    Args:
+        run: Does all of its work by `Launcher`, and has been called before, so that its kernels are loaded.
+
+    Returns:
+        A function that does the work a number of times, one after the other.
+    """
+    with _collect() as launches:
+        run()
+    return LaunchList(launches).__call__
+
+
+def collected() -> list[wp.Launch] | None:
+    """Where the launches of this thread go instead of being made, None if it does not record."""
+    return getattr(_collecting, "launches", None)
+
+
+@contextlib.contextmanager
+def _collect() -> Iterator[list[wp.Launch]]:
+    _collecting.launches = launches = []
+    try:
+        yield launches
+    finally:
+        _collecting.launches = None
+
+
+class _Graph:
+    """A graph of Warp."""
+
+    def __init__(self, graph: wp.Graph):
+        self._graph = graph
+
+    def __call__(self, n: int) -> None:
+        for _ in range(n):
+            wp.capture_launch(self._graph)
+
+
+class LaunchList:
+    """Launches on the CPU one after the other; called with the number of repetitions.
+
+    Args:
+        launches: Made by `wp.launch(..., record_cmd=True)`; what is changed in them later has no effect.
+    """
+
+    def __init__(self, launches: Sequence[wp.Launch]):
+        self._kept = [(launch, _packed(launch)) for launch in launches]
+        self._arrays = _arrays_of(argument for launch in launches for argument in launch.fwd_args)
+        rows = [_addresses(launch, packed) for launch, packed in self._kept]
+        self._table = wp.array(np.array(rows, np.uint64).reshape(-1, 3), dtype=wp.uint64, device="cpu")
+        self._caller = wp.launch(
+            repeat_launches, 1, [self._table, len(rows), 0], device="cpu", record_cmd=True
+        )
+        self._arguments = _packed(self._caller)
+        entry = _entry(self._caller)
+        self._call = partial(_ENTRY(entry), ctypes.byref(self._caller.bounds), ctypes.byref(self._arguments))
+
+    def __call__(self, n: int) -> None:
+        self._arguments.repeats = n
+        self._call()
+
+
+def _packed(launch: wp.Launch) -> ctypes.Structure:
+    """Return the arguments of a launch as its kernel reads them."""
+    names = tuple(argument.label for argument in launch.kernel.adj.args)
+    values = launch.params[1:]
+    return _structure(tuple(zip(names, map(type, values))))(*values)
+
+
+@cache
+def _structure(fields: tuple[tuple[str, type], ...]) -> type[ctypes.Structure]:
+    return type("Arguments", (ctypes.Structure,), {"_fields_": list(fields)})
+
+
+def _entry(launch: wp.Launch) -> int:
+    """Address of the function of a kernel."""
+    return ctypes.cast(launch.hooks.forward, ctypes.c_void_p).value
+
+
+def _addresses(launch: wp.Launch, packed: ctypes.Structure) -> tuple[int, int, int]:
+    """Addresses of entry point, bounds and packed arguments."""
+    return _entry(launch), ctypes.addressof(launch.bounds), ctypes.addressof(packed)
+
+
+def _arrays_of(arguments: Iterable[object]) -> list[wp.array]:
+    """Return the arrays in structs, which may be replaced there while kernels go on using them."""
+    found: list[wp.array] = []
+    seen: set[int] = set()
+    waiting = list(arguments)
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, wp.array):
+            found.append(value)
+        elif hasattr(value, "__dict__"):
+            waiting += vars(value).values()
+    return found

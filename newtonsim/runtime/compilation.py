@@ -1,0 +1,213 @@
+"""When and how kernels are compiled: only those that are needed, side by side, gradients on demand.
+
+Warp compiles a whole kernel file at the first launch of one of its kernels, one file after the other. Here,
+what a step launches is found first by a dry run (`load_once`), and then all of it is compiled by all cores.
+Code for the backward pass takes three times as long to compile as the forward pass, so kernel files are
+compiled without it until a kernel is launched on a tape (`enable_backward`). Graphs that were captured before
+keep the code that they were captured with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+import warp as wp
+
+from newtonsim.errors import NotDifferentiableError
+from newtonsim.runtime.progress import Progress
+
+BLOCK_DIM = 32
+"""Threads of a block on a GPU. Many kernels have a thread for each world, which reads kilobytes of its own:
+with Warp's 256, a few thousand worlds would share the caches of few multiprocessors and leave others idle."""
+
+_loaded: set[tuple[wp.Module, str]] = set()
+_owners: weakref.WeakSet = weakref.WeakSet()
+_kinds: set[tuple[object, str]] = set()
+_dry_runs = threading.local()
+
+
+def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
+    """Compile and load kernel modules, on all cores, and tell on stderr if that takes a while.
+
+    Args:
+        modules: The modules, such as the `module` of a kernel.
+        device: Where they will run.
+
+    Returns:
+        Names of the modules that were not in the kernel cache and were compiled.
+    """
+    device = wp.get_device(device)
+    wanted = [m for m in dict.fromkeys(modules) if (m, str(device)) not in _loaded]
+    missing = [m for m in wanted if not is_cached(m, device)]
+    for module in wanted:
+        if module not in missing:
+            _load_one(module, device)
+    # what takes longest first, so that no core is left with it at the end
+    missing.sort(key=_size, reverse=True)
+    if missing:
+        with Progress(str(device), [short_name(m) for m in missing]) as progress:
+            _load_side_by_side(missing, device, progress)
+    return [short_name(m) for m in missing]
+
+
+def load_once(
+    owner: object, run: Callable[[], None], device: wp.DeviceLike, extra: Iterable[wp.Kernel] = ()
+) -> None:
+    """Compile and load what a function launches, before it is called for the first time.
+
+    Args:
+        owner: Nothing is done if this was called for the same object before, or for one whose `kernel_kind`
+            is the same. What it needs beyond that one is loaded when it is launched.
+        run: Launches by `Launcher` only. It is run dry: nothing is launched.
+        device: Where the kernels will run.
+        extra: Further kernels that will be needed.
+    """
+    if owner in _owners:
+        return
+    _owners.add(owner)
+    kind = getattr(owner, "kernel_kind", None)
+    if kind is not None:
+        if (kind, str(device)) in _kinds:
+            return
+        _kinds.add((kind, str(device)))
+    with dry_run() as modules:
+        run()
+    load([*modules, *(kernel.module for kernel in extra)], device)
+
+
+@contextlib.contextmanager
+def dry_run() -> Iterator[list[wp.Module]]:
+    """Let the launchers of this thread launch nothing, and note the modules of what they would launch."""
+    before = getattr(_dry_runs, "modules", None)
+    _dry_runs.modules = noted = []
+    try:
+        yield noted
+    finally:
+        _dry_runs.modules = before
+
+
+def dry_run_modules() -> list[wp.Module] | None:
+    """Where the dry run of this thread notes modules, None if there is none."""
+    return getattr(_dry_runs, "modules", None)
+
+
+def prepare(kernel: wp.Kernel, device: wp.Device, on_tape: bool) -> bool:
+    """Load a kernel that is about to be launched, or note it in a dry run.
+
+    Args:
+        kernel: The kernel.
+        device: Where it will run.
+        on_tape: Whether a tape records the launch, so that code for the backward pass is needed.
+
+    Returns:
+        Whether to launch it.
+
+    Raises:
+        NotDifferentiableError: A tape records, and the kernel has no backward pass.
+    """
+    if on_tape:
+        own_option = kernel.options.get("enable_backward")
+        if own_option is False:
+            raise NotDifferentiableError(f"kernel {kernel.key} has no gradient")
+        if own_option is None:
+            enable_backward(kernel.module)
+    noted = dry_run_modules()
+    if noted is not None:
+        noted.append(kernel.module)
+        return False
+    if (kernel.module, str(device)) not in _loaded:
+        load([kernel.module], device)
+    return True
+
+
+def enable_backward(*modules: wp.Module) -> None:
+    """Have kernel modules compiled with code for the backward pass from their next launch or `load` on."""
+    for module in modules:
+        if not module.options["enable_backward"]:
+            wp.set_module_options({"enable_backward": True}, module=module)
+            _loaded.difference_update([entry for entry in _loaded if entry[0] is module])
+
+
+def is_differentiable(module: wp.Module) -> bool:
+    """Whether tapes record kernels of a module: its file then says `DIFFERENTIABLE = True`."""
+    return getattr(sys.modules[module.name], "DIFFERENTIABLE", False)
+
+
+def is_cached(module: wp.Module, device: wp.DeviceLike) -> bool:
+    """Whether the kernel cache holds a module as it is now, for this kind of device."""
+    device = wp.get_device(device)
+    folder = os.path.join(wp.config.kernel_cache_dir, module.get_module_identifier(block_dim(device)))
+    endings = (".o",) if device.is_cpu else (".ptx", ".cubin")
+    return os.path.isdir(folder) and any(name.endswith(endings) for name in os.listdir(folder))
+
+
+def short_name(module: wp.Module) -> str:
+    """Name of a kernel file below `newtonsim.kernels`, such as "trees.rnea"."""
+    return module.name.removeprefix("newtonsim.kernels.")
+
+
+def block_dim(device: wp.Device) -> int:
+    """Threads of a block, for which modules are compiled."""
+    return 1 if device.is_cpu else BLOCK_DIM
+
+
+def launch(
+    kernel: wp.Kernel, dim: int | tuple[int, ...], *args: Any, device: wp.DeviceLike, **options: Any
+) -> Any:
+    """`wp.launch` in blocks of the size that `load` compiles for; any other has a module compiled anew."""
+    return wp.launch(kernel, dim, *args, device=device, block_dim=block_dim(wp.get_device(device)), **options)
+
+
+def core_count() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _load_side_by_side(modules: list[wp.Module], device: wp.Device, progress: Progress) -> None:
+    """Load modules on all cores."""
+
+    def work(module: wp.Module) -> None:
+        progress.begin(short_name(module))
+        _load_one(module, device)
+        progress.end(short_name(module))
+
+    futures = [_workers().submit(work, module) for module in modules]
+    try:
+        for future in as_completed(futures):
+            future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+@functools.cache
+def _workers() -> ThreadPoolExecutor:
+    """Threads that compile; they stay, since each begins with two seconds of work on Warp's C++ headers."""
+    return ThreadPoolExecutor(core_count(), thread_name_prefix="newtonsim-compile")
+
+
+def _load_one(module: wp.Module, device: wp.Device) -> None:
+    wp.load_module(module, device=device, block_dim=block_dim(device))
+    _loaded.add((module, str(device)))
+
+
+def _size(module: wp.Module) -> int:
+    """Measure of how long a module takes to compile: the length of all kernel files that it draws on."""
+    waiting, files = [module.name], set()
+    while waiting:
+        python = sys.modules[waiting.pop()]
+        if python.__file__ not in files:
+            files.add(python.__file__)
+            used = {f.module.name for f in vars(python).values() if isinstance(f, wp.Function) and f.module}
+            waiting += sorted(used)
+    return sum(os.path.getsize(file) for file in files)

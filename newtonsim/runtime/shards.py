@@ -1,0 +1,156 @@
+"""Ranges of worlds, and the indices of what belongs to them.
+
+Worlds do not influence each other, so a step may handle any range of them at a time. Arrays are flat and
+ordered by world: the bodies, joints, contact places and all else of consecutive worlds are consecutive too,
+and a kernel that handles a range of worlds is launched over the range of its own kind of index.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from newtonsim.scene.model import Model
+
+_KINDS: dict[str, tuple[Callable[[Model], Sequence[int]], Callable[[Model], int]]] = {
+    "world": (lambda m: range(m.world_count + 1), lambda m: m.world_count),
+    "tree": (lambda m: m.topology.world_start, lambda m: m.topology.tree_count),
+    "joint": (lambda m: m.world_joint_start, lambda m: m.joint_count),
+    "coord": (lambda m: m.world_coord_start, lambda m: m.joint_coord_count),
+    "dof": (lambda m: m.world_dof_start, lambda m: m.joint_dof_count),
+    "articulation": (
+        lambda m: np.searchsorted(m.articulation_start.numpy(), m.world_joint_start),
+        lambda m: m.articulation_count,
+    ),
+    "body": (lambda m: m.world_body_start, lambda m: m.body_count),
+    "shape": (lambda m: m.world_shape_start, lambda m: m.shape_count),
+    "particle": (lambda m: m.world_particle_start, lambda m: m.particle_count),
+    "pair": (lambda m: m.collision_plan.pair_start, lambda m: m.collision_plan.pair_count),
+    "contact": (lambda m: m.collision_plan.contact_start, lambda m: m.collision_plan.contact_count),
+    "sweep_entry": (lambda m: m.collision_plan.sweep_start, lambda m: int(m.collision_plan.sweep_start[-1])),
+}
+"""Kinds of index: where each world's begin and the last one's end, and how many there are."""
+
+_READ_FROM_DEVICE = ("shape", "articulation")
+
+Ranges = tuple[tuple[int, int], ...]
+"""Ranges of an index as (first, count)."""
+
+
+class Shard:
+    """Consecutive worlds of a model, or the whole model with what belongs to no world.
+
+    Args:
+        model: The model.
+        worlds: The worlds; None for the whole model.
+        starts: Further kinds of index, as the first one of each world and the end of the last.
+    """
+
+    def __init__(
+        self, model: Model, worlds: range | None = None, starts: Mapping[str, Sequence[int]] | None = None
+    ):
+        self.model = model
+        self.worlds = worlds
+        self._starts = dict(starts or {})
+        self._ranges: dict[str, Ranges] = {}
+        if worlds is not None:
+            # these read from the device, which must not happen while a step is recorded
+            for kind in _READ_FROM_DEVICE:
+                self.ranges(kind)
+
+    def with_starts(self, starts: Mapping[str, Sequence[int]]) -> Shard:
+        """Return the same worlds with further kinds of index."""
+        other = copy.copy(self)
+        other._starts = dict(starts)
+        other._ranges = {kind: self._ranges[kind] for kind in _READ_FROM_DEVICE if kind in self._ranges}
+        return other
+
+    def ranges(self, kind: str) -> Ranges:
+        """Ranges of one kind of index; empty ones are left out.
+
+        Shapes of the global world, which stand still, are part of every shard.
+
+        Args:
+            kind: "world", "tree", "joint", "coord", "dof", "articulation", "body", "shape", "particle",
+                "pair" (place for a pair of shapes), "contact" (place for a contact), "sweep_entry", or one of
+                the shard's own.
+
+        Raises:
+            KeyError: There is no such kind.
+        """
+        if kind not in self._ranges:
+            self._ranges[kind] = tuple(r for r in self._find(kind) if r[1] > 0)
+        return self._ranges[kind]
+
+    def _find(self, kind: str) -> list[tuple[int, int]]:
+        if kind in self._starts:
+            start = self._starts[kind]
+            total = int(start[-1])
+        else:
+            starts_of, total_of = _KINDS[kind]
+            if self.worlds is None:
+                return [(0, total_of(self.model))]
+            start, total = starts_of(self.model), total_of(self.model)
+        if self.worlds is None:
+            return [(0, total)]
+        own = (int(start[self.worlds.start]), int(start[self.worlds.stop]))
+        found = [(own[0], own[1] - own[0])]
+        if kind == "shape":
+            found += _outside(_runs(self.model.shape_world.numpy() < 0), own)
+        return found
+
+
+def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
+    """Runs of true entries as (first, end)."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.astype(np.int8), [0]))))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist()))
+
+
+def _outside(runs: list[tuple[int, int]], own: tuple[int, int]) -> list[tuple[int, int]]:
+    """Ranges (first, count) of the runs that do not lie in `own`."""
+    return [(first, end - first) for first, end in runs if end <= own[0] or first >= own[1]]
+
+
+def divide(model: Model, shards: int) -> list[Shard]:
+    """Cut a model into shards of consecutive worlds with about the same number of degrees of freedom.
+
+    Args:
+        model: The model.
+        shards: Most shards; there are fewer if there are fewer worlds.
+
+    Returns:
+        The shards in the order of their worlds. A single one, the whole model, if the global world holds
+        bodies, joints or particles, or if worlds are not stored one after the other.
+    """
+    shards = min(shards, model.world_count)
+    if shards <= 1 or not _divisible(model):
+        return [Shard(model)]
+    work = np.concatenate(([0], np.cumsum(work_of_worlds(model))))
+    wanted = work[-1] * np.arange(1, shards) / shards
+    cuts = np.searchsorted(work, wanted)
+    bounds = np.unique(np.concatenate(([0], cuts, [model.world_count]))).tolist()
+    return [Shard(model, range(first, end)) for first, end in itertools.pairwise(bounds)]
+
+
+def work_of_worlds(model: Model) -> np.ndarray:
+    """How much there is to do in each world: degrees of freedom and particles, at least 1, (world_count,)."""
+    return 1 + np.diff(model.world_dof_start) + np.diff(model.world_particle_start)
+
+
+def _divisible(model: Model) -> bool:
+    """Whether every element that a step changes belongs to a world, and worlds are stored in order."""
+    for kind, count in (
+        ("body", model.body_count),
+        ("joint", model.joint_count),
+        ("particle", model.particle_count),
+    ):
+        world = getattr(model, f"{kind}_world").numpy() if count else np.zeros(0, int)
+        if np.any(world < 0) or np.any(np.diff(world) < 0):
+            return False
+    shape_world = model.shape_world.numpy() if model.shape_count else np.zeros(0, int)
+    return bool(np.all(np.diff(shape_world[shape_world >= 0]) >= 0))

@@ -1,0 +1,487 @@
+"""The table of every array of Model, State and Control.
+
+One row says what an array holds, how long it is and whether gradients flow through it. The builder copies
+worlds, checks its lists and allocates the model by reading this table, so a new array is one new row.
+
+`per` names what there is one entry of: "body", "joint", "axis" (one per joint axis), "coord" (`joint_q`),
+"dof" (`joint_qd`), "constraint", "constraint_axis" (one per free axis of a loop joint), "shape", "particle",
+"spring", "tri", "edge", "tet", "muscle", "muscle_point".
+"""
+
+from dataclasses import dataclass
+
+import warp as wp
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """One array of the model, built from the builder's list of the same name.
+
+    Attributes:
+        name: Attribute of ModelBuilder and Model.
+        per: What there is one entry of.
+        dtype: Warp type of an entry; None for lists that stay on the host (keys, colours).
+        unit: SI unit, "" where there is none.
+        doc: What it holds.
+        columns: Second dimension of a two-dimensional array, 0 for one dimension.
+        flat: Consecutive list items that make one entry (spring_indices).
+        index_of: The entries are indices of this kind; -1 means none.
+        grad: The array takes part in differentiation.
+        allow_inf: Infinite values are legal.
+        host: Present in the builder only; the model receives it by other means (structs, host lists).
+    """
+
+    name: str
+    per: str
+    dtype: type | None
+    unit: str = ""
+    doc: str = ""
+    columns: int = 0
+    flat: int = 1
+    index_of: str | None = None
+    grad: bool = False
+    allow_inf: bool = False
+    host: bool = False
+
+
+_PARTICLE = [
+    ArraySpec("particle_q", "particle", wp.vec3, "m", "Positions", grad=True),
+    ArraySpec("particle_qd", "particle", wp.vec3, "m/s", "Velocities", grad=True),
+    ArraySpec(
+        "particle_mass", "particle", wp.float32, "kg", "Masses; 0 makes a particle kinematic", grad=True
+    ),
+    ArraySpec("particle_radius", "particle", wp.float32, "m", "Radii", grad=True),
+    ArraySpec("particle_flags", "particle", wp.uint32, "", "PARTICLE_FLAG_* bits"),
+    ArraySpec("particle_ke", "particle", wp.float32, "N/m", "Normal contact stiffness", grad=True),
+    ArraySpec("particle_kd", "particle", wp.float32, "N s/m", "Normal contact damping", grad=True),
+    ArraySpec("particle_kf", "particle", wp.float32, "N s/m", "Friction force stiffness", grad=True),
+    ArraySpec("particle_mu", "particle", wp.float32, "", "Coefficient of friction", grad=True),
+    ArraySpec(
+        "particle_cohesion", "particle", wp.float32, "m", "Cohesion distance between particles", grad=True
+    ),
+    ArraySpec("particle_adhesion", "particle", wp.float32, "m", "Adhesion distance to shapes", grad=True),
+    ArraySpec("particle_world", "particle", wp.int32, "", "World of each particle, -1 for the global one"),
+    ArraySpec(
+        "spring_indices",
+        "spring",
+        wp.int32,
+        "",
+        "Particles of each spring, flat",
+        flat=2,
+        index_of="particle",
+    ),
+    ArraySpec("spring_rest_length", "spring", wp.float32, "m", "Rest lengths", grad=True),
+    ArraySpec("spring_stiffness", "spring", wp.float32, "N/m", "Stiffness", grad=True),
+    ArraySpec("spring_damping", "spring", wp.float32, "N s/m", "Damping", grad=True),
+    ArraySpec("spring_control", "spring", wp.float32, "", "Activations", grad=True),
+    ArraySpec(
+        "tri_indices", "tri", wp.int32, "", "Particles of each triangle", columns=3, index_of="particle"
+    ),
+    ArraySpec("tri_poses", "tri", wp.mat22, "1/m", "Inverse rest edge matrices", grad=True),
+    ArraySpec("tri_activations", "tri", wp.float32, "", "Activations", grad=True),
+    ArraySpec("tri_materials", "tri", wp.float32, "", "(ke, ka, kd, drag, lift)", columns=5, grad=True),
+    ArraySpec("tri_areas", "tri", wp.float32, "m^2", "Rest areas", grad=True),
+    ArraySpec(
+        "edge_indices",
+        "edge",
+        wp.int32,
+        "",
+        "(o0, o1, v1, v2): opposite vertices, then the edge; -1 where a border has no second triangle",
+        columns=4,
+        index_of="particle",
+    ),
+    ArraySpec("edge_rest_angle", "edge", wp.float32, "rad", "Rest angles", grad=True),
+    ArraySpec("edge_rest_length", "edge", wp.float32, "m", "Rest lengths", grad=True),
+    ArraySpec("edge_bending_properties", "edge", wp.float32, "", "(ke, kd)", columns=2, grad=True),
+    ArraySpec(
+        "tet_indices", "tet", wp.int32, "", "Particles of each tetrahedron", columns=4, index_of="particle"
+    ),
+    ArraySpec("tet_poses", "tet", wp.mat33, "1/m", "Inverse rest edge matrices", grad=True),
+    ArraySpec("tet_activations", "tet", wp.float32, "", "Volumetric activations", grad=True),
+    ArraySpec("tet_materials", "tet", wp.float32, "Pa", "(k_mu, k_lambda, k_damp)", columns=3, grad=True),
+]
+
+_BODY = [
+    ArraySpec("body_q", "body", wp.transform, "m", "Poses of the body frames in the world", grad=True),
+    ArraySpec(
+        "body_qd",
+        "body",
+        wp.spatial_vector,
+        "rad/s, m/s",
+        "(ω, v of the centre of mass), world axes",
+        grad=True,
+    ),
+    ArraySpec("body_com", "body", wp.vec3, "m", "Centres of mass in the body frames", grad=True),
+    ArraySpec(
+        "body_inertia", "body", wp.mat33, "kg m^2", "Inertia about the centre of mass, body axes", grad=True
+    ),
+    ArraySpec("body_mass", "body", wp.float32, "kg", "Masses; 0 makes a body kinematic", grad=True),
+    ArraySpec("body_world", "body", wp.int32, "", "World of each body, -1 for the global one"),
+    ArraySpec("body_key", "body", None, "", "Names"),
+]
+
+_JOINT = [
+    ArraySpec("joint_type", "joint", wp.int32, "", "JointType"),
+    ArraySpec("joint_parent", "joint", wp.int32, "", "Parent bodies, -1 for the world", index_of="body"),
+    ArraySpec("joint_child", "joint", wp.int32, "", "Child bodies", index_of="body"),
+    ArraySpec("joint_X_p", "joint", wp.transform, "m", "Joint frames in the parent body frames", grad=True),
+    ArraySpec("joint_X_c", "joint", wp.transform, "m", "Joint frames in the child body frames", grad=True),
+    ArraySpec("joint_axis_start", "joint", wp.int32, "", "First axis of each joint", index_of="axis"),
+    ArraySpec("joint_axis_dim", "joint", wp.int32, "", "Linear and angular axes of each joint", columns=2),
+    ArraySpec("joint_linear_compliance", "joint", wp.float32, "m/N", "Linear compliance", grad=True),
+    ArraySpec("joint_angular_compliance", "joint", wp.float32, "rad/(N m)", "Angular compliance", grad=True),
+    ArraySpec("joint_enabled", "joint", wp.int32, "", "Whether a joint is simulated"),
+    ArraySpec(
+        "joint_twist_lower", "joint", wp.float32, "rad", "Lower twist limits", grad=True, allow_inf=True
+    ),
+    ArraySpec(
+        "joint_twist_upper", "joint", wp.float32, "rad", "Upper twist limits", grad=True, allow_inf=True
+    ),
+    ArraySpec(
+        "joint_swing_limit",
+        "joint",
+        wp.float32,
+        "rad",
+        "Largest angle of BALL joints between the x axes of both joint frames",
+        grad=True,
+        allow_inf=True,
+    ),
+    ArraySpec(
+        "joint_distance_lower",
+        "joint",
+        wp.float32,
+        "m",
+        "Least distance of DISTANCE joints, none if negative",
+        grad=True,
+    ),
+    ArraySpec(
+        "joint_distance_upper",
+        "joint",
+        wp.float32,
+        "m",
+        "Largest distance, none if negative",
+        allow_inf=True,
+        grad=True,
+    ),
+    ArraySpec("joint_world", "joint", wp.int32, "", "World of each joint, -1 for the global one"),
+    ArraySpec("joint_key", "joint", None, "", "Names"),
+    ArraySpec(
+        "joint_q_start", "joint", wp.int32, "", "First coordinate of each joint", index_of="coord", host=True
+    ),
+    ArraySpec("joint_qd_start", "joint", wp.int32, "", "First dof of each joint", index_of="dof", host=True),
+    ArraySpec(
+        "joint_collision_filter_parent", "joint", None, "", "No contacts between parent and child", host=True
+    ),
+    ArraySpec("joint_q", "coord", wp.float32, "rad or m", "Initial joint positions", grad=True),
+    ArraySpec("joint_qd", "dof", wp.float32, "rad/s or m/s", "Initial joint velocities", grad=True),
+    ArraySpec(
+        "joint_armature", "dof", wp.float32, "kg m^2 or kg", "Rotor inertia added to each dof", grad=True
+    ),
+    ArraySpec("joint_damping", "dof", wp.float32, "N m s/rad or N s/m", "Passive damping", grad=True),
+    ArraySpec("joint_friction", "dof", wp.float32, "N m or N", "Dry friction", grad=True),
+    ArraySpec("joint_axis", "axis", wp.vec3, "", "Unit axes in the joint frames", grad=True),
+    ArraySpec("joint_act", "axis", wp.float32, "", "Initial control inputs, see JointMode", grad=True),
+    ArraySpec("joint_axis_mode", "axis", wp.int32, "", "JointMode"),
+    ArraySpec("joint_target_ke", "axis", wp.float32, "N m/rad or N/m", "Drive stiffness", grad=True),
+    ArraySpec("joint_target_kd", "axis", wp.float32, "N m s/rad or N s/m", "Drive damping", grad=True),
+    ArraySpec("joint_limit_lower", "axis", wp.float32, "rad or m", "Lower limits", grad=True, allow_inf=True),
+    ArraySpec("joint_limit_upper", "axis", wp.float32, "rad or m", "Upper limits", grad=True, allow_inf=True),
+    ArraySpec("joint_limit_ke", "axis", wp.float32, "N m/rad or N/m", "Limit stiffness", grad=True),
+    ArraySpec("joint_limit_kd", "axis", wp.float32, "N m s/rad or N s/m", "Limit damping", grad=True),
+    ArraySpec("joint_stiffness", "axis", wp.float32, "N m/rad or N/m", "Passive spring stiffness", grad=True),
+    ArraySpec(
+        "joint_spring_ref", "axis", wp.float32, "rad or m", "Rest position of the passive spring", grad=True
+    ),
+    ArraySpec(
+        "joint_effort_limit",
+        "axis",
+        wp.float32,
+        "N m or N",
+        "Largest drive effort",
+        allow_inf=True,
+        grad=True,
+    ),
+    ArraySpec(
+        "joint_velocity_limit",
+        "axis",
+        wp.float32,
+        "rad/s or m/s",
+        "Largest velocity",
+        allow_inf=True,
+        grad=True,
+    ),
+]
+
+_CONSTRAINT = [
+    ArraySpec("constraint_type", "constraint", wp.int32, "", "ConstraintType"),
+    ArraySpec("constraint_parent", "constraint", wp.int32, "", "Bodies, -1 for the world", index_of="body"),
+    ArraySpec(
+        "constraint_child", "constraint", wp.int32, "", "Other bodies, -1 for the world", index_of="body"
+    ),
+    ArraySpec(
+        "constraint_X_p",
+        "constraint",
+        wp.transform,
+        "m",
+        "Anchor frames in the parent body frames",
+        grad=True,
+    ),
+    ArraySpec(
+        "constraint_X_c",
+        "constraint",
+        wp.transform,
+        "m",
+        "Anchor frames in the child body frames",
+        grad=True,
+    ),
+    ArraySpec(
+        "constraint_axis_start",
+        "constraint",
+        wp.int32,
+        "",
+        "First axis of each constraint",
+        index_of="constraint_axis",
+    ),
+    ArraySpec("constraint_axis_dim", "constraint", wp.int32, "", "Free linear and angular axes", columns=2),
+    ArraySpec(
+        "constraint_coupled_axes",
+        "constraint",
+        wp.int32,
+        "",
+        "Joint axes (a, b) of a coupling, -1 for none",
+        columns=2,
+        index_of="axis",
+    ),
+    ArraySpec(
+        "constraint_coefficients",
+        "constraint",
+        wp.float32,
+        "",
+        "Coupling q_a = c0 + c1 q_b + c2 q_b^2 + c3 q_b^3 + c4 q_b^4",
+        columns=5,
+        grad=True,
+    ),
+    ArraySpec(
+        "constraint_distance_lower",
+        "constraint",
+        wp.float32,
+        "m",
+        "Least distance of the anchors, none if negative",
+        grad=True,
+    ),
+    ArraySpec(
+        "constraint_distance_upper",
+        "constraint",
+        wp.float32,
+        "m",
+        "Largest distance, none if negative",
+        allow_inf=True,
+        grad=True,
+    ),
+    ArraySpec("constraint_enabled", "constraint", wp.int32, "", "Whether it acts; may change between steps"),
+    ArraySpec(
+        "constraint_max_force",
+        "constraint",
+        wp.float32,
+        "N or N m",
+        "Largest force along each direction held",
+        allow_inf=True,
+        grad=True,
+    ),
+    ArraySpec(
+        "constraint_recovery_time",
+        "constraint",
+        wp.float32,
+        "s",
+        "Time constant of removing errors, 0 for the solver's",
+        grad=True,
+    ),
+    ArraySpec(
+        "constraint_linear_compliance", "constraint", wp.float32, "m/N", "Linear compliance", grad=True
+    ),
+    ArraySpec(
+        "constraint_angular_compliance",
+        "constraint",
+        wp.float32,
+        "rad/(N m)",
+        "Angular compliance",
+        grad=True,
+    ),
+    ArraySpec("constraint_key", "constraint", None, "", "Names"),
+    ArraySpec(
+        "constraint_collision_filter", "constraint", None, "", "No contacts between its bodies", host=True
+    ),
+    ArraySpec("constraint_axis", "constraint_axis", wp.vec3, "", "Free unit axes in the anchor frames"),
+    ArraySpec(
+        "constraint_limit_lower",
+        "constraint_axis",
+        wp.float32,
+        "rad or m",
+        "Lower limits",
+        allow_inf=True,
+        grad=True,
+    ),
+    ArraySpec(
+        "constraint_limit_upper",
+        "constraint_axis",
+        wp.float32,
+        "rad or m",
+        "Upper limits",
+        allow_inf=True,
+        grad=True,
+    ),
+]
+
+_SHAPE = [
+    ArraySpec("shape_transform", "shape", wp.transform, "m", "Poses in the body frames"),
+    ArraySpec("shape_body", "shape", wp.int32, "", "Bodies, -1 for static shapes", index_of="body"),
+    ArraySpec("shape_flags", "shape", wp.uint32, "", "ShapeFlags"),
+    ArraySpec("shape_mu_torsion", "shape", wp.float32, "m", "Torsional friction coefficients", grad=True),
+    ArraySpec("shape_mu_rolling", "shape", wp.float32, "m", "Rolling friction coefficients", grad=True),
+    ArraySpec("shape_world", "shape", wp.int32, "", "World of each shape, -1 for the global one"),
+    ArraySpec(
+        "shape_convex",
+        "shape",
+        wp.int32,
+        "",
+        "1 if a mesh collides as its convex hull, 0 if as a surface, -1 as a hull if its body can move",
+    ),
+    ArraySpec("shape_key", "shape", None, "", "Names"),
+    ArraySpec("shape_color", "shape", None, "", "Tuple RGBA in 0..1, or None"),
+    ArraySpec("shape_texture", "shape", None, "", "Path of an image file, or None"),
+    ArraySpec(
+        "shape_collision_group", "shape", None, "", "-1 collides with all, else with -1 and its own group"
+    ),
+    ArraySpec("shape_geo_src", "shape", None, "", "Mesh, SDF or Heightfield, or None"),
+    ArraySpec("shape_geo_type", "shape", wp.int32, "", "GeoType", host=True),
+    ArraySpec("shape_geo_scale", "shape", wp.vec3, "m", "Size, see GeoType", host=True),
+    ArraySpec("shape_geo_is_solid", "shape", wp.uint8, "", "Solid or hollow", host=True),
+    ArraySpec("shape_geo_thickness", "shape", wp.float32, "m", "Wall and contact thickness", host=True),
+    ArraySpec("shape_material_ke", "shape", wp.float32, "N/m", "Contact stiffness", host=True, grad=True),
+    ArraySpec("shape_material_kd", "shape", wp.float32, "N s/m", "Contact damping", host=True, grad=True),
+    ArraySpec("shape_material_kf", "shape", wp.float32, "N s/m", "Friction stiffness", host=True, grad=True),
+    ArraySpec("shape_material_ka", "shape", wp.float32, "m", "Adhesion distance", host=True, grad=True),
+    ArraySpec("shape_material_mu", "shape", wp.float32, "", "Coefficient of friction", host=True, grad=True),
+    ArraySpec("shape_material_restitution", "shape", wp.float32, "", "Restitution", host=True, grad=True),
+]
+
+_MUSCLE = [
+    ArraySpec(
+        "muscle_start",
+        "muscle",
+        wp.int32,
+        "",
+        "First point of each muscle",
+        index_of="muscle_point",
+        host=True,
+    ),
+    ArraySpec("muscle_params", "muscle", wp.float32, "", "(f0, lm, lt, lmax, pen)", columns=5, grad=True),
+    ArraySpec("muscle_activations", "muscle", wp.float32, "", "Activations", grad=True),
+    ArraySpec("muscle_bodies", "muscle_point", wp.int32, "", "Bodies of the waypoints", index_of="body"),
+    ArraySpec("muscle_points", "muscle_point", wp.vec3, "m", "Waypoints in the body frames", grad=True),
+]
+
+MODEL_ARRAYS: tuple[ArraySpec, ...] = (*_PARTICLE, *_BODY, *_JOINT, *_CONSTRAINT, *_SHAPE, *_MUSCLE)
+"""Every list of the builder that has one entry per element."""
+
+STATE_ARRAYS: tuple[ArraySpec, ...] = (
+    ArraySpec("particle_q", "particle", wp.vec3, "m", "Positions", grad=True),
+    ArraySpec("particle_qd", "particle", wp.vec3, "m/s", "Velocities", grad=True),
+    ArraySpec("particle_f", "particle", wp.vec3, "N", "External forces", grad=True),
+    ArraySpec("body_q", "body", wp.transform, "m", "Poses of the body frames in the world", grad=True),
+    ArraySpec(
+        "body_qd",
+        "body",
+        wp.spatial_vector,
+        "rad/s, m/s",
+        "(ω, v of the centre of mass), world axes",
+        grad=True,
+    ),
+    ArraySpec(
+        "body_f", "body", wp.spatial_vector, "N m, N", "(τ, f) at the centre of mass, world axes", grad=True
+    ),
+    ArraySpec("joint_q", "coord", wp.float32, "rad or m", "Joint positions", grad=True),
+    ArraySpec("joint_qd", "dof", wp.float32, "rad/s or m/s", "Joint velocities", grad=True),
+)
+
+CONTROL_ARRAYS: tuple[ArraySpec, ...] = (
+    ArraySpec("joint_act", "axis", wp.float32, "", "Control inputs, see JointMode", grad=True),
+    ArraySpec("joint_f", "dof", wp.float32, "N m or N", "Generalised forces added to the drives", grad=True),
+    ArraySpec("tri_activations", "tri", wp.float32, "", "Triangle activations", grad=True),
+    ArraySpec("tet_activations", "tet", wp.float32, "", "Tetrahedron activations", grad=True),
+    ArraySpec("muscle_activations", "muscle", wp.float32, "", "Muscle activations", grad=True),
+)
+
+SOFT_CONTACT_ARRAYS: tuple[ArraySpec, ...] = (
+    ArraySpec("soft_contact_particle", "soft_contact", wp.int32, "", "Particles"),
+    ArraySpec("soft_contact_shape", "soft_contact", wp.int32, "", "Shapes"),
+    ArraySpec("soft_contact_body_pos", "soft_contact", wp.vec3, "m", "Points in the body frames", grad=True),
+    ArraySpec(
+        "soft_contact_body_vel",
+        "soft_contact",
+        wp.vec3,
+        "m/s",
+        "Surface velocities in the body frames",
+        grad=True,
+    ),
+    ArraySpec("soft_contact_normal", "soft_contact", wp.vec3, "", "World normals", grad=True),
+)
+
+RIGID_CONTACT_NAMES: tuple[str, ...] = (
+    "rigid_contact_count",
+    "rigid_contact_point0",
+    "rigid_contact_point1",
+    "rigid_contact_offset0",
+    "rigid_contact_offset1",
+    "rigid_contact_normal",
+    "rigid_contact_thickness",
+    "rigid_contact_shape0",
+    "rigid_contact_shape1",
+    "rigid_contact_tids",
+    "rigid_contact_pairwise_counter",
+    "rigid_contact_broad_shape0",
+    "rigid_contact_broad_shape1",
+    "rigid_contact_point_id",
+    "rigid_contact_point_limit",
+)
+"""Arrays of the model's default contact buffer, see `newtonsim.collision.contacts`."""
+
+COUNTS: dict[str, str] = {
+    "particle": "particle_count",
+    "spring": "spring_count",
+    "tri": "tri_count",
+    "edge": "edge_count",
+    "tet": "tet_count",
+    "body": "body_count",
+    "joint": "joint_count",
+    "axis": "joint_axis_count",
+    "coord": "joint_coord_count",
+    "dof": "joint_dof_count",
+    "constraint": "constraint_count",
+    "constraint_axis": "constraint_axis_count",
+    "shape": "shape_count",
+    "muscle": "muscle_count",
+    "muscle_point": "muscle_point_count",
+}
+"""Attribute of Model with the number of elements of each kind."""
+
+COUNT_LISTS: dict[str, str] = {
+    "particle": "particle_mass",
+    "spring": "spring_rest_length",
+    "tri": "tri_areas",
+    "edge": "edge_rest_angle",
+    "tet": "tet_activations",
+    "body": "body_mass",
+    "joint": "joint_type",
+    "axis": "joint_axis_mode",
+    "coord": "joint_q",
+    "dof": "joint_qd",
+    "constraint": "constraint_type",
+    "constraint_axis": "constraint_axis",
+    "shape": "shape_geo_type",
+    "muscle": "muscle_params",
+    "muscle_point": "muscle_bodies",
+}
+"""List of ModelBuilder whose length is the number of elements of each kind."""
+
+SPECS: dict[str, ArraySpec] = {spec.name: spec for spec in MODEL_ARRAYS}

@@ -1,0 +1,38 @@
+"""Inputs to a simulation."""
+
+import warp as wp
+
+from newtonsim.scene.arrays import CONTROL_ARRAYS
+from newtonsim.scene.revisions import Revised
+
+
+class Control(Revised):
+    """What drives joints, muscles and elastic elements. Make one with `Model.control`.
+
+    Arrays of things that the model does not have are None.
+
+    Attributes:
+        joint_act: Control inputs, whose meaning is `Model.joint_axis_mode`, shape (joint_axis_count,).
+        joint_f: Generalised forces added to the drives [N m or N], shape (joint_dof_count,).
+        tri_activations: Triangle activations, shape (tri_count,).
+        tet_activations: Tetrahedron activations, shape (tet_count,).
+        muscle_activations: Muscle activations, shape (muscle_count,).
+    """
+
+    def __init__(self) -> None:
+        self.joint_act: wp.array | None = None
+        self.joint_f: wp.array | None = None
+        self.tri_activations: wp.array | None = None
+        self.tet_activations: wp.array | None = None
+        self.muscle_activations: wp.array | None = None
+
+    def clear(self) -> None:
+        """Set all inputs to zero."""
+        for spec in CONTROL_ARRAYS:
+            array = getattr(self, spec.name)
+            if array is not None:
+                array.zero_()
+
+    def reset(self) -> None:
+        """Set all inputs to zero."""
+        self.clear()

@@ -1,0 +1,463 @@
+"""The part of a simulation that does not change with time."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from newtonsim.errors import ModelError
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.arrays import (
+    CONTROL_ARRAYS,
+    COUNTS,
+    MODEL_ARRAYS,
+    RIGID_CONTACT_NAMES,
+    SOFT_CONTACT_ARRAYS,
+    STATE_ARRAYS,
+    ArraySpec,
+)
+from newtonsim.scene.columns import Column
+from newtonsim.scene.control import Control
+from newtonsim.scene.revisions import Revised
+from newtonsim.scene.state import State
+
+
+@dataclass(frozen=True)
+class ContactRules:
+    """What decides whether two shapes may collide.
+
+    Attributes:
+        rigid: Shapes with the same number cannot move relative to each other, -1 for those that stand still,
+            shape (shape_count,).
+        group: Collision groups, -1 collides with all, shape (shape_count,).
+        collides: Shapes that meet other shapes, bool, shape (shape_count,).
+        meets_ground: Shapes that meet the ground plane, bool, shape (shape_count,).
+        filter_keys: Pairs a < b that pass through each other, as a * shape_count + b, sorted, shape (n,).
+    """
+
+    rigid: np.ndarray
+    group: np.ndarray
+    collides: np.ndarray
+    meets_ground: np.ndarray
+    filter_keys: np.ndarray
+
+
+class _RigidContactArray:
+    """Attribute that lives in the model's default contact buffer; None until there is one."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: "Model | None", owner: type | None = None):
+        if model is None:
+            return self
+        buffer = model.__dict__.get("contacts")
+        return None if buffer is None else getattr(buffer, self.name, None)
+
+
+class Model(Revised):
+    """A scene on a device: bodies, joints, shapes, particles and their properties, flat over all worlds.
+
+    Make one with `ModelBuilder.finalize`. The arrays that come from the builder, with their types and units,
+    are the rows of `newtonsim.scene.arrays.MODEL_ARRAYS`. What else there is:
+
+    Attributes:
+        requires_grad: Whether gradients can flow to the arrays.
+        num_envs: Number of worlds that `add_builder` and `replicate` added.
+        world_count: Number of worlds, at least 1.
+        world_body_start: First body of each world and the end of the last, NumPy int32 (world_count + 1,);
+            likewise `world_joint_start`, `world_coord_start`, `world_dof_start`, `world_shape_start`,
+            `world_particle_start`.
+        particle_inv_mass: Inverse masses [1/kg], shape [particle_count]; 0 for kinematic particles.
+        particle_max_radius: Largest particle radius [m].
+        particle_max_velocity: Speed at which particles are cut off [m/s].
+        particle_color_groups: Particles of each colour, list of int arrays.
+        particle_colors: Colour of each particle, shape [particle_count].
+        body_inv_mass: Inverse masses [1/kg], shape [body_count]; 0 for kinematic bodies.
+        body_inv_inertia: Inverse inertias, shape [body_count], mat33.
+        joint_q_start: First coordinate of each joint and the total, shape [joint_count + 1].
+        joint_qd_start: First degree of freedom of each joint and the total, shape [joint_count + 1].
+        joint_ancestor: Joint above the parent body of each joint, -1 if none, shape [joint_count].
+        joint_mimic: Tuples (joint, other joint, factor, offset).
+        articulation_start: First joint of each articulation and the end, shape [articulation_count + 1].
+        articulation_key: Names of the articulations.
+        shape_materials: Contact materials, ModelShapeMaterials.
+        shape_geo: Geometry, ModelShapeGeometry.
+        shape_collision_radius: Radius about the shape's origin that holds it [m], shape [shape_count].
+        shape_contact_pairs: Pairs of shapes that may collide, the ground left out, shape [n, 2], ordered by
+            world; None where a world is too crowded to list them, and the collision pass sweeps for them.
+        contact_rules: What decides whether two shapes may collide, see `ContactRules`.
+        shape_ground_contact_pairs: Pairs (shape, ground plane) that may collide, shape [n, 2].
+        ground_shape: Index of the ground plane, the last shape; -1 if the builder set none.
+        ground_plane: (nx, ny, nz, d) with n·x + d = 0, shape [4].
+        muscle_start: First waypoint of each muscle and the end, shape [muscle_count + 1].
+        up_vector: Up direction, NumPy (3,).
+        up_axis: 0, 1 or 2.
+        rigid_contact_margin: Gap below which contacts are made [m].
+        rigid_contact_torsional_friction: Torsional friction coefficient of XPBD.
+        rigid_contact_rolling_friction: Rolling friction coefficient of XPBD.
+        rigid_pair_max_per_world: Room for pairs of shapes near each other in each world, 0 to choose it from
+            the shapes; set it before contacts are first asked for.
+        rigid_contact_max_per_world: Room for contacts in each world, likewise.
+        rigid_contact_*, soft_contact_*: Contact buffers, None until allocated.
+        sites: Dicts with "name", "body", "xform".
+        keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act".
+        solver_hint: Settings that a file asked for.
+        device: Where the arrays live.
+    """
+
+    for _name in RIGID_CONTACT_NAMES:
+        locals()[_name] = _RigidContactArray()
+    del _name
+
+    def __init__(self, device: wp.DeviceLike = None):
+        self.device = wp.get_device(device)
+        self.requires_grad = False
+        self.num_envs = 0
+        self.world_count = 1
+        for spec in MODEL_ARRAYS:
+            if not spec.host:
+                setattr(self, spec.name, None)
+        for count in COUNTS.values():
+            setattr(self, count, 0)
+        for spec in SOFT_CONTACT_ARRAYS:
+            setattr(self, spec.name, None)
+        self._create_particle_attributes()
+        self._create_body_attributes()
+        self._create_shape_attributes()
+        self._create_contact_attributes()
+        self.up_vector = np.array([0.0, 1.0, 0.0])
+        self.up_axis = 1
+        self.gravity = (0.0, -9.81, 0.0)
+        self.sites: list[dict] = []
+        self.keyframes: list[dict] = []
+        self.solver_hint: dict = {}
+        self._kept: list = []
+
+    def _create_particle_attributes(self) -> None:
+        self.particle_inv_mass = None
+        self.particle_max_radius = 0.0
+        self.particle_max_velocity = 1.0e5
+        self.particle_color_groups: list[wp.array] = []
+        self.particle_colors = None
+
+    def _create_body_attributes(self) -> None:
+        self.body_inv_mass = None
+        self.body_inv_inertia = None
+        self.joint_q_start = None
+        self.joint_qd_start = None
+        self.joint_ancestor = None
+        self.joint_mimic: list[tuple[int, int, float, float]] = []
+        self.articulation_start = None
+        self.articulation_key: list[str] = []
+        self.articulation_count = 0
+        self.muscle_start = None
+        for kind in ("body", "joint", "coord", "dof", "shape", "particle"):
+            setattr(self, f"world_{kind}_start", np.zeros(2, np.int32))
+
+    def _create_shape_attributes(self) -> None:
+        self.shape_materials = None
+        self.shape_geo = None
+        self.shape_geo_src: Column | list = []
+        self.shape_collision_radius = None
+        self.shape_collision_group: Column | list[int] = []
+        self.shape_contact_pairs = None
+        self.shape_contact_pair_count = 0
+        self.shape_ground_contact_pairs = None
+        self.shape_ground_contact_pair_count = 0
+        self.contact_rules: ContactRules | None = None
+        self.ground_shape = -1
+        self.ground = False
+        self.ground_plane = None
+
+    def _create_contact_attributes(self) -> None:
+        self.soft_contact_count = None
+        self.soft_contact_tids = None
+        self.soft_contact_radius = 0.2
+        self.soft_contact_margin = 0.2
+        self.soft_contact_ke = 1.0e3
+        self.soft_contact_kd = 10.0
+        self.soft_contact_kf = 1.0e3
+        self.soft_contact_mu = 0.5
+        self.soft_contact_restitution = 0.0
+        self.rigid_contact_margin = 0.01
+        self.rigid_contact_torsional_friction = 0.5
+        self.rigid_contact_rolling_friction = 0.001
+        self.rigid_mesh_contact_max = 0
+        self.rigid_pair_max_per_world = 0
+        self.rigid_contact_max_per_world = 0
+
+    @property
+    def gravity(self) -> np.ndarray:
+        """Acceleration of gravity [m/s^2] (3,); assign a vector to change it, kernels read `gravity_vec`."""
+        return self._gravity.copy()
+
+    @gravity.setter
+    def gravity(self, value: npt.ArrayLike) -> None:
+        vector = np.array(value, np.float64)
+        if vector.shape != (3,) or not np.all(np.isfinite(vector)):
+            raise ModelError(f"gravity: expected 3 finite numbers, got {value!r}")
+        self._gravity = vector
+        row = vector.astype(np.float32)[None]
+        if "gravity_vec" in self.__dict__:
+            if self.device.is_cpu:
+                self.gravity_vec.numpy()[...] = row  # the memory of the array, in a tenth of the time
+            else:
+                self.gravity_vec.assign(row)
+        else:
+            self.gravity_vec = put(row, dtype=wp.vec3, device=self.device)
+
+    @property
+    def ground(self) -> bool:
+        """Whether shapes collide with the ground plane; may be switched off and on again.
+
+        Raises:
+            ModelError: It is switched on in a model whose builder set no ground plane.
+        """
+        return self._ground
+
+    @ground.setter
+    def ground(self, value: bool) -> None:
+        if value and self.ground_shape < 0:
+            raise ModelError("the model has no ground plane: call set_ground_plane before finalize")
+        self._ground = bool(value)
+
+    @cached_property
+    def particle_grid(self) -> wp.HashGrid | None:
+        """Grid for neighbour searches between particles, None without particles; made at first use."""
+        return wp.HashGrid(128, 128, 128, device=self.device) if self.particle_count else None
+
+    @cached_property
+    def body_shapes(self) -> dict[int, list[int]]:
+        """Shapes of each body, and under -1 the static ones; made at first use."""
+        body = self.shape_body.numpy() if self.shape_count else np.zeros(0, np.int32)
+        return dict(zip(range(-1, self.body_count), _members(body, np.arange(-1, self.body_count))))
+
+    @cached_property
+    def shape_collision_group_map(self) -> dict[int, list[int]]:
+        """Shapes of each collision group; made at first use."""
+        group = np.array(self.shape_collision_group, np.int64)
+        groups = np.unique(group)
+        return dict(zip(groups.tolist(), _members(group, groups)))
+
+    @cached_property
+    def shape_collision_filter_pairs(self) -> set[tuple[int, int]]:
+        """Pairs of shapes that pass through each other, low index first; made at first use."""
+        if self.contact_rules is None or not self.shape_count:
+            return set()
+        pairs = np.divmod(self.contact_rules.filter_keys, self.shape_count)
+        return set(zip(*(ends.tolist() for ends in pairs)))
+
+    @cached_property
+    def topology(self):
+        """Trees of joints and their order of evaluation, see `newtonsim.scene.topology`."""
+        from newtonsim.scene.topology import build_topology
+
+        return build_topology(self)
+
+    @cached_property
+    def collision_plan(self):
+        """What the collision pass needs to know about the shapes, see `newtonsim.collision.plan`."""
+        from newtonsim.collision.plan import CollisionPlan
+
+        return CollisionPlan(self)
+
+    def forget_collision_plan(self) -> None:
+        """Drop the plan, the default contact buffer and the filter pairs; all are made anew."""
+        for name in ("collision_plan", "contacts", "shape_collision_filter_pairs"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def contacts(self):
+        """The default contact buffer, made at first use; `rigid_contact_*` attributes are its arrays."""
+        return self.contact()
+
+    @property
+    def shape_shape_geo(self):
+        """Same as `shape_geo`."""
+        return self.shape_geo
+
+    @property
+    def shape_sources(self) -> list:
+        """Same as `shape_geo_src`: Mesh, SDF or Heightfield of each shape, or None."""
+        return self.shape_geo_src
+
+    @property
+    def contact_count(self) -> int:
+        """Number of rigid contacts that the last collision pass left in the default buffer."""
+        count = self.rigid_contact_count
+        return 0 if count is None else int(count.numpy()[0])
+
+    @property
+    def rigid_contact_max(self) -> int:
+        """Capacity of the default contact buffer, 0 before it is made."""
+        buffer = self.__dict__.get("contacts")
+        return 0 if buffer is None else buffer.rigid_contact_max
+
+    @property
+    def rigid_contact_max_limited(self) -> int:
+        """Capacity of the default contact buffer; `rigid_mesh_contact_max` has been taken into account."""
+        return self.rigid_contact_max
+
+    @property
+    def soft_contact_max(self) -> int:
+        """Capacity for contacts between particles and shapes."""
+        return 0 if self.soft_contact_particle is None else len(self.soft_contact_particle)
+
+    def keep_alive(self, thing: object) -> None:
+        """Hold on to something that a device array refers to by id, such as a `wp.Mesh`."""
+        self._kept.append(thing)
+
+    def state(self, requires_grad: bool | None = None) -> State:
+        """Return a state with the initial configuration.
+
+        Args:
+            requires_grad: Whether gradients can flow to it; None means as for the model.
+        """
+        grad = self.requires_grad if requires_grad is None else requires_grad
+        state = State()
+        for spec in STATE_ARRAYS:
+            count = getattr(self, COUNTS[spec.per])
+            if not count:
+                continue
+            initial = getattr(self, spec.name, None)
+            if initial is None:
+                array = zeros(count, dtype=spec.dtype, device=self.device, requires_grad=grad)
+            else:
+                array = wp.clone(initial, requires_grad=grad)
+            setattr(state, spec.name, array)
+        return state
+
+    def check_state(self, state: State) -> None:
+        """Check that a state has the array lengths of this model; kernels do not look.
+
+        Raises:
+            ModelError: One differs; the message says which and how.
+        """
+        self._check_lengths(STATE_ARRAYS, state)
+
+    def check_control(self, control: Control) -> None:
+        """Check that control inputs have the array lengths of this model.
+
+        Raises:
+            ModelError: One differs; the message says which and how.
+        """
+        self._check_lengths(CONTROL_ARRAYS, control)
+
+    def _check_lengths(self, specs: tuple[ArraySpec, ...], holder: State | Control) -> None:
+        for spec in specs:
+            if not hasattr(holder, spec.name):
+                raise ModelError(f"{spec.name}: a {type(holder).__name__} has none")
+            array = getattr(holder, spec.name)
+            expected = (getattr(self, COUNTS[spec.per]),)
+            given = (0,) if array is None else tuple(array.shape)
+            if given != expected:
+                raise ModelError(f"{spec.name}: expected {expected}, got {given}")
+
+    def control(self, requires_grad: bool | None = None, clone_variables: bool = True) -> Control:
+        """Return control inputs with the initial values of the model.
+
+        Args:
+            requires_grad: Whether gradients can flow to them; None means as for the model.
+            clone_variables: Whether the arrays are copies; if not, they are those of the model.
+        """
+        grad = self.requires_grad if requires_grad is None else requires_grad
+        control = Control()
+        for spec in CONTROL_ARRAYS:
+            count = getattr(self, COUNTS[spec.per])
+            if not count:
+                continue
+            initial = getattr(self, spec.name, None)
+            if initial is None:
+                initial = zeros(count, dtype=spec.dtype, device=self.device, requires_grad=grad)
+            elif clone_variables:
+                initial = wp.clone(initial, requires_grad=grad)
+            setattr(control, spec.name, initial)
+        return control
+
+    def contact(self):
+        """Return a new contact buffer, large enough for every contact that the model can have."""
+        from newtonsim.collision.contacts import Contacts
+
+        return Contacts(self)
+
+    def allocate_soft_contacts(self, count: int, requires_grad: bool = False) -> None:
+        """Make room for contacts between particles and shapes.
+
+        Args:
+            count: Capacity.
+            requires_grad: Whether gradients can flow to the buffers.
+        """
+        for spec in SOFT_CONTACT_ARRAYS:
+            array = zeros(
+                count, dtype=spec.dtype, device=self.device, requires_grad=requires_grad and spec.grad
+            )
+            setattr(self, spec.name, array)
+        self.soft_contact_count = zeros(1, dtype=wp.int32, device=self.device)
+        self.soft_contact_tids = zeros(
+            self.particle_count * max(self.shape_count, 1), dtype=wp.int32, device=self.device
+        )
+
+    def count_contact_points(self) -> tuple[int, int]:
+        """Count the rigid contact points that all candidate pairs can have.
+
+        Returns:
+            The number without and with the limit `rigid_mesh_contact_max`; both are equal, since the
+            capacity of each pair is bounded by its geometry.
+        """
+        count = self.collision_plan.contact_count
+        return count, count
+
+    def allocate_rigid_contacts(
+        self,
+        target: object | None = None,
+        count: int | None = None,
+        limited_contact_count: int | None = None,
+        requires_grad: bool = False,
+    ) -> None:
+        """Make the default contact buffer, or copy its arrays to another object.
+
+        The capacity follows from the model and always suffices.
+
+        Args:
+            target: Object that receives the arrays as attributes; None for the model itself.
+            count: Least capacity that the caller counts on.
+            limited_contact_count: The same, after limits.
+            requires_grad: Whether gradients can flow to the buffers; contact buffers hold no gradients.
+
+        Raises:
+            ModelError: More contacts are asked for than the model can have.
+        """
+        wanted = max(count or 0, limited_contact_count or 0)
+        if requires_grad:
+            raise ModelError("contact buffers hold no gradients; solvers differentiate contacts themselves")
+        self.__dict__.pop("contacts", None)
+        buffer = self.contacts
+        if wanted > buffer.rigid_contact_max:
+            raise ModelError(
+                f"{wanted} contacts asked for, but the model has at most {buffer.rigid_contact_max}"
+            )
+        if target is not None and target is not self:
+            for name in RIGID_CONTACT_NAMES:
+                setattr(target, name, getattr(buffer, name, None))
+
+
+def _members(owner: np.ndarray, owners: np.ndarray) -> list[list[int]]:
+    """Return the places at which each of the sorted `owners` stands in `owner`."""
+    order = np.argsort(owner, kind="stable")
+    edges = np.searchsorted(owner[order], owners).tolist()
+    places = order.tolist()
+    return [places[start:end] for start, end in zip(edges, [*edges[1:], len(places)])]
+
+
+def check_model(model: object) -> None:
+    """Check that an argument is a model.
+
+    Raises:
+        ModelError: It is something else, such as the builder of one.
+    """
+    if not isinstance(model, Model):
+        hint = "; finalize() makes one" if hasattr(model, "finalize") else ""
+        raise ModelError(f"model: expected a Model, got a {type(model).__name__}{hint}")

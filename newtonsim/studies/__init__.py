@@ -1,0 +1,1 @@
+"""Parameter sweeps: sampling, batches, results on disk, clusters."""

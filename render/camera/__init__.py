@@ -1,0 +1,1 @@
+"""Ray cameras: scene, lenses, light, pictures, sensors."""

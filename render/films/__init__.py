@@ -1,0 +1,1 @@
+"""Still pictures, films and plots of runs."""

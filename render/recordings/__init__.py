@@ -1,0 +1,1 @@
+"""Recordings of runs: the file format, its writer and its reader."""

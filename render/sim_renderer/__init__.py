@@ -1,0 +1,1 @@
+"""`SimRendererUsd` and `SimRendererOpenGL` of the interface document."""

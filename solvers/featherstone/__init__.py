@@ -1,0 +1,1 @@
+"""FeatherstoneSolver: reduced coordinates, one articulation per tree; the step is in `solver`."""

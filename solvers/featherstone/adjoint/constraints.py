@@ -1,0 +1,285 @@
+"""Adjoint of the constraint stage of FeatherstoneSolver: buffers, and the order of its kernels.
+
+The rows of a step are built and solved once more, in buffers of the adjoint's own, from the impulses that the
+step started from: the same sweeps lead to the same impulses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+
+import warp as wp
+
+from newtonsim.collision.contacts import Contacts
+from newtonsim.errors import NotDifferentiableError
+from newtonsim.kernels.constraints.adjoint import contact_terms as contact_terms_adjoint
+from newtonsim.kernels.constraints.adjoint import impacts as impacts_adjoint
+from newtonsim.kernels.constraints.adjoint import modes as modes_adjoint
+from newtonsim.kernels.constraints.adjoint import row_terms as row_terms_adjoint
+from newtonsim.kernels.constraints.adjoint import solve as solve_adjoint
+from newtonsim.kernels.constraints.adjoint.modes import ImpulseView, RowAdjointView
+from newtonsim.kernels.constraints.pair_rows import BodyStateView
+from newtonsim.kernels.steps import adjoint_sums
+from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.scene.allocation import zeros
+from newtonsim.scene.control import Control
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
+from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
+from newtonsim.solvers.featherstone.adjoint.contacts import ContactAdjoint
+from newtonsim.solvers.featherstone.adjoint.impacts import ImpactAdjoint
+from newtonsim.solvers.featherstone.adjoint.skyline import skyline_of
+from newtonsim.solvers.featherstone.constraints import ConstraintStage, limit_view, loop_view
+from newtonsim.solvers.featherstone.options import ConstraintOptions
+from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.featherstone.warm_start import StartingImpulses
+
+ITERATIONS = 100
+"""Least number of sweeps when a step is solved again."""
+TOLERANCE = 1.0e-6
+"""Largest velocity change of the last of them [m/s or rad/s]."""
+ROOM = 1_000_000
+"""Most entries of a triangle of a world's matrix."""
+
+_REASONS = {
+    int(adjoint_sums.NO_ROOM): "its constraints couple more bodies than there is room for",
+    int(adjoint_sums.SINGULAR): "the constraints that act contradict each other",
+    int(adjoint_sums.NOT_SOLVED): (
+        "the constraints were not solved well enough (raise iterations, or shorten the step)"
+    ),
+    int(adjoint_sums.UNSUPPORTED_CONTACT): "a contact acts whose shapes have no gradient",
+    int(adjoint_sums.PASSED_ON_IMPACT): (
+        "an impact was passed on more than four times or between contacts of different restitution, or has "
+        "restitution that was zero when the solver was made"
+    ),
+}
+
+
+class ConstraintAdjoint:
+    """Multipliers of the rows of a step, and what the rows add to its gradient.
+
+    Args:
+        model: A model finalized with gradients.
+
+    Attributes:
+        stage: The rows of the step, solved again.
+        reason: Why a world has no gradient, 0 if it has one, shape (world_count,).
+        multiplier: λ of the last solve, by dof, shape (joint_dof_count,).
+        rows: What each row is, and its multiplier.
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+        device = model.device
+        self.stage = ConstraintStage(model, ConstraintOptions())
+        self.solved = SimpleNamespace(joint_qd=zeros(model.joint_dof_count, dtype=float, device=device))
+        self.reason = zeros(model.world_count, dtype=int, device=device)
+        self.multiplier = zeros(model.joint_dof_count, dtype=float, device=device)
+        self.y = zeros(model.joint_dof_count, dtype=float, device=device)
+        self.sky = skyline_of(self.stage.envelope.world_start.numpy(), device, ROOM)
+        self.rows = _row_adjoints(self.stage, device)
+        self.predicted = featherstone_row_layout.pair_rows_of(model) if self.stage.predicts else None
+        self.dof_terms = _terms(self.stage.dof_count, device)
+        self.pair_terms = _terms(self.stage.pair_count, device)
+
+    def resolve(
+        self,
+        launch: Launcher,
+        options: ConstraintOptions,
+        smooth: SmoothStage,
+        state_in: State,
+        control: Control,
+        contacts: Contacts,
+        dt: float,
+        v_end: wp.array,
+        starts: StartingImpulses,
+        impacts: ImpactAdjoint | None = None,
+    ) -> None:
+        """Find the impulses of a step again, and mark worlds in which they lead to another velocity."""
+        stage = self.stage
+        env = stage.envelope
+        stage.options = options
+
+        def restore() -> None:
+            starts.restore(launch, stage)
+            if impacts is not None:
+                impacts.follow(launch, self, contacts, dt)
+
+        inputs = [state_in.joint_q, control.joint_act, contacts, dt, self.solved, restore]
+        stage.solve(launch, smooth, *inputs)
+        inputs = [env.world_start, env.dof, smooth.v_free, v_end, self.solved.joint_qd, self.reason]
+        launch(adjoint_sums.compare_velocities, "world", inputs)
+
+    def tight(self, options: ConstraintOptions) -> ConstraintOptions:
+        """Options of a solve that does not depend on earlier steps and leaves no error to speak of."""
+        return dataclasses.replace(
+            options,
+            iterations=max(options.iterations, ITERATIONS),
+            tolerance=min(options.tolerance, TOLERANCE),
+            warm_start=0.0,
+        )
+
+    def predict(
+        self, launch: Launcher, options: ConstraintOptions, smooth: SmoothStage, state: State, dt: float
+    ) -> None:
+        """Let loops and couplings hold in the predicted velocity, as `ConstraintStage.predict` does."""
+        self.stage.options = self.tight(options)
+        self.stage.predict(launch, smooth, state, dt, self.predicted)
+
+    def impulses(self, pushing: bool) -> ImpulseView:
+        """Impulses and velocities of the final solution, or of the one that moves the coordinates."""
+        view = ImpulseView()
+        rows, env = self.stage.rows, self.stage.envelope
+        for family in ("dof", "pair", "contact", "spin"):
+            kept = getattr(env, f"kept_{family}")
+            setattr(view, family, kept if pushing else getattr(rows, family).impulse)
+        view.z = env.kept_z if pushing else self.stage.z
+        return view
+
+    def solve(
+        self,
+        launch: Launcher,
+        L: wp.array,
+        gradient: wp.array,
+        contacts: Contacts,
+        terms: ContactAdjoint | None,
+        pushing: bool,
+    ) -> None:
+        """From a gradient of the end velocity to the multipliers of all rows and of the force balance."""
+        v, stage, env = launch.views, self.stage, self.stage.envelope
+        launch(adjoint_sums.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
+        if contacts.rigid_contact_max:
+            inputs = [v.tree, stage.rows, contacts.view, stage.world_state, int(not pushing)]
+            inputs += [env.kept_contact, self.rows.contact_pushes, self.rows.contact_early]
+            launch(modes_adjoint.mark_pushing, "contact", inputs)
+        inputs = [v.tree, stage.rows, contacts.view, self.model.topology.max_depth, env.place, env.dof]
+        inputs += [self.impulses(pushing), self.sky, self.rows, self.y, self.reason]
+        launch(solve_adjoint.solve_adjoint, "world", inputs)
+        if contacts.rigid_contact_max:
+            no_rule = int(adjoint_sums.UNSUPPORTED_CONTACT)
+            passed_on = int(adjoint_sums.PASSED_ON_IMPACT)
+            terms.refuse(launch, contacts, stage.rows, self.rows, no_rule, passed_on, self.reason)
+        launch(adjoint_sums.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
+
+    def refuse_compliant(self, launch: Launcher, contacts: Contacts, terms: ContactAdjoint) -> None:
+        """Mark worlds in which a compliant contact acts that has no gradient."""
+        no_rule = int(adjoint_sums.UNSUPPORTED_CONTACT)
+        inputs = [contacts.view, terms.features, no_rule, self.reason]
+        launch(contact_terms_adjoint.refuse_compliant_contacts, "world", inputs)
+
+    def solve_free(
+        self, launch: Launcher, L: wp.array, gradient: wp.array, impacts: ImpactAdjoint | None = None
+    ) -> None:
+        """From a gradient of a velocity without constraints to the multipliers of the force balance.
+
+        Includes what impacts that are passed on leave of the gradient of their outcome.
+        """
+        v = launch.views
+        launch(adjoint_sums.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
+        if impacts is not None:
+            launch(impacts_adjoint.add_left, "dof", [impacts.rounds, self.y])
+        launch(adjoint_sums.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
+
+    def solve_predicted(self, launch: Launcher, L: wp.array, gradient: wp.array) -> None:
+        """From a gradient of the predicted velocity to the multipliers of its rows."""
+        if self.predicted is None:
+            self.solve_free(launch, L, gradient)
+            return
+        v, env = launch.views, self.stage.envelope
+        launch(adjoint_sums.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
+        inputs = [v.tree, self.predicted, self.model.topology.max_depth, env.place, env.dof, self.sky]
+        inputs += [self.rows.pair_mode, self.rows.pair_multiplier, self.y, self.reason]
+        launch(solve_adjoint.solve_pair_adjoint, "world", inputs)
+        launch(adjoint_sums.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
+
+    def add_dof_terms(
+        self, launch: Launcher, state: State, control: Control, dt: float, impulse: ImpulseView
+    ) -> None:
+        """Put the terms of rows on dofs on the tape."""
+        if not self.stage.dof_count:
+            return
+        v, options = launch.views, self.stage.options
+        inputs = [v.drive, limit_view(self.model), v.tree, state.joint_q, control.joint_act]
+        inputs += [options.settings(dt), self.stage.rows.dof, impulse.dof]
+        inputs += [self.rows.dof_mode, self.rows.dof_multiplier]
+        launch.backward_only(row_terms_adjoint.dof_lagrangian, "dof_row", inputs, [self.dof_terms])
+
+    def add_pair_terms(
+        self,
+        launch: Launcher,
+        state: State,
+        bodies: BodyStateView,
+        bias: Motion,
+        v_bias: wp.array,
+        fields: tuple[Motion, Motion],
+        v_end: wp.array,
+        dt: float,
+        impulse: wp.array | None,
+    ) -> None:
+        """Put the terms of rows between bodies or dofs on the tape.
+
+        Args:
+            launch: Launcher whose launches are recorded.
+            state: State at the start of the step.
+            bodies: Poses of all bodies at the start of the step, and velocities of those on no tree.
+            bias: Velocities and bias accelerations at which the rows were built.
+            v_bias: Joint velocities likewise.
+            fields: Velocities of the bodies for the multipliers and at the end.
+            v_end: Joint velocities at the end.
+            dt: Time step [s].
+            impulse: Impulses of the rows; None for the rows of the predicted velocity and theirs.
+        """
+        rows = self.stage.rows.pair if impulse is not None else self.predicted
+        v, model, options = launch.views, self.model, self.stage.options
+        inputs = [v.tree, v.joint, bias.kin, bias.body_A, model.gravity_vec, bodies]
+        inputs += [field.kin.body_V for field in fields]
+        inputs += [state.joint_q, v_bias, self.multiplier, v_end, loop_view(model), options.settings(dt)]
+        inputs += [rows, rows.impulse if impulse is None else impulse]
+        inputs += [self.rows.pair_mode, self.rows.pair_multiplier]
+        launch.backward_only(row_terms_adjoint.pair_lagrangian, "pair_row", inputs, [self.pair_terms])
+
+    def seed_terms(self) -> None:
+        """Ask for the gradient of -S; reverse passes clear what they have used."""
+        for terms in (self.dof_terms, self.pair_terms):
+            terms.grad.fill_(-1.0)
+
+    def check(self) -> None:
+        """Raise if a world had no gradient since the last call, and forget it.
+
+        Raises:
+            NotDifferentiableError: Names the worlds and why.
+        """
+        found = self.reason.numpy().copy()
+        if not found.any():
+            return
+        self.reason.zero_()
+        # gradients of a step that went non-finite are so, too
+        found[found & int(adjoint_sums.NONFINITE) > 0] = 0
+        worlds = found.nonzero()[0]
+        if not len(worlds):
+            return
+        reasons = int(found[worlds[0]])
+        self.stage.forget_all()
+        why = "; ".join(text for bit, text in _REASONS.items() if reasons & bit)
+        raise NotDifferentiableError(
+            f"FeatherstoneSolver has no gradient in worlds {worlds[:8].tolist()}: {why}"
+        )
+
+
+def _row_adjoints(stage: ConstraintStage, device: wp.Device) -> RowAdjointView:
+    rows = stage.rows
+    view = RowAdjointView()
+    for family, dtype in (("dof", float), ("pair", float), ("contact", wp.vec3), ("spin", wp.vec3)):
+        count = len(getattr(rows, family).impulse)
+        mode = wp.vec2i if family == "spin" else int
+        setattr(view, f"{family}_mode", zeros(count, dtype=mode, device=device))
+        setattr(view, f"{family}_multiplier", zeros(count, dtype=dtype, device=device))
+    view.contact_early = zeros(len(rows.contact.impulse), dtype=wp.vec2, device=device)
+    view.contact_pushes = zeros(len(rows.contact.impulse), dtype=int, device=device)
+    return view
+
+
+def _terms(count: int, device: wp.Device) -> wp.array:
+    """One number for each row, whose sum is S."""
+    return zeros(count, dtype=float, device=device, requires_grad=True)

@@ -1,0 +1,190 @@
+"""What contacts add to the gradient of a FeatherstoneSolver step: buffers, and the order of their kernels."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import warp as wp
+
+from newtonsim.collision.contacts import Contacts
+from newtonsim.kernels.collision import contact_features
+from newtonsim.kernels.collision.contact_features import FeatureView
+from newtonsim.kernels.constraints.adjoint import contact_terms as contact_terms_adjoint
+from newtonsim.kernels.constraints.adjoint import row_terms as row_terms_adjoint
+from newtonsim.kernels.constraints.adjoint.contact_terms import ContactMotionView
+from newtonsim.kernels.constraints.adjoint.modes import RowAdjointView
+from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.penalty import contact_law
+from newtonsim.kernels.trees import masked_dynamics
+from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.scene.allocation import zeros
+from newtonsim.scene.model import Model
+from newtonsim.solvers.featherstone.smooth import SmoothStage
+
+_FIELDS = ("multiplier", "end", "start", "free", "outcome")
+"""Velocities over one set of poses, see `ContactMotionView`; the last three are for restitution."""
+
+
+class ContactAdjoint:
+    """Features in contact, and the terms of contacts in the scalar S of
+    `kernels.constraints.adjoint.row_terms`.
+
+    Args:
+        model: A model finalized with gradients.
+        poses: Poses at the start of the step, through which all gradients go in the end.
+
+    Attributes:
+        features: Features in contact, see `find`.
+        v_free: Joint velocities without constraints, whose gradient restitution adds to, shape
+            (joint_dof_count,).
+        v_outcome: Joint velocities after impacts that are passed on, likewise.
+        rebounds: Whether a shape had restitution when this was made; without, contacts with it are refused.
+        rebounding: Whether a contact rebounds in the step, by world, see `refuse`.
+        terms: Terms of each contact place, shape (contact_count,).
+    """
+
+    def __init__(self, model: Model, poses: Motion):
+        self.model = model
+        count, device = model.collision_plan.contact_count, model.device
+        self.features = features_of(count, device)
+        self.v_free = zeros(model.joint_dof_count, dtype=float, device=device, requires_grad=True)
+        self.v_outcome = zeros(model.joint_dof_count, dtype=float, device=device, requires_grad=True)
+        self.terms = zeros(count, dtype=float, device=device, requires_grad=True)
+        self.rebounds = bool((model.shape_materials.restitution.numpy() > 0.0).any())
+        self.rebounding = zeros(model.world_count, dtype=int, device=device)
+        self._names = _FIELDS if self.rebounds else _FIELDS[:2]
+        self._fields = SimpleNamespace()
+        self._motion = ContactMotionView()
+        for name in self._names:
+            setattr(self._fields, name, Motion(model, requires_grad=True, poses=poses, forces=False))
+            velocities = zeros(model.body_count, dtype=wp.spatial_vector, device=device, requires_grad=True)
+            setattr(self._motion, name, velocities)
+
+        if not self.rebounds:
+            # kernels may read them before they find that a contact is refused
+            self._motion.start = self._motion.free = self._motion.outcome = self._motion.end
+
+    def find(self, launch: Launcher, contacts: Contacts, body_q: wp.array) -> None:
+        """Find the features of all contacts at the poses of the step."""
+        plan = self.model.collision_plan
+        if plan.contact_count:
+            inputs = [contacts.view, plan.shape, plan.hulls, body_q, self.features]
+            launch(contact_features.find_features, "contact", inputs)
+
+    def refuse(
+        self,
+        launch: Launcher,
+        contacts: Contacts,
+        rows: RowsView,
+        adj: RowAdjointView,
+        no_rule: int,
+        passed_on: int,
+        reason: wp.array,
+    ) -> None:
+        """Add the bits `no_rule` and `passed_on` to the reasons of worlds, see
+        `kernels.constraints.adjoint.contact_terms`.
+
+        Finds the worlds that rebound, too.
+        """
+        if self.rebounds:
+            inputs = [contacts.view, rows.contact, self.rebounding]
+            launch(contact_terms_adjoint.find_rebounding_worlds, "world", inputs)
+        inputs = [contacts.view, self.features, rows.contact, adj.contact_mode, int(self.rebounds)]
+        inputs += [no_rule, passed_on, reason]
+        launch(contact_terms_adjoint.refuse_contacts, "world", inputs)
+
+    def clear(self) -> None:
+        """Clear gradients that worlds without rebounds leave, and ask for the gradient of -S."""
+        for name in self._names[2:]:
+            getattr(self._fields, name).zero_grad()
+            getattr(self._motion, name).grad.zero_()
+        self.terms.grad.fill_(-1.0)
+
+    def add_terms(
+        self,
+        record: Launcher,
+        contacts: Contacts,
+        body_q: wp.array,
+        loose_qd: wp.array,
+        velocities: tuple[wp.array, wp.array, wp.array],
+        settings: ConstraintSettings,
+        rows: RowsView,
+        impulse: tuple[wp.array, wp.array],
+        adj: RowAdjointView,
+        rounds: wp.array,
+        pushed: wp.array | None,
+    ) -> None:
+        """Put the terms of contacts on the tape; needs `find`, and `v_free`.
+
+        Args:
+            record: Launcher whose launches are recorded.
+            contacts: Contacts of the step.
+            body_q: World poses at the start of the step, recorded.
+            loose_qd: Body velocities of the state, of which those of bodies without joints are read.
+            velocities: λ, joint velocities of the solution, and at the start of the step.
+            settings: Settings of the step.
+            rows: Rows as the step solved them.
+            impulse: Impulses of contacts, and of their torsional and rolling friction.
+            adj: What each row is, and its multiplier.
+            rounds: Rounds of impact by world, see `solvers.featherstone.adjoint.impacts`.
+            pushed: Worlds in which positions move by another solution, if it is that; None for the final one.
+        """
+        model, v, motion = self.model, record.views, self._motion
+        motion.com = model.body_com
+        for name, joint_qd in zip(self._names, (*velocities, self.v_free, self.v_outcome)):
+            field, written = getattr(self._fields, name), getattr(motion, name)
+            inputs = [v.tree, v.body, field.kin, loose_qd, 0.0 if name == "multiplier" else 1.0]
+            mask = pushed if name in _FIELDS[:2] else self.rebounding
+            if mask is None:
+                record.velocities(field, joint_qd)
+                record(row_terms_adjoint.write_velocities, "body", inputs, [written])
+            else:
+                moved = [mask, v.tree, v.joint, joint_qd, field.kin]
+                record(masked_dynamics.compute_masked_velocities, "tree", moved)
+                inputs = [mask, *inputs]
+                record(masked_dynamics.write_masked_velocities, "body", inputs, [written])
+        shape, materials = model.collision_plan.shape, model.shape_materials
+        inputs = [contacts.view, self.features, shape, materials, body_q, motion, settings, rows.contact]
+        inputs += [
+            impulse[0],
+            adj.contact_mode,
+            adj.contact_multiplier,
+            adj.contact_pushes,
+            rounds,
+            int(pushed is not None),
+        ]
+        record.backward_only(contact_terms_adjoint.contact_lagrangian, "contact", inputs, [self.terms])
+        if rows.spins:
+            inputs = [contacts.view, self.features, shape, materials.mu, model.shape_mu_torsion]
+            inputs += [model.shape_mu_rolling, body_q, motion, settings, *impulse]
+            inputs += [adj.spin_mode, adj.spin_multiplier]
+            record.backward_only(contact_terms_adjoint.spin_lagrangian, "contact", inputs, [self.terms])
+
+    def push(
+        self,
+        record: Launcher,
+        smooth: SmoothStage,
+        contacts: Contacts,
+        body_q: wp.array,
+        body_qd: wp.array,
+        body_f: wp.array,
+    ) -> None:
+        """Put the forces of compliant contacts on the tape; needs `find`."""
+        model = self.model
+        if contacts.rigid_contact_max == 0:
+            return
+        inputs = [contacts.view, self.features, model.shape_body, model.shape_materials, model.body_com]
+        inputs += [body_q, body_qd, smooth.slip_speed, smooth.fade_depth]
+        record.backward_only(contact_law.apply_feature_penalty, "contact", inputs, [body_f])
+
+
+def features_of(count: int, device: wp.Device) -> FeatureView:
+    """Features of so many contact places, none found yet."""
+    view = FeatureView()
+    for name, dtype in (("normal", int), ("holder", int), ("face", wp.vec3)):
+        setattr(view, name, zeros(count, dtype=dtype, device=device))
+    sides = {"kind": int, "core": wp.vec3, "axis": wp.vec3, "radius": float, "size": wp.vec3, "turn": wp.quat}
+    for name, dtype in sides.items():
+        setattr(view, name, zeros((count, 2), dtype=dtype, device=device))
+    return view

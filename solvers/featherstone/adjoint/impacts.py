@@ -1,0 +1,147 @@
+"""Adjoint of impacts that are passed on within a step: buffers, and the order of their kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import warp as wp
+
+from newtonsim.collision.contacts import Contacts
+from newtonsim.kernels.algebra.envelope import EnvelopeView
+from newtonsim.kernels.collision.contact_features import FeatureView
+from newtonsim.kernels.constraints.adjoint import impact_terms
+from newtonsim.kernels.constraints.adjoint import impacts as impacts_adjoint
+from newtonsim.kernels.constraints.adjoint.impact_terms import ImpactMotionView
+from newtonsim.kernels.constraints.adjoint.impacts import ImpactRoundsView
+from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
+from newtonsim.kernels.steps import adjoint_sums
+from newtonsim.kernels.trees import masked_dynamics
+from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.scene.allocation import zeros
+from newtonsim.scene.model import Model
+
+if TYPE_CHECKING:
+    from newtonsim.solvers.featherstone.adjoint.constraints import ConstraintAdjoint
+
+_ROUNDS = int(impacts_adjoint.MOST_ROUNDS)
+
+
+class ImpactAdjoint:
+    """Rounds of impact of a step, their multipliers, and their terms in the scalar S of
+    `solvers.featherstone.adjoint.impacts`.
+
+    Args:
+        model: A model finalized with gradients.
+        constraints: The adjoint of its constraints.
+        poses: Poses at the start of the step, through which all gradients go in the end.
+
+    Attributes:
+        rounds: The rounds.
+        mask: Worlds that have the round of the last `select`, shape (world_count,).
+        velocities: Joint velocities after the inelastic impact of each round, shapes (joint_dof_count,).
+        forces: Multipliers of the force balance at these velocities, likewise.
+    """
+
+    def __init__(self, model: Model, constraints: ConstraintAdjoint, poses: Motion):
+        self.model = model
+        device, dofs = model.device, model.joint_dof_count
+        places = model.collision_plan.contact_count
+        own, view = constraints.stage.envelope, ImpactRoundsView()
+        self._env = EnvelopeView()
+        self._env.world_start, self._env.dof = own.world_start, own.dof
+        self._env.kept_z = zeros(dofs, dtype=float, device=device)
+        self._env.kept_contact = zeros(places, dtype=wp.vec3, device=device)
+        view.count = zeros(model.world_count, dtype=int, device=device)
+        view.restitution = zeros(model.world_count, dtype=float, device=device)
+        for name in ("impulse", "multiplier", "slope"):
+            setattr(view, name, zeros((_ROUNDS, places), dtype=float, device=device))
+        for name in ("z", "zeta", "force", "v", "v_zeta", "v_force"):
+            setattr(view, name, zeros((_ROUNDS, dofs), dtype=float, device=device))
+        view.left = zeros(dofs, dtype=float, device=device)
+        self.rounds = view
+        self.mask = zeros(model.world_count, dtype=int, device=device)
+        self.velocities = [view.v[r] for r in range(_ROUNDS)]
+        self.forces = [view.v_force[r] for r in range(_ROUNDS)]
+        self._multipliers = [view.v_zeta[r] for r in range(_ROUNDS)]
+        self._rows = [[a[r] for a in (view.impulse, view.multiplier, view.slope)] for r in range(_ROUNDS)]
+        self._fields = [Motion(model, requires_grad=True, poses=poses, forces=False) for _ in range(2)]
+        self._motion = ImpactMotionView()
+        for name in ("multiplier", "end"):
+            velocities = zeros(model.body_count, dtype=wp.spatial_vector, device=device, requires_grad=True)
+            setattr(self._motion, name, velocities)
+        self._terms = zeros(places, dtype=float, device=device, requires_grad=True)
+
+    def follow(self, launch: Launcher, constraints: ConstraintAdjoint, contacts: Contacts, dt: float) -> None:
+        """Find the rounds of a step, after its rows are built and before they are solved."""
+        stage = constraints.stage
+        inputs = [launch.views.tree, stage.rows.contact, contacts.view, self.model.topology.max_depth, dt]
+        inputs += [self._env, stage.z, self.rounds, constraints.reason]
+        launch(impacts_adjoint.follow_impacts, "world", inputs)
+
+    def write_outcome(self, launch: Launcher, L: wp.array, velocity: wp.array) -> None:
+        """Write the joint velocities after all impacts; needs `follow`."""
+        inputs = [launch.views.tree, L, self._env.kept_z, self.rounds, velocity]
+        launch(impacts_adjoint.write_outcome, "tree", inputs)
+
+    def reverse(
+        self,
+        launch: Launcher,
+        constraints: ConstraintAdjoint,
+        contacts: Contacts,
+        L: wp.array,
+        gradient: wp.array,
+    ) -> None:
+        """From a gradient of the velocity after all impacts to the multipliers of every round."""
+        v, env = launch.views, constraints.stage.envelope
+        launch(adjoint_sums.to_energy_gradient, "tree", [v.tree, L, gradient, constraints.y])
+        inputs = [v.tree, constraints.stage.rows.contact, contacts.view, self.model.topology.max_depth]
+        inputs += [env.place, env.dof, constraints.y, self.rounds, constraints.sky, constraints.reason]
+        launch(impacts_adjoint.reverse_impacts, "world", inputs)
+        launch(impacts_adjoint.write_rounds, "tree", [v.tree, L, constraints.reason, self.rounds])
+
+    def number_of_rounds(self) -> int:
+        """Most rounds of a world; as many as there may be while a graph is captured."""
+        if self.model.device.is_capturing:
+            return _ROUNDS
+        return int(self.rounds.count.numpy().max())
+
+    def select(self, launch: Launcher, r: int) -> None:
+        """Find the worlds that have a round."""
+        launch(impacts_adjoint.mask_round, "world", [self.rounds, r, self.mask])
+
+    def add_terms(
+        self,
+        record: Launcher,
+        constraints: ConstraintAdjoint,
+        r: int,
+        contacts: Contacts,
+        features: FeatureView,
+        body_q: wp.array,
+        loose_qd: wp.array,
+        settings: ConstraintSettings,
+    ) -> None:
+        """Put the terms of the contacts of a round on the tape; needs `select`, seeds them, too.
+
+        Args:
+            record: Launcher whose launches are recorded.
+            constraints: The adjoint of the constraints.
+            r: The round.
+            contacts: Contacts of the step.
+            features: Features in contact.
+            body_q: World poses at the start of the step, recorded.
+            loose_qd: Body velocities of the state, of which those of bodies without joints are read.
+            settings: Settings of the step.
+        """
+        model, v, motion = self.model, record.views, self._motion
+        motion.com = model.body_com
+        names, velocities = ("multiplier", "end"), (self._multipliers[r], self.velocities[r])
+        for name, field, joint_qd, share in zip(names, self._fields, velocities, (0.0, 1.0)):
+            inputs = [self.mask, v.tree, v.joint, joint_qd, field.kin]
+            record(masked_dynamics.compute_masked_velocities, "tree", inputs)
+            inputs = [self.mask, v.tree, v.body, field.kin, loose_qd, share]
+            record(masked_dynamics.write_masked_velocities, "body", inputs, [getattr(motion, name)])
+        inputs = [self.mask, contacts.view, features, model.collision_plan.shape]
+        inputs += [model.shape_materials.restitution, body_q, motion, settings]
+        inputs += [constraints.stage.rows.contact, *self._rows[r]]
+        record.backward_only(impact_terms.impact_lagrangian, "world", inputs, [self._terms])
+        self._terms.grad.fill_(-1.0)

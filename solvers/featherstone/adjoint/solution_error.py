@@ -1,0 +1,79 @@
+"""Warning of gradients through steps of FeatherstoneSolver whose sweeps stopped early."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import warp as wp
+
+from newtonsim.collision.contacts import Contacts
+from newtonsim.kernels.constraints.adjoint import solution_error as solution_error_adjoint
+from newtonsim.kernels.constraints.adjoint.solution_error import ErrorView
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.allocation import zeros
+from newtonsim.scene.model import Model
+from newtonsim.solvers.featherstone.adjoint.constraints import ConstraintAdjoint
+from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.maximal.adjoint import MOST_AWAY
+
+
+class SolutionError:
+    """How far the sweeps of the steps of a backward pass ended from the solutions of their constraints.
+
+    Summed over the steps for each tree, as squares of the norm of kinetic energy: of the change of velocities
+    to the solution, and of the change that constraints made. Only what the final velocities come from is
+    looked at, and not the solution that removes penetrations.
+
+    Args:
+        model: A model finalized with gradients.
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+        device, trees = model.device, model.topology.tree_count
+        self.errors = ErrorView()
+        self.errors.looked = zeros(model.world_count, dtype=int, device=device)
+        self.errors.change = zeros(model.joint_dof_count, dtype=float, device=device)
+        self.errors.sums = zeros(trees, dtype=wp.vec2d, device=device)
+        self.errors.worst = zeros(trees, dtype=float, device=device)
+        for name in ("steps", "worst_step"):
+            setattr(self.errors, name, zeros(trees, dtype=int, device=device))
+        self._told = 0.0
+
+    def add(
+        self, launch: Launcher, constraints: ConstraintAdjoint, contacts: Contacts, smooth: SmoothStage
+    ) -> None:
+        """Add a step, after the multipliers of its final solution were found."""
+        v, stage, env = launch.views, constraints.stage, constraints.stage.envelope
+        inputs = [v.tree, stage.rows, contacts.view, self.model.topology.max_depth, env.place, env.dof]
+        inputs += [constraints.impulses(pushing=False), stage.residual, smooth.v_free]
+        inputs += [constraints.solved.joint_qd, constraints.multiplier]
+        inputs += [constraints.sky, constraints.rows, self.errors]
+        launch(solution_error_adjoint.find_changes, "world", inputs)
+        inputs = [v.tree, smooth.L, smooth.v_free, stage.z, stage.world_state, self.errors]
+        launch(solution_error_adjoint.add_changes, "tree", inputs)
+
+    def clear(self) -> None:
+        """Forget all steps."""
+        for name in ("sums", "worst", "steps", "worst_step"):
+            getattr(self.errors, name).zero_()
+
+    def warn(self) -> None:
+        """Warn if the steps so far are too far from their solutions, and again when it gets twice as bad."""
+        off, acted = self.errors.sums.numpy().T
+        part = np.sqrt(np.divide(off, acted, out=np.zeros_like(off), where=acted > 0.0))
+        tree = int(np.argmax(part)) if len(part) else 0
+        if not len(part) or part[tree] <= max(MOST_AWAY, 2.0 * self._told):
+            return
+        self._told = part[tree]
+        world = self.model.topology.view.world.numpy()[tree]
+        after = self.errors.worst_step.numpy()[tree]
+        where = f"{after} steps before the last" if after else "in the last step"
+        warnings.warn(
+            f"FeatherstoneSolver: sweeps ended {part[tree]:.0%} of what constraints do away from their "
+            f"solution (world {world}, worst {where}); the gradient is that of the solution, and may be "
+            "wrong by as much or more: raise options.iterations (1000, with direct_cost=0 if that fails)",
+            RuntimeWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,449 @@
+"""Adjoint of a FeatherstoneSolver step.
+
+The step solves r(q, v, v⁺, v̄; u, θ) = 0 for v⁺, where r is inverse dynamics at acceleration (v⁺ - v)/h plus
+joint forces at the end of the step, and ∂r/∂v⁺ = H/h; where constraints act, it solves h r = Jᵀ p together
+with their equations. By the implicit function theorem an incoming gradient of v⁺ becomes the gradient of -S
+by every other argument, where S is h λᵀ r and the terms of the rows
+(`kernels.constraints.adjoint.row_terms`), with the multipliers of `kernels.constraints.adjoint.solve` held
+fixed: one solve and one reverse pass through plain kernels. Everything is recomputed from the stored states,
+in buffers of the adjoint's own, so that nothing outlives a step but the states themselves and the impulses
+that its sweeps started from; the solver's memory is not touched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import warp as wp
+
+from newtonsim.collision.collide import find_contacts
+from newtonsim.collision.contacts import Contacts
+from newtonsim.kernels.constraints.adjoint import contact_terms as contact_terms_adjoint
+from newtonsim.kernels.constraints.adjoint import impact_terms
+from newtonsim.kernels.constraints.adjoint import row_terms as row_terms_adjoint
+from newtonsim.kernels.constraints.pair_rows import BodyStateView
+from newtonsim.kernels.penalty import contact_law
+from newtonsim.kernels.steps import adjoint_sums
+from newtonsim.kernels.trees import forward_kinematics, joint_forces, masked_dynamics, middle_velocity, rnea
+from newtonsim.runtime import compilation
+from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.runtime.shards import Shard
+from newtonsim.scene.allocation import zeros
+from newtonsim.scene.control import Control
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
+from newtonsim.solvers.featherstone.adjoint.constraints import ConstraintAdjoint
+from newtonsim.solvers.featherstone.adjoint.contacts import ContactAdjoint
+from newtonsim.solvers.featherstone.adjoint.impacts import ImpactAdjoint
+from newtonsim.solvers.featherstone.adjoint.solution_error import SolutionError
+from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.featherstone.warm_start import StartingImpulses
+
+if TYPE_CHECKING:
+    from newtonsim.solvers.featherstone.solver import FeatherstoneSolver
+
+_MATERIAL_ARRAYS = ("ke", "kd", "kf", "mu", "restitution")
+
+
+@dataclass
+class RecordedStep:
+    """Arguments of one recorded step.
+
+    Attributes:
+        repeated: Whether it stands for all steps of a rollout, at whose end `StepAdjoint.check` is called.
+    """
+
+    state_in: State
+    state_out: State
+    control: Control
+    dt: float
+    starts: StartingImpulses
+    repeated: bool
+
+
+class StepAdjoint:
+    """Scratch memory and order of the backward pass, shared by all steps of a solver.
+
+    Args:
+        solver: A solver whose model was finalized with gradients.
+    """
+
+    def __init__(self, solver: FeatherstoneSolver):
+        self.solver = solver
+        model = self.model = solver.model
+        modules = (
+            forward_kinematics,
+            rnea,
+            joint_forces,
+            middle_velocity,
+            contact_law,
+            row_terms_adjoint,
+            contact_terms_adjoint,
+            impact_terms,
+            masked_dynamics,
+        )
+        # now rather than in the backward pass, when they would be compiled for the second time
+        compilation.enable_backward(*(wp.get_module(kernels.__name__) for kernels in modules))
+        self.smooth = SmoothStage(model, False, solver.smooth.slip_speed, solver.smooth.fade_depth)
+        self.contacts = Contacts(model)
+        self.constraints = ConstraintAdjoint(model)
+        self.error = SolutionError(model)
+        self._after: State | None = None
+        self._has_pairs = self.constraints.stage.pair_count > 0
+        self._allocate_motions()
+        self.contact_terms = ContactAdjoint(model, self.poses) if self.contacts.rigid_contact_max else None
+        self._has_contacts = self.contact_terms is not None and not solver.compliant
+        self._rebounds = self._has_contacts and self.contact_terms.rebounds
+        self._pushes = self._rebounds or (self._has_contacts and _has_single_bodies(model))
+        self.impacts = ImpactAdjoint(model, self.constraints, self.poses) if self._rebounds else None
+        self.no_rounds = zeros(model.world_count, dtype=int, device=model.device)
+        self.followed = zeros(model.world_count, dtype=int, device=model.device)
+        self.pushed = zeros(model.world_count, dtype=int, device=model.device)
+        self._allocate_arrays()
+
+    def _allocate_motions(self) -> None:
+        """One set of poses, and velocities over it."""
+        model = self.model
+        self.poses = Motion(model, requires_grad=True)
+        self.motion = Motion(model, requires_grad=True, poses=self.poses)
+        self.end = Motion(model, requires_grad=True)
+        rows = {"requires_grad": True, "poses": self.poses}
+        self.bias = Motion(model, **rows) if self._has_pairs else None
+        self.fields = tuple(Motion(model, forces=False, **rows) for _ in range(2 if self._has_pairs else 0))
+
+    def _allocate_arrays(self) -> None:
+        model = self.model
+        dofs, bodies = model.joint_dof_count, model.body_count
+
+        def make(count: int, dtype: type, requires_grad: bool = True) -> wp.array:
+            return zeros(count, dtype=dtype, device=model.device, requires_grad=requires_grad)
+
+        for name in ("qdd", "residual", "v_end", "v_bias", "moving", "qd_out"):
+            setattr(self, name, make(dofs, float))
+        for name in ("final_gradient", "pushing_gradient"):
+            setattr(self, name, make(dofs, float, requires_grad=False))
+        self.zero = make(dofs, float, requires_grad=False)
+        self.q_out = make(model.joint_coord_count, float)
+        for name in ("body_q", "body_q_out"):
+            setattr(self, name, make(bodies, wp.transform))
+        for name in ("body_qd", "body_f", "body_qd_out"):
+            setattr(self, name, make(bodies, wp.spatial_vector))
+
+    def record(self, tape: wp.Tape, step: RecordedStep) -> None:
+        """Append the backward pass of one step to a tape."""
+        model = self.model
+        arrays = [state.joint_q for state in (step.state_in, step.state_out)]
+        arrays += [state.joint_qd for state in (step.state_in, step.state_out)]
+        arrays += [state.body_q for state in (step.state_in, step.state_out)]
+        arrays += [state.body_qd for state in (step.state_in, step.state_out)]
+        arrays += [step.state_in.body_f, step.control.joint_act, step.control.joint_f]
+        arrays += [a for a in vars(model).values() if isinstance(a, wp.array) and a.requires_grad]
+        arrays += [getattr(model.shape_materials, name, None) for name in _MATERIAL_ARRAYS]
+        tracked = [a for a in arrays if a is not None and a.size and a.grad is not None]
+        tape.record_func(lambda: self.run(step), tracked)
+
+    def run(self, step: RecordedStep) -> None:
+        """Add the step's contribution to the gradients of its inputs."""
+        launch = self._launcher(record_tape=False)
+        if not step.repeated and self._after is not step.state_out:
+            self.error.clear()
+        self._after = step.state_in
+        self._recompute(launch, step)
+        self._reverse_positions(launch, step)
+        # the reverse of a store clears the gradient that it has used; what is added to has to be cleared
+        self.body_f.grad.zero_()
+        poses = self._record_poses(step)
+        wp.copy(self.v_bias, self.smooth.v_mid)
+        if self._rebounds:
+            wp.copy(self.contact_terms.v_free, self.smooth.v_free)
+            self.contact_terms.v_free.grad.zero_()
+            self.impacts.write_outcome(launch, self.smooth.L, self.contact_terms.v_outcome)
+            self.contact_terms.v_outcome.grad.zero_()
+        if self._pushes:
+            self._reverse_end(launch, step, pushing=True)
+        self._reverse_end(launch, step, pushing=False)
+        self.error.add(launch, self.constraints, self._rigid_contacts(), self.smooth)
+        if self._rebounds:
+            self._reverse_free(launch, step)
+        self._reverse_prediction(launch, step)
+        self._reverse_forces(step)
+        poses.backward()
+        if not self.model.device.is_capturing:
+            if not step.repeated:
+                self.error.warn()
+            self.constraints.check()
+
+    def check(self) -> None:
+        """Warn of sweeps that stopped early in the steps since this was last asked, and forget them.
+
+        Raises:
+            NotDifferentiableError: A world had no gradient, see `ConstraintAdjoint.check`.
+        """
+        self.error.warn()
+        self.error.clear()
+        self.constraints.check()
+
+    def _launcher(self, record_tape: bool) -> Launcher:
+        shard = Shard(self.model).with_starts(self.constraints.stage.starts)
+        return Launcher(self.model, record_tape=record_tape, shard=shard)
+
+    def _recompute(self, launch: Launcher, step: RecordedStep) -> None:
+        """Everything up to the impulses, as the step computed it."""
+        smooth, solver, state, dt = self.smooth, self.solver, step.state_in, step.dt
+        smooth.place(launch, state)
+        find_contacts(launch, smooth.body_q, smooth.body_qd, self.contacts, dt)
+        if self.contact_terms is not None:
+            self.contact_terms.find(launch, self.contacts, smooth.body_q)
+        if solver.compliant and self.contact_terms is not None:
+            self.constraints.refuse_compliant(launch, self.contacts, self.contact_terms)
+        smooth.sum_forces(launch, state, self.contacts if solver.compliant else None)
+        correct = None
+        if self.constraints.predicted is not None:
+            correct = partial(self.constraints.predict, launch, solver.options, smooth, state, dt)
+        smooth.run(launch, state, step.control, dt, correct)
+        self.constraints.resolve(
+            launch,
+            solver.options,
+            smooth,
+            state,
+            step.control,
+            self._rigid_contacts(),
+            dt,
+            step.state_out.joint_qd,
+            step.starts,
+            self.impacts,
+        )
+        wp.copy(self.body_f, smooth.body_f)
+
+    def _rigid_contacts(self) -> Contacts:
+        return self.solver.no_contacts if self.solver.compliant else self.contacts
+
+    def _record_poses(self, step: RecordedStep) -> wp.Tape:
+        """Poses at the start of the step, through which all later reverse passes go in the end."""
+        state = step.state_in
+        with wp.Tape() as tape:
+            launch = self._launcher(record_tape=True)
+            v = launch.views
+            launch.poses(self.poses, state.joint_q)
+            launch.inertias(self.poses)
+            inputs = [v.tree, self.poses.kin, self.model.body_com, state.body_q, state.body_qd, 0.0]
+            launch(row_terms_adjoint.write_poses, "body", inputs, [self.body_q])
+        return tape
+
+    def _reverse_positions(self, launch: Launcher, step: RecordedStep) -> None:
+        """From body poses back to joint coordinates, and through q⁺ = q ⊕ h v to the velocities."""
+        state_in, state_out, stage = step.state_in, step.state_out, self.constraints.stage
+        inputs = [launch.views.tree, stage.world_state, state_out.joint_qd, stage.moving_qd, self.moving]
+        launch(adjoint_sums.select_moving, "dof", inputs)
+        self.moving.grad.zero_()
+        for name, own in (
+            ("joint_q", self.q_out),
+            ("joint_qd", self.qd_out),
+            ("body_q", self.body_q_out),
+            ("body_qd", self.body_qd_out),
+        ):
+            wp.copy(own.grad, getattr(state_out, name).grad)
+        wp.copy(self.qd_out, state_out.joint_qd)
+        self.followed.zero_()
+        inputs = [launch.views.tree, self.body_q_out.grad, self.body_qd_out.grad, self.followed]
+        launch(adjoint_sums.find_followed_worlds, "body", inputs)
+        with wp.Tape() as tape:
+            record = self._launcher(record_tape=True)
+            inputs = [record.views.joint, self.model.body_com, state_in.joint_q, self.moving, step.dt]
+            record(joint_forces.integrate_joints, "joint", inputs, [self.q_out])
+            self._record_bodies(launch, record, step)
+        tape.backward()
+        inputs = [launch.views.tree, stage.world_state, self.qd_out.grad, self.moving.grad]
+        inputs += [self.final_gradient, self.pushing_gradient]
+        launch(adjoint_sums.split_gradient, "dof", inputs)
+
+    def _record_bodies(self, launch: Launcher, record: Launcher, step: RecordedStep) -> None:
+        """Put poses and velocities of bodies at the end on the tape, where they have gradients."""
+        v, com, kin, state = record.views, self.model.body_com, self.end.kin, step.state_in
+        launch(forward_kinematics.place_origins, "tree", [v.tree, v.joint, self.q_out, kin.origin])
+        inputs = [self.followed, v.tree, v.joint, com, self.q_out, kin]
+        record(masked_dynamics.compute_masked_poses, "tree", inputs)
+        inputs = [self.followed, v.tree, v.joint, self.qd_out, kin]
+        record(masked_dynamics.compute_masked_velocities, "tree", inputs)
+        inputs = [self.followed, v.tree, kin, com, state.body_q, state.body_qd, step.dt]
+        record.backward_only(masked_dynamics.write_masked_poses, "body", inputs, [self.body_q_out])
+        inputs = [self.followed, v.tree, v.body, kin, state.body_qd, 1.0]
+        record.backward_only(masked_dynamics.write_masked_velocities, "body", inputs, [self.body_qd_out])
+
+    def _reverse_end(self, launch: Launcher, step: RecordedStep, pushing: bool) -> None:
+        """From the end velocity back to everything that it depends on.
+
+        Args:
+            launch: Launcher whose launches are not recorded.
+            step: The step.
+            pushing: Whether it is the velocity that moves the coordinates, where that is another one.
+        """
+        gradient = self.pushing_gradient if pushing else self.final_gradient
+        contacts = self._rigid_contacts()
+        self.constraints.solve(launch, self.smooth.L, gradient, contacts, self.contact_terms, pushing)
+        impulse = self.constraints.impulses(pushing)
+        if pushing:
+            # trees of several joints move by the final solution, but this one knows them at another velocity
+            inputs = [launch.views.tree, self.smooth.L, self.constraints.stage.world_state, impulse.z]
+            launch(
+                adjoint_sums.find_pushing_velocities, "tree", [*inputs, step.state_out.joint_qd, self.v_end]
+            )
+            launch(adjoint_sums.mark_pushed, "world", [self.constraints.stage.world_state, self.pushed])
+        else:
+            wp.copy(self.v_end, step.state_out.joint_qd)
+        mask = self.pushed if pushing else None
+        self._reverse_residual(launch, step, self.v_bias, impulse.pair, impulse, pushing, mask)
+
+    def _reverse_free(self, launch: Launcher, step: RecordedStep) -> None:
+        """From the velocity without constraints, which impacts with restitution see, back to the step."""
+        terms, impacts, constraints = self.contact_terms, self.impacts, self.constraints
+        impacts.reverse(launch, constraints, self.contacts, self.smooth.L, terms.v_outcome.grad)
+        rounds = range(impacts.number_of_rounds())
+        for r in rounds:
+            impacts.select(launch, r)
+            wp.copy(constraints.multiplier, impacts.forces[r])
+            wp.copy(self.v_end, impacts.velocities[r])
+            self._reverse_residual(launch, step, self.v_bias, None, None, mask=impacts.mask, impact=r)
+        constraints.solve_free(launch, self.smooth.L, terms.v_free.grad, impacts)
+        wp.copy(self.v_end, self.smooth.v_free)
+        self._reverse_residual(launch, step, self.v_bias, None, None, mask=terms.rebounding)
+
+    def _reverse_prediction(self, launch: Launcher, step: RecordedStep) -> None:
+        """From the middle velocity, at which bias forces were taken, through the predicted one."""
+        state, dt = step.state_in, step.dt
+        wp.copy(self.v_end, self.smooth.v_predicted)
+        self.v_end.grad.zero_()
+        with wp.Tape() as tape:
+            record = self._launcher(record_tape=True)
+            v = record.views
+            inputs = [v.tree, v.joint, v.body, self.poses.kin, state.joint_qd, self.v_end, dt]
+            record.backward_only(middle_velocity.find_middle_velocity, "tree", inputs, [self.v_bias])
+        tape.backward()
+        self.constraints.solve_predicted(launch, self.smooth.L, self.v_end.grad)
+        self._reverse_residual(launch, step, state.joint_qd, None, None)
+
+    def _reverse_residual(
+        self,
+        launch: Launcher,
+        step: RecordedStep,
+        v_bias: wp.array,
+        pair_impulse: wp.array | None,
+        impulse: object | None,
+        pushing: bool = False,
+        mask: wp.array | None = None,
+        impact: int | None = None,
+    ) -> None:
+        """Add the gradient of -S, with the multipliers of the last solve, by every argument of the step.
+
+        Args:
+            launch: Launcher whose launches are not recorded.
+            step: The step.
+            v_bias: Velocity at which the bias forces were taken.
+            pair_impulse: Impulses of rows between bodies; None for those of the prediction.
+            impulse: All impulses; None for the prediction, which has no other rows, and without constraints.
+            pushing: Whether they are those that move the coordinates.
+            mask: Worlds in which the multipliers may differ from zero; None for all.
+            impact: Round of impact that the velocity comes from, if any.
+        """
+        state, control, dt = step.state_in, step.control, step.dt
+        with wp.Tape() as tape:
+            record = self._launcher(record_tape=True)
+            v = record.views
+            inputs = [self.v_end, state.joint_qd, dt]
+            record(joint_forces.difference_quotient, "dof", inputs, [self.qdd])
+            inputs = [v.tree, v.drive, self.smooth.implicit, state.joint_q, self.v_end, self.qdd]
+            inputs += [control.joint_act, control.joint_f, self.motion.tau, dt]
+            if mask is None:
+                record.velocities(self.motion, v_bias)
+                record.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
+                record.backward_only(joint_forces.joint_force_residual, "dof", inputs, [self.residual])
+            else:
+                self._record_masked(record, v_bias, mask)
+                record.backward_only(
+                    masked_dynamics.masked_force_residual, "tree", [mask, *inputs], [self.residual]
+                )
+            if impulse is not None:
+                self.constraints.add_dof_terms(record, state, control, dt, impulse)
+                if self._has_contacts:
+                    self._record_contacts(record, step, impulse, pushing)
+            predicted = mask is None and self.constraints.predicted is not None
+            if self._has_pairs and (impulse is not None or predicted):
+                self._record_pairs(record, step, v_bias, pair_impulse)
+            if impact is not None:
+                settings = self.constraints.stage.options.settings(dt)
+                inputs = [self.contacts, self.contact_terms.features, self.body_q, state.body_qd, settings]
+                self.impacts.add_terms(record, self.constraints, impact, *inputs)
+        self.constraints.seed_terms()
+        launch(adjoint_sums.scale, "dof", [self.constraints.multiplier, -dt, self.residual.grad])
+        tape.backward()
+        if mask is not None:
+            # nothing was stored in the worlds that were left out
+            self.motion.zero_grad()
+
+    def _record_pairs(
+        self, record: Launcher, step: RecordedStep, v_bias: wp.array, impulse: wp.array | None
+    ) -> None:
+        """Put the terms of rows between bodies or dofs on the tape."""
+        state, constraints = step.state_in, self.constraints
+        record.velocities(self.bias, v_bias)
+        record.inverse_dynamics(self.bias, v_bias, self.zero, self.body_f)
+        for field, velocity in zip(self.fields, (constraints.multiplier, self.v_end)):
+            record.velocities(field, velocity)
+        bodies = BodyStateView()
+        bodies.q, bodies.qd, bodies.com = self.body_q, state.body_qd, self.model.body_com
+        constraints.add_pair_terms(
+            record, state, bodies, self.bias, v_bias, self.fields, self.v_end, step.dt, impulse
+        )
+
+    def _record_masked(self, record: Launcher, v_bias: wp.array, mask: wp.array) -> None:
+        """Put the inverse dynamics of the worlds of a mask on the tape."""
+        v, motion = record.views, self.motion
+        inputs = [mask, v.tree, v.joint, v_bias, motion.kin]
+        record(masked_dynamics.compute_masked_velocities, "tree", inputs)
+        inputs = [mask, v.tree, v.joint, v.body, self.model.gravity_vec, motion.kin]
+        inputs += [v_bias, self.qdd, self.body_f]
+        outputs = [motion.dof_A, motion.body_A, motion.body_F, motion.tau]
+        record(masked_dynamics.masked_inverse_dynamics, "tree", inputs, outputs)
+
+    def _record_contacts(
+        self, record: Launcher, step: RecordedStep, impulse: object, positions: bool
+    ) -> None:
+        """Put the terms of contacts on the tape."""
+        state, constraints = step.state_in, self.constraints
+        self.contact_terms.clear()
+        self.contact_terms.add_terms(
+            record,
+            self.contacts,
+            self.body_q,
+            state.body_qd,
+            (constraints.multiplier, self.v_end, state.joint_qd),
+            constraints.stage.options.settings(step.dt),
+            constraints.stage.rows,
+            (impulse.contact, impulse.spin),
+            constraints.rows,
+            self.no_rounds if self.impacts is None else self.impacts.rounds.count,
+            self.pushed if positions else None,
+        )
+
+    def _reverse_forces(self, step: RecordedStep) -> None:
+        """From the wrenches back to the external ones, and through compliant contacts to the coordinates."""
+        state = step.state_in
+        with wp.Tape() as tape:
+            record = self._launcher(record_tape=True)
+            v = record.views
+            record.backward_only(contact_law.add_wrenches, "body", [state.body_f], [self.body_f])
+            if self.solver.compliant:
+                record.velocities(self.motion, state.joint_qd)
+                inputs = [v.tree, v.body, self.motion.kin, state.body_qd, 1.0]
+                record(row_terms_adjoint.write_velocities, "body", inputs, [self.body_qd])
+                arrays = (self.body_q, self.body_qd, self.body_f)
+                self.contact_terms.push(record, self.smooth, self.contacts, *arrays)
+        tape.backward()
+
+
+def _has_single_bodies(model: Model) -> bool:
+    """Whether a tree consists of one joint."""
+    start = model.topology.view.joint_start.numpy()
+    return bool((start[1:] - start[:-1] == 1).any())

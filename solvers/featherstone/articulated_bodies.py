@@ -1,0 +1,123 @@
+"""The rigid bodies of FeatherstoneSolver while the particles among them move."""
+
+from __future__ import annotations
+
+import warp as wp
+
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.maximal import articulated_bodies as maximal_articulated_bodies
+from newtonsim.kernels.trees import crba, joint_forces, tree_advance
+from newtonsim.runtime import compilation
+from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.scene.allocation import zeros
+from newtonsim.scene.control import Control
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
+from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.maximal.moving_bodies import MovingBodies
+
+
+class ArticulatedBodies(MovingBodies):
+    """Bodies that yield as their kinematic trees do, and are expected to move as they will without particles.
+
+    See `kernels.articulated_bodies`. A step is `begin`, `advance` with particles, `end`, the solver's own
+    step, and `remember`.
+
+    Args:
+        model: The bodies.
+        smooth: The smooth stage of their solver, which places them before `begin`.
+    """
+
+    def __init__(self, model: Model, smooth: SmoothStage):
+        super().__init__(model)
+        bodies, dofs, device = model.body_count, model.joint_dof_count, model.device
+        self.smooth = smooth
+        self.view.articulated = 1
+        self.view.mobility = zeros(bodies, dtype=wp.spatial_matrix, device=device)
+        self._B = zeros((2 * bodies, model.topology.max_depth), dtype=wp.vec3, device=device)
+        self._carried = zeros(bodies, dtype=wp.spatial_vector, device=device)
+        self._gain = zeros(bodies, dtype=wp.spatial_vector, device=device)
+        self._dt = 1.0
+        self._expected = Motion(model, poses=smooth.motion, forces=False)
+        self._L = zeros(model.topology.entry_count, dtype=float, device=device)
+        self._implicit = zeros(dofs, dtype=int, device=device)
+        self._saturated = zeros(dofs, dtype=int, device=device)
+        self._latest = zeros(dofs, dtype=wp.vec2, device=device)
+        names = ("hold", "forces", "diagonal", "floor", "force", "qd", "change", "zero", "z")
+        for name in names:
+            setattr(self, f"_{name}", zeros(dofs, dtype=float, device=device))
+
+    def begin(
+        self, launch: Launcher, state: State, control: Control, joint_f: wp.array | None, dt: float
+    ) -> None:
+        """Start a step: poses, expected velocities, and how bodies yield.
+
+        Args:
+            launch: For the worlds.
+            state: State at the start of the step.
+            control: Inputs of the step.
+            joint_f: Generalised forces in place of those of `control`, or None.
+            dt: Length of the step [s].
+        """
+        smooth, v = self.smooth, launch.views
+        joint_f = control.joint_f if joint_f is None else joint_f
+        q, qd, act, kin = state.joint_q, state.joint_qd, control.joint_act, smooth.motion.kin
+        inputs = [v.tree, v.drive, q, qd, act, dt, self._implicit, self._diagonal]
+        launch(joint_forces.select_implicit_drives, "dof", inputs)
+        inputs = [v.tree, v.drive, q, qd, act, dt, self._hold, self._saturated, self._forces, joint_f]
+        inputs += [self._implicit, self._diagonal, self._force]
+        launch(maximal_articulated_bodies.expect_forces, "dof", inputs)
+        launch(crba.composite_inertia, "tree", [v.tree, v.joint, v.body, kin, smooth.composite])
+        inputs = [v.tree, kin, smooth.composite, self._diagonal, self._L, self._floor]
+        launch(crba.joint_space_inertia, "dof", inputs)
+        launch(crba.factorize, "tree", [v.tree, self._floor, self._L])
+        launch.inverse_dynamics(smooth.motion, qd, self._zero, smooth.body_f)
+        inputs = [v.tree, v.drive, self._L, self._implicit, q, qd, self._zero, act, self._force]
+        launch(tree_advance.advance_trees, "tree", [*inputs, smooth.motion.tau, dt, self._qd])
+        launch.velocities(self._expected, self._qd)
+        inputs = [v.tree, v.body, self._expected.kin, self._L, smooth.body_q, smooth.body_qd]
+        launch(maximal_articulated_bodies.begin_bodies, "body", [*inputs, self._B, self._gain, self.view])
+        self._dt = dt
+
+    def begin_substep(self, launch: Launcher, before: float, dt: float) -> None:
+        """See `MovingBodies.begin_substep`: forces act over all substeps, each takes its share."""
+        inputs = [before, dt, dt / self._dt, self._gain, self.view]
+        launch(maximal_articulated_bodies.move_bodies, "body", inputs)
+
+    def share(self, launch: Launcher) -> None:
+        """See `MovingBodies.share`."""
+        v = launch.views
+        launch(maximal_articulated_bodies.share_bodies, "tree", [v.tree, v.joint, self.view])
+
+    def apply_impulses(self, launch: Launcher) -> None:
+        """See `MovingBodies.apply_impulses`."""
+        v, kin = launch.views, self.smooth.motion.kin
+        inputs = [v.tree, v.joint, kin, self._L, self._carried, self._change, self.view]
+        launch(maximal_articulated_bodies.apply_impulses, "tree", inputs)
+
+    def remember(self, launch: Launcher, rows: RowsView, joint_qd: wp.array, dt: float) -> None:
+        """Keep what constraints did in a step, from the velocities that they led to."""
+        smooth, tree = self.smooth, launch.views.tree
+        launch(maximal_articulated_bodies.clear_memory, "dof", [self._hold, self._saturated, self._z])
+        launch(maximal_articulated_bodies.remember_holds, "dof_row", [rows.dof, self._hold, self._saturated])
+        inputs = [tree, rows.dof, rows.pair, self.model.topology.max_depth, self._z]
+        launch(maximal_articulated_bodies.add_steady_impulses, "world", inputs)
+        inputs = [tree, smooth.L, smooth.v_free, joint_qd, self._z, dt]
+        inputs += [self._change, self._latest, self._forces]
+        launch(maximal_articulated_bodies.remember_forces, "tree", inputs)
+        launch(maximal_articulated_bodies.leave_out_drives, "dof_row", [rows.dof, dt, self._forces])
+
+    def forget(self, world_mask: wp.array | None) -> None:
+        """Forget that in the masked worlds, or in all."""
+        memory = [self._hold, self._saturated, self._latest, self._forces]
+        if world_mask is None:
+            for array in memory:
+                array.zero_()
+            return
+        compilation.launch(
+            maximal_articulated_bodies.forget_forces,
+            self.model.joint_dof_count,
+            [world_mask, self.model.topology.view.dof_world, *memory],
+            device=self.model.device,
+            record_tape=False,
+        )

@@ -1,0 +1,284 @@
+"""Constraint stage of FeatherstoneSolver: buffers, and the order of its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import warp as wp
+
+from newtonsim.collision.contacts import Contacts
+from newtonsim.kernels.constraints import (
+    contact_rows,
+    dof_rows,
+    energy_coordinates,
+    gauss_seidel,
+    pair_rows,
+    pair_solve,
+    spin_rows,
+)
+from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
+from newtonsim.kernels.constraints.pair_rows import PairRowView
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.servos import ServoView
+from newtonsim.kernels.steps import reset
+from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
+from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
+from newtonsim.solvers.featherstone.options import ConstraintOptions
+from newtonsim.solvers.featherstone.servos import JointServos
+from newtonsim.solvers.featherstone.smooth import SmoothStage
+
+
+class ConstraintStage:
+    """Rows of contacts, loops, couplings, joint limits, bounded drives and dry friction, and their solve.
+
+    Attributes:
+        world_state: What happened in each world in the last step: 0 no constraint acted, 1 some did, 2 and
+            single bodies moved at another rate than their velocities, because a penetration was removed, 3
+            and everything did, because something rebounded within the step; shape (world_count,).
+        iterations: Gauss-Seidel sweeps of the last step per world, shape (world_count,).
+        residual: Last velocity change of the solve per world [m/s or rad/s], shape (world_count,).
+        world_nonfinite: Worlds with a velocity that is no number, until they are reset, bool, shape
+            (world_count,).
+        any_nonfinite: 1 if there is a new one, shape (1,).
+        moving_qd: Velocity that the coordinates move with: `joint_qd`, what removes penetrations, and what
+            an impact within the step changed too late to act for all of it.
+        rows: All rows, see `kernels.rows.RowsView`.
+        starts: First row of each world and the end of the last, of rows on dofs and between bodies (host).
+        last_contacts: Contacts of the last step, None before the first.
+        last_dt: Duration of the last step [s].
+    """
+
+    def __init__(self, model: Model, options: ConstraintOptions, servos: JointServos | None = None):
+        self.model = model
+        self.servos = servos
+        self.options = options
+        device = model.device
+        worlds = model.world_count
+        self.world_state = zeros(worlds, dtype=int, device=device)
+        self.iterations = zeros(worlds, dtype=int, device=device)
+        self.residual = zeros(worlds, dtype=float, device=device)
+        self.world_nonfinite = zeros(worlds, dtype=bool, device=device)
+        self.any_nonfinite = zeros(1, dtype=int, device=device)
+        self.z = zeros(model.joint_dof_count, dtype=float, device=device)
+        self.z_moving = zeros(model.joint_dof_count, dtype=float, device=device)
+        self.moving_qd = zeros(model.joint_dof_count, dtype=float, device=device)
+        self.rows = RowsView()
+        self.rows.dof = featherstone_row_layout.dof_rows(model, servos is not None)
+        self.rows.pair = featherstone_row_layout.pair_rows_of(model)
+        self.rows.contact = featherstone_row_layout.contact_rows_of(model)
+        self.rows.spin = featherstone_row_layout.spin_rows_of(model)
+        self.rows.spins = int(len(self.rows.spin.impulse) > 0)
+        self.envelope = featherstone_row_layout.envelope_of(model, self.rows, options.direct_cost)
+        self.dof_count = len(self.rows.dof.source)
+        self.pair_count = len(self.rows.pair.kind)
+        self.starts = {
+            "dof_row": self.rows.dof.world_start.numpy(),
+            "pair_row": self.rows.pair.world_start.numpy(),
+        }
+        self.predicts = self.pair_count > 0 and model.constraint_count > 0
+        self.memory_start = put(model.collision_plan.contact_start, dtype=int, device=device)
+        self.last_contacts: Contacts | None = None
+        self.last_dt = 0.0
+
+    def solve(
+        self,
+        launch: Launcher,
+        smooth: SmoothStage,
+        joint_q: wp.array,
+        joint_act: wp.array,
+        contacts: Contacts,
+        dt: float,
+        state_out: State,
+        before_sweeps: Callable[[], None] | None = None,
+    ) -> None:
+        """Write the velocity that satisfies all constraints into `state_out.joint_qd`.
+
+        Args:
+            launch: Launcher of the model.
+            smooth: Result of the smooth stage.
+            joint_q: Coordinates at the start of the step.
+            joint_act: Joint control inputs.
+            contacts: Contacts at the start of the step.
+            dt: Time step [s].
+            state_out: Receives the result.
+            before_sweeps: Called when the rows are built; it may read or write their impulses.
+        """
+        if not launch.dry:
+            self.last_contacts, self.last_dt = contacts, dt
+        L, v_free = smooth.L, smooth.v_free
+        model, v, rows = self.model, launch.views, self.rows
+        settings = self.options.settings(dt)
+        launch(energy_coordinates.to_energy_coordinates, "dof", [v.tree, L, v_free, self.z])
+        if self.dof_count:
+            inputs = [v.drive, v.tree, limit_view(model), smooth.implicit, joint_q, v_free, joint_act]
+            inputs += [self._servos(dt), settings, rows.dof]
+            launch(dof_rows.select_dof_rows, "world", inputs)
+            launch(dof_rows.build_dof_rows, "dof_row", [v.tree, L, settings, rows.dof])
+        if self.pair_count:
+            self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt, rows.pair)
+        self._build_contacts(launch, smooth, contacts, settings)
+        if before_sweeps is not None:
+            before_sweeps()
+        inputs = [v.tree, rows, contacts.view, model.topology.max_depth]
+        inputs += [
+            self.options.cone == "pyramidal",
+            dt,
+            self.options.restitution_speed,
+            self.options.iterations,
+            self.options.tolerance,
+        ]
+        inputs += [self.options.direct_cost, self.envelope]
+        launch(
+            gauss_seidel.solve_rows,
+            "world",
+            [*inputs, self.z, self.z_moving, self.world_state, self.iterations, self.residual],
+        )
+        inputs = [v.tree, L, self.z, self.z_moving, v_free, self.world_state]
+        inputs += [state_out.joint_qd, self.moving_qd, self.world_nonfinite, self.any_nonfinite]
+        launch(energy_coordinates.accept_velocities, "tree", inputs)
+        self._remember(launch, contacts, dt)
+
+    def _servos(self, dt: float) -> ServoView:
+        return ServoView() if self.servos is None else self.servos.view(dt)
+
+    def predict(
+        self,
+        launch: Launcher,
+        smooth: SmoothStage,
+        state_in: State,
+        dt: float,
+        rows: PairRowView | None = None,
+    ) -> None:
+        """Let loops and couplings hold in the predicted velocity.
+
+        The velocity in the middle of the step, at which Coriolis forces are taken, would otherwise lack the
+        acceleration by constraint forces, and linkages would lose a share of their energy in every turn.
+
+        Args:
+            launch: Launcher of the model.
+            smooth: The smooth stage, between prediction and what follows it.
+            state_in: State at the start of the step.
+            dt: Time step [s].
+            rows: Rows to build and to solve; None for those of the stage.
+        """
+        rows = self.rows.pair if rows is None else rows
+        model, v = self.model, launch.views
+        inputs = [v.tree, smooth.L, smooth.v_predicted, self.z]
+        launch(energy_coordinates.to_energy_coordinates, "dof", inputs)
+        self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, state_in.joint_qd, dt, rows)
+        inputs = [v.tree, rows, model.topology.max_depth]
+        inputs += [self.options.iterations, self.options.tolerance, self.z, self.world_state]
+        launch(pair_solve.solve_pairs, "world", inputs)
+        inputs = [v.tree, smooth.L, self.z, self.world_state, smooth.v_predicted]
+        launch(energy_coordinates.accept_prediction, "tree", inputs)
+
+    def _build_pairs(
+        self,
+        launch: Launcher,
+        smooth: SmoothStage,
+        motion: Motion,
+        joint_q: wp.array,
+        joint_qd: wp.array,
+        dt: float,
+        rows: PairRowView,
+    ) -> None:
+        """Build rows between bodies or dofs, with velocities and bias accelerations of one evaluation."""
+        model, v = self.model, launch.views
+        inputs = [v.tree, v.joint, motion.kin, motion.body_A, model.gravity_vec, smooth.bodies(model)]
+        inputs += [smooth.L, joint_q, joint_qd, loop_view(model), model.topology.max_depth]
+        inputs += [self.options.settings(dt), rows]
+        launch(pair_rows.build_pair_rows, "pair_row", inputs)
+
+    def _build_contacts(
+        self,
+        launch: Launcher,
+        smooth: SmoothStage,
+        contacts: Contacts,
+        settings: ConstraintSettings,
+    ) -> None:
+        if contacts.rigid_contact_max == 0:
+            return
+        model, v, rows, kin = self.model, launch.views, self.rows, smooth.motion.kin
+        depth, shape = model.topology.max_depth, model.collision_plan.shape
+        inputs = [v.tree, kin, shape, model.shape_materials, smooth.body_q, smooth.body_qd, model.body_com]
+        inputs += [smooth.L, self.z, contacts.view, depth, settings, rows.contact]
+        launch(contact_rows.build_contact_rows, "contact", inputs)
+        if rows.spins:
+            inputs = [v.tree, kin, shape, model.shape_materials.mu, model.shape_mu_torsion]
+            inputs += [model.shape_mu_rolling, smooth.body_qd]
+            inputs += [smooth.L, contacts.view, depth, settings, rows.contact, rows.spin]
+            launch(spin_rows.build_spin_rows, "contact", inputs)
+
+    def _remember(self, launch: Launcher, contacts: Contacts, dt: float) -> None:
+        """Keep impulses for the next step; rows between bodies have fixed places and keep theirs."""
+        if self.dof_count:
+            launch(dof_rows.remember_dof_impulses, "dof_row", [self._servos(dt), self.rows.dof])
+        kept = (self.envelope.kept_contact, self.envelope.kept_spin)
+        for rows, with_push in zip(self._contact_families(), kept):
+            if contacts.rigid_contact_max:
+                inputs = [contacts.view, self.world_state, rows.impulse, with_push]
+                inputs += [self.envelope.kept_share, rows.memory]
+                launch(contact_rows.remember_contact_impulses, "contact", inputs)
+
+    def _contact_families(self) -> list:
+        return [self.rows.contact, self.rows.spin] if self.rows.spins else [self.rows.contact]
+
+    def carried_arrays(self) -> list[wp.array]:
+        """Arrays by which earlier steps decide on the bits of the next one, see `SolverBase`."""
+        rows = self.rows
+        memories = [family.memory for family in (rows.dof, *self._contact_families())]
+        return [*memories, rows.pair.impulse, self.envelope.pause, self.world_nonfinite]
+
+    def forget_all(self) -> None:
+        """Drop the warm start and the non-finite marks of all worlds."""
+        rows = self.rows
+        for memory in (rows.dof.memory, rows.pair.impulse, rows.contact.memory, rows.spin.memory):
+            memory.zero_()
+        self.envelope.pause.zero_()
+        self.world_nonfinite.zero_()
+
+    def forget(self, launch: Launcher, world_mask: wp.array | None) -> None:
+        """Drop the warm start and the non-finite marks of the masked worlds of a launcher, or of all."""
+        if world_mask is None:
+            self.forget_all()
+            return
+        rows = self.rows
+        inputs = [world_mask, rows.dof.world_start, rows.dof.memory, rows.pair.world_start, rows.pair.impulse]
+        inputs += [self.memory_start, rows.contact.memory, rows.spin.memory]
+        launch(reset.forget_rows, "world", [*inputs, self.envelope.pause, self.world_nonfinite])
+
+
+def limit_view(model: Model) -> dof_rows.LimitView:
+    """Return the arrays of the model that bound dofs, taken anew for each step: they may be replaced."""
+    view = dof_rows.LimitView()
+    view.lower, view.upper = model.joint_limit_lower, model.joint_limit_upper
+    view.velocity, view.friction = model.joint_velocity_limit, model.joint_friction
+    return view
+
+
+def loop_view(model: Model) -> pair_rows.LoopView:
+    """Return the arrays of the model's constraints, likewise."""
+    view = pair_rows.LoopView()
+    for name in (
+        "parent",
+        "child",
+        "X_p",
+        "X_c",
+        "enabled",
+        "max_force",
+        "recovery_time",
+        "linear_compliance",
+        "angular_compliance",
+        "distance_lower",
+        "distance_upper",
+        "coefficients",
+        "limit_lower",
+        "limit_upper",
+    ):
+        setattr(view, name, getattr(model, f"constraint_{name}"))
+    for name in ("twist_lower", "twist_upper", "swing_limit", "distance_lower", "distance_upper"):
+        setattr(view, f"joint_{name}", getattr(model, f"joint_{name}"))
+    return view

@@ -1,0 +1,139 @@
+"""Particles beside robots: a stage of FeatherstoneSolver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import warp as wp
+
+from newtonsim.errors import ModelError
+from newtonsim.kernels.particles import coupling
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.control import Control
+from newtonsim.scene.model import Model
+from newtonsim.scene.revisions import Revised
+from newtonsim.scene.state import State
+from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.featherstone.articulated_bodies import ArticulatedBodies
+from newtonsim.solvers.particles.system import ParticleStep, ParticleSystem, advance, starts_of
+
+if TYPE_CHECKING:
+    from newtonsim.solvers.featherstone.constraints import ConstraintStage
+    from newtonsim.solvers.featherstone.smooth import SmoothStage
+
+
+class DeformableStage(Revised):
+    """Moves particles through a step, before the robots among them make the same step.
+
+    The bodies move at the velocities that they are expected to have at the end of the step, and yield as
+    their trees do. The impulses between particles and bodies become forces of the robots' own step: what the
+    particles have got is what the bodies get.
+
+    Args:
+        source: A solver of deformables that has `particles`, or a `ParticleSystem` itself.
+        model: The bodies. If the particles are in another model, they have a state of their own.
+        smooth: The smooth stage of the bodies' solver.
+        constraints: Its constraint stage.
+
+    Attributes:
+        source: As given.
+        bodies: The bodies within a step.
+        state: State of particles of another model; None if they belong to that of the step.
+
+    Raises:
+        TypeError: The source has no particles.
+        ModelError: The particles are made for other bodies.
+    """
+
+    def __init__(
+        self,
+        source: SolverBase | ParticleSystem,
+        model: Model,
+        smooth: SmoothStage,
+        constraints: ConstraintStage,
+    ):
+        self.source, self.constraints = source, constraints
+        system = self.system
+        if not isinstance(system, ParticleSystem):
+            raise TypeError(f"deformables: {source!r} is neither a solver of particles nor a ParticleSystem")
+        if system.rigid is not model and (system.rigid.body_count or model.body_count):
+            raise ModelError("deformables: they were made for another model than that of the solver")
+        if system.particles is not model and model.particle_count:
+            raise ModelError(
+                f"deformables: they move the particles of another model, and nothing would move the "
+                f"{model.particle_count} particles of this one"
+            )
+        self.bodies = ArticulatedBodies(model, smooth)
+        owner = system.particles.particle_world.numpy()
+        self._starts = {"stage_particle": starts_of(owner, model.world_count)}
+        self.state = None if system.particles is model else system.particles.state(requires_grad=False)
+
+    @property
+    def system(self) -> ParticleSystem:
+        """What moves the particles, with the present options of its solver."""
+        return getattr(self.source, "particles", None) if isinstance(self.source, SolverBase) else self.source
+
+    def apply(
+        self,
+        launch: Launcher,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        joint_f: wp.array | None,
+        dt: float,
+    ) -> None:
+        """Move the particles, and add what they do to the forces of the bodies' smooth stage.
+
+        Args:
+            launch: For the worlds.
+            state_in: State at the start of the step.
+            state_out: Receives the particles.
+            control: Inputs of the step.
+            joint_f: Generalised forces in place of those of `control`, or None.
+            dt: Length of the step [s].
+        """
+        system = self.system
+        launch = Launcher(launch.model, False, launch.shard)
+        if launch.model.body_count:
+            self.bodies.begin(launch, state_in, control, joint_f, dt)
+        if self.state is None and state_in is not state_out:
+            inputs = [state_in.particle_q, state_in.particle_qd, state_out.particle_q, state_out.particle_qd]
+            launch(coupling.copy_particles, "particle", inputs)
+        own = state_out if self.state is None else self.state
+        force = state_in.particle_f if self.state is None else None
+        step = ParticleStep(own.particle_q, own.particle_qd, force, control, dt)
+        counts = {"substeps": system.substeps, "iterations": system.iterations}
+        advance(launch, system, step, self.bodies, **counts)
+        if launch.model.body_count:
+            self.bodies.end(launch, dt, self.bodies.smooth.body_f)
+        inputs = [system.particles.particle_world, own.particle_q, own.particle_qd]
+        inputs += [self.constraints.world_nonfinite, self.constraints.any_nonfinite]
+        of_particles = Launcher(launch.model, False, launch.shard.with_starts(self._starts))
+        of_particles(coupling.mark_nonfinite, "stage_particle", inputs)
+
+    def remember(self, launch: Launcher, joint_qd: wp.array, dt: float) -> None:
+        """Keep what constraints did in the step, as what the next step expects.
+
+        Args:
+            launch: For the worlds, with the rows of the constraint stage among its kinds of index.
+            joint_qd: Joint velocities after the constraints.
+            dt: Length of the step [s].
+        """
+        self.bodies.remember(launch, self.constraints.rows, joint_qd, dt)
+
+    def reset(self, state: State | None, world_mask: wp.array | None) -> None:
+        """See `SolverBase.reset`."""
+        self.bodies.forget(world_mask)
+        if isinstance(self.source, SolverBase):
+            self.source.reset(state, world_mask)
+
+    def report(self) -> None:
+        """See `SolverBase.report`."""
+        if isinstance(self.source, SolverBase):
+            self.source.report()
+
+    def baked_revision(self) -> int:
+        """See `SolverBase.baked_revision`."""
+        source = self.source
+        of_source = source.baked_revision() if isinstance(source, SolverBase) else 0
+        return self.revision + of_source + self.system.particles.revision

@@ -1,0 +1,125 @@
+"""What a user can choose about the constraint solve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
+from newtonsim.scene.revisions import Revised
+
+_COMBINES = ("mean", "product")
+_SOFTNESSES = ("rigid", "material", "shape")
+_CHOICES = {
+    "cone": ("elliptic", "pyramidal"),
+    "contact_softness": _SOFTNESSES,
+    "friction_combine": _COMBINES,
+    "restitution_combine": _COMBINES,
+}
+_SHARES = ("contact_erp", "limit_erp", "loop_erp", "warm_start")
+_COPIED = (
+    "contact_cfm",
+    "contact_slop",
+    "contact_skin",
+    "max_push_speed",
+    "restitution_speed",
+    "limit_cfm",
+    "max_limit_speed",
+    "limit_margin",
+    "warm_start",
+)
+
+
+@dataclass
+class ConstraintOptions(Revised):
+    """Stiffness, damping and accuracy of the constraint solve.
+
+    Attributes:
+        iterations: Most Gauss-Seidel sweeps in a step.
+        tolerance: The solve ends when no row's velocity changes by more [m/s or rad/s].
+        direct_cost: Most work that direct solves of the active rows between the sweeps may do in a step, as
+            the sum of the squared row lengths of their matrices, at about a nanosecond each; 0 for sweeps
+            alone. Small scenes need a fraction of it; larger ones than it allows are left to the sweeps.
+        cone: "elliptic" or "pyramidal" friction cone.
+        contact_softness: "rigid" for contacts with the four numbers that follow; "material" for springs and
+            dampers with the mean ke and kd of both materials, which act at the end of the step and are stable
+            at any value. With n contacts, a body of weight G sinks in by G / (n ke). "shape" for springs and
+            dampers only where a shape has ke > 0: those of one shape, or of both in series with the sum of
+            their kd; all other contacts are rigid.
+        friction_combine: "mean" or "product" of both shapes' friction coefficients. With "product" torsional
+            and rolling friction of each shape are multiplied by the friction coefficient of the other one and
+            added up, else they are means.
+        restitution_combine: "mean" or "product" of both shapes' restitution.
+        contact_erp: Share of a penetration that one step removes.
+        contact_cfm: Softness of contacts, added to the Delassus diagonal [1/kg].
+        contact_slop: Penetration that is left alone [m].
+        contact_skin: Gap below which a contact counts as closed [m].
+        max_push_speed: Fastest removal of penetration [m/s].
+        recovery_time: Shortest time constant of removing penetrations and violated limits [s]; where the ERP
+            asks for more, as at small steps, the removal would kick bodies apart.
+        restitution_speed: Slowest approach that bounces [m/s].
+        limit_erp: Share of a joint limit's violation that one step removes.
+        limit_cfm: Softness of joint limits.
+        max_limit_speed: Fastest removal of a joint limit's violation or a loop's error [rad/s or m/s].
+        limit_margin: Distance to a joint limit at which its row exists [rad or m].
+        loop_erp: Share of the error of loop joints and couplings that one step removes.
+        warm_start: Share of the last step's impulses to start from.
+    """
+
+    iterations: int = 16
+    tolerance: float = 1.0e-5
+    direct_cost: float = 4.0e6
+    cone: str = "elliptic"
+    contact_softness: str = "rigid"
+    friction_combine: str = "mean"
+    restitution_combine: str = "mean"
+    contact_erp: float = 0.2
+    contact_cfm: float = 0.0
+    contact_slop: float = 1.0e-4
+    contact_skin: float = 5.0e-5
+    max_push_speed: float = 1.0
+    recovery_time: float = 0.028
+    restitution_speed: float = 0.1
+    limit_erp: float = 0.2
+    limit_cfm: float = 0.0
+    max_limit_speed: float = 5.0
+    limit_margin: float = 0.05
+    loop_erp: float = 0.5
+    warm_start: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Raise a ValueError that names an option which is out of range."""
+        for name, words in _CHOICES.items():
+            if getattr(self, name) not in words:
+                given = getattr(self, name)
+                raise ValueError(f"{name}: expected {' or '.join(map(repr, words))}, got {given!r}")
+        if self.iterations < 1:
+            raise ValueError(f"iterations: expected at least 1, got {self.iterations}")
+        for name in _SHARES:
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
+        for name in (*_COPIED, "tolerance", "recovery_time"):
+            if not getattr(self, name) >= 0.0:
+                raise ValueError(f"{name}: expected a number not below 0, got {getattr(self, name)}")
+
+    def settings(self, dt: float) -> ConstraintSettings:
+        """Return the device struct for one time step [s].
+
+        Raises:
+            ValueError: An option was set to what is out of range.
+        """
+        self.check()
+        s = ConstraintSettings()
+        s.dt = dt
+        fastest = 1.0 / max(self.recovery_time, dt)
+        s.contact_rate = min(self.contact_erp / dt, fastest)
+        s.limit_rate = min(self.limit_erp / dt, fastest)
+        s.loop_rate = self.loop_erp / dt
+        s.soft_contacts = _SOFTNESSES.index(self.contact_softness)
+        s.friction_product = _COMBINES.index(self.friction_combine)
+        s.restitution_product = _COMBINES.index(self.restitution_combine)
+        for name in _COPIED:
+            setattr(s, name, getattr(self, name))
+        return s

@@ -1,0 +1,603 @@
+"""Reduced-coordinate solver with an implicit drive model and a unified constraint solve."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import warp as wp
+
+from newtonsim.collision.collide import find_contacts
+from newtonsim.collision.contacts import Contacts
+from newtonsim.errors import ModelError, NotDifferentiableError
+from newtonsim.kernels.constraints import energy_coordinates
+from newtonsim.kernels.penalty.contact_law import FADE_DEPTH
+from newtonsim.kernels.steps import reset
+from newtonsim.kernels.trees import damping as trees_damping
+from newtonsim.kernels.trees import joint_forces
+from newtonsim.runtime.compilation import load_once
+from newtonsim.runtime.launcher import Launcher, Motion, active_tape
+from newtonsim.runtime.shards import Shard
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.control import Control
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
+from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.featherstone.adjoint.step import RecordedStep, StepAdjoint
+from newtonsim.solvers.featherstone.constraints import ConstraintStage
+from newtonsim.solvers.featherstone.deformable_stage import DeformableStage
+from newtonsim.solvers.featherstone.options import ConstraintOptions
+from newtonsim.solvers.featherstone.reactions import Reactions
+from newtonsim.solvers.featherstone.servos import JointServos
+from newtonsim.solvers.featherstone.sleep import SleepOptions, SleepStage
+from newtonsim.solvers.featherstone.smooth import SLIP_SPEED, SmoothStage, move_kinematic_bodies
+from newtonsim.solvers.featherstone.stages import StepForces, StepStage
+from newtonsim.solvers.featherstone.warm_start import StartingImpulses
+from newtonsim.solvers.particles.system import ParticleSystem
+
+_ELEMENTS = {
+    "spring": "springs",
+    "tri": "triangles",
+    "edge": "bending edges",
+    "tet": "tetrahedra",
+    "muscle": "muscles",
+}
+"""Elements between particles or bodies that the solver does not move by itself."""
+
+
+class FeatherstoneSolver(SolverBase):
+    """Articulated bodies in reduced coordinates, with contacts, limits and friction solved together.
+
+    A step reads `joint_q`, `joint_qd` and `body_f` of the state (and the poses of bodies without joints) and
+    writes joint coordinates and body poses that agree with each other.
+
+    Drives, springs and damping are implicit: any gain is stable at any step. They are those of backward
+    Euler, which takes energy out of fast oscillations: a spring of 10 rad/s keeps half its energy for 2 s at
+    1/240 s. Velocity-dependent forces are centred in the step, which keeps the energy of swinging bodies;
+    single bodies keep theirs at any spin.
+
+    Constraints act at velocity level: contacts with a friction cone and restitution, limits of joints and of
+    their velocities, drives at their effort limit, dry joint friction, and the model's constraints (loop
+    joints, distances, couplings) are solved by projected Gauss-Seidel from the last step's impulses. Contacts
+    have torsional and rolling friction if a shape had a coefficient above zero when the solver was made.
+    A finite plane touches only what is in front of it.
+
+    Gradients flow through a step by the adjoint of the implicit equation: the backward pass recomputes what
+    it needs from the states, so a rollout stores nothing but its states and the impulses that their sweeps
+    started from. Where constraints act, their equations belong to it: limits, efforts and friction at their
+    bound, loops, couplings, contacts that press, stick, slide, twist or roll, with the set of those that act
+    held fixed; contact points and normals follow the poses with the features in contact held fixed. Single
+    bodies that rebound do so at the time of impact within the step, whose gradient is that of the bounce;
+    trees of several joints rebound at the end of the step. `NotDifferentiableError` refuses
+    `cone="pyramidal"` with contacts, `before_step` and `deformables` when a step is recorded, and afterwards
+    names worlds in which a contact acted that has no gradient, impacts with restitution were passed on more
+    than four times or between contacts of different restitution, the rows that act contradict each other or
+    have no room, or their solution was not found again; inside a captured graph, which cannot raise, the
+    gradients of these worlds are NaN, and `check_gradient` raises.
+
+    Args:
+        model: The model to simulate.
+        contact_mode: "hard" for contacts as constraints, with friction cone and restitution; "compliant" for
+            smooth forces by the materials' ke, kd, kf and mu, which have gradients through contact. These
+            forces are explicit: the step must stay well below √(m/ke) and m/kd of the lightest body in
+            contact (for 1 kg and the default material 1e-3 s), or the motion explodes.
+        sleep: Whether islands of trees that rest together fall asleep: they stand still, and cost neither
+            collision tests among themselves nor constraint rows. They wake when something that moves comes
+            near, when their inputs, coordinates or gravity change, or by `wake`; other changes of the model
+            need that call. Not with gradients or compliant contacts.
+        sleep_speed: Fastest centre of mass of a body at rest [m/s].
+        sleep_spin: Fastest turning of a body at rest [rad/s].
+        sleep_time: How long all bodies of an island have to be slower than that [s].
+        servos: Whether joints may have `servos`. Not with gradients or sleep.
+        speed_limit: Largest velocity of a degree of freedom [rad/s or m/s], those of free bodies too; None
+            for no limit. What is faster at the end of a step is slowed down to it.
+        coriolis: Where velocity-dependent forces of trees are taken: in the "middle" of the step, which keeps
+            the energy of swinging bodies, or at its "start", which is less work, gains a little energy, and
+            is what explicit engines do; there a robot that turns by half a radian in a step explodes. Not
+            "start" with gradients.
+        deformables: What moves particles with elements, and contact of particles, such as
+            `XPBDSolver(model)`; see the property. Not with gradients or sleep. Without it particles fly
+            freely: they meet neither the ground nor bodies.
+        slip_speed: Below this speed [m/s] friction of compliant contacts fades: what would stick creeps.
+        fade_depth: Below this penetration [m] damping of compliant contacts fades.
+        options: Further fields of `ConstraintOptions`, such as iterations, tolerance, cone, contact_erp.
+
+    Attributes:
+        world_nonfinite: Worlds whose velocities became NaN or infinite, bool, shape (world_count,).
+        contacts: Contacts of the last step that was not given any.
+        constraints: The constraint stage with its iterations and residual per world.
+        sleep: The sleep stage with `asleep` per tree, None without sleep.
+        servos: Motors on joints, see `JointServos`; None without.
+        speed_limit: Largest velocity of each degree of freedom, to be written to, shape (joint_dof_count,);
+            None without.
+
+    Not supported: muscles; `joint_limit_ke`, `joint_limit_kd` and joint compliances; `joint_enabled`.
+
+    Sources: Featherstone, "Rigid Body Dynamics Algorithms", 2008; Stewart and Trinkle, "An implicit
+    time-stepping scheme for rigid body dynamics", 1996.
+
+    Raises:
+        ModelError: The model holds elements that the solver does not move.
+        ValueError: An option is out of range.
+    """
+
+    divides_worlds = True
+    options_of = ConstraintOptions
+
+    def __init__(
+        self,
+        model: Model,
+        contact_mode: str = "hard",
+        sleep: bool = False,
+        sleep_speed: float = 0.01,
+        sleep_spin: float = 0.05,
+        sleep_time: float = 0.5,
+        servos: bool = False,
+        speed_limit: float | None = None,
+        coriolis: str = "middle",
+        deformables: SolverBase | ParticleSystem | None = None,
+        slip_speed: float = SLIP_SPEED,
+        fade_depth: float = FADE_DEPTH,
+        **options: object,
+    ):
+        super().__init__(model)
+        if contact_mode not in ("hard", "compliant"):
+            raise ValueError(f"contact_mode: expected 'hard' or 'compliant', got {contact_mode!r}")
+        for name, value in (("slip_speed", slip_speed), ("fade_depth", fade_depth)):
+            if not 0.0 < value < math.inf:
+                raise ValueError(f"{name}: expected a positive number, got {value}")
+        _check_elements(model, deformables is not None)
+        self.options = ConstraintOptions(**options)
+        self.compliant = contact_mode == "compliant"
+        if coriolis not in ("middle", "start"):
+            raise ValueError(f"coriolis: expected 'middle' or 'start', got {coriolis!r}")
+        if coriolis == "start" and model.requires_grad:
+            raise ValueError("coriolis: 'start' is only for models without gradients")
+        self.smooth = SmoothStage(model, coriolis == "start", slip_speed, fade_depth)
+        self.servos = self._make_servos(servos, sleep)
+        self.constraints = ConstraintStage(model, self.options, self.servos)
+        self.speed_limit = self._make_speed_limit(speed_limit)
+        self._before_step: tuple[StepStage, ...] = ()
+        self._stage_changes = 0
+        self._joint_f: wp.array | None = None
+        self.reactions = Reactions(model, self.smooth, self.constraints)
+        self.contacts = Contacts(model)
+        self.no_contacts = Contacts(model) if self.compliant else None
+        self.end_motion = Motion(model, forces=False)
+        self.sleep = self._sleep_stage(sleep, SleepOptions(sleep_speed, sleep_spin, sleep_time))
+        self.world_nonfinite = self.constraints.world_nonfinite
+        self._any_nonfinite = self.constraints.any_nonfinite
+        # on the CPU the array is read without a copy, which is cheap enough for every step
+        self._any_view = memoryview(self._any_nonfinite.numpy()) if model.device.is_cpu else None
+        self._reported = np.zeros(model.world_count, dtype=bool)
+        self.default_control = model.control(clone_variables=False)
+        self.adjoint = StepAdjoint(self) if model.requires_grad else None
+        # a list, since a replaced attribute would have graphs captured anew
+        self._shared_starts: list[StartingImpulses] = []
+        self._deformables: DeformableStage | None = None
+        if deformables is not None:
+            self.deformables = deformables
+
+    def step(
+        self,
+        model: Model,
+        state_in: State,
+        state_out: State,
+        control: Control | None,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Advance by one step; see `SolverBase.step`.
+
+        Raises:
+            ValueError: The model is not the solver's, or a gradient is recorded in place.
+        """
+        self.check_model(model)
+        control = self.check_step(model, state_in, state_out, control, self.default_control, dt)
+        tape = active_tape()
+        starts = self._shared_starts[0] if self._shared_starts else None
+        if tape is not None and (state_in.requires_grad or model.requires_grad or _requires_grad(control)):
+            starts = StartingImpulses(self.constraints) if starts is None else starts
+            self._record(tape, state_in, state_out, control, contacts, dt, starts)
+        step = partial(self._advance, Shard(model), state_in, state_out, control, contacts, dt, starts)
+        load_once(self, step, model.device)
+        step()
+        if model.device.is_cpu:
+            self.report()
+
+    def step_worlds(
+        self,
+        shard: Shard,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Advance some worlds by one step; see `SolverBase.step_worlds`."""
+        self._advance(shard, state_in, state_out, control, contacts, dt, None)
+
+    def _advance(
+        self,
+        shard: Shard,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+        starts: StartingImpulses | None,
+    ) -> None:
+        """Advance some worlds; what sweeps start from is kept in `starts`, if given."""
+        model = self.model
+        if model.particle_count and self._deformables is None:
+            self.integrate_particles(model, state_in, state_out, dt, shard)
+        launch = Launcher(model, record_tape=False, shard=shard.with_starts(self.constraints.starts))
+        if model.body_count:
+            self._step_bodies(launch, state_in, state_out, control, contacts, dt, starts)
+        elif self._deformables is not None:
+            self._deformables.apply(launch, state_in, state_out, control, None, dt)
+
+    @property
+    def kernel_kind(self) -> tuple:
+        """The same for solvers that launch mostly the same kernels, see `compilation.load_once`."""
+        model = self.model
+        families = frozenset(model.collision_plan.families) if model.shape_count else frozenset()
+        parts = (self.servos is None, self.sleep is None, self.compliant, self.smooth.from_start)
+        deformables = None if self._deformables is None else type(self._deformables.system)
+        return type(self), families, parts, model.particle_count > 0, self.constraints.predicts, deformables
+
+    def _step_bodies(
+        self,
+        launch: Launcher,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+        starts: StartingImpulses | None,
+    ) -> None:
+        """Step everything but particles."""
+        model, smooth, v = self.model, self.smooth, launch.views
+        smooth.place(launch, state_in)
+        contacts_given = contacts is not None
+        contacts = contacts if contacts_given else self.contacts
+        if self.sleep is not None:
+            self.sleep.begin(launch, state_in, control, contacts)
+            launch.views.tree = self.sleep.tree
+        if not contacts_given:
+            # what will be hit in the next step has to wake before it
+            ahead = dt if self.sleep is None else 2.0 * dt
+            find_contacts(launch, smooth.body_q, smooth.body_qd, contacts, dt, ahead)
+        smooth.sum_forces(launch, state_in, contacts if self.compliant else None)
+        joint_f = self._apply_stages(launch, state_in, control, dt)
+        if self._deformables is not None:
+            self._deformables.apply(launch, state_in, state_out, control, joint_f, dt)
+        correct = None
+        if self.constraints.predicts and not smooth.from_start:
+            correct = partial(self.constraints.predict, launch, smooth, state_in, dt)
+        smooth.run(launch, state_in, control, dt, correct, joint_f)
+        if self.sleep is not None:
+            self.sleep.hold(launch, smooth.v_free)
+        rigid_contacts = self.no_contacts if self.compliant else contacts
+        keep = None if starts is None else partial(starts.keep, launch, self.constraints)
+        self.constraints.solve(
+            launch, smooth, state_in.joint_q, control.joint_act, rigid_contacts, dt, state_out, keep
+        )
+        if self._deformables is not None:
+            self._deformables.remember(launch, state_out.joint_qd, dt)
+        if self.speed_limit is not None:
+            inputs = [self.speed_limit, state_out.joint_qd, self.constraints.moving_qd]
+            launch(energy_coordinates.clamp_velocities, "dof", inputs)
+        if self.sleep is not None:
+            self.sleep.hold(launch, state_out.joint_qd)
+            self.sleep.hold(launch, self.constraints.moving_qd)
+        inputs = [v.joint, model.body_com, state_in.joint_q, self.constraints.moving_qd, dt]
+        launch(joint_forces.integrate_joints, "joint", inputs, [state_out.joint_q])
+        out = state_out
+        launch.place(self.end_motion, out.joint_q, out.joint_qd, out.body_q, out.body_qd)
+        move_kinematic_bodies(launch, state_in, dt, state_out.body_q, state_out.body_qd)
+        if self.sleep is not None:
+            self.sleep.end(launch, state_out, contacts, dt)
+
+    def _make_servos(self, wanted: bool, sleep: bool) -> JointServos | None:
+        if not wanted:
+            return None
+        if self.model.requires_grad or sleep:
+            raise ValueError("servos: only for models without gradients, and not with sleep")
+        return JointServos(self.model)
+
+    def _make_speed_limit(self, speed: float | None) -> wp.array | None:
+        if speed is None:
+            return None
+        if self.model.requires_grad:
+            raise ValueError("speed_limit: only for models without gradients")
+        if not speed > 0.0:
+            raise ValueError(f"speed_limit: expected a positive number or None, got {speed}")
+        return put(np.full(self.model.joint_dof_count, speed), dtype=float, device=self.model.device)
+
+    @property
+    def before_step(self) -> tuple[StepStage, ...]:
+        """Stages that add forces at the start of every step, in this order; assign another sequence."""
+        return self._before_step
+
+    @before_step.setter
+    def before_step(self, stages: Sequence[StepStage]) -> None:
+        for stage in stages:
+            if not isinstance(stage, StepStage):
+                raise TypeError(f"before_step: {stage!r} has no apply(launch, step)")
+        self._stage_changes += 1 + sum(getattr(stage, "revision", 0) for stage in self._before_step)
+        self._before_step = tuple(stages)
+        if self._before_step and self._joint_f is None:
+            self._joint_f = zeros(self.model.joint_dof_count, dtype=float, device=self.model.device)
+
+    @property
+    def deformables(self) -> DeformableStage | None:
+        """What moves particles with elements, and contact of particles; None for neither.
+
+        Assign a solver of deformables that has `particles`, or a `ParticleSystem`. Its particles are those of
+        this solver's model; or those of another one with the same worlds, whose state is then
+        `deformables.state`.
+        """
+        return self._deformables
+
+    @deformables.setter
+    def deformables(self, source: SolverBase | ParticleSystem | None) -> None:
+        if source is None:
+            _check_elements(self.model, False)
+        elif self.sleep is not None:
+            raise ValueError("deformables: not with sleep")
+        before = 0 if self._deformables is None else self._deformables.baked_revision()
+        self._stage_changes += 1 + before
+        parts = (self.model, self.smooth, self.constraints)
+        self._deformables = None if source is None else DeformableStage(source, *parts)
+
+    def _apply_stages(self, launch: Launcher, state: State, control: Control, dt: float) -> wp.array | None:
+        """Add the forces of all stages; returns the generalised ones with those of the control, if any."""
+        if not self._before_step:
+            return None
+        smooth = self.smooth
+        launch(trees_damping.copy_forces, "dof", [control.joint_f, self._joint_f])
+        step = StepForces(state, control, dt, smooth.body_q, smooth.body_qd, smooth.body_f, self._joint_f)
+        for stage in self._before_step:
+            stage.apply(launch, step)
+        return self._joint_f
+
+    def _sleep_stage(self, wanted: bool, options: SleepOptions) -> SleepStage | None:
+        if not wanted:
+            return None
+        if self.model.requires_grad or self.compliant:
+            raise ValueError("sleep: only for models without gradients and hard contacts")
+        return SleepStage(self.model, options) if self.model.joint_count else None
+
+    def report(self) -> None:
+        """Warn of contacts that there was no room for, and of worlds that became non-finite, once each.
+
+        See `SolverBase.report`.
+        """
+        self.contacts.warn_of_overflow()
+        if self._deformables is not None:
+            self._deformables.report()
+        found = self._any_nonfinite.numpy() if self._any_view is None else self._any_view
+        if found[0]:
+            self._warn_of_nonfinite()
+
+    def _warn_of_nonfinite(self) -> None:
+        """Warn of the worlds that were finite at the last report."""
+        # an array operation would be recorded if a step is being captured
+        if self._any_view is None:
+            self._any_nonfinite.zero_()
+        else:
+            self._any_view[0] = 0
+        now = self.world_nonfinite.numpy().copy()
+        worlds = np.flatnonzero(now & ~self._reported)
+        self._reported = now
+        if len(worlds):
+            named = ", ".join(map(str, worlds[:8])) + (", ..." if len(worlds) > 8 else "")
+            warnings.warn(
+                f"{len(worlds)} of {len(now)} worlds have become non-finite (NaN or infinite): {named}; "
+                "shorten the step, check inputs, and reset these worlds",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def baked_revision(self) -> int:
+        """See `SolverBase.baked_revision`; the options count, too."""
+        revision = self.revision + self.options.revision + self._stage_changes
+        if self._deformables is not None:
+            revision += self._deformables.baked_revision()
+        for part in (self.servos, *self._before_step):
+            revision += getattr(part, "revision", 0)
+        return revision if self.sleep is None else revision + self.sleep.options.revision
+
+    def wake(self, world_mask: wp.array | None = None) -> None:
+        """Wake what sleeps, as is needed after changes of the model that move bodies at rest.
+
+        Args:
+            world_mask: Worlds to wake, bool, shape (world_count,); None for all.
+        """
+        if self.sleep is not None:
+            self.sleep.wake(Launcher(self.model, record_tape=False), world_mask)
+
+    def contact_forces(self, out: wp.array | None = None) -> wp.array:
+        """Return the force at every contact place, averaged over the last step.
+
+        Args:
+            out: Receives the result, vec3, shape (rigid_contact_max,); None for a new array.
+
+        Returns:
+            Force [N] on shape 0 in world axes, normal and friction together, zero where no contact is; the
+            order is that of the contacts of the last step (`contacts` if the step was not given any). It acts
+            in the middle between both surfaces.
+
+        Raises:
+            RuntimeError: No step was made, or contacts are compliant.
+        """
+        self._check_rigid("contact_forces")
+        return self.reactions.contact_forces(out, torques=False)
+
+    def contact_torques(self, out: wp.array | None = None) -> wp.array:
+        """Return torsional and rolling friction at every contact place, as `contact_forces` does [N m]."""
+        self._check_rigid("contact_torques")
+        return self.reactions.contact_forces(out, torques=True)
+
+    def constraint_forces(self, out: wp.array | None = None) -> wp.array:
+        """Return the wrench of every constraint of the model, averaged over the last step.
+
+        Args:
+            out: Receives the result, spatial_vector, shape (constraint_count,); None for a new array.
+
+        Returns:
+            (τ, f) on the child about its anchor, world axes [N m, N]; the opposite acts on the parent at the
+            same point. For a coupling the first component is the effort on its first axis [N m or N].
+
+        Raises:
+            RuntimeError: No step was made.
+        """
+        return self.reactions.constraint_forces(out)
+
+    def external_wrenches(self, shard: Shard, dt: float, out: wp.array, constraints: bool = True) -> None:
+        """Write the wrench of all contacts and constraints on every body of some worlds, by launches alone.
+
+        It may be part of the recording of a step, after the step.
+
+        Args:
+            shard: The worlds.
+            dt: Duration of the step that was made last [s], with the contacts that the solver found itself.
+            out: Receives (τ, f) at the centre of mass, world axes [N m, N], mean of that step, (body_count,).
+            constraints: Whether constraints count, or contacts alone.
+
+        Raises:
+            RuntimeError: Contacts are compliant.
+        """
+        self._check_rigid("external_wrenches")
+        launch = Launcher(self.model, record_tape=False, shard=shard)
+        launch(reset.clear_wrenches, "body", [out])
+        self.reactions.add_external(launch, self.contacts, 1.0 / dt, out, constraints)
+
+    def joint_reactions(self, state: State, out: wp.array | None = None) -> wp.array:
+        """Return the wrench that every joint transmits, averaged over the last step.
+
+        Args:
+            state: The state that the last step wrote, unchanged since.
+            out: Receives the result, spatial_vector, shape (joint_count,); None for a new array. Pass one
+                inside a captured graph, and call once before.
+
+        Returns:
+            (τ, f) that the parent exerts on the child, about the origin of the child's joint frame at the
+            start of the step, world axes [N m, N]: drives, limits, friction, springs and damping of the joint
+            included. Zero for free joints.
+
+        Raises:
+            RuntimeError: No step was made.
+        """
+        return self.reactions.joint_reactions(state, out)
+
+    def _check_rigid(self, name: str) -> None:
+        if self.compliant:
+            raise RuntimeError(f"{name}: compliant contacts are no constraints; the solver keeps no forces")
+
+    def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
+        """Forget warm starts, sleep and non-finite marks of the masked worlds, or of all.
+
+        See `SolverBase.reset`.
+        """
+        self._forget(Shard(self.model), world_mask)
+        if self.adjoint is not None:
+            self.adjoint.error.clear()
+        if self._deformables is not None:
+            self._deformables.reset(state, world_mask)
+        if self.model.device.is_cpu:
+            self._reported &= self.world_nonfinite.numpy()
+
+    def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
+        """See `SolverBase.reset_worlds`; worlds that become non-finite again are not reported again."""
+        if self._deformables is not None:
+            raise NotImplementedError("FeatherstoneSolver.reset_worlds: not with deformables")
+        self._forget(shard, world_mask)
+
+    def _forget(self, shard: Shard, world_mask: wp.array | None) -> None:
+        """Drop warm starts, sleep and non-finite marks."""
+        launch = Launcher(self.model, record_tape=False, shard=shard.with_starts(self.constraints.starts))
+        self.constraints.forget(launch, world_mask)
+        if self.sleep is not None:
+            self.sleep.wake(launch, world_mask)
+
+    def _record(
+        self,
+        tape: wp.Tape,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+        starts: StartingImpulses,
+    ) -> None:
+        """Put the step's adjoint on the tape, which reads what the step is going to put into `starts`."""
+        if state_in is state_out:
+            raise ValueError("state_in and state_out must differ while a gradient is recorded")
+        if self._before_step:
+            raise NotDifferentiableError("stages of before_step have no gradient")
+        if self._deformables is not None:
+            raise NotDifferentiableError("FeatherstoneSolver has no gradient with deformables")
+        if (
+            self.options.cone == "pyramidal"
+            and self.model.collision_plan.contact_count
+            and not self.compliant
+        ):
+            raise NotDifferentiableError(
+                'FeatherstoneSolver has no gradient with cone="pyramidal"; use cone="elliptic"'
+            )
+        if not (state_in.requires_grad and state_out.requires_grad and self.adjoint is not None):
+            raise ValueError(
+                "a recorded step needs a model finalized with requires_grad=True and states that require "
+                "gradients"
+            )
+        if contacts is not None:
+            raise ValueError(
+                "contacts: pass None while a gradient is recorded; a buffer that is filled again before the "
+                "backward pass would give a wrong one"
+            )
+        repeated = bool(self._shared_starts)
+        self.adjoint.record(tape, RecordedStep(state_in, state_out, control, dt, starts, repeated))
+
+    def make_step_memory(self) -> StartingImpulses:
+        """Impulses that the sweeps of a step start from; see `SolverBase.make_step_memory`."""
+        return StartingImpulses(self.constraints)
+
+    def use_step_memory(self, memory: StartingImpulses | None) -> None:
+        """See `SolverBase.use_step_memory`."""
+        self._shared_starts[:] = [] if memory is None else [memory]
+
+    def adjoints(self) -> tuple[object, ...]:
+        """See `SolverBase.adjoints`."""
+        return () if self.adjoint is None else (self.adjoint,)
+
+    def carried_arrays(self) -> list[wp.array] | None:
+        """Impulses, and what identifies the contacts that they belong to; see `SolverBase.carried_arrays`."""
+        if not (self.sleep is self.servos is self._deformables is None and not self._before_step):
+            return None
+        return self.constraints.carried_arrays() + self.contacts.carried_arrays()
+
+    def check_gradient(self) -> None:
+        """Raise if backward passes met what has no gradient; see `SolverBase.check_gradient`."""
+        if self.adjoint is not None:
+            self.adjoint.check()
+
+
+def _check_elements(model: Model, with_deformables: bool) -> None:
+    """Raise if the model has elements that nothing moves."""
+    for name, what in _ELEMENTS.items():
+        count = getattr(model, f"{name}_count")
+        if count and (name == "muscle" or not with_deformables):
+            how = "use SemiImplicitSolver"
+            if name != "muscle":
+                how = "pass deformables=XPBDSolver(model) or VBDSolver(model), which move them"
+            raise ModelError(f"FeatherstoneSolver: the model has {count} {what}; {how}")
+
+
+def _requires_grad(control: Control) -> bool:
+    arrays = (control.joint_act, control.joint_f)
+    return any(array is not None and array.requires_grad for array in arrays)

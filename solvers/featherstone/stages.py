@@ -1,0 +1,124 @@
+"""Stages that FeatherstoneSolver runs at the start of every step: forces that depend on the state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import warp as wp
+
+from newtonsim.kernels.constraints import servos as constraints_servos
+from newtonsim.kernels.trees import damping as trees_damping
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.control import Control
+from newtonsim.scene.model import Model
+from newtonsim.scene.revisions import Revised
+from newtonsim.scene.state import State
+from newtonsim.solvers.featherstone.servos import find_ball_dofs
+
+
+@dataclass
+class StepForces:
+    """What a stage sees of a step.
+
+    Attributes:
+        state: State at the start of the step, to be read.
+        control: Inputs of the step, to be read.
+        dt: Time of the solver's step [s].
+        body_q: Poses at the start of the step, shape (body_count,).
+        body_qd: Velocities at the start of the step, shape (body_count,).
+        body_f: Wrenches of this step as in `State.body_f`, to be added to, shape (body_count,).
+        joint_f: Generalised forces of this step as in `Control.joint_f`, to be added to, shape
+            (joint_dof_count,).
+    """
+
+    state: State
+    control: Control
+    dt: float
+    body_q: wp.array
+    body_qd: wp.array
+    body_f: wp.array
+    joint_f: wp.array
+
+
+@runtime_checkable
+class StepStage(Protocol):
+    """Something that adds forces at the start of every step of the solver.
+
+    A stage that derives from `Revised` has the step captured anew when one of its arrays is replaced.
+    """
+
+    def apply(self, launch: Launcher, step: StepForces) -> None:
+        """Add forces to `step.body_f` and `step.joint_f` by kernels that `launch` launches.
+
+        It is called when a step is captured: nothing may be allocated or read back.
+        """
+
+
+class BodyDamping(Revised):
+    """Damping of bodies by the medium: force -m v d (1 + |v|) and torque -I ω d (1 + |ω|), explicit.
+
+    Attributes:
+        linear: d of the force at the centre of mass [1/s], shape (body_count,).
+        angular: d of the torque [1/s], shape (body_count,).
+    """
+
+    def __init__(self, model: Model):
+        self.model = model
+        self.linear = zeros(model.body_count, dtype=float, device=model.device)
+        self.angular = zeros(model.body_count, dtype=float, device=model.device)
+
+    def apply(self, launch: Launcher, step: StepForces) -> None:
+        """See `StepStage.apply`."""
+        model = self.model
+        inputs = [model.body_mass, model.body_inertia, step.body_q, step.body_qd, self.linear, self.angular]
+        launch(trees_damping.damp_bodies, "body", inputs, [step.body_f])
+
+
+class JointDamping(Revised):
+    """Explicit viscous damping of joints, beside the implicit `Model.joint_damping`.
+
+    It becomes unstable where the step is longer than 2 I / d.
+
+    Attributes:
+        damping: d [N m s/rad or N s/m], shape (joint_dof_count,).
+    """
+
+    def __init__(self, model: Model):
+        self.damping = zeros(model.joint_dof_count, dtype=float, device=model.device)
+
+    def apply(self, launch: Launcher, step: StepForces) -> None:
+        """See `StepStage.apply`."""
+        launch(trees_damping.damp_joints, "dof", [self.damping, step.state.joint_qd], [step.joint_f])
+
+
+class PDForces(Revised):
+    """Explicit forces kp (q_d - q) + kd (v_d - v) on degrees of freedom, within a largest force.
+
+    Attributes:
+        kp: [N m/rad or N/m], shape (joint_dof_count,).
+        kd: [N m s/rad or N s/m], shape (joint_dof_count,); no force where both are 0.
+        target_q: Laid out like `State.joint_q`; of ball joints a quaternion, shape (joint_coord_count,).
+        target_qd: [rad/s or m/s], shape (joint_dof_count,).
+        max_force: [N m or N], infinite at first, shape (joint_dof_count,).
+    """
+
+    def __init__(self, model: Model):
+        dofs, device = model.joint_dof_count, model.device
+        self.kp = zeros(dofs, dtype=float, device=device)
+        self.kd = zeros(dofs, dtype=float, device=device)
+        self.target_q = wp.clone(model.joint_q, requires_grad=False)
+        self.target_qd = zeros(dofs, dtype=float, device=device)
+        self.max_force = put(np.full(dofs, float("inf")), dtype=float, device=device)
+        self._ball, self._component = find_ball_dofs(model)
+
+    def apply(self, launch: Launcher, step: StepForces) -> None:
+        """See `StepStage.apply`."""
+        view = constraints_servos.ServoView()
+        for name in ("kp", "kd", "target_q", "target_qd", "max_force"):
+            setattr(view, name, getattr(self, name))
+        view.ball, view.component = self._ball, self._component
+        inputs = [launch.views.tree, view, step.state.joint_q, step.state.joint_qd]
+        launch(constraints_servos.add_pd_forces, "dof", inputs, [step.joint_f])

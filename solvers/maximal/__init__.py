@@ -1,0 +1,1 @@
+"""Rigid bodies in maximal coordinates, which XPBDSolver and VBDSolver share."""

@@ -1,0 +1,515 @@
+"""Backward pass of a step of rigid bodies by sweeps over positions and velocities."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import warp as wp
+
+from newtonsim.errors import NotDifferentiableError
+from newtonsim.kernels.algebra.block_lu import BlockSkylineView
+from newtonsim.kernels.maximal.adjoint import contact_terms as contact_terms_adjoint
+from newtonsim.kernels.maximal.adjoint import modes as modes_adjoint
+from newtonsim.kernels.maximal.adjoint import row_terms as row_terms_adjoint
+from newtonsim.kernels.maximal.adjoint import substep
+from newtonsim.kernels.maximal.adjoint import system as system_adjoint
+from newtonsim.kernels.maximal.adjoint.contact_terms import ContactStageView
+from newtonsim.kernels.maximal.adjoint.row_terms import RowGradientView
+from newtonsim.kernels.maximal.adjoint.system import BodySystemView
+from newtonsim.kernels.maximal.moving_bodies import MotionView
+from newtonsim.kernels.maximal.rows import RowView, SpinView
+from newtonsim.kernels.maximal.sweeps import BlockView
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.shards import Shard
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.arrays import MODEL_ARRAYS
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
+from newtonsim.solvers.maximal.contact_adjoint import BodyContactTerms
+from newtonsim.solvers.maximal.moving_bodies import MovingBodies
+from newtonsim.solvers.maximal.sweeps import BodySweeps
+from newtonsim.solvers.tape import RecordedStep
+
+_OPTIONS = (
+    "contact_relaxation",
+    "con_weighting",
+    "angular_damping",
+    "restitution",
+    "push_speed",
+    "recovery_speed",
+    "limit_speed",
+    "soft_limits",
+    "friction_combine",
+)
+_MOST_BLOCKS = 1 << 14
+MOST_AWAY = 0.01
+"""Part of what constraints do by which steps may miss the converged ones without a warning."""
+_REASONS = {
+    int(system_adjoint.REASON_ROOM): "its bodies couple too many others for the adjoint system",
+    int(system_adjoint.REASON_TURN): "a body with joints turned by more than 0.7 rad in a substep",
+    int(system_adjoint.REASON_FEATURES): "a contact between features that no rule covers acted",
+    int(system_adjoint.REASON_KICK): "impulses changed a body's turn in a substep by more than 0.2 rad",
+    int(system_adjoint.REASON_SINGULAR): "the adjoint system of its bodies is singular",
+}
+
+
+class BodyAdjoint:
+    """Gradients of `BodySweeps`: the adjoint of a converged substep.
+
+    A substep is solved again, with as many sweeps as it takes, in memory of the adjoint's own. At the
+    solution M (u - free) = Jᵀ p with wrenches J of the start, every row gives one equation: what it measures
+    at the end, a force law, or a bound. Their linearisation, transposed, is solved per world by LU
+    factorization; what is left is the gradient of a scalar by poses, velocities and parameters, a reverse
+    pass through the kernels of `solvers.maximal.adjoint` and `kernels.maximal.adjoint.row_terms`. The
+    correction of velocities after a substep is another such system. With few sweeps the solver's step is not
+    converged, and this is the gradient of the converged one.
+
+    Contacts are such rows, too (`solvers.maximal.contact_adjoint`), in the two systems and in a third one
+    that removes penetrations. Of more contacts than hold a body, each takes the smallest change of its
+    impulse; in the sweeps that depends on their order. It counts where friction of these contacts has
+    different directions.
+
+    Masses and inertias have gradients by `body_mass` and `body_inertia`, as if `body_inv_mass` and
+    `body_inv_inertia` followed. There is no gradient by `joint_axis`, whose part in the directions that a
+    joint holds is not differentiated. Models with armature are refused: rotors keep rates from step to step
+    that are no part of the state. What breaks redundant rows of a loop in different ways has no converged
+    step; the gradient is then that of a compromise.
+
+    Sources: Griewank, Walther, "Evaluating Derivatives", 2008, chapter 15 (implicit functions); Ryckaert,
+    Ciccotti, Berendsen, 1977 (SHAKE), whose rows these are.
+
+    Args:
+        sweeps: The solver's, whose options are followed and whose memory is left alone; its model was
+            finalized with gradients.
+
+    Attributes:
+        iterations: Sweeps over positions by which a substep is solved again.
+        velocity_sweeps: Least number of sweeps over velocities after them.
+    """
+
+    def __init__(self, sweeps: BodySweeps):
+        self.sweeps = sweeps
+        self.model = model = sweeps.model
+        self.velocity_sweeps = 100
+        self.follow(0)
+        self._again = BodySweeps(model)
+        self._bodies = MovingBodies(model)
+        self._rows = self._again._rows
+        count = self._rows.row_start.numpy()[-1] if len(self._rows.row_start) else 0
+        self._row_count = int(count)
+        starts = {"row": [0, self._row_count], "block": [0, model.joint_count + model.constraint_count]}
+        self._shard = Shard(model).with_starts(starts)
+        self._allocate()
+        self._position = _row_view(model, self._rows, self._row_count)
+        self._velocity = _row_view(model, self._rows, self._row_count)
+        self._idle = _row_view(model, self._rows, self._row_count)
+        self._system, self._sky = _system_of(model)
+        self._contacts = BodyContactTerms(self._again, self._system)
+        self._after: State | None = None
+        self._reasons = zeros(model.world_count, dtype=int, device=model.device)
+        self._away = zeros(model.world_count, dtype=wp.vec2d, device=model.device)
+        self._told = 0.0
+        self._starts: list[list[wp.array]] = []
+        self._rotors = np.zeros(0, int)
+
+    def _allocate(self) -> None:
+        model, device = self.model, self.model.device
+        bodies, rows = model.body_count, self._row_count
+
+        def body(dtype: type, grad: bool = True) -> wp.array:
+            return wp.zeros(bodies, dtype=dtype, device=device, requires_grad=grad)
+
+        self.x0, self.x1, self.x2 = (body(wp.transform) for _ in range(3))
+        self.u0, self.u1, self.u2 = (body(wp.spatial_vector) for _ in range(3))
+        self.free, self.kick, self.u, self.shift = (body(wp.spatial_vector) for _ in range(4))
+        self.middle, self.turned = body(wp.quat), body(wp.quat)
+        self.center0, self.center1 = body(wp.vec3), body(wp.vec3)
+        self.half, self.half_slope = body(wp.vec3, False), body(wp.mat33, False)
+        self.multiplier, self.moving = body(wp.spatial_vector, False), body(wp.spatial_vector, False)
+        self.drift, self.drifting = body(wp.spatial_vector, False), body(wp.spatial_vector, False)
+        self.still = body(wp.spatial_vector, False)
+        self.body_term, self.shift_term = body(float), body(float)
+        self.row_term = wp.zeros(rows, dtype=float, device=device, requires_grad=True)
+        self.q = wp.zeros(model.joint_coord_count, dtype=float, device=device, requires_grad=True)
+        self.qd = wp.zeros(model.joint_dof_count, dtype=float, device=device, requires_grad=True)
+        self._none = zeros(0, dtype=float, device=device)
+        view, spin = self._bodies.view, self._again._spin
+        view.mobility = zeros(0, dtype=wp.spatial_matrix, device=device)  # tapes want every array of a struct
+        self.start = _with(view, origin=self.x0, velocity=self.u)
+        self.start_spin = _with(spin, com=self.center0)
+        self.end = _with(view, origin=self.x1, velocity=self.u2)
+        self.end_spin = _with(spin, com=self.center1)
+
+    def record_arrays(self) -> list[wp.array]:
+        """Arrays of the model whose gradients a backward pass adds to."""
+        names = [spec.name for spec in MODEL_ARRAYS if spec.name not in ("joint_axis", "joint_armature")] + [
+            "gravity_vec"
+        ]
+        arrays = [getattr(self.model, name, None) for name in names]
+        return [a for a in arrays if isinstance(a, wp.array) and a.size and a.grad is not None]
+
+    def check_gradient(self, solver: str = "rigid bodies") -> None:
+        """Raise if a world had no gradient since this was last asked.
+
+        Warn if steps ended so far from the converged ones that their gradients are not theirs, and again when
+        that has become twice as much.
+
+        Args:
+            solver: Name of the solver, for the error.
+
+        Raises:
+            NotDifferentiableError: It names the reason and the worlds.
+        """
+        reason = self._reasons.numpy().copy()
+        self._reasons.zero_()
+        self._warn(solver, reason == 0)
+        for number, text in _REASONS.items():
+            worlds = np.flatnonzero(reason == number)
+            if len(worlds):
+                raise NotDifferentiableError(f"{solver}: {text}, in worlds {worlds[:8].tolist()}")
+
+    def _warn(self, solver: str, worlds: np.ndarray) -> None:
+        """Warn of steps in the masked worlds that ended elsewhere than the converged ones."""
+        off, acted = self._away.numpy().T.copy()
+        self._away.zero_()
+        part = np.sqrt(np.divide(off, acted, out=np.zeros_like(off), where=worlds & (acted > 0.0)))
+        part = np.nan_to_num(part)
+        worst = int(np.argmax(part))
+        if part[worst] > max(MOST_AWAY, 2.0 * self._told):
+            self._told = part[worst]
+            warnings.warn(
+                f"{solver}: sweeps ended {part[worst]:.0%} of what joints and contacts do away from the "
+                f"converged step (world {worst}); the gradient is that of the converged step, and may be "
+                "wrong by as much: take more iterations and constraints.velocity_sweeps, or substeps",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def follow(self, iterations: int) -> None:
+        """Solve substeps again with so many sweeps over positions, and with no fewer than 100."""
+        self.iterations = max(100, iterations)
+
+    def make_room(self, substeps: int) -> None:
+        """Allocate what a step of so many substeps needs, before it is recorded.
+
+        Raises:
+            NotDifferentiableError: A joint has armature.
+        """
+        if not self.model.device.is_capturing and self.model.joint_dof_count:
+            self._rotors = np.flatnonzero(self.model.joint_armature.numpy())
+        if len(self._rotors):
+            raise NotDifferentiableError(
+                f"rigid bodies: {len(self._rotors)} degrees of freedom (first: {self._rotors[0]}) have "
+                "armature, and such rotors keep rates from step to step that are no part of the state; set "
+                "joint_armature to 0, or use FeatherstoneSolver"
+            )
+        while len(self._starts) < substeps:
+            self._starts.append([wp.empty_like(a) for a in self._memory()])
+
+    def run(self, step: RecordedStep, substeps: int = 1) -> None:
+        """Add a step's contribution to the gradients of its inputs.
+
+        Args:
+            step: The step, with the gradients of `state_out`.
+            substeps: Substeps that it was made of.
+        """
+        launch = Launcher(self.model, record_tape=False, shard=self._shard)
+        self._replay(launch, step, substeps)
+        inputs = [self._system, self.x0, self._starts[0][1], self.u2, step.state_out.body_qd, self._away]
+        launch(system_adjoint.compare_ends, "body", inputs)
+        self._reverse_end(launch, step)
+        dt = step.dt / substeps
+        for number in reversed(range(substeps)):
+            if number < substeps - 1:
+                self._restore(number)
+                self._substep(launch, dt)
+            self._reverse_substep(launch, step, dt)
+        launch(system_adjoint.add_transforms, "body", [self._contacts.start.grad, self.x0.grad])
+        self._reverse_start(step)
+        self._after = step.state_in
+        launch(system_adjoint.keep_reasons, "world", [self._system, self._reasons])
+        if not self.model.device.is_capturing:
+            self.check_gradient()
+
+    def _replay(self, launch: Launcher, step: RecordedStep, substeps: int) -> None:
+        """Solve the step again, up to the end of its last substep, and keep where substeps start."""
+        again, bodies, state = self._again, self._bodies, step.state_in
+        for name in _OPTIONS:
+            setattr(again, name, getattr(self.sweeps, name))
+        again.linear_relaxation = again.angular_relaxation = again.warm_start = 1.0
+        again.joint_warm_start = 0.0
+        again.velocity_sweeps = max(self.velocity_sweeps, self.sweeps.velocity_sweeps)
+        launch(system_adjoint.begin_worlds, "world", [self._system])
+        bodies.begin(launch, state.body_q, state.body_qd, state.body_f, step.dt)
+        if self._after is not step.state_out:
+            again.reset()
+        again.begin(launch, state, step.control, step.contacts, step.dt)
+        self._contacts.begin(launch, state.body_q)
+        _fill_axis(again._now.block, self._none)
+        self.make_room(substeps)
+        for number in range(substeps):
+            bodies.begin_substep(launch, 0.0, step.dt / substeps)
+            for copy, array in zip(self._starts[number], self._memory()):
+                wp.copy(copy, array)
+            self._substep(launch, step.dt / substeps)
+
+    def _memory(self) -> tuple[wp.array, ...]:
+        view = self._bodies.view
+        return view.origin, view.velocity, self._again._spin.entering
+
+    def _restore(self, number: int) -> None:
+        """Return to the start of a substep."""
+        for copy, array in zip(self._starts[number], self._memory()):
+            wp.copy(array, copy)
+        self._again._now.substep = number
+
+    def _substep(self, launch: Launcher, dt: float) -> None:
+        """Solve a substep, and keep what its two solves led to."""
+        again, bodies, system = self._again, self._bodies, self._system
+        wp.copy(self.x0, bodies.view.origin)
+        wp.copy(self.u0, bodies.view.velocity)
+        again.begin_substep(launch, dt, bodies)
+        inputs = [self.x0, self.u0, dt, bodies.view, system, self.half, self.half_slope]
+        launch(system_adjoint.find_half_way, "body", inputs)
+        for number in range(self.iterations):
+            again.sweep(launch, dt, bodies, last=number == self.iterations - 1)
+        wp.copy(self.u, bodies.view.velocity)
+        wp.copy(self.shift, again._spin.shift)
+        self._decide(launch, dt)
+        self._contacts.decide(launch, self.u)
+        again.end_substep(launch, dt, bodies)
+        wp.copy(self.x1, bodies.view.origin)
+        wp.copy(self.u2, bodies.view.velocity)
+        wp.copy(self.center1, again._spin.com)
+        self._contacts.decide_relaxed(launch, self.u2, int(system_adjoint.REASON_FEATURES))
+        if self._row_count:
+            inputs = [self._again._now.block, again._near, self.end, again._spin, self._velocity]
+            launch(modes_adjoint.decide_relaxed, "block", inputs)
+
+    def _decide(self, launch: Launcher, dt: float) -> None:
+        """Find what decided the impulses of the rows."""
+        again, spin, view = self._again, self._again._spin, self._position
+        launch(system_adjoint.check_turns, "body", [self.x0, self.u, dt, spin, self._system])
+        if self._row_count:
+            block, near, bodies = self._again._now.block, again._near, self._bodies.view
+            launch(modes_adjoint.begin_rows, "row", [self._rows, view])
+            inputs = [block, near, again._settings(dt), bodies, spin, view]
+            launch(modes_adjoint.decide_rows, "block", inputs)
+            if self.model.constraint_count:
+                inputs = [block, near, dt, bodies, spin, view]
+                launch(modes_adjoint.decide_couplings, "row", inputs)
+
+    def _reverse_end(self, launch: Launcher, step: RecordedStep) -> None:
+        """From the state at the end to poses and velocities of the bodies after the last substep."""
+        model, out = self.model, step.state_out
+        wp.copy(self.x2, out.body_q)  # gradients are copied, too
+        self.x2.grad.zero_()
+        self.u2.grad.zero_()
+        if model.joint_count:
+            wp.copy(self.q.grad, out.joint_q.grad)
+            wp.copy(self.qd.grad, out.joint_qd.grad)
+            with wp.Tape() as tape:
+                taped = Launcher(model, record_tape=True, shard=self._shard)
+                inputs = [taped.views.joint, model.body_com, self._again._near, self.x2, self.u2]
+                taped(substep.read_coordinates, "joint", inputs, [self.q, self.qd])
+            tape.backward()
+        launch(system_adjoint.add_transforms, "body", [out.body_q.grad, self.x2.grad])
+        launch(system_adjoint.add_twists, "body", [out.body_qd.grad, self.u2.grad])
+
+    def _reverse_substep(self, launch: Launcher, step: RecordedStep, dt: float) -> None:
+        """From x2.grad and u2.grad, gradients at the end, to those at the start: the same arrays."""
+        contacts = self._contacts
+        for array in (self.x1, self.u1, self.center1, self.turned, self.x0, self.u0, self.center0):
+            array.grad.zero_()
+        for array in (self.free, self.kick, self.middle, self.u, self.shift):
+            array.grad.zero_()
+        self.kick.zero_()
+        wp.copy(self.x1.grad, self.x2.grad)
+        taped = Launcher(self.model, record_tape=True, shard=self._shard)
+        with wp.Tape() as free_tape:
+            self._record_free(taped, step, dt)
+        with wp.Tape() as end_tape:
+            self._record_end(taped, dt)
+            bodies = (self.multiplier, self.moving)
+            self._solve(launch, self.turned, self.u2.grad, self._velocity, contacts.velocity, bodies)
+            contacts.hand_back(launch, self.moving)
+            self._weigh_corrections(taped, dt)
+        self._seed_terms()
+        end_tape.backward()
+        self._solve(launch, self.middle, self.u.grad, self._position, contacts.position, bodies)
+        if self.model.shape_count:
+            contacts.hand_to_shifts(launch)
+            bodies = (self.drift, self.drifting)
+            self._solve(launch, self.middle, self.shift.grad, self._idle, contacts.shift, bodies)
+        with wp.Tape() as tape:
+            self._weigh_impulses(taped, dt)
+            if self.model.shape_count:
+                self._weigh_shifts(taped, dt)
+        self._seed_terms()
+        tape.backward()
+        free_tape.backward()
+        wp.copy(self.x2.grad, self.x0.grad)
+        wp.copy(self.u2.grad, self.u0.grad)
+
+    def _record_free(self, taped: Launcher, step: RecordedStep, dt: float) -> None:
+        """Put the motion without rows on the tape."""
+        model, system = self.model, self._system
+        inputs = [self.x0, self.u0, model.body_inertia, model.body_com, system.role, self.half]
+        inputs += [self.half_slope, dt]
+        taped(substep.free_bodies, "body", inputs, [self.center0, self.middle, self.free])
+        if self._again._floats:
+            inputs = [taped.views.joint, step.control.joint_f, model.joint_damping, model.joint_friction]
+            inputs += [model.body_mass, model.body_inertia, system.role, self.x0, self.center0]
+            inputs += [self.middle, self.free, dt]
+            taped(substep.push_floating, "joint", inputs, [self.kick])
+        self._contacts.foresee(taped, dt, self.x0, self.center0, self.middle, self.free, self.kick)
+
+    def _record_end(self, taped: Launcher, dt: float) -> None:
+        """Put the motion from the velocities that rows lead to, up to their correction, on the tape."""
+        model = self.model
+        inputs = [self.x0, self.u, self.shift, self.middle, model.body_inertia, model.body_com]
+        inputs += [self._system.role, float(self.sweeps.angular_damping), dt]
+        ends = [self.x1, self.u1, self.center1, self.turned]
+        taped(substep.finish_bodies, "body", inputs, ends)
+
+    def _weigh_corrections(self, taped: Launcher, dt: float) -> None:
+        """Put the terms of the correction of velocities at the end on the tape."""
+        model, contacts = self.model, self._contacts
+        inputs = [model.body_mass, model.body_inertia, self._system.role, self.turned, self.u1, self.still]
+        inputs += [self.u2, self.multiplier]
+        taped(substep.balance_bodies, "body", inputs, [self.body_term])
+        if self._row_count:
+            inputs = [self._again._now.block, self._again._near, self.moving, self.end, self.end_spin]
+            taped(row_terms_adjoint.weigh_relaxed, "row", [*inputs, self._velocity], [self.row_term])
+        number = int(contact_terms_adjoint.STAGE_VELOCITY)
+        contacts.weigh(taped, number, dt, self.x1, self.center1, self.moving, self.u2)
+
+    def _weigh_impulses(self, taped: Launcher, dt: float) -> None:
+        """Put the terms of bodies and rows, by the impulses that lead to the end, on the tape."""
+        again, model = self._again, self.model
+        inputs = [model.body_mass, model.body_inertia, self._system.role, self.middle, self.free, self.kick]
+        inputs += [self.u, self.multiplier]
+        taped(substep.balance_bodies, "body", inputs, [self.body_term])
+        if self._row_count:
+            block, near = again._now.block, again._near
+            rows = [self.moving, self.start, self.start_spin, self._position]
+            inputs = [block, near, dt, float(again.recovery_speed), *rows]
+            taped(row_terms_adjoint.weigh_rows, "row", inputs, [self.row_term])
+            if model.constraint_count:
+                taped(row_terms_adjoint.weigh_couplings, "row", [block, near, dt, *rows], [self.row_term])
+
+    def _weigh_shifts(self, taped: Launcher, dt: float) -> None:
+        """Put the terms of contacts, and of the shifts that remove penetrations, on the tape."""
+        model, contacts = self.model, self._contacts
+        inputs = [model.body_mass, model.body_inertia, self._system.role, self.middle, self.still]
+        inputs += [self.still, self.shift, self.drift]
+        taped(substep.balance_bodies, "body", inputs, [self.shift_term])
+        number = int(contact_terms_adjoint.STAGE_SHIFT)
+        contacts.weigh(taped, number, dt, self.x0, self.center0, self.drifting, self.shift)
+        number = int(contact_terms_adjoint.STAGE_POSITION)
+        contacts.weigh(taped, number, dt, self.x0, self.center0, self.moving, self.u)
+
+    def _solve(
+        self,
+        launch: Launcher,
+        orientation: wp.array,
+        gradient: wp.array,
+        view: RowGradientView,
+        stage: ContactStageView,
+        bodies: tuple[wp.array, wp.array],
+    ) -> None:
+        """Multipliers for a gradient by the velocities that rows and contacts lead to.
+
+        Args:
+            launch: Launcher.
+            orientation: Orientations in which bodies have their inertia.
+            gradient: By the velocities.
+            view: How rows act; receives their multipliers.
+            stage: How contacts act; receives theirs.
+            bodies: Receive those of all bodies, and of those that impulses move.
+        """
+        multiplier, moving = bodies
+        inputs = [self._sky, orientation, gradient, self._again._now.block, view]
+        inputs += [*self._contacts.stage(stage), self._system, multiplier]
+        launch(system_adjoint.solve_worlds, "world", inputs)
+        launch(system_adjoint.mask_driven, "body", [self._system, multiplier, moving])
+
+    def _seed_terms(self) -> None:
+        """Gradients are those of the negative Lagrangian; a reverse pass takes the seeds away."""
+        self.body_term.grad.fill_(-1.0)
+        self.row_term.grad.fill_(-1.0)
+        self.shift_term.grad.fill_(-1.0)
+        self._contacts.seed()
+
+    def _reverse_start(self, step: RecordedStep) -> None:
+        """From poses and velocities at the start of the first substep to the state."""
+        model, state = self.model, step.state_in
+        with wp.Tape() as tape:
+            taped = Launcher(model, record_tape=True, shard=self._shard)
+            inputs = [state.body_q, state.body_qd, state.body_f, model.body_mass, model.body_inertia]
+            inputs += [model.body_com, model.gravity_vec, step.dt]
+            taped(substep.kick_bodies, "body", inputs, [self.x0, self.u0])
+        tape.backward()
+
+
+def _fill_axis(block: BlockView, none: wp.array) -> None:
+    """Put an array where inputs are missing; tapes want every array of a struct."""
+    axis = block.axis
+    for name in ("act", "force"):
+        if getattr(axis, name) is None:
+            setattr(axis, name, none)
+    block.axis = axis
+
+
+def _with(view: MotionView | SpinView, **fields: wp.array) -> MotionView | SpinView:
+    """A copy of a struct with other arrays in some fields."""
+    copy = type(view)()
+    for name in view._cls.vars:
+        setattr(copy, name, fields.get(name, getattr(view, name)))
+    return copy
+
+
+def _row_view(model: Model, rows: RowView, count: int) -> RowGradientView:
+    """How rows act, nothing yet."""
+    view, device = RowGradientView(), model.device
+    starts, blocks = rows.row_start.numpy(), rows.block.numpy()
+    view.block = put(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), dtype=int, device=device)
+    in_order = [np.arange(0), *(np.arange(starts[k], starts[k + 1]) for k in blocks)]
+    view.row = put(np.concatenate(in_order), dtype=int, device=device)
+    before = np.concatenate(([0], np.cumsum(np.diff(starts)[blocks])))
+    view.world_start = put(before[rows.world_start.numpy()], dtype=int, device=device)
+    kinds: dict[str, type] = dict.fromkeys(("mode", "side", "drive", "slip", "soft"), int)
+    numbers = ("total", "multiplier", "give", "scale", "lent")
+    kinds |= dict.fromkeys(numbers, float) | {"slope": wp.vec2}
+    kinds |= dict.fromkeys(("pull0", "pull1", "end0", "end1"), wp.spatial_vector)
+    for name, dtype in kinds.items():
+        setattr(view, name, zeros(count, dtype=dtype, device=device))
+    return view
+
+
+def _system_of(model: Model) -> tuple[BodySystemView, BlockSkylineView]:
+    """Places of bodies in the adjoint systems of their worlds, and room for these."""
+    device, start = model.device, np.asarray(model.world_body_start)
+    count = model.body_count
+    world = np.searchsorted(start, np.arange(count), side="right") - 1
+    world = np.where((np.arange(count) >= start[0]) & (np.arange(count) < start[-1]), world, -1)
+    system = BodySystemView()
+    system.world = put(world, dtype=int, device=device)
+    system.place = put(np.arange(count) - start[np.maximum(world, 0)], dtype=int, device=device)
+    system.body_start = put(start, dtype=int, device=device)
+    system.role = zeros(count, dtype=int, device=device)
+    system.mass, system.inertia = model.body_mass, model.body_inertia
+    system.reason = zeros(model.world_count, dtype=int, device=device)
+    sky = BlockSkylineView()
+    blocks = np.diff(start).astype(np.int64)
+    room = np.minimum(blocks * (blocks + 1) // 2, _MOST_BLOCKS)
+    sky.world_start = put(start, dtype=int, device=device)
+    sky.entry_start = put(np.concatenate(([0], np.cumsum(room))), dtype=int, device=device)
+    for name in ("first", "row"):
+        setattr(sky, name, zeros(count, dtype=int, device=device))
+    for name in ("given", "x"):
+        setattr(sky, name, zeros(6 * count, dtype=wp.float64, device=device))
+    for name in ("lower", "upper"):
+        setattr(sky, name, zeros(36 * int(room.sum()), dtype=wp.float64, device=device))
+    return system, sky

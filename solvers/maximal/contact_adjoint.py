@@ -1,0 +1,182 @@
+"""What contacts of bodies add to the backward pass of a substep: buffers, and the order of their kernels."""
+
+from __future__ import annotations
+
+import warp as wp
+
+from newtonsim.kernels.collision import contact_features
+from newtonsim.kernels.maximal.adjoint import contact_system
+from newtonsim.kernels.maximal.adjoint import contact_terms as contact_terms_adjoint
+from newtonsim.kernels.maximal.adjoint.contact_terms import ContactStageView
+from newtonsim.kernels.maximal.adjoint.substep import BodySystemView
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.allocation import zeros
+from newtonsim.solvers.featherstone.adjoint.contacts import features_of
+from newtonsim.solvers.maximal.sweeps import BodySweeps
+
+
+class BodyContactTerms:
+    """Terms of the contacts between bodies in `BodyAdjoint`, see `kernels.maximal.adjoint.contact_terms`.
+
+    Args:
+        sweeps: What solves a substep again.
+        system: The bodies in their adjoint systems.
+
+    Attributes:
+        start: Poses at the start of the step, where features are found, shape (body_count,), with the
+            gradient by them.
+        shift: Contacts in the system that removes penetrations.
+        position: In that of the velocities that lead to the end.
+        velocity: In the correction of velocities there.
+    """
+
+    def __init__(self, sweeps: BodySweeps, system: BodySystemView):
+        self.model = model = sweeps.model
+        self._sweeps, self._system = sweeps, system
+        device = model.device
+        self._count = model.collision_plan.contact_count if model.shape_count else 0
+        self.start = wp.zeros(model.body_count, dtype=wp.transform, device=device, requires_grad=True)
+        self._features = features_of(self._count, device)
+        self.shift, self.position, self.velocity = (_stage_of(self._count, device) for _ in range(3))
+        options = {"device": device, "requires_grad": True}
+        self._started = wp.zeros(model.body_count, dtype=wp.spatial_vector, **options)
+        self._foreseen = wp.zeros(self._count, dtype=wp.vec3, **options)
+        self._early = wp.zeros(self._count, dtype=wp.spatial_vector, **options)
+        stages = ("STAGE_SHIFT", "STAGE_POSITION", "STAGE_VELOCITY")
+        self._terms = {
+            int(getattr(contact_terms_adjoint, stage)): zeros(
+                self._count, dtype=float, device=device, requires_grad=True
+            )
+            for stage in stages
+        }
+
+    def stage(self, view: ContactStageView) -> list:
+        """Inputs of kernels that solve a system: contacts, their bodies, and how they act."""
+        return [self._sweeps._now.contacts.view, self._sweeps._places, view]
+
+    def begin(self, launch: Launcher, body_q: wp.array) -> None:
+        """Find the features in contact at the start of a step."""
+        wp.copy(self.start, body_q)
+        self.start.grad.zero_()
+        if self._count:
+            plan = self.model.collision_plan
+            inputs = [self._sweeps._now.contacts.view, plan.shape, plan.hulls, body_q, self._features]
+            launch(contact_features.find_features, "contact", inputs)
+
+    def decide(self, launch: Launcher, velocity: wp.array) -> None:
+        """Find what contacts do once the sweeps over positions have led to these velocities."""
+        if self._count:
+            launch(contact_system.decide_shifts, "contact", self.stage(self.shift))
+            contacts, places, view = self.stage(self.position)
+            launch(contact_system.decide_contacts, "contact", [contacts, places, velocity, view])
+
+    def decide_relaxed(self, launch: Launcher, velocity: wp.array, no_rule: int) -> None:
+        """Find what they do after the correction of velocities, and refuse those without gradient.
+
+        Args:
+            launch: Launcher.
+            velocity: Of the bodies.
+            no_rule: Reason where no rule covers the features in contact.
+        """
+        if self._count:
+            contacts, places, view = self.stage(self.velocity)
+            inputs = [contacts, places, velocity, self.position, view]
+            launch(contact_system.decide_relaxed_contacts, "contact", inputs)
+            inputs = [contacts, self._features, self.position, no_rule, self._system.reason]
+            launch(contact_system.refuse_contacts, "contact", inputs)
+
+    def hand_back(self, launch: Launcher, multiplier: wp.array) -> None:
+        """From the correction of velocities to the impulses before it; `multiplier` is that of the bodies."""
+        if self._count:
+            contacts, places, view = self.stage(self.velocity)
+            inputs = [contacts, places, multiplier, view, self.position]
+            launch(contact_system.hand_back, "contact", inputs)
+
+    def hand_to_shifts(self, launch: Launcher) -> None:
+        """From friction to the impulses of shifts that bound it."""
+        if self._count:
+            inputs = [self._sweeps._now.contacts.view, self.velocity, self.position, self.shift]
+            launch(contact_system.hand_to_shifts, "contact", inputs)
+
+    def foresee(
+        self,
+        record: Launcher,
+        dt: float,
+        pose: wp.array,
+        center: wp.array,
+        middle: wp.array,
+        free: wp.array,
+        kick: wp.array,
+    ) -> None:
+        """Put on a tape how contacts bounce.
+
+        Args:
+            record: Launcher whose launches are recorded.
+            dt: Length of the substep.
+            pose: Poses at its start.
+            center: Centres of mass there.
+            middle: Orientations half-way.
+            free: Velocities without forces.
+            kick: Impulses of forces along free joints.
+        """
+        if not self._count:
+            return
+        model, sweeps, role = self.model, self._sweeps, self._system.role
+        for array in (self._started, self._foreseen, self._early):
+            array.grad.zero_()
+        inputs = [model.body_mass, model.body_inertia, role, middle, free, kick]
+        record(contact_terms_adjoint.start_bodies, "body", inputs, [self._started])
+        settings = sweeps._settings(dt)
+        settings.before -= dt  # as when the substep, which is over, began
+        contacts, places, _ = self.stage(self.position)
+        inputs = [contacts, places, self._features, model.shape_materials, model.gravity_vec, role]
+        inputs += [settings, self.start, pose, center, self._started]
+        outputs = [self._foreseen, self._early]
+        record(contact_terms_adjoint.foresee_contacts, "contact", inputs, outputs)
+
+    def weigh(
+        self,
+        record: Launcher,
+        number: int,
+        dt: float,
+        pose: wp.array,
+        center: wp.array,
+        multiplier: wp.array,
+        velocity: wp.array,
+    ) -> None:
+        """Put the terms of one system on a tape.
+
+        Args:
+            record: Launcher whose launches are recorded.
+            number: STAGE_* of the system.
+            dt: Length of the substep.
+            pose: Poses at which it has its arms.
+            center: Centres of mass there.
+            multiplier: Of the bodies, 0 of those that impulses do not move.
+            velocity: Its solution.
+        """
+        if not self._count:
+            return
+        model, sweeps = self.model, self._sweeps
+        view = (self.shift, self.position, self.velocity)[number]
+        contacts, places, _ = self.stage(view)
+        inputs = [contacts, places, self._features, model.collision_plan.shape, model.shape_materials]
+        inputs += [model.shape_mu_torsion, model.shape_mu_rolling, sweeps._settings(dt), number, self.start]
+        inputs += [pose, center, multiplier, velocity, self._foreseen, self._early, view]
+        record(contact_terms_adjoint.weigh_contacts, "contact", inputs, [self._terms[number]])
+
+    def seed(self) -> None:
+        """Ask for the gradient of the negative terms; a reverse pass takes the seeds away."""
+        for term in self._terms.values():
+            term.grad.fill_(-1.0)
+
+
+def _stage_of(count: int, device: wp.Device) -> ContactStageView:
+    view = ContactStageView()
+    kinds = {"acts": int, "mode": wp.vec4i, "arm0": wp.vec3, "arm1": wp.vec3, "gap": float, "wedge": float}
+    kinds |= dict.fromkeys(("total", "push", "want", "multiplier"), wp.spatial_vector)
+    for name, dtype in kinds.items():
+        setattr(view, name, zeros(count, dtype=dtype, device=device))
+    for name, dtype in (("along", wp.spatial_vector), ("pull", wp.spatial_vector), ("scale", float)):
+        setattr(view, name, zeros((count, 6), dtype=dtype, device=device))
+    return view

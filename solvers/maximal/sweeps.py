@@ -1,0 +1,378 @@
+"""Rigid bodies with joints and contacts by sweeps over positions and velocities."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import warp as wp
+
+from newtonsim.collision.collide import find_contacts
+from newtonsim.collision.contacts import Contacts
+from newtonsim.errors import ModelError
+from newtonsim.kernels.constraints.pair_rows import LoopView
+from newtonsim.kernels.maximal import contacts as maximal_contacts
+from newtonsim.kernels.maximal import joints as maximal_joints
+from newtonsim.kernels.maximal import motion as maximal_motion
+from newtonsim.kernels.maximal import sweeps as maximal_sweeps
+from newtonsim.kernels.maximal.axes import AxisView
+from newtonsim.kernels.maximal.contacts import BodyContactView, BodySettings
+from newtonsim.kernels.maximal.rows import SpinView
+from newtonsim.kernels.maximal.sweeps import BlockView
+from newtonsim.kernels.trees import inverse_kinematics
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.control import Control
+from newtonsim.scene.enums import JointType, among
+from newtonsim.scene.model import Model
+from newtonsim.scene.revisions import Revised
+from newtonsim.scene.state import State
+from newtonsim.solvers.maximal.moving_bodies import MovingBodies
+from newtonsim.solvers.maximal.row_layout import body_rows_of
+
+_SHARES = ("linear_relaxation", "angular_relaxation", "contact_relaxation", "warm_start", "joint_warm_start")
+_POSITIVE = ("push_speed", "recovery_speed", "limit_speed", "angular_damping")
+
+
+@dataclass
+class _Progress:
+    """Where a step is while it is being launched."""
+
+    contacts: Contacts
+    dt: float = 0.0
+    block: BlockView | None = None
+    substep: int = 0
+    sweep: int = 0
+
+
+class BodySweeps(Revised):
+    """A `BodySystem`: joints, constraints and contacts of rigid bodies that move in maximal coordinates.
+
+    Positions at the end of a substep decide, as in XPBD (Müller et al. 2020); the impulses that correct them
+    act as at its start (SHAKE, see `kernels.maximal.rows`), so that swinging bodies keep their energy at any
+    number of sweeps that satisfies the joints. One thread per world goes over joints and contacts one after
+    the other, forward and backward in turn, from a share of the impulses of the last step. After that,
+    velocities alone are corrected. What removes penetrations moves bodies without leaving them speed.
+
+    A step is `begin`, `deformables.advance`, `end`.
+
+    Args:
+        model: The bodies.
+        linear_relaxation: Factor on corrections of the directions that joints hold, in all sweeps but the
+            last.
+        angular_relaxation: Likewise on corrections of the rotations that they hold. All rows of a joint are
+            solved together; it takes the mean of its rows' factors.
+        contact_relaxation: Factor on corrections of contacts.
+        con_weighting: Whether the points of a pair of shapes divide the correction of the first sweep among
+            them, so that none carries all; later sweeps correct each of them by what it still lacks.
+        angular_damping: Rate at which angular velocities decay [1/s].
+        restitution: Whether contacts bounce.
+
+    Attributes:
+        warm_start: Share of the impulses of the last step that contacts start from; 0 for none.
+        joint_warm_start: Likewise for joints. With much more than half, linkages swing up where sweeps fail
+            to converge.
+        push_speed: Fastest removal of a penetration [m/s].
+        recovery_speed: Fastest removal of errors of joints that are there at the start [m/s, rad/s].
+        limit_speed: Fastest return to a violated limit [m/s, rad/s].
+        velocity_sweeps: Sweeps over velocities after those over positions.
+        soft_limits: Whether limits of axes have `joint_limit_ke` and `joint_limit_kd`; else they are hard, as
+            FeatherstoneSolver's, and so are those with a stiffness of 0.
+        friction_combine: "mean" or "product" of both shapes' friction coefficients.
+        contacts: Contacts of the last step that was not given any.
+
+    Torsional and rolling friction are those of the shapes; where both shapes have none, those of the model
+    (`rigid_contact_torsional_friction`, `rigid_contact_rolling_friction`).
+
+    Raises:
+        ModelError: A joint has what bodies that move freely cannot have.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        linear_relaxation: float = 0.7,
+        angular_relaxation: float = 0.4,
+        contact_relaxation: float = 0.8,
+        con_weighting: bool = True,
+        angular_damping: float = 0.0,
+        restitution: bool = False,
+    ):
+        self.model = model
+        self.linear_relaxation = linear_relaxation
+        self.angular_relaxation = angular_relaxation
+        self.contact_relaxation = contact_relaxation
+        self.con_weighting = con_weighting
+        self.angular_damping = angular_damping
+        self.restitution = restitution
+        self.warm_start = 1.0
+        self.joint_warm_start = 0.5
+        self.push_speed = 1.0
+        self.recovery_speed = 5.0
+        self.limit_speed = 5.0
+        self.velocity_sweeps = 2
+        self.soft_limits = False
+        self.friction_combine = "mean"
+        _check_joints(model)
+        self.contacts = Contacts(model)
+        self._floats = bool(
+            model.joint_count and among(model.joint_type.numpy(), (JointType.FREE, JointType.DISTANCE)).any()
+        )
+        self._rows, self._row_joint = body_rows_of(model)
+        self._spin = _spin_view(model)
+        self._near = zeros(model.joint_coord_count, dtype=float, device=model.device)
+        self._places = _contact_view(model)
+        self._now = _Progress(self.contacts)
+        self._warned = False
+
+    def check(self) -> None:
+        """Raise a ValueError that names an option which is out of range."""
+        for name in _SHARES:
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
+        for name in _POSITIVE:
+            if not getattr(self, name) >= 0.0:
+                raise ValueError(f"{name}: expected a number not below 0, got {getattr(self, name)}")
+        if self.velocity_sweeps < 0:
+            raise ValueError(f"velocity_sweeps: expected a number not below 0, got {self.velocity_sweeps}")
+        if self.friction_combine not in ("mean", "product"):
+            given = self.friction_combine
+            raise ValueError(f"friction_combine: expected 'mean' or 'product', got {given!r}")
+
+    def begin(
+        self, launch: Launcher, state: State, control: Control, contacts: Contacts | None, dt: float
+    ) -> None:
+        """Start a step: find contacts, unless they are given.
+
+        Args:
+            launch: For the worlds of the model.
+            state: State at the start of the step.
+            control: Inputs of the step.
+            contacts: Contacts at the start of the step; None to find them.
+            dt: Time step [s].
+        """
+        self.check()
+        block = self._block(launch, control)
+        self._now = _Progress(self.contacts if contacts is None else contacts, dt, block)
+        if contacts is None:
+            find_contacts(launch, state.body_q, state.body_qd, self.contacts, dt)
+        launch(maximal_motion.keep_velocities, "body", [state.body_qd, self._spin])
+        if self.model.joint_coord_count:
+            launch(maximal_motion.copy_coordinates, "coord", [state.joint_q, self._near])
+
+    def begin_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
+        """See `BodySystem.begin_substep`."""
+        model, spin = self.model, self._spin
+        block, settings, fresh = self._now.block, self._settings(dt), int(self._now.substep == 0)
+        inputs = [model.body_inertia, block.joint, block.enabled, block.linear_compliance]
+        inputs += [block.angular_compliance, dt, bodies.view, spin]
+        launch(maximal_motion.turn_bodies, "body", inputs)
+        if self._floats:
+            inputs = [block.joint, block.axis.force, model.joint_damping, model.joint_friction, dt]
+            launch(maximal_joints.push_floating, "joint", [*inputs, bodies.view, spin])
+        if model.joint_count:
+            inputs = [block.joints, block.joint, block.enabled, block.loop, block.linear_compliance]
+            inputs += [block.angular_compliance, self._near, fresh, settings, bodies.view, spin, block.rows]
+            launch(maximal_joints.place_joints, "joint", inputs)
+        if model.constraint_count:
+            inputs = [block.joints, block.joint, block.enabled, block.loop, self._near, fresh, settings]
+            inputs += [self._row_joint, bodies.view, spin, block.rows]
+            launch(maximal_joints.place_constraints, "world", inputs)
+        contacts = self._now.contacts
+        if model.shape_count:
+            plan = model.collision_plan
+            inputs = [contacts.view, plan.shape, model.shape_materials, model.shape_mu_torsion]
+            inputs += [model.shape_mu_rolling, model.gravity_vec, fresh, settings]
+            launch(maximal_contacts.place_contacts, "contact", [*inputs, bodies.view, spin, self._places])
+        inputs = [block, contacts.view, self._places, settings, spin, bodies.view]
+        launch(maximal_sweeps.start_sweeps, "world", inputs)
+        self._now.sweep = 0
+        self._now.substep += 1
+
+    def sweep(self, launch: Launcher, dt: float, bodies: MovingBodies, last: bool) -> None:
+        """See `BodySystem.sweep`."""
+        settings = self._settings(dt)
+        if last:
+            # what a joint still lacks would come back as speed in the next substep
+            settings.linear_relaxation = settings.angular_relaxation = 1.0
+        block, spin, number = self._now.block, self._spin, self._now.sweep
+        # errors change little beyond what velocities tell, and the less the later the sweep
+        if number & (number + 1) == 0:
+            inputs = [block.joints, block.joint, block.enabled, block.loop, self._near, dt]
+            inputs += [bodies.view, spin, block.rows]
+            if self.model.joint_count:
+                launch(maximal_joints.measure_joints, "joint", inputs)
+            if self.model.constraint_count:
+                launch(maximal_joints.measure_constraints, "world", inputs)
+        share = int(self.con_weighting and self._now.sweep == 0)
+        inputs = [
+            block,
+            self._now.contacts.view,
+            self._places,
+            settings,
+            self._now.sweep % 2,
+            share,
+        ]
+        launch(maximal_sweeps.sweep_worlds, "world", [*inputs, spin, bodies.view])
+        self._now.sweep += 1
+
+    def end_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
+        """See `BodySystem.end_substep`: bodies are moved, and then velocities corrected."""
+        model, spin = self.model, self._spin
+        if model.joint_count:
+            inputs = [launch.views.joint, dt, bodies.view, self._rows]
+            launch(maximal_joints.keep_rates, "joint", inputs)
+        inputs = [model.body_inertia, float(self.angular_damping), dt, bodies.view, spin]
+        launch(maximal_motion.finish_bodies, "body", inputs)
+        contacts = self._now.contacts
+        if model.shape_count:
+            inputs = [contacts.view, bodies.view, spin, self._places]
+            launch(maximal_contacts.place_contacts_again, "contact", inputs)
+        for number in range(self.velocity_sweeps):
+            share = int(self.con_weighting and number == 0)
+            inputs = [self._now.block, contacts.view, self._places, number % 2, share, spin, bodies.view]
+            launch(maximal_sweeps.relax_worlds, "world", inputs)
+        if model.shape_count:
+            launch(maximal_contacts.keep_impulses, "contact", [contacts.view, self._places])
+        launch(maximal_motion.keep_end_velocities, "body", [dt, bodies.view, spin])
+
+    def end(self, launch: Launcher, bodies: MovingBodies, state: State) -> None:
+        """Write poses and velocities of the bodies, and the joint coordinates that belong to them."""
+        model = self.model
+        launch(maximal_motion.write_bodies, "body", [bodies.view, state.body_q, state.body_qd])
+        if model.joint_count:
+            joint = launch.views.joint
+            inputs = [joint, model.body_com, state.body_q, state.body_qd]
+            launch(inverse_kinematics.read_joints, "joint", inputs, [state.joint_q, state.joint_qd])
+            inputs = [joint, self._near, state.joint_q, state.joint_qd]
+            launch(maximal_motion.follow_joints, "joint", inputs)
+            launch(maximal_joints.compare_rates, "joint", [state.joint_qd, self._rows])
+
+    def report(self) -> None:
+        """Warn of contacts without a place, and once of turns that were cut."""
+        self.contacts.warn_of_overflow()
+        limited = 0 if self._warned else int(self._spin.limited.numpy()[0])
+        if limited:
+            self._warned = True
+            warnings.warn(
+                f"{limited} times impulses would have turned a body by over a quarter turn in a substep; "
+                "the angular velocity was cut: take shorter steps or more sweeps, or weaker drives",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def reset(self, world_mask: wp.array | None = None) -> None:
+        """Forget what earlier steps left of the masked worlds, bool, shape (world_count,), or of all."""
+        if world_mask is None:
+            for array in self._memory():
+                array.zero_()
+            return
+        launch = Launcher(self.model, record_tape=False)
+        launch(maximal_joints.forget_rates, "world", [world_mask, self._rows])
+        if self.model.shape_count:
+            inputs = [world_mask, self.contacts.view, self._places]
+            launch(maximal_contacts.forget_contacts, "contact", inputs)
+
+    def _memory(self) -> list[wp.array]:
+        return [self._places.memory, self._places.spin_memory, self._rows.ahead, self._rows.impulse]
+
+    def carried_arrays(self) -> list[wp.array]:
+        """Arrays by which earlier steps decide on the bits of the next one, see `SolverBase`."""
+        return self._memory() + self.contacts.carried_arrays()
+
+    def _settings(self, dt: float) -> BodySettings:
+        model = self.model
+        s = BodySettings()
+        s.dt, s.step, s.before = dt, self._now.dt, dt * self._now.substep
+        for name in (*_SHARES, *_POSITIVE):
+            setattr(s, name, float(getattr(self, name)))
+        s.torsion = float(model.rigid_contact_torsional_friction)
+        s.rolling = float(model.rigid_contact_rolling_friction)
+        s.restitution = int(self.restitution)
+        s.product = int(self.friction_combine == "product")
+        return s
+
+    def _block(self, launch: Launcher, control: Control) -> BlockView:
+        """Struct of the model's arrays, made anew in every step so that replaced ones are seen."""
+        model = self.model
+        block = BlockView()
+        block.joints = model.joint_count
+        block.joint = launch.views.joint
+        block.enabled = model.joint_enabled
+        block.linear_compliance = model.joint_linear_compliance
+        block.angular_compliance = model.joint_angular_compliance
+        block.loop = _loop_view(model)
+        axis = AxisView()
+        axis.drive = launch.views.drive
+        for name in ("limit_lower", "limit_upper", "limit_ke", "limit_kd", "velocity_limit", "friction"):
+            setattr(axis, name, getattr(model, f"joint_{name}"))
+        axis.act, axis.force = control.joint_act, control.joint_f
+        axis.soft_limits = int(self.soft_limits)
+        axis.limit_speed = float(self.limit_speed)
+        block.axis = axis
+        block.row_joint = self._row_joint
+        block.rows = self._rows
+        return block
+
+
+def _loop_view(model: Model) -> LoopView:
+    view = LoopView()
+    for name in ("parent", "child", "X_p", "X_c", "enabled", "max_force", "recovery_time"):
+        setattr(view, name, getattr(model, f"constraint_{name}"))
+    for name in ("linear_compliance", "angular_compliance", "distance_lower", "distance_upper"):
+        setattr(view, name, getattr(model, f"constraint_{name}"))
+    for name in ("coefficients", "limit_lower", "limit_upper"):
+        setattr(view, name, getattr(model, f"constraint_{name}"))
+    for name in ("twist_lower", "twist_upper", "swing_limit", "distance_lower", "distance_upper"):
+        setattr(view, f"joint_{name}", getattr(model, f"joint_{name}"))
+    return view
+
+
+def _spin_view(model: Model) -> SpinView:
+    view, count, device = SpinView(), model.body_count, model.device
+    view.limited = zeros(1, dtype=int, device=device)
+    weld = np.full(count, -2)
+    if model.joint_count:
+        kind, child = model.joint_type.numpy(), model.joint_child.numpy()
+        parent = model.joint_parent.numpy()
+        holds = kind != JointType.FREE
+        weld[child[holds]] = -1
+        weld[parent[holds & (parent >= 0)]] = -1
+        fixed = kind == JointType.FIXED
+        weld[child[fixed]] = np.flatnonzero(fixed)
+    view.weld = put(weld, dtype=int, device=device)
+    kinds = {"com": wp.vec3, "inv_inertia": wp.mat33, "middle": wp.quat}
+    kinds |= dict.fromkeys(("shift", "entering"), wp.spatial_vector)
+    for name, dtype in kinds.items():
+        setattr(view, name, zeros(count, dtype=dtype, device=device))
+    return view
+
+
+def _contact_view(model: Model) -> BodyContactView:
+    count = model.collision_plan.contact_count if model.shape_count else 0
+    view = BodyContactView()
+    kinds: dict[str, type] = dict.fromkeys(("body0", "body1", "follows", "pushes", "bounces"), int)
+    kinds |= {"early": wp.spatial_vector}
+    kinds |= dict.fromkeys(("turn0", "turn1"), wp.mat33)
+    kinds |= dict.fromkeys(("mobility", "spin_mobility"), wp.vec2)
+    kinds |= dict.fromkeys(("gap", "speed", "target", "shift", "share"), float)
+    vectors = ("arm0", "arm1", "friction", "impulse", "spin", "memory", "spin_memory")
+    for name, dtype in (kinds | dict.fromkeys(vectors, wp.vec3)).items():
+        setattr(view, name, zeros(count, dtype=dtype, device=model.device))
+    return view
+
+
+def _check_joints(model: Model) -> None:
+    """Refuse what has no meaning for a body that moves freely."""
+    if not model.joint_count:
+        return
+    floating = among(model.joint_type.numpy(), (JointType.FREE, JointType.DISTANCE))
+    of_dof = np.repeat(floating, np.diff(model.joint_qd_start.numpy()))
+    bad = np.flatnonzero(of_dof & (model.joint_armature.numpy() != 0.0))
+    if len(bad):
+        joint = np.searchsorted(model.joint_qd_start.numpy(), bad[0], side="right") - 1
+        value = model.joint_armature.numpy()[bad[0]]
+        raise ModelError(
+            f"joint '{model.joint_key[joint]}': armature {value} of a free body; give it mass and inertia"
+        )

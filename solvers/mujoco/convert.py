@@ -1,0 +1,287 @@
+"""Conversion of a Model to MuJoCo's model and data, and where its elements are in them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.errors import ModelError, did_you_mean
+from newtonsim.kernels.mujoco.state import MujocoView
+from newtonsim.scene.allocation import put
+from newtonsim.scene.model import Model
+from newtonsim.solvers.mujoco.constraints import ConstraintWriter
+from newtonsim.solvers.mujoco.filters import ContactBits, find_filters
+from newtonsim.solvers.mujoco.options import MujocoOptions
+from newtonsim.solvers.mujoco.shapes import GeomWriter, SurfaceOptions
+from newtonsim.solvers.mujoco.source import HostModel, Selection, select
+from newtonsim.solvers.mujoco.spec import BodyWriter, DriveOptions, Names
+
+if TYPE_CHECKING:
+    import mujoco
+
+_ELEMENTS = ("particle", "spring", "tri", "edge", "tet", "muscle")
+_AXIS_LENGTH, _AXIS_RADIUS = 1.0, 0.01
+
+
+@dataclass
+class Conversion:
+    """A model as MuJoCo sees it.
+
+    Attributes:
+        model: The model.
+        selection: Which elements are in which of MuJoCo's worlds.
+        spec: The description that was compiled.
+        mj_model: MuJoCo's model, of one of its worlds.
+        view: Where elements are in MuJoCo's arrays, on the model's device.
+        shape_geom: Geom of each shape, -1 for none, int (shape_count,).
+        shape_row: World of MuJoCo of each shape, -1 for all, int (shape_count,).
+    """
+
+    model: Model
+    selection: Selection
+    spec: mujoco.MjSpec
+    mj_model: mujoco.MjModel
+    view: MujocoView = field(repr=False)
+    shape_geom: np.ndarray
+    shape_row: np.ndarray
+
+    @property
+    def rows(self) -> int:
+        """Number of worlds of MuJoCo."""
+        return self.selection.rows
+
+
+_of_things: dict[int, Conversion] = {}
+_of_models: weakref.WeakValueDictionary[int, Conversion] = weakref.WeakValueDictionary()
+"""By MuJoCo's model; it belongs to its conversion, which lives as long as a solver or data made of it."""
+
+
+def remember(conversion: Conversion, *things: object) -> None:
+    """Let `conversion_of` find the conversion of data of MuJoCo, or of data and models of mujoco_warp."""
+    for thing in things:
+        _of_things[id(thing)] = conversion
+        weakref.finalize(thing, _of_things.pop, id(thing), None)
+
+
+def conversion_of(model: Model, thing: object) -> Conversion:
+    """Return the conversion that made a model or data of MuJoCo or mujoco_warp.
+
+    Raises:
+        ModelError: It was not made from this model.
+    """
+    found = _of_things.get(id(thing)) or _of_models.get(id(thing))
+    found = found or _of_models.get(id(getattr(thing, "model", None)))
+    if found is None or found.model is not model:
+        raise ModelError(
+            f"{type(thing).__name__}: it was not made from this model by MuJoCoSolver.convert_to_mjc"
+        )
+    return found
+
+
+def convert(model: Model, options: MujocoOptions) -> Conversion:
+    """Convert a model.
+
+    Raises:
+        ModelError: The model holds what MuJoCo cannot do; the message names it.
+    """
+    import mujoco
+
+    for kind in _ELEMENTS:
+        count = getattr(model, f"{kind}_count")
+        if count:
+            raise ModelError(f"MuJoCoSolver does not move elements of kind '{kind}', the model has {count}")
+    host = HostModel(model)
+    chosen = select(host, options.separate_envs_to_worlds)
+    spec = mujoco.MjSpec()
+    _set_options(spec, model, options)
+    names = Names()
+    drives = DriveOptions(
+        options.default_actuator_args or {},
+        1.0 if options.default_actuator_gear is None else options.default_actuator_gear,
+        _known_gears(host, options.actuator_gears or {}),
+        _known_axes(model, options.actuated_axes),
+    )
+    trees = BodyWriter(
+        host, chosen, spec, names, options.default_joint_damping, options.joint_limit_threshold, drives
+    )
+    trees.write()
+    geoms = _write_shapes(host, chosen, spec, names, trees, options)
+    constraints = ConstraintWriter(host, chosen, spec, names, trees)
+    constraints.write()
+    if options.add_axes:
+        _add_axes(spec, names)
+    try:
+        mj_model = spec.compile()
+    except ValueError as error:
+        raise ModelError(f"MuJoCo does not take the model: {error}") from error
+    view = _view(model, chosen, trees, constraints, mj_model)
+    conversion = Conversion(model, chosen, spec, mj_model, view, *_shape_places(model, chosen, geoms))
+    _of_models[id(mj_model)] = conversion
+    return conversion
+
+
+def _known_gears(host: HostModel, gears: Mapping[str, float]) -> Mapping[str, float]:
+    for name in gears:
+        if name not in host.joint_key:
+            raise ModelError(
+                f"actuator_gears: there is no joint {name!r}{did_you_mean(name, host.joint_key)}"
+            )
+    return gears
+
+
+def _known_axes(model: Model, axes: Collection[int] | None) -> frozenset[int] | None:
+    if axes is None:
+        return None
+    for axis in axes:
+        if axis not in range(model.joint_axis_count):
+            raise ModelError(f"actuated_axes: the model has {model.joint_axis_count} axes, got {axis!r}")
+    return frozenset(axes)
+
+
+def _number(name: str, value: int | str, prefix: str, kinds: type) -> int:
+    """Number of a choice of MuJoCo's, given by number or name."""
+    choices = {one.removeprefix(prefix).lower(): int(number) for one, number in kinds.__members__.items()}
+    number = choices.get(value.lower()) if isinstance(value, str) else value
+    if isinstance(number, bool) or number not in choices.values():
+        raise ValueError(f"{name}: expected one of {sorted(choices)}, got {value!r}")
+    return int(number)
+
+
+def _set_options(spec: mujoco.MjSpec, model: Model, options: MujocoOptions) -> None:
+    import mujoco
+
+    compiler, option = spec.compiler, spec.option
+    compiler.degree, compiler.inertiafromgeom = False, mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
+    option.gravity, option.timestep = model.gravity, options.timestep
+    option.iterations, option.ls_iterations = options.iterations, options.ls_iterations
+    option.tolerance, option.ls_tolerance = options.tolerance, options.ls_tolerance
+    option.solver = _number("solver", options.solver, "mjSOL_", mujoco.mjtSolver)
+    option.integrator = _number("integrator", options.integrator, "mjINT_", mujoco.mjtIntegrator)
+    option.cone = _number("cone", options.cone, "mjCONE_", mujoco.mjtCone)
+    option.impratio, option.disableflags = options.impratio, options.disableflags
+    jacobian = mujoco.mjtJacobian
+    kinds = {None: jacobian.mjJAC_AUTO, True: jacobian.mjJAC_SPARSE, False: jacobian.mjJAC_DENSE}
+    option.jacobian = kinds[options.is_sparse]
+
+
+def _write_shapes(
+    host: HostModel,
+    chosen: Selection,
+    spec: mujoco.MjSpec,
+    names: Names,
+    trees: BodyWriter,
+    options: MujocoOptions,
+) -> GeomWriter:
+    import mujoco
+
+    bits = ContactBits(host, chosen, options.register_collision_groups)
+    surface = SurfaceOptions(
+        tuple(options.geom_friction),
+        options.geom_condim,
+        tuple(options.geom_solref),
+        tuple(options.geom_solimp),
+        options.skip_visual_only_geoms,
+    )
+    geoms = GeomWriter(host, chosen, spec, names, trees.bodies, bits, surface)
+    geoms.write()
+    if not options.register_collision_groups or host.model.contact_rules is None:
+        return geoms
+    meeting = [shape for shape, geom in geoms.geoms.items() if geom.contype or geom.conaffinity]
+    filters = find_filters(host, meeting, bits)
+    for first, second in filters.excluded:
+        spec.add_exclude(bodyname1=trees.bodies[first].name, bodyname2=trees.bodies[second].name)
+    for first, second in filters.pairs:
+        _add_pair(spec, geoms.geoms[first], geoms.geoms[second])
+    if filters.free_parents:
+        spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FILTERPARENT)
+    return geoms
+
+
+def _add_pair(spec: mujoco.MjSpec, first, second) -> None:
+    """Let two geoms touch whatever filters say, as MuJoCo mixes their contact parameters."""
+    pair = spec.add_pair(geomname1=first.name, geomname2=second.name)
+    pair.condim = max(first.condim, second.condim)
+    slide, spin, roll = np.maximum(first.friction, second.friction)
+    pair.friction = [slide, slide, spin, roll, roll]
+    pair.solref, pair.solimp = first.solref, first.solimp
+    pair.margin = first.margin + second.margin
+
+
+def _add_axes(spec: mujoco.MjSpec, names: Names) -> None:
+    import mujoco
+
+    for letter, direction in zip("xyz", np.eye(3)):
+        spec.worldbody.add_site(
+            name=names.of("site", f"axis_{letter}"),
+            type=mujoco.mjtGeom.mjGEOM_CAPSULE,
+            fromto=[0.0, 0.0, 0.0, *(_AXIS_LENGTH * direction)],
+            size=[_AXIS_RADIUS, 0.0, 0.0],
+            rgba=[*direction, 1.0],
+        )
+
+
+# -- where things are ----------------------------------------------------------------------------------------
+
+
+def _view(
+    model: Model,
+    chosen: Selection,
+    trees: BodyWriter,
+    constraints: ConstraintWriter,
+    mj_model: mujoco.MjModel,
+) -> MujocoView:
+    def everywhere(kind: str, of_first: dict[int, int], count: int) -> np.ndarray:
+        """Numbers of all elements of a kind, from those of the first world."""
+        result = np.full(count, -1, np.int32)
+        members = chosen.members[kind]
+        if members.size:
+            result[members] = [of_first.get(element, -1) for element in members[0].tolist()]
+        return result
+
+    def rows(kind: str, count: int) -> np.ndarray:
+        result = np.full(count, -1, np.int32)
+        result[chosen.members[kind]] = np.arange(chosen.rows)[:, None]
+        return result
+
+    ids = {joint: elements[0].id for joint, elements in trees.joints.items() if elements}
+    equalities = {index: [one.id for one in found] for index, found in constraints.equalities.items()}
+    bodies, joints, count = model.body_count, model.joint_count, model.constraint_count
+    arrays = {
+        "joint_row": rows("joint", joints),
+        "joint_coord": everywhere("joint", {j: int(mj_model.jnt_qposadr[i]) for j, i in ids.items()}, joints),
+        "joint_dof": everywhere("joint", {j: int(mj_model.jnt_dofadr[i]) for j, i in ids.items()}, joints),
+        "axis_ctrl": everywhere(
+            "axis", {a: one.id for a, one in trees.actuators.items()}, model.joint_axis_count
+        ),
+        "body_row": rows("body", bodies),
+        "body_id": everywhere("body", {b: one.id for b, one in trees.bodies.items() if b >= 0}, bodies),
+        "body_mocap": everywhere(
+            "body", {b: int(mj_model.body_mocapid[trees.bodies[b].id]) for b in trees.mocap}, bodies
+        ),
+        "constraint_row": rows("constraint", count),
+        "constraint_id": everywhere("constraint", {c: found[0] for c, found in equalities.items()}, count),
+        "constraint_kept": everywhere(
+            "constraint", {c: found[1] for c, found in equalities.items() if len(found) > 1}, count
+        ),
+    }
+    view = MujocoView()
+    for name, values in arrays.items():
+        setattr(view, name, put(values, dtype=int, device=model.device))
+    view.origin = put(chosen.origin.astype(np.float32), dtype=wp.transform, device=model.device)
+    return view
+
+
+def _shape_places(model: Model, chosen: Selection, geoms: GeomWriter) -> tuple[np.ndarray, np.ndarray]:
+    """Geom and row of each shape."""
+    geom, row = np.full(model.shape_count, -1, np.int32), np.full(model.shape_count, -1, np.int32)
+    members = chosen.members["shape"]
+    row[members] = np.arange(chosen.rows)[:, None]
+    geom[members] = [geoms.geoms[s].id if s in geoms.geoms else -1 for s in members[0].tolist()]
+    for shape in chosen.shared.tolist():
+        geom[shape] = geoms.geoms[shape].id if shape in geoms.geoms else -1
+    return geom, row

@@ -1,0 +1,151 @@
+"""Moves states and inputs between a model's arrays and MuJoCo's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.kernels.mujoco import state as mujoco_state
+from newtonsim.runtime.capture import collect
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.shards import Shard
+from newtonsim.scene.control import Control
+from newtonsim.scene.state import State
+from newtonsim.solvers.mujoco.convert import Conversion
+
+if TYPE_CHECKING:
+    import mujoco
+
+_KEPT = 8
+"""Sets of launches that are kept: two of each step, with room for states that take turns."""
+_STATE_FIELDS = ("qpos", "qvel")
+_INPUT_FIELDS = ("ctrl", "qfrc_applied", "xfrc_applied", "mocap_pos", "mocap_quat", "eq_active")
+
+
+class HostArrays:
+    """Arrays like those of mujoco_warp's Data, on the model's device, for data of MuJoCo on the host.
+
+    Args:
+        conversion: The conversion; the arrays have one row for each of MuJoCo's worlds.
+    """
+
+    def __init__(self, conversion: Conversion):
+        model, rows, device = conversion.mj_model, conversion.rows, conversion.model.device
+
+        def room(columns: int, dtype: type = float) -> wp.array:
+            return wp.zeros((rows, columns), dtype=dtype, device=device)
+
+        self.qpos, self.qvel = room(model.nq), room(model.nv)
+        self.ctrl, self.qfrc_applied = room(model.nu), room(model.nv)
+        self.xfrc_applied = room(model.nbody, wp.spatial_vector)
+        self.mocap_pos, self.mocap_quat = room(model.nmocap, wp.vec3), room(model.nmocap, wp.quat)
+        self.eq_active = room(model.neq, bool)
+
+    def push(self, datas: Sequence[mujoco.MjData], state: bool, inputs: bool) -> None:
+        """Copy the rows to data of MuJoCo."""
+        fields = (_STATE_FIELDS if state else ()) + (_INPUT_FIELDS if inputs else ())
+        for name in fields:
+            values = getattr(self, name).numpy()
+            if values.size:
+                for row, data in enumerate(datas):
+                    target = getattr(data, name)
+                    target[...] = values[row].reshape(target.shape)
+
+    def pull(self, datas: Sequence[mujoco.MjData]) -> None:
+        """Copy positions and velocities from data of MuJoCo."""
+        with np.errstate(over="ignore"):  # what overflows is told by the solver's report
+            for name in _STATE_FIELDS:
+                array = getattr(self, name)
+                if array.size:
+                    array.assign(np.stack([getattr(data, name) for data in datas]).astype(np.float32))
+
+
+class Replays:
+    """Makes the launches of host steps, which cost more than MuJoCo's step of a small world, at little cost.
+
+    On the CPU they are kept packed when they are asked for a second time with the same arrays.
+
+    Args:
+        device: Where they run.
+    """
+
+    def __init__(self, device: wp.Device):
+        self._on_cpu = device.is_cpu
+        self._kept: dict[tuple, Callable[[int], None] | None] = {}
+
+    def __call__(self, key: tuple, run: Callable[[], None]) -> None:
+        """Make launches.
+
+        Args:
+            key: Equal only if the launches are; what it holds is kept for a while.
+            run: Makes them, by `Launcher` alone.
+        """
+        replay = self._kept.get(key)
+        if replay is not None:
+            replay(1)
+            return
+        run()
+        if self._on_cpu:
+            if key in self._kept:
+                self._kept[key] = collect(run)
+            else:
+                self._kept[key] = None
+                if len(self._kept) > _KEPT:
+                    del self._kept[next(iter(self._kept))]
+
+
+class Transfer:
+    """Launches the kernels that move states and inputs of one conversion.
+
+    Args:
+        conversion: The conversion.
+    """
+
+    def __init__(self, conversion: Conversion):
+        self.conversion = conversion
+        self.model = conversion.model
+        self._starts = {"constraint": [0, self.model.constraint_count], "once": [0, 1]}
+
+    def launcher(self) -> Launcher:
+        """A launcher that knows the kinds of index used here."""
+        return Launcher(self.model, record_tape=False, shard=Shard(self.model).with_starts(self._starts))
+
+    def write_state(self, launch: Launcher, state: State, data: object) -> None:
+        """Write joint coordinates and velocities to data of mujoco_warp, or to `HostArrays`."""
+        if self.model.joint_dof_count:
+            inputs = [launch.views.joint, self.model.body_com, self.conversion.view]
+            inputs += [state.joint_q, state.joint_qd]
+            launch(mujoco_state.write_joints, "joint", inputs, [data.qpos, data.qvel])
+
+    def write_control(self, launch: Launcher, state: State, control: Control, data: object) -> None:
+        """Write controls and generalised forces; the state says where free and ball joints point."""
+        if self.model.joint_dof_count:
+            inputs = [launch.views.joint, self.model.body_com, self.conversion.view, state.joint_q]
+            inputs += [control.joint_act, control.joint_f]
+            launch(mujoco_state.write_inputs, "joint", inputs, [data.ctrl, data.qfrc_applied])
+
+    def write_bodies(self, launch: Launcher, state: State, data: object) -> None:
+        """Write external forces and the poses of bodies without joints."""
+        if self.model.body_count:
+            inputs = [self.conversion.view, state.body_q, state.body_f]
+            outputs = [data.mocap_pos, data.mocap_quat, data.xfrc_applied]
+            launch(mujoco_state.write_bodies, "body", inputs, outputs)
+
+    def write_constraints(self, launch: Launcher, data: object) -> None:
+        """Write which constraints act."""
+        inputs = [self.conversion.view, self.model.constraint_enabled]
+        launch(mujoco_state.write_constraints, "constraint", inputs, [data.eq_active])
+
+    def write_options(self, launch: Launcher, dt: float, option: object) -> None:
+        """Write time step and gravity to the options of a model of mujoco_warp."""
+        inputs = [self.model.gravity_vec, dt]
+        launch(mujoco_state.write_options, "once", inputs, [option.timestep, option.gravity])
+
+    def read_state(self, launch: Launcher, data: object, state: State) -> None:
+        """Read joint coordinates and velocities from data of mujoco_warp, or from `HostArrays`."""
+        if self.model.joint_dof_count:
+            inputs = [launch.views.joint, self.model.body_com, self.conversion.view, data.qpos, data.qvel]
+            launch(mujoco_state.read_joints, "joint", inputs, [state.joint_q, state.joint_qd])

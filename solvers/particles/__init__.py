@@ -1,0 +1,1 @@
+"""Particles among rigid bodies, which XPBDSolver, VBDSolver and SemiImplicitSolver share."""

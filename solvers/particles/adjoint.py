@@ -1,0 +1,291 @@
+"""Adjoint of the implicit Euler step of particles that XPBD and VBD approach in sweeps.
+
+A substep of length h solves R(u) = m (u - g) / h² - f(x + u, u; θ) = 0 for the displacements u, g = h v those
+by inertia and external forces, f forces of elements and contacts. A gradient of u gives multipliers λ, with
+(∂R/∂u)ᵀ λ that gradient, and all others are -λᵀ ∂R/∂(x, g, θ) (implicit function theorem). Both are taken
+where the sweeps of the forward pass ended: the gradient is that of the converged step, and differs from that
+of the sweeps by as much as these have left undone.
+
+Nothing but states is kept of a step. The backward pass goes through its substeps once more, with particles
+and contacts of its own, which start without forces or accelerations of an earlier step.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.errors import NotDifferentiableError
+from newtonsim.kernels.particles.adjoint import contacts as contacts_adjoint
+from newtonsim.kernels.particles.adjoint import curvature
+from newtonsim.kernels.particles.adjoint import elements as elements_adjoint
+from newtonsim.kernels.particles.adjoint import steps as steps_adjoint
+from newtonsim.kernels.particles.adjoint import system as system_adjoint
+from newtonsim.kernels.particles.adjoint import unsupported as unsupported_adjoint
+from newtonsim.kernels.particles.adjoint.elements import SubstepView
+from newtonsim.kernels.particles.adjoint.steps import ReverseView
+from newtonsim.runtime import compilation
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.shards import Shard
+from newtonsim.scene.allocation import zeros
+from newtonsim.solvers.maximal.moving_bodies import MovingBodies
+from newtonsim.solvers.particles.adjoint_contacts import ContactSlopes, KeptContacts, Law
+from newtonsim.solvers.particles.adjoint_elements import ElementSlopes, Sinks
+from newtonsim.solvers.particles.adjoint_system import ImplicitSystem
+from newtonsim.solvers.particles.system import ParticleStep
+from newtonsim.solvers.tape import RecordedStep
+
+if TYPE_CHECKING:
+    from newtonsim.solvers.vbd.particles import VBDParticles
+    from newtonsim.solvers.xpbd.particles import XPBDParticles
+
+_LARGEST_RESIDUAL = 1.0e-4
+"""Size of the residual of a linear system, over that of its right-hand side, that is a gradient still."""
+
+_MOST_UNBALANCED = 0.01
+"""Part of the forces on particles that sweeps may leave without balance before a warning says so."""
+
+_KERNELS = (
+    elements_adjoint,
+    unsupported_adjoint,
+    steps_adjoint,
+    system_adjoint,
+)
+
+_CONTACT_KERNELS = (contacts_adjoint, curvature)
+
+_REASONS = {
+    int(unsupported_adjoint.TOUCHES_BODY): "particles that touch a shape of a rigid body have no gradient",
+    int(unsupported_adjoint.BOUNCES): "particles that bounce have no gradient",
+    int(unsupported_adjoint.TOUCHES_PARTICLE): "particles that touch each other have no gradient",
+    int(unsupported_adjoint.NOT_SOLVED): "the linear system of the adjoint did not converge",
+}
+"""Why a world has no gradient."""
+
+
+@dataclass
+class KeptSubstep:
+    """What is kept of a substep within a backward pass: at its start, and after its sweeps."""
+
+    x: wp.array
+    v: wp.array
+    u: wp.array
+    rate: wp.array
+    goal: wp.array
+    contacts: KeptContacts | None
+
+
+class ParticleAdjoint(ABC):
+    """Backward pass of the particles of a step; base of those of XPBD and VBD.
+
+    Subclasses say what the sweeps of their solver have found, how contacts push, and how velocities follow
+    from displacements and forces.
+
+    Args:
+        particles: A particle system of the adjoint's own, with the options of the one that moved forward.
+        inv_mass: Its inverse masses in the step [1/kg], 0 for particles that are held.
+        kernels: Those of the subclass, to be compiled with the others.
+        secant: Whether damping acts on changes of strain in a substep, rather than on rates at its end.
+        forces_in_substeps: Whether external forces act in each substep, rather than once in a step.
+
+    Attributes:
+        iterations: Most iterations of the linear solver in a substep.
+        reason: Why a world has no gradient in this step, 0 if it has, int, shape (world_count + 1,).
+        kept_reason: The same since the last `check`.
+    """
+
+    def __init__(
+        self,
+        particles: XPBDParticles | VBDParticles,
+        inv_mass: wp.array,
+        kernels: ModuleType,
+        secant: bool,
+        forces_in_substeps: bool,
+    ):
+        self.inv_mass, self.forces_in_substeps = inv_mass, forces_in_substeps
+        self.particles, model = particles, particles.particles
+        self.model, device, count = model, model.device, model.particle_count
+        self.iterations = 500
+        self.system, self.sinks = ImplicitSystem(model), Sinks(device)
+        self.elements = ElementSlopes(model, self.system, self.sinks)
+        self.bodies = MovingBodies(model)
+        self.reason = zeros(model.world_count + 1, dtype=int, device=device)
+        self.kept_reason = zeros(model.world_count + 1, dtype=int, device=device)
+        self._unbalanced = zeros(model.world_count + 1, dtype=wp.vec2d, device=device)
+        self._told = 0.0
+        self.contacts = None
+        if model.shape_count:
+            self.contacts = ContactSlopes(model, particles.contacts, self.system, self.sinks)
+        self.x, self.v = (zeros(count, dtype=wp.vec3, device=device) for _ in range(2))
+        self.substep, self.slopes = SubstepView(), ReverseView()
+        self.substep.mass, self.substep.multiplier = self.system.view.mass, self.system.view.x
+        self.substep.secant = int(secant)
+        self.substep.slope_rate, self.substep.residual = (
+            zeros(count, dtype=wp.vec3d, device=device) for _ in range(2)
+        )
+        for name in ("x", "v", "goal", "force"):
+            setattr(self.slopes, name, zeros(count, dtype=wp.vec3d, device=device))
+        self.slopes.mass = zeros(count, dtype=wp.float64, device=device)
+        self.slopes.gravity = zeros(1, dtype=wp.vec3d, device=device)
+        self.substep.slope_x = self.slopes.x
+        self._kept: list[KeptSubstep] = []
+        self._shard = Shard(model, None, particles.starts | self.system.starts | self.elements.starts)
+        modules = (*_KERNELS, kernels, *(() if self.contacts is None else _CONTACT_KERNELS))
+        compilation.load([wp.get_module(module.__name__) for module in modules], device)
+
+    def make_room(self) -> None:
+        """Allocate what the present number of substeps needs."""
+        while len(self._kept) < self.particles.substeps:
+            arrays = [zeros(len(self.x), dtype=wp.vec3, device=self.model.device) for _ in range(5)]
+            contacts = None if self.contacts is None else self.contacts.make_room()
+            self._kept.append(KeptSubstep(*arrays, contacts))
+
+    def run(self, step: RecordedStep) -> None:
+        """Add the step's contribution to the gradients of its inputs."""
+        launch = Launcher(self.model, record_tape=False, shard=self._shard)
+        substeps = self.particles.substeps
+        self._replay(launch, step)
+        out, dt = step.state_out, step.dt / substeps
+        inputs = [self.inv_mass, out.particle_q.grad, out.particle_qd.grad, self.substep.mass, self.slopes]
+        launch(steps_adjoint.begin_reverse, "particle", inputs)
+        for number in reversed(range(substeps)):
+            kept = self._kept[number]
+            self._reverse_substep(launch, step, kept, dt)
+            if self.forces_in_substeps or number == 0:
+                self._reverse_forces(launch, kept, dt if self.forces_in_substeps else step.dt)
+        self._finish(launch, step)
+
+    def _replay(self, launch: Launcher, step: RecordedStep) -> None:
+        """Go through the step once more, and keep what happens in its substeps."""
+        particles, state = self.particles, step.state_in
+        wp.copy(self.x, state.particle_q)
+        wp.copy(self.v, state.particle_qd)
+        particles.reset()
+        self.reason.zero_()
+        again = ParticleStep(self.x, self.v, state.particle_f, step.control, step.dt)
+        particles.begin(launch, again)
+        dt = step.dt / particles.substeps
+        for kept in self._kept[: particles.substeps]:
+            wp.copy(kept.x, self.x)
+            wp.copy(kept.v, self.v)
+            if self.contacts is not None:
+                self.contacts.use(kept.contacts)
+            particles.begin_substep(launch, again, dt, self.bodies)
+            for _ in range(particles.iterations):
+                particles.sweep(launch, again, dt, self.bodies)
+            self._note(launch, kept, dt)
+            particles.end_substep(launch, again, dt, self.bodies)
+
+    def _reverse_substep(self, launch: Launcher, step: RecordedStep, kept: KeptSubstep, dt: float) -> None:
+        """From the gradients by the end of a substep to those by its start."""
+        substep, slopes, system = self.substep, self.slopes, self.system
+        substep.dt = dt
+        substep.x, substep.u, substep.rate = kept.x, kept.u, kept.rate
+        launch(steps_adjoint.begin_substep, "particle", [substep, slopes, system.view.right])
+        if self.contacts is not None:
+            self.contacts.use(kept.contacts)
+            self.contacts.curve(launch, substep, kept.goal)
+        self._reverse_velocities(launch, kept, dt)
+        system.begin(launch, substep)
+        self.elements.weigh(launch, step.control, substep)
+        if self.contacts is not None:
+            self.contacts.weigh(launch, self._law(dt), kept.goal, substep, self.reason)
+        system.solve(launch, self.iterations)
+        inputs = [system.view.residual, wp.float64(_LARGEST_RESIDUAL), self.reason]
+        launch(unsupported_adjoint.mark_unsolved, "implicit world", inputs)
+        self._reverse_solution(launch, step, kept, dt)
+
+    def _reverse_displacements(self, launch: Launcher) -> None:
+        """From positions and velocities after a substep to the displacements that give them."""
+        fastest = float(self.model.particle_max_velocity)
+        inputs = [fastest, self.substep, self.slopes, self.system.view.right]
+        launch(steps_adjoint.reverse_end, "particle", inputs)
+
+    def _reverse_solution(self, launch: Launcher, step: RecordedStep, kept: KeptSubstep, dt: float) -> None:
+        """From the multipliers to what the implicit step depends on, and how far it was from its solution."""
+        substep, slopes = self.substep, self.slopes
+        launch(steps_adjoint.reverse_inertia, "particle", [kept.goal, substep, slopes])
+        self.elements.reverse(launch, step.control, substep)
+        if self.contacts is not None:
+            self.contacts.reverse(launch, self._law(dt), kept.goal, substep, slopes)
+        launch(steps_adjoint.reverse_prediction, "particle", [substep, slopes])
+        inputs = [kept.goal, substep, self.system.view, self._unbalanced]
+        launch(unsupported_adjoint.weigh_residuals, "implicit world", inputs)
+
+    def _finish(self, launch: Launcher, step: RecordedStep) -> None:
+        """From the forces of the air back to the state, and hand everything over."""
+        model, state = self.model, step.state_in
+        if self.particles.air.blows:
+            inputs = [model.tri_indices, model.tri_materials, state.particle_q, state.particle_qd]
+            inputs += [self.slopes, self.sinks.of(model.tri_materials)]
+            launch(steps_adjoint.reverse_air, "implicit tri", inputs)
+        outputs = [state.particle_q, state.particle_qd, state.particle_f, model.particle_mass]
+        outputs = [self.sinks.of(array) for array in (*outputs, model.gravity_vec)]
+        inputs = [self.slopes, self.reason, self.system.world, *outputs]
+        launch(steps_adjoint.end_reverse, "particle", inputs)
+        launch(unsupported_adjoint.keep_reasons, "implicit world", [self.reason, self.kept_reason])
+
+    def check(self, solver: str) -> None:
+        """Raise if a world had no gradient in a backward pass since the last check; waits for the device.
+
+        Warn if sweeps ended so far from the implicit step that its gradient is not theirs, and again when
+        that has become twice as much.
+
+        Args:
+            solver: Name of the solver.
+
+        Raises:
+            NotDifferentiableError: Names what acts, and the worlds.
+        """
+        reason = self.kept_reason.numpy().copy()
+        self._warn(solver, reason == 0)
+        self.kept_reason.zero_()
+        for number, text in _REASONS.items():
+            worlds = np.flatnonzero(reason == number)
+            if len(worlds):
+                raise NotDifferentiableError(f"{solver}: {text}, in worlds {worlds.tolist()[:10]}")
+
+    def _warn(self, solver: str, worlds: np.ndarray) -> None:
+        """Warn of forces that sweeps have left without balance in the masked worlds since the last check."""
+        left, acted = self._unbalanced.numpy().T.copy()
+        self._unbalanced.zero_()
+        part = np.sqrt(np.divide(left, acted, out=np.zeros_like(left), where=worlds & (acted > 0.0)))
+        part = np.nan_to_num(part)
+        worst = int(np.argmax(part))
+        if part[worst] > max(_MOST_UNBALANCED, 2.0 * self._told):
+            self._told = part[worst]
+            warnings.warn(
+                f"{solver}: {self.particles.iterations} iterations left {part[worst]:.0%} of the forces on "
+                f"particles without balance (world {worst}); the gradient is that of the balanced step, and "
+                "may be wrong by as much: take more iterations or substeps",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    @abstractmethod
+    def _law(self, dt: float) -> Law:
+        """How contacts with shapes push in a substep of length dt [s]."""
+
+    @abstractmethod
+    def _note(self, launch: Launcher, kept: KeptSubstep, dt: float) -> None:
+        """Keep the displacements that the sweeps have found, and mark worlds that have no gradient."""
+
+    @abstractmethod
+    def _reverse_velocities(self, launch: Launcher, kept: KeptSubstep, dt: float) -> None:
+        """From positions and velocities after a substep to its displacements.
+
+        That is `_reverse_displacements`, and what the solver does to velocities afterwards.
+        """
+
+    @abstractmethod
+    def _reverse_forces(self, launch: Launcher, kept: KeptSubstep, dt: float) -> None:
+        """From velocities after external forces have acted for a time dt [s] to those before.
+
+        `kept` is the substep in which they act, the first one if they act once in a step.
+        """

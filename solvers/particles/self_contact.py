@@ -1,0 +1,358 @@
+"""Contact of cloth and soft surfaces with themselves and with each other, free of penetration."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import warp as wp
+
+from newtonsim.errors import ModelError
+from newtonsim.kernels.particles.self_contact import advance as self_contact_advance
+from newtonsim.kernels.particles.self_contact import bvh_surface, contact, prescribed_motion
+from newtonsim.kernels.particles.self_contact import pairs as self_contact_pairs
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.model import Model
+from newtonsim.solvers.particles.self_contact_mesh import SurfaceMesh
+
+ROUNDS = 3
+"""Rounds in which particles that move together are held back."""
+WORKERS = 4096
+"""Threads over the pairs of a world on a GPU; the CPU takes one."""
+GRIP = 0.5
+"""Stiffness of friction over that of inertia, at most, for each sweep."""
+LONGEST = 2.0
+"""Longest path between two detections, in mean edge lengths; it bounds the work where things explode."""
+
+
+class SelfContact:
+    """Finds the pairs of a model's triangles that can touch, and keeps them apart.
+
+    Each sweep of a solver calls `refresh` and moves particles, in any order, through
+    `kernels.particles.self_contact.contact.truncate`; forces come from
+    `kernels.particles.self_contact.contact.self_contact_terms`. What starts without an edge through a
+    triangle stays so. A particle that is held goes to where the user has put it since the last step, in the
+    course of the step; where it would go through a triangle, it stays behind. Where other particles were put
+    elsewhere too, all of them start from there.
+
+    Between two detections a particle may go along the straight way to its target and
+    `relaxation * max(margin - radius, margin / 4)` off it, and planes between near pairs hold it back.
+    Surfaces touch within their world only.
+
+    Args:
+        model: Its triangles are the surfaces.
+        radius: Distance at which surfaces begin to press each other [m]. Parts of one surface that are
+            nearer than twice of that at rest press at half their distance at rest.
+        margin: Distance within which pairs are found at least [m].
+        relaxation: Part of a gap that either side may close in one sweep, below 0.5.
+        friction_epsilon: Speed above which friction is that of Coulomb [m/s].
+        vertex_buffer: Room for triangles near each vertex, on average over the vertices of a world.
+        edge_buffer: Room for edges near each edge, on average.
+        triangle_buffer: Room for vertices near each triangle, on average.
+        edge_edge_parallel_epsilon: Squared sine of the angle below which edges are taken to be parallel.
+
+    Attributes:
+        active: Whether there are triangles; without them nothing may be called.
+        view: What kernels read.
+        starts: Further kinds of index of the launches, see `Shard.with_starts`.
+
+    Raises:
+        ModelError: An argument is out of range, or triangles of the global world stand beside worlds.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        radius: float,
+        margin: float,
+        relaxation: float = 0.42,
+        friction_epsilon: float = 1e-2,
+        vertex_buffer: int = 32,
+        edge_buffer: int = 64,
+        triangle_buffer: int = 32,
+        edge_edge_parallel_epsilon: float = 1e-5,
+    ):
+        _check(radius, margin, relaxation, friction_epsilon, edge_edge_parallel_epsilon)
+        self.model = model
+        self.active = bool(model.tri_count)
+        self.starts: dict[str, np.ndarray] = {}
+        self._reported = 0
+        if not self.active:
+            return
+        self._rooms = tuple(int(max(room, 1)) for room in (vertex_buffer, triangle_buffer, edge_buffer))
+        mesh = SurfaceMesh(model)
+        self._mesh = mesh
+        self.workers = 1 if model.device.is_cpu else WORKERS
+        self._order = mesh.order(model.particle_q.numpy())
+        view = contact.SelfContactView()
+        view.tree = self._tree(mesh)
+        view.reach = self._reach(mesh, radius, max(margin, radius), relaxation)
+        self.view = view
+        self._pairs(mesh)
+        self._particles(mesh, radius)
+        view.relaxation = float(relaxation)
+        view.parallel = float(edge_edge_parallel_epsilon)
+        self.set_material(model.soft_contact_ke, model.soft_contact_kd, model.soft_contact_mu)
+        self.set_friction(friction_epsilon, 10)
+        self._sort_triangles()
+
+    def set_material(self, stiffness: float, damping: float, friction: float) -> None:
+        """Set the material of all contacts, for launches made from now on.
+
+        Args:
+            stiffness: Of the normal force [N/m].
+            damping: Of the normal force [N s/m].
+            friction: Coefficient.
+        """
+        self.view.stiffness = float(stiffness)
+        self.view.damping = float(damping)
+        self.view.friction = float(friction)
+
+    def set_friction(self, speed: float, sweeps: int) -> None:
+        """Set how friction begins, for launches made from now on.
+
+        It is smoothed below a speed, and where a contact presses so much that the sweeps could not carry what
+        is stiffer, below one that grows with its force and the time step, and falls with the sweeps.
+
+        Args:
+            speed: Above which friction is that of Coulomb under small forces [m/s].
+            sweeps: Sweeps of a step.
+        """
+        self.view.friction_speed = float(speed)
+        self.view.grip = GRIP * sweeps
+
+    def begin(self, launch: Launcher, x: wp.array) -> None:
+        """Start a step: held particles go back to where the last step has left them.
+
+        Args:
+            launch: Its shard knows `starts`.
+            x: Positions at the start of the step [m], shape (particle_count,), changed in place.
+        """
+        model, view, memory = self.model, self.view, self._memory
+        own = [model.particle_inv_mass, model.particle_flags]
+        launch(prescribed_motion.forget_changes, "world", [memory])
+        launch(prescribed_motion.find_changes, "particle", [*own, x, view, memory])
+        launch(prescribed_motion.take_back, "particle", [*own, view, memory, x])
+
+    def aim(self, launch: Launcher, x: wp.array, substeps_left: int, target: wp.array) -> None:
+        """Write the targets of held particles in a substep.
+
+        Args:
+            launch: Its shard knows `starts`.
+            x: Positions at the start of the substep [m], shape (particle_count,).
+            substeps_left: Substeps from here to the end of the step, this one included.
+            target: Receives the targets of the held particles [m], shape (particle_count,).
+        """
+        model = self.model
+        inputs = [model.particle_inv_mass, model.particle_flags, x, 1.0 / substeps_left, self._memory]
+        launch(prescribed_motion.aim_held, "particle", [*inputs, target])
+
+    def pull(self, launch: Launcher, target: wp.array, x: wp.array) -> None:
+        """Move held particles to their targets, as far as they may go; in a sweep, after `refresh`.
+
+        Args:
+            launch: Its shard knows `starts`.
+            target: Where they belong [m], shape (particle_count,).
+            x: Present positions of all, those of held particles are changed [m], shape (particle_count,).
+        """
+        launch(prescribed_motion.pull_held, "particle", [target, self.view, self.search, x])
+
+    def end(self, launch: Launcher, x: wp.array) -> None:
+        """End a step: keep where it leaves the particles.
+
+        Args:
+            launch: Its shard knows `starts`.
+            x: Positions at the end of the step [m], shape (particle_count,).
+        """
+        launch(prescribed_motion.settle_particles, "particle", [x, self._memory])
+
+    def detect(self, launch: Launcher, x: wp.array, target: wp.array, busy: wp.array | None = None) -> None:
+        """List the pairs that can touch until the next detection.
+
+        Where nothing but self-contact can stop any particle of a world, all of them are moved here by the
+        common part of their ways, so that what flies fast is not taken to move within itself.
+
+        Args:
+            launch: Its shard knows `starts`.
+            x: Present positions [m], shape (particle_count,).
+            target: Where the particles want to go [m], shape (particle_count,).
+            busy: Positive where a particle may touch a shape until the next detection, int, shape
+                (particle_count,). None: nothing is moved.
+        """
+        view, search, model = self.view, self.search, self.model
+        own = [model.particle_inv_mass, model.particle_flags]
+        if busy is not None:
+            launch(self_contact_pairs.stop_drift, "particle", [*own, busy, view, search])
+            launch(self_contact_pairs.find_drift, "world", [x, target, self._particle_start, search])
+            launch(self_contact_pairs.let_drift, "particle", [view, search, x])
+        launch(self_contact_pairs.begin_search, "particle", [*own, x, target, view, search])
+        launch(self_contact_pairs.begin_worlds, "world", [view, search])
+        launch(bvh_surface.enclose_leaves, "self_leaf", [view.tree, view.reach])
+        launch(bvh_surface.enclose_subtrees, "self_subtree", [view.tree])
+        launch(bvh_surface.enclose_worlds, "world", [view.tree])
+        launch(self_contact_pairs.find_pairs, "self_leaf", [x, view, search])
+        launch(self_contact_pairs.place_entries, "particle", [view, search])
+        launch(self_contact_pairs.fill_entries, "self_worker", [self.workers, view, search])
+
+    def refresh(self, launch: Launcher, x: wp.array, x_start: wp.array) -> None:
+        """Renew planes and normal forces of the listed pairs; call it at the start of every sweep.
+
+        Args:
+            launch: Its shard knows `starts`.
+            x: Present positions [m], shape (particle_count,).
+            x_start: Positions at the start of the step, from which friction and damping count [m].
+        """
+        launch(contact.start_sweep, "particle", [x, self.view])
+        launch(contact.refresh_pairs, "self_worker", [self.workers, x, x_start, self.view])
+
+    def truncate(self, launch: Launcher, target: wp.array, x: wp.array) -> None:
+        """Move all particles toward their targets, all at once; after a `refresh` and before the next one.
+
+        What goes the same way gets there. Where pairs would lose too much of their gap, their particles are
+        held back.
+
+        Args:
+            launch: Its shard knows `starts`.
+            target: Where they want to go [m], shape (particle_count,).
+            x: Receives the positions [m]; may be `target`.
+        """
+        view, advance = self.view, self._advance
+        launch(self_contact_advance.start_advance, "particle", [target, view, advance])
+        launch(self_contact_advance.forget_broken, "world", [advance])
+        for number in range(ROUNDS):
+            inputs = [self.workers, int(number == 0), view, advance]
+            launch(self_contact_advance.hold_back, "self_worker", inputs)
+            launch(self_contact_advance.take_parts, "particle", [advance])
+        launch(self_contact_advance.find_broken, "self_worker", [self.workers, view, advance])
+        launch(self_contact_advance.finish_advance, "particle", [view, advance, x])
+
+    def rebuild(self, x: wp.array) -> None:
+        """Sort the triangles anew by their present positions; waits for the device.
+
+        Worth it where pieces that were near each other have gone far apart; a surface that only bends keeps
+        its order.
+
+        Args:
+            x: Positions [m], shape (particle_count,).
+        """
+        self._order = self._mesh.order(x.numpy())
+        self._sort_triangles()
+
+    def report(self) -> None:
+        """Warn of pairs that found no room since the last report; reads from the device."""
+        if not self.active:
+            return
+        dropped = int(self.search.dropped.numpy().sum())
+        if dropped > self._reported:
+            warnings.warn(
+                f"self-contact: {dropped - self._reported} pairs found no room, their particles were slowed "
+                "down; enlarge vertex_collision_buffer_pre_alloc and edge_collision_buffer_pre_alloc, or use "
+                "a smaller margin",
+                stacklevel=2,
+            )
+        self._reported = dropped
+
+    def _tree(self, mesh: SurfaceMesh) -> bvh_surface.SurfaceTree:
+        """The tree of all worlds, without triangles yet."""
+        tree, device = bvh_surface.SurfaceTree(), self.model.device
+        self.starts["self_leaf"] = mesh.leaf_first
+        self.starts["self_subtree"] = mesh.subtree_first
+        leaves, triangles = int(mesh.leaf_first[-1]), self.model.tri_count
+        for name, values in (
+            ("leaf_start", mesh.leaf_start),
+            ("leaf_world", np.repeat(np.arange(mesh.worlds), mesh.leaves)),
+            ("world_leaf", mesh.leaf_first[:-1]),
+            ("world_leaves", mesh.leaves),
+            ("world_subtree", mesh.subtree_first[:-1]),
+            ("world_subtrees", mesh.subtrees),
+            ("subtree_world", np.repeat(np.arange(mesh.worlds), mesh.subtrees)),
+        ):
+            setattr(tree, name, wp.array(values, dtype=int, device=device))
+        for name in ("corners", "across"):
+            setattr(tree, name, wp.zeros(triangles, dtype=wp.vec3i, device=device))
+        tree.owned = wp.zeros(triangles, dtype=int, device=device)
+        for name, count in (("", 2 * leaves), ("triangle_", triangles)):
+            for bound in ("lower", "upper"):
+                setattr(tree, name + bound, wp.zeros(count, dtype=wp.vec3, device=device))
+        return tree
+
+    def _sort_triangles(self) -> None:
+        """Write the triangles in their order to the tree."""
+        tree, mesh = self.view.tree, self._mesh
+        tree.corners.assign(mesh.triangles[self._order])
+        tree.across.assign(mesh.across[self._order])
+        tree.owned.assign(mesh.owned(self._order))
+
+    def _reach(self, mesh: SurfaceMesh, radius: float, margin: float, relaxation: float) -> bvh_surface.Reach:
+        reach, count, device = bvh_surface.Reach(), self.model.particle_count, self.model.device
+        for name in ("anchor", "path", "lower", "upper"):
+            setattr(reach, name, wp.zeros(count, dtype=wp.vec3, device=device))
+        reach.limit = wp.zeros(count, dtype=float, device=device)
+        reach.spread = float(relaxation * max(margin - radius, 0.25 * margin))
+        reach.half_radius = 0.5 * float(radius)
+        reach.longest = wp.array(LONGEST * mesh.mean_edges, dtype=float, device=device)
+        return reach
+
+    def _pairs(self, mesh: SurfaceMesh) -> None:
+        """Room for the pairs of each world."""
+        view, device = self.view, self.model.device
+        vertex, triangle, edge = self._rooms
+        rooms = np.minimum(vertex * mesh.vertex_counts, triangle * mesh.triangle_counts)
+        rooms = rooms + edge * mesh.edge_counts // 2
+        first = np.concatenate(([0], np.cumsum(rooms)))
+        if 4 * first[-1] >= 2**31:
+            raise ModelError(f"self-contact: {first[-1]} places for pairs are too many, use smaller buffers")
+        count, worlds = int(first[-1]), mesh.worlds
+        self.starts["self_worker"] = self.workers * np.arange(worlds + 1)
+        view.pair_first = wp.array(first, dtype=int, device=device)
+        view.pair_count = wp.zeros(worlds, dtype=int, device=device)
+        kinds = {"corners": wp.vec4i, "triangle": int, "radius": float, "weight": wp.vec4}
+        kinds |= {"normal": wp.vec3, "slack": wp.vec4, "before": wp.vec3}
+        kinds |= dict.fromkeys(("load", "share"), float)
+        for name, dtype in kinds.items():
+            setattr(view, name, wp.zeros(count, dtype=dtype, device=device))
+        view.entry = wp.zeros(4 * count, dtype=int, device=device)
+
+    def _particles(self, mesh: SurfaceMesh, radius: float) -> None:
+        """What is kept of each particle."""
+        view, device, count = self.view, self.model.device, self.model.particle_count
+        search = self_contact_pairs.Search()
+        view.start, view.count = (wp.zeros(count, dtype=int, device=device) for _ in range(2))
+        view.world = wp.array(mesh.world, dtype=int, device=device)
+        view.origin = wp.zeros(count, dtype=wp.vec3, device=device)
+        for name in ("free", "inv_mass", "hold"):
+            setattr(view, name, wp.zeros(count, dtype=float, device=device))
+        view.neighbor_start = wp.array(mesh.neighbor_start, dtype=int, device=device)
+        view.neighbor = wp.array(mesh.neighbor, dtype=int, device=device)
+        search.rest = wp.clone(self.model.particle_q, requires_grad=False)
+        search.piece = wp.array(mesh.piece, dtype=int, device=device)
+        for name in ("held", "filled"):
+            setattr(search, name, wp.zeros(count, dtype=int, device=device))
+        search.drift = wp.zeros(mesh.worlds, dtype=wp.vec3, device=device)
+        self._particle_start = wp.array(self.model.world_particle_start, dtype=int, device=device)
+        for name in ("cursor", "dropped", "stopped"):
+            setattr(search, name, wp.zeros(mesh.worlds, dtype=int, device=device))
+        search.radius = float(radius)
+        self._advance = self_contact_advance.Advance()
+        self._advance.way = wp.zeros(count, dtype=wp.vec3, device=device)
+        for name in ("part", "next", "still"):
+            setattr(self._advance, name, wp.zeros(count, dtype=float, device=device))
+        self._memory = prescribed_motion.Memory()
+        self._memory.settled = wp.full(count, wp.vec3(np.nan), dtype=wp.vec3, device=device)
+        self._memory.wanted = wp.zeros(count, dtype=wp.vec3, device=device)
+        self._memory.changed = wp.zeros(mesh.worlds, dtype=int, device=device)
+        self._advance.broken = wp.zeros(mesh.worlds, dtype=int, device=device)
+        self.search = search
+
+
+def _check(radius: float, margin: float, relaxation: float, friction: float, parallel: float) -> None:
+    """Raise ModelError for arguments that are out of range."""
+    for name, value, good in (
+        ("radius", radius, 0.0 < radius < np.inf),
+        ("margin", margin, 0.0 <= margin < np.inf),
+        ("relaxation", relaxation, 0.0 < relaxation < 0.5),
+        ("friction_epsilon", friction, 0.0 < friction < np.inf),
+        ("edge_edge_parallel_epsilon", parallel, 0.0 < parallel < 1.0),
+    ):
+        if not good:
+            raise ModelError(f"self-contact: {name} is out of range: {value}")

@@ -1,0 +1,1 @@
+"""SemiImplicitSolver: penalty forces and symplectic Euler; the step is in `solver`."""

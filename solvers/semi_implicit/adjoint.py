@@ -1,0 +1,118 @@
+"""Backward pass of a SemiImplicitSolver step.
+
+The forward pass keeps nothing but its states. Backward, the step's contacts are found again from the stored
+state, its kernels run once more on a tape of their own, and this tape runs back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.collision.contacts import Contacts
+from newtonsim.errors import NotDifferentiableError
+from newtonsim.kernels.collision import contact_features
+from newtonsim.kernels.collision.contact_features import FeatureView
+from newtonsim.kernels.penalty import unsupported as penalty_unsupported
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.shards import Shard
+from newtonsim.scene.allocation import zeros
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
+from newtonsim.solvers.tape import RecordedStep
+
+if TYPE_CHECKING:
+    from newtonsim.solvers.semi_implicit.solver import SemiImplicitSolver
+
+_MOVED = ("particle_q", "particle_qd", "body_q", "body_qd", "joint_q", "joint_qd")
+"""Arrays of a state that a step writes."""
+
+
+class StepAdjoint:
+    """Backward pass, shared by all steps of a solver.
+
+    Args:
+        solver: A solver whose model was finalized with gradients.
+    """
+
+    def __init__(self, solver: SemiImplicitSolver):
+        self.solver, model = solver, solver.model
+        parts = [solver.elements, solver.bodies]
+        if solver.bodies.loops is not None:
+            parts.append(solver.bodies.loops)
+        arrays = [a for part in parts for a in vars(part).values() if isinstance(a, wp.array)]
+        self._scratch = [a for a in arrays if a.requires_grad and a.size]
+        # neither the states of the rollout nor the solver's contacts change in a backward pass
+        self._end = model.state(requires_grad=True)
+        self._contacts = Contacts(model)
+        self._features = _make_features(model) if self._contacts.rigid_contact_max else None
+        self._refused = zeros(model.world_count, dtype=bool, device=model.device)
+
+    def record(self, tape: wp.Tape, step: RecordedStep) -> None:
+        """Append the backward pass of one step to a tape."""
+        tracked = step.arrays(self.solver.model, ("ke", "kd", "kf", "mu"))
+        tape.record_func(lambda: self.run(step), tracked)
+
+    def run(self, step: RecordedStep) -> None:
+        """Add the step's contribution to the gradients of its inputs.
+
+        Raises:
+            NotDifferentiableError: A contact acted that has no derivative, and no graph is being captured.
+        """
+        solver, model = self.solver, self.solver.model
+        shard = Shard(model).with_starts(solver.starts)
+        launch = Launcher(model, record_tape=False, shard=shard)
+        contacts = solver.find_contacts(
+            launch, step.state_in, None, step.dt, curved=True, buffer=self._contacts
+        )
+        for array in self._scratch:
+            array.grad.zero_()
+        for name in _MOVED:
+            array = getattr(self._end, name)
+            if array is not None:
+                wp.copy(array.grad, getattr(step.state_out, name).grad)
+        if self._features is not None:
+            self._find_features(launch, step.state_in)
+        with wp.Tape() as tape:
+            recorded = Launcher(model, record_tape=True, shard=shard)
+            end, inputs = self._end, (step.control, contacts, step.dt)
+            solver.advance(recorded, step.state_in, end, *inputs, features=self._features)
+        tape.backward()
+        if not model.device.is_capturing:
+            self.check()
+
+    def _find_features(self, launch: Launcher, state: State) -> None:
+        """Find the features in contact; gradients of worlds where one has no rule become NaN."""
+        model, plan, contacts = launch.model, launch.model.collision_plan, self._contacts.view
+        inputs = [contacts, plan.shape, plan.hulls, state.body_q, self._features]
+        launch(contact_features.find_features, "contact", inputs)
+        inputs = [contacts, self._features, model.shape_body, model.body_world]
+        outputs = [self._refused, self._end.body_qd.grad]
+        launch(penalty_unsupported.refuse_unknown, "contact", inputs, outputs)
+
+    def check(self) -> None:
+        """Raise if a gradient was refused since the last call; waits for the device.
+
+        Raises:
+            NotDifferentiableError: It was; the message names the worlds.
+        """
+        worlds = np.flatnonzero(self._refused.numpy())
+        if len(worlds):
+            self._refused.zero_()
+            raise NotDifferentiableError(
+                f"worlds {worlds[:8].tolist()}: contacts between bodies acted that have no derivative, such "
+                "as those of distance fields; the gradients of these worlds are NaN"
+            )
+
+
+def _make_features(model: Model) -> FeatureView:
+    """Room for the features of all contacts."""
+    view, count, device = FeatureView(), model.collision_plan.contact_count, model.device
+    for name, dtype in (("normal", int), ("holder", int), ("face", wp.vec3)):
+        setattr(view, name, zeros(count, dtype=dtype, device=device))
+    vectors = dict.fromkeys(("core", "axis", "size"), wp.vec3)
+    for name, dtype in ({"kind": int, "radius": float, "turn": wp.quat} | vectors).items():
+        setattr(view, name, zeros((count, 2), dtype=dtype, device=device))
+    return view

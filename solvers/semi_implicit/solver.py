@@ -1,0 +1,306 @@
+"""Penalty forces and symplectic Euler steps."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import warp as wp
+
+from newtonsim.collision.collide import find_contacts
+from newtonsim.collision.contacts import Contacts
+from newtonsim.kernels.collision.contact_features import FeatureView
+from newtonsim.kernels.penalty.contact_law import FADE_DEPTH
+from newtonsim.kernels.steps import motion as steps_motion
+from newtonsim.runtime.compilation import load_once
+from newtonsim.runtime.launcher import Launcher, active_tape
+from newtonsim.runtime.shards import Shard
+from newtonsim.scene.control import Control
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
+from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.nonfinite import NonfiniteWorlds
+from newtonsim.solvers.semi_implicit.adjoint import StepAdjoint
+from newtonsim.solvers.semi_implicit.bodies import BodyForces
+from newtonsim.solvers.semi_implicit.contacts import SoftContactForces
+from newtonsim.solvers.semi_implicit.elements import ElementForces
+from newtonsim.solvers.semi_implicit.grains import GrainForces, reach_of
+from newtonsim.solvers.tape import RecordedStep
+
+_SLIP_SPEED = 1.0e-3
+"""Speed [m/s or rad/s] below which friction fades, at `friction_smoothing` 1."""
+
+
+class SemiImplicitSolver(SolverBase):
+    """Everything is a spring and a damper: forces are explicit, steps are symplectic Euler.
+
+    The simplest solver, and one whose every step has a gradient: `wp.Tape` records rollouts with particles,
+    elastic elements, joints, muscles and contacts. Nothing but the states is kept for the backward pass,
+    which computes each step's forces once more.
+
+    A step reads `particle_q`, `particle_qd`, `body_q` and `body_qd`, and keeps `joint_q` and `joint_qd` in
+    agreement with the bodies; of `joint_q` it reads how many turns a single angle has made. Call `eval_fk`
+    after writing joint coordinates.
+
+    Forces are explicit, so a step is stable only if it is short for every spring and damper:
+    dt < 2 √(m/k) and dt < 2 m/d, with m the mass that moves, or the inertia that turns. For a net, k is the
+    sum over the springs of a particle. Damping and friction of particles in contact are limited to what stops
+    them within a step. Joints are held by springs that give way: an arm of 1 kg hangs 1 cm
+    low at the default `joint_attach_ke`.
+
+    Particles: gravity, `particle_f`, springs, triangles with drag and lift, bending edges, tetrahedra;
+    contact with shapes by `soft_contact_ke`, `_kd`, `_kf`, `_mu`, contact with each other by `particle_ke`,
+    `_kd`, `_kf`, `_mu`. Bodies: all joints with drives, limits, springs, damping, friction; contacts by the
+    materials' ke, kd, kf, mu; muscles (see `newtonsim.kernels.trees.muscles`). Loop joints, distances and
+    couplings are held by springs like joints, up to their `max_force`; their `recovery_time` is not read.
+
+    Ignored: `joint_armature`, restitution, torsional and rolling friction. Same bits in every run on a CPU;
+    on a GPU contacts with bodies add up in any order.
+
+    Gradients of masses and inertias arrive at `particle_mass`, `body_mass` and `body_inertia`, not at their
+    inverses. The direction of a contact follows the features in contact between bodies, and the curvature of
+    the shape between particles and shapes; gradients through contacts of bodies whose features have no rule
+    (distance fields) raise `NotDifferentiableError`.
+
+    Args:
+        model: The model to simulate.
+        angular_damping: Rate at which angular momentum of bodies decays [1/s].
+        friction_smoothing: Scale of the speed below which friction fades: 1 for 1 mm/s (1 mrad/s in joints).
+        joint_attach_ke: Stiffness of joints in what they hold [N/m]; turning is held at the same frequency.
+        joint_attach_kd: Damping of joints in what they hold [N s/m].
+        fade_depth: Depth beyond which damping of contacts [m] and of limits [m or rad] acts in full. What
+            touches moves by less in a step where gradients should be those of the impact: else they are those
+            of a force that jumps.
+
+    Attributes:
+        world_nonfinite: Worlds whose velocities became NaN or infinite, bool, shape (world_count,).
+        contacts: Contacts of the last step that was not given any.
+        starts: Kinds of index of its elements, see `Shard`.
+
+    Raises:
+        ModelError: The model holds a muscle without meaning.
+        ValueError: An argument is out of range.
+    """
+
+    divides_worlds = True
+
+    def __init__(
+        self,
+        model: Model,
+        angular_damping: float = 0.05,
+        friction_smoothing: float = 1.0,
+        joint_attach_ke: float = 1.0e3,
+        joint_attach_kd: float = 1.0e2,
+        fade_depth: float = FADE_DEPTH,
+    ):
+        super().__init__(model)
+        self.angular_damping = _not_negative("angular_damping", angular_damping)
+        self.friction_smoothing = _not_negative("friction_smoothing", friction_smoothing)
+        if self.friction_smoothing == 0.0:
+            raise ValueError("friction_smoothing: expected a positive number, got 0")
+        self.joint_attach_ke = _not_negative("joint_attach_ke", joint_attach_ke)
+        self.joint_attach_kd = _not_negative("joint_attach_kd", joint_attach_kd)
+        self.fade_depth = _not_negative("fade_depth", fade_depth)
+        if self.fade_depth == 0.0:
+            raise ValueError("fade_depth: expected a positive number, got 0")
+        self.elements = ElementForces(model)
+        self.bodies = BodyForces(model)
+        touching = model.particle_count and model.shape_count
+        self.soft_contacts = SoftContactForces(model, self.elements) if touching else None
+        self.grains = GrainForces(model) if reach_of(model) > 0.0 else None
+        self.contacts = Contacts(model)
+        self.default_control = model.control(clone_variables=False)
+        self.nonfinite = NonfiniteWorlds(model)
+        self.world_nonfinite = self.nonfinite.worlds
+        self.starts = self.elements.starts | self.bodies.starts
+        self.adjoint = StepAdjoint(self) if model.requires_grad else None
+
+    def step(
+        self,
+        model: Model,
+        state_in: State,
+        state_out: State,
+        control: Control | None,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Advance by one step; see `SolverBase.step`.
+
+        Raises:
+            ValueError: The model is not the solver's, or a gradient is recorded in place.
+        """
+        self.check_model(model)
+        control = self.check_step(model, state_in, state_out, control, self.default_control, dt)
+        tape = active_tape()
+        if tape is not None and (state_in.requires_grad or model.requires_grad or _requires_grad(control)):
+            self._record(tape, RecordedStep(state_in, state_out, control, contacts, dt))
+        step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
+        load_once(self, step, model.device)
+        step()
+        if model.device.is_cpu:
+            self.report()
+
+    def step_worlds(
+        self,
+        shard: Shard,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Advance some worlds by one step; see `SolverBase.step_worlds`."""
+        launch = Launcher(self.model, record_tape=False, shard=shard.with_starts(self.starts))
+        contacts = self.find_contacts(launch, state_in, contacts, dt, curved=False)
+        self.advance(launch, state_in, state_out, control, contacts, dt)
+        self.nonfinite.mark(launch, state_out)
+
+    @property
+    def kernel_kind(self) -> tuple:
+        """The same for solvers that launch mostly the same kernels, see `compilation.load_once`."""
+        model = self.model
+        families = frozenset(model.collision_plan.families) if model.shape_count else frozenset()
+        elements = tuple(len(order) > 0 for order in self.elements.orders.values())
+        parts = (
+            model.joint_count > 0,
+            model.constraint_count > 0,
+            model.muscle_count > 0,
+            model.particle_count > 0,
+            model.body_count > 0,
+        )
+        return type(self), families, elements, parts, self.soft_contacts is None, self.grains is None
+
+    def find_contacts(
+        self,
+        launch: Launcher,
+        state: State,
+        contacts: Contacts | None,
+        dt: float,
+        curved: bool,
+        buffer: Contacts | None = None,
+    ) -> Contacts:
+        """Find what touches at the start of a step: features that stay fixed in it.
+
+        Args:
+            launch: For the worlds.
+            state: State at the start.
+            contacts: Contacts of bodies; None to find them.
+            dt: Time step [s].
+            curved: Whether the forces' slopes are needed.
+            buffer: Receives contacts of bodies; None for the solver's own.
+
+        Returns:
+            The contacts of bodies.
+        """
+        if self.soft_contacts is not None:
+            self.soft_contacts.find(launch, state, dt, curved)
+        if self.grains is not None:
+            self.grains.find(launch, state)
+        if contacts is None:
+            contacts = self.contacts if buffer is None else buffer
+            if self.model.body_count:
+                find_contacts(launch, state.body_q, state.body_qd, contacts, dt)
+        return contacts
+
+    def advance(
+        self,
+        launch: Launcher,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts,
+        dt: float,
+        features: FeatureView | None = None,
+    ) -> None:
+        """All of a step that has a gradient: forces at its start, and motion.
+
+        With the features of contacts between bodies the forces are the same, and have the right derivatives.
+        """
+        model, soft = self.model, self.soft_contacts
+        smooth = (_SLIP_SPEED * self.friction_smoothing, self.fade_depth)
+        body_f = None
+        if model.body_count:
+            attach = (self.joint_attach_ke, self.joint_attach_kd)
+            self.bodies.apply(launch, state_in, control, contacts, *attach, *smooth, dt, features)
+            body_f = self.bodies.f
+        if model.particle_count:
+            self.elements.apply(launch, state_in, control)
+            if soft is not None:
+                soft.push_triangles(launch, state_in, *smooth, dt, body_f)
+            self.elements.sum_up(launch, state_in)
+            if soft is not None:
+                soft.push_particles(launch, state_in, *smooth, dt, body_f)
+            if self.grains is not None:
+                self.grains.push(launch, state_in, *smooth, dt, self.elements.f)
+        self._move(launch, state_in, state_out, dt)
+
+    def _move(self, launch: Launcher, state_in: State, state_out: State, dt: float) -> None:
+        """Symplectic Euler step under the forces."""
+        model = self.model
+        if model.particle_count:
+            inputs = [state_in.particle_q, state_in.particle_qd, self.elements.f, model.particle_mass]
+            inputs += [model.particle_flags, model.gravity_vec, float(model.particle_max_velocity), dt]
+            outputs = [state_out.particle_q, state_out.particle_qd]
+            launch(steps_motion.move_particles, "particle", inputs, outputs)
+        if model.body_count:
+            inputs = [state_in.body_q, state_in.body_qd, self.bodies.f, model.body_com, model.body_mass]
+            inputs += [model.body_inertia, model.gravity_vec]
+            inputs += [float(self.angular_damping), dt]
+            launch(steps_motion.move_bodies, "body", inputs, [state_out.body_q, state_out.body_qd])
+        if model.joint_count:
+            self.bodies.read_joints(launch, state_out)
+
+    def report(self) -> None:
+        """Warn of contacts that there was no room for, and of worlds that became non-finite, once each.
+
+        See `SolverBase.report`.
+        """
+        self.contacts.warn_of_overflow()
+        if self.soft_contacts is not None:
+            self.soft_contacts.search.report()
+        self.nonfinite.report()
+
+    def adjoints(self) -> tuple[object, ...]:
+        """See `SolverBase.adjoints`."""
+        return () if self.adjoint is None else (self.adjoint,)
+
+    def carried_arrays(self) -> list[wp.array]:
+        """None: forces follow from the state; see `SolverBase.carried_arrays`."""
+        return []
+
+    def check_gradient(self) -> None:
+        """Raise if the gradient of a step was refused; see `SolverBase.check_gradient`."""
+        if self.adjoint is not None:
+            self.adjoint.check()
+
+    def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
+        """Forget non-finite marks of the masked worlds, or of all; see `SolverBase.reset`."""
+        self.nonfinite.reset(world_mask)
+
+    def _record(self, tape: wp.Tape, step: RecordedStep) -> None:
+        """Put the step's adjoint on the tape."""
+        if step.state_in is step.state_out:
+            raise ValueError("state_in and state_out must differ while a gradient is recorded")
+        if not (step.state_in.requires_grad and step.state_out.requires_grad and self.adjoint is not None):
+            raise ValueError(
+                "a recorded step needs a model finalized with requires_grad=True and states that require "
+                "gradients"
+            )
+        if step.contacts is not None:
+            raise ValueError(
+                "contacts: pass None while a gradient is recorded; a buffer that is filled again before the "
+                "backward pass would give a wrong one"
+            )
+        self.adjoint.record(tape, step)
+
+
+def _requires_grad(control: Control) -> bool:
+    arrays = (control.joint_act, control.joint_f, control.tri_activations, control.tet_activations)
+    arrays += (control.muscle_activations,)
+    return any(array is not None and array.requires_grad for array in arrays)
+
+
+def _not_negative(name: str, value: float) -> float:
+    if not (np.isfinite(value) and value >= 0.0):
+        raise ValueError(f"{name}: expected a number not below 0, got {value}")
+    return float(value)

@@ -1,0 +1,1 @@
+"""VBDSolver: vertex block descent; the step is in `solver`."""

@@ -1,0 +1,276 @@
+"""Vertex block descent."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import warp as wp
+
+from newtonsim.collision.contacts import Contacts
+from newtonsim.errors import NotDifferentiableError
+from newtonsim.kernels.particles import coupling
+from newtonsim.runtime.compilation import load_once
+from newtonsim.runtime.launcher import Launcher, active_tape
+from newtonsim.runtime.shards import Shard
+from newtonsim.scene.control import Control
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
+from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.maximal.adjoint import BodyAdjoint
+from newtonsim.solvers.maximal.moving_bodies import MovingBodies
+from newtonsim.solvers.maximal.sweeps import BodySweeps
+from newtonsim.solvers.nonfinite import NonfiniteWorlds
+from newtonsim.solvers.particles.self_contact import SelfContact
+from newtonsim.solvers.particles.system import ParticleStep, advance
+from newtonsim.solvers.tape import RecordedStep, record_sweeps
+from newtonsim.solvers.vbd.adjoint import VBDParticleAdjoint
+from newtonsim.solvers.vbd.particles import VBDParticles
+
+
+class VBDSolver(SolverBase):
+    """Implicit solver for cloth and soft bodies, which keeps surfaces from passing through each other.
+
+    A substep is one of implicit Euler: sweeps lower the sum of inertia and energies particle by particle
+    (`VBDParticles`). With few sweeps stiff material gives way more than it should, at any step it stays
+    stable. Rigid bodies, joints and their contacts move in the same sweeps by extended position-based
+    dynamics, and feel what particles do to them.
+
+    Contact of particles with shapes is a spring of `soft_contact_ke` with a damper `soft_contact_kd` and
+    friction, the mean of `soft_contact_mu` and that of the shape, smoothed below `friction_epsilon`: what
+    rests on a slope creeps at less than that speed. Particles do not meet each other, their triangles do with
+    `handle_self_contact`.
+
+    A step reads `particle_q`, `particle_qd`, `particle_f`, `body_q`, `body_qd` and `body_f` of the state, and
+    writes joint coordinates that agree with the poses.
+
+    Tapes record steps of models that were finalized with `requires_grad=True` and have particles or rigid
+    bodies, not both; bodies have gradients as under XPBDSolver. The gradient is that of the converged step
+    (`solvers.particles.adjoint`), so it is as good as the sweeps have converged, and warm starts count for
+    nothing; `check_gradient` warns where they left more than 1 % of the forces on particles without balance.
+    Particles that touch shapes of rigid bodies have none: it becomes NaN in their worlds, and
+    `check_gradient` says why. `handle_self_contact` is refused.
+
+    Held particles go to where the user has put them: at once, or with `handle_self_contact` in the course of
+    the step and as far as nothing is penetrated; `particle_qd` of them is what others feel. Forces of the air
+    act if a triangle has drag or lift when the solver is made. Surface contacts that press hard on light
+    particles smooth their friction below more than `friction_epsilon`, as far as the sweeps can carry it.
+    There is one `step`: `simulate_one_step_no_self_contact`,
+    `simulate_one_step_with_collisions_penetration_free` and `collision_detection_penetration_free` of the
+    reference are parts of it, chosen at construction.
+
+    Source: Chen, Liu, Yang, Yuksel, "Vertex Block Descent", ACM TOG 43(4), 2024.
+
+    Args:
+        model: The model. Its colours (`ModelBuilder.color`) are used if no element, bending edges included,
+            has two particles of one colour; otherwise the solver makes own ones.
+        iterations: Sweeps in each substep.
+        handle_self_contact: Whether triangles collide, at the distance `soft_contact_radius`, found within
+            `soft_contact_margin` of the model.
+        penetration_free_conservative_bound_relaxation: Part of a gap that either side may close in a sweep.
+        friction_epsilon: Speed above which friction is that of Coulomb [m/s].
+        body_particle_contact_buffer_pre_alloc: Of no effect: there is room for four contacts with shapes a
+            particle and two a triangle, and `report` tells when that was too little.
+        vertex_collision_buffer_pre_alloc: Room for triangles near each vertex, on average.
+        edge_collision_buffer_pre_alloc: Room for edges near each edge, on average.
+        triangle_collision_buffer_pre_alloc: Room for vertices near each triangle, on average.
+        edge_edge_parallel_epsilon: Squared sine of the angle below which edges are taken to be parallel.
+        substeps: Substeps of each step.
+        relaxation: Factor on the Newton steps of particles that touch nothing (`VBDParticles`): 1 for plain
+            descent, up to 1.7 for stiff material; springs become unstable at 1.9.
+        detection_interval: Sweeps after which contacts of surfaces are sought again.
+
+    Attributes:
+        world_nonfinite: Worlds whose particles or bodies became NaN or infinite, bool, shape (world_count,).
+        constraints: What moves rigid bodies, with its options; None without them.
+        surfaces: Contact of triangles with each other; None without it.
+
+    Raises:
+        ModelError: The model has something that the solver does not move.
+        TypeError: The model is none.
+        ValueError: An option is out of range.
+    """
+
+    divides_worlds = True
+
+    def __init__(
+        self,
+        model: Model,
+        iterations: int = 10,
+        handle_self_contact: bool = False,
+        penetration_free_conservative_bound_relaxation: float = 0.42,
+        friction_epsilon: float = 1e-2,
+        body_particle_contact_buffer_pre_alloc: int = 4,
+        vertex_collision_buffer_pre_alloc: int = 32,
+        edge_collision_buffer_pre_alloc: int = 64,
+        triangle_collision_buffer_pre_alloc: int = 32,
+        edge_edge_parallel_epsilon: float = 1e-5,
+        substeps: int = 1,
+        relaxation: float = 1.5,
+        detection_interval: int = 5,
+    ):
+        if not isinstance(model, Model):
+            raise TypeError(f"VBDSolver: expected a Model, got {type(model).__name__}")
+        super().__init__(model)
+        self.iterations, self.substeps, self.relaxation = iterations, substeps, relaxation
+        self.friction_epsilon, self.detection_interval = friction_epsilon, detection_interval
+        _check_options(self)
+        self.surfaces = None
+        if handle_self_contact:
+            self.surfaces = SelfContact(
+                model,
+                float(model.soft_contact_radius),
+                float(model.soft_contact_margin),
+                penetration_free_conservative_bound_relaxation,
+                friction_epsilon,
+                vertex_collision_buffer_pre_alloc,
+                edge_collision_buffer_pre_alloc,
+                triangle_collision_buffer_pre_alloc,
+                edge_edge_parallel_epsilon,
+            )
+        self._particles = VBDParticles(model, model, surfaces=self.surfaces)
+        self._bodies = MovingBodies(model)
+        self._control = model.control(clone_variables=False)
+        self.constraints = BodySweeps(model) if model.body_count else None
+        self.nonfinite = NonfiniteWorlds(model)
+        self.world_nonfinite = self.nonfinite.worlds
+        self._adjoint = None
+        if model.requires_grad and model.particle_count:
+            self._adjoint = VBDParticleAdjoint(VBDParticles(model, model))
+        self._body_adjoint = None
+        if model.requires_grad and self.constraints is not None and not model.particle_count:
+            self._body_adjoint = BodyAdjoint(self.constraints)
+
+    @property
+    def particles(self) -> VBDParticles:
+        """What moves the particles, for a solver that moves the bodies otherwise."""
+        return self._with_options(self._particles)
+
+    def _with_options(self, particles: VBDParticles) -> VBDParticles:
+        """Particles with the present options."""
+        particles.iterations, particles.substeps = self.iterations, self.substeps
+        particles.relaxation, particles.friction_epsilon = self.relaxation, self.friction_epsilon
+        particles.detection_interval = self.detection_interval
+        return particles
+
+    def step(
+        self,
+        model: Model,
+        state_in: State,
+        state_out: State,
+        control: Control | None,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Advance by one step; see `SolverBase.step`.
+
+        Raises:
+            ModelError: A state or the control does not fit the model.
+            NotDifferentiableError: A tape records states that ask for gradients.
+            ValueError: The model is not the solver's, or dt or an option is out of range.
+        """
+        self.check_model(model)
+        _check_options(self)
+        control = self.check_step(model, state_in, state_out, control, self._control, dt)
+        tape = active_tape()
+        if tape is not None and (state_in.requires_grad or model.requires_grad):
+            if self.surfaces is not None:
+                raise NotDifferentiableError("VBDSolver: handle_self_contact has no gradients")
+            if self._adjoint is not None:
+                self._with_options(self._adjoint.particles)
+            recorded = RecordedStep(state_in, state_out, control, contacts, dt)
+            if self._body_adjoint is not None:
+                self._body_adjoint.follow(self.iterations)
+            adjoints = (self._adjoint, self._body_adjoint)
+            record_sweeps(tape, "VBDSolver", model, *adjoints, recorded, self.substeps)
+        step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
+        load_once(self, step, model.device)
+        step()
+        if model.device.is_cpu:
+            self.report()
+
+    def step_worlds(
+        self,
+        shard: Shard,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Advance some worlds by one step; see `SolverBase.step_worlds`."""
+        model, out = self.model, state_out
+        launch = Launcher(model, record_tape=False, shard=shard)
+        bodies, constraints = self._bodies, self.constraints
+        if constraints is not None:
+            bodies.begin(launch, state_in.body_q, state_in.body_qd, state_in.body_f, dt)
+            constraints.begin(launch, state_in, control, contacts, dt)
+        if model.particle_count and state_in is not out:
+            inputs = [state_in.particle_q, state_in.particle_qd, out.particle_q, out.particle_qd]
+            launch(coupling.copy_particles, "particle", inputs)
+        step = ParticleStep(out.particle_q, out.particle_qd, state_in.particle_f, control, dt)
+        particles = self.particles if model.particle_count else None
+        advance(launch, particles, step, bodies, constraints, self.substeps, self.iterations)
+        if constraints is not None:
+            constraints.end(launch, bodies, out)
+        self.nonfinite.mark(launch, out)
+
+    def baked_revision(self) -> int:
+        """See `SolverBase.baked_revision`."""
+        return self.revision + (0 if self.constraints is None else self.constraints.revision)
+
+    def rebuild_bvh(self, state: State) -> None:
+        """Sort the triangles for self-contact anew, by their present positions; waits for the device.
+
+        Args:
+            state: Its `particle_q` is read.
+        """
+        if self.surfaces is not None and self.surfaces.active:
+            self.surfaces.rebuild(state.particle_q)
+
+    def report(self) -> None:
+        """Warn of contacts that found no room, and of worlds that became non-finite, once each.
+
+        See `SolverBase.report`.
+        """
+        self._particles.report()
+        if self.constraints is not None:
+            self.constraints.report()
+        self.nonfinite.report()
+
+    def adjoints(self) -> tuple[object, ...]:
+        """See `SolverBase.adjoints`."""
+        return tuple(a for a in (self._adjoint, self._body_adjoint) if a is not None)
+
+    def carried_arrays(self) -> list[wp.array] | None:
+        """Impulses of bodies, and accelerations of particles; see `SolverBase.carried_arrays`."""
+        if self.surfaces is not None and self.surfaces.active:
+            return None
+        bodies = [] if self.constraints is None else self.constraints.carried_arrays()
+        return [*bodies, self._particles.descent.gain]
+
+    def check_gradient(self) -> None:
+        """Raise if a backward pass met something without gradient; see `SolverBase.check_gradient`."""
+        if self._adjoint is not None:
+            self._adjoint.check("VBDSolver")
+        if self._body_adjoint is not None:
+            self._body_adjoint.check_gradient("VBDSolver")
+
+    def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
+        """Forget accelerations and non-finite marks of the masked worlds, or of all.
+
+        See `SolverBase.reset`.
+        """
+        self._particles.reset(world_mask)
+        if self.constraints is not None:
+            self.constraints.reset(world_mask)
+        self.nonfinite.reset(world_mask)
+
+
+def _check_options(solver: VBDSolver) -> None:
+    for name in ("iterations", "substeps", "detection_interval"):
+        if getattr(solver, name) < 1:
+            raise ValueError(f"{name}: expected at least 1, got {getattr(solver, name)}")
+    if not 0.0 < solver.relaxation < 2.0:
+        raise ValueError(f"relaxation: expected a number between 0 and 2, got {solver.relaxation}")
+    if not solver.friction_epsilon > 0.0:
+        raise ValueError(f"friction_epsilon: expected a positive number, got {solver.friction_epsilon}")

@@ -1,0 +1,1 @@
+"""XPBDSolver: extended position-based dynamics; the step is in `solver`."""

@@ -1,0 +1,353 @@
+"""Extended position-based dynamics."""
+
+from __future__ import annotations
+
+from functools import partial
+from weakref import WeakKeyDictionary
+
+import warp as wp
+
+from newtonsim.collision.contacts import Contacts
+from newtonsim.errors import ModelError, NotDifferentiableError
+from newtonsim.kernels.particles import coupling
+from newtonsim.kernels.particles.xpbd import deltas
+from newtonsim.runtime.compilation import load_once
+from newtonsim.runtime.launcher import Launcher, active_tape
+from newtonsim.runtime.shards import Shard
+from newtonsim.scene.control import Control
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
+from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.maximal.adjoint import BodyAdjoint
+from newtonsim.solvers.maximal.moving_bodies import MovingBodies
+from newtonsim.solvers.maximal.sweeps import BodySweeps
+from newtonsim.solvers.nonfinite import NonfiniteWorlds
+from newtonsim.solvers.particles.system import ParticleStep, advance
+from newtonsim.solvers.tape import RecordedStep, record_sweeps
+from newtonsim.solvers.xpbd.adjoint import XPBDParticleAdjoint
+from newtonsim.solvers.xpbd.particles import XPBDParticles
+
+
+class _Parts:
+    """What moves the particles and bodies of one model."""
+
+    def __init__(self, model: Model, particle_contact: bool):
+        if model.muscle_count:
+            raise ModelError("XPBDSolver has no muscles, and the model has: SemiImplicitSolver has them")
+        self.particles = XPBDParticles(model, model, friction="mean", pairs=particle_contact)
+        self.bodies = MovingBodies(model)
+        self.constraints = BodySweeps(model) if model.body_count else None
+        self.control = model.control(clone_variables=False)
+        self.nonfinite = NonfiniteWorlds(model)
+        self.adjoint = None
+        if model.requires_grad and model.particle_count:
+            twin = XPBDParticles(model, model, friction="mean", pairs=particle_contact)
+            self.adjoint = XPBDParticleAdjoint(twin)
+        self.body_adjoint = None
+        if model.requires_grad and self.constraints is not None and not model.particle_count:
+            self.body_adjoint = BodyAdjoint(self.constraints)
+
+
+class XPBDSolver(SolverBase):
+    """Implicit solver in positions, for particles and their elements, and for rigid bodies among them.
+
+    A substep is an implicit Euler step that sweeps of Gauss-Seidel over elements, contacts and joints
+    approach: with few sweeps stiff material gives way more than it should, at any step it stays stable.
+    Joints of light bodies on long levers are an exception: with one sweep, or two at 1/30 s, they gain speed.
+    Implicit Euler takes energy out of fast oscillations; substeps keep more of it, and for the same number of
+    sweeps in all they converge better than iterations (Macklin et al., "Small steps in physics simulation",
+    SCA 2019). Soft bodies want substeps in which free fall from rest, g dt², is at most a tenth of their
+    cells: where it is as long as a cell, they collapse on the ground and may stay inverted. Momentum is kept
+    to rounding. Angular momentum is lost with the length of the substep, and friction between particles,
+    which have no spin, changes it.
+
+    A step reads `particle_q`, `particle_qd`, `particle_f`, `body_q`, `body_qd` and `body_f` of the state, and
+    writes joint coordinates that agree with the poses.
+
+    Tapes record steps of models that were finalized with `requires_grad=True` and have particles or rigid
+    bodies, not both. Bodies have gradients through joints, constraints and contacts (`BodyAdjoint`). The
+    gradient is that of the converged step (`solvers.particles.adjoint`), so it is as good as the sweeps have
+    converged, and warm starts count for nothing; `check_gradient` warns where they left more than 1 % of the
+    forces on particles without balance. Particles that touch shapes of rigid bodies, or each other, or
+    bounce, have none: it becomes NaN in their worlds, and `check_gradient` says why.
+
+    Sources: Macklin, Müller, Chentanez, "XPBD: position-based simulation of compliant constrained dynamics",
+    MIG 2016; Müller, Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body simulation with extended position
+    based dynamics", SCA 2020.
+
+    Args:
+        model: The model; None if one is given at each step only.
+        iterations: Sweeps over the constraints in each substep.
+        soft_body_relaxation: Factor on the corrections of springs, triangles, bending edges and tetrahedra,
+            between 0 and 2. Above 1 it is successive over-relaxation, by which large meshes converge in a
+            fraction of the sweeps; 1.5 to 1.8 is safe for elements without contacts.
+        soft_contact_relaxation: Factor on the corrections of contacts of particles.
+        joint_linear_relaxation: Factor on corrections of the directions that joints hold.
+        joint_angular_relaxation: Factor on corrections of rotations that joints hold; each joint is solved
+            as one, with the mean of its rows' factors.
+        rigid_contact_relaxation: Factor on corrections of contacts of bodies.
+        rigid_contact_con_weighting: Whether the points of a pair of shapes divide the correction of the first
+            sweep among them, see `BodySweeps`.
+        angular_damping: Rate at which angular velocities of bodies decay [1/s].
+        enable_restitution: Whether contacts bounce.
+        substeps: Substeps of each step.
+        warm_start: Part of the forces of the last substep that elements start from, between 0 and 1. From 0.5
+            to 0.9 few sweeps make material much stiffer, as long as steps are short; too much of it rocks.
+        particle_contact: Whether particles meet each other, see `ParticlePairs`. Where radii are larger than
+            the meshes of a fine cloth or soft body, folds are far apart and neighbours many: give particles
+            radii of about half their distance, or switch this off. Not to be changed later.
+
+    Raises:
+        ModelError: The model has something that the solver does not move.
+        ValueError: An option is out of range.
+    """
+
+    divides_worlds = True
+
+    def __init__(
+        self,
+        model: Model | None = None,
+        iterations: int = 2,
+        soft_body_relaxation: float = 0.9,
+        soft_contact_relaxation: float = 0.9,
+        joint_linear_relaxation: float = 0.7,
+        joint_angular_relaxation: float = 0.4,
+        rigid_contact_relaxation: float = 0.8,
+        rigid_contact_con_weighting: bool = True,
+        angular_damping: float = 0.0,
+        enable_restitution: bool = False,
+        substeps: int = 1,
+        warm_start: float = 0.0,
+        particle_contact: bool = True,
+    ):
+        super().__init__(model)
+        self.iterations = iterations
+        self.soft_body_relaxation = soft_body_relaxation
+        self.soft_contact_relaxation = soft_contact_relaxation
+        self.joint_linear_relaxation = joint_linear_relaxation
+        self.joint_angular_relaxation = joint_angular_relaxation
+        self.rigid_contact_relaxation = rigid_contact_relaxation
+        self.rigid_contact_con_weighting = rigid_contact_con_weighting
+        self.angular_damping = angular_damping
+        self.enable_restitution = enable_restitution
+        self.substeps = substeps
+        self.warm_start, self.particle_contact = warm_start, bool(particle_contact)
+        _check_options(self)
+        self._parts: WeakKeyDictionary[Model, _Parts] = WeakKeyDictionary()
+        if model is not None:
+            self._parts_of(model)
+
+    @property
+    def particles(self) -> XPBDParticles:
+        """What moves the particles of the solver's model, for a solver that moves the bodies otherwise."""
+        if self.model is None:
+            raise ValueError("XPBDSolver was constructed without a model and has no particles")
+        return self._parts_of(self.model).particles
+
+    def _parts_of(self, model: Model) -> _Parts:
+        """Return what moves a model, made when it is first seen, with the present options."""
+        if model not in self._parts:
+            self._parts[model] = _Parts(model, self.particle_contact)
+        parts = self._parts[model]
+        for particles in (parts.particles, None if parts.adjoint is None else parts.adjoint.particles):
+            if particles is not None:
+                particles.iterations, particles.substeps = self.iterations, self.substeps
+                particles.relaxation, particles.warm_start = self.soft_body_relaxation, self.warm_start
+                particles.contact_relaxation = self.soft_contact_relaxation
+                particles.restitution = self.enable_restitution
+        if parts.constraints is not None:
+            sweeps = parts.constraints
+            sweeps.linear_relaxation = self.joint_linear_relaxation
+            sweeps.angular_relaxation = self.joint_angular_relaxation
+            sweeps.contact_relaxation = self.rigid_contact_relaxation
+            sweeps.con_weighting = self.rigid_contact_con_weighting
+            sweeps.angular_damping = self.angular_damping
+            sweeps.restitution = self.enable_restitution
+        return parts
+
+    @property
+    def constraints(self) -> BodySweeps | None:
+        """What moves the rigid bodies of the solver's model, with its options; None without them."""
+        if self.model is None:
+            raise ValueError("XPBDSolver was constructed without a model and has no bodies")
+        return self._parts_of(self.model).constraints
+
+    @property
+    def world_nonfinite(self) -> wp.array:
+        """Worlds of the solver's model whose state became NaN or infinite, bool, shape (world_count,)."""
+        if self.model is None:
+            raise ValueError("XPBDSolver was constructed without a model and has no worlds")
+        return self._parts_of(self.model).nonfinite.worlds
+
+    def step(
+        self,
+        model: Model,
+        state_in: State,
+        state_out: State,
+        control: Control | None,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Advance by one step; see `SolverBase.step`.
+
+        Raises:
+            ModelError: The model has something that the solver does not move, or a state does not fit it.
+            NotDifferentiableError: A tape records states that ask for gradients.
+            ValueError: dt or an option is out of range.
+        """
+        _check_options(self)
+        parts = self._parts_of(model)
+        control = self.check_step(model, state_in, state_out, control, parts.control, dt)
+        tape = active_tape()
+        if tape is not None and (state_in.requires_grad or model.requires_grad):
+            recorded = RecordedStep(state_in, state_out, control, contacts, dt)
+            if len(parts.particles.anchor_particle) or parts.particles.damps_across:
+                raise NotDifferentiableError(
+                    "XPBDSolver: anchors of particles, and damping of springs across them, have no gradients"
+                )
+            if parts.body_adjoint is not None:
+                parts.body_adjoint.follow(self.iterations)
+            adjoints = (parts.adjoint, parts.body_adjoint)
+            record_sweeps(tape, "XPBDSolver", model, *adjoints, recorded, self.substeps)
+        step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
+        load_once(self, step, model.device)
+        step()
+        if model.device.is_cpu:
+            self.report()
+
+    def step_worlds(
+        self,
+        shard: Shard,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts | None,
+        dt: float,
+    ) -> None:
+        """Advance some worlds by one step; see `SolverBase.step_worlds`."""
+        model, out = shard.model, state_out
+        parts = self._parts_of(model)
+        bodies, constraints = parts.bodies, parts.constraints
+        launch = Launcher(model, record_tape=False, shard=shard)
+        if constraints is not None:
+            bodies.begin(launch, state_in.body_q, state_in.body_qd, state_in.body_f, dt)
+            constraints.begin(launch, state_in, control, contacts, dt)
+        if model.particle_count and state_in is not out:
+            inputs = [state_in.particle_q, state_in.particle_qd, out.particle_q, out.particle_qd]
+            launch(coupling.copy_particles, "particle", inputs)
+        step = ParticleStep(out.particle_q, out.particle_qd, state_in.particle_f, control, dt)
+        particles = parts.particles if model.particle_count else None
+        advance(launch, particles, step, bodies, constraints, self.substeps, self.iterations)
+        if constraints is not None:
+            constraints.end(launch, bodies, out)
+        parts.nonfinite.mark(launch, out)
+
+    def report(self) -> None:
+        """Warn of contacts without room, of turns that were cut, and of worlds that became non-finite."""
+        for parts in self._parts.values():
+            parts.particles.report()
+            parts.nonfinite.report()
+            if parts.constraints is not None:
+                parts.constraints.report()
+
+    def adjoints(self) -> tuple[object, ...]:
+        """See `SolverBase.adjoints`."""
+        every = (a for parts in self._parts.values() for a in (parts.adjoint, parts.body_adjoint))
+        return tuple(a for a in every if a is not None)
+
+    def carried_arrays(self) -> list[wp.array] | None:
+        """Impulses of bodies and what they belong to; see `SolverBase.carried_arrays`."""
+        carried = []
+        for parts in self._parts.values():
+            if parts.particles.warm_start > 0.0:
+                return None
+            carried += [] if parts.constraints is None else parts.constraints.carried_arrays()
+        return carried
+
+    def check_gradient(self) -> None:
+        """Raise if a backward pass met something without gradient; see `SolverBase.check_gradient`."""
+        for parts in self._parts.values():
+            if parts.adjoint is not None:
+                parts.adjoint.check("XPBDSolver")
+            if parts.body_adjoint is not None:
+                parts.body_adjoint.check_gradient("XPBDSolver")
+
+    def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
+        """Forget forces of the last step and non-finite marks; see `SolverBase.reset`."""
+        for parts in self._parts.values():
+            parts.particles.reset(world_mask)
+            parts.nonfinite.reset(world_mask)
+            if parts.constraints is not None:
+                parts.constraints.reset(world_mask)
+
+    def baked_revision(self) -> int:
+        """See `SolverBase.baked_revision`."""
+        revision = self.revision
+        for parts in self._parts.values():
+            revision += parts.particles.revision
+            revision += 0 if parts.constraints is None else parts.constraints.revision
+        return revision
+
+    def apply_particle_deltas(
+        self, model: Model, state_in: State, state_out: State, particle_deltas: wp.array, dt: float
+    ) -> None:
+        """Move particles, and change their velocities by the displacement over `dt`.
+
+        Args:
+            model: The model.
+            state_in: Predicted positions and velocities.
+            state_out: Receives the corrected ones; may be `state_in`.
+            particle_deltas: Corrections of the positions [m], shape (particle_count,), vec3.
+            dt: Time step [s].
+        """
+        inputs = [model.particle_inv_mass, model.particle_flags, state_in.particle_q, state_in.particle_qd]
+        inputs += [particle_deltas, float(model.particle_max_velocity), dt]
+        outputs = [state_out.particle_q, state_out.particle_qd]
+        Launcher(model, record_tape=True)(deltas.apply_particle_deltas, "particle", inputs, outputs)
+
+    def apply_body_deltas(
+        self,
+        model: Model,
+        state_in: State,
+        state_out: State,
+        body_deltas: wp.array,
+        dt: float,
+        rigid_contact_inv_weight: wp.array | None = None,
+    ) -> None:
+        """Move and turn bodies, and change their velocities by the displacement over `dt`.
+
+        Args:
+            model: The model.
+            state_in: Predicted poses and velocities.
+            state_out: Receives the corrected ones; may be `state_in`.
+            body_deltas: Impulses at the centres of mass times dt (angular [kg m²], linear [kg m]), world
+                axes, shape (body_count,), spatial_vector.
+            dt: Time step [s].
+            rigid_contact_inv_weight: Numbers by which the impulses of each body are divided where they are
+                above 0, such as its contacts, shape (body_count,); None for 1.
+        """
+        divides = rigid_contact_inv_weight is not None
+        divisor = rigid_contact_inv_weight if divides else model.body_inv_mass
+        inputs = [state_in.body_q, state_in.body_qd, model.body_com, model.body_inv_mass]
+        inputs += [model.body_inv_inertia, body_deltas, divisor, int(divides), dt]
+        outputs = [state_out.body_q, state_out.body_qd]
+        Launcher(model, record_tape=True)(deltas.apply_body_deltas, "body", inputs, outputs)
+
+
+def _check_options(solver: XPBDSolver) -> None:
+    for name in ("iterations", "substeps"):
+        if getattr(solver, name) < 1:
+            raise ValueError(f"{name}: expected at least 1, got {getattr(solver, name)}")
+    for name in (
+        "soft_body_relaxation",
+        "soft_contact_relaxation",
+        "joint_linear_relaxation",
+        "joint_angular_relaxation",
+        "rigid_contact_relaxation",
+    ):
+        if not 0.0 < getattr(solver, name) < 2.0:
+            raise ValueError(f"{name}: expected a number between 0 and 2, got {getattr(solver, name)}")
+    if not 0.0 <= solver.warm_start <= 1.0:
+        raise ValueError(f"warm_start: expected a number from 0 to 1, got {solver.warm_start}")
+    if not solver.angular_damping >= 0.0:
+        raise ValueError(f"angular_damping: expected a number from 0 on, got {solver.angular_damping}")
