@@ -5,9 +5,9 @@ import numpy as np
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.geometry import Heightfield, Mesh
 from newtonsim.geometry.transforms import quat_between
-from newtonsim.importers.assemble import add_base, usable_mass
+from newtonsim.importers.building.assemble import add_base, usable_mass
+from newtonsim.importers.building.filters import TouchRules
 from newtonsim.importers.files.report import ImportReport
-from newtonsim.importers.filters import TouchRules
 from newtonsim.importers.geometry.massprops import MassProps, ball_of
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.actuators import Drive, combine

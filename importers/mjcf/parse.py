@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_matrix, quat_rotate
-from newtonsim.importers.assemble import check_moments
+from newtonsim.importers.building.assemble import check_moments
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.massprops import MassProps

@@ -3,7 +3,7 @@
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_rotate
-from newtonsim.importers.assemble import check_moments
+from newtonsim.importers.building.assemble import check_moments
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.massprops import MassProps

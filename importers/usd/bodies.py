@@ -9,7 +9,7 @@ import numpy as np
 
 from newtonsim.geometry.inertia import shift_inertia
 from newtonsim.geometry.transforms import quat_matrix, quat_rotate
-from newtonsim.importers.assemble import usable_mass
+from newtonsim.importers.building.assemble import usable_mass
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry import massprops
 from newtonsim.importers.geometry.massprops import MassProps, combine

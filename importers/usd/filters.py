@@ -6,8 +6,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from newtonsim.errors import ImportFileError
+from newtonsim.importers.building.filters import MAX_FILTER_PAIRS, MAX_KINDS
 from newtonsim.importers.files.report import ImportReport
-from newtonsim.importers.filters import MAX_FILTER_PAIRS, MAX_KINDS
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.records import Collider, Content
 from newtonsim.importers.usd.stage import StageView

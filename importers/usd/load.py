@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.importers.assemble import append, finish, scratch_builder, signed_gravity
+from newtonsim.importers.building.assemble import append, finish, scratch_builder, signed_gravity
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.build import Readers, StageBuilder
 from newtonsim.importers.usd.clone import Clones, find_clones, part, prim_at, renamed

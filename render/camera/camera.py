@@ -12,7 +12,7 @@ from newtonsim.kernels.camera.rays import CameraRays
 from newtonsim.render.camera.caster import PictureCaster
 from newtonsim.render.camera.light import Lighting
 from newtonsim.render.camera.rows import RayScene
-from newtonsim.render.films.staging import StagedArray
+from newtonsim.render.camera.staging import StagedArray
 
 _RAYS = CameraRays.numpy_dtype()
 

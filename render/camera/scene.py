@@ -13,8 +13,8 @@ from newtonsim.errors import ModelError
 from newtonsim.kernels.camera import scene as camera_scene
 from newtonsim.render.camera.meshes import CameraMesh, pack_corners
 from newtonsim.render.camera.rows import RayScene, primitive_extents
+from newtonsim.render.camera.staging import StagedArray
 from newtonsim.render.camera.textures import Textures
-from newtonsim.render.films.staging import StagedArray
 from newtonsim.scene.enums import GeoType
 
 IDENTITY = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)

@@ -17,7 +17,7 @@ from newtonsim.render.camera.caster import PictureCaster
 from newtonsim.render.camera.lenses import Fisheye, Pinhole
 from newtonsim.render.camera.light import Lighting
 from newtonsim.render.camera.model import ModelScene
-from newtonsim.render.films.staging import StagedArray
+from newtonsim.render.camera.staging import StagedArray
 from newtonsim.runtime import compilation
 from newtonsim.scene.model import check_model
 

@@ -12,7 +12,7 @@ from warp.render import UsdRenderer
 
 from newtonsim.collision.collide import collide
 from newtonsim.errors import ModelError
-from newtonsim.render.films.marks import ContactMarks
+from newtonsim.render.marks import ContactMarks
 from newtonsim.render.shapes import WorldLayout, body_poses
 from newtonsim.render.sim_renderer.usd import UsdScene, checked_path, export_stage, frame_of, prepare_stage
 from newtonsim.scene.model import check_model

@@ -14,7 +14,7 @@ from warp.render import OpenGLRenderer
 
 from newtonsim.errors import ModelError, RendererUnavailableError
 from newtonsim.geometry.transforms import as_vector, quat_between
-from newtonsim.render.films.marks import (
+from newtonsim.render.marks import (
     CONTACT_COLOR,
     JOINT_COLOR,
     NORMAL_COLOR,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from newtonsim.errors import ModelError
-from newtonsim.render.films.marks import (
+from newtonsim.render.marks import (
     CONTACT_COLOR,
     JOINT_COLOR,
     NORMAL_COLOR,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.render.films.marks import ContactMarks
+from newtonsim.render.marks import ContactMarks
 
 if TYPE_CHECKING:
     import warp as wp

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.geometry.transforms import transform_point
-from newtonsim.render.films.marks import joint_marks
+from newtonsim.render.marks import joint_marks
 from newtonsim.render.viewer import geometry
 from newtonsim.render.viewer.colors import lit_colors
 from newtonsim.render.viewer.frames import Frame

@@ -9,7 +9,8 @@ import pytest
 
 import newtonsim
 from newtonsim.errors import ImportFileError, NewtonsimError, UnsupportedElementWarning
-from newtonsim.importers import filters, parse_mjcf, parse_urdf
+from newtonsim.importers import parse_mjcf, parse_urdf
+from newtonsim.importers.building import filters as building_filters
 from newtonsim.importers.files import xml
 
 SOON = 20.0
@@ -442,7 +443,7 @@ def test_cyclic_and_doubling_includes(tmp_path):
 
 
 def test_too_many_colliding_shapes_for_filter_pairs(monkeypatch):
-    monkeypatch.setattr(filters, "MAX_FILTER_PAIRS", 1000)
+    monkeypatch.setattr(building_filters, "MAX_FILTER_PAIRS", 1000)
     bodies = "".join('<body><joint/><geom size=".1" contype="2"/></body>' for _ in range(50))
     assert_refused(parse_mjcf, f"<mujoco><worldbody>{bodies}</worldbody></mujoco>", "filter pairs")
 
@@ -464,7 +465,7 @@ def test_many_shapes_of_the_world_are_no_hang(z_up):
 
 
 def test_too_many_kinds_of_contact(monkeypatch):
-    monkeypatch.setattr(filters, "MAX_KINDS", 100)
+    monkeypatch.setattr(building_filters, "MAX_KINDS", 100)
     bodies = "".join(f'<body><joint/><geom size="1" contype="{i}"/></body>' for i in range(200))
     assert_refused(parse_mjcf, f"<mujoco><worldbody>{bodies}</worldbody></mujoco>", "kinds of contact")
 

@@ -1,0 +1,1 @@
+"""Records become builder content: merging, masses, collision filters."""
