@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -28,62 +28,10 @@ from newtonsim.scene.allocation import put
 from newtonsim.scene.revisions import CountedStruct, Revised
 
 if TYPE_CHECKING:
-    from newtonsim.collision.contacts import Contacts
     from newtonsim.scene.control import Control
     from newtonsim.scene.model import Model
     from newtonsim.scene.state import State
-
-
-class Solver(Protocol):
-    """What Simulator asks of a solver; `SolverBase` has all of it but `step`.
-
-    Attributes:
-        divides_worlds: Whether `step_worlds` handles a part of the worlds.
-        steps_on_host: Whether a step does work that a graph cannot hold, so that each is made anew.
-        end_motion: Room for the kinematics of where a step ends, which no later step reads; or None.
-    """
-
-    divides_worlds: bool
-    steps_on_host: bool
-    end_motion: Motion | None
-
-    def step(
-        self,
-        model: Model,
-        state_in: State,
-        state_out: State,
-        control: Control | None,
-        contacts: Contacts | None,
-        dt: float,
-    ) -> None:
-        """Advance by one step."""
-
-    def step_worlds(
-        self,
-        shard: Shard,
-        state_in: State,
-        state_out: State,
-        control: Control,
-        contacts: Contacts | None,
-        dt: float,
-    ) -> None:
-        """Advance some of the worlds by one step."""
-
-    def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
-        """Forget what earlier steps left in the solver."""
-
-    def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
-        """Forget it of the masked worlds among some, by launches alone."""
-
-    def report(self) -> None:
-        """Warn of what went wrong in earlier steps and has not been reported yet."""
-
-    def baked_revision(self) -> int:
-        """A number that grows whenever a number or an array that `step` bakes into a graph is replaced.
-
-        Of solvers that are `Revised`, such as `SolverBase`, it is only asked for after a `Revised` object of
-        the process has changed.
-        """
+    from newtonsim.solver_protocol import Solver
 
 
 StepHook = Callable[["Launcher", "Simulator"], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import warp as wp
 
@@ -17,19 +17,10 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
+from newtonsim.solver_protocol import DifferentiableSolver, StepMemory
 
 
-class StepMemory(Protocol):
-    """What a step writes down for its backward pass.
-
-    Attributes:
-        values: All of it as one array of floats, which are to be copied bit by bit.
-    """
-
-    values: wp.array
-
-
-class SolverBase(Revised):
+class SolverBase(Revised, DifferentiableSolver):
     """Base class of solvers: advances a State by one time step.
 
     Args:

@@ -15,8 +15,8 @@ from newtonsim.scene.snapshot import find_arrays
 from newtonsim.scene.state import State
 
 if TYPE_CHECKING:
-    from newtonsim.diff.passes import DifferentiableSolver
     from newtonsim.scene.model import Model
+    from newtonsim.solver_protocol import DifferentiableSolver
 
 _ALIGNMENT = 16
 """Floats to which the arrays of a state are aligned: 64 bytes."""

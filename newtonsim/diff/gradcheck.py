@@ -15,11 +15,12 @@ from newtonsim.diff.check_report import DOUBT, PASS, ArrayCheck, GradCheck, Mixt
 from newtonsim.diff.differences import NEIGHBOURS, SPANS, Estimate, Limit, estimate, measure_noise
 from newtonsim.diff.inputs import Controls, copy_controls
 from newtonsim.diff.layout import Place, find_array
-from newtonsim.diff.passes import DifferentiableSolver, Loss, RunningLoss
+from newtonsim.diff.passes import Loss, RunningLoss
 from newtonsim.diff.rollout import Rollout
 from newtonsim.diff.tangents import Tangents, find_tangents
 from newtonsim.errors import NewtonsimError
 from newtonsim.scene.state import State
+from newtonsim.solver_protocol import DifferentiableSolver
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model

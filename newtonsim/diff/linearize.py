@@ -9,12 +9,12 @@ import warp as wp
 
 from newtonsim.diff.coordinates import Blocks, coordinate_rates, rate_of_coordinates
 from newtonsim.diff.inputs import Controls, copy_controls
-from newtonsim.diff.passes import DifferentiableSolver
 from newtonsim.diff.rollout import Rollout, RolloutResult
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kinematics import eval_fk
 from newtonsim.scene.arrays import COUNTS
 from newtonsim.scene.state import State
+from newtonsim.solver_protocol import DifferentiableSolver
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model

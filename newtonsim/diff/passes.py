@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import warp as wp
 
@@ -16,7 +16,6 @@ from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.state import State
-from newtonsim.simulator import Solver
 
 if TYPE_CHECKING:
     from newtonsim.diff.rollout import Rollout
@@ -26,35 +25,6 @@ Loss = Callable[[State, wp.array], None]
 
 RunningLoss = Callable[[wp.array, State, Control, wp.array], None]
 """Adds the loss of a step; the first argument is the number of steps done, int, shape (1,)."""
-
-
-class DifferentiableSolver(Solver, Protocol):
-    """What a rollout asks of a solver; `SolverBase` has all of it but `step`, and says more."""
-
-    def adjoints(self) -> tuple[object, ...]:
-        """What belongs to backward passes alone."""
-
-    def carried_arrays(self) -> list[wp.array] | None:
-        """Arrays by which earlier steps decide on the bits of the next one; None if all of them may."""
-
-    def check_gradient(self) -> None:
-        """Raise if backward passes met what has no gradient."""
-
-    def make_step_memory(self) -> StepMemory | None:
-        """What a step writes down beside the new state for its backward pass; None for nothing."""
-
-    def use_step_memory(self, memory: StepMemory | None) -> None:
-        """Let steps write to one memory until the next call; None for one of each recorded step."""
-
-
-class StepMemory(Protocol):
-    """What a step writes down for its backward pass.
-
-    Attributes:
-        values: All of it as one array of floats.
-    """
-
-    values: wp.array
 
 
 Replay = Callable[[int], None]

@@ -16,13 +16,14 @@ from newtonsim.diff import checks
 from newtonsim.diff.buffers import Checkpoints, StateLayout, arrays_of_steps
 from newtonsim.diff.inputs import ControlInputs, Controls
 from newtonsim.diff.layout import FORCES, Place, as_floats, find_array, find_place, world_array
-from newtonsim.diff.passes import DifferentiableSolver, Loss, Passes, RunningLoss
+from newtonsim.diff.passes import Loss, Passes, RunningLoss
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kernels.steps import rollouts
 from newtonsim.runtime import compilation
 from newtonsim.scene.arrays import STATE_ARRAYS
 from newtonsim.scene.snapshot import bytes_of, find_arrays
 from newtonsim.scene.state import State
+from newtonsim.solver_protocol import DifferentiableSolver
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
