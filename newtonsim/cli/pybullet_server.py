@@ -23,11 +23,12 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
         NewtonsimError: A package is missing.
         OSError: The port or the key is in use.
     """
-    from newtonsim.pybullet_compat import clients, constants
-    from newtonsim.pybullet_compat.errors import error
+    from newtonsim.pybullet_compat.clients import table
     from newtonsim.pybullet_compat.server.physics_server import PhysicsServer
+    from newtonsim.pybullet_compat.surface import constants
+    from newtonsim.pybullet_compat.surface.errors import error
 
-    world = clients.open_world(constants.GUI_SERVER, arguments.num_worlds, arguments.device)
+    world = table.open_world(constants.GUI_SERVER, arguments.num_worlds, arguments.device)
     try:
         server = PhysicsServer(world)
     except error as failure:
@@ -48,7 +49,7 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
         pass  # how a person ends a server
     finally:
         server.close()
-        clients.disconnect(world)
+        table.disconnect(world)
     return 0
 
 

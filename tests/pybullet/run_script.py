@@ -80,7 +80,7 @@ def patched(module, steps: int, report: dict):
 
     def our_clients() -> list[int]:
         """Clients of ours that are connected, those of BulletClient too."""
-        from newtonsim.pybullet_compat.clients import TABLE
+        from newtonsim.pybullet_compat.clients.table import TABLE
 
         return sorted(TABLE)
 

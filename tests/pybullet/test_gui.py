@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import newtonsim.pybullet_compat as p
-from newtonsim.pybullet_compat.clients import get_client
-from newtonsim.pybullet_compat.debug_items import DebugCamera
-from newtonsim.pybullet_compat.events import Events
+from newtonsim.pybullet_compat.api.debug_items import DebugCamera
+from newtonsim.pybullet_compat.api.events import Events
+from newtonsim.pybullet_compat.clients.table import get_client
 from newtonsim.pybullet_compat.gui.items import facing_camera, text_picture
 from newtonsim.pybullet_compat.gui.sight import camera_of
 from newtonsim.pybullet_compat.gui.window import Window

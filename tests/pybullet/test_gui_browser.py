@@ -5,7 +5,7 @@ import pytest
 from chromium import changed, drag, picture, until
 
 import newtonsim.pybullet_compat as p
-from newtonsim.pybullet_compat.clients import get_client
+from newtonsim.pybullet_compat.clients.table import get_client
 from newtonsim.pybullet_compat.gui.window import Window
 
 pytest.importorskip("viser")

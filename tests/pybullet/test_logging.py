@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import newtonsim.pybullet_compat as compat
-from newtonsim.pybullet_compat.logging_ import STATE_REPLAY_ALL_COMMANDS
+from newtonsim.pybullet_compat.logs.state_logging import STATE_REPLAY_ALL_COMMANDS
 
 pybullet = pytest.importorskip("pybullet")
 
@@ -257,8 +257,8 @@ def test_only_calls_on_a_world_are_replayed(tmp_path, line):
 
 def test_videos_have_sixty_pictures_a_second(tmp_path, monkeypatch):
     imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
-    from newtonsim.pybullet_compat.clients import get_client
-    from newtonsim.pybullet_compat.debug_items import DebugItems
+    from newtonsim.pybullet_compat.api.debug_items import DebugItems
+    from newtonsim.pybullet_compat.clients.table import get_client
 
     monkeypatch.setenv("NEWTONSIM_GUI", "off")
     client = compat.connect(compat.GUI)

@@ -6,7 +6,7 @@ import pytest
 pybullet = pytest.importorskip("pybullet")
 
 import newtonsim.pybullet_compat as compat  # noqa: E402
-from newtonsim.pybullet_compat.clients import TABLE  # noqa: E402
+from newtonsim.pybullet_compat.clients.table import TABLE  # noqa: E402
 
 CUBE = [[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)]
 SHAPES = {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import newtonsim.pybullet_compat as compat
-from newtonsim.pybullet_compat.clients import TABLE
+from newtonsim.pybullet_compat.clients.table import TABLE
 from newtonsim.pybullet_compat.server import protocol
 from newtonsim.pybullet_compat.server.protocol import Answer, Call
 

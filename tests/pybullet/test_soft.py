@@ -9,7 +9,7 @@ p = pybullet
 import pybullet_data  # noqa: E402
 
 import newtonsim.pybullet_compat as compat  # noqa: E402
-from newtonsim.pybullet_compat.clients import TABLE  # noqa: E402
+from newtonsim.pybullet_compat.clients.table import TABLE  # noqa: E402
 
 CLOTH = {"scale": 0.5, "mass": 1.0, "useMassSpring": 1, "springDampingAllDirections": 1}
 CORNERS = (15, 19, 20, 24)

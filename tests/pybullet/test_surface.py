@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import newtonsim.pybullet_compat as ours
-from newtonsim.pybullet_compat.functions import FUNCTIONS, implementation
-from newtonsim.pybullet_compat.signatures import ALIASES, POSITIONAL, SIGNATURES
+from newtonsim.pybullet_compat.api.functions import FUNCTIONS, implementation
+from newtonsim.pybullet_compat.surface.signatures import ALIASES, POSITIONAL, SIGNATURES
 
 real = pytest.importorskip("pybullet")
 
@@ -85,7 +85,7 @@ def test_types_of_required_arguments(name):
     """What the real module takes for an int, a float or a string, and what it does not."""
     parameters = [p for p in SIGNATURES[name].parameters if p.default is None]
     for place, parameter in enumerate(parameters):
-        if parameter.kind == "O" or SIGNATURES[name].room == "maths":
+        if parameter.kind == "O" or SIGNATURES[name].room == "surface.maths":
             continue
         values = [VALID[p.kind] for p in parameters]
         values[place] = object()
@@ -101,7 +101,7 @@ def test_every_function_has_a_room_with_its_parameters(name):
     function = implementation(name)
     found, own = inspect.signature(function), [p.name for p in signature.parameters]
     assert function.__doc__
-    if signature.room in ("clients", "maths"):
+    if signature.room in ("clients.table", "surface.maths"):
         assert list(found.parameters) == [*own, "physicsClientId"]
     else:
         found.bind(object(), *own)
@@ -218,7 +218,7 @@ def test_clients_are_worlds_of_their_own():
 
 
 def test_gui_works_without_viser(monkeypatch):
-    monkeypatch.setattr("newtonsim.pybullet_compat.gui.find_spec", lambda name: None)
+    monkeypatch.setattr("newtonsim.pybullet_compat.gui.opening.find_spec", lambda name: None)
     with pytest.warns(UserWarning, match=r"newtonsim\[view\]"):
         client = ours.connect(ours.GUI, options="--width=100 --background_color_red=1")
     assert ours.getConnectionInfo(client) == {"isConnected": 1, "connectionMethod": ours.GUI}

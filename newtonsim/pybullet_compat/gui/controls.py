@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from newtonsim.pybullet_compat.debug_items import DebugItems, DebugParameter
+from newtonsim.pybullet_compat.api.debug_items import DebugItems, DebugParameter
 from newtonsim.render.viewer import Viewer
 from newtonsim.render.viewer.gui import Button, Parameter
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_multiply, quat_rotate, transform_multiply
-from newtonsim.pybullet_compat.debug_items import DebugCamera, DebugItem, DebugItems, camera_axes
+from newtonsim.pybullet_compat.api.debug_items import DebugCamera, DebugItem, DebugItems, camera_axes
 from newtonsim.render.viewer import Viewer
 
 LETTER = 0.1

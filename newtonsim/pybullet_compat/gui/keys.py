@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from newtonsim.pybullet_compat import constants as c
+from newtonsim.pybullet_compat.surface import constants as c
 from newtonsim.render.viewer.page_input import PageKey
 
 _NAMES = {

@@ -12,10 +12,10 @@ from newtonsim.render.shapes import ShapeTable
 from newtonsim.scene.enums import GeoType
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.description import Visual
-    from newtonsim.pybullet_compat.engine import Engine
-    from newtonsim.pybullet_compat.multibody import Body
-    from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.descriptions.description import Visual
+    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.body import Body
+    from newtonsim.pybullet_compat.world.client import Client
 
 WIREFRAME = (0.15, 0.6, 0.35)
 """Colour of wireframes that setDebugObjectColor has not changed."""

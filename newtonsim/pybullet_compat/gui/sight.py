@@ -7,8 +7,8 @@ import time
 
 import numpy as np
 
-from newtonsim.pybullet_compat import constants as c
-from newtonsim.pybullet_compat.debug_items import DebugCamera, DebugItems, camera_axes
+from newtonsim.pybullet_compat.api.debug_items import DebugCamera, DebugItems, camera_axes
+from newtonsim.pybullet_compat.surface import constants as c
 from newtonsim.render.viewer import Viewer
 from newtonsim.render.viewer.camera import View
 

@@ -10,11 +10,10 @@ import numpy as np
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import NewtonsimError
-from newtonsim.pybullet_compat.debug_items import DebugItems
-from newtonsim.pybullet_compat.engine import Engine
-from newtonsim.pybullet_compat.errors import error
-from newtonsim.pybullet_compat.events import Events
-from newtonsim.pybullet_compat.guard import Guard
+from newtonsim.pybullet_compat.api.debug_items import DebugItems
+from newtonsim.pybullet_compat.api.events import Events
+from newtonsim.pybullet_compat.clients.guard import Guard
+from newtonsim.pybullet_compat.engine.engine import Engine
 from newtonsim.pybullet_compat.gui.controls import ParameterControls
 from newtonsim.pybullet_compat.gui.items import ItemDrawer, facing_camera
 from newtonsim.pybullet_compat.gui.keys import KeyCodes
@@ -22,7 +21,8 @@ from newtonsim.pybullet_compat.gui.looks import looks_of, stands, wireframe_colo
 from newtonsim.pybullet_compat.gui.playback import ClientPlayback
 from newtonsim.pybullet_compat.gui.sight import Sight
 from newtonsim.pybullet_compat.rendering.pictures import Pictures
-from newtonsim.pybullet_compat.scene import Client, Structure
+from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.client import Client, Structure
 from newtonsim.render.viewer import Viewer
 from newtonsim.render.viewer.page_input import PageKey, PagePointer
 

@@ -8,14 +8,14 @@ import numpy as np
 import warp as wp
 
 from newtonsim.geometry.transforms import quat_matrix, quat_multiply
-from newtonsim.pybullet_compat.constants import GEOM_CAPSULE, GEOM_SPHERE
-from newtonsim.pybullet_compat.description import Geometry, Link
+from newtonsim.pybullet_compat.descriptions.description import Geometry, Link
+from newtonsim.pybullet_compat.descriptions.mass import MARGIN, box_inertia, local_box
 from newtonsim.pybullet_compat.kinematics.chains import BASE_DOFS, Chain
 from newtonsim.pybullet_compat.kinematics.reach import Reach
-from newtonsim.pybullet_compat.loading.mass import MARGIN, box_inertia, local_box
-from newtonsim.pybullet_compat.maths import getEulerFromQuaternion
-from newtonsim.pybullet_compat.multibody import Body
-from newtonsim.pybullet_compat.scene import Client
+from newtonsim.pybullet_compat.surface.constants import GEOM_CAPSULE, GEOM_SPHERE
+from newtonsim.pybullet_compat.surface.maths import getEulerFromQuaternion
+from newtonsim.pybullet_compat.world.body import Body
+from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.runtime.capture import capturing
 
 BASE_COORDINATES = 7

@@ -16,9 +16,9 @@ import warp as wp
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.kernels.trees.exact import dynamics as exact_dynamics
 from newtonsim.kernels.trees.exact.views import ChainMotion, ChainState, ChainView, CompositeView
-from newtonsim.pybullet_compat.constants import JOINT_PLANAR, JOINT_SPHERICAL
-from newtonsim.pybullet_compat.description import Link
-from newtonsim.pybullet_compat.multibody import COORDINATES, planar_axes
+from newtonsim.pybullet_compat.descriptions.description import Link
+from newtonsim.pybullet_compat.surface.constants import JOINT_PLANAR, JOINT_SPHERICAL
+from newtonsim.pybullet_compat.world.body import COORDINATES, planar_axes
 from newtonsim.runtime import compilation
 
 BASE_DOFS = 6

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from newtonsim.pybullet_compat.errors import error
 from newtonsim.pybullet_compat.kinematics.body_chains import (
     BASE_COORDINATES,
     BodyChains,
@@ -22,7 +21,8 @@ from newtonsim.pybullet_compat.kinematics.body_chains import (
     system_error,
 )
 from newtonsim.pybullet_compat.kinematics.reach import Reach
-from newtonsim.pybullet_compat.scene import Client
+from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.client import Client
 
 IK_SDLS = 1
 DEFAULT_ITERATIONS, DEFAULT_THRESHOLD = 20, 1.0e-4

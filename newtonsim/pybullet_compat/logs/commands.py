@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.pybullet_compat import clients
-from newtonsim.pybullet_compat.errors import error
-from newtonsim.pybullet_compat.functions import implementation
-from newtonsim.pybullet_compat.scene import Client
+from newtonsim.pybullet_compat.api.functions import implementation
+from newtonsim.pybullet_compat.clients import table
+from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.client import Client
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine import Engine
+    from newtonsim.pybullet_compat.engine.engine import Engine
 
 HEADER = {"format": "newtonsim pybullet_compat commands", "version": 1}
 _WITHOUT_EFFECT = ("get", "read", "calculate", "compute", "ray", "sync")
@@ -64,7 +64,7 @@ class CommandLogger:
 
     def __init__(self, client: Client, path: str):
         self._number, found = next(
-            (n, entry) for n, entry in clients.TABLE.items() if getattr(entry, "client", entry) is client
+            (n, entry) for n, entry in table.TABLE.items() if getattr(entry, "client", entry) is client
         )
         self._file = None
         try:
@@ -73,7 +73,7 @@ class CommandLogger:
             warnings.warn(f"nothing is logged: {failure}", stacklevel=4)
             return
         self._file.write(json.dumps(HEADER) + "\n")
-        self._entry = clients.TABLE[self._number] = RecordingClient(found, self)
+        self._entry = table.TABLE[self._number] = RecordingClient(found, self)
 
     def write(self, name: str, arguments: dict[str, object]) -> None:
         """Add a call."""
@@ -93,8 +93,8 @@ class CommandLogger:
             return
         self._file.close()
         self._file = None
-        if clients.TABLE.get(self._number) is self._entry:
-            clients.TABLE[self._number] = self._entry.client
+        if table.TABLE.get(self._number) is self._entry:
+            table.TABLE[self._number] = self._entry.client
 
 
 def replay(client: Client, path: str) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from newtonsim.pybullet_compat.logs.records import StepLogger
-from newtonsim.pybullet_compat.queries import getContactPoints
-from newtonsim.pybullet_compat.scene import Client
+from newtonsim.pybullet_compat.queries.contact_points import getContactPoints
+from newtonsim.pybullet_compat.world.client import Client
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine import Engine
+    from newtonsim.pybullet_compat.engine.engine import Engine
 
 ANY_LINK = -2
 _NAMES = [

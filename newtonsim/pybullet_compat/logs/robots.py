@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.pybullet_compat import maths
-from newtonsim.pybullet_compat.constants import (
+from newtonsim.pybullet_compat.api.joints import getJointStates
+from newtonsim.pybullet_compat.logs.records import StepLogger
+from newtonsim.pybullet_compat.surface import maths
+from newtonsim.pybullet_compat.surface.constants import (
     JOINT_PRISMATIC,
     JOINT_REVOLUTE,
     JOINT_SPHERICAL,
     STATE_LOG_JOINT_TORQUES,
     STATE_LOG_JOINT_USER_TORQUES,
 )
-from newtonsim.pybullet_compat.errors import error
-from newtonsim.pybullet_compat.joints import getJointStates
-from newtonsim.pybullet_compat.logs.records import StepLogger
-from newtonsim.pybullet_compat.multibody import Body
-from newtonsim.pybullet_compat.scene import Client
+from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.body import Body
+from newtonsim.pybullet_compat.world.client import Client
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine import Engine
+    from newtonsim.pybullet_compat.engine.engine import Engine
 
 _BASE = (
     "stepCount,timeStamp,objectId,posX,posY,posZ,oriX,oriY,oriZ,oriW,velX,velY,velZ,omegaX,omegaY,omegaZ,qNum"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.errors import NewtonsimError
-from newtonsim.pybullet_compat.debug_items import DebugItems, getDebugVisualizerCamera
-from newtonsim.pybullet_compat.scene import Client
+from newtonsim.pybullet_compat.api.debug_items import DebugItems, getDebugVisualizerCamera
+from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.render.films.video import VideoWriter
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine import Engine
+    from newtonsim.pybullet_compat.engine.engine import Engine
 
 FRAMES_PER_SECOND = 60
 
@@ -71,7 +71,7 @@ class VideoLogger:
 
     def _picture(self) -> np.ndarray:
         """Return what the camera of the window sees, RGB (height, width, 3)."""
-        from newtonsim.pybullet_compat.rendering import getCameraImage
+        from newtonsim.pybullet_compat.api.rendering import getCameraImage
 
         width, height = self._size
         view, projection = getDebugVisualizerCamera(self._client)[2:4]

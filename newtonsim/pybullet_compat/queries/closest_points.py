@@ -10,22 +10,22 @@ import warp as wp
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.kernels.queries import closest_records
-from newtonsim.pybullet_compat import model_building
-from newtonsim.pybullet_compat.arguments import quat, vec3
-from newtonsim.pybullet_compat.description import BodyDescription, Link
-from newtonsim.pybullet_compat.host_arrays import HostArray
-from newtonsim.pybullet_compat.loading.shape_table import ShapeTable
-from newtonsim.pybullet_compat.multibody import Body
+from newtonsim.pybullet_compat.api.shapes import ShapeTable
+from newtonsim.pybullet_compat.descriptions.description import BodyDescription, Link
+from newtonsim.pybullet_compat.engine import model_building
+from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.queries.contact_points import ANY_LINK
 from newtonsim.pybullet_compat.queries.replay import Replay
 from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
+from newtonsim.pybullet_compat.surface.arguments import quat, vec3
+from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.queries.scene_query import SceneQuery
 from newtonsim.runtime import compilation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.world.client import Client
 
 NO_FRICTION = (0.0, 0.0, (0.0, 0.0, 0.0), 0.0, (0.0, 0.0, 0.0))
 NO_LINK = -2

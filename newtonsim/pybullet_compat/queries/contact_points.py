@@ -8,13 +8,13 @@ import numpy as np
 import warp as wp
 
 from newtonsim.kernels.constraints.records import ReportView
-from newtonsim.pybullet_compat.link_shapes import LinkShapes
 from newtonsim.pybullet_compat.queries.contact_reading import CollisionPass, ContactReader, WorldPoints
+from newtonsim.pybullet_compat.world.link_shapes import LinkShapes
 from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine import Engine
-    from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.client import Client
 
 ANY_LINK = -2
 

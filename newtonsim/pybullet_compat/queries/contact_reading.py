@@ -13,14 +13,14 @@ from newtonsim.collision.collide import find_contacts
 from newtonsim.collision.contacts import Contacts
 from newtonsim.kernels.constraints import records as constraints_records
 from newtonsim.kernels.constraints.records import ContactRecords, ReportView
-from newtonsim.pybullet_compat.host_arrays import HostArray
+from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.queries.replay import Replay
 from newtonsim.runtime import compilation
 from newtonsim.runtime.capture import capturing, record
 from newtonsim.runtime.launcher import Launcher
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine import Engine
+    from newtonsim.pybullet_compat.engine.engine import Engine
 
 FEW = 64
 """Contacts of a world up to which all are made into tuples at once."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from newtonsim.pybullet_compat.model_building import group_and_mask, self_collide
+from newtonsim.pybullet_compat.engine.model_building import group_and_mask, self_collide
 from newtonsim.pybullet_compat.queries.contact_points import ContactPoints
 from newtonsim.pybullet_compat.queries.pair_switch import PairSwitch
 from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.world.client import Client
 
 
 def setCollisionFilterPair(

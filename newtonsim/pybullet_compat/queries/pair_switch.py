@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from newtonsim.kernels.collision.pairs import manifolds
-from newtonsim.pybullet_compat.host_arrays import HostArray
+from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine import Engine
-    from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.client import Client
 
 Link = tuple[int, int]
 """Body unique id and link index."""

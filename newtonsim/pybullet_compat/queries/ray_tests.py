@@ -11,19 +11,19 @@ import numpy as np
 
 from newtonsim.geometry.transforms import transform_point
 from newtonsim.kernels.queries import rays
-from newtonsim.pybullet_compat.arguments import vec3, vectors
-from newtonsim.pybullet_compat.constants import MAX_RAY_INTERSECTION_BATCH_SIZE
-from newtonsim.pybullet_compat.errors import error
-from newtonsim.pybullet_compat.host_arrays import HostArray
+from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.queries.replay import Replay
 from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
+from newtonsim.pybullet_compat.surface.arguments import vec3, vectors
+from newtonsim.pybullet_compat.surface.constants import MAX_RAY_INTERSECTION_BATCH_SIZE
+from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.queries.rays import PreparedSegments
 from newtonsim.queries.scene_query import ALL_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.world.client import Client
 
 SIGHT = int(rays.SEE_BACKS) + int(rays.SEE_BELOW) + int(rays.SEE_MARGINS)
 MISS = (-1, -1, 1.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))

@@ -9,14 +9,14 @@ import numpy as np
 import warp as wp
 
 from newtonsim.kernels.collision.pairs import bounds
-from newtonsim.pybullet_compat.model_building import group_and_mask
+from newtonsim.pybullet_compat.engine.model_building import group_and_mask
 from newtonsim.queries.scene_query import ALL_BITS, SceneQuery
 from newtonsim.runtime import compilation
 from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine import Engine
-    from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.client import Client
 
 T = TypeVar("T")
 

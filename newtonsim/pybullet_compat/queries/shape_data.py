@@ -8,8 +8,8 @@ import numpy as np
 
 from newtonsim.geometry.hull import ConvexHull
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.pybullet_compat.arguments import vec3
-from newtonsim.pybullet_compat.constants import (
+from newtonsim.pybullet_compat.surface.arguments import vec3
+from newtonsim.pybullet_compat.surface.constants import (
     GEOM_BOX,
     GEOM_CAPSULE,
     GEOM_CYLINDER,
@@ -18,14 +18,14 @@ from newtonsim.pybullet_compat.constants import (
     GEOM_PLANE,
     GEOM_SPHERE,
 )
-from newtonsim.pybullet_compat.errors import error
-from newtonsim.pybullet_compat.link_shapes import CONVEX, LinkShapes, LocalBox, world_box, world_boxes
+from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.link_shapes import CONVEX, LinkShapes, LocalBox, world_box, world_boxes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from newtonsim.pybullet_compat.description import Geometry
-    from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.descriptions.description import Geometry
+    from newtonsim.pybullet_compat.world.client import Client
 
 ALL_VERTICES = 1 << 30
 BARE_LINK = LocalBox(CONVEX, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), margins=1)
@@ -163,7 +163,7 @@ def getMeshData(
         error: The body or the link does not exist.
     """
     if bodyUniqueId in client.soft_bodies:
-        from newtonsim.pybullet_compat import soft_bodies
+        from newtonsim.pybullet_compat.api import soft_bodies
 
         return soft_bodies.mesh_data(client, bodyUniqueId, flags)
     body = client.bodies.get(bodyUniqueId)

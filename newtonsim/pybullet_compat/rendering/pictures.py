@@ -12,7 +12,10 @@ import warp as wp
 
 from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.pybullet_compat.constants import (
+from newtonsim.pybullet_compat.descriptions.description import Geometry, Visual
+from newtonsim.pybullet_compat.rendering.soft_pictures import WHITE, SoftSight, soft_sights
+from newtonsim.pybullet_compat.rendering.textures import CHECKER, TextureTable
+from newtonsim.pybullet_compat.surface.constants import (
     GEOM_BOX,
     GEOM_CAPSULE,
     GEOM_CYLINDER,
@@ -21,9 +24,6 @@ from newtonsim.pybullet_compat.constants import (
     GEOM_PLANE,
     GEOM_SPHERE,
 )
-from newtonsim.pybullet_compat.description import Geometry, Visual
-from newtonsim.pybullet_compat.rendering.soft_pictures import WHITE, SoftSight, soft_sights
-from newtonsim.pybullet_compat.rendering.textures import CHECKER, TextureTable
 from newtonsim.render.camera.camera import RayCamera, camera_rays
 from newtonsim.render.camera.light import Lighting
 from newtonsim.render.camera.meshes import CameraMesh
@@ -31,8 +31,8 @@ from newtonsim.render.camera.scene import CameraInstance, CameraScene
 from newtonsim.scene.enums import GeoType
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.multibody import Body
-    from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.world.body import Body
+    from newtonsim.pybullet_compat.world.client import Client
 
 LINK_SHIFT = 24
 """Segmentation with links is body + ((link + 1) << 24)."""

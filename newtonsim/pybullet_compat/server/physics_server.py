@@ -13,23 +13,23 @@ import threading
 import warnings
 from typing import TYPE_CHECKING
 
-from newtonsim.pybullet_compat import clients
-from newtonsim.pybullet_compat.errors import error
-from newtonsim.pybullet_compat.functions import FUNCTIONS, implementation
+from newtonsim.pybullet_compat.api.functions import FUNCTIONS, implementation
+from newtonsim.pybullet_compat.clients import table
 from newtonsim.pybullet_compat.server import protocol
 from newtonsim.pybullet_compat.server.protocol import Answer, Call
-from newtonsim.pybullet_compat.signatures import POSITIONAL, SIGNATURES
+from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.surface.signatures import POSITIONAL, SIGNATURES
 
 if TYPE_CHECKING:
     import zmq
 
-    from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.world.client import Client
 
 POLL_SECONDS = 0.2
 """How often a server looks whether it is to stop."""
 QUEUE = 16
 """Messages that wait for each connection."""
-_LOCAL_ROOMS = ("clients", "maths")
+_LOCAL_ROOMS = ("clients.table", "surface.maths")
 SERVED = frozenset(
     [name for name, signature in SIGNATURES.items() if signature.room not in _LOCAL_ROOMS] + list(POSITIONAL)
 )
@@ -142,7 +142,7 @@ class PhysicsServer:
             call: The call.
         """
         if call.name == protocol.HELLO:
-            worlds = clients.get_client(self._id).num_worlds
+            worlds = table.get_client(self._id).num_worlds
             return Answer(call.number, {"version": protocol.VERSION, "num_worlds": worlds}, None)
         try:
             return Answer(call.number, self._call(call.name, call.arguments), None)
@@ -153,7 +153,7 @@ class PhysicsServer:
         if name not in SERVED:
             raise error(f"A physics server has no function '{name}'.")
         if name in POSITIONAL:
-            client = clients.get_client(self._id)
+            client = table.get_client(self._id)
             words = arguments.get("args", ())
             return (
                 client.call(name, {"args": words}) if client.remote else implementation(name)(client, *words)
@@ -187,10 +187,10 @@ class SharedWorld:
             error: The packages for servers are not installed.
             OSError: There is a server with that key already.
         """
-        from newtonsim.pybullet_compat.guard import Guard
+        from newtonsim.pybullet_compat.clients.guard import Guard
 
         number = next(
-            n for n, entry in clients.TABLE.items() if getattr(entry, "client", entry) is self._client
+            n for n, entry in table.TABLE.items() if getattr(entry, "client", entry) is self._client
         )
         server = PhysicsServer(number)
         try:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from newtonsim.pybullet_compat.errors import error
+from newtonsim.pybullet_compat.surface.errors import error
 
 VERSION = 1
 MAX_BYTES = 64 * 1024 * 1024

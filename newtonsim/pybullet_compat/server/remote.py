@@ -9,10 +9,10 @@ from __future__ import annotations
 import socket
 import time
 
-from newtonsim.pybullet_compat.constants import SHARED_MEMORY
-from newtonsim.pybullet_compat.errors import error, not_connected
 from newtonsim.pybullet_compat.server import protocol
 from newtonsim.pybullet_compat.server.protocol import Call
+from newtonsim.pybullet_compat.surface.constants import SHARED_MEMORY
+from newtonsim.pybullet_compat.surface.errors import error, not_connected
 
 DEFAULT_TIMEOUT = 600.0
 """Seconds that a server may take for a call unless setTimeOut is called: first steps compile kernels."""
@@ -115,13 +115,13 @@ class RemoteClient:
 
     def _lost(self, reason: str) -> error:
         """Disconnect and return the error that says why."""
-        from newtonsim.pybullet_compat import clients
+        from newtonsim.pybullet_compat.clients import table
 
-        number = next((n for n, client in clients.TABLE.items() if client is self), None)
+        number = next((n for n, client in table.TABLE.items() if client is self), None)
         if number is None:
             self.close()
         else:
-            clients.disconnect(number)
+            table.disconnect(number)
         return error(reason)
 
 

@@ -11,18 +11,18 @@ import warp as wp
 from newtonsim.builder import ModelBuilder
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.pybullet_compat.constants import JOINT_POINT2POINT
-from newtonsim.pybullet_compat.constraint_records import Constraint
-from newtonsim.pybullet_compat.host_arrays import HostArray
+from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.soft_bodies.meshes import ShownMesh, SoftMesh, show
+from newtonsim.pybullet_compat.surface.constants import JOINT_POINT2POINT
+from newtonsim.pybullet_compat.world.constraint_records import Constraint
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import FeatherstoneSolver
 from newtonsim.solvers.particles.surface_pairs import SurfacePairs
 from newtonsim.solvers.xpbd.particles import XPBDParticles
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine import Engine
-    from newtonsim.pybullet_compat.scene import Client
+    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.client import Client
 
 SOFT_BODY = 3
 """Type of body that getDynamicsInfo reports."""

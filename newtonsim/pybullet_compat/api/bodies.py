@@ -1,0 +1,240 @@
+"""Bodies: how many there are, where they are, how fast they move, and what their joints are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newtonsim.geometry.transforms import transform_multiply
+from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.body import Body
+from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.pybullet_compat.world.driven_bodies import DrivenBodies
+from newtonsim.pybullet_compat.world.plain_kinematics import compose
+
+ROUNDING = 1.0e-6
+"""Quaternions whose length is one but for this are kept: what was read goes back as it was."""
+
+
+def getNumBodies(client: Client) -> int:
+    """Return the number of bodies."""
+    return len(client.order)
+
+
+def getBodyUniqueId(client: Client, serialIndex: int) -> int:
+    """Return the unique id of the body at a place in the list, -1 outside it."""
+    return client.order[serialIndex] if 0 <= serialIndex < len(client.order) else -1
+
+
+def getBodyInfo(client: Client, bodyUniqueId: int) -> tuple[bytes, bytes]:
+    """Return the names of the base link and of the body."""
+    body = client.bodies.get(bodyUniqueId)
+    if body is not None:
+        return body.links[0].name.encode(), body.description.name.encode()
+    if bodyUniqueId not in client.soft_bodies:
+        raise error("Couldn't get body info")
+    return client.soft_bodies[bodyUniqueId].names()
+
+
+def syncBodyInfo(client: Client) -> None:
+    """Do nothing: a client in this process is never behind."""
+
+
+def removeBody(client: Client, bodyUniqueId: int) -> None:
+    """Remove a body with the constraints on it."""
+    client.remove_body(bodyUniqueId)
+
+
+def getBasePositionAndOrientation(client: Client, bodyUniqueId: int) -> tuple:
+    """Return the world position [m] and quaternion xyzw of the base's inertial frame."""
+    body = client.bodies.get(bodyUniqueId)
+    if body is None:
+        if bodyUniqueId not in client.soft_bodies:
+            raise error("GetBasePositionAndOrientation failed.")
+        return client.soft_bodies[bodyUniqueId].base_pose()
+    pose = body.base_coordinates
+    if client.num_worlds == 1:
+        x, y, z, qx, qy, qz, qw = pose[0].tolist()
+        if qw < 0.5:
+            return (x, y, z), canonical(qx, qy, qz, qw)
+        return (x, y, z), (qx, qy, qz, qw)
+    return pose[:, :3].copy(), canonical_rows(pose[:, 3:])
+
+
+def canonical(x: float, y: float, z: float, w: float) -> tuple[float, float, float, float]:
+    """Of q and -q the one that PyBullet reports.
+
+    The scalar part is positive for turns up to 120 degrees, and the largest part of the others beyond.
+    """
+    lead = w if w > 0.5 or w < -0.5 else max((x, y, z), key=abs)
+    return (-x, -y, -z, -w) if lead < 0.0 else (x, y, z, w)
+
+
+def canonical_rows(q: np.ndarray) -> np.ndarray:
+    """Do for quaternions (W, 4) what `canonical` does for one."""
+    x, y, z, w = q.T
+    size_x, size_y, size_z = np.abs(x), np.abs(y), np.abs(z)
+    vector_lead = np.where((size_x >= size_y) & (size_x >= size_z), x, np.where(size_y >= size_z, y, z))
+    lead = np.where(np.abs(w) > 0.5, w, vector_lead)
+    return q * np.where(lead < 0.0, -1.0, 1.0)[:, None]
+
+
+def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, ornObj) -> None:
+    """Put the base's inertial frame somewhere and stop the base.
+
+    Args:
+        client: The client.
+        bodyUniqueId: The body; unknown ids do nothing.
+        posObj: World position (3,) or (W, 3) [m].
+        ornObj: Quaternion xyzw (4,) or (W, 4).
+    """
+    position = _rows(client, posObj, 3, "position needs a 3 coordinates [x,y,z].")
+    rotation = _rows(client, ornObj, 4, "orientation needs a 4 coordinates, quaternion [x,y,z,w].")
+    body = client.bodies.get(bodyUniqueId)
+    if body is None:
+        if bodyUniqueId in client.soft_bodies:
+            client.soft_bodies[bodyUniqueId].place(position, rotation)
+        return
+    norm = np.linalg.norm(rotation, axis=-1, keepdims=True)
+    if not np.all(norm > 0.0):
+        rotation = np.array([0.0, 0.0, 0.0, 1.0])
+    elif np.any(np.abs(norm - 1.0) > ROUNDING):
+        rotation = rotation / norm
+    client.read_coordinates()
+    target = body.q if body.floating else body.base_pose
+    target[:, :3] = position
+    target[:, 3:7] = rotation
+    if body.floating:
+        body.u[:, :6] = 0.0
+    body.base_twist[...] = 0.0
+    client.coordinates_written(body)
+
+
+def _rows(client: Client, value: object, size: int, message: str) -> np.ndarray:
+    """Return numbers (size,) or (W, size)."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise error(message) from None
+    if array.shape not in ((size,), (client.num_worlds, size)):
+        raise error(message)
+    return array
+
+
+def getBaseVelocity(client: Client, bodyUniqueId: int) -> tuple:
+    """Return the linear [m/s] and angular [rad/s] velocity of the base in the world."""
+    body = client.bodies.get(bodyUniqueId)
+    if body is None:
+        if bodyUniqueId not in client.soft_bodies:
+            raise error("getBaseVelocity failed.")
+        return client.soft_bodies[bodyUniqueId].base_velocity()
+    twist = body.base_rates
+    if client.num_worlds == 1:
+        wx, wy, wz, vx, vy, vz = twist[0].tolist()
+        return (vx, vy, vz), (wx, wy, wz)
+    return twist[:, 3:].copy(), twist[:, :3].copy()
+
+
+def resetBaseVelocity(client: Client, objectUniqueId: int, linearVelocity=None, angularVelocity=None) -> None:
+    """Set the velocity of a base in the world.
+
+    A static body of one link moves with it from now on, and carries what lies on it; bases of robots that
+    are fixed stay.
+
+    Args:
+        client: The client.
+        objectUniqueId: The body; unknown ids do nothing.
+        linearVelocity: [m/s] (3,) or (W, 3).
+        angularVelocity: [rad/s], likewise.
+    """
+    if linearVelocity is None and angularVelocity is None:
+        raise error("expected at least linearVelocity and/or angularVelocity.")
+    body = client.bodies.get(objectUniqueId)
+    if body is None:
+        if objectUniqueId in client.soft_bodies:
+            client.soft_bodies[objectUniqueId].set_velocity(linearVelocity, angularVelocity)
+        return
+    client.read_coordinates()
+    if not body.floating and len(body.links) > 1:
+        return
+    velocity = body.u if body.floating else body.base_twist
+    for value, columns in ((linearVelocity, slice(3, 6)), (angularVelocity, slice(0, 3))):
+        if value is not None and len(value) and np.shape(value)[-1] == 3:
+            velocity[:, columns] = value
+    if not body.floating and velocity.any():
+        client.part(DrivenBodies).drive(body)
+    client.coordinates_written(body)
+
+
+def getLinkState(
+    client: Client,
+    bodyUniqueId: int,
+    linkIndex: int,
+    computeLinkVelocity: int = 0,
+    computeForwardKinematics: int = 0,
+) -> tuple | None:
+    """Return poses and velocities of a link.
+
+    Returns:
+        World position and rotation of the inertial frame, inertial frame in the link frame, world position
+        and rotation of the link frame, and with computeLinkVelocity the linear and angular velocity of the
+        centre of mass; poses always agree with the coordinates. None for a link that does not exist.
+    """
+    body = client.bodies.get(bodyUniqueId)
+    if body is None:
+        raise error("getLinkState failed.")
+    if linkIndex < 0:
+        raise error("getLinkState failed; invalid linkIndex")
+    if linkIndex >= len(body.links) - 1:
+        return None
+    client.read_poses(body)
+    return _link_state(client, body, linkIndex + 1, computeLinkVelocity)
+
+
+def getLinkStates(
+    client: Client,
+    bodyUniqueId: int,
+    linkIndices,
+    computeLinkVelocity: int = 0,
+    computeForwardKinematics: int = 0,
+) -> tuple:
+    """Return `getLinkState` of several links."""
+    body = client.bodies.get(bodyUniqueId)
+    if body is None:
+        raise error("getLinkState failed.")
+    try:
+        indices = list(linkIndices)
+    except TypeError:
+        raise error("expected a sequence of joint indices") from None
+    client.read_poses(body)
+    found = []
+    for index in indices:
+        if index < 0:
+            raise error("getLinkState failed; invalid linkIndex")
+        inside = index < len(body.links) - 1
+        found.append(_link_state(client, body, index + 1, computeLinkVelocity) if inside else None)
+    return tuple(found)
+
+
+def _link_state(client: Client, body: Body, place: int, velocity: int) -> tuple:
+    local_position, local_rotation = body.inertial_tuples[place]
+    if client.num_worlds > 1:
+        pose = body.pose[:, place]
+        frame = transform_multiply(pose, body.inverse_inertial[place])
+        state = (pose[:, :3].copy(), canonical_rows(pose[:, 3:]), local_position, local_rotation)
+        state += (frame[:, :3], canonical_rows(frame[:, 3:]))
+        if velocity:
+            state += (body.twist[:, place, 3:].copy(), body.twist[:, place, :3].copy())
+        return state
+    x, y, z, a, b, c, d = body.pose[0, place].tolist()
+    position, rotation = (x, y, z), canonical(a, b, c, d) if d < 0.5 else (a, b, c, d)
+    if body.centred[place]:
+        frame_position, frame_rotation = position, rotation
+    else:
+        frame_position, frame_rotation = compose(position, rotation, *body.inverse_tuples[place])
+        if frame_rotation[3] < 0.5:
+            frame_rotation = canonical(*frame_rotation)
+    state = (position, rotation, local_position, local_rotation, frame_position, frame_rotation)
+    if velocity:
+        wx, wy, wz, vx, vy, vz = body.twist[0, place].tolist()
+        state += ((vx, vy, vz), (wx, wy, wz))
+    return state

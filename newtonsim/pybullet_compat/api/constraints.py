@@ -1,0 +1,191 @@
+"""Constraints between bodies: create, change, remove and ask."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.pybullet_compat.engine.host_arrays import HostArray
+from newtonsim.pybullet_compat.surface.arguments import quat, vec3
+from newtonsim.pybullet_compat.surface.constants import (
+    JOINT_FIXED,
+    JOINT_GEAR,
+    JOINT_POINT2POINT,
+    JOINT_PRISMATIC,
+)
+from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.pybullet_compat.world.constraint_records import TYPES, Constraint
+
+FAILED = "createConstraint failed."
+
+
+def createConstraint(
+    client: Client,
+    parentBodyUniqueId: int,
+    parentLinkIndex: int,
+    childBodyUniqueId: int,
+    childLinkIndex: int,
+    jointType: int,
+    jointAxis,
+    parentFramePosition,
+    childFramePosition,
+    parentFrameOrientation=(0.0, 0.0, 0.0, 1.0),
+    childFrameOrientation=(0.0, 0.0, 0.0, 1.0),
+) -> int:
+    """Hold two links, or a link and the world, and return the constraint's unique id.
+
+    Args:
+        client: The client.
+        parentBodyUniqueId: A body.
+        parentLinkIndex: Its link, -1 for the base.
+        childBodyUniqueId: Another body, -1 for the world.
+        childLinkIndex: Its link.
+        jointType: JOINT_FIXED, JOINT_POINT2POINT, JOINT_PRISMATIC or JOINT_GEAR.
+        jointAxis: Axis of prismatic joints in the parent's inertial frame (3,).
+        parentFramePosition: Joint frame in the parent's inertial frame (3,) [m].
+        childFramePosition: Joint frame in the child's inertial frame, or in the world (3,) [m].
+        parentFrameOrientation: Quaternion xyzw (4,).
+        childFrameOrientation: Quaternion xyzw (4,).
+    """
+    parent, child = client.bodies.get(parentBodyUniqueId), client.bodies.get(childBodyUniqueId)
+    if parent is None or not -1 <= parentLinkIndex < len(parent.links) - 1:
+        raise error(FAILED)
+    if child is not None and not -1 <= childLinkIndex < len(child.links) - 1:
+        raise error(FAILED)
+    if jointType not in TYPES:
+        raise error(FAILED)
+    constraint = Constraint(
+        parentBodyUniqueId,
+        parentLinkIndex,
+        childBodyUniqueId if child is not None else -1,
+        childLinkIndex if child is not None else -1,
+        jointType,
+        np.array(vec3(jointAxis, "jointAxis")),
+        _frame(parentFramePosition, parentFrameOrientation, "parentFramePosition"),
+        _frame(childFramePosition, childFrameOrientation, "childFramePosition"),
+    )
+    client.structure_changed()
+    uid = client.constraint_ids.take()
+    client.constraints[uid] = constraint
+    return uid
+
+
+def _frame(position, rotation, name: str) -> Pose:
+    q = np.array(quat(rotation, name.replace("Position", "Orientation")))
+    norm = np.linalg.norm(q)
+    return Pose(np.array(vec3(position, name)), q / norm if norm > 0.0 else np.array([0.0, 0.0, 0.0, 1.0]))
+
+
+def changeConstraint(
+    client: Client,
+    userConstraintUniqueId: int,
+    jointChildPivot=None,
+    jointChildFrameOrientation=None,
+    maxForce=None,
+    gearRatio=None,
+    gearAuxLink=None,
+    relativePositionTarget=None,
+    erp=None,
+) -> None:
+    """Change the child's frame, the greatest force or a gear; unknown constraints do nothing.
+
+    A gear holds from the first ratio on that is not zero: q_parent + ratio q_child keeps its rate, and with
+    an erp it goes to relativePositionTarget. gearAuxLink is kept and reported alone.
+    """
+    constraint = client.constraints.get(userConstraintUniqueId)
+    if constraint is None:
+        return
+    p, q = constraint.child_frame.p, constraint.child_frame.q
+    if jointChildPivot is not None:
+        p = np.array(vec3(jointChildPivot, "jointChildPivot"))
+    if jointChildFrameOrientation is not None:
+        q = np.array(quat(jointChildFrameOrientation, "jointChildFrameOrientation"))
+        q /= np.linalg.norm(q)
+    constraint.child_frame = Pose(p, q)
+    if maxForce is not None and maxForce >= 0.0:
+        constraint.max_force = float(maxForce)
+    if gearAuxLink is not None:
+        constraint.gear_aux_link = int(gearAuxLink)
+    gear = (constraint.gear_ratio, constraint.erp, constraint.relative_position)
+    if gearRatio is not None:
+        constraint.gear_ratio = float(gearRatio)
+    if erp is not None:
+        constraint.erp = float(erp)
+    if relativePositionTarget is not None:
+        constraint.relative_position = float(relativePositionTarget)
+    if gear != (constraint.gear_ratio, constraint.erp, constraint.relative_position):
+        client.structure_changed()
+    constraint.tell(client.engine)
+
+
+def removeConstraint(client: Client, userConstraintUniqueId: int) -> None:
+    """Remove a constraint or the anchor of a soft body; unknown ones do nothing."""
+    if userConstraintUniqueId not in client.constraints:
+        return
+    client.structure_changed()
+    del client.constraints[userConstraintUniqueId]
+
+
+def getNumConstraints(client: Client) -> int:
+    """Return the number of constraints."""
+    return len(client.constraints)
+
+
+def getConstraintUniqueId(client: Client, serialIndex: int) -> int:
+    """Return the unique id of the constraint at a place in the list, -1 outside it."""
+    uids = list(client.constraints)
+    return uids[serialIndex] if 0 <= serialIndex < len(uids) else -1
+
+
+def getConstraintInfo(client: Client, constraintUniqueId: int) -> tuple:
+    """Return the definition of a constraint as PyBullet's 15 fields."""
+    constraint = client.constraints.get(constraintUniqueId)
+    if constraint is None:
+        raise error("Couldn't get user constraint info")
+    parent, child = constraint.parent_frame, constraint.child_frame
+    return (
+        constraint.parent_body,
+        constraint.parent_link,
+        constraint.child_body,
+        constraint.child_link,
+        constraint.kind,
+        tuple(constraint.axis.tolist()),
+        tuple(parent.p.tolist()),
+        tuple(child.p.tolist()),
+        tuple(parent.q.tolist()),
+        tuple(child.q.tolist()),
+        constraint.max_force,
+        constraint.gear_ratio,
+        constraint.gear_aux_link,
+        constraint.relative_position,
+        constraint.erp,
+    )
+
+
+def getConstraintState(client: Client, constraintUniqueId: int) -> tuple | np.ndarray:
+    """Return the forces of a constraint in the last step, zero before the first one.
+
+    Returns:
+        Force on the parent and moment about the anchor in world axes (6,) of fixed constraints; the opposite
+        force (3,) of point-to-point ones; two forces and three moments across the axis (5,) of prismatic
+        ones; the effort (1,) of gears. With several worlds an array (W, n).
+    """
+    constraint = client.constraints.get(constraintUniqueId)
+    if constraint is None:
+        raise error("Couldn't getConstraintState.")
+    size = {JOINT_FIXED: 6, JOINT_POINT2POINT: 3, JOINT_PRISMATIC: 5, JOINT_GEAR: 1}[constraint.kind]
+    engine = client.engine if client.next_engine is None else client.ensure()
+    forces = np.zeros((client.num_worlds, size))
+    if engine is not None and constraint.index >= 0 and engine.steps:
+        wrench = HostArray(engine.solver.constraint_forces(), client.num_worlds).host[:, constraint.index]
+        moment, force = wrench[:, :3].astype(np.float64), wrench[:, 3:].astype(np.float64)
+        if constraint.kind == JOINT_FIXED:
+            forces = np.concatenate([-force, -moment], axis=1)
+        elif constraint.kind == JOINT_POINT2POINT:
+            forces = force
+        elif constraint.kind == JOINT_GEAR:
+            forces = moment[:, :1]
+        else:
+            forces = np.concatenate([force[:, 1:], moment], axis=1)
+    return tuple(forces[0].tolist()) if client.num_worlds == 1 else forces

@@ -1,0 +1,281 @@
+"""Dynamics: what getDynamicsInfo reports and changeDynamics changes, and external forces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.geometry.transforms import quat_rotate
+from newtonsim.pybullet_compat.descriptions.mass import inertia_of_shapes
+from newtonsim.pybullet_compat.engine import link_properties
+from newtonsim.pybullet_compat.surface.constants import LINK_FRAME, WORLD_FRAME
+from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.body import Body
+from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.pybullet_compat.world.plain_kinematics import rotated
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.engine.engine import Engine
+
+MULTI_BODY = 2
+_SURFACE = {
+    "lateralFriction": "lateral_friction",
+    "spinningFriction": "spinning_friction",
+    "rollingFriction": "rolling_friction",
+    "restitution": "restitution",
+    "collisionMargin": "collision_margin",
+}
+
+
+def getDynamicsInfo(client: Client, bodyUniqueId: int, linkIndex: int) -> tuple:
+    """Return mass, friction, inertia and contact properties of a link as PyBullet's 12 fields."""
+    body = client.bodies.get(bodyUniqueId)
+    if body is None and bodyUniqueId in client.soft_bodies:
+        return client.soft_bodies[bodyUniqueId].dynamics_info()
+    if body is None or not -1 <= linkIndex < len(body.links) - 1:
+        raise error("getDynamicsInfo failed; invalid return status")
+    if client.num_worlds > 1:
+        return _dynamics_info(client, body, linkIndex + 1)
+    known = body.dynamics_infos.get(linkIndex)
+    if known is None:
+        known = body.dynamics_infos[linkIndex] = _dynamics_info(client, body, linkIndex + 1)
+    return known
+
+
+def _dynamics_info(client: Client, body: Body, place: int) -> tuple:
+    surface = {name: values[:, place] for name, values in body.surface.items()}
+    mass, inertia = body.mass[:, place], body.inertia[:, place]
+    if place == 0 and not body.floating:
+        mass, inertia = np.zeros_like(mass), np.zeros_like(inertia)
+    position, rotation = body.inertial_tuples[place]
+    if client.num_worlds == 1:
+        return (
+            float(mass[0]),
+            float(surface["lateral_friction"][0]),
+            tuple(inertia[0].tolist()),
+            position,
+            rotation,
+            float(surface["restitution"][0]),
+            float(surface["rolling_friction"][0]),
+            float(surface["spinning_friction"][0]),
+            float(surface["contact_damping"][0]),
+            float(surface["contact_stiffness"][0]),
+            MULTI_BODY,
+            float(surface["collision_margin"][0]),
+        )
+    names = ("restitution", "rolling_friction", "spinning_friction", "contact_damping", "contact_stiffness")
+    head = (mass.copy(), surface["lateral_friction"].copy(), inertia.copy(), position, rotation)
+    tail = (MULTI_BODY, surface["collision_margin"].copy())
+    return head + tuple(surface[name].copy() for name in names) + tail
+
+
+def changeDynamics(
+    client: Client,
+    bodyUniqueId: int,
+    linkIndex: int,
+    mass=None,
+    lateralFriction=None,
+    spinningFriction=None,
+    rollingFriction=None,
+    restitution=None,
+    linearDamping=None,
+    angularDamping=None,
+    contactStiffness=None,
+    contactDamping=None,
+    frictionAnchor=None,
+    localInertiaDiagonal=None,
+    ccdSweptSphereRadius=None,
+    contactProcessingThreshold=None,
+    activationState=None,
+    jointDamping=None,
+    anisotropicFriction=None,
+    maxJointVelocity=None,
+    collisionMargin=None,
+    jointLowerLimit=None,
+    jointUpperLimit=None,
+    jointLimitForce=None,
+    sleepThreshold=None,
+) -> None:
+    """Change properties of a link; what is None or negative stays, unknown bodies and links do nothing.
+
+    A new mass gives the inertia that the collision shapes have with it. Damping and maxJointVelocity hold for
+    the whole body, whichever link is named. Continuous collision detection is always on here, islands do not
+    sleep and friction is isotropic: ccdSweptSphereRadius, contactProcessingThreshold, activationState,
+    sleepThreshold, anisotropicFriction and jointLimitForce have no effect.
+    """
+    body = client.bodies.get(bodyUniqueId)
+    if body is None or not -1 <= linkIndex < len(body.links) - 1:
+        return
+    body.dynamics_infos.clear()
+    place = linkIndex + 1
+    given = {
+        "lateralFriction": lateralFriction,
+        "spinningFriction": spinningFriction,
+        "rollingFriction": rollingFriction,
+        "restitution": restitution,
+        "collisionMargin": collisionMargin,
+    }
+    for name, value in given.items():
+        if _is_meant(value):
+            body.surface[_SURFACE[name]][:, place] = value
+            _surface_changed(client, body, _SURFACE[name])
+    if _is_meant(contactStiffness) and _is_meant(contactDamping):
+        for name, value in (("contact_stiffness", contactStiffness), ("contact_damping", contactDamping)):
+            body.surface[name][:, place] = value
+            _surface_changed(client, body, name)
+    if frictionAnchor is not None:
+        body.surface["friction_anchor"][:, place] = float(bool(frictionAnchor))
+    if _is_meant(mass) or localInertiaDiagonal is not None:
+        _change_mass(client, body, place, mass, localInertiaDiagonal)
+    _change_motion(client, body, linearDamping, angularDamping, maxJointVelocity)
+    _change_joint(client, body, place, jointDamping, jointLowerLimit, jointUpperLimit)
+
+
+def _is_meant(value: float | np.ndarray | None) -> bool:
+    return value is not None and bool(np.all(np.asarray(value) >= 0.0))
+
+
+def _surface_changed(client: Client, body: Body, name: str) -> None:
+    engine = client.engine
+    if engine is None or (name in link_properties.NEED_ROWS and not engine.solver.constraints.rows.spins):
+        client.structure_changed()  # the solver has no rows for these until a shape asks for them
+    else:
+        link_properties.write_surface(engine, body, name)
+
+
+def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
+    if _is_meant(mass):
+        body.mass[:, place] = mass
+        body.inertia[:, place] = _inertias(body, place)
+    if inertia is not None:
+        body.inertia[:, place] = inertia
+    body.revision += 1
+    client.read_coordinates()
+    client.read_poses(body)
+    mobility_changes = place == 0 and body.mobility_changes()
+    if client.engine is None or mobility_changes:
+        client.structure_changed()
+    else:
+        link_properties.write_masses(client.engine, body)
+    if mobility_changes:
+        body.update_mobility(client.settings.time_step)
+
+
+def _inertias(body: Body, place: int) -> np.ndarray:
+    """Diagonal inertia of a link by its collision shapes and its mass in each world (W, 3)."""
+    link = body.links[place]
+    unit = inertia_of_shapes(1.0, link.collisions, link.inertial_pose)
+    return body.mass[:, place, None] * unit
+
+
+def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> None:
+    changed = False
+    for values, value in (
+        (body.linear_damping, linear),
+        (body.angular_damping, angular),
+        (body.max_joint_velocity, top_speed),
+    ):
+        if _is_meant(value):
+            values[...] = np.reshape(value, (-1, 1))
+            changed = True
+    if changed and client.engine is not None:
+        client.engine.write_damping(body)
+
+
+def _change_joint(client: Client, body: Body, place: int, damping, lower, upper) -> None:
+    engine = client.engine
+    if _is_meant(damping):
+        body.joint_damping[:, place] = damping
+        body.revision += 1
+        if engine is None:
+            client.structure_changed()
+        else:
+            link_properties.write_joint_damping(engine, body)
+    if lower is None and upper is None:
+        return
+    for side, value in enumerate((lower, upper)):
+        if value is not None:
+            body.limits[:, place, side] = value
+    body.stops[:, place] = True
+    body.limits_changed()
+    client.structure_changed()
+
+
+def applyExternalForce(
+    client: Client, objectUniqueId: int, linkIndex: int, forceObj, posObj, flags: int
+) -> None:
+    """Apply a force at a point of a link during the next step.
+
+    Args:
+        client: The client.
+        objectUniqueId: The body; unknown bodies and links do nothing.
+        linkIndex: The link, -1 for the base.
+        forceObj: Force (3,) or (W, 3) [N].
+        posObj: Point of application [m], likewise.
+        flags: WORLD_FRAME, or LINK_FRAME for the inertial frame of the link.
+    """
+    force = _vector(client, forceObj, "force needs a 3 coordinates [x,y,z].")
+    point = _vector(client, posObj, "position needs a 3 coordinates [x,y,z].")
+    _check_frame(flags)
+    _apply(client, objectUniqueId, linkIndex, force, point, None, flags)
+
+
+def applyExternalTorque(client: Client, objectUniqueId: int, linkIndex: int, torqueObj, flags: int) -> None:
+    """Apply a torque to a link during the next step, see `applyExternalForce`."""
+    torque = _vector(client, torqueObj, "torque needs a 3 coordinates [x,y,z].")
+    _check_frame(flags)
+    _apply(client, objectUniqueId, linkIndex, np.zeros(3), None, torque, flags)
+
+
+def _vector(client: Client, value, message: str) -> np.ndarray:
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise error(message) from None
+    if array.shape not in ((3,), (client.num_worlds, 3)):
+        raise error(message)
+    return array
+
+
+def _check_frame(flags: int) -> None:
+    if flags not in (WORLD_FRAME, LINK_FRAME):
+        raise error("flag has to be either WORLD_FRAME or LINK_FRAME")
+
+
+def _apply(client: Client, uid: int, link: int, force, point, torque, flags: int) -> None:
+    body = client.bodies.get(uid)
+    if body is None or not -1 <= link < len(body.links) - 1:
+        return
+    engine = client.ensure()
+    client.read_poses(body)
+    if body.worlds == 1:
+        _apply_to_one(engine, body, link + 1, force.tolist(), point, torque, flags)
+        return
+    pose = body.pose[:, link + 1]
+    if flags == LINK_FRAME:
+        force = quat_rotate(pose[:, 3:], np.broadcast_to(force, (body.worlds, 3)))
+        if torque is not None:
+            torque = quat_rotate(pose[:, 3:], np.broadcast_to(torque, (body.worlds, 3)))
+        arm = None if point is None else quat_rotate(pose[:, 3:], np.broadcast_to(point, (body.worlds, 3)))
+    else:
+        arm = None if point is None else point - pose[:, :3]
+    moment = np.cross(arm, force) if torque is None else torque
+    engine.add_force(body, link + 1, moment, force)
+
+
+def _apply_to_one(engine: Engine, body: Body, place: int, force, point, torque, flags: int) -> None:
+    """Do what `_apply` does in the only world, in plain numbers for speed."""
+    x, y, z, *q = body.pose[0, place].tolist()
+    arm = None if point is None else point.tolist()
+    turn = None if torque is None else torque.tolist()
+    if flags == LINK_FRAME:
+        force = rotated(q, force)
+        arm = None if arm is None else rotated(q, arm)
+        turn = None if turn is None else rotated(q, turn)
+    elif arm is not None:
+        arm = (arm[0] - x, arm[1] - y, arm[2] - z)
+    if turn is None:
+        (a, b, c), (i, j, k) = arm, force
+        turn = (b * k - c * j, c * i - a * k, a * j - b * i)
+    engine.add_force(body, place, turn, force)

@@ -1,0 +1,204 @@
+"""The functions of the module: built from the table of signatures, looking like functions written in C.
+
+Packages such as pybullet_utils give a physicsClientId to whatever `inspect.isbuiltin` accepts, and to nothing
+else, so `Function` says that it is a builtin. Each function is a few generated lines that check single
+numbers and strings, look up the client, and call the function of the same name in a room of this package.
+Rooms are imported when one of their functions is first called.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import types
+from collections.abc import Callable
+from numbers import Real
+
+from newtonsim.pybullet_compat.clients import table
+from newtonsim.pybullet_compat.surface import maths
+from newtonsim.pybullet_compat.surface.arguments import as_float, as_int, as_str
+from newtonsim.pybullet_compat.surface.errors import not_connected
+from newtonsim.pybullet_compat.surface.signatures import ALIASES, POSITIONAL, SIGNATURES, Parameter, Signature
+
+PACKAGE = "newtonsim.pybullet_compat"
+MISSING = object()
+_DIRECT = {"clients.table": table, "surface.maths": maths}
+_CHECKS = {
+    "i": "if {0}.__class__ is not int: {0} = as_int({0})",
+    "d": "if {0}.__class__ is not float: {0} = as_float({0}, client)",
+    "s": "if {0}.__class__ is not str: {0} = as_str({0}, {1})",
+}
+
+
+class Function(functools.partial):
+    # Its own __doc__ is that of the function it calls. There is no state of its own, so that
+    # functools.partial(function, physicsClientId=...) calls the generated function directly.
+
+    __slots__ = ()
+
+    @property
+    def __class__(self) -> type:
+        return types.BuiltinFunctionType
+
+    @property
+    def __name__(self) -> str:
+        return self.func.__name__
+
+    @property
+    def __module__(self) -> str:
+        return PACKAGE
+
+    @property
+    def __doc__(self) -> str | None:
+        return implementation(self.func.__name__).__doc__
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return signature(self.func.__name__)
+
+    def __getattr__(self, name: str) -> str:
+        if name == "__qualname__":  # classes allow no property of this name
+            return self.func.__name__
+        raise AttributeError(f"'{self!r}' has no attribute '{name}'")
+
+    def __repr__(self) -> str:
+        return f"<built-in function {self.func.__name__}>"
+
+    def __reduce__(self) -> str:
+        return self.func.__name__
+
+
+def implementation(name: str) -> Callable:
+    """Return the function of a room that does the work of a function of the API.
+
+    Args:
+        name: Name of the function.
+    """
+    if name == "connect":
+        return table.connect
+    room = POSITIONAL[name] if name in POSITIONAL else SIGNATURES[name].room
+    return getattr(importlib.import_module(f"{PACKAGE}.{room}"), name)
+
+
+def signature(name: str) -> inspect.Signature:
+    """Return the parameters of a function of the API as `inspect` describes them.
+
+    Args:
+        name: Name of the function.
+    """
+    if name == "connect":
+        return inspect.signature(table.connect)
+    if name in POSITIONAL:
+        return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    found = [
+        inspect.Parameter(p.name, kind)
+        if p.default is None
+        else inspect.Parameter(p.name, kind, default=eval(p.default))
+        for p in SIGNATURES[name].parameters
+    ]
+    return inspect.Signature([*found, inspect.Parameter("physicsClientId", kind, default=0)])
+
+
+def _check(parameter: Parameter, position: int) -> list[str]:
+    """Return the line that checks the type of an argument."""
+    if parameter.kind == "O":
+        return []
+    line = _CHECKS[parameter.kind].format(parameter.name, position)
+    if parameter.default == "None":
+        line = line.replace("if ", f"if {parameter.name} is not None and ", 1)
+    return [line]
+
+
+def _source(function: Signature) -> str:
+    """Return the source of the function that scripts call."""
+    name, parameters = function.name, function.parameters
+    alias = ALIASES.get(name)
+    heads, checks = [], []
+    for position, parameter in enumerate(parameters, 1):
+        default = parameter.default or ("MISSING" if alias else None)
+        heads.append(parameter.name if default is None else f"{parameter.name}={default}")
+        checks += _check(parameter, position)
+    heads.append("physicsClientId=0")
+    if alias:
+        heads += ["*", f"{alias}=MISSING"]
+        required = [p.name for p in parameters if p.default is None]
+        checks = [
+            f"if {alias} is not MISSING: {required[0]} = {alias}",
+            *(f"if {r} is MISSING: raise missing({r!r}, {i})" for i, r in enumerate(required, 1)),
+            *checks,
+        ]
+    names = [parameter.name for parameter in parameters]
+    lines = [
+        "try: client = clients[physicsClientId]",
+        "except KeyError: raise not_connected() from None",
+        *checks,
+        f"if client.remote: return client.call({name!r}, {{{', '.join(f'{n!r}: {n}' for n in names)}}})",
+        f"return rooms_{name}({', '.join(['client', *names])})",
+    ]
+    return f"def {name}({', '.join(heads)}):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _missing(name: str, position: int) -> TypeError:
+    """Return the error of a required argument that was not given."""
+    return TypeError(f"function missing required argument '{name}' (pos {position})")
+
+
+def _first_call(namespace: dict, name: str) -> Callable:
+    """Return a function that fetches the one of the room, puts it in its own place, and calls it."""
+
+    def fetch(*args: object, **keywords: object) -> object:
+        found = namespace[f"rooms_{name}"] = implementation(name)
+        return found(*args, **keywords)
+
+    return fetch
+
+
+def _load_urdf(generated: Callable) -> Callable:
+    """Return loadURDF that takes position and orientation as single numbers too, as in old scripts."""
+
+    def loadURDF(*args: object, **keywords: object) -> object:
+        if len(args) >= 4 and isinstance(args[1], Real):
+            quaternion = args[4:8] if len(args) == 8 else (0.0, 0.0, 0.0, 1.0)
+            args = (args[0], args[1:4], quaternion)
+        return generated(*args, **keywords)
+
+    return loadURDF
+
+
+def _build() -> dict[str, Function]:
+    """Return all functions by name."""
+    namespace = {
+        "clients": table.TABLE,
+        "as_int": as_int,
+        "as_float": as_float,
+        "as_str": as_str,
+        "not_connected": not_connected,
+        "missing": _missing,
+        "MISSING": MISSING,
+    }
+    made = [function for function in SIGNATURES.values() if function.room not in _DIRECT]
+    sources = [_source(function) for function in made]
+    sources += [
+        f"def {name}(*args):\n"
+        "    try: client = clients[0]\n"
+        "    except KeyError: raise not_connected() from None\n"
+        f"    if client.remote: return client.call({name!r}, {{'args': args}})\n"
+        f"    return rooms_{name}(client, *args)\n"
+        for name in POSITIONAL
+    ]
+    exec(compile("\n".join(sources), "<newtonsim.pybullet_compat>", "exec"), namespace)
+    found = {name: namespace[name] for name in [*(f.name for f in made), *POSITIONAL]}
+    for name in found:
+        namespace[f"rooms_{name}"] = _first_call(namespace, name)
+    found["loadURDF"] = _load_urdf(found["loadURDF"])
+    for function in SIGNATURES.values():
+        if function.room in _DIRECT:
+            found[function.name] = getattr(_DIRECT[function.room], function.name)
+    found["connect"] = table.connect
+    return {name: Function(function) for name, function in sorted(found.items())}
+
+
+FUNCTIONS = _build()
+"""All functions of the API by name."""

@@ -1,0 +1,156 @@
+"""Stepping: time, gravity, parameters of the physics engine, resetSimulation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newtonsim.pybullet_compat.clients.real_time import RealTimeClock
+from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.client import Client
+
+
+def stepSimulation(client: Client) -> tuple:
+    """Advance by one time step.
+
+    Returns:
+        Nothing, or with reportSolverAnalytics one dict of the solve per world, in a tuple.
+    """
+    engine = client.engine
+    if engine is None:
+        engine = client.ensure()
+    engine.step()
+    parameters = client.settings.parameters
+    if not parameters or not parameters.get("reportSolverAnalytics"):
+        return ()
+    solve = engine.solver.constraints
+    return tuple(
+        {
+            "islandId": world,
+            "numBodies": len(client.bodies),
+            "numIterationsUsed": int(iterations),
+            "remainingResidual": float(residual),
+        }
+        for world, (iterations, residual) in enumerate(zip(solve.iterations.numpy(), solve.residual.numpy()))
+    )
+
+
+def resetSimulation(client: Client, flags: int = 0) -> None:
+    """Remove everything; time step, substeps and search path stay."""
+    client.reset_flags = flags
+    client.reset()
+
+
+def setGravity(client: Client, gravX: float, gravY: float, gravZ: float) -> None:
+    """Set the gravity of all worlds [m/s²], the same in each."""
+    if np.ndim(gravX) or np.ndim(gravY) or np.ndim(gravZ):
+        raise error("Gravity is the same in all worlds: expected three numbers.")
+    client.settings.gravity = np.array([gravX, gravY, gravZ])
+    if client.engine is not None:
+        client.engine.model.gravity = client.settings.gravity
+
+
+def setTimeStep(client: Client, timeStep: float) -> None:
+    """Set the time of one stepSimulation [s]; numbers that are not positive are ignored."""
+    if not timeStep > 0.0 or timeStep == client.settings.time_step:
+        return
+    client.settings.time_step = float(timeStep)
+    for body in client.bodies.values():
+        body.time_step_changed(float(timeStep))
+    if client.engine is not None:
+        client.engine.time_step_changed()
+
+
+def setDefaultContactERP(client: Client, defaultContactERP: float) -> None:
+    """Set the share of a penetration that one step removes."""
+    setPhysicsEngineParameter(client, contactERP=defaultContactERP)
+
+
+def setRealTimeSimulation(client: Client, enableRealTimeSimulation: int) -> None:
+    """Let a thread step by the clock, or stop it; without effect in DIRECT mode."""
+    if client.gui:
+        client.part(RealTimeClock).run(bool(enableRealTimeSimulation))
+    client.settings.real_time = bool(enableRealTimeSimulation)
+
+
+def setInternalSimFlags(client: Client, flags: int) -> None:
+    """Do nothing: PyBullet's flags are for its own debugging."""
+
+
+def setTimeOut(client: Client, timeOutInSeconds: float) -> None:
+    """Do nothing: a client in this process answers at once."""
+
+
+def setPhysicsEngineParameter(client: Client, *values: object, **given: object) -> None:
+    """Set parameters of the physics engine; those that are None or not given stay.
+
+    Time step, substeps, restitution threshold, ERPs, contact slop, CFM and cone friction act on the solver,
+    numSolverIterations above 50 too. What tunes algorithms that this solver does not have is kept and has no
+    effect.
+    """
+    given = {**dict(zip(PARAMETERS, values)), **given}
+    given = {name: value for name, value in given.items() if value is not None}
+    settings, engine = client.settings, client.engine
+    if "fixedTimeStep" in given:
+        setTimeStep(client, given.pop("fixedTimeStep"))
+    if (substeps := given.pop("numSubSteps", -1)) >= 0:
+        settings.substeps = int(substeps)
+        if engine is not None:
+            engine.time_step_changed()
+    if (iterations := given.pop("numSolverIterations", 0)) > 0:
+        settings.iterations = int(iterations)
+    settings.parameters.update({name: value for name, value in given.items() if _meant(value)})
+    if engine is not None:
+        settings.apply_options(engine.solver.options)
+
+
+def _meant(value: object) -> bool:
+    """Whether a parameter is one; negative numbers leave it alone."""
+    return not isinstance(value, (int, float)) or value >= 0
+
+
+PARAMETERS = (
+    "fixedTimeStep",
+    "numSolverIterations",
+    "useSplitImpulse",
+    "splitImpulsePenetrationThreshold",
+    "numSubSteps",
+    "collisionFilterMode",
+    "contactBreakingThreshold",
+    "maxNumCmdPer1ms",
+    "enableFileCaching",
+    "restitutionVelocityThreshold",
+    "erp",
+    "contactERP",
+    "frictionERP",
+    "enableConeFriction",
+    "deterministicOverlappingPairs",
+    "allowedCcdPenetration",
+    "jointFeedbackMode",
+    "solverResidualThreshold",
+    "contactSlop",
+    "enableSAT",
+    "constraintSolverType",
+    "globalCFM",
+    "minimumSolverIslandSize",
+    "reportSolverAnalytics",
+    "warmStartingFactor",
+    "sparseSdfVoxelSize",
+    "numNonContactInnerIterations",
+)
+"""In the order in which functions.py passes them."""
+
+
+def getPhysicsEngineParameters(client: Client) -> dict[str, float | int]:
+    """Return the parameters that PyBullet reports."""
+    settings = client.settings
+    x, y, z = settings.gravity.tolist()
+    return {
+        "fixedTimeStep": settings.time_step,
+        "numSubSteps": settings.substeps,
+        "numSolverIterations": settings.iterations,
+        "useRealTimeSimulation": int(settings.real_time),
+        "gravityAccelerationX": x,
+        "gravityAccelerationY": y,
+        "gravityAccelerationZ": z,
+        "numNonContactInnerIterations": settings.parameters.get("numNonContactInnerIterations", 1),
+    }

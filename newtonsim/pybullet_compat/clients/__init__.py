@@ -1,0 +1,1 @@
+"""Connected clients: their table, locks, clocks and mirrors."""

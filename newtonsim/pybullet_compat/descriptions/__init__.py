@@ -1,0 +1,1 @@
+"""What bodies are made from: records of links, joints and shapes, and their masses."""

@@ -1,0 +1,403 @@
+"""The physics of a client: model, solver, simulator, and the state on the host.
+
+The state is read from the device once after a step, when something asks for it, into float64 arrays that
+bodies hold views of. What is written there goes to the device before the next step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.pybullet_compat.engine import link_properties, model_building
+from newtonsim.pybullet_compat.engine.host_arrays import HostArray
+from newtonsim.pybullet_compat.engine.swept_stage import SweptBounds
+from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.body import PD_ARRAYS, SERVO_ARRAYS, Body
+from newtonsim.runtime import capture
+from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.scene.model import Model
+from newtonsim.simulator import Simulator
+from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.world.client import Client
+
+RESTITUTION_SPEED = 0.2
+"""Slowest approach that bounces [m/s], as in a fresh PyBullet world."""
+
+
+class Engine:
+    """Model and simulator of the present structure of a client.
+
+    Attributes:
+        client: The client.
+        worlds: Number of worlds W.
+        model: The model of all worlds.
+        solver: The solver.
+        simulator: Owner of state and control.
+        damping: Damping of links.
+        swept: What the shapes have swept over, None if that is not watched.
+        q, u: Coordinates and velocities on the host (W, coordinates), float64.
+        pose, twist: Poses and velocities of all links (W, bodies, 7) and (W, bodies, 6), float64.
+        rows: (body unique id, link index) of each row of `pose`.
+        shape_link: (body unique id, link index) of each shape of a world.
+        shape_geometry: Number of the geometry of its link that each shape belongs to.
+        unread_coordinates, unread_poses: Whether the device knows better than the host.
+        steps: Steps made.
+        changed: Names of the arrays of the model that are no longer what they were built as, see `write`.
+        forces_set, torques_set: Whether the next step has external forces on links, and on coordinates.
+        mirrored_arrays: What `mirroring` has found in this engine.
+        written: Bodies whose coordinates the host has changed since the last push.
+    """
+
+    def __init__(self, client: Client):
+        self.client = client
+        self.worlds = client.num_worlds
+        bodies = list(client.bodies.values())
+        for body in bodies:
+            body.refresh()
+        content = self._content(client)
+        self.rows, self.shape_link = content.rows, content.shape_link
+        self.shape_geometry = content.shape_geometry
+        self.changed: set[str] = set()
+        self.mirrored_arrays: tuple | None = None
+        self.model: Model = model_building.make_model(client, content.builder)
+        settings = client.settings
+        self.solver = FeatherstoneSolver(
+            self.model,
+            servos=True,
+            coriolis="start",
+            speed_limit=100.0,
+            max_limit_speed=100.0,
+            limit_erp=0.0,  # as measured: limits stop what moves outwards, and push nothing back
+            friction_combine="product",
+            restitution_combine="product",
+            contact_softness="shape",
+            restitution_speed=RESTITUTION_SPEED,
+        )
+        settings.apply_options(self.solver.options)
+        self.damping = BodyDamping(self.model)
+        self.solver.before_step = (self.damping,)
+        self.pd: PDForces | None = None
+        self.swept: SweptBounds | None = None
+        self.simulator = Simulator(self.model, self.solver, settings.time_step, max(settings.substeps, 1))
+        self.solver.servos.period = settings.time_step
+        self._share_state(bodies)
+        self._share_settings(bodies)
+        if any(body.pd is not None for body in bodies):
+            self.use_pd()
+        self._motion: Motion | None = None
+        self._kinematics: Callable[[int], None] | None = None
+        self._reactions: np.ndarray | None = None
+        self.steps = 0
+
+    @staticmethod
+    def _content(client: Client) -> model_building.WorldContent:
+        """What the model is made from; clients of the same structure have the same."""
+        structure = client.structure
+        if structure.content is not None:
+            structure.content.bind(client)
+            return structure.content
+        content = model_building.describe_world(client)
+        client.call_hooks("build", content.builder)
+        if not client.soft_bodies:  # those are no part of a structure
+            structure.content = content
+        return content
+
+    def _share_state(self, bodies: list[Body]) -> None:
+        """Let the bodies' coordinates and poses be views of this engine's."""
+        worlds, state = self.worlds, self.simulator.state
+        self._q, self._u = HostArray(state.joint_q, worlds), HostArray(state.joint_qd, worlds)
+        self._pose, self._twist = HostArray(state.body_q, worlds), HostArray(state.body_qd, worlds)
+        self._base = HostArray(self.model.joint_X_p, worlds)
+        self._force = HostArray(state.body_f, worlds)
+        self._torque = HostArray(self.simulator.control.joint_f, worlds)
+        self._applied = HostArray(self.solver.servos.applied, worlds)
+        self._applied_of, self._torque_of, self._torque_row = {}, {}, {}
+        self.forces_set = self.torques_set = False
+        self.q, self.u = np.zeros(self._q.host.shape), np.zeros(self._u.host.shape)
+        self.pose, self.twist = np.zeros(self._pose.host.shape), np.zeros(self._twist.host.shape)
+        self.unread_coordinates = self.unread_poses = self._unread_applied = False
+        self.written: set[Body] = set(bodies)
+        self.columns: dict[int, tuple[slice, slice]] = {}
+        q_end = u_end = 0
+        for body in bodies:
+            q_first, u_first = q_end, u_end
+            q_end, u_end = q_first + body.q.shape[1], u_first + body.u.shape[1]
+            columns = self.columns[body.uid] = (slice(q_first, q_end), slice(u_first, u_end))
+            self._applied_of[body.uid] = self._applied.host[:, columns[1]]
+            torques = self._torque_of[body.uid] = self._torque.host[:, columns[1]]
+            self._torque_row[body.uid] = memoryview(torques[0])  # single numbers are written faster so
+            rows = slice(body.first_row, body.first_row + len(body.links))
+            for name, places in (("q", columns[0]), ("u", columns[1]), ("pose", rows), ("twist", rows)):
+                view = getattr(self, name)[:, places]
+                view[...] = getattr(body, name)
+                setattr(body, name, view)
+            body.engine = self
+
+    def _share_settings(self, bodies: list[Body]) -> None:
+        """Let the bodies' motors be views of the solver's, and hand over what changeDynamics has set."""
+        self._servos = {
+            name: HostArray(getattr(self.solver.servos, name), self.worlds) for name in SERVO_ARRAYS
+        }
+        self.servos_written = True
+        self._damping = [HostArray(a, self.worlds) for a in (self.damping.linear, self.damping.angular)]
+        self._speed_limit = HostArray(self.solver.speed_limit, self.worlds)
+        for body in bodies:
+            self._lend(body, body.servos, self._servos)
+            self.write_damping(body)
+            link_properties.write_differences(self, body)
+
+    def _lend(self, body: Body, record: object, arrays: dict[str, HostArray]) -> None:
+        """Copy a body's settings into arrays of all bodies, and make them views of those."""
+        q_columns, u_columns = self.columns[body.uid]
+        for name, array in arrays.items():
+            view = array.host[:, q_columns if name == "target_q" else u_columns]
+            view[...] = getattr(record, name)
+            setattr(record, name, view)
+
+    def use_pd(self) -> None:
+        """Have explicit PD forces in every step from now on."""
+        if self.pd is None:
+            self.pd = PDForces(self.model)
+            self._pd = {name: HostArray(getattr(self.pd, name), self.worlds) for name in PD_ARRAYS}
+            for body in self.client.bodies.values():
+                self._lend(body, body.pd_gains(), self._pd)
+            self.solver.before_step = (*self.solver.before_step, self.pd)
+        self.pd_written = True
+
+    def watch_bounds(self) -> None:
+        """Keep boxes around what the shapes sweep over from now on."""
+        stages = [stage for stage in self.solver.before_step if stage is not self.swept]
+        self.swept = SweptBounds(self.solver.contacts)
+        self.solver.before_step = (*stages, self.swept)
+
+    def release(self) -> None:
+        """Let bodies have arrays of their own again."""
+        if self.unread_coordinates:
+            self.read_coordinates()
+        if self.unread_poses:
+            self.read_poses()
+        for body in self.client.bodies.values():
+            for name in ("q", "u", "pose", "twist"):
+                setattr(body, name, getattr(body, name).copy())
+            for record, names in ((body.servos, SERVO_ARRAYS), (body.pd, PD_ARRAYS)):
+                for name in names if record is not None else ():
+                    setattr(record, name, getattr(record, name).copy())
+            body.first_row, body.engine = -1, None
+
+    # -- settings --------------------------------------------------------------------------------------------
+
+    def write_damping(self, body: Body) -> None:
+        """Hand damping and greatest joint velocities of a body to the solver."""
+        rows = slice(body.first_row, body.first_row + len(body.links))
+        for array, values in zip(self._damping, (body.linear_damping, body.angular_damping)):
+            array.host[:, rows] = values
+            array.push()
+        start = self.columns[body.uid][1].start
+        for place, count in enumerate(body.u_count):
+            first = start + body.u_start[place]
+            self._speed_limit.host[:, first : first + count] = body.max_joint_velocity[:, place, None]
+        self._speed_limit.push()
+
+    def write(self, name: str, rows: slice | np.ndarray | int, values: np.ndarray) -> None:
+        """Set entries of an array of the model in place.
+
+        Args:
+            name: Attribute of the model, or "shape_materials." and the name of a material property.
+            rows: Entries within each world.
+            values: For each world, broadcast.
+        """
+        self.changed.add(name)
+        owner, _, field = name.rpartition(".")
+        if (owner or field).startswith("shape"):
+            self.require_own_shapes()
+        source = getattr(getattr(self.model, owner) if owner else self.model, field)
+        array = HostArray(source, self.worlds)
+        array.host[:, rows] = values
+        array.push()
+
+    def require_own_shapes(self) -> None:
+        """Raise if there are shapes that belong to no world.
+
+        Raises:
+            error: There are surroundings.
+        """
+        if self.client.surroundings:
+            raise error("This world has surroundings: its shapes cannot be asked for or changed.")
+
+    def time_step_changed(self) -> None:
+        """Take time step and substeps from the settings."""
+        settings = self.client.settings
+        self.simulator.dt, self.simulator.substeps = settings.time_step, max(settings.substeps, 1)
+        self.solver.servos.period = settings.time_step
+        self.servos_written = True
+
+    # -- state -----------------------------------------------------------------------------------------------
+
+    def read_coordinates(self) -> None:
+        """Copy coordinates and velocities from the device."""
+        self.unread_coordinates = False
+        self.q[...] = self._q.pull()
+        self.u[...] = self._u.pull()
+
+    def read_poses(self) -> None:
+        """Copy poses and velocities of links from the device."""
+        self.unread_poses = False
+        self.pose[...] = self._pose.pull()
+        self.twist[...] = self._twist.pull()
+
+    def applied(self, body: Body) -> np.ndarray:
+        """Forces of the servos of a body in the last step (W, nu) [N m or N]."""
+        if self._unread_applied:
+            self._unread_applied = False
+            self._applied.pull()
+        return self._applied_of[body.uid]
+
+    def push_coordinates(self) -> None:
+        """Send what the host has changed of coordinates, velocities and bases to the device."""
+        if not self.written:
+            return
+        self._q.host[...] = self.q
+        self._u.host[...] = self.u
+        self._q.push()
+        self._u.push()
+        for body in self.written:
+            if body.driven:
+                self.write_base(body)
+            elif not body.floating:
+                self._base.host[:, body.first_joint] = body.base_pose
+        self._base.push()
+        self.written.clear()
+
+    def write_base(self, body: Body) -> None:
+        """Send pose and velocity of a driven body, which no joint carries."""
+        for array, values in ((self._pose, body.base_pose), (self._twist, body.base_twist)):
+            array.pull()[:, body.first_row] = values
+            array.push()
+
+    def push(self) -> None:
+        """Make the whole state on the device agree with what the host has changed."""
+        if any(body.stale_poses for body in self.client.bodies.values()) or self.written:
+            self.push_coordinates()
+            self._evaluate_kinematics()
+
+    def refresh(self, body: Body) -> None:
+        """Find the poses of a body from its coordinates on the device."""
+        self.push()
+        poses, twists = self._pose.pull(), self._twist.pull()
+        for other in self.client.bodies.values():
+            if other.stale_poses:
+                rows = slice(other.first_row, other.first_row + len(other.links))
+                self.pose[:, rows], self.twist[:, rows] = poses[:, rows], twists[:, rows]
+                other.pose[:, 0], other.twist[:, 0] = other.base_coordinates, other.base_rates
+                other.stale_poses = False
+
+    def _evaluate_kinematics(self) -> None:
+        """Write poses and velocities of all links of the state, by a recording from the second time on."""
+        if self._kinematics is not None:
+            self._kinematics(1)
+            return
+        with capture.capturing:
+            if self._motion is None:
+                self._motion = Motion(self.model)
+                self._launch_kinematics()
+                return
+            self._kinematics = capture.record(self._launch_kinematics, self.model.device)
+        self._kinematics(1)
+
+    def _launch_kinematics(self) -> None:
+        launch, state = Launcher(self.model, record_tape=False), self.simulator.state
+        launch.poses(self._motion, state.joint_q)
+        launch.velocities(self._motion, state.joint_qd)
+        launch.write_bodies(self._motion, state.body_q, state.body_qd, None)
+
+    # -- stepping --------------------------------------------------------------------------------------------
+
+    def add_torque(self, body: Body, dof: int | slice | np.ndarray, torque: float | np.ndarray) -> None:
+        """Add a force along velocity coordinates of a body, for the next step."""
+        if torque.__class__ is float and dof.__class__ is int and self.worlds == 1:
+            self._torque_row[body.uid][dof] += torque
+        else:
+            self._torque_of[body.uid][:, dof] += torque
+        self.torques_set = True
+
+    def joint_torques(self, body: Body) -> np.ndarray:
+        """Forces that the next step applies along the velocity coordinates of a body (W, velocities)."""
+        return self._torque_of[body.uid]
+
+    def add_force(self, body: Body, place: int, torque: np.ndarray, force: np.ndarray) -> None:
+        """Add a wrench at the centre of mass of a link in world axes, for the next step."""
+        row = self._force.host[:, body.first_row + place]
+        row[:, :3] += torque
+        row[:, 3:] += force
+        self.forces_set = True
+
+    def step(self, count: int = 1) -> None:
+        """Make steps of the client's time step; forces act in the first one."""
+        client = self.client
+        if count > 1 and (client.hooked_steps or self.forces_set or self.torques_set):
+            for _ in range(count):
+                self.step()
+            return
+        if client.hooked_steps:
+            client.call_hooks("before_step", self)
+        if self.written:
+            self.push_coordinates()
+        if client.stale_bodies:
+            for body in client.stale_bodies:
+                body.stale_poses = False
+            client.stale_bodies.clear()
+        if self.forces_set:
+            self._force.push()
+        if self.torques_set:
+            self._torque.push()
+        if self.servos_written:
+            self.servos_written = False
+            for array in self._servos.values():
+                array.push()
+        if self.pd is not None and self.pd_written:
+            self.pd_written = False
+            for array in self._pd.values():
+                array.push()
+        self.simulator.step(count)
+        self.steps += count
+        self.unread_coordinates = self.unread_poses = self._unread_applied = True
+        self._reactions = None
+        if self.forces_set:
+            self._force.clear()
+            self.forces_set = False
+        if self.torques_set:
+            self._torque.clear()
+            self.torques_set = False
+        if client.hooked_steps:
+            client.call_hooks("after_step", self)
+
+    def state_replaced(self) -> None:
+        """Note that the arrays on the device were written, and that the host knows what they hold."""
+        self.unread_coordinates = self.unread_poses = False
+        self._unread_applied, self._reactions = True, None
+
+    def forget(self) -> None:
+        """Be as if just built, with the bodies as they are now."""
+        with capture.capturing:
+            self.solver.reset()
+        self.solver.constraints.last_contacts = None
+        self.simulator.time, self.steps = 0.0, 0
+        self._force.clear()
+        self._torque.clear()
+        self._applied.clear()
+        self.forces_set = self.torques_set = False
+        self.written = set(self.client.bodies.values())
+        self.state_replaced()
+
+    def joint_reaction(self, body: Body, place: int) -> np.ndarray:
+        """Reaction force and moment that a joint's sensor measures (W, 6), see `sensors`."""
+        from newtonsim.pybullet_compat.engine.sensors import joint_reactions
+
+        if self._reactions is None:
+            self._reactions = joint_reactions(self)
+        return self._reactions[:, body.first_row + place]

@@ -1,0 +1,80 @@
+"""What changeDynamics changes, handed to the arrays of an engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.pybullet_compat.world.body import Body
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.engine.engine import Engine
+
+SHAPE_ARRAYS = {
+    "lateral_friction": "shape_materials.mu",
+    "restitution": "shape_materials.restitution",
+    "rolling_friction": "shape_mu_rolling",
+    "spinning_friction": "shape_mu_torsion",
+    "contact_stiffness": "shape_materials.ke",
+    "contact_damping": "shape_materials.kd",
+}
+"""Arrays of the model, by the property of links that they hold for each shape."""
+NEED_ROWS = ("rolling_friction", "spinning_friction")
+"""Properties for which the solver makes rows only if a shape has them when it is built."""
+
+
+def write_masses(engine: Engine, body: Body) -> None:
+    """Hand over masses and inertias of all links."""
+    rows = slice(body.first_row, body.first_row + len(body.links))
+    mass, inertia = body.solver_masses()
+    engine.write("body_mass", rows, mass)
+    engine.write("body_inertia", rows, inertia[..., None] * np.eye(3))
+
+
+def write_surface(engine: Engine, body: Body, name: str) -> None:
+    """Hand over a contact property of all links."""
+    if name not in SHAPE_ARRAYS:
+        return
+    owned = [(s, link + 1) for s, (uid, link) in enumerate(engine.shape_link) if uid == body.uid]
+    if owned:
+        shapes, places = np.array(owned).T
+        engine.write(SHAPE_ARRAYS[name], shapes, np.maximum(body.surface[name][:, places], 0.0))
+
+
+def write_joint_damping(engine: Engine, body: Body) -> None:
+    """Hand over the damping of all joints."""
+    columns = engine.columns[body.uid][1]
+    values = np.repeat(body.joint_damping, body.u_count, axis=1)
+    if values.shape[1]:
+        engine.write("joint_damping", columns, values)
+
+
+def write_differences(engine: Engine, body: Body) -> None:
+    """Hand over what the worlds do not share; the model was built from the first one."""
+    if differs(body.mass) or differs(body.inertia):
+        write_masses(engine, body)
+    if differs(body.joint_damping):
+        write_joint_damping(engine, body)
+    for name, values in body.surface.items():
+        if differs(values):
+            write_surface(engine, body, name)
+    if differs(body.limits):
+        _write_limits(engine, body)
+
+
+def differs(values: np.ndarray) -> bool:
+    """Whether an array (W, ...) is not the same in all worlds."""
+    return len(values) > 1 and bool((values != values[0]).any())
+
+
+def _write_limits(engine: Engine, body: Body) -> None:
+    """Hand over the limits of joints with one coordinate."""
+    axis_start = engine.model.joint_axis_start.numpy()
+    for place, count in enumerate(body.u_count):
+        if place and count == 1:
+            lower, upper = body.limits[:, place, 0], body.limits[:, place, 1]
+            free = (lower > upper) | ~body.stops[:, place]
+            axis = int(axis_start[body.first_joint + place])
+            engine.write("joint_limit_lower", axis, np.where(free, -np.inf, lower))
+            engine.write("joint_limit_upper", axis, np.where(free, np.inf, upper))

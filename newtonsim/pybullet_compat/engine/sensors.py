@@ -1,0 +1,52 @@
+"""Joint force sensors: what a joint transmits beside its motor, in the frame of the child."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.geometry.transforms import quat_conjugate, quat_rotate
+from newtonsim.pybullet_compat.engine.host_arrays import HostArray
+from newtonsim.pybullet_compat.surface.constants import JOINT_PRISMATIC, JOINT_REVOLUTE
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.engine.engine import Engine
+
+
+def joint_reactions(engine: Engine) -> np.ndarray:
+    """Return what the parent exerts on the child at every joint, without motors.
+
+    PyBullet gives force and moment about the centre of mass of the child, in the axes of its inertial frame,
+    and leaves out what acts along the axis of a motor.
+
+    Returns:
+        (Fx, Fy, Fz, Mx, My, Mz) of each link (W, bodies, 6) [N, N m], averaged over the last step.
+    """
+    client = engine.client
+    wrench = HostArray(engine.solver.joint_reactions(engine.simulator.state), engine.worlds).host
+    wrench = np.asarray(wrench, np.float64)
+    moment, force = wrench[..., :3], wrench[..., 3:]
+    if engine.unread_poses:
+        engine.read_poses()
+    result = np.zeros(engine.twist.shape)
+    for body in client.bodies.values():
+        applied = engine.applied(body)
+        for place, link in enumerate([] if body.driven else body.links):
+            row, joint = body.first_row + place, body.first_joint + place
+            pose = engine.pose[:, row]
+            _, at_joint = body.joint_frames(place)
+            arm = quat_rotate(pose[:, 3:], at_joint[:3])
+            turning, pushing = moment[:, joint], force[:, joint]
+            if link.joint_type in (JOINT_REVOLUTE, JOINT_PRISMATIC) and place:
+                axis = quat_rotate(pose[:, 3:], quat_rotate(at_joint[3:], link.axis))
+                motor = applied[:, body.u_start[place], None] * axis
+                if link.joint_type == JOINT_REVOLUTE:
+                    turning = turning - motor
+                else:
+                    pushing = pushing - motor
+            turning = turning + np.cross(arm, pushing)
+            back = quat_conjugate(pose[:, 3:])
+            result[:, row, :3] = quat_rotate(back, pushing)
+            result[:, row, 3:] = quat_rotate(back, turning)
+    return result

@@ -1,1 +1,0 @@
-"""Files and arguments of PyBullet's loading functions, read into the records of `description`."""

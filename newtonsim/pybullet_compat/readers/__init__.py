@@ -1,0 +1,1 @@
+"""Files and arguments of PyBullet's loading functions, read into the records of `descriptions`."""

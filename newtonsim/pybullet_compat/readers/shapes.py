@@ -1,0 +1,239 @@
+"""Arguments of createCollisionShape and createVisualShape as geometries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from newtonsim.errors import ImportFileError, ModelError
+from newtonsim.geometry import Mesh
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.pybullet_compat.descriptions.description import Geometry, Visual
+from newtonsim.pybullet_compat.descriptions.kinds import Geom, GeomFlag
+from newtonsim.pybullet_compat.readers.geometry import UNNAMED_MESH
+from newtonsim.pybullet_compat.readers.heightfields import (
+    heightfield_geometry,
+    heights_of_file,
+    heights_of_list,
+)
+from newtonsim.pybullet_compat.readers.mesh_files import MeshFile, read_mesh_file
+from newtonsim.pybullet_compat.readers.search import find
+
+WHITE = (1.0, 1.0, 1.0, 1.0)
+MAX_VERTICES = 131072
+"""Most vertices that createCollisionShape and createVisualShape take."""
+
+
+@dataclass(slots=True)
+class ShapeArguments:
+    """What scripts say about one shape; see createCollisionShape and createVisualShape for the meaning."""
+
+    kind: int
+    radius: float = 0.5
+    half_extents: object = (1.0, 1.0, 1.0)
+    height: float = 1.0
+    file: str = ""
+    mesh_scale: object = (1.0, 1.0, 1.0)
+    plane_normal: object = (0.0, 0.0, 1.0)
+    flags: int = 0
+    position: object = (0.0, 0.0, 0.0)
+    orientation: object = (0.0, 0.0, 0.0, 1.0)
+    vertices: object = None
+    indices: object = None
+    uvs: object = None
+    heightfield: object = None
+    rows: int = -1
+    columns: int = -1
+
+
+@dataclass(slots=True)
+class ShapeRecord:
+    """A shape that a script has made.
+
+    Attributes:
+        collisions: What collides, one geometry for each hull.
+        visuals: How it looks.
+    """
+
+    collisions: list[Geometry] = field(default_factory=list)
+    visuals: list[Visual] = field(default_factory=list)
+
+
+def vector_or(value: object, default: Sequence[float]) -> np.ndarray:
+    """Return numbers like the default, or the default for what is not a sequence of as many numbers."""
+    try:
+        array = np.array([float(item) for item in value])  # type: ignore[union-attr]
+    except (TypeError, ValueError):
+        return np.array(default)
+    return array if array.shape == (len(default),) else np.array(default)
+
+
+def pose_of(position: object, orientation: object) -> Pose:
+    """Pose of position and quaternion; what is not three or four numbers counts as the identity."""
+    q = vector_or(orientation, (0.0, 0.0, 0.0, 1.0))
+    length = float(np.linalg.norm(q))
+    identity = np.array([0.0, 0.0, 0.0, 1.0])
+    return Pose(vector_or(position, np.zeros(3)), q / length if length > 0.0 else identity)
+
+
+def collision_shape(arguments: ShapeArguments, search_path: str) -> ShapeRecord:
+    """Geometries of createCollisionShape, with the look of a body that has no visual shape.
+
+    Raises:
+        ValueError: The kind is unknown, a size is not positive, or a file or mesh is missing or unreadable.
+    """
+    pose, kind = pose_of(arguments.position, arguments.orientation), arguments.kind
+    if kind == Geom.MESH:
+        return _collision_mesh(arguments, pose, search_path)
+    if kind == Geom.HEIGHTFIELD:
+        geometry = _heightfield(arguments, search_path)
+    else:
+        geometry = _primitive(arguments, pose)
+    return ShapeRecord([geometry], [Visual(geometry)])
+
+
+def _primitive(arguments: ShapeArguments, pose: Pose) -> Geometry:
+    kind, radius, height = arguments.kind, arguments.radius, arguments.height
+    if kind in (Geom.SPHERE, Geom.CAPSULE, Geom.CYLINDER):
+        if not radius > 0.0 or (kind != Geom.SPHERE and not height >= 0.0):
+            raise ValueError(f"radius {radius} and height {height} must be positive")
+        return Geometry(kind, pose, radius=radius, height=height)
+    if kind == Geom.BOX:
+        return Geometry(
+            kind, pose, half_extents=tuple(vector_or(arguments.half_extents, np.ones(3)).tolist())
+        )
+    if kind == Geom.PLANE:
+        normal = vector_or(arguments.plane_normal, (0.0, 0.0, 1.0))
+        length = float(np.linalg.norm(normal))
+        normal = normal / length if length > 0.0 else np.array([0.0, 0.0, 1.0])
+        return Geometry(kind, pose, normal=tuple(normal.tolist()))
+    raise ValueError(f"shape type {kind} is unknown")
+
+
+def _collision_mesh(arguments: ShapeArguments, pose: Pose, search_path: str) -> ShapeRecord:
+    scale = vector_or(arguments.mesh_scale, np.ones(3))
+    concave = bool(arguments.flags & GeomFlag.FORCE_CONCAVE_TRIMESH)
+    if arguments.file:
+        file = _mesh_file(arguments.file, search_path)
+        per_group = not concave and file.path.lower().endswith(".obj")
+        meshes = file.groups(scale) if per_group else file.whole(scale)
+        visuals = [_visual_of_file(file, arguments.file, scale, pose)]
+    else:
+        points = _points(arguments.vertices)
+        concave = concave or arguments.indices is not None
+        meshes = [_mesh_of(points, arguments.indices, scale)]
+        seen = Geometry(Geom.MESH, pose, scale=tuple(scale.tolist()), meshes=list(meshes))
+        visuals = [Visual(seen, uvs=[None])]
+    parts = [Geometry(Geom.MESH, pose, file=UNNAMED_MESH, meshes=[mesh], concave=concave) for mesh in meshes]
+    return ShapeRecord(parts, visuals)
+
+
+def _mesh_file(name: str, search_path: str) -> MeshFile:
+    path = find(name, search_path)
+    if path is None:
+        raise ValueError(f"file {name!r} is not found")
+    try:
+        return read_mesh_file(path)
+    except ImportFileError as error:
+        raise ValueError(str(error)) from error
+
+
+def _points(vertices: object) -> np.ndarray:
+    try:
+        points = np.asarray(vertices, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError("vertices are not points") from error
+    if points.ndim != 2 or points.shape[1] != 3 or not 0 < len(points) <= MAX_VERTICES:
+        raise ValueError(f"vertices: expected 1 to {MAX_VERTICES} points, got shape {points.shape}")
+    if not np.isfinite(points).all():
+        raise ValueError("vertices: a point is not finite")
+    return points
+
+
+def _mesh_of(points: np.ndarray, indices: object, scale: np.ndarray) -> Mesh:
+    """Mesh of points and triangles; without triangles, of the hull of the points."""
+    points = points * scale
+    try:
+        faces = _hull_faces(points) if indices is None else np.asarray(indices, dtype=np.int64).reshape(-1)
+        faces = faces[: len(faces) - len(faces) % 3]
+        return Mesh(points, faces.reshape(-1, 3)[:, ::-1] if np.prod(scale) < 0.0 else faces, False)
+    except (TypeError, OverflowError, ModelError) as error:
+        raise ValueError(f"indices: {error}") from error
+
+
+def _hull_faces(points: np.ndarray) -> np.ndarray:
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        hull = ConvexHull(points)
+    except (QhullError, ValueError):  # flat: any triangles that name all points
+        return np.array([[0, k, k + 1] for k in range(1, len(points) - 1)], np.int64).reshape(-1)
+    faces = hull.simplices.copy()
+    corners = points[faces]
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    inward = np.einsum("ij,ij->i", normals, hull.equations[:, :3]) < 0.0
+    faces[inward] = faces[inward][:, ::-1]
+    return faces.reshape(-1)
+
+
+def _heightfield(arguments: ShapeArguments, search_path: str) -> Geometry:
+    """A height field lies in the link frame, whatever position and orientation are given."""
+    pose = Pose.identity()
+    scale = vector_or(arguments.mesh_scale, np.ones(3))
+    try:
+        if arguments.file:
+            path = find(arguments.file, search_path)
+            if path is None:
+                raise ValueError(f"file {arguments.file!r} is not found")
+            return heightfield_geometry(heights_of_file(path), scale, pose, arguments.file)
+        if arguments.heightfield is None:
+            raise ValueError("a height field needs heightfieldData or fileName")
+        heights = heights_of_list(arguments.heightfield, arguments.rows, arguments.columns)
+        return heightfield_geometry(heights, scale, pose)
+    except (ImportFileError, TypeError) as error:
+        raise ValueError(str(error)) from error
+
+
+def visual_shape(arguments: ShapeArguments, rgba: object, specular: object, search_path: str) -> Visual:
+    """Record of createVisualShape; a mesh file that is missing gives a shape without a mesh.
+
+    Raises:
+        ValueError: The kind is unknown or a size is not positive.
+    """
+    pose, kind = pose_of(arguments.position, arguments.orientation), arguments.kind
+    if kind == Geom.MESH:
+        visual = _visual_mesh(arguments, pose, search_path)
+    else:
+        visual = Visual(_primitive(arguments, pose))
+    visual.rgba = tuple(vector_or(rgba, WHITE).tolist())
+    visual.specular = tuple(vector_or(specular, np.ones(3)).tolist())
+    return visual
+
+
+def _visual_mesh(arguments: ShapeArguments, pose: Pose, search_path: str) -> Visual:
+    scale = vector_or(arguments.mesh_scale, np.ones(3))
+    if arguments.file:
+        try:
+            file = _mesh_file(arguments.file, search_path)
+        except ValueError:
+            return Visual(Geometry(Geom.MESH, pose, scale=tuple(scale.tolist())))
+        return _visual_of_file(file, arguments.file, scale, pose)
+    points = _points(arguments.vertices)
+    mesh = _mesh_of(points, arguments.indices, scale)
+    uvs = None
+    if arguments.uvs is not None:
+        uvs = np.asarray(arguments.uvs, dtype=np.float64)
+        uvs = uvs if uvs.shape == (len(points), 2) else None
+    return Visual(Geometry(Geom.MESH, pose, scale=tuple(scale.tolist()), meshes=[mesh]), uvs=[uvs])
+
+
+def _visual_of_file(file: MeshFile, name: str, scale: np.ndarray, pose: Pose) -> Visual:
+    geometry = Geometry(
+        Geom.MESH, pose, scale=tuple(scale.tolist()), file=name, meshes=list(file.meshes(scale))
+    )
+    textures = [part.material.texture for part in file.parts if part.material and part.material.texture]
+    return Visual(
+        geometry, texture_file=textures[0] if textures else "", uvs=[part.uvs for part in file.parts]
+    )

@@ -1,0 +1,202 @@
+"""URDF files as PyBullet understands them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+from newtonsim.errors import ImportFileError
+from newtonsim.importers.files.xml import Node
+from newtonsim.pybullet_compat.descriptions.description import BodyDescription, Link
+from newtonsim.pybullet_compat.descriptions.kinds import LoadFlag
+from newtonsim.pybullet_compat.readers.deformable import read_deformable
+from newtonsim.pybullet_compat.readers.merge import Merger
+from newtonsim.pybullet_compat.readers.options import LoadOptions
+from newtonsim.pybullet_compat.readers.urdf_elements import Reader
+from newtonsim.pybullet_compat.readers.xml_text import number, read_xml
+
+_JOINT_PART = (
+    "joint_name",
+    "joint_type",
+    "joint_pose",
+    "axis",
+    "axis_length",
+    "limits",
+    "stops",
+    "max_force",
+    "max_velocity",
+    "damping",
+    "friction",
+)
+_COLORS = (
+    (0.234375, 0.7265625, 0.328125, 1.0),
+    (0.953125, 0.7578125, 0.05078125, 1.0),
+    (0.85546875, 0.1953125, 0.2109375, 1.0),
+    (0.28125, 0.51953125, 0.92578125, 1.0),
+)
+"""For visuals without a material, with URDF_GOOGLEY_UNDEFINED_COLORS."""
+
+
+def read_urdf(path: str | os.PathLike, options: LoadOptions | None = None) -> BodyDescription:
+    """Read a robot.
+
+    Args:
+        path: The file.
+        options: How it is loaded.
+
+    Returns:
+        A new record; parsed text and meshes of unchanged files are shared between calls.
+
+    Raises:
+        ImportFileError: With file, line and element: what PyBullet answers with "Cannot load URDF file.".
+    """
+    options = options or LoadOptions()
+    reader = Reader(os.fspath(path), options)
+    try:
+        root = read_xml(Path(path), options.use_cache)
+    except (OSError, ValueError) as error:
+        raise ImportFileError(f"cannot be read: {error}", path=str(path)[:300]) from error
+    if root.tag != "robot":
+        raise root.error("the root element of a URDF file is <robot>")
+    if not root.text_of("name"):
+        raise root.error("the robot has no name")
+    soft = root.find("deformable")
+    if soft is not None:
+        return BodyDescription(name=root.text_of("name"), soft=read_deformable(soft, reader.document))
+    reader.read_materials(root)
+    body = assemble(root, reader)
+    for category, message in reader.warnings:
+        warnings.warn(message, category, stacklevel=2)
+    return body
+
+
+def assemble(root: Node, reader: Reader) -> BodyDescription:
+    """Read the links and joints below a <robot> and put them in order.
+
+    Args:
+        root: The <robot>.
+        reader: Reads its elements; warnings gather there.
+
+    Raises:
+        ImportFileError: An element is not understood, or the joints form no tree.
+    """
+    links = _read_links(root, reader)
+    joints = _read_joints(root, reader, links)
+    base = _base_of(root, links, joints)
+    below: dict[str, list[str]] = {name: [] for name in links}
+    for child, (_, parent) in joints.items():
+        below[parent].append(child)
+    merged: set[str] = set()
+    if reader.has(LoadFlag.MERGE_FIXED_LINKS):
+        fixed = reader.options.fixed
+        merged = Merger(links, joints, below, reader.inertia, reader.stand_ins, fixed).merge(base)
+    order = _order(reader, base, below, links)
+    for name in (base, *order):
+        reader.finish(links[name], name in merged)
+    places = {name: place for place, name in enumerate(order)}
+    records = []
+    for name in order:
+        link, (joint, parent) = links[name], joints[name]
+        for attribute in _JOINT_PART:
+            setattr(link, attribute, getattr(joint, attribute))
+        link.parent = places.get(parent, -1)
+        records.append(link)
+    if reader.has(LoadFlag.GOOGLEY_UNDEFINED_COLORS):
+        _color_undefined(root, reader, links[base], records)
+    options = reader.options
+    return BodyDescription(
+        name=root.text_of("name"),
+        base=links[base],
+        links=records,
+        pose=options.pose,
+        fixed=options.fixed,
+        self_collision=reader.has(LoadFlag.USE_SELF_COLLISION),
+        collide_parent=reader.has(LoadFlag.USE_SELF_COLLISION_INCLUDE_PARENT),
+        exclude_ancestors=reader.has(LoadFlag.USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS),
+        maximal=options.maximal,
+        mimics=_mimics(root, records),
+    )
+
+
+def _read_links(root: Node, reader: Reader) -> dict[str, Link]:
+    links: dict[str, Link] = {}
+    for node in root.findall("link"):
+        link = reader.link(node)
+        if link.name in links:
+            raise node.error(f"a second link has the name {link.name!r}")
+        links[link.name] = link
+    if not links:
+        raise root.error("the robot has no links")
+    return links
+
+
+def _read_joints(root: Node, reader: Reader, links: dict[str, Link]) -> dict[str, tuple[Link, str]]:
+    """Return the joint and the name of the parent by name of the child."""
+    joints: dict[str, tuple[Link, str]] = {}
+    names = set()
+    for node in root.findall("joint"):
+        joint, parent, child = reader.joint(node)
+        if joint.joint_name in names:
+            raise node.error(f"a second joint has the name {joint.joint_name!r}")
+        for end in (parent, child):
+            if end not in links:
+                raise node.error(f"link {end!r} is not there")
+        if child in joints:
+            raise node.error(f"link {child!r} has a second parent joint")
+        names.add(joint.joint_name)
+        joints[child] = (joint, parent)
+    return joints
+
+
+def _base_of(root: Node, links: dict[str, Link], joints: dict[str, tuple[Link, str]]) -> str:
+    bases = [name for name in links if name not in joints]
+    if not bases:
+        raise root.error("there is no root link: every link is the child of a joint")
+    if len(bases) > 1:
+        warnings.warn(f"{root.path}: several root links, {bases[0]!r} is taken: {bases[:5]}", stacklevel=2)
+    return bases[0]
+
+
+def _order(reader: Reader, base: str, below: dict[str, list[str]], links: dict[str, Link]) -> list[str]:
+    """Names of all links below the base: depth first, or as they stand in the file."""
+    order, stack = [], list(reversed(below[base]))
+    while stack:
+        name = stack.pop()
+        order.append(name)
+        stack.extend(reversed(below[name]))
+    if reader.has(LoadFlag.MAINTAIN_LINK_ORDER):
+        reached = set(order)
+        order = [name for name in links if name in reached]
+    return order
+
+
+def _color_undefined(root: Node, reader: Reader, base: Link, records: list[Link]) -> None:
+    """Give visuals without a material one of four colours, by the number of their link."""
+    is_open = {
+        node.text_of("name"): [reader.leaves_color(part) for part in node.findall("visual")]
+        for node in root.findall("link")
+    }
+    for place, link in enumerate((base, *records)):
+        flags = is_open.get(link.name, [])
+        flags += [True] * (len(link.visuals) - len(flags))
+        for visual, undefined in zip(link.visuals, flags, strict=False):
+            if undefined:
+                visual.rgba = _COLORS[max(place - 1, 0) % len(_COLORS)]
+
+
+def _mimics(root: Node, records: list[Link]) -> list[tuple[int, int, float, float]]:
+    places = {link.joint_name: place for place, link in enumerate(records)}
+    found = []
+    for node in root.findall("joint"):
+        mimic = node.find("mimic")
+        if mimic is not None and mimic.text_of("joint") in places and node.text_of("name") in places:
+            found.append(
+                (
+                    places[node.text_of("name")],
+                    places[mimic.text_of("joint")],
+                    number(mimic.text_of("multiplier"), 1.0),
+                    number(mimic.text_of("offset"), 0.0),
+                )
+            )
+    return found

@@ -1,0 +1,138 @@
+"""Conversion of arguments, with the complaints of PyBullet.
+
+The functions of the API check single ints, floats and strings before a room is called (see functions.py);
+rooms convert vectors and lists with what is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.pybullet_compat.surface.errors import error
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.world.client import Client
+
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+
+
+def as_int(value: object) -> int:
+    """Return an int of 32 bits.
+
+    Raises:
+        TypeError: It is no integer; floats are none.
+        OverflowError: It has more than 32 bits.
+    """
+    number = index(value)
+    if number > INT_MAX:
+        raise OverflowError("signed integer is greater than maximum")
+    if number < INT_MIN:
+        raise OverflowError("signed integer is less than minimum")
+    return int(number)
+
+
+def as_float(value: object, client: Client | None = None) -> float | np.ndarray:
+    """Return a float; arrays with one value per world stay arrays in clients of several worlds.
+
+    Raises:
+        TypeError: It is no real number.
+        error: The array does not have one value per world.
+    """
+    if client is not None and client.num_worlds > 1 and not np.isscalar(value):
+        array = np.asarray(value, dtype=np.float64)
+        if array.shape not in ((), (client.num_worlds,)):
+            raise error(f"Expected a number or one per world ({client.num_worlds}), got {array.shape}.")
+        return array if array.ndim else float(array)
+    if not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        raise TypeError(f"must be real number, not {type(value).__name__}")
+    return float(value)
+
+
+def as_str(value: object, position: int) -> str:
+    """Return a string.
+
+    Raises:
+        TypeError: It is none; paths and bytes are none.
+    """
+    if not isinstance(value, str):
+        kind = "None" if value is None else type(value).__name__
+        raise TypeError(f"argument {position} must be str, not {kind}")
+    return value
+
+
+def vec3(value: Sequence[float], name: str) -> tuple[float, float, float]:
+    """Return three floats.
+
+    Args:
+        value: Any sequence of three numbers.
+        name: Parameter that the error names.
+
+    Raises:
+        error: "Cannot convert <name>."
+    """
+    try:
+        x, y, z = value
+        return float(x), float(y), float(z)
+    except (TypeError, ValueError):
+        raise error(f"Cannot convert {name}.") from None
+
+
+def quat(value: Sequence[float], name: str) -> tuple[float, float, float, float]:
+    """Return four floats, x, y, z, w, as given; see `vec3`."""
+    try:
+        x, y, z, w = value
+        return float(x), float(y), float(z), float(w)
+    except (TypeError, ValueError):
+        raise error(f"Cannot convert {name}.") from None
+
+
+def vectors(value: object, size: int, client: Client, name: str) -> np.ndarray:
+    """Return one vector for every world of a client.
+
+    Args:
+        value: One vector (size,) for all worlds, or one for each, (num_worlds, size).
+        size: Length of a vector.
+        client: The client.
+        name: Parameter that the error names.
+
+    Returns:
+        A new array (num_worlds, size) of float64.
+
+    Raises:
+        error: "Cannot convert <name>."
+    """
+    try:
+        array = np.asarray(value, dtype=np.float64)
+        if array.ndim < 3 and array.shape[-1:] == (size,):
+            return np.array(np.broadcast_to(array, (client.num_worlds, size)))
+    except (TypeError, ValueError):
+        pass
+    raise error(f"Cannot convert {name}.")
+
+
+def floats(value: object, message: str) -> list[float]:
+    """Return a list of floats.
+
+    Args:
+        value: Any sequence of numbers.
+        message: Text of the error.
+
+    Raises:
+        error: It is no sequence of numbers.
+    """
+    try:
+        return [float(item) for item in value]
+    except (TypeError, ValueError):
+        raise error(message) from None
+
+
+def ints(value: object, message: str) -> list[int]:
+    """Return a list of ints, of any sequence of integers; see `floats`."""
+    try:
+        return [index(item) for item in value]
+    except TypeError:
+        raise error(message) from None

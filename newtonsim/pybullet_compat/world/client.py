@@ -1,0 +1,477 @@
+"""One client: a world of bodies, shapes, constraints and settings, in one or many copies.
+
+A client holds the scene as records on the host. When something is asked that needs the physics, `ensure`
+builds an `Engine` from it; structural changes drop the engine, and what bodies had of coordinates, velocities
+and settings goes on in the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.pybullet_compat.descriptions.description import BodyDescription
+from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.body import Body
+from newtonsim.pybullet_compat.world.settings import Settings
+from newtonsim.runtime.capture import capturing
+
+if TYPE_CHECKING:
+    from newtonsim.builder import ModelBuilder
+    from newtonsim.pybullet_compat.clients.mirroring import EngineCopy
+    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.engine.model_building import StandingLink, WorldContent
+    from newtonsim.pybullet_compat.world.constraint_records import Constraint
+    from newtonsim.scene.model import Model
+
+
+class SoftBody(Protocol):
+    """What the client asks of a soft body."""
+
+    def names(self) -> tuple[bytes, bytes]:
+        """Names of the base and of the body."""
+
+    def base_pose(self) -> tuple:
+        """Position and quaternion."""
+
+    def base_velocity(self) -> tuple:
+        """Linear and angular velocity."""
+
+    def place(self, position: np.ndarray, rotation: np.ndarray) -> None:
+        """Move the body rigidly."""
+
+    def set_velocity(self, linear: np.ndarray | None, angular: np.ndarray | None) -> None:
+        """Move on rigidly."""
+
+    def points(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions and velocities of its points."""
+
+    def restore(self, x: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None) -> None:
+        """Put its points back, in some worlds."""
+
+
+class ScenePart(Protocol):
+    """State of one room of the API in one client; all methods are optional hooks."""
+
+    def build(self, builder: ModelBuilder) -> None:
+        """Add to the world that an engine is being built from."""
+
+    def bind(self, engine: Engine) -> None:
+        """Take hold of an engine that was just built."""
+
+    def release(self, engine: Engine) -> None:
+        """Save what the engine knows; it is about to go."""
+
+    def before_step(self, engine: Engine) -> None:
+        """Called before every stepSimulation."""
+
+    def after_step(self, engine: Engine) -> None:
+        """Called after every stepSimulation."""
+
+    def body_removed(self, uid: int) -> None:
+        """Called after a body was removed."""
+
+    def reset(self) -> None:
+        """Called by resetSimulation."""
+
+    def close(self) -> None:
+        """Called when the client is disconnected, before `reset`."""
+
+
+Part = TypeVar("Part")
+_HOOKS = ("build", "bind", "release", "before_step", "after_step", "body_removed", "reset", "close")
+
+
+class Ids:
+    """Unique ids from a first one on; freed ids are used again, the last one freed first."""
+
+    def __init__(self, first: int = 0):
+        self.first = first
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all ids."""
+        self._next, self._free = self.first, []
+
+    def take(self) -> int:
+        """Return an id that is not in use."""
+        if self._free:
+            return self._free.pop()
+        self._next += 1
+        return self._next - 1
+
+    def give_back(self, uid: int) -> None:
+        """Let an id be used again."""
+        self._free.append(uid)
+
+    def follow(self, other: Ids) -> None:
+        """Go on as another one would."""
+        self._next, self._free = other._next, list(other._free)
+
+
+@dataclass(eq=False, slots=True)
+class Structure:
+    """What an engine is built from and cannot change while it lives; clients that are alike share one.
+
+    Attributes:
+        content: The content of a world, None until an engine is built.
+    """
+
+    content: WorldContent | None = None
+
+
+class Client:
+    """A physics world.
+
+    Args:
+        gui: Whether it was connected as GUI.
+        num_worlds: Copies of the scene.
+        device: Warp device, None for the CPU with one world and the default device with more.
+
+    Attributes:
+        remote: False; clients of a server have True.
+        bodies: Rigid bodies by unique id.
+        soft_bodies: Soft bodies by unique id.
+        order: Unique ids of all bodies in the order of getBodyUniqueId.
+        constraints: Constraints by unique id.
+        settings: Numbers of the world.
+        structure: What the engine is built from; another one after every change of it.
+        engine: The engine of the present structure, None until it is needed.
+        reset_flags: Flags of the last resetSimulation.
+        next_engine: What the next engine goes on from, None for none; see `mirror`.
+        pair_filters: What setCollisionFilterPair said of pairs of (body, link).
+        surroundings: Links of other clients that stand around all worlds, see `surround`.
+    """
+
+    remote = False
+
+    def __init__(self, gui: bool = False, num_worlds: int = 1, device: str | None = None):
+        self.gui = gui
+        self.num_worlds = num_worlds
+        self.device = device if device is not None or num_worlds > 1 else "cpu"
+        self.settings = Settings()
+        self.bodies: dict[int, Body] = {}
+        self.soft_bodies: dict[int, SoftBody] = {}
+        self.order: list[int] = []
+        self.constraints: dict[int, Constraint] = {}
+        self.pair_filters: dict[tuple[tuple[int, int], tuple[int, int]], bool] = {}
+        self.structure = Structure()
+        self.surroundings: list[StandingLink] = []
+        self.engine: Engine | None = None
+        self.next_engine: EngineCopy | None = None
+        self.stale_bodies: set[Body] = set()
+        self.hooked_steps = False
+        self.reset_flags = 0
+        self.body_ids, self.constraint_ids = Ids(), Ids(1)
+        self._parts: dict[type, object] = {}
+        self._hooks: dict[str, list] = {name: [] for name in _HOOKS}
+
+    # -- rooms -----------------------------------------------------------------------------------------------
+
+    def known_part(self, kind: type[Part]) -> Part | None:
+        """Return this client's object of a room if it has one, else None."""
+        return self._parts.get(kind)
+
+    def part(self, kind: type[Part]) -> Part:
+        """Return this client's object of a room, `kind(client)`, made at first use."""
+        part = self._parts.get(kind)
+        if part is None:
+            part = self._parts[kind] = kind(self)
+            for name, hooks in self._hooks.items():
+                hook = getattr(part, name, None)
+                if hook is not None:
+                    hooks.append(hook)
+            self.hooked_steps = bool(self._hooks["before_step"] or self._hooks["after_step"])
+        return part
+
+    def call_hooks(self, name: str, *args: object) -> None:
+        """Call one hook of all rooms that have it."""
+        for hook in self._hooks[name]:
+            hook(*args)
+
+    # -- structure -------------------------------------------------------------------------------------------
+
+    def ensure(self) -> Engine:
+        """Return the engine, built anew if the structure has changed."""
+        if self.engine is None:
+            from newtonsim.pybullet_compat.engine.engine import Engine
+
+            with capturing:  # no other thread may record meanwhile
+                self.engine = Engine(self)
+                if self.next_engine is not None:
+                    self.next_engine.put_into(self.engine)
+                    self.next_engine = None
+                self.call_hooks("bind", self.engine)
+        return self.engine
+
+    def structure_changed(self) -> None:
+        """Drop the engine; coordinates and velocities stay with the bodies."""
+        self.structure, self.next_engine = Structure(), None
+        if self.engine is not None:
+            self.call_hooks("release", self.engine)
+            self.engine.release()
+            self.engine = None
+            self.stale_bodies.clear()
+
+    def add_body(self, description: BodyDescription) -> int:
+        """Add a body and return its unique id."""
+        self.structure_changed()
+        uid = self.body_ids.take()
+        self.bodies[uid] = Body(uid, description, self.num_worlds, self.settings.time_step)
+        self.order.append(uid)
+        return uid
+
+    def add_soft_body(self, make: Callable[[int], SoftBody]) -> int:
+        """Add a soft body that `make` makes of its unique id, and return that."""
+        self.structure_changed()
+        uid = self.body_ids.take()
+        self.soft_bodies[uid] = make(uid)
+        self.order.append(uid)
+        return uid
+
+    def remove_body(self, uid: int) -> None:
+        """Remove a body and the constraints on it; unknown ids do nothing."""
+        if uid not in self.order:
+            return
+        self.structure_changed()
+        self.bodies.pop(uid, None)
+        self.soft_bodies.pop(uid, None)
+        self.order[self.order.index(uid)] = self.order[-1]  # the last one takes the place, as in PyBullet
+        self.order.pop()
+        self.body_ids.give_back(uid)
+        for key in [k for k, c in self.constraints.items() if uid in (c.parent_body, c.child_body)]:
+            del self.constraints[key]  # its id is not used again, as in PyBullet
+        self.pair_filters = {
+            pair: on for pair, on in self.pair_filters.items() if uid not in (pair[0][0], pair[1][0])
+        }
+        self.call_hooks("body_removed", uid)
+
+    def reset(self) -> None:
+        """Empty the world, as resetSimulation does."""
+        self.structure_changed()
+        for table in (self.bodies, self.soft_bodies, self.constraints, self.pair_filters, self.order):
+            table.clear()
+        self.surroundings.clear()
+        for ids in (self.body_ids, self.constraint_ids):
+            ids.clear()
+        self.settings.reset()
+        self.call_hooks("reset")
+
+    def close(self) -> None:
+        """Let go of everything, at disconnect."""
+        self.settings.real_time = False
+        self.call_hooks("close")
+        self.reset()
+
+    # -- state -----------------------------------------------------------------------------------------------
+
+    def read_coordinates(self) -> None:
+        """Make `q` and `u` of all bodies those of the last step."""
+        engine = self.engine
+        if engine is not None and engine.unread_coordinates:
+            engine.read_coordinates()
+
+    def read_poses(self, body: Body) -> None:
+        """Make `pose` and `twist` of a body agree with its coordinates."""
+        engine = self.engine
+        if engine is not None and engine.unread_poses:
+            engine.read_poses()
+        if body.stale_poses:
+            if engine is not None and len(body.links) > 1:
+                engine.refresh(body)
+            else:
+                body.refresh()
+
+    def applied(self, body: Body) -> np.ndarray | None:
+        """Forces of the servos of a body in the last step (W, nu) [N m or N], None before an engine."""
+        known = self.next_engine if self.engine is None else self.engine
+        return None if known is None else known.applied(body)
+
+    def coordinates_written(self, body: Body) -> None:
+        """Note that `q`, `u` or `base_pose` of a body were changed on the host.
+
+        Call `read_coordinates` before the change.
+        """
+        engine = self.engine
+        if engine is not None:
+            if engine.unread_poses:
+                engine.read_poses()
+            engine.written.add(body)
+            self.stale_bodies.add(body)
+        elif self.next_engine is not None:
+            self.next_engine.moved = True
+        body.stale_poses = True
+
+    def servos_written(self) -> None:
+        """Note that motors of a body were set."""
+        if self.engine is not None:
+            self.engine.servos_written = True
+
+    def pd_written(self) -> None:
+        """Note that gains of PD_CONTROL were set."""
+        if self.engine is not None:
+            self.engine.use_pd()
+
+    def link_frame_poses(self, body: Body) -> np.ndarray:
+        """World poses of the link frames of a body (W, links, 7), the base first."""
+        self.read_poses(body)
+        return body.link_frames()
+
+    # -- beyond PyBullet -------------------------------------------------------------------------------------
+
+    @property
+    def model(self):
+        """The `newtonsim.Model` of all worlds."""
+        return self.ensure().model
+
+    @property
+    def solver(self):
+        """The solver that stepSimulation uses."""
+        return self.ensure().solver
+
+    @property
+    def simulator(self):
+        """The `newtonsim.Simulator` that stepSimulation advances."""
+        return self.ensure().simulator
+
+    @property
+    def state(self):
+        """The current `newtonsim.State`, with everything that was set since the last step."""
+        engine = self.ensure()
+        engine.push()
+        return engine.simulator.state
+
+    def restore_worlds(self, state_id: int, world_mask: npt.ArrayLike) -> None:
+        """Put some worlds back to a state of saveState, and let the solver forget their last step.
+
+        Args:
+            state_id: Id of the state.
+            world_mask: Worlds to put back, bool, shape (num_worlds,).
+
+        Raises:
+            error: There is no such state, or the mask does not fit.
+        """
+        from newtonsim.pybullet_compat.api.state_files import restore_worlds
+
+        restore_worlds(self, state_id, world_mask)
+
+    def mirror(self, physicsClientId: int, bodies: Collection[int] | None = None) -> None:
+        """Become like another client: its bodies, constraints, filters, motors, settings and last step.
+
+        Unique ids are the same then, what is asked has the same answers and what is simulated the same
+        results, to the bit. Bodies that only this client has are gone, and what was changed here is undone.
+        With several worlds, or not all bodies, each world becomes like the other client, but the solver
+        forgets the last step. Soft bodies, debug items, logs, saved states and user data are not taken over.
+
+        Args:
+            physicsClientId: The other client, in this process, of one world.
+            bodies: Unique ids of the bodies to take over with what is between them, None for all.
+
+        Raises:
+            error: There is no such client, it is this one, in another process or of several worlds.
+        """
+        from newtonsim.pybullet_compat.clients.mirroring import mirror
+
+        mirror(self, physicsClientId, bodies)
+
+    def forget_last_step(self) -> None:
+        """Let the next step start as the first one does, with no impulses of the last one in mind."""
+        self.ensure().solver.reset()
+
+    def advance(self, steps: int) -> None:
+        """Make some steps, as many calls of stepSimulation do; faster with many worlds.
+
+        Threads then make several steps of the same few worlds before they turn to others.
+        """
+        if steps > 0:
+            self.ensure().step(steps)
+
+    def filtered_bodies(self) -> set[int]:
+        """Unique ids of bodies whose collisions were restricted by pairs, or by groups and masks."""
+        pairs = {uid for pair, enabled in self.pair_filters.items() if not enabled for uid, _ in pair}
+        masked = {
+            uid
+            for uid, body in self.bodies.items()
+            if any(link.group is not None or link.mask is not None for link in body.links)
+        }
+        return pairs | masked
+
+    def standing_links(self, links: Iterable[tuple[int, int]]) -> list[StandingLink]:
+        """Return links (body unique id, link index) of the first world as they stand, for `surround`."""
+        from newtonsim.pybullet_compat.engine.model_building import StandingLink
+
+        found = []
+        for uid, link in links:
+            body = self.bodies[uid]
+            self.read_poses(body)
+            found.append(StandingLink(body, link + 1, Pose.of(body.pose[0, link + 1])))
+        return found
+
+    def surround(self, links: Iterable[StandingLink]) -> None:
+        """Let links of another client stand around the bodies of all worlds, never to move.
+
+        So they cost a step once, instead of once for each world. They are no bodies of this client. While
+        there are any, it steps and tells positions and bounds, but queries of shapes, contact points and
+        changes of surfaces raise `error`, and a camera does not see them.
+        """
+        self.structure_changed()
+        self.surroundings += links
+
+    def watch_bounds(self) -> None:
+        """Keep boxes around what the shapes sweep over from now on, until bodies are added or removed."""
+        self.ensure().watch_bounds()
+
+    def swept_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Corners of the boxes in which steps since `watch_bounds` have looked for contacts of each shape.
+
+        Returns:
+            Lower and upper corners (W, shapes, 3) [m]. Pairs of shapes whose boxes are apart have had no say
+            in these steps. Boxes are endless where no contact is looked for, because nothing can collide.
+
+        Raises:
+            error: They are not watched.
+        """
+        engine = self.ensure()
+        shape = (self.num_worlds, len(engine.shape_link), 3)
+        if engine.swept is None:
+            raise error("Bounds are not watched: call watch_bounds before the steps.")
+        if not engine.model.collision_plan.contact_count:
+            return np.full(shape, -np.inf), np.full(shape, np.inf)
+        first = engine.model.shape_count - shape[0] * shape[1]  # surroundings come before
+        lower, upper = engine.swept.corners()
+        return lower[first:].reshape(shape), upper[first:].reshape(shape)
+
+    @property
+    def shape_links(self) -> list[tuple[int, int]]:
+        """(body unique id, link index) of each shape of a world, in the order of `swept_bounds`."""
+        return self.ensure().shape_link
+
+    def differentiable_model(self) -> Model:
+        """Return the scene as it is now as a new model that gradients flow through, for any solver.
+
+        It has neither the motors nor the damping of stepSimulation, which have no gradients.
+        """
+        from newtonsim.pybullet_compat.engine import model_building
+
+        self.read_coordinates()
+        for body in self.bodies.values():
+            self.read_poses(body)
+        content = model_building.describe_world(self)
+        model = model_building.make_model(self, content.builder, requires_grad=True)
+        engine = self.ensure()
+        engine.push()
+        for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
+            source = getattr(engine.simulator.state, name)
+            if source is not None:
+                getattr(model, name).assign(source)
+        return model
+
+    @property
+    def control(self):
+        """The `newtonsim.Control` that every step reads."""
+        return self.ensure().simulator.control

@@ -1,0 +1,136 @@
+"""Constraints that scripts create, as records and as constraints of the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.builder import ModelBuilder
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.pybullet_compat.surface.constants import (
+    JOINT_FIXED,
+    JOINT_GEAR,
+    JOINT_POINT2POINT,
+    JOINT_PRISMATIC,
+)
+from newtonsim.scene.enums import JointType
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.client import Client
+
+TYPES = (JOINT_FIXED, JOINT_GEAR, JOINT_POINT2POINT, JOINT_PRISMATIC)
+DEFAULT_MAX_FORCE = 500.0
+ERROR_SHARE = {JOINT_FIXED: 0.2, JOINT_PRISMATIC: 0.2, JOINT_POINT2POINT: 0.08}
+"""Share of its error that a constraint removes in a step, as measured."""
+GEAR_SHARE = 0.2
+"""The same of gears, times their erp."""
+NEVER = 1.0e30
+
+
+@dataclass(slots=True, eq=False)
+class Constraint:
+    """A constraint between two links, or a link and the world.
+
+    Attributes:
+        parent_body, parent_link: Parent; link -1 is the base.
+        child_body, child_link: Child; body -1 is the world.
+        kind: JOINT_FIXED, JOINT_POINT2POINT, JOINT_PRISMATIC or JOINT_GEAR.
+        axis: Axis in the parent's frame (3,).
+        parent_frame, child_frame: Joint frames in the inertial frames, or in the world.
+        max_force: [N or N m].
+        gear_ratio, gear_aux_link, relative_position, erp: Of gears, see changeConstraint.
+        index: Index of the constraint in a world of the engine, -1 where it stands for none.
+    """
+
+    parent_body: int
+    parent_link: int
+    child_body: int
+    child_link: int
+    kind: int
+    axis: np.ndarray
+    parent_frame: Pose
+    child_frame: Pose
+    max_force: float = DEFAULT_MAX_FORCE
+    gear_ratio: float = 0.0
+    gear_aux_link: int = 0
+    relative_position: float = 0.0
+    erp: float = 0.0
+    index: int = -1
+
+    def build(self, builder: ModelBuilder, client: Client) -> None:
+        """Add the constraint to the builder of a world, after all bodies."""
+        self.index = -1
+        if self.kind == JOINT_GEAR:
+            self._build_gear(builder, client)
+            return
+        parent = client.bodies[self.parent_body].first_row + self.parent_link + 1
+        child = -1
+        if self.child_body >= 0:
+            child = client.bodies[self.child_body].first_row + self.child_link + 1
+        kind, linear = JointType.FIXED, []
+        if self.kind == JOINT_POINT2POINT:
+            kind = JointType.BALL
+        elif self.kind == JOINT_PRISMATIC:
+            kind, linear = JointType.PRISMATIC, [self.axis]
+        self.index = builder.add_loop_joint(
+            kind,
+            parent,
+            child,
+            self.parent_frame.row(),
+            self.child_frame.row(),
+            linear,
+            [],
+            max_force=self.max_force,
+            recovery_time=client.settings.time_step / ERROR_SHARE[self.kind],
+            collision_filter=False,
+        )
+
+    def take(self, other: Constraint, engine: Engine | None) -> None:
+        """Take what changeConstraint may have changed of another one, and tell an engine.
+
+        Args:
+            other: The same constraint in another client.
+            engine: The engine, None without one.
+        """
+        changed = self.max_force != other.max_force or self.child_frame is not other.child_frame
+        self.child_frame, self.max_force = other.child_frame, other.max_force
+        self.gear_ratio, self.gear_aux_link = other.gear_ratio, other.gear_aux_link
+        self.relative_position, self.erp = other.relative_position, other.erp
+        if changed:
+            self.tell(engine)
+
+    def tell(self, engine: Engine | None) -> None:
+        """Hand the greatest force and the child's frame to an engine that has the constraint."""
+        if engine is None or self.index < 0:
+            return
+        engine.write("constraint_max_force", self.index, self.max_force)
+        if self.kind != JOINT_GEAR:
+            engine.write("constraint_X_c", self.index, self.child_frame.row())
+
+    def _build_gear(self, builder: ModelBuilder, client: Client) -> None:
+        """Couple the velocities of two joints: ratio v_parent + v_child = 0."""
+        first, second = client.bodies[self.parent_body], client.bodies.get(self.child_body)
+        if second is None or self.gear_ratio == 0.0:
+            return
+        joints = [body.first_joint + link + 1 for body, link in self._geared(first, second)]
+        places = [(body, link + 1) for body, link in self._geared(first, second)]
+        if any(link < 1 or body.u_count[link] != 1 for body, link in places):
+            return
+        positions = [float(body.q[0, body.q_start[link]]) for body, link in places]
+        ratio = -1.0 / self.gear_ratio
+        if self.erp:
+            positions[1] = ratio * positions[0] - ratio * self.relative_position
+        self.index = builder.add_constraint_gear(
+            joints[1],
+            joints[0],
+            ratio,
+            offset=positions[1] - ratio * positions[0],
+            max_force=self.max_force,
+            recovery_time=client.settings.time_step / (GEAR_SHARE * self.erp) if self.erp else NEVER,
+        )
+
+    def _geared(self, first, second) -> tuple[tuple, tuple]:
+        return (first, self.parent_link), (second, self.child_link)

@@ -1,0 +1,196 @@
+"""What the links of bodies are to collision queries: boxes about them, and their kind.
+
+A link with one shape in its inertial frame is that shape; any other is a compound, whose box is that about
+the boxes of its parts, turned with the link. Boxes of boxes and spheres are exact, cylinders and capsules
+have the turned box about them, and hulls and surfaces are larger by their collision margin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.geometry.transforms import quat_matrix
+from newtonsim.pybullet_compat.descriptions.mass import is_compound, is_plain
+from newtonsim.pybullet_compat.surface.constants import (
+    GEOM_BOX,
+    GEOM_CAPSULE,
+    GEOM_CYLINDER,
+    GEOM_HEIGHTFIELD,
+    GEOM_MESH,
+    GEOM_PLANE,
+    GEOM_SPHERE,
+)
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.descriptions.description import Geometry, Link
+    from newtonsim.pybullet_compat.world.body import Body
+    from newtonsim.pybullet_compat.world.client import Client
+
+COMPOUND, CONVEX, SURFACE = 0, 1, 2
+"""Kinds of links in the order in which PyBullet names them in a contact."""
+
+ENDLESS = 1.0e30
+"""Half extent that planes report [m]."""
+
+MESH_MARGIN = 0.001
+"""Margin that surfaces always have, and hulls in a compound; boxes of hulls have it in addition [m]."""
+
+TOUCHING = 0.02
+"""Gap at which a link may report a contact, over the half diagonal of its box."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalBox:
+    """Box about a link in its inertial frame.
+
+    Attributes:
+        kind: COMPOUND, CONVEX or SURFACE.
+        centre: (3,) [m].
+        half: Half extents that turn with the link (3,) [m].
+        radius: What the box in the world has in addition on each side [m].
+        margins: Collision margins that the turning half extents have in addition.
+    """
+
+    kind: int
+    centre: tuple[float, float, float]
+    half: tuple[float, float, float]
+    radius: float = 0.0
+    margins: int = 0
+
+    def reach(self, margin: float) -> float:
+        """Gap up to which the link reports contacts without force [m]."""
+        if self.kind == COMPOUND:
+            return 0.0
+        extents = np.array(self.half) + self.radius + self.margins * margin
+        return TOUCHING * float(np.linalg.norm(extents))
+
+
+def is_single(link: Link) -> bool:
+    """Whether a link collides as one shape and not as a compound."""
+    return is_plain(link.collisions, link.inertial_pose) and not is_compound(link.collisions[0])
+
+
+def local_box(link: Link) -> LocalBox | None:
+    """Return the box about a link, None for links without shapes."""
+    if not link.collisions:
+        return None
+    inverse = link.inertial_pose.inverse()
+    poses = [inverse @ geometry.pose for geometry in link.collisions]
+    if is_single(link):
+        return _single(link.collisions[0])
+    lower, upper = np.full(3, np.inf), np.full(3, -np.inf)
+    for geometry, pose in zip(link.collisions, poses):
+        part = _single(geometry)
+        middle = pose.p + quat_matrix(pose.q) @ part.centre
+        half = np.abs(quat_matrix(pose.q)) @ (np.array(part.half) + part.margins * MESH_MARGIN) + part.radius
+        lower, upper = np.minimum(lower, middle - half), np.maximum(upper, middle + half)
+    return LocalBox(COMPOUND, _triple(0.5 * (lower + upper)), _triple(0.5 * (upper - lower)), margins=1)
+
+
+def _single(geometry: Geometry) -> LocalBox:
+    """Box about a geometry in its own frame."""
+    zero, kind, r = (0.0, 0.0, 0.0), geometry.kind, geometry.radius
+    if kind == GEOM_SPHERE:
+        return LocalBox(CONVEX, zero, zero, radius=r)
+    if kind == GEOM_BOX:
+        return LocalBox(CONVEX, zero, _triple(geometry.half_extents))
+    if kind in (GEOM_CYLINDER, GEOM_CAPSULE):
+        return LocalBox(CONVEX, zero, (r, r, 0.5 * geometry.height + (r if kind == GEOM_CAPSULE else 0.0)))
+    if kind == GEOM_PLANE:
+        return LocalBox(SURFACE, zero, zero, radius=ENDLESS)
+    if kind == GEOM_HEIGHTFIELD:
+        low, high = geometry.heightfield.bounds()
+        low, high = low[[2, 0, 1]], high[[2, 0, 1]]  # its local axes lie along y, z and x of the geometry
+        return LocalBox(SURFACE, _triple(0.5 * (low + high)), _triple(0.5 * (high - low)))
+    if kind != GEOM_MESH or not geometry.meshes:
+        return LocalBox(CONVEX, zero, zero)
+    corners = [mesh.bounds() for mesh in geometry.meshes]
+    low, high = np.min([c[0] for c in corners], axis=0), np.max([c[1] for c in corners], axis=0)
+    centre, half = _triple(0.5 * (low + high)), 0.5 * (high - low)
+    if geometry.concave:
+        return LocalBox(SURFACE, centre, _triple(half + MESH_MARGIN))
+    return LocalBox(CONVEX, centre, _triple(half + MESH_MARGIN), margins=1)
+
+
+def _triple(values: np.ndarray) -> tuple[float, float, float]:
+    x, y, z = values
+    return float(x), float(y), float(z)
+
+
+class LinkShapes:
+    """What is known of the links of a client's bodies, kept from call to call.
+
+    Args:
+        client: The client.
+
+    Attributes:
+        data: What getCollisionShapeData says, by body and link.
+    """
+
+    def __init__(self, client: Client):
+        self._boxes: dict[int, tuple[Body, list[LocalBox | None]]] = {}
+        self.data: dict[tuple[int, int], tuple] = {}
+
+    def boxes(self, body: Body) -> list[LocalBox | None]:
+        """Boxes of the base and the links of a body, None for those without shapes."""
+        known = self._boxes.get(body.uid)
+        if known is None or known[0] is not body:
+            known = self._boxes[body.uid] = (body, [local_box(link) for link in body.links])
+        return known[1]
+
+    def body_removed(self, uid: int) -> None:
+        """Forget a body."""
+        self._boxes.pop(uid, None)
+        self.data = {key: found for key, found in self.data.items() if key[0] != uid}
+
+    def reset(self) -> None:
+        """Forget all bodies."""
+        self._boxes.clear()
+        self.data.clear()
+
+
+def world_box(body: Body, place: int, box: LocalBox) -> tuple[tuple, tuple]:
+    """Return the corners of the box about a link in the only world, in plain numbers for speed.
+
+    Args:
+        body: The body; its poses are fresh.
+        place: Place of the link.
+        box: Its box.
+    """
+    x, y, z, i, j, k, w = body.pose[0, place].tolist()
+    r, (a, b, c), (u, v, t) = box.radius, box.half, box.centre
+    if box.margins:
+        margin = box.margins * body.surface["collision_margin"][0, place].item()
+        a, b, c = a + margin, b + margin, c + margin
+    # rotation matrix of the quaternion, row by row
+    r00, r01, r02 = 1.0 - 2.0 * (j * j + k * k), 2.0 * (i * j - k * w), 2.0 * (i * k + j * w)
+    r10, r11, r12 = 2.0 * (i * j + k * w), 1.0 - 2.0 * (i * i + k * k), 2.0 * (j * k - i * w)
+    r20, r21, r22 = 2.0 * (i * k - j * w), 2.0 * (j * k + i * w), 1.0 - 2.0 * (i * i + j * j)
+    x, y, z = (
+        x + r00 * u + r01 * v + r02 * t,
+        y + r10 * u + r11 * v + r12 * t,
+        z + r20 * u + r21 * v + r22 * t,
+    )
+    dx = abs(r00) * a + abs(r01) * b + abs(r02) * c + r
+    dy = abs(r10) * a + abs(r11) * b + abs(r12) * c + r
+    dz = abs(r20) * a + abs(r21) * b + abs(r22) * c + r
+    return (x - dx, y - dy, z - dz), (x + dx, y + dy, z + dz)
+
+
+def world_boxes(body: Body, place: int, box: LocalBox) -> tuple[np.ndarray, np.ndarray]:
+    """Return the corners of the box about a link in all worlds, (W, 3) each.
+
+    Args:
+        body: The body; its poses are fresh.
+        place: Place of the link.
+        box: Its box.
+    """
+    pose = body.pose[:, place]
+    half = np.array(box.half) + box.margins * body.surface["collision_margin"][:, place, None]
+    turn = quat_matrix(pose[:, 3:])
+    middle = pose[:, :3] + turn @ np.array(box.centre)
+    reach = (np.abs(turn) @ half[..., None])[..., 0] + box.radius
+    return middle - reach, middle + reach
