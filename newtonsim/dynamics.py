@@ -14,6 +14,7 @@ import warp as wp
 from newtonsim.kernels.trees import crba, energy
 from newtonsim.kinematics import check_length, refuse_gradient
 from newtonsim.runtime.launcher import Launcher, Motion, active_tape
+from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
@@ -29,7 +30,7 @@ class _Articulations:
         joint_articulation = np.searchsorted(joint_start, np.arange(model.joint_count), side="right") - 1
         dof_start = qd_start[joint_start]
         self.max_dofs = int(np.diff(dof_start).max(initial=0))
-        dof_articulation = joint_articulation[model.topology.dof_joint]
+        dof_articulation = joint_articulation[topology_of(model).dof_joint]
         body_articulation = np.full(model.body_count, -1)
         body_articulation[model.joint_child.numpy()] = joint_articulation
         self.dof = wp.array(dof_articulation, dtype=int, device=model.device)
@@ -57,7 +58,7 @@ def _sparse_inertia(
     composite.com = wp.zeros(model.body_count, dtype=wp.vec3, device=model.device)
     composite.inertia = wp.zeros(model.body_count, dtype=wp.mat33, device=model.device)
     diagonal = model.joint_armature if armature else wp.zeros_like(model.joint_armature, requires_grad=False)
-    H = wp.zeros(model.topology.entry_count, dtype=float, device=model.device)
+    H = wp.zeros(topology_of(model).entry_count, dtype=float, device=model.device)
     floor = wp.zeros(model.joint_dof_count, dtype=float, device=model.device)
     v = launch.views
     launch(crba.composite_inertia, "tree", [v.tree, v.joint, v.body, motion.kin, composite])

@@ -11,6 +11,7 @@ from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kernels.trees import inverse_kinematics
 from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Launcher, Motion, active_tape
+from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
@@ -89,7 +90,7 @@ def _tree_mask(model: Model, mask: wp.array | np.ndarray) -> wp.array:
     if not isinstance(mask, wp.array):
         mask = wp.array(np.asarray(mask, dtype=bool), dtype=bool, device=model.device)
     check_length("mask", mask, model.articulation_count)
-    topology = model.topology
+    topology = topology_of(model)
     tree_mask = wp.zeros(topology.tree_count, dtype=bool, device=model.device)
     inputs = [topology.tree_articulation, mask, tree_mask]
     compilation.launch(

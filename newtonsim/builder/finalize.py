@@ -8,6 +8,7 @@ import warp as wp
 from newtonsim.builder.bodies import inverse_inertia
 from newtonsim.builder.pairs import PairFinder
 from newtonsim.builder.validate import check_constraints, check_structure, check_tree, check_values
+from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import ModelError
 from newtonsim.geometry.sdf import SDF
 from newtonsim.kernels.views.structs import ModelShapeGeometry, ModelShapeMaterials
@@ -124,7 +125,7 @@ class _Allocation:
 
     def __init__(self, source, arrays: dict[str, np.ndarray], device: wp.Device, requires_grad: bool, ground):
         self.source, self.arrays, self.device, self.requires_grad = source, arrays, device, requires_grad
-        self.model = Model(device)
+        self.model = Model(device, Contacts)
         self.model.requires_grad = requires_grad
         self._globals()
         for spec in MODEL_ARRAYS:
@@ -272,7 +273,6 @@ def _set_pairs(model: Model, finder: PairFinder, ground: int) -> None:
         pairs = finder.shape_pairs(exclude=ground)
         model.shape_contact_pairs = put(pairs, dtype=wp.int32, device=model.device)
         model.shape_contact_pair_count = len(pairs)
-    model.forget_collision_plan()
 
 
 def _collision_radii(kind: np.ndarray, scale: np.ndarray, sources: Column) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.collision import contacts as contact_kernels
 from newtonsim.kernels.collision.pairs import broad_phase, manifolds
 from newtonsim.kernels.collision.pairs import sweep as sweep_kernels
@@ -62,7 +63,7 @@ def find_contacts(
         dt: Time [s] within which points have to arrive.
         pairs_ahead: Time [s] within which bounds of pairs have to overlap, None for dt.
     """
-    model, plan = launch.model, launch.model.collision_plan
+    model, plan = launch.model, collision_plan_of(launch.model)
     if plan.contact_count == 0:
         return
     margin = float(model.rigid_contact_margin)
@@ -107,14 +108,14 @@ def _keep_history(launch: Launcher, contacts: Contacts) -> None:
     """Remember the contacts of the last pass, which the new ones are matched with."""
     model, history = launch.model, contacts.history
     launch(contact_kernels.clear_history, "shape", [history])
-    inputs = [model.collision_plan.shape, model.shape_world, contacts.pairs, contacts.view, history]
+    inputs = [collision_plan_of(model).shape, model.shape_world, contacts.pairs, contacts.view, history]
     launch(contact_kernels.remember_contacts, "world", inputs)
 
 
 def _find_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float) -> None:
     """Fill the pairs whose bounds overlap, and clear their manifolds."""
     model, pairs, needed = launch.model, contacts.pairs, contacts.overflow.pairs_needed
-    plan = model.collision_plan
+    plan = collision_plan_of(model)
     disabled_plane = plan.ground_shape if plan.ground_shape >= 0 and not model.ground else -2
     if plan.listed is not None:
         inputs = [plan.listed, plan.listed_start, disabled_plane, plan.shape, contacts.placement]

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
 
+from newtonsim.collision.plan import CollisionPlan, collision_plan_of
 from newtonsim.kernels.collision import contacts as contact_kernels
 from newtonsim.kernels.collision.contacts import ContactView, HistoryView, OverflowView
 from newtonsim.kernels.collision.pairs.broad_phase import PlacementView
 from newtonsim.kernels.collision.pairs.manifolds import ManifoldView, PairView
 from newtonsim.runtime import compilation
 from newtonsim.scene.allocation import put, zeros
-
-if TYPE_CHECKING:
-    from newtonsim.collision.plan import CollisionPlan
-    from newtonsim.scene.model import Model
+from newtonsim.scene.model import Model
 
 _POINT_ARRAYS = {
     "rigid_contact_point0": ("point0", wp.vec3),
@@ -66,7 +63,7 @@ class Contacts:
     """
 
     def __init__(self, model: Model):
-        plan: CollisionPlan = model.collision_plan
+        plan = collision_plan_of(model)
         device = self.device = model.device
         self.rigid_contact_max = plan.contact_count
         self._total = zeros(1, dtype=int, device=device)
@@ -108,6 +105,11 @@ class Contacts:
         if plan.sweep_entries is not None:
             self.sweep = plan.sweep_view()
             self.sweep_world = _owners(plan.sweep_start, device)
+
+    @staticmethod
+    def room(model: Model) -> int:
+        """Room for contacts that a buffer of the model has, summed over all worlds."""
+        return collision_plan_of(model).contact_count
 
     @property
     def rigid_contact_count(self) -> wp.array:

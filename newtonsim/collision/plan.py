@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -16,12 +15,12 @@ from newtonsim.kernels.collision.pairs import manifolds
 from newtonsim.kernels.collision.pairs.manifolds import MANIFOLD_SIZE
 from newtonsim.kernels.collision.pairs.sweep import SweepView
 from newtonsim.kernels.views.shapes import KIND_HULL, HullView, ShapeView
+from newtonsim.runtime.shards import add_kind
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.columns import distinct
 from newtonsim.scene.enums import GeoType, among
-
-if TYPE_CHECKING:
-    from newtonsim.scene.model import ContactRules, Model
+from newtonsim.scene.model import ContactRules, Model
+from newtonsim.scene.topology import topology_of
 
 _KINDS = 13
 _HULL = int(KIND_HULL)
@@ -160,7 +159,7 @@ class CollisionPlan:
         self.listed_start = put(start, dtype=int, device=model.device)
         most = _pair_points(kinds, families)
         self.pair_points = int(most.max(initial=1))
-        leaf = np.append(model.topology.view.body_leaf.numpy(), -1)
+        leaf = np.append(topology_of(model).view.body_leaf.numpy(), -1)
         second = model.shape_body.numpy()[pairs[:, 1]] if len(pairs) else np.zeros(0, int)
         self.two_sided = bool((leaf[second] >= 0).any())
         return np.diff(start), np.bincount(owner, most, model.world_count).astype(np.int64)
@@ -220,6 +219,20 @@ class CollisionPlan:
         if self.unsupported:
             listed = ", ".join(f"{n} of {kinds}" for kinds, n in sorted(self.unsupported.items()))
             warnings.warn(f"shape pairs without contact generation: {listed}", stacklevel=4)
+
+
+def collision_plan_of(model: Model) -> CollisionPlan:
+    """Return the collision plan of a model; it is made at the first call and kept with the model.
+
+    Raises:
+        ModelError: The room that the model asks for is negative.
+    """
+    return model.cached("collision_plan", CollisionPlan)
+
+
+add_kind("pair", lambda model: collision_plan_of(model).pair_start)
+add_kind("contact", lambda model: collision_plan_of(model).contact_start)
+add_kind("sweep_entry", lambda model: collision_plan_of(model).sweep_start)
 
 
 @cache

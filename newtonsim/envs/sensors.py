@@ -17,6 +17,7 @@ from newtonsim.kernels.envs import sensors as envs_sensors
 from newtonsim.queries.scene_query import SceneQuery
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
@@ -195,7 +196,7 @@ class JointSensor(Sensor):
     def attach(self, site: Site, column: int) -> AttachedSensor:
         """See `Sensor.attach`."""
         site.check_noise(self.noise)
-        tree = site.model.topology.view
+        tree = topology_of(site.model).view
         axis, coord = tree.dof_axis.numpy(), tree.dof_coord.numpy()
         measured = (axis >= 0) & (coord >= 0)
         starts = site.model.joint_qd_start.numpy()
@@ -354,7 +355,7 @@ def _shapes_of_robots(model: Model, body: int) -> np.ndarray:
     if not model.shape_count:
         return np.zeros(0, bool)
     bodies = np.arange(body, model.body_count, model.body_count // model.world_count)
-    tree = np.append(model.topology.body_tree, -1)
+    tree = np.append(topology_of(model).body_tree, -1)
     carrier = model.shape_body.numpy()
     on_tree = (tree[carrier] >= 0) & np.isin(tree[carrier], tree[bodies])
     return on_tree | np.isin(carrier, bodies)

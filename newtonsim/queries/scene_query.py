@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import ModelError
 from newtonsim.kernels.collision.pairs import bounds
 from newtonsim.kernels.queries import closest_points as queries_closest_points
@@ -78,7 +79,7 @@ class SceneQuery:
         """
         self.model = model
         device, count = model.device, model.shape_count
-        plan = model.collision_plan
+        plan = collision_plan_of(model)
         shape = plan.shape
         if surfaces and count:
             shape = _copy_view(shape)

@@ -12,6 +12,7 @@ from newtonsim.kernels.views.model import BodyView, DriveView, JointView, Kinema
 from newtonsim.runtime import capture, compilation
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import zeros
+from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
@@ -28,7 +29,7 @@ class ModelViews:
     """
 
     def __init__(self, model: Model):
-        self.tree = model.topology.view
+        self.tree = topology_of(model).view
         self.joint = JointView()
         for field in (
             "type",
@@ -84,7 +85,7 @@ class Motion:
 
         self.kin = KinematicsView()
         if poses is None:
-            self.kin.origin = zeros(model.topology.tree_count, dtype=wp.vec3, device=model.device)
+            self.kin.origin = zeros(topology_of(model).tree_count, dtype=wp.vec3, device=model.device)
             self.kin.dof_X = own(dofs, wp.transform)
             self.kin.S = own(dofs, wp.spatial_vector)
             self.kin.body_X = own(bodies, wp.transform)

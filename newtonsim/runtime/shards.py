@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from newtonsim.scene.topology import topology_of
+
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
 _KINDS: dict[str, tuple[Callable[[Model], Sequence[int]], Callable[[Model], int]]] = {
     "world": (lambda m: range(m.world_count + 1), lambda m: m.world_count),
-    "tree": (lambda m: m.topology.world_start, lambda m: m.topology.tree_count),
+    "tree": (lambda m: topology_of(m).world_start, lambda m: topology_of(m).tree_count),
     "joint": (lambda m: m.world_joint_start, lambda m: m.joint_count),
     "coord": (lambda m: m.world_coord_start, lambda m: m.joint_coord_count),
     "dof": (lambda m: m.world_dof_start, lambda m: m.joint_dof_count),
@@ -30,13 +32,24 @@ _KINDS: dict[str, tuple[Callable[[Model], Sequence[int]], Callable[[Model], int]
     "body": (lambda m: m.world_body_start, lambda m: m.body_count),
     "shape": (lambda m: m.world_shape_start, lambda m: m.shape_count),
     "particle": (lambda m: m.world_particle_start, lambda m: m.particle_count),
-    "pair": (lambda m: m.collision_plan.pair_start, lambda m: m.collision_plan.pair_count),
-    "contact": (lambda m: m.collision_plan.contact_start, lambda m: m.collision_plan.contact_count),
-    "sweep_entry": (lambda m: m.collision_plan.sweep_start, lambda m: int(m.collision_plan.sweep_start[-1])),
 }
-"""Kinds of index: where each world's begin and the last one's end, and how many there are."""
+"""Kinds of index: where each world's begin and the last one's end, and how many there are.
+
+Rooms above add their own, see `add_kind`.
+"""
 
 _READ_FROM_DEVICE = ("shape", "articulation")
+
+
+def add_kind(kind: str, starts_of: Callable[[Model], Sequence[int]]) -> None:
+    """Let shards have ranges of one more kind of index.
+
+    Args:
+        kind: Its name.
+        starts_of: Returns the first one of each world of a model and the end of the last, (world_count + 1,).
+    """
+    _KINDS[kind] = (starts_of, lambda model: int(starts_of(model)[-1]))
+
 
 Ranges = tuple[tuple[int, int], ...]
 """Ranges of an index as (first, count)."""
@@ -77,8 +90,8 @@ class Shard:
 
         Args:
             kind: "world", "tree", "joint", "coord", "dof", "articulation", "body", "shape", "particle",
-                "pair" (place for a pair of shapes), "contact" (place for a contact), "sweep_entry", or one of
-                the shard's own.
+                one that a room above has added, such as "pair" (place for a pair of shapes), "contact" (place
+                for a contact) and "sweep_entry" of `newtonsim.collision`, or one of the shard's own.
 
         Raises:
             KeyError: There is no such kind.

@@ -107,5 +107,7 @@ def _arrays(thing: Any, path: str, seen: set[int], depth: int) -> Iterator[tuple
         return
     seen.add(id(thing))
     for name, member in list(members):
-        if name != "_ctype":
+        if name == "_cached":  # what is kept with a model stands beside its own arrays
+            yield from _arrays(member, path, seen, depth)
+        elif name != "_ctype":
             yield from _arrays(member, f"{path}.{name}", seen, depth + 1)

@@ -1,7 +1,8 @@
 """The part of a simulation that does not change with time."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,8 @@ from newtonsim.scene.columns import Column
 from newtonsim.scene.control import Control
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,26 @@ class ContactRules:
     filter_keys: np.ndarray
 
 
+class ContactBuffer(Protocol):
+    """What a model asks of its contact buffers; `newtonsim.collision.contacts.Contacts` is one.
+
+    Attributes:
+        rigid_contact_max: Capacity, summed over all worlds.
+    """
+
+    rigid_contact_max: int
+
+
+class ContactBuffers(Protocol):
+    """Makes the contact buffers of a model, and is handed to it by whoever makes the model."""
+
+    def __call__(self, model: "Model") -> ContactBuffer:
+        """Return a new buffer, large enough for every contact that the model can have."""
+
+    def room(self, model: "Model") -> int:
+        """Room for contacts that a buffer of the model has, summed over all worlds."""
+
+
 class _RigidContactArray:
     """Attribute that lives in the model's default contact buffer; None until there is one."""
 
@@ -53,15 +76,15 @@ class _RigidContactArray:
     def __get__(self, model: "Model | None", owner: type | None = None):
         if model is None:
             return self
-        buffer = model.__dict__.get("contacts")
-        return None if buffer is None else getattr(buffer, self.name, None)
+        return getattr(model._default_contacts(), self.name, None)
 
 
 class Model(Revised):
     """A scene on a device: bodies, joints, shapes, particles and their properties, flat over all worlds.
 
     Make one with `ModelBuilder.finalize`. The arrays that come from the builder, with their types and units,
-    are the rows of `newtonsim.scene.arrays.MODEL_ARRAYS`. What else there is:
+    are the rows of `newtonsim.scene.arrays.MODEL_ARRAYS`. What other rooms work out from a model once, such
+    as its trees of joints and its collision plan, is kept with it, see `cached`. What else there is:
 
     Attributes:
         requires_grad: Whether gradients can flow to the arrays.
@@ -106,13 +129,17 @@ class Model(Revised):
         keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act".
         solver_hint: Settings that a file asked for.
         device: Where the arrays live.
+
+    Args:
+        device: Where the arrays are to live.
+        contact_buffers: Makes its contact buffers; None for a model that is not to collide.
     """
 
     for _name in RIGID_CONTACT_NAMES:
         locals()[_name] = _RigidContactArray()
     del _name
 
-    def __init__(self, device: wp.DeviceLike = None):
+    def __init__(self, device: wp.DeviceLike = None, contact_buffers: ContactBuffers | None = None):
         self.device = wp.get_device(device)
         self.requires_grad = False
         self.num_envs = 0
@@ -135,6 +162,8 @@ class Model(Revised):
         self.keyframes: list[dict] = []
         self.solver_hint: dict = {}
         self._kept: list = []
+        self._contact_buffers = contact_buffers
+        self._cached: dict[str, Any] = {}
 
     def _create_particle_attributes(self) -> None:
         self.particle_inv_mass = None
@@ -224,55 +253,57 @@ class Model(Revised):
             raise ModelError("the model has no ground plane: call set_ground_plane before finalize")
         self._ground = bool(value)
 
-    @cached_property
+    def cached(self, name: str, work_out: Callable[[Self], _T]) -> _T:
+        """Return what a function makes of this model, computed when it is first asked for and then kept.
+
+        Args:
+            name: Under which it is kept.
+            work_out: Is called with the model.
+        """
+        held = self._cached
+        if name not in held:
+            held[name] = work_out(self)
+        return held[name]
+
+    def forget(self, *names: str) -> None:
+        """Drop what is kept by `cached`, so that it is worked out anew from the arrays that there are now.
+
+        Solvers, queries and contact buffers that were made before go on with what they have.
+
+        Args:
+            names: Names that it is kept under, such as "contacts" and "collision_plan"; none for everything.
+        """
+        for name in names or tuple(self._cached):
+            self._cached.pop(name, None)
+
+    @property
     def particle_grid(self) -> wp.HashGrid | None:
         """Grid for neighbour searches between particles, None without particles; made at first use."""
-        return wp.HashGrid(128, 128, 128, device=self.device) if self.particle_count else None
+        return self.cached("particle_grid", _particle_grid)
 
-    @cached_property
+    @property
     def body_shapes(self) -> dict[int, list[int]]:
         """Shapes of each body, and under -1 the static ones; made at first use."""
-        body = self.shape_body.numpy() if self.shape_count else np.zeros(0, np.int32)
-        return dict(zip(range(-1, self.body_count), _members(body, np.arange(-1, self.body_count))))
+        return self.cached("body_shapes", _body_shapes)
 
-    @cached_property
+    @property
     def shape_collision_group_map(self) -> dict[int, list[int]]:
         """Shapes of each collision group; made at first use."""
-        group = np.array(self.shape_collision_group, np.int64)
-        groups = np.unique(group)
-        return dict(zip(groups.tolist(), _members(group, groups)))
+        return self.cached("shape_collision_group_map", _shapes_of_groups)
 
-    @cached_property
+    @property
     def shape_collision_filter_pairs(self) -> set[tuple[int, int]]:
         """Pairs of shapes that pass through each other, low index first; made at first use."""
-        if self.contact_rules is None or not self.shape_count:
-            return set()
-        pairs = np.divmod(self.contact_rules.filter_keys, self.shape_count)
-        return set(zip(*(ends.tolist() for ends in pairs)))
+        return self.cached("shape_collision_filter_pairs", _filter_pairs)
 
-    @cached_property
-    def topology(self):
-        """Trees of joints and their order of evaluation, see `newtonsim.scene.topology`."""
-        from newtonsim.scene.topology import build_topology
-
-        return build_topology(self)
-
-    @cached_property
-    def collision_plan(self):
-        """What the collision pass needs to know about the shapes, see `newtonsim.collision.plan`."""
-        from newtonsim.collision.plan import CollisionPlan
-
-        return CollisionPlan(self)
-
-    def forget_collision_plan(self) -> None:
-        """Drop the plan, the default contact buffer and the filter pairs; all are made anew."""
-        for name in ("collision_plan", "contacts", "shape_collision_filter_pairs"):
-            self.__dict__.pop(name, None)
-
-    @cached_property
-    def contacts(self):
+    @property
+    def contacts(self) -> Any:
         """The default contact buffer, made at first use; `rigid_contact_*` attributes are its arrays."""
-        return self.contact()
+        return self.cached("contacts", Model.contact)
+
+    def _default_contacts(self) -> ContactBuffer | None:
+        """The default contact buffer if it has been made."""
+        return self._cached.get("contacts")
 
     @property
     def shape_shape_geo(self):
@@ -293,7 +324,7 @@ class Model(Revised):
     @property
     def rigid_contact_max(self) -> int:
         """Capacity of the default contact buffer, 0 before it is made."""
-        buffer = self.__dict__.get("contacts")
+        buffer = self._default_contacts()
         return 0 if buffer is None else buffer.rigid_contact_max
 
     @property
@@ -377,11 +408,14 @@ class Model(Revised):
             setattr(control, spec.name, initial)
         return control
 
-    def contact(self):
+    def contact(self) -> Any:
         """Return a new contact buffer, large enough for every contact that the model can have."""
-        from newtonsim.collision.contacts import Contacts
+        return self._makes_contacts()(self)
 
-        return Contacts(self)
+    def _makes_contacts(self) -> ContactBuffers:
+        if self._contact_buffers is None:
+            raise ModelError("the model was made without contact buffers")
+        return self._contact_buffers
 
     def allocate_soft_contacts(self, count: int, requires_grad: bool = False) -> None:
         """Make room for contacts between particles and shapes.
@@ -407,7 +441,7 @@ class Model(Revised):
             The number without and with the limit `rigid_mesh_contact_max`; both are equal, since the
             capacity of each pair is bounded by its geometry.
         """
-        count = self.collision_plan.contact_count
+        count = self._makes_contacts().room(self)
         return count, count
 
     def allocate_rigid_contacts(
@@ -433,7 +467,7 @@ class Model(Revised):
         wanted = max(count or 0, limited_contact_count or 0)
         if requires_grad:
             raise ModelError("contact buffers hold no gradients; solvers differentiate contacts themselves")
-        self.__dict__.pop("contacts", None)
+        self.forget("contacts")
         buffer = self.contacts
         if wanted > buffer.rigid_contact_max:
             raise ModelError(
@@ -442,6 +476,28 @@ class Model(Revised):
         if target is not None and target is not self:
             for name in RIGID_CONTACT_NAMES:
                 setattr(target, name, getattr(buffer, name, None))
+
+
+def _particle_grid(model: Model) -> wp.HashGrid | None:
+    return wp.HashGrid(128, 128, 128, device=model.device) if model.particle_count else None
+
+
+def _body_shapes(model: Model) -> dict[int, list[int]]:
+    body = model.shape_body.numpy() if model.shape_count else np.zeros(0, np.int32)
+    return dict(zip(range(-1, model.body_count), _members(body, np.arange(-1, model.body_count))))
+
+
+def _shapes_of_groups(model: Model) -> dict[int, list[int]]:
+    group = np.array(model.shape_collision_group, np.int64)
+    groups = np.unique(group)
+    return dict(zip(groups.tolist(), _members(group, groups)))
+
+
+def _filter_pairs(model: Model) -> set[tuple[int, int]]:
+    if model.contact_rules is None or not model.shape_count:
+        return set()
+    pairs = np.divmod(model.contact_rules.filter_keys, model.shape_count)
+    return set(zip(*(ends.tolist() for ends in pairs)))
 
 
 def _members(owner: np.ndarray, owners: np.ndarray) -> list[list[int]]:

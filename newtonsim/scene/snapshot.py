@@ -69,7 +69,8 @@ def find_places(
         elif isinstance(item, (list, tuple)):
             waiting.extend(((*place, n), part) for n, part in enumerate(item))
         elif isinstance(item, Mapping):  # of weak references, too
-            waiting.extend(((*place, n), part) for n, part in enumerate(item.values()))
+            named = ((key if isinstance(key, str) else n, item[key]) for n, key in enumerate(item))
+            waiting.extend(((*place, name), part) for name, part in named)
         elif (struct := getattr(item, "_cls", None)) is not None:  # views of Warp structs
             waiting.extend(((*place, name), getattr(item, name)) for name in struct.vars)
         elif type(item).__module__.startswith("newtonsim") and hasattr(item, "__dict__"):

@@ -7,7 +7,6 @@ walks a tree goes through the orders stored here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -15,9 +14,7 @@ import warp as wp
 from newtonsim.errors import ModelError
 from newtonsim.kernels.views.model import TreeView
 from newtonsim.scene.allocation import put
-
-if TYPE_CHECKING:
-    from newtonsim.scene.model import Model
+from newtonsim.scene.model import Model
 
 
 @dataclass(frozen=True)
@@ -55,12 +52,16 @@ class Topology:
     view: TreeView
 
 
-def build_topology(model: Model) -> Topology:
-    """Find the trees of a finalized model.
+def topology_of(model: Model) -> Topology:
+    """Return the trees of a finalized model; they are found at the first call and kept with the model.
 
     Raises:
         ModelError: A joint hangs on a body that no joint connects to the world.
     """
+    return model.cached("topology", _find_trees)
+
+
+def _find_trees(model: Model) -> Topology:
     parent = model.joint_parent.numpy()
     child = model.joint_child.numpy()
     q_start = model.joint_q_start.numpy()

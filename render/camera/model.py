@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import warp as wp
 
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import ModelError
 from newtonsim.geometry import Heightfield, Mesh
 from newtonsim.geometry.hull import ConvexHull
@@ -148,7 +149,7 @@ class ModelScene(RayScene):
         none = not model.shape_count
         kinds = np.zeros(0, np.int32) if none else model.shape_geo.type.numpy()
         if self._colliders and not none:
-            kinds = model.collision_plan.kind
+            kinds = collision_plan_of(model).kind
         self._kind = kinds[used]
         self._scale = (np.zeros((0, 3)) if none else model.shape_geo.scale.numpy())[used].astype(np.float64)
         self._body = (np.zeros(0, np.int32) if none else model.shape_body.numpy())[used]

@@ -16,6 +16,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.builder.finalize import world_starts
+from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import RecordingError
 from newtonsim.kernels.views.structs import ModelShapeGeometry, ModelShapeMaterials
 from newtonsim.render.recordings.geometry import plain_source, restored_source
@@ -34,7 +35,16 @@ _TYPES = {
     )
 }
 _STRUCTS = {"shape_materials": ModelShapeMaterials, "shape_geo": ModelShapeGeometry}
-_MADE_ANEW = {"device", "requires_grad", "revision", "_kept", "soft_contact_count", "soft_contact_tids"}
+_MADE_ANEW = {
+    "device",
+    "requires_grad",
+    "revision",
+    "_kept",
+    "_cached",
+    "_contact_buffers",
+    "soft_contact_count",
+    "soft_contact_tids",
+}
 _MADE_ANEW |= {spec.name for spec in SOFT_CONTACT_ARRAYS}
 _ROWS_OF = {
     "particle_inv_mass": "particle",
@@ -68,7 +78,7 @@ def pack_model(model: Model, selection: WorldSelection) -> bytes:
     Raises:
         RecordingError: Something in it cannot be stored.
     """
-    own = vars(Model("cpu")).keys() - _MADE_ANEW  # what else it holds are caches
+    own = vars(Model("cpu")).keys() - _MADE_ANEW
     held = {name: _on_host(value) for name, value in vars(model).items() if name in own}
     if not selection.whole:
         held = _Selected(model, selection, held).attributes()
@@ -93,7 +103,7 @@ def unpack_model(data: bytes, device: wp.DeviceLike = None) -> Model:
     """
     unpacker = _Unpacker(data, wp.get_device(device))
     tree = unpacker.tree
-    model = Model(unpacker.device)
+    model = Model(unpacker.device, Contacts)
     for name, plain in tree["attributes"].items():
         value = unpacker.value(plain)
         setattr(model, name, _struct(_STRUCTS[name], value) if name in _STRUCTS else value)

@@ -13,6 +13,7 @@ from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
+from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 
@@ -34,12 +35,12 @@ class ArticulatedBodies(MovingBodies):
         self.smooth = smooth
         self.view.articulated = 1
         self.view.mobility = zeros(bodies, dtype=wp.spatial_matrix, device=device)
-        self._B = zeros((2 * bodies, model.topology.max_depth), dtype=wp.vec3, device=device)
+        self._B = zeros((2 * bodies, topology_of(model).max_depth), dtype=wp.vec3, device=device)
         self._carried = zeros(bodies, dtype=wp.spatial_vector, device=device)
         self._gain = zeros(bodies, dtype=wp.spatial_vector, device=device)
         self._dt = 1.0
         self._expected = Motion(model, poses=smooth.motion, forces=False)
-        self._L = zeros(model.topology.entry_count, dtype=float, device=device)
+        self._L = zeros(topology_of(model).entry_count, dtype=float, device=device)
         self._implicit = zeros(dofs, dtype=int, device=device)
         self._saturated = zeros(dofs, dtype=int, device=device)
         self._latest = zeros(dofs, dtype=wp.vec2, device=device)
@@ -100,7 +101,7 @@ class ArticulatedBodies(MovingBodies):
         smooth, tree = self.smooth, launch.views.tree
         launch(maximal_articulated_bodies.clear_memory, "dof", [self._hold, self._saturated, self._z])
         launch(maximal_articulated_bodies.remember_holds, "dof_row", [rows.dof, self._hold, self._saturated])
-        inputs = [tree, rows.dof, rows.pair, self.model.topology.max_depth, self._z]
+        inputs = [tree, rows.dof, rows.pair, topology_of(self.model).max_depth, self._z]
         launch(maximal_articulated_bodies.add_steady_impulses, "world", inputs)
         inputs = [tree, smooth.L, smooth.v_free, joint_qd, self._z, dt]
         inputs += [self._change, self._latest, self._forces]
@@ -117,7 +118,7 @@ class ArticulatedBodies(MovingBodies):
         compilation.launch(
             maximal_articulated_bodies.forget_forces,
             self.model.joint_dof_count,
-            [world_mask, self.model.topology.view.dof_world, *memory],
+            [world_mask, topology_of(self.model).view.dof_world, *memory],
             device=self.model.device,
             record_tape=False,
         )

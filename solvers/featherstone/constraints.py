@@ -7,6 +7,7 @@ from collections.abc import Callable
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.constraints import (
     contact_rows,
     dof_rows,
@@ -25,6 +26,7 @@ from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
+from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
 from newtonsim.solvers.featherstone.options import ConstraintOptions
 from newtonsim.solvers.featherstone.servos import JointServos
@@ -79,7 +81,7 @@ class ConstraintStage:
             "pair_row": self.rows.pair.world_start.numpy(),
         }
         self.predicts = self.pair_count > 0 and model.constraint_count > 0
-        self.memory_start = put(model.collision_plan.contact_start, dtype=int, device=device)
+        self.memory_start = put(collision_plan_of(model).contact_start, dtype=int, device=device)
         self.last_contacts: Contacts | None = None
         self.last_dt = 0.0
 
@@ -122,7 +124,7 @@ class ConstraintStage:
         self._build_contacts(launch, smooth, contacts, settings)
         if before_sweeps is not None:
             before_sweeps()
-        inputs = [v.tree, rows, contacts.view, model.topology.max_depth]
+        inputs = [v.tree, rows, contacts.view, topology_of(model).max_depth]
         inputs += [
             self.options.cone == "pyramidal",
             dt,
@@ -169,7 +171,7 @@ class ConstraintStage:
         inputs = [v.tree, smooth.L, smooth.v_predicted, self.z]
         launch(energy_coordinates.to_energy_coordinates, "dof", inputs)
         self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, state_in.joint_qd, dt, rows)
-        inputs = [v.tree, rows, model.topology.max_depth]
+        inputs = [v.tree, rows, topology_of(model).max_depth]
         inputs += [self.options.iterations, self.options.tolerance, self.z, self.world_state]
         launch(pair_solve.solve_pairs, "world", inputs)
         inputs = [v.tree, smooth.L, self.z, self.world_state, smooth.v_predicted]
@@ -188,7 +190,7 @@ class ConstraintStage:
         """Build rows between bodies or dofs, with velocities and bias accelerations of one evaluation."""
         model, v = self.model, launch.views
         inputs = [v.tree, v.joint, motion.kin, motion.body_A, model.gravity_vec, smooth.bodies(model)]
-        inputs += [smooth.L, joint_q, joint_qd, loop_view(model), model.topology.max_depth]
+        inputs += [smooth.L, joint_q, joint_qd, loop_view(model), topology_of(model).max_depth]
         inputs += [self.options.settings(dt), rows]
         launch(pair_rows.build_pair_rows, "pair_row", inputs)
 
@@ -202,7 +204,7 @@ class ConstraintStage:
         if contacts.rigid_contact_max == 0:
             return
         model, v, rows, kin = self.model, launch.views, self.rows, smooth.motion.kin
-        depth, shape = model.topology.max_depth, model.collision_plan.shape
+        depth, shape = topology_of(model).max_depth, collision_plan_of(model).shape
         inputs = [v.tree, kin, shape, model.shape_materials, smooth.body_q, smooth.body_qd, model.body_com]
         inputs += [smooth.L, self.z, contacts.view, depth, settings, rows.contact]
         launch(contact_rows.build_contact_rows, "contact", inputs)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.constraints import reactions as constraints_reactions
 from newtonsim.kernels.trees import rnea
 from newtonsim.runtime.launcher import Launcher
@@ -72,7 +73,7 @@ class Reactions:
     ) -> None:
         """Add the mean wrenches of contacts and constraints in a step of length 1/rate, at the COM."""
         model = self.model
-        inputs = [model.collision_plan.shape, contacts.view, loop_view(model), self.smooth.bodies(model)]
+        inputs = [collision_plan_of(model).shape, contacts.view, loop_view(model), self.smooth.bodies(model)]
         inputs += [self.constraints.rows, rate, int(constraints)]
         launch(constraints_reactions.add_external_impulses, "world", inputs, [body_f])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.algebra.envelope import EnvelopeView
 from newtonsim.kernels.constraints import dof_rows as constraints_dof_rows
 from newtonsim.kernels.constraints import pair_rows
@@ -15,6 +16,7 @@ from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.enums import ConstraintType, JointType
 from newtonsim.scene.model import Model
+from newtonsim.scene.topology import topology_of
 
 _ZERO = (0.0, 0.0, 0.0)
 _X_AXIS = (1.0, 0.0, 0.0)
@@ -27,7 +29,7 @@ def _zeros(view: object, count: int, device: wp.Device, **fields: type) -> None:
 
 def dof_rows(model: Model, servos: bool) -> DofRowView:
     """Find every dof that can have a row of its own, grouped by world; with servos or without."""
-    view = model.topology.view
+    view = topology_of(model).view
     # every axis is a candidate whatever its limits are now: their values may change between steps
     with_axis = np.flatnonzero(view.dof_axis.numpy() >= 0)
     candidates = {
@@ -54,13 +56,13 @@ def dof_rows(model: Model, servos: bool) -> DofRowView:
     rows.source = zeros(count, dtype=int, device=device)
     numbers = ("lower", "upper", "target_lower", "target_upper", "softness", "delassus", "impulse", "memory")
     _zeros(rows, count, device, **dict.fromkeys(numbers, float))
-    rows.B = zeros((count, model.topology.max_depth), dtype=float, device=device)
+    rows.B = zeros((count, topology_of(model).max_depth), dtype=float, device=device)
     return rows
 
 
 def _servo_dofs(model: Model) -> np.ndarray:
     """All dofs but those of free bodies."""
-    kinds = model.joint_type.numpy()[model.topology.dof_joint]
+    kinds = model.joint_type.numpy()[topology_of(model).dof_joint]
     return np.flatnonzero((kinds != JointType.FREE) & (kinds != JointType.DISTANCE))
 
 
@@ -101,7 +103,7 @@ def _pair_table(rows: list[tuple], **elements: np.ndarray) -> np.ndarray:
 def pair_rows_of(model: Model) -> PairRowView:
     """Lay out the rows of constraints, ball joints and distance joints, grouped by world."""
     table = np.concatenate([constraint_row_table(model), *_joint_limit_rows(model)])
-    view = model.topology.view
+    view = topology_of(model).view
     leaf_of, dof_world = np.append(view.body_leaf.numpy(), -1), view.dof_world.numpy()
     leaf = np.maximum(leaf_of[table["parent"]], leaf_of[table["child"]])
     dof = np.where(table["kind"] == pair_rows.PAIR_COUPLING, table["dofs"][:, 0], leaf)
@@ -122,7 +124,7 @@ def pair_rows_of(model: Model) -> PairRowView:
     numbers = ("lower", "upper", "target_lower", "target_upper", "softness", "delassus", "impulse")
     vectors = dict.fromkeys(("force", "torque", "point"), wp.vec3)
     _zeros(rows, count, device, leaf=wp.vec2i, **dict.fromkeys(numbers, float), **vectors)
-    rows.B = zeros((count, 2 * model.topology.max_depth), dtype=float, device=device)
+    rows.B = zeros((count, 2 * topology_of(model).max_depth), dtype=float, device=device)
     return rows
 
 
@@ -134,7 +136,7 @@ def constraint_row_table(model: Model) -> np.ndarray:
     kind, parent, child, start, dim, coupled, axis = (
         getattr(model, f"constraint_{name}").numpy() for name in names
     )
-    dof_axis = model.topology.view.dof_axis.numpy()
+    dof_axis = topology_of(model).view.dof_axis.numpy()
     dof_of_axis = np.full(model.joint_axis_count + 1, -1)
     dof_of_axis[dof_axis[dof_axis >= 0]] = np.flatnonzero(dof_axis >= 0)
     tables = [np.zeros(0, _PAIR_ROW)]
@@ -224,7 +226,7 @@ def _joint_limit_rows(model: Model) -> list[np.ndarray]:
 
 def contact_rows_of(model: Model) -> ContactRowView:
     """Make room for the rows of all contacts."""
-    count, device = model.collision_plan.contact_count, model.device
+    count, device = collision_plan_of(model).contact_count, model.device
     rows = ContactRowView()
     numbers = {"leaf": wp.vec2i, "friction": float, "softness": float, "soft": int}
     vectors = dict.fromkeys(("target", "impact", "timed", "impulse", "memory"), wp.vec3)
@@ -236,14 +238,14 @@ def contact_rows_of(model: Model) -> ContactRowView:
 
 def _contact_row_length(model: Model) -> int:
     """Entries of a contact's row: the chain of the first shape, then that of the second if any can move."""
-    return (2 if model.collision_plan.two_sided else 1) * model.topology.max_depth
+    return (2 if collision_plan_of(model).two_sided else 1) * topology_of(model).max_depth
 
 
 def spin_rows_of(model: Model) -> SpinRowView:
     """Make room for torsional and rolling friction if a shape of the model has it now."""
     coefficients = (model.shape_mu_torsion, model.shape_mu_rolling)
     spins = any(mu.size and np.any(mu.numpy() > 0.0) for mu in coefficients)
-    count = model.collision_plan.contact_count if spins else 0
+    count = collision_plan_of(model).contact_count if spins else 0
     rows = SpinRowView()
     vectors = dict.fromkeys(("target", "impulse", "memory"), wp.vec3)
     _zeros(
@@ -262,7 +264,7 @@ def envelope_of(model: Model, rows: RowsView, most: float) -> EnvelopeView:
         most: Largest sum of squared row lengths of a world's matrix.
     """
     device = model.device
-    world = model.topology.view.dof_world.numpy()
+    world = topology_of(model).view.dof_world.numpy()
     order = np.argsort(world, kind="stable")
     start = np.searchsorted(world[order], np.arange(model.world_count + 1))
     size = np.diff(start).astype(np.int64)

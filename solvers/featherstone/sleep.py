@@ -8,6 +8,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.constraints import sleep as sleep_kernels
 from newtonsim.kernels.constraints.sleep import SleepView
 from newtonsim.kernels.views.model import TreeView
@@ -16,6 +17,7 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
+from newtonsim.scene.topology import topology_of
 
 
 @dataclass
@@ -49,7 +51,7 @@ class SleepStage:
 
     def __init__(self, model: Model, options: SleepOptions):
         self.model, self.options = model, options
-        topology, device = model.topology, model.device
+        topology, device = topology_of(model), model.device
         trees = topology.tree_count
         self.view = SleepView()
         tree_world = topology.view.world.numpy()
@@ -85,7 +87,7 @@ class SleepStage:
 
     def begin(self, launch: Launcher, state: State, control: Control, contacts: Contacts) -> None:
         """Wake islands whose inputs or coordinates have changed, or that something nears."""
-        model, view, topology = self.model, self.view, self.model.topology
+        model, view, topology = self.model, self.view, topology_of(self.model)
         inputs = [topology.view, state.joint_qd, control.joint_act, control.joint_f, model.gravity_vec]
         launch(sleep_kernels.notice_inputs, "dof", [*inputs, self.dof_tree, view])
         inputs = [state.joint_q, self.coord_tree, view]
@@ -97,7 +99,7 @@ class SleepStage:
         inputs = [topology.view, view, self.tree.body_leaf]
         launch(sleep_kernels.hold_bodies, "body", inputs)
         if model.shape_count:
-            inputs = [model.collision_plan.shape, topology.view, view, contacts.placement]
+            inputs = [collision_plan_of(model).shape, topology.view, view, contacts.placement]
             launch(sleep_kernels.mark_awake_shapes, "shape", inputs)
 
     def hold(self, launch: Launcher, qd: wp.array) -> None:
@@ -109,7 +111,7 @@ class SleepStage:
         model, view, options = self.model, self.view, self.options
         inputs = [self.tree, model.joint_child, state.body_qd, options.speed, options.spin, dt, view]
         launch(sleep_kernels.time_rest, "tree", inputs)
-        inputs = [self.tree, model.collision_plan.shape, state.body_qd, contacts.pairs, contacts.view]
+        inputs = [self.tree, collision_plan_of(model).shape, state.body_qd, contacts.pairs, contacts.view]
         launch(sleep_kernels.settle_islands, "world", [*inputs, options.time, view])
         # what fell asleep just now may still creep; a velocity would wake it
         self.hold(launch, state.joint_qd)
@@ -123,7 +125,7 @@ class SleepStage:
             self.view.asleep.zero_()
             self.view.rest_time.zero_()
             return
-        launch(sleep_kernels.wake_worlds, "tree", [world_mask, self.model.topology.view, self.view])
+        launch(sleep_kernels.wake_worlds, "tree", [world_mask, topology_of(self.model).view, self.view])
 
 
 def _links(model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -131,7 +133,7 @@ def _links(model: Model) -> tuple[np.ndarray, np.ndarray]:
     if not model.constraint_count:
         return np.zeros(0, int), np.zeros((0, 2), int)
     parent, child = model.constraint_parent.numpy(), model.constraint_child.numpy()
-    view = model.topology.view
+    view = topology_of(model).view
     axis_body = np.full(model.joint_axis_count + 1, -1)
     axis = view.dof_axis.numpy()
     axis_body[axis[axis >= 0]] = view.dof_body.numpy()[axis >= 0]

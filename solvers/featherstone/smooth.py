@@ -16,6 +16,7 @@ from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
+from newtonsim.scene.topology import topology_of
 
 SLIP_SPEED = 1.0e-3
 """Friction of compliant contacts fades below this speed [m/s] where nothing else is asked for."""
@@ -59,7 +60,7 @@ class SmoothStage:
         self.composite.mass = zeros(bodies, dtype=float, device=device)
         self.composite.com = zeros(bodies, dtype=wp.vec3, device=device)
         self.composite.inertia = zeros(bodies, dtype=wp.mat33, device=device)
-        self.L = zeros(model.topology.entry_count, dtype=float, device=device)
+        self.L = zeros(topology_of(model).entry_count, dtype=float, device=device)
         self.implicit = zeros(dofs, dtype=int, device=device)
         self.diagonal = zeros(dofs, dtype=float, device=device)
         self.floor = zeros(dofs, dtype=float, device=device)
@@ -182,7 +183,7 @@ def move_kinematic_bodies(
     launch: Launcher, state: State, dt: float, body_q: wp.array, body_qd: wp.array
 ) -> None:
     """Move bodies without joints by the velocity that the user gave them."""
-    if not launch.model.topology.has_loose_bodies:
+    if not topology_of(launch.model).has_loose_bodies:
         return
     inputs = [launch.views.tree.body_tree, state.body_q, state.body_qd, launch.model.body_com, dt]
     launch(integrate.move_kinematic_bodies, "body", [*inputs, body_q, body_qd])

@@ -12,6 +12,7 @@ import warp as wp
 
 from newtonsim.collision.collide import find_contacts
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels.constraints import energy_coordinates
 from newtonsim.kernels.penalty.contact_law import FADE_DEPTH
@@ -244,7 +245,7 @@ class FeatherstoneSolver(SolverBase):
     def kernel_kind(self) -> tuple:
         """The same for solvers that launch mostly the same kernels, see `compilation.load_once`."""
         model = self.model
-        families = frozenset(model.collision_plan.families) if model.shape_count else frozenset()
+        families = frozenset(collision_plan_of(model).families) if model.shape_count else frozenset()
         parts = (self.servos is None, self.sleep is None, self.compliant, self.smooth.from_start)
         deformables = None if self._deformables is None else type(self._deformables.system)
         return type(self), families, parts, model.particle_count > 0, self.constraints.predicts, deformables
@@ -544,7 +545,7 @@ class FeatherstoneSolver(SolverBase):
             raise NotDifferentiableError("FeatherstoneSolver has no gradient with deformables")
         if (
             self.options.cone == "pyramidal"
-            and self.model.collision_plan.contact_count
+            and collision_plan_of(self.model).contact_count
             and not self.compliant
         ):
             raise NotDifferentiableError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.collision import contact_features
 from newtonsim.kernels.maximal.adjoint import contact_system
 from newtonsim.kernels.maximal.adjoint import contact_terms as contact_terms_adjoint
@@ -34,7 +35,7 @@ class BodyContactTerms:
         self.model = model = sweeps.model
         self._sweeps, self._system = sweeps, system
         device = model.device
-        self._count = model.collision_plan.contact_count if model.shape_count else 0
+        self._count = collision_plan_of(model).contact_count if model.shape_count else 0
         self.start = wp.zeros(model.body_count, dtype=wp.transform, device=device, requires_grad=True)
         self._features = features_of(self._count, device)
         self.shift, self.position, self.velocity = (_stage_of(self._count, device) for _ in range(3))
@@ -59,7 +60,7 @@ class BodyContactTerms:
         wp.copy(self.start, body_q)
         self.start.grad.zero_()
         if self._count:
-            plan = self.model.collision_plan
+            plan = collision_plan_of(self.model)
             inputs = [self._sweeps._now.contacts.view, plan.shape, plan.hulls, body_q, self._features]
             launch(contact_features.find_features, "contact", inputs)
 
@@ -160,7 +161,7 @@ class BodyContactTerms:
         model, sweeps = self.model, self._sweeps
         view = (self.shift, self.position, self.velocity)[number]
         contacts, places, _ = self.stage(view)
-        inputs = [contacts, places, self._features, model.collision_plan.shape, model.shape_materials]
+        inputs = [contacts, places, self._features, collision_plan_of(model).shape, model.shape_materials]
         inputs += [model.shape_mu_torsion, model.shape_mu_rolling, sweeps._settings(dt), number, self.start]
         inputs += [pose, center, multiplier, velocity, self._foreseen, self._early, view]
         record(contact_terms_adjoint.weigh_contacts, "contact", inputs, [self._terms[number]])

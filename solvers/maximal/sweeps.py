@@ -10,6 +10,7 @@ import warp as wp
 
 from newtonsim.collision.collide import find_contacts
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import ModelError
 from newtonsim.kernels.constraints.pair_rows import LoopView
 from newtonsim.kernels.maximal import contacts as maximal_contacts
@@ -181,7 +182,7 @@ class BodySweeps(Revised):
             launch(maximal_joints.place_constraints, "world", inputs)
         contacts = self._now.contacts
         if model.shape_count:
-            plan = model.collision_plan
+            plan = collision_plan_of(model)
             inputs = [contacts.view, plan.shape, model.shape_materials, model.shape_mu_torsion]
             inputs += [model.shape_mu_rolling, model.gravity_vec, fresh, settings]
             launch(maximal_contacts.place_contacts, "contact", [*inputs, bodies.view, spin, self._places])
@@ -350,7 +351,7 @@ def _spin_view(model: Model) -> SpinView:
 
 
 def _contact_view(model: Model) -> BodyContactView:
-    count = model.collision_plan.contact_count if model.shape_count else 0
+    count = collision_plan_of(model).contact_count if model.shape_count else 0
     view = BodyContactView()
     kinds: dict[str, type] = dict.fromkeys(("body0", "body1", "follows", "pushes", "bounces"), int)
     kinds |= {"early": wp.spatial_vector}

@@ -8,6 +8,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.mujoco import contacts as mujoco_contacts
 from newtonsim.kernels.mujoco.contacts import MujocoContactView, SurfaceView, vec5
 from newtonsim.runtime.launcher import Launcher
@@ -59,7 +60,7 @@ class GivenContacts:
             self.view.overflow = zeros(conversion.rows, dtype=int, device=device)
         for name, dtype in _TYPES.items():
             if mjw_data is None:
-                array = zeros(model.collision_plan.contact_count, dtype=dtype, device=device)
+                array = zeros(collision_plan_of(model).contact_count, dtype=dtype, device=device)
             else:
                 array = getattr(mjw_data.contact, name)
             setattr(self.view, name, array)

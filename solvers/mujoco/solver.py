@@ -13,6 +13,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels.mujoco import state as mujoco_state
 from newtonsim.kinematics import eval_fk as evaluate_fk
@@ -311,7 +312,7 @@ class MuJoCoSolver(SolverBase):
             return False
         if not takes_contacts(self.conversion):
             raise ValueError("contacts: this integrator has MuJoCo find contacts within the step, pass None")
-        room = self.model.collision_plan.contact_count
+        room = collision_plan_of(self.model).contact_count
         if contacts.rigid_contact_max != room:
             raise ModelError(f"contacts: expected room for {room}, got {contacts.rigid_contact_max}")
         if not self._given:

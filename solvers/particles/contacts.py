@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import warp as wp
 
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import ModelError
 from newtonsim.kernels.particles import contacts as particles_contacts
 from newtonsim.kernels.particles import point_distance
@@ -82,7 +83,7 @@ class ParticleContacts:
         listed = self.shapes.listed.numpy()
         self._meets = len(listed) > 0
         # of a plane a corner is nearest
-        self._faces_meet = bool(np.any(rigid.collision_plan.kind[listed] != GeoType.PLANE))
+        self._faces_meet = bool(np.any(collision_plan_of(rigid).kind[listed] != GeoType.PLANE))
         self._launchers = OwnKinds()
         device = rigid.device
         self._dropped, self._warned = zeros(1, dtype=int, device=device), False
@@ -151,7 +152,7 @@ class ParticleContacts:
         model, shapes = self.particles, self.shapes
         material, mixing = self._material()
         shapes.disabled = -1 if self.rigid.ground else self.rigid.ground_shape
-        shapes.shape = self.rigid.collision_plan.shape
+        shapes.shape = collision_plan_of(self.rigid).shape
         launch(point_distance.place_shapes, "shape", [bodies.view, dt, _ENDLESS, shapes])
         inputs = [material, x, v, dt, shapes, self._blocks]
         launch(particles_contacts.find_shapes_near_particles, "block of particles", inputs)
@@ -250,7 +251,7 @@ def make_contacts(count: int, most: int, device: wp.Device) -> particles_contact
 
 def _shapes(model: Model) -> RigidView:
     """Shapes of each world with those of the global one, and as a last row all shapes, that collide."""
-    plan = model.collision_plan
+    plan = collision_plan_of(model)
     view = RigidView()
     view.shape, view.hulls, view.surfaces = plan.shape, plan.hulls, plan.surfaces
     world = model.shape_world.numpy() if model.shape_count else np.zeros(0, int)

@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels.collision import contact_features
 from newtonsim.kernels.collision.contact_features import FeatureView
@@ -85,7 +86,7 @@ class StepAdjoint:
 
     def _find_features(self, launch: Launcher, state: State) -> None:
         """Find the features in contact; gradients of worlds where one has no rule become NaN."""
-        model, plan, contacts = launch.model, launch.model.collision_plan, self._contacts.view
+        model, plan, contacts = launch.model, collision_plan_of(launch.model), self._contacts.view
         inputs = [contacts, plan.shape, plan.hulls, state.body_q, self._features]
         launch(contact_features.find_features, "contact", inputs)
         inputs = [contacts, self._features, model.shape_body, model.body_world]
@@ -109,7 +110,7 @@ class StepAdjoint:
 
 def _make_features(model: Model) -> FeatureView:
     """Room for the features of all contacts."""
-    view, count, device = FeatureView(), model.collision_plan.contact_count, model.device
+    view, count, device = FeatureView(), collision_plan_of(model).contact_count, model.device
     for name, dtype in (("normal", int), ("holder", int), ("face", wp.vec3)):
         setattr(view, name, zeros(count, dtype=dtype, device=device))
     vectors = dict.fromkeys(("core", "axis", "size"), wp.vec3)

@@ -11,6 +11,7 @@ from newtonsim.kernels.penalty.joints import AttachView, BodyMotionView, JointIn
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
+from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.featherstone.constraints import loop_view
 from newtonsim.solvers.featherstone.row_layout import constraint_row_table
 from newtonsim.solvers.semi_implicit.elements import order_by_world, slots_of
@@ -45,7 +46,7 @@ class LoopForces:
         found = order_by_world(np.arange(len(table)), _row_worlds(model, table), model)
         self._order, self.starts = found.order, {"penalty_loop": found.start}
         grad = {"device": device, "requires_grad": model.requires_grad}
-        self._dof_joint = put(model.topology.dof_joint, dtype=int, device=device)
+        self._dof_joint = put(topology_of(model).dof_joint, dtype=int, device=device)
         self.effort = zeros(2 * len(table) if self.couples else 0, dtype=float, **grad)
         self.f = zeros(model.joint_dof_count if self.couples else 0, dtype=float, **grad)
         dofs = np.where(coupled[:, None], table["dofs"], -1).reshape(-1)
@@ -75,6 +76,6 @@ class LoopForces:
 def _row_worlds(model: Model, table: np.ndarray) -> np.ndarray:
     """World of each row: that of its bodies, or of its dofs; -1 for the global one."""
     of_body = np.append(model.body_world.numpy(), -1)
-    of_dof = np.append(model.joint_world.numpy()[model.topology.dof_joint], -1).astype(int)
+    of_dof = np.append(model.joint_world.numpy()[topology_of(model).dof_joint], -1).astype(int)
     ends = np.maximum(of_body[table["parent"]], of_body[table["child"]])
     return np.maximum(ends, of_dof[table["dofs"]].max(axis=1))

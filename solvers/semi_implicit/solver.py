@@ -9,6 +9,7 @@ import warp as wp
 
 from newtonsim.collision.collide import find_contacts
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.collision.contact_features import FeatureView
 from newtonsim.kernels.penalty.contact_law import FADE_DEPTH
 from newtonsim.kernels.steps import motion as steps_motion
@@ -159,7 +160,7 @@ class SemiImplicitSolver(SolverBase):
     def kernel_kind(self) -> tuple:
         """The same for solvers that launch mostly the same kernels, see `compilation.load_once`."""
         model = self.model
-        families = frozenset(model.collision_plan.families) if model.shape_count else frozenset()
+        families = frozenset(collision_plan_of(model).families) if model.shape_count else frozenset()
         elements = tuple(len(order) > 0 for order in self.elements.orders.values())
         parts = (
             model.joint_count > 0,

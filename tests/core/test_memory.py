@@ -7,6 +7,7 @@ import warp as wp
 from newtonsim import Mesh, ModelBuilder, Simulator, memory_report
 from newtonsim.collision.collide import collide
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.solvers import FeatherstoneSolver
 
 TETRAHEDRON = np.array([[0, 0, 0], [0.4, 0, 0], [0, 0.4, 0], [0, 0, 0.4]])
@@ -52,7 +53,7 @@ def test_room_for_points_suffices(pair, device):
     model, roomy = builder.finalize(device), builder.finalize(device)
     roomy.rigid_contact_max_per_world = 20
     roomy.rigid_contact_margin = model.rigid_contact_margin = 0.1
-    roomy.collision_plan.pair_points = 8
+    collision_plan_of(roomy).pair_points = 8
     rng = np.random.default_rng(0)
     q = rng.normal(size=(worlds, model.body_count // worlds, 7))
     q[: worlds // 2, :, 3:] = np.round(q[: worlds // 2, :, 3:])  # many faces and edges lie flat
@@ -77,7 +78,7 @@ def test_contacts_with_what_stands_still_have_one_side():
             body = builder.add_body() if part == "ball" else -1
             add_shape(builder, "sphere" if part == "ball" else "box", body)
         builder.set_ground_plane()
-        return builder.finalize("cpu").collision_plan
+        return collision_plan_of(builder.finalize("cpu"))
 
     assert not plan("ball").two_sided
     assert not plan("ball", "static").two_sided

@@ -9,6 +9,7 @@ from core.test_worlds_and_copies import rich_builder
 
 from newtonsim import Mesh, ModelBuilder
 from newtonsim.builder.worlds import grid_offsets
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.scene.arrays import CONTROL_ARRAYS, MODEL_ARRAYS, SPECS
 from newtonsim.scene.columns import Column, PairSet, Tiles, distinct, to_array
 
@@ -203,4 +204,4 @@ def test_meshes_that_are_only_seen_get_no_hull():
         builder.add_shape_mesh(
             body, mesh=mesh, density=0.0, has_shape_collision=collides, has_ground_collision=False
         )
-    assert builder.finalize("cpu").collision_plan.shape.hull.numpy().tolist() == [-1, 0]
+    assert collision_plan_of(builder.finalize("cpu")).shape.hull.numpy().tolist() == [-1, 0]

@@ -5,6 +5,7 @@ import pytest
 import warp as wp
 
 import newtonsim
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.collision.contact_features import (
     NORMAL_UNKNOWN,
     FeatureView,
@@ -112,7 +113,7 @@ def middle(model, contacts, poses: np.ndarray, count: int) -> np.ndarray:
 
 
 def features_of(model, contacts, poses) -> FeatureView:
-    plan, room = model.collision_plan, model.collision_plan.contact_count
+    plan, room = collision_plan_of(model), collision_plan_of(model).contact_count
     view = FeatureView()
     for name, dtype in (("normal", int), ("holder", int), ("face", wp.vec3)):
         setattr(view, name, wp.zeros(room, dtype=dtype, device=model.device))
@@ -192,7 +193,7 @@ def test_geometry_follows_the_collision_pass(device: str, kinds: tuple[str, str]
         collided(model, after, moved)
         found = values(moved)
         places = middle(model, moved, after, len(found["distance"]))
-        room = model.collision_plan.contact_count
+        room = collision_plan_of(model).contact_count
         out = [wp.zeros(room, dtype=t, device=device) for t in (wp.vec3, wp.vec3, float)]
         body_q = wp.array(after, dtype=wp.transform, device=device)
         wp.launch(evaluate, room, [contacts.view, features, body_q, model.shape_body], out, device=device)

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from newtonsim import Simulator, dynamics
 from newtonsim.scene.enums import JointType
+from newtonsim.scene.topology import topology_of
 from newtonsim.solvers import FeatherstoneSolver, ServoMode
 
 DT = 1.0 / 240.0
@@ -21,7 +22,7 @@ def servo_simulator(builder, device: str, substeps: int = 1, **options) -> Simul
     """A simulator whose joints have servos in mode VELOCITY, without gains."""
     model = builder.finalize(device)
     simulator = Simulator(model, FeatherstoneSolver(model, servos=True, **options), DT, substeps=substeps)
-    joints = model.joint_type.numpy()[model.topology.dof_joint]
+    joints = model.joint_type.numpy()[topology_of(model).dof_joint]
     mode = np.where(joints == JointType.FREE, ServoMode.OFF, ServoMode.VELOCITY)
     simulator.solver.servos.mode.assign(mode.astype(np.int32))
     return simulator

@@ -11,6 +11,7 @@ import warp as wp
 
 from newtonsim.collision.collide import find_contacts
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.constraints import records as constraints_records
 from newtonsim.kernels.constraints.records import ContactRecords, ReportView
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
@@ -134,7 +135,7 @@ class ContactReader:
         rate = 1.0 / period if period > 0.0 else 0.0
         if self._replay is None or rate != self._rate:
             model = self.engine.model
-            shape, places = model.collision_plan.shape, self.contacts.placement.X
+            shape, places = collision_plan_of(model).shape, self.contacts.placement.X
             inputs = [self.contacts.view, shape, places, self.report, self.impulse, rate, self.records]
             launch = compilation.launch(
                 constraints_records.write_contact_records,

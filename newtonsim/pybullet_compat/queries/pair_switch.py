@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.collision.pairs import manifolds
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 
@@ -41,7 +42,7 @@ class PairSwitch:
         Returns:
             Whether that was possible: pairs that were not listed when the engine was built cannot be put in.
         """
-        if engine.model.collision_plan.listed is None:
+        if collision_plan_of(engine.model).listed is None:
             return False
         if self._engine is not engine:
             self._prepare(engine)
@@ -69,7 +70,7 @@ class PairSwitch:
         self._shapes: dict[Link, list[int]] = {}
         for shape, link in enumerate(engine.shape_link):
             self._shapes.setdefault(link, []).append(shape)
-        self._listed = HostArray(engine.model.collision_plan.listed, 1)
+        self._listed = HostArray(collision_plan_of(engine.model).listed, 1)
         # all worlds list the same pairs, one world after the other
         self._count = len(self._listed.host[0]) // engine.worlds
         pairs = self._listed.host[0, : self._count].tolist()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.descriptions.description import BodyDescription
 from newtonsim.pybullet_compat.surface.errors import error
@@ -440,7 +441,7 @@ class Client:
         shape = (self.num_worlds, len(engine.shape_link), 3)
         if engine.swept is None:
             raise error("Bounds are not watched: call watch_bounds before the steps.")
-        if not engine.model.collision_plan.contact_count:
+        if not collision_plan_of(engine.model).contact_count:
             return np.full(shape, -np.inf), np.full(shape, np.inf)
         first = engine.model.shape_count - shape[0] * shape[1]  # surroundings come before
         lower, upper = engine.swept.corners()

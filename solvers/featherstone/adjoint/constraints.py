@@ -26,6 +26,7 @@ from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
+from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
 from newtonsim.solvers.featherstone.adjoint.contacts import ContactAdjoint
 from newtonsim.solvers.featherstone.adjoint.impacts import ImpactAdjoint
@@ -153,7 +154,7 @@ class ConstraintAdjoint:
             inputs = [v.tree, stage.rows, contacts.view, stage.world_state, int(not pushing)]
             inputs += [env.kept_contact, self.rows.contact_pushes, self.rows.contact_early]
             launch(modes_adjoint.mark_pushing, "contact", inputs)
-        inputs = [v.tree, stage.rows, contacts.view, self.model.topology.max_depth, env.place, env.dof]
+        inputs = [v.tree, stage.rows, contacts.view, topology_of(self.model).max_depth, env.place, env.dof]
         inputs += [self.impulses(pushing), self.sky, self.rows, self.y, self.reason]
         launch(solve_adjoint.solve_adjoint, "world", inputs)
         if contacts.rigid_contact_max:
@@ -188,7 +189,7 @@ class ConstraintAdjoint:
             return
         v, env = launch.views, self.stage.envelope
         launch(adjoint_sums.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
-        inputs = [v.tree, self.predicted, self.model.topology.max_depth, env.place, env.dof, self.sky]
+        inputs = [v.tree, self.predicted, topology_of(self.model).max_depth, env.place, env.dof, self.sky]
         inputs += [self.rows.pair_mode, self.rows.pair_multiplier, self.y, self.reason]
         launch(solve_adjoint.solve_pair_adjoint, "world", inputs)
         launch(adjoint_sums.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])

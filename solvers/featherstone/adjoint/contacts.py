@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.collision import contact_features
 from newtonsim.kernels.collision.contact_features import FeatureView
 from newtonsim.kernels.constraints.adjoint import contact_terms as contact_terms_adjoint
@@ -46,7 +47,7 @@ class ContactAdjoint:
 
     def __init__(self, model: Model, poses: Motion):
         self.model = model
-        count, device = model.collision_plan.contact_count, model.device
+        count, device = collision_plan_of(model).contact_count, model.device
         self.features = features_of(count, device)
         self.v_free = zeros(model.joint_dof_count, dtype=float, device=device, requires_grad=True)
         self.v_outcome = zeros(model.joint_dof_count, dtype=float, device=device, requires_grad=True)
@@ -67,7 +68,7 @@ class ContactAdjoint:
 
     def find(self, launch: Launcher, contacts: Contacts, body_q: wp.array) -> None:
         """Find the features of all contacts at the poses of the step."""
-        plan = self.model.collision_plan
+        plan = collision_plan_of(self.model)
         if plan.contact_count:
             inputs = [contacts.view, plan.shape, plan.hulls, body_q, self.features]
             launch(contact_features.find_features, "contact", inputs)
@@ -144,7 +145,7 @@ class ContactAdjoint:
                 record(masked_dynamics.compute_masked_velocities, "tree", moved)
                 inputs = [mask, *inputs]
                 record(masked_dynamics.write_masked_velocities, "body", inputs, [written])
-        shape, materials = model.collision_plan.shape, model.shape_materials
+        shape, materials = collision_plan_of(model).shape, model.shape_materials
         inputs = [contacts.view, self.features, shape, materials, body_q, motion, settings, rows.contact]
         inputs += [
             impulse[0],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.algebra.envelope import EnvelopeView
 from newtonsim.kernels.collision.contact_features import FeatureView
 from newtonsim.kernels.constraints.adjoint import impact_terms
@@ -19,6 +20,7 @@ from newtonsim.kernels.trees import masked_dynamics
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
+from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
     from newtonsim.solvers.featherstone.adjoint.constraints import ConstraintAdjoint
@@ -45,7 +47,7 @@ class ImpactAdjoint:
     def __init__(self, model: Model, constraints: ConstraintAdjoint, poses: Motion):
         self.model = model
         device, dofs = model.device, model.joint_dof_count
-        places = model.collision_plan.contact_count
+        places = collision_plan_of(model).contact_count
         own, view = constraints.stage.envelope, ImpactRoundsView()
         self._env = EnvelopeView()
         self._env.world_start, self._env.dof = own.world_start, own.dof
@@ -74,7 +76,7 @@ class ImpactAdjoint:
     def follow(self, launch: Launcher, constraints: ConstraintAdjoint, contacts: Contacts, dt: float) -> None:
         """Find the rounds of a step, after its rows are built and before they are solved."""
         stage = constraints.stage
-        inputs = [launch.views.tree, stage.rows.contact, contacts.view, self.model.topology.max_depth, dt]
+        inputs = [launch.views.tree, stage.rows.contact, contacts.view, topology_of(self.model).max_depth, dt]
         inputs += [self._env, stage.z, self.rounds, constraints.reason]
         launch(impacts_adjoint.follow_impacts, "world", inputs)
 
@@ -94,7 +96,7 @@ class ImpactAdjoint:
         """From a gradient of the velocity after all impacts to the multipliers of every round."""
         v, env = launch.views, constraints.stage.envelope
         launch(adjoint_sums.to_energy_gradient, "tree", [v.tree, L, gradient, constraints.y])
-        inputs = [v.tree, constraints.stage.rows.contact, contacts.view, self.model.topology.max_depth]
+        inputs = [v.tree, constraints.stage.rows.contact, contacts.view, topology_of(self.model).max_depth]
         inputs += [env.place, env.dof, constraints.y, self.rounds, constraints.sky, constraints.reason]
         launch(impacts_adjoint.reverse_impacts, "world", inputs)
         launch(impacts_adjoint.write_rounds, "tree", [v.tree, L, constraints.reason, self.rounds])
@@ -140,7 +142,7 @@ class ImpactAdjoint:
             record(masked_dynamics.compute_masked_velocities, "tree", inputs)
             inputs = [self.mask, v.tree, v.body, field.kin, loose_qd, share]
             record(masked_dynamics.write_masked_velocities, "body", inputs, [getattr(motion, name)])
-        inputs = [self.mask, contacts.view, features, model.collision_plan.shape]
+        inputs = [self.mask, contacts.view, features, collision_plan_of(model).shape]
         inputs += [model.shape_materials.restitution, body_q, motion, settings]
         inputs += [constraints.stage.rows.contact, *self._rows[r]]
         record.backward_only(impact_terms.impact_lagrangian, "world", inputs, [self._terms])

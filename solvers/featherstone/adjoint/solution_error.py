@@ -13,6 +13,7 @@ from newtonsim.kernels.constraints.adjoint.solution_error import ErrorView
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
+from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.featherstone.adjoint.constraints import ConstraintAdjoint
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.maximal.adjoint import MOST_AWAY
@@ -31,7 +32,7 @@ class SolutionError:
 
     def __init__(self, model: Model):
         self.model = model
-        device, trees = model.device, model.topology.tree_count
+        device, trees = model.device, topology_of(model).tree_count
         self.errors = ErrorView()
         self.errors.looked = zeros(model.world_count, dtype=int, device=device)
         self.errors.change = zeros(model.joint_dof_count, dtype=float, device=device)
@@ -46,7 +47,7 @@ class SolutionError:
     ) -> None:
         """Add a step, after the multipliers of its final solution were found."""
         v, stage, env = launch.views, constraints.stage, constraints.stage.envelope
-        inputs = [v.tree, stage.rows, contacts.view, self.model.topology.max_depth, env.place, env.dof]
+        inputs = [v.tree, stage.rows, contacts.view, topology_of(self.model).max_depth, env.place, env.dof]
         inputs += [constraints.impulses(pushing=False), stage.residual, smooth.v_free]
         inputs += [constraints.solved.joint_qd, constraints.multiplier]
         inputs += [constraints.sky, constraints.rows, self.errors]
@@ -67,7 +68,7 @@ class SolutionError:
         if not len(part) or part[tree] <= max(MOST_AWAY, 2.0 * self._told):
             return
         self._told = part[tree]
-        world = self.model.topology.view.world.numpy()[tree]
+        world = topology_of(self.model).view.world.numpy()[tree]
         after = self.errors.worst_step.numpy()[tree]
         where = f"{after} steps before the last" if after else "in the last step"
         warnings.warn(

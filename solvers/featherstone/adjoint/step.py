@@ -34,6 +34,7 @@ from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
+from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.featherstone.adjoint.constraints import ConstraintAdjoint
 from newtonsim.solvers.featherstone.adjoint.contacts import ContactAdjoint
 from newtonsim.solvers.featherstone.adjoint.impacts import ImpactAdjoint
@@ -445,5 +446,5 @@ class StepAdjoint:
 
 def _has_single_bodies(model: Model) -> bool:
     """Whether a tree consists of one joint."""
-    start = model.topology.view.joint_start.numpy()
+    start = topology_of(model).view.joint_start.numpy()
     return bool((start[1:] - start[:-1] == 1).any())
