@@ -1,15 +1,50 @@
-"""Solvers: each advances a State by one time step."""
+"""Solvers: each advances a State by one time step. Only those that are used are imported."""
 
-from newtonsim.solvers.base import SolverBase as SolverBase
-from newtonsim.solvers.featherstone.servos import JointServos as JointServos
-from newtonsim.solvers.featherstone.servos import ServoMode as ServoMode
-from newtonsim.solvers.featherstone.solver import FeatherstoneSolver as FeatherstoneSolver
-from newtonsim.solvers.featherstone.stages import BodyDamping as BodyDamping
-from newtonsim.solvers.featherstone.stages import JointDamping as JointDamping
-from newtonsim.solvers.featherstone.stages import PDForces as PDForces
-from newtonsim.solvers.featherstone.stages import StepForces as StepForces
-from newtonsim.solvers.featherstone.stages import StepStage as StepStage
-from newtonsim.solvers.mujoco.solver import MuJoCoSolver as MuJoCoSolver
-from newtonsim.solvers.semi_implicit.solver import SemiImplicitSolver as SemiImplicitSolver
-from newtonsim.solvers.vbd.solver import VBDSolver as VBDSolver
-from newtonsim.solvers.xpbd.solver import XPBDSolver as XPBDSolver
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from newtonsim.solvers.base import SolverBase as SolverBase
+    from newtonsim.solvers.featherstone.servos import JointServos as JointServos
+    from newtonsim.solvers.featherstone.servos import ServoMode as ServoMode
+    from newtonsim.solvers.featherstone.solver import FeatherstoneSolver as FeatherstoneSolver
+    from newtonsim.solvers.featherstone.stages import BodyDamping as BodyDamping
+    from newtonsim.solvers.featherstone.stages import JointDamping as JointDamping
+    from newtonsim.solvers.featherstone.stages import PDForces as PDForces
+    from newtonsim.solvers.featherstone.stages import StepForces as StepForces
+    from newtonsim.solvers.featherstone.stages import StepStage as StepStage
+    from newtonsim.solvers.mujoco.solver import MuJoCoSolver as MuJoCoSolver
+    from newtonsim.solvers.semi_implicit.solver import SemiImplicitSolver as SemiImplicitSolver
+    from newtonsim.solvers.vbd.solver import VBDSolver as VBDSolver
+    from newtonsim.solvers.xpbd.solver import XPBDSolver as XPBDSolver
+
+_LAZY = {
+    "BodyDamping": "newtonsim.solvers.featherstone.stages",
+    "FeatherstoneSolver": "newtonsim.solvers.featherstone.solver",
+    "JointDamping": "newtonsim.solvers.featherstone.stages",
+    "JointServos": "newtonsim.solvers.featherstone.servos",
+    "MuJoCoSolver": "newtonsim.solvers.mujoco.solver",
+    "PDForces": "newtonsim.solvers.featherstone.stages",
+    "SemiImplicitSolver": "newtonsim.solvers.semi_implicit.solver",
+    "ServoMode": "newtonsim.solvers.featherstone.servos",
+    "SolverBase": "newtonsim.solvers.base",
+    "StepForces": "newtonsim.solvers.featherstone.stages",
+    "StepStage": "newtonsim.solvers.featherstone.stages",
+    "VBDSolver": "newtonsim.solvers.vbd.solver",
+    "XPBDSolver": "newtonsim.solvers.xpbd.solver",
+}
+
+__all__ = list(_LAZY)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a solver when it is first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'newtonsim.solvers' has no attribute '{name}'")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
