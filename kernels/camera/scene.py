@@ -9,6 +9,7 @@ lengths.
 import warp as wp
 
 from newtonsim.kernels.camera.elements import ElementView, meet_elements, meets_elements
+from newtonsim.kernels.collision.surfaces.field_values import field_normal
 from newtonsim.kernels.queries.ray_solids import (
     Span,
     cut_ends,
@@ -19,7 +20,7 @@ from newtonsim.kernels.queries.ray_solids import (
     span_of_ellipsoid,
     span_of_tube,
 )
-from newtonsim.kernels.queries.ray_surfaces import cast_on_field, field_normal
+from newtonsim.kernels.queries.ray_surfaces import cast_on_field
 from newtonsim.kernels.queries.ray_times import times_of_primitive
 from newtonsim.kernels.views.shapes import (
     GEO_BOX,

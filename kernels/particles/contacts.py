@@ -16,6 +16,8 @@ from newtonsim.kernels.views.shapes import GEO_PLANE
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
+# [kg m] a push without bound
+UNBOUNDED = wp.constant(1.0e30)
 # most contacts of a particle, and of the inside of a triangle; the deepest ones are kept
 CONTACTS = wp.constant(4)
 FACE_CONTACTS = wp.constant(2)

@@ -9,8 +9,8 @@ practical Gauss-Seidel method for stable soft body dynamics", TOG 35(6), 2016, b
 
 import warp as wp
 
+from newtonsim.kernels.particles.contacts import UNBOUNDED
 from newtonsim.kernels.particles.grid import BLOCK_X, BLOCK_Y, BLOCK_Z, GridView, cell_number
-from newtonsim.kernels.particles.xpbd.contacts import UNBOUNDED
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

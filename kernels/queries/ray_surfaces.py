@@ -7,6 +7,7 @@ tracing", The Visual Computer, 1996) and the sign change is bisected.
 
 import warp as wp
 
+from newtonsim.kernels.collision.surfaces.field_values import field_normal, field_value
 from newtonsim.kernels.collision.surfaces.height_grid import surface_at
 from newtonsim.kernels.queries.ray_solids import span_of_box
 
@@ -106,23 +107,6 @@ def cast_along_heights(mesh: wp.uint64, scale: wp.vec3, o: wp.vec3, d: wp.vec3, 
         hit.normal = n
         hit.triangle = place.triangle
     return hit
-
-
-@wp.func
-def field_value(volume: wp.uint64, p: wp.vec3) -> float:
-    """Signed distance at a point of the field's frame."""
-    return wp.volume_sample_f(volume, wp.volume_world_to_index(volume, p), wp.Volume.LINEAR)
-
-
-@wp.func
-def field_normal(volume: wp.uint64, p: wp.vec3, step: float) -> wp.vec3:
-    """Direction in which the field grows, by central differences."""
-    n = wp.vec3()
-    for i in range(3):
-        shift = wp.vec3()
-        shift[i] = step
-        n[i] = field_value(volume, p + shift) - field_value(volume, p - shift)
-    return wp.normalize(n)
 
 
 @wp.func

@@ -8,7 +8,14 @@ the adjoint of a call copies the views that it takes, which makes backward passe
 
 import warp as wp
 
-from newtonsim.kernels.algebra.spatial import load_quat, load_vec3, rotate_inertia, world_axis
+from newtonsim.kernels.algebra.spatial import (
+    load_quat,
+    load_vec3,
+    quat_exp,
+    rotate_inertia,
+    unit_quat,
+    world_axis,
+)
 from newtonsim.kernels.views.model import (
     JOINT_BALL,
     JOINT_DISTANCE,
@@ -251,3 +258,38 @@ def write_body_state(
             return
     body_q[b] = world_pose(b, kin.origin[t], kin)
     body_qd[b] = world_velocity(b, body, kin)
+
+
+@wp.func
+def end_pose(
+    b: int,
+    tree: TreeView,
+    kin: KinematicsView,
+    com: wp.array(dtype=wp.vec3),
+    loose_q: wp.array(dtype=wp.transform),
+    loose_qd: wp.array(dtype=wp.spatial_vector),
+    dt: float,
+) -> wp.transform:
+    """World pose of body b; of a body on no tree that after a time dt."""
+    t = tree.body_tree[b]
+    if t >= 0:
+        return world_pose(b, kin.origin[t], kin)
+    r = wp.transform_get_rotation(loose_q[b])
+    c = wp.transform_point(loose_q[b], com[b]) + dt * wp.spatial_bottom(loose_qd[b])
+    r_end = unit_quat(quat_exp(dt * wp.spatial_top(loose_qd[b])) * r)
+    return wp.transform(c - wp.quat_rotate(r_end, com[b]), r_end)
+
+
+@wp.func
+def body_velocity(
+    b: int,
+    tree: TreeView,
+    body: BodyView,
+    kin: KinematicsView,
+    loose_qd: wp.array(dtype=wp.spatial_vector),
+    share: float,
+) -> wp.spatial_vector:
+    """(ω, v of the centre of mass); of a body on no tree that share of its own."""
+    if tree.body_tree[b] >= 0:
+        return world_velocity(b, body, kin)
+    return share * loose_qd[b]

@@ -5,8 +5,7 @@ What is not written is not to be read: it is that of another call.
 
 import warp as wp
 
-from newtonsim.kernels.constraints.adjoint.row_terms import body_velocity, end_pose
-from newtonsim.kernels.trees.forward_kinematics import move_joint, place_joint
+from newtonsim.kernels.trees.forward_kinematics import body_velocity, end_pose, move_joint, place_joint
 from newtonsim.kernels.trees.joint_forces import force_residual
 from newtonsim.kernels.trees.rnea import tree_inverse_dynamics
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
@@ -112,8 +111,7 @@ def write_masked_poses(
     dt: float,
     body_q: wp.array(dtype=wp.transform),
 ):
-    """One thread per body: `constraints.adjoint.row_terms.end_pose` if its world is in the mask or it is on
-    no tree."""
+    """One thread per body: `forward_kinematics.end_pose` if its world is in the mask or it is on no tree."""
     b = first + wp.tid()
     t = tree.body_tree[b]
     if t >= 0:
@@ -133,8 +131,8 @@ def write_masked_velocities(
     share: float,
     body_qd: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per body: `constraints.adjoint.row_terms.body_velocity` if its world is in the mask or it
-    is on no tree."""
+    """One thread per body: `forward_kinematics.body_velocity` if its world is in the mask or it is on no
+    tree."""
     b = first + wp.tid()
     t = tree.body_tree[b]
     if t >= 0:

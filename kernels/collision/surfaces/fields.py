@@ -16,6 +16,7 @@ from newtonsim.kernels.collision.convex.convex import (
     extent_of,
     rounding,
 )
+from newtonsim.kernels.collision.surfaces.field_values import field_normal, field_value
 from newtonsim.kernels.collision.surfaces.surfaces import (
     Surface,
     closest_of_convex,
@@ -24,7 +25,6 @@ from newtonsim.kernels.collision.surfaces.surfaces import (
     moved,
     none_found,
 )
-from newtonsim.kernels.queries.ray_surfaces import field_normal, field_value
 from newtonsim.kernels.views.shapes import GEO_BOX, GEO_CAPSULE, GEO_SPHERE, HullView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

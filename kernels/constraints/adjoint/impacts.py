@@ -16,6 +16,7 @@ from newtonsim.kernels.algebra.skyline_algebra import add_outer, couple_chains, 
 from newtonsim.kernels.algebra.skyline_lu import SkylineView, begin_skyline, clear_skyline, solve_system
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.solve import softness_weight
+from newtonsim.kernels.constraints.adjoint.worlds import NO_ROOM, PASSED_ON_IMPACT, SINGULAR
 from newtonsim.kernels.constraints.chains import triple_velocity
 from newtonsim.kernels.constraints.contact_rows import ContactRowView
 from newtonsim.kernels.constraints.energy_coordinates import to_joint_velocities
@@ -28,7 +29,6 @@ from newtonsim.kernels.constraints.impacts import (
     reflect,
     stop_approach,
 )
-from newtonsim.kernels.steps.adjoint_sums import NO_ROOM, PASSED_ON_IMPACT, SINGULAR
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

@@ -11,7 +11,6 @@ functions that the forward pass uses, too; reverse mode does the rest.
 
 import warp as wp
 
-from newtonsim.kernels.algebra.spatial import quat_exp, unit_quat
 from newtonsim.kernels.constraints.adjoint.modes import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN
 from newtonsim.kernels.constraints.dof_rows import (
     ROW_DRIVE,
@@ -39,32 +38,12 @@ from newtonsim.kernels.constraints.pair_rows import (
     recovery_rate,
     row_interval,
 )
-from newtonsim.kernels.trees.forward_kinematics import world_pose, world_velocity
+from newtonsim.kernels.trees.forward_kinematics import body_velocity, end_pose
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
-
-
-@wp.func
-def end_pose(
-    b: int,
-    tree: TreeView,
-    kin: KinematicsView,
-    com: wp.array(dtype=wp.vec3),
-    loose_q: wp.array(dtype=wp.transform),
-    loose_qd: wp.array(dtype=wp.spatial_vector),
-    dt: float,
-) -> wp.transform:
-    """World pose of body b; of a body on no tree that after a time dt."""
-    t = tree.body_tree[b]
-    if t >= 0:
-        return world_pose(b, kin.origin[t], kin)
-    r = wp.transform_get_rotation(loose_q[b])
-    c = wp.transform_point(loose_q[b], com[b]) + dt * wp.spatial_bottom(loose_qd[b])
-    r_end = unit_quat(quat_exp(dt * wp.spatial_top(loose_qd[b])) * r)
-    return wp.transform(c - wp.quat_rotate(r_end, com[b]), r_end)
 
 
 @wp.kernel
@@ -81,21 +60,6 @@ def write_poses(
     """One thread per body, see `end_pose`."""
     b = first + wp.tid()
     body_q[b] = end_pose(b, tree, kin, com, loose_q, loose_qd, dt)
-
-
-@wp.func
-def body_velocity(
-    b: int,
-    tree: TreeView,
-    body: BodyView,
-    kin: KinematicsView,
-    loose_qd: wp.array(dtype=wp.spatial_vector),
-    share: float,
-) -> wp.spatial_vector:
-    """(ω, v of the centre of mass); of a body on no tree that share of its own."""
-    if tree.body_tree[b] >= 0:
-        return world_velocity(b, body, kin)
-    return share * loose_qd[b]
 
 
 @wp.kernel

@@ -50,9 +50,9 @@ from newtonsim.kernels.constraints.adjoint.modes import (
     select_pairs,
     select_rows,
 )
+from newtonsim.kernels.constraints.adjoint.worlds import NO_ROOM, SINGULAR
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import RowsView
-from newtonsim.kernels.steps.adjoint_sums import NO_ROOM, SINGULAR
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

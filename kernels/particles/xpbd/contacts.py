@@ -15,15 +15,13 @@ from newtonsim.kernels.maximal.moving_bodies import (
     push_body,
     velocity_at,
 )
-from newtonsim.kernels.particles.contacts import ContactView, FaceView, blend, corners_of
+from newtonsim.kernels.particles.contacts import UNBOUNDED, ContactView, FaceView, blend, corners_of
 from newtonsim.kernels.particles.point_distance import RigidView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # part of the overlap at the start of a substep that one substep removes
 RECOVERY = wp.constant(0.2)
-# [kg m] a push without bound
-UNBOUNDED = wp.constant(1.0e30)
 
 
 @wp.func

@@ -18,9 +18,10 @@ from newtonsim.kernels.constraints.adjoint import impacts as impacts_adjoint
 from newtonsim.kernels.constraints.adjoint import modes as modes_adjoint
 from newtonsim.kernels.constraints.adjoint import row_terms as row_terms_adjoint
 from newtonsim.kernels.constraints.adjoint import solve as solve_adjoint
+from newtonsim.kernels.constraints.adjoint import velocities as velocities_adjoint
+from newtonsim.kernels.constraints.adjoint import worlds as worlds_adjoint
 from newtonsim.kernels.constraints.adjoint.modes import ImpulseView, RowAdjointView
 from newtonsim.kernels.constraints.pair_rows import BodyStateView
-from newtonsim.kernels.steps import adjoint_sums
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
@@ -44,13 +45,13 @@ ROOM = 1_000_000
 """Most entries of a triangle of a world's matrix."""
 
 _REASONS = {
-    int(adjoint_sums.NO_ROOM): "its constraints couple more bodies than there is room for",
-    int(adjoint_sums.SINGULAR): "the constraints that act contradict each other",
-    int(adjoint_sums.NOT_SOLVED): (
+    int(worlds_adjoint.NO_ROOM): "its constraints couple more bodies than there is room for",
+    int(worlds_adjoint.SINGULAR): "the constraints that act contradict each other",
+    int(worlds_adjoint.NOT_SOLVED): (
         "the constraints were not solved well enough (raise iterations, or shorten the step)"
     ),
-    int(adjoint_sums.UNSUPPORTED_CONTACT): "a contact acts whose shapes have no gradient",
-    int(adjoint_sums.PASSED_ON_IMPACT): (
+    int(worlds_adjoint.UNSUPPORTED_CONTACT): "a contact acts whose shapes have no gradient",
+    int(worlds_adjoint.PASSED_ON_IMPACT): (
         "an impact was passed on more than four times or between contacts of different restitution, or has "
         "restitution that was zero when the solver was made"
     ),
@@ -110,7 +111,7 @@ class ConstraintAdjoint:
         inputs = [state_in.joint_q, control.joint_act, contacts, dt, self.solved, restore]
         stage.solve(launch, smooth, *inputs)
         inputs = [env.world_start, env.dof, smooth.v_free, v_end, self.solved.joint_qd, self.reason]
-        launch(adjoint_sums.compare_velocities, "world", inputs)
+        launch(worlds_adjoint.compare_velocities, "world", inputs)
 
     def tight(self, options: ConstraintOptions) -> ConstraintOptions:
         """Options of a solve that does not depend on earlier steps and leaves no error to speak of."""
@@ -149,7 +150,7 @@ class ConstraintAdjoint:
     ) -> None:
         """From a gradient of the end velocity to the multipliers of all rows and of the force balance."""
         v, stage, env = launch.views, self.stage, self.stage.envelope
-        launch(adjoint_sums.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
+        launch(velocities_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
         if contacts.rigid_contact_max:
             inputs = [v.tree, stage.rows, contacts.view, stage.world_state, int(not pushing)]
             inputs += [env.kept_contact, self.rows.contact_pushes, self.rows.contact_early]
@@ -158,14 +159,14 @@ class ConstraintAdjoint:
         inputs += [self.impulses(pushing), self.sky, self.rows, self.y, self.reason]
         launch(solve_adjoint.solve_adjoint, "world", inputs)
         if contacts.rigid_contact_max:
-            no_rule = int(adjoint_sums.UNSUPPORTED_CONTACT)
-            passed_on = int(adjoint_sums.PASSED_ON_IMPACT)
+            no_rule = int(worlds_adjoint.UNSUPPORTED_CONTACT)
+            passed_on = int(worlds_adjoint.PASSED_ON_IMPACT)
             terms.refuse(launch, contacts, stage.rows, self.rows, no_rule, passed_on, self.reason)
-        launch(adjoint_sums.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
+        launch(velocities_adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
 
     def refuse_compliant(self, launch: Launcher, contacts: Contacts, terms: ContactAdjoint) -> None:
         """Mark worlds in which a compliant contact acts that has no gradient."""
-        no_rule = int(adjoint_sums.UNSUPPORTED_CONTACT)
+        no_rule = int(worlds_adjoint.UNSUPPORTED_CONTACT)
         inputs = [contacts.view, terms.features, no_rule, self.reason]
         launch(contact_terms_adjoint.refuse_compliant_contacts, "world", inputs)
 
@@ -177,10 +178,10 @@ class ConstraintAdjoint:
         Includes what impacts that are passed on leave of the gradient of their outcome.
         """
         v = launch.views
-        launch(adjoint_sums.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
+        launch(velocities_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
         if impacts is not None:
             launch(impacts_adjoint.add_left, "dof", [impacts.rounds, self.y])
-        launch(adjoint_sums.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
+        launch(velocities_adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
 
     def solve_predicted(self, launch: Launcher, L: wp.array, gradient: wp.array) -> None:
         """From a gradient of the predicted velocity to the multipliers of its rows."""
@@ -188,11 +189,11 @@ class ConstraintAdjoint:
             self.solve_free(launch, L, gradient)
             return
         v, env = launch.views, self.stage.envelope
-        launch(adjoint_sums.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
+        launch(velocities_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
         inputs = [v.tree, self.predicted, topology_of(self.model).max_depth, env.place, env.dof, self.sky]
         inputs += [self.rows.pair_mode, self.rows.pair_multiplier, self.y, self.reason]
         launch(solve_adjoint.solve_pair_adjoint, "world", inputs)
-        launch(adjoint_sums.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
+        launch(velocities_adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
 
     def add_dof_terms(
         self, launch: Launcher, state: State, control: Control, dt: float, impulse: ImpulseView
@@ -256,7 +257,7 @@ class ConstraintAdjoint:
             return
         self.reason.zero_()
         # gradients of a step that went non-finite are so, too
-        found[found & int(adjoint_sums.NONFINITE) > 0] = 0
+        found[found & int(worlds_adjoint.NONFINITE) > 0] = 0
         worlds = found.nonzero()[0]
         if not len(worlds):
             return

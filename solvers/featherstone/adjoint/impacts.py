@@ -12,10 +12,10 @@ from newtonsim.kernels.algebra.envelope import EnvelopeView
 from newtonsim.kernels.collision.contact_features import FeatureView
 from newtonsim.kernels.constraints.adjoint import impact_terms
 from newtonsim.kernels.constraints.adjoint import impacts as impacts_adjoint
+from newtonsim.kernels.constraints.adjoint import velocities as velocities_adjoint
 from newtonsim.kernels.constraints.adjoint.impact_terms import ImpactMotionView
 from newtonsim.kernels.constraints.adjoint.impacts import ImpactRoundsView
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
-from newtonsim.kernels.steps import adjoint_sums
 from newtonsim.kernels.trees import masked_dynamics
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
@@ -95,7 +95,7 @@ class ImpactAdjoint:
     ) -> None:
         """From a gradient of the velocity after all impacts to the multipliers of every round."""
         v, env = launch.views, constraints.stage.envelope
-        launch(adjoint_sums.to_energy_gradient, "tree", [v.tree, L, gradient, constraints.y])
+        launch(velocities_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, constraints.y])
         inputs = [v.tree, constraints.stage.rows.contact, contacts.view, topology_of(self.model).max_depth]
         inputs += [env.place, env.dof, constraints.y, self.rounds, constraints.sky, constraints.reason]
         launch(impacts_adjoint.reverse_impacts, "world", inputs)

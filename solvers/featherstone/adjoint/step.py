@@ -23,9 +23,10 @@ from newtonsim.collision.contacts import Contacts
 from newtonsim.kernels.constraints.adjoint import contact_terms as contact_terms_adjoint
 from newtonsim.kernels.constraints.adjoint import impact_terms
 from newtonsim.kernels.constraints.adjoint import row_terms as row_terms_adjoint
+from newtonsim.kernels.constraints.adjoint import velocities as velocities_adjoint
+from newtonsim.kernels.constraints.adjoint import worlds as worlds_adjoint
 from newtonsim.kernels.constraints.pair_rows import BodyStateView
 from newtonsim.kernels.penalty import contact_law
-from newtonsim.kernels.steps import adjoint_sums
 from newtonsim.kernels.trees import forward_kinematics, joint_forces, masked_dynamics, middle_velocity, rnea
 from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Launcher, Motion
@@ -237,7 +238,7 @@ class StepAdjoint:
         """From body poses back to joint coordinates, and through q⁺ = q ⊕ h v to the velocities."""
         state_in, state_out, stage = step.state_in, step.state_out, self.constraints.stage
         inputs = [launch.views.tree, stage.world_state, state_out.joint_qd, stage.moving_qd, self.moving]
-        launch(adjoint_sums.select_moving, "dof", inputs)
+        launch(velocities_adjoint.select_moving, "dof", inputs)
         self.moving.grad.zero_()
         for name, own in (
             ("joint_q", self.q_out),
@@ -249,7 +250,7 @@ class StepAdjoint:
         wp.copy(self.qd_out, state_out.joint_qd)
         self.followed.zero_()
         inputs = [launch.views.tree, self.body_q_out.grad, self.body_qd_out.grad, self.followed]
-        launch(adjoint_sums.find_followed_worlds, "body", inputs)
+        launch(worlds_adjoint.find_followed_worlds, "body", inputs)
         with wp.Tape() as tape:
             record = self._launcher(record_tape=True)
             inputs = [record.views.joint, self.model.body_com, state_in.joint_q, self.moving, step.dt]
@@ -258,7 +259,7 @@ class StepAdjoint:
         tape.backward()
         inputs = [launch.views.tree, stage.world_state, self.qd_out.grad, self.moving.grad]
         inputs += [self.final_gradient, self.pushing_gradient]
-        launch(adjoint_sums.split_gradient, "dof", inputs)
+        launch(velocities_adjoint.split_gradient, "dof", inputs)
 
     def _record_bodies(self, launch: Launcher, record: Launcher, step: RecordedStep) -> None:
         """Put poses and velocities of bodies at the end on the tape, where they have gradients."""
@@ -289,9 +290,11 @@ class StepAdjoint:
             # trees of several joints move by the final solution, but this one knows them at another velocity
             inputs = [launch.views.tree, self.smooth.L, self.constraints.stage.world_state, impulse.z]
             launch(
-                adjoint_sums.find_pushing_velocities, "tree", [*inputs, step.state_out.joint_qd, self.v_end]
+                velocities_adjoint.find_pushing_velocities,
+                "tree",
+                [*inputs, step.state_out.joint_qd, self.v_end],
             )
-            launch(adjoint_sums.mark_pushed, "world", [self.constraints.stage.world_state, self.pushed])
+            launch(velocities_adjoint.mark_pushed, "world", [self.constraints.stage.world_state, self.pushed])
         else:
             wp.copy(self.v_end, step.state_out.joint_qd)
         mask = self.pushed if pushing else None
@@ -377,7 +380,7 @@ class StepAdjoint:
                 inputs = [self.contacts, self.contact_terms.features, self.body_q, state.body_qd, settings]
                 self.impacts.add_terms(record, self.constraints, impact, *inputs)
         self.constraints.seed_terms()
-        launch(adjoint_sums.scale, "dof", [self.constraints.multiplier, -dt, self.residual.grad])
+        launch(velocities_adjoint.scale, "dof", [self.constraints.multiplier, -dt, self.residual.grad])
         tape.backward()
         if mask is not None:
             # nothing was stored in the worlds that were left out

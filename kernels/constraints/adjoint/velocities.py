@@ -1,4 +1,8 @@
-"""Small kernels of hand-written backward passes."""
+"""Joint velocities that a step moved with, and gradients between them, energy coordinates and multipliers.
+
+Where a step pushed bodies apart or solved impacts within it, coordinates moved at another rate than the
+velocities at its end: each has a gradient of its own.
+"""
 
 import warp as wp
 
@@ -9,20 +13,6 @@ from newtonsim.kernels.constraints.gauss_seidel import is_single
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
-
-# how far velocities that are found again may be from those of the step, as a share of what constraints
-# changed, and in any case [m/s or rad/s]: of redundant contacts that slide, those that press more depend on
-# where the sweeps began
-DISAGREEMENT = wp.constant(1.0e-2)
-SMALLEST_ERROR = wp.constant(1.0e-3)
-# why a world has no gradient
-NO_ROOM = wp.constant(1)
-SINGULAR = wp.constant(2)
-NOT_SOLVED = wp.constant(4)
-UNSUPPORTED_CONTACT = wp.constant(8)
-PASSED_ON_IMPACT = wp.constant(16)
-# not a reason of its own: what the step computed is no number
-NONFINITE = wp.constant(32)
 
 
 @wp.kernel
@@ -40,33 +30,6 @@ def moves_apart(tree: wp.ref[TreeView], d: int, world_state: wp.array(dtype=int)
     if state == PUSHED:
         apart = is_single(tree, d)
     return apart
-
-
-@wp.kernel
-def find_followed_worlds(
-    first: int,
-    tree: TreeView,
-    slope_q: wp.array(dtype=wp.transform),
-    slope_qd: wp.array(dtype=wp.spatial_vector),
-    followed: wp.array(dtype=int),
-):
-    """One thread per body: set 1 for its world if there is a gradient of its pose or velocity.
-
-    `followed` is 0 on entry. In a rollout there is one where a loss reads bodies: often after the last step
-    alone, since steps start from coordinates.
-    """
-    b = first + wp.tid()
-    t = tree.body_tree[b]
-    if t >= 0:
-        found = int(0)
-        for i in range(7):
-            if slope_q[b][i] != 0.0:
-                found = 1
-        for i in range(6):
-            if slope_qd[b][i] != 0.0:
-                found = 1
-        if found == 1:
-            followed[tree.world[t]] = 1
 
 
 @wp.kernel
@@ -169,29 +132,3 @@ def to_multiplier(
             multiplier[tree.dof[n]] = wp.nan
     else:
         to_joint_velocities(tree, L, t, zeta, multiplier)
-
-
-@wp.kernel
-def compare_velocities(
-    first: int,
-    world_start: wp.array(dtype=int),
-    dof: wp.array(dtype=int),
-    v_free: wp.array(dtype=float),
-    v_end: wp.array(dtype=float),
-    solved: wp.array(dtype=float),
-    reason: wp.array(dtype=int),
-):
-    """One thread per world: mark it unless the velocities found again are those of the step."""
-    w = first + wp.tid()
-    change = float(0.0)
-    error = float(0.0)
-    for i in range(world_start[w], world_start[w + 1]):
-        d = dof[i]
-        change = wp.max(change, wp.abs(v_end[d] - v_free[d]))
-        error = wp.max(error, wp.abs(v_end[d] - solved[d]))
-        if not wp.isfinite(solved[d]):
-            error = wp.inf
-        if not wp.isfinite(v_end[d]):
-            reason[w] = reason[w] | NONFINITE
-    if error > DISAGREEMENT * change + SMALLEST_ERROR:
-        reason[w] = reason[w] | NOT_SOLVED
