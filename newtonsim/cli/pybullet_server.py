@@ -23,12 +23,13 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
         NewtonsimError: A package is missing.
         OSError: The port or the key is in use.
     """
-    from newtonsim.pybullet_compat.clients import table
+    from newtonsim.pybullet_compat.clients.table import disconnect
+    from newtonsim.pybullet_compat.connections import open_world
     from newtonsim.pybullet_compat.server.physics_server import PhysicsServer
     from newtonsim.pybullet_compat.surface import constants
     from newtonsim.pybullet_compat.surface.errors import error
 
-    world = table.open_world(constants.GUI_SERVER, arguments.num_worlds, arguments.device)
+    world = open_world(constants.GUI_SERVER, arguments.num_worlds, arguments.device)
     try:
         server = PhysicsServer(world)
     except error as failure:
@@ -49,7 +50,7 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
         pass  # how a person ends a server
     finally:
         server.close()
-        table.disconnect(world)
+        disconnect(world)
     return 0
 
 

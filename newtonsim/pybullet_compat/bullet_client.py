@@ -7,7 +7,8 @@ import inspect
 import os
 
 import newtonsim.pybullet_compat as module
-from newtonsim.pybullet_compat.clients import table
+from newtonsim.pybullet_compat.clients.table import TABLE, disconnect, get_client
+from newtonsim.pybullet_compat.connections import connect
 
 
 class BulletClient:
@@ -43,11 +44,11 @@ class BulletClient:
         if device is not None:
             options += f" --device={device}"
         if connection_mode is None:
-            self._client = table.connect(module.SHARED_MEMORY, options=options)
+            self._client = connect(module.SHARED_MEMORY, options=options)
             connection_mode = module.DIRECT
         if self._client < 0:
             host = {} if hostName is None else {"hostName": hostName}
-            self._client = table.connect(connection_mode, options=options, **host)
+            self._client = connect(connection_mode, options=options, **host)
 
     def __getattr__(self, name: str) -> object:
         """Return a function of the module for this client, or one of its constants."""
@@ -55,7 +56,7 @@ class BulletClient:
             raise AttributeError(name)
         found = getattr(module, name, None)
         if found is None:
-            return getattr(table.get_client(self._client), name)
+            return getattr(get_client(self._client), name)
         if inspect.isbuiltin(found):
             found = functools.partial(found, physicsClientId=self._client)
             self.__dict__[name] = found  # the next call finds it at once
@@ -66,8 +67,8 @@ class BulletClient:
         number, self._client = self._client, -1
         kept = {"_shapes", "_pid", "_client"}
         self.__dict__ = {name: value for name, value in self.__dict__.items() if name in kept}
-        table.disconnect(number)
+        disconnect(number)
 
     def __del__(self):
-        if self.__dict__.get("_client", -1) in table.TABLE and self._pid == os.getpid():
+        if self.__dict__.get("_client", -1) in TABLE and self._pid == os.getpid():
             self.disconnect()

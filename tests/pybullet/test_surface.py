@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import newtonsim.pybullet_compat as ours
-from newtonsim.pybullet_compat.api.functions import FUNCTIONS, implementation
-from newtonsim.pybullet_compat.surface.signatures import ALIASES, POSITIONAL, SIGNATURES
+from newtonsim.pybullet_compat.api.functions import FUNCTIONS
+from newtonsim.pybullet_compat.surface.implementations import implementation
+from newtonsim.pybullet_compat.surface.signatures import ALIASES, MODULES, POSITIONAL, SIGNATURES
 
 real = pytest.importorskip("pybullet")
 
@@ -40,7 +41,8 @@ def real_functions():
 
 
 def test_functions_of_the_real_module():
-    assert set(FUNCTIONS) == real_functions()
+    assert set(MODULES) == real_functions()
+    assert {name for name in ours.__all__ if inspect.isbuiltin(getattr(ours, name))} == set(MODULES)
     assert all(getattr(ours, name) is function for name, function in FUNCTIONS.items())
     assert issubclass(ours.error, Exception)
 
@@ -85,7 +87,7 @@ def test_types_of_required_arguments(name):
     """What the real module takes for an int, a float or a string, and what it does not."""
     parameters = [p for p in SIGNATURES[name].parameters if p.default is None]
     for place, parameter in enumerate(parameters):
-        if parameter.kind == "O" or SIGNATURES[name].room == "surface.maths":
+        if parameter.kind == "O" or SIGNATURES[name].module == "surface.maths":
             continue
         values = [VALID[p.kind] for p in parameters]
         values[place] = object()
@@ -96,23 +98,23 @@ def test_types_of_required_arguments(name):
 
 
 @pytest.mark.parametrize("name", sorted(SIGNATURES))
-def test_every_function_has_a_room_with_its_parameters(name):
+def test_every_function_has_a_module_with_its_parameters(name):
     signature = SIGNATURES[name]
     function = implementation(name)
     found, own = inspect.signature(function), [p.name for p in signature.parameters]
     assert function.__doc__
-    if signature.room in ("clients.table", "surface.maths"):
+    if signature.module in ("clients.table", "surface.maths"):
         assert list(found.parameters) == [*own, "physicsClientId"]
     else:
         found.bind(object(), *own)
 
 
 @pytest.mark.parametrize("name", sorted(POSITIONAL))
-def test_obsolete_functions_have_a_room(name):
+def test_obsolete_functions_have_a_module(name):
     assert callable(implementation(name))
 
 
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("name", sorted(MODULES))
 def test_functions_look_like_builtins(name):
     function = getattr(ours, name)
     assert inspect.isbuiltin(function)

@@ -16,7 +16,7 @@ from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.pybullet_compat.world.plain_kinematics import rotated
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 MULTI_BODY = 2
 _SURFACE = {

@@ -2,14 +2,13 @@
 
 Packages such as pybullet_utils give a physicsClientId to whatever `inspect.isbuiltin` accepts, and to nothing
 else, so `Function` says that it is a builtin. Each function is a few generated lines that check single
-numbers and strings, look up the client, and call the function of the same name in a room of this package.
-Rooms are imported when one of their functions is first called.
+numbers and strings, look up the client, and call the function of the same name in the module that the table
+names. Modules are imported when one of their functions is first called.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import types
 from collections.abc import Callable
@@ -19,9 +18,9 @@ from newtonsim.pybullet_compat.clients import table
 from newtonsim.pybullet_compat.surface import maths
 from newtonsim.pybullet_compat.surface.arguments import as_float, as_int, as_str
 from newtonsim.pybullet_compat.surface.errors import not_connected
+from newtonsim.pybullet_compat.surface.implementations import PACKAGE, implementation
 from newtonsim.pybullet_compat.surface.signatures import ALIASES, POSITIONAL, SIGNATURES, Parameter, Signature
 
-PACKAGE = "newtonsim.pybullet_compat"
 MISSING = object()
 _DIRECT = {"clients.table": table, "surface.maths": maths}
 _CHECKS = {
@@ -69,18 +68,6 @@ class Function(functools.partial):
         return self.func.__name__
 
 
-def implementation(name: str) -> Callable:
-    """Return the function of a room that does the work of a function of the API.
-
-    Args:
-        name: Name of the function.
-    """
-    if name == "connect":
-        return table.connect
-    room = POSITIONAL[name] if name in POSITIONAL else SIGNATURES[name].room
-    return getattr(importlib.import_module(f"{PACKAGE}.{room}"), name)
-
-
 def signature(name: str) -> inspect.Signature:
     """Return the parameters of a function of the API as `inspect` describes them.
 
@@ -88,7 +75,7 @@ def signature(name: str) -> inspect.Signature:
         name: Name of the function.
     """
     if name == "connect":
-        return inspect.signature(table.connect)
+        return inspect.signature(implementation(name))
     if name in POSITIONAL:
         return inspect.Signature([inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)])
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -135,7 +122,7 @@ def _source(function: Signature) -> str:
         "except KeyError: raise not_connected() from None",
         *checks,
         f"if client.remote: return client.call({name!r}, {{{', '.join(f'{n!r}: {n}' for n in names)}}})",
-        f"return rooms_{name}({', '.join(['client', *names])})",
+        f"return call_{name}({', '.join(['client', *names])})",
     ]
     return f"def {name}({', '.join(heads)}):\n" + "".join(f"    {line}\n" for line in lines)
 
@@ -146,10 +133,10 @@ def _missing(name: str, position: int) -> TypeError:
 
 
 def _first_call(namespace: dict, name: str) -> Callable:
-    """Return a function that fetches the one of the room, puts it in its own place, and calls it."""
+    """Return a function that fetches the one of the module, puts it in its own place, and calls it."""
 
     def fetch(*args: object, **keywords: object) -> object:
-        found = namespace[f"rooms_{name}"] = implementation(name)
+        found = namespace[f"call_{name}"] = implementation(name)
         return found(*args, **keywords)
 
     return fetch
@@ -168,7 +155,7 @@ def _load_urdf(generated: Callable) -> Callable:
 
 
 def _build() -> dict[str, Function]:
-    """Return all functions by name."""
+    """Return all functions but connect by name."""
     namespace = {
         "clients": table.TABLE,
         "as_int": as_int,
@@ -178,27 +165,26 @@ def _build() -> dict[str, Function]:
         "missing": _missing,
         "MISSING": MISSING,
     }
-    made = [function for function in SIGNATURES.values() if function.room not in _DIRECT]
+    made = [function for function in SIGNATURES.values() if function.module not in _DIRECT]
     sources = [_source(function) for function in made]
     sources += [
         f"def {name}(*args):\n"
         "    try: client = clients[0]\n"
         "    except KeyError: raise not_connected() from None\n"
         f"    if client.remote: return client.call({name!r}, {{'args': args}})\n"
-        f"    return rooms_{name}(client, *args)\n"
+        f"    return call_{name}(client, *args)\n"
         for name in POSITIONAL
     ]
     exec(compile("\n".join(sources), "<newtonsim.pybullet_compat>", "exec"), namespace)
     found = {name: namespace[name] for name in [*(f.name for f in made), *POSITIONAL]}
     for name in found:
-        namespace[f"rooms_{name}"] = _first_call(namespace, name)
+        namespace[f"call_{name}"] = _first_call(namespace, name)
     found["loadURDF"] = _load_urdf(found["loadURDF"])
     for function in SIGNATURES.values():
-        if function.room in _DIRECT:
-            found[function.name] = getattr(_DIRECT[function.room], function.name)
-    found["connect"] = table.connect
+        if function.module in _DIRECT:
+            found[function.name] = getattr(_DIRECT[function.module], function.name)
     return {name: Function(function) for name, function in sorted(found.items())}
 
 
 FUNCTIONS = _build()
-"""All functions of the API by name."""
+"""All functions of the API but connect, by name."""

@@ -12,14 +12,6 @@ import numpy as np
 from newtonsim.errors import ImportFileError
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.api.plugins import find_in_archives
-from newtonsim.pybullet_compat.api.shapes import (
-    ShapeTable,
-    createCollisionShape,
-    createCollisionShapeArray,
-    createVisualShape,
-    createVisualShapeArray,
-    removeCollisionShape,
-)
 from newtonsim.pybullet_compat.descriptions.description import BodyDescription
 from newtonsim.pybullet_compat.descriptions.kinds import LoadFlag
 from newtonsim.pybullet_compat.readers.multibody import LINK_ARRAYS, MultiBodyReader
@@ -29,24 +21,10 @@ from newtonsim.pybullet_compat.readers.shapes import pose_of
 from newtonsim.pybullet_compat.readers.urdf import read_urdf
 from newtonsim.pybullet_compat.surface.arguments import vectors
 from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.shape_table import ShapeTable
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
-
-__all__ = [
-    "createCollisionShape",
-    "createCollisionShapeArray",
-    "createMultiBody",
-    "createVisualShape",
-    "createVisualShapeArray",
-    "loadMJCF",
-    "loadSDF",
-    "loadURDF",
-    "removeCollisionShape",
-    "setAdditionalSearchPath",
-    "unsupportedChangeScaling",
-    "vhacd",
-]
 
 
 def setAdditionalSearchPath(client: Client, path: str) -> None:

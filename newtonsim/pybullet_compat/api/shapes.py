@@ -1,4 +1,4 @@
-"""The shapes that scripts make, and the functions that make them."""
+"""The functions that make shapes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from newtonsim.pybullet_compat.descriptions.description import Visual
 from newtonsim.pybullet_compat.descriptions.kinds import Geom
 from newtonsim.pybullet_compat.readers.shapes import (
     ShapeArguments,
@@ -16,55 +15,13 @@ from newtonsim.pybullet_compat.readers.shapes import (
 )
 from newtonsim.pybullet_compat.surface.arguments import ints
 from newtonsim.pybullet_compat.surface.errors import error
-from newtonsim.pybullet_compat.world.client import Ids
+from newtonsim.pybullet_compat.world.shape_table import ShapeTable
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
 
 MAX_SHAPES = 16
 """Most shapes of one call of createCollisionShapeArray or createVisualShapeArray."""
-
-
-class ShapeTable:
-    """Shapes of a client by id; collision and visual shapes count on their own.
-
-    Attributes:
-        collisions: Shapes of createCollisionShape.
-        visuals: Shapes of createVisualShape.
-    """
-
-    def __init__(self, client: Client):
-        self.client = client
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget all shapes."""
-        self.collisions: dict[int, ShapeRecord] = {}
-        self.visuals: dict[int, list[Visual]] = {}
-        self.collision_ids, self.visual_ids = Ids(), Ids()
-
-    def add_collision(self, record: ShapeRecord) -> int:
-        """Keep a collision shape and return its id."""
-        uid = self.collision_ids.take()
-        self.collisions[uid] = record
-        return uid
-
-    def add_visual(self, visuals: list[Visual]) -> int:
-        """Keep a visual shape and return its id."""
-        uid = self.visual_ids.take()
-        self.visuals[uid] = visuals
-        return uid
-
-    def is_used(self, uid: int) -> bool:
-        """Whether a body has the collision shape."""
-        parts = {id(mesh) for shape in self.collisions[uid].collisions for mesh in shape.meshes}
-        sources = {id(shape.pose) for shape in self.collisions[uid].collisions}
-        return any(
-            id(shape.pose) in sources or any(id(mesh) in parts for mesh in shape.meshes)
-            for body in self.client.bodies.values()
-            for link in body.links
-            for shape in link.collisions
-        )
 
 
 def _made(make: Callable, message: str) -> object:

@@ -181,27 +181,6 @@ def createSoftBodyAnchor(
     return uid
 
 
-def mesh_data(client: Client, uid: int, flags: int = 0) -> tuple:
-    """Points of a soft body for getMeshData.
-
-    Args:
-        client: The client.
-        uid: The soft body.
-        flags: MESH_DATA_SIMULATION_MESH for the simulated points, else the corners of all triangles seen.
-
-    Returns:
-        Number of points, and their world positions [m]; with several worlds an array (W, n, 3).
-    """
-    soft = client.soft_bodies[uid]
-    client.part(SoftWorld).read()
-    if flags & MESH_DATA_SIMULATION_MESH:
-        points = soft.x
-    else:
-        points = soft.shown_points()[:, soft.shown.faces.reshape(-1)]
-    count = points.shape[1]
-    return count, tuple(map(tuple, points[0].tolist())) if client.num_worlds == 1 else points.copy()
-
-
 def getTetraMeshData(client: Client, bodyUniqueId: int, flags: int = 0) -> tuple:
     """Return the simulated points of a soft body.
 
@@ -218,7 +197,7 @@ def getTetraMeshData(client: Client, bodyUniqueId: int, flags: int = 0) -> tuple
     """
     if bodyUniqueId not in client.soft_bodies:
         raise error("getTetraMeshData failed")
-    return mesh_data(client, bodyUniqueId, MESH_DATA_SIMULATION_MESH)
+    return client.soft_bodies[bodyUniqueId].mesh_data(MESH_DATA_SIMULATION_MESH)
 
 
 def resetMeshData(client: Client, bodyUniqueId: int, vertices: Sequence) -> None:

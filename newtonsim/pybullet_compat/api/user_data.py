@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from newtonsim.pybullet_compat.surface.arguments import ints
 from newtonsim.pybullet_compat.surface.errors import error
-from newtonsim.pybullet_compat.world.client import Client, Ids
+from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.pybullet_compat.world.ids import Ids
 
 
 class Entry(NamedTuple):

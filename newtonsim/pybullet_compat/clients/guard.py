@@ -6,6 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from newtonsim.pybullet_compat.clients.table import TABLE
+from newtonsim.pybullet_compat.surface.implementations import implementation
+
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
 
@@ -26,8 +29,6 @@ class LockedClient:
 
     def call(self, name: str, arguments: dict) -> object:
         """Call a function of the API on the client, while no other thread uses it."""
-        from newtonsim.pybullet_compat.api.functions import implementation
-
         if name == "stepSimulation":
             self.guard.wait()
         with self.lock:
@@ -71,8 +72,6 @@ class Guard:
 
     @staticmethod
     def _replace(old: object, new: object) -> None:
-        from newtonsim.pybullet_compat.clients.table import TABLE
-
         for key, value in list(TABLE.items()):
             if value is old:
                 TABLE[key] = new

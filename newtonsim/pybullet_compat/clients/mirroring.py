@@ -26,8 +26,8 @@ from newtonsim.pybullet_compat.world.driven_bodies import DrivenBodies
 from newtonsim.scene.snapshot import find_places
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
     from newtonsim.pybullet_compat.world.constraint_records import Constraint
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 FROM_RECORDS = {"constraint_max_force", "constraint_X_c"}
 """Arrays of the model that are written from the records of the client whenever it mirrors another."""

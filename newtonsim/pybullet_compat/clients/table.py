@@ -1,154 +1,62 @@
-"""The clients of the module by physicsClientId: connect, disconnect and what tells about connections."""
+"""The clients of the module by physicsClientId: disconnect, and what tells about connections."""
 
 from __future__ import annotations
 
 import atexit
-import shlex
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from newtonsim.pybullet_compat.surface import constants as c
-from newtonsim.pybullet_compat.surface.arguments import as_int
 from newtonsim.pybullet_compat.surface.errors import error, not_connected
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.server.remote import RemoteClient
     from newtonsim.pybullet_compat.world.client import Client
 
 API_VERSION = 202010061
 MAX_CLIENTS = 1024
-DEFAULT_PORTS = {c.UDP: 1234, c.TCP: 6667}
-_IN_PROCESS = (c.DIRECT, c.SHARED_MEMORY_SERVER, c.SHARED_MEMORY_GUI)
-_WINDOWS = (c.GUI, c.GUI_SERVER, c.GUI_MAIN_THREAD)
-_SERVERS = (c.SHARED_MEMORY_SERVER, c.GUI_SERVER)
-_REMOTE = (c.SHARED_MEMORY, c.UDP, c.TCP)
-_GRAPHICS_SERVERS = (c.GRAPHICS_SERVER, c.GRAPHICS_SERVER_TCP, c.GRAPHICS_SERVER_MAIN_THREAD)
-
-TABLE: dict[int, Client | RemoteClient] = {}
-"""Connected clients by physicsClientId."""
-_METHODS: dict[int, int] = {}
 
 
-def connect(
-    method: int,
-    *args: int | str,
-    key: int = c.SHARED_MEMORY_KEY,
-    hostName: str = "localhost",
-    port: int = -1,
-    options: str = "",
-) -> int:
-    """Make a physics world, or connect to a physics server.
+class StandIn(Protocol):
+    """What takes the place of a client in the table: a server's world, or calls that are locked or logged.
 
-    After the method come, by place, key and options, or host name, port and options. Options are words like
-    `--num_worlds=4096 --device=cuda:0`; those of PyBullet's windows are accepted. GUI serves a page for web
-    browsers, at `--host=127.0.0.1 --port=8080` by default.
-
-    Args:
-        method: DIRECT, GUI, SHARED_MEMORY, UDP, TCP, ...
-        *args: See above.
-        key: Key of a server on this machine.
-        hostName: Host of a server.
-        port: Its port; by default 1234 for UDP and 6667 for TCP.
-        options: Words that describe the world.
-
-    Returns:
-        The physicsClientId, -1 if no server answers.
-
-    Raises:
-        error: The method is unknown, an option cannot be used, or there are too many clients.
-    """
-    method = as_int(method)
-    if args and isinstance(args[0], str):
-        hostName, port, options = [*args, *(hostName, port, options)[len(args) :]]
-    elif args:
-        key, options = [*args, *(key, options)[len(args) :]]
-    if method in _GRAPHICS_SERVERS:
-        raise error("A graphics server needs a display.")
-    if method not in (*_IN_PROCESS, *_WINDOWS, *_REMOTE):
-        raise error("connectPhysicsServer unexpected argument")
-    if method in _WINDOWS and any(m in _WINDOWS for m in _METHODS.values()):
-        raise error("Only one local in-process GUI/GUI_SERVER connection allowed. Use DIRECT connection mode")
-    if method in _REMOTE:
-        from newtonsim.pybullet_compat.server import remote
-
-        client = remote.connect(method, hostName, DEFAULT_PORTS.get(method, -1) if port < 0 else port, key)
-        return -1 if client is None else _add(client, method)
-    number = open_world(method, **parse_options(options))
-    if method in _WINDOWS:
-        _open_window(number, options)
-    if method in _SERVERS:
-        from newtonsim.pybullet_compat.server.physics_server import share
-
-        share(TABLE[number], key)
-    return number
-
-
-def _open_window(number: int, options: str) -> None:
-    """Show a world in the web browser, or end it if that cannot be."""
-    from newtonsim.pybullet_compat.gui import opening
-
-    try:
-        opening.open_window(TABLE[number], opening.parse_window_options(options))
-    except error:
-        disconnect(number)
-        raise
-
-
-def open_world(method: int, num_worlds: int = 1, device: str | None = None) -> int:
-    """Make a physics world in this process and return its physicsClientId.
-
-    Args:
-        method: DIRECT, GUI, ...
+    Attributes:
+        remote: True; worlds of this process have False.
         num_worlds: Copies of the world.
-        device: Warp device, None for the default.
-
-    Raises:
-        error: There are too many clients, or no such device.
     """
-    import warp as wp
 
-    from newtonsim.pybullet_compat.world.client import Client
+    remote: bool
+    num_worlds: int
 
-    wp.config.log_level = max(wp.config.log_level, wp.LOG_ERROR)  # what a script prints is its own
-    if device is not None:
-        try:
-            wp.get_device(device)
-        except ValueError:
-            raise error(f"Option --device={device}: there is no such device.") from None
-    return _add(Client(gui=method in _WINDOWS, num_worlds=num_worlds, device=device), method)
+    def call(self, name: str, arguments: dict[str, object]) -> object:
+        """Call a function of the API by name, with its arguments by name."""
+
+    def close(self) -> None:
+        """End the connection."""
 
 
-def parse_options(options: str) -> dict[str, int | str]:
-    """Return what a string of options says about the world: num_worlds and device; others are left out.
+TABLE: dict[int, Client | StandIn] = {}
+"""Connected clients by physicsClientId."""
+METHODS: dict[int, int] = {}
+"""How they were connected."""
+
+
+def add(client: Client | StandIn, method: int) -> int:
+    """Give a client the lowest free id, and return that.
 
     Args:
-        options: Words like `--num_worlds=4096`.
+        client: The client.
+        method: How it was connected, DIRECT, GUI, ...
 
     Raises:
-        error: The number of worlds is no positive integer.
+        error: There are too many.
     """
-    found = {}
-    for word in shlex.split(options):
-        name, _, value = word.lstrip("-").partition("=")
-        if name == "num_worlds":
-            if not value.isdecimal() or int(value) < 1:
-                raise error(f"Option --num_worlds must be a positive integer, not '{value}'.")
-            found[name] = int(value)
-        elif name == "device":
-            found[name] = value
-    return found
-
-
-def _add(client: Client | RemoteClient, method: int) -> int:
-    """Give a client the lowest free id."""
     for number in range(MAX_CLIENTS):
         if number not in TABLE:
-            TABLE[number], _METHODS[number] = client, method
+            TABLE[number], METHODS[number] = client, method
             return number
     raise error("Exceeding maximum number of physics connections.")
 
 
-def get_client(physicsClientId: int = 0) -> Client | RemoteClient:
+def get_client(physicsClientId: int = 0) -> Client | StandIn:
     """Return a client, for what goes beyond the functions of PyBullet.
 
     Args:
@@ -166,7 +74,7 @@ def get_client(physicsClientId: int = 0) -> Client | RemoteClient:
 def disconnect(physicsClientId: int = 0) -> None:
     """Close a connection; a world in this process is gone with it."""
     client = get_client(index(physicsClientId))
-    del TABLE[physicsClientId], _METHODS[physicsClientId]
+    del TABLE[physicsClientId], METHODS[physicsClientId]
     client.close()
 
 
@@ -185,7 +93,7 @@ def isConnected(physicsClientId: int = 0) -> int:
 def getConnectionInfo(physicsClientId: int = 0) -> dict[str, int]:
     """Return whether there is such a client, and how it was connected."""
     connected = isConnected(physicsClientId)
-    return {"isConnected": connected, "connectionMethod": _METHODS.get(physicsClientId, 0)}
+    return {"isConnected": connected, "connectionMethod": METHODS.get(physicsClientId, 0)}
 
 
 def getAPIVersion(physicsClientId: int = 0) -> int:

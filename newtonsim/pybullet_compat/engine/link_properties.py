@@ -9,7 +9,7 @@ import numpy as np
 from newtonsim.pybullet_compat.world.body import Body
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 SHAPE_ARRAYS = {
     "lateral_friction": "shape_materials.mu",

@@ -6,7 +6,6 @@ solver integrates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -33,6 +32,7 @@ from newtonsim.pybullet_compat.surface.constants import (
 )
 from newtonsim.pybullet_compat.world.body import Body, planar_axes
 from newtonsim.pybullet_compat.world.link_shapes import MESH_MARGIN, is_single
+from newtonsim.pybullet_compat.world.structure import WorldContent
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
@@ -44,49 +44,6 @@ INERT_ARMATURE = 1.0e3
 """Rotor inertia of joints that turn nothing: they stay where they are [kg m²]."""
 _FIELD_TO_LINK = np.array([0.5, 0.5, 0.5, 0.5])
 """Turns x, y, z of a height field to y, z, x."""
-
-
-@dataclass(slots=True)
-class WorldContent:
-    """One world of a client as a builder, and what its shapes and bodies are.
-
-    Attributes:
-        builder: Bodies, joints, shapes and constraints.
-        rows: (body unique id, link index) of each body of the builder.
-        shape_link: The same of each shape.
-        shape_geometry: Number of the geometry of its link that each shape belongs to.
-        places: First row and first joint of each body by unique id.
-        constraint_places: Index of each constraint by unique id, -1 where it stands for none.
-    """
-
-    builder: ModelBuilder
-    rows: list[tuple[int, int]] = field(default_factory=list)
-    shape_link: list[tuple[int, int]] = field(default_factory=list)
-    shape_geometry: list[int] = field(default_factory=list)
-    places: dict[int, tuple[int, int]] = field(default_factory=dict)
-    constraint_places: dict[int, int] = field(default_factory=dict)
-
-    def bind(self, client: Client) -> None:
-        """Tell bodies and constraints of a client of this structure where they are."""
-        for uid, body in client.bodies.items():
-            body.first_row, body.first_joint = self.places[uid]
-        for uid, constraint in client.constraints.items():
-            constraint.index = self.constraint_places[uid]
-
-
-@dataclass(slots=True)
-class StandingLink:
-    """A link of a body as it stands, for other clients to have around them.
-
-    Attributes:
-        body: The body.
-        place: Place of the link among its links.
-        pose: World pose of its inertial frame.
-    """
-
-    body: Body
-    place: int
-    pose: Pose
 
 
 def describe_world(client: Client) -> WorldContent:
@@ -101,7 +58,7 @@ def describe_world(client: Client) -> WorldContent:
         content.places[body.uid] = (body.first_row, body.first_joint)
     builder.shape_collision_filter_pairs.update(filter_pairs(client, content.shape_link))
     for uid, constraint in client.constraints.items():
-        constraint.build(builder, client)
+        constraint.build(builder, client.bodies, client.settings.time_step)
         content.constraint_places[uid] = constraint.index
     return content
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,26 +12,30 @@ from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.surface.constants import JOINT_PRISMATIC, JOINT_REVOLUTE
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.body import Body
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 
-def joint_reactions(engine: Engine) -> np.ndarray:
+def joint_reactions(engine: Engine, bodies: Iterable[Body]) -> np.ndarray:
     """Return what the parent exerts on the child at every joint, without motors.
 
     PyBullet gives force and moment about the centre of mass of the child, in the axes of its inertial frame,
     and leaves out what acts along the axis of a motor.
 
+    Args:
+        engine: The engine.
+        bodies: All bodies of its client.
+
     Returns:
         (Fx, Fy, Fz, Mx, My, Mz) of each link (W, bodies, 6) [N, N m], averaged over the last step.
     """
-    client = engine.client
     wrench = HostArray(engine.solver.joint_reactions(engine.simulator.state), engine.worlds).host
     wrench = np.asarray(wrench, np.float64)
     moment, force = wrench[..., :3], wrench[..., 3:]
     if engine.unread_poses:
         engine.read_poses()
     result = np.zeros(engine.twist.shape)
-    for body in client.bodies.values():
+    for body in bodies:
         applied = engine.applied(body)
         for place, link in enumerate([] if body.driven else body.links):
             row, joint = body.first_row + place, body.first_joint + place

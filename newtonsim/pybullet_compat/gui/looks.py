@@ -13,9 +13,9 @@ from newtonsim.scene.enums import GeoType
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.descriptions.description import Visual
-    from newtonsim.pybullet_compat.engine.engine import Engine
     from newtonsim.pybullet_compat.world.body import Body
     from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 WIREFRAME = (0.15, 0.6, 0.35)
 """Colour of wireframes that setDebugObjectColor has not changed."""

@@ -13,7 +13,6 @@ from newtonsim.errors import NewtonsimError
 from newtonsim.pybullet_compat.api.debug_items import DebugItems
 from newtonsim.pybullet_compat.api.events import Events
 from newtonsim.pybullet_compat.clients.guard import Guard
-from newtonsim.pybullet_compat.engine.engine import Engine
 from newtonsim.pybullet_compat.gui.controls import ParameterControls
 from newtonsim.pybullet_compat.gui.items import ItemDrawer, facing_camera
 from newtonsim.pybullet_compat.gui.keys import KeyCodes
@@ -22,7 +21,9 @@ from newtonsim.pybullet_compat.gui.playback import ClientPlayback
 from newtonsim.pybullet_compat.gui.sight import Sight
 from newtonsim.pybullet_compat.rendering.pictures import Pictures
 from newtonsim.pybullet_compat.surface.errors import error
-from newtonsim.pybullet_compat.world.client import Client, Structure
+from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.pybullet_compat.world.engine import Engine
+from newtonsim.pybullet_compat.world.structure import Structure
 from newtonsim.render.viewer import Viewer
 from newtonsim.render.viewer.page_input import PageKey, PagePointer
 

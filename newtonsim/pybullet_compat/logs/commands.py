@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.pybullet_compat.api.functions import implementation
-from newtonsim.pybullet_compat.clients import table
+from newtonsim.pybullet_compat.clients.table import TABLE
 from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.surface.implementations import implementation
+from newtonsim.pybullet_compat.surface.signatures import SERVED
 from newtonsim.pybullet_compat.world.client import Client
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 HEADER = {"format": "newtonsim pybullet_compat commands", "version": 1}
 _WITHOUT_EFFECT = ("get", "read", "calculate", "compute", "ray", "sync")
@@ -64,7 +65,7 @@ class CommandLogger:
 
     def __init__(self, client: Client, path: str):
         self._number, found = next(
-            (n, entry) for n, entry in table.TABLE.items() if getattr(entry, "client", entry) is client
+            (n, entry) for n, entry in TABLE.items() if getattr(entry, "client", entry) is client
         )
         self._file = None
         try:
@@ -73,7 +74,7 @@ class CommandLogger:
             warnings.warn(f"nothing is logged: {failure}", stacklevel=4)
             return
         self._file.write(json.dumps(HEADER) + "\n")
-        self._entry = table.TABLE[self._number] = RecordingClient(found, self)
+        self._entry = TABLE[self._number] = RecordingClient(found, self)
 
     def write(self, name: str, arguments: dict[str, object]) -> None:
         """Add a call."""
@@ -93,8 +94,8 @@ class CommandLogger:
             return
         self._file.close()
         self._file = None
-        if table.TABLE.get(self._number) is self._entry:
-            table.TABLE[self._number] = self._entry.client
+        if TABLE.get(self._number) is self._entry:
+            TABLE[self._number] = self._entry.client
 
 
 def replay(client: Client, path: str) -> None:
@@ -107,8 +108,6 @@ def replay(client: Client, path: str) -> None:
     Raises:
         error: It cannot be read, or a call of it fails; the text names its line.
     """
-    from newtonsim.pybullet_compat.server.physics_server import SERVED
-
     try:
         with open(path) as file:
             lines = file.read().splitlines()

@@ -9,7 +9,7 @@ from newtonsim.pybullet_compat.queries.contact_points import getContactPoints
 from newtonsim.pybullet_compat.world.client import Client
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 ANY_LINK = -2
 _NAMES = [

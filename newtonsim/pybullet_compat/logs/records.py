@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 MARKER = b"\xaa\xbb"
 """Bytes in front of every record."""
@@ -91,7 +91,7 @@ class StepLogger:
         """Write the records of this step."""
         self.write(engine)
         self.step_count += 1
-        self.time += engine.client.settings.time_step
+        self.time += engine.simulator.dt
 
     def write(self, engine: Engine) -> None:
         """Write records."""

@@ -22,7 +22,7 @@ from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.client import Client
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 _BASE = (
     "stepCount,timeStamp,objectId,posX,posY,posZ,oriX,oriY,oriZ,oriW,velX,velY,velZ,omegaX,omegaY,omegaZ,qNum"

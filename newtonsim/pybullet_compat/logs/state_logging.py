@@ -12,8 +12,8 @@ from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.client import Client
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
     from newtonsim.pybullet_compat.logs.records import Logger
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 STATE_REPLAY_ALL_COMMANDS = 8
 """The module of PyBullet has no name for it."""

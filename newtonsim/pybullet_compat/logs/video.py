@@ -13,7 +13,7 @@ from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.render.films.video import VideoWriter
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 FRAMES_PER_SECOND = 60
 

@@ -10,7 +10,6 @@ import warp as wp
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.kernels.queries import closest_records
-from newtonsim.pybullet_compat.api.shapes import ShapeTable
 from newtonsim.pybullet_compat.descriptions.description import BodyDescription, Link
 from newtonsim.pybullet_compat.engine import model_building
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
@@ -19,6 +18,7 @@ from newtonsim.pybullet_compat.queries.replay import Replay
 from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
 from newtonsim.pybullet_compat.surface.arguments import quat, vec3
 from newtonsim.pybullet_compat.world.body import Body
+from newtonsim.pybullet_compat.world.shape_table import ShapeTable
 from newtonsim.queries.scene_query import SceneQuery
 from newtonsim.runtime import compilation
 

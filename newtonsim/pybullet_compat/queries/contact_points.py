@@ -13,8 +13,8 @@ from newtonsim.pybullet_compat.world.link_shapes import LinkShapes
 from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
     from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 ANY_LINK = -2
 

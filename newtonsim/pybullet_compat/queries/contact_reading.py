@@ -21,7 +21,7 @@ from newtonsim.runtime.capture import capturing, record
 from newtonsim.runtime.launcher import Launcher
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 FEW = 64
 """Contacts of a world up to which all are made into tuples at once."""

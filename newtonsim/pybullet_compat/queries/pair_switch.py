@@ -9,8 +9,8 @@ from newtonsim.kernels.collision.pairs import manifolds
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
     from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 Link = tuple[int, int]
 """Body unique id and link index."""

@@ -15,8 +15,8 @@ from newtonsim.runtime import compilation
 from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
     from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 T = TypeVar("T")
 

@@ -163,9 +163,7 @@ def getMeshData(
         error: The body or the link does not exist.
     """
     if bodyUniqueId in client.soft_bodies:
-        from newtonsim.pybullet_compat.api import soft_bodies
-
-        return soft_bodies.mesh_data(client, bodyUniqueId, flags)
+        return client.soft_bodies[bodyUniqueId].mesh_data(flags)
     body = client.bodies.get(bodyUniqueId)
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
         raise error("getMeshData failed")

@@ -13,12 +13,14 @@ import threading
 import warnings
 from typing import TYPE_CHECKING
 
-from newtonsim.pybullet_compat.api.functions import FUNCTIONS, implementation
-from newtonsim.pybullet_compat.clients import table
+from newtonsim.pybullet_compat.api.functions import FUNCTIONS
+from newtonsim.pybullet_compat.clients.guard import Guard
+from newtonsim.pybullet_compat.clients.table import TABLE, get_client
 from newtonsim.pybullet_compat.server import protocol
 from newtonsim.pybullet_compat.server.protocol import Answer, Call
 from newtonsim.pybullet_compat.surface.errors import error
-from newtonsim.pybullet_compat.surface.signatures import POSITIONAL, SIGNATURES
+from newtonsim.pybullet_compat.surface.implementations import implementation
+from newtonsim.pybullet_compat.surface.signatures import POSITIONAL, SERVED, SIGNATURES
 
 if TYPE_CHECKING:
     import zmq
@@ -29,11 +31,6 @@ POLL_SECONDS = 0.2
 """How often a server looks whether it is to stop."""
 QUEUE = 16
 """Messages that wait for each connection."""
-_LOCAL_ROOMS = ("clients.table", "surface.maths")
-SERVED = frozenset(
-    [name for name, signature in SIGNATURES.items() if signature.room not in _LOCAL_ROOMS] + list(POSITIONAL)
-)
-"""Functions that clients may call."""
 
 
 class PhysicsServer:
@@ -142,7 +139,7 @@ class PhysicsServer:
             call: The call.
         """
         if call.name == protocol.HELLO:
-            worlds = table.get_client(self._id).num_worlds
+            worlds = get_client(self._id).num_worlds
             return Answer(call.number, {"version": protocol.VERSION, "num_worlds": worlds}, None)
         try:
             return Answer(call.number, self._call(call.name, call.arguments), None)
@@ -153,7 +150,7 @@ class PhysicsServer:
         if name not in SERVED:
             raise error(f"A physics server has no function '{name}'.")
         if name in POSITIONAL:
-            client = table.get_client(self._id)
+            client = get_client(self._id)
             words = arguments.get("args", ())
             return (
                 client.call(name, {"args": words}) if client.remote else implementation(name)(client, *words)
@@ -187,11 +184,7 @@ class SharedWorld:
             error: The packages for servers are not installed.
             OSError: There is a server with that key already.
         """
-        from newtonsim.pybullet_compat.clients.guard import Guard
-
-        number = next(
-            n for n, entry in table.TABLE.items() if getattr(entry, "client", entry) is self._client
-        )
+        number = next(n for n, entry in TABLE.items() if getattr(entry, "client", entry) is self._client)
         server = PhysicsServer(number)
         try:
             server.listen_local(key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import time
 
+from newtonsim.pybullet_compat.clients.table import TABLE, disconnect
 from newtonsim.pybullet_compat.server import protocol
 from newtonsim.pybullet_compat.server.protocol import Call
 from newtonsim.pybullet_compat.surface.constants import SHARED_MEMORY
@@ -115,13 +116,11 @@ class RemoteClient:
 
     def _lost(self, reason: str) -> error:
         """Disconnect and return the error that says why."""
-        from newtonsim.pybullet_compat.clients import table
-
-        number = next((n for n, client in table.TABLE.items() if client is self), None)
+        number = next((n for n, client in TABLE.items() if client is self), None)
         if number is None:
             self.close()
         else:
-            table.disconnect(number)
+            disconnect(number)
         return error(reason)
 
 

@@ -13,7 +13,7 @@ from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.soft_bodies.meshes import ShownMesh, SoftMesh, show
-from newtonsim.pybullet_compat.surface.constants import JOINT_POINT2POINT
+from newtonsim.pybullet_compat.surface.constants import JOINT_POINT2POINT, MESH_DATA_SIMULATION_MESH
 from newtonsim.pybullet_compat.world.constraint_records import Constraint
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import FeatherstoneSolver
@@ -21,8 +21,9 @@ from newtonsim.solvers.particles.surface_pairs import SurfacePairs
 from newtonsim.solvers.xpbd.particles import XPBDParticles
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
+    from newtonsim.pybullet_compat.world.body import Body
     from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 SOFT_BODY = 3
 """Type of body that getDynamicsInfo reports."""
@@ -211,6 +212,23 @@ class SoftBody:
             return tuple(lower[0].tolist()), tuple(upper[0].tolist())
         return lower, upper
 
+    def mesh_data(self, flags: int) -> tuple:
+        """Points of the body for getMeshData.
+
+        Args:
+            flags: MESH_DATA_SIMULATION_MESH for the simulated points, else the corners of all triangles seen.
+
+        Returns:
+            Number of points, and their world positions [m]; with several worlds an array (W, n, 3).
+        """
+        self.world.read()
+        if flags & MESH_DATA_SIMULATION_MESH:
+            points = self.x
+        else:
+            points = self.shown_points()[:, self.shown.faces.reshape(-1)]
+        count = points.shape[1]
+        return count, tuple(map(tuple, points[0].tolist())) if len(points) == 1 else points.copy()
+
     def add_to(self, builder: ModelBuilder) -> None:
         """Add points and elements to a builder of one world."""
         material, count = self.material, len(self.mesh.points)
@@ -241,7 +259,7 @@ class SoftBody:
 class Anchor(Constraint):
     """A point of a soft body that is held: `parent_link` is the point, `child_frame` where it is held."""
 
-    def build(self, builder: ModelBuilder, client: Client) -> None:
+    def build(self, builder: ModelBuilder, bodies: dict[int, Body], time_step: float) -> None:
         """Add nothing: anchors belong to the particles of the soft bodies."""
 
 

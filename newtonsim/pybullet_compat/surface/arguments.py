@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from newtonsim.pybullet_compat.surface.errors import error
 
-if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.world.client import Client
-
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+
+
+class HasWorlds(Protocol):
+    """A client, as far as arguments depend on it.
+
+    Attributes:
+        num_worlds: Copies of its scene.
+    """
+
+    num_worlds: int
 
 
 def as_int(value: object) -> int:
@@ -35,7 +42,7 @@ def as_int(value: object) -> int:
     return int(number)
 
 
-def as_float(value: object, client: Client | None = None) -> float | np.ndarray:
+def as_float(value: object, client: HasWorlds | None = None) -> float | np.ndarray:
     """Return a float; arrays with one value per world stay arrays in clients of several worlds.
 
     Raises:
@@ -90,7 +97,7 @@ def quat(value: Sequence[float], name: str) -> tuple[float, float, float, float]
         raise error(f"Cannot convert {name}.") from None
 
 
-def vectors(value: object, size: int, client: Client, name: str) -> np.ndarray:
+def vectors(value: object, size: int, client: HasWorlds, name: str) -> np.ndarray:
     """Return one vector for every world of a client.
 
     Args:

@@ -1,9 +1,9 @@
-"""The functions of PyBullet 3.2.7: their rooms, parameters, order and defaults.
+"""The functions of PyBullet 3.2.7: their modules, parameters, order and defaults.
 
 One entry per function, under the module of this package that holds it: `[module]`, then `name(parameters)`.
 A parameter is its type, its name and, if it is optional, its default. Types are those that PyBullet checks:
-`i` int, `d` float, `s` str, `O` any object, which the room converts. None stands for "not given" where the
-manual names no default. The last parameter of every function, `i physicsClientId=0`, is left out.
+`i` int, `d` float, `s` str, `O` any object, which the function converts. None stands for "not given" where
+the manual names no default. The last parameter of every function, `i physicsClientId=0`, is left out.
 The names are those of the quickstart guide and of the module's own complaints about arguments.
 """
 
@@ -304,7 +304,7 @@ POSITIONAL = {
     "setJointMotorControl": "api.motors",
     "renderImage": "api.rendering",
 }
-"""Obsolete functions that take their arguments by place and no client, and their rooms."""
+"""Obsolete functions that take their arguments by place and no client, and their modules."""
 
 ALIASES = {
     "setJointMotorControl2": "bodyIndex",
@@ -336,28 +336,41 @@ class Signature:
 
     Attributes:
         name: Its name.
-        room: Module of this package that holds it.
+        module: Module of this package that holds it.
         parameters: Its parameters in order, without physicsClientId.
     """
 
     name: str
-    room: str
+    module: str
     parameters: tuple[Parameter, ...]
 
 
 def _parse(text: str) -> dict[str, Signature]:
     """Return the functions of a table by name."""
-    room, found = "", {}
+    module, found = "", {}
     entry = re.compile(r"^\[([\w.]+)\]$|^(\w+)\((.*?)\)$", re.MULTILINE | re.DOTALL)
     parameter = re.compile(r"([idsO]) (\w+)(?:=(\([^)]*\)|[^,\s]+))?")
     for header, name, inside in entry.findall(text):
         if header:
-            room = header
+            module = header
         else:
             parameters = tuple(Parameter(k, n, d or None) for k, n, d in parameter.findall(inside))
-            found[name] = Signature(name, room, parameters)
+            found[name] = Signature(name, module, parameters)
     return found
 
 
 SIGNATURES = _parse(TABLE)
 """All functions with named parameters except connect, by name."""
+
+MODULES = {
+    "connect": "connections",
+    **{name: signature.module for name, signature in SIGNATURES.items()},
+    **POSITIONAL,
+}
+"""Module of this package that holds each function."""
+
+WITHOUT_CLIENT = ("connections", "clients.table", "surface.maths")
+"""Modules whose functions act on no client's world."""
+
+SERVED = frozenset(name for name, module in MODULES.items() if module not in WITHOUT_CLIENT)
+"""Functions that act on a client's world: what a physics server and the replay of a log may call."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from newtonsim.pybullet_compat.surface.constants import (
     JOINT_SPHERICAL,
 )
 from newtonsim.pybullet_compat.world.plain_kinematics import place_links
-
-if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
 
 COORDINATES = {
     JOINT_REVOLUTE: (1, 1),
@@ -108,6 +105,15 @@ class PDGains:
     max_force: np.ndarray
 
 
+class CoordinateSource(Protocol):
+    """What a body asks of the engine that has its coordinates."""
+
+    unread_coordinates: bool
+
+    def read_coordinates(self) -> None:
+        """Copy coordinates and velocities of all bodies from the device."""
+
+
 class Body:
     """One multibody in all worlds.
 
@@ -145,7 +151,7 @@ class Body:
         self.links: list[Link] = [description.base, *description.links]
         self.revision = 0
         self.first_row = self.first_joint = -1
-        self.engine: Engine | None = None
+        self.engine: CoordinateSource | None = None
         self.driven = False
         self.base_twist = np.zeros((worlds, 6))
         count = len(self.links)
@@ -430,7 +436,8 @@ class Body:
         self.stale_poses = False
         self.pose[:, 0], self.twist[:, 0] = self.base_coordinates, self.base_rates
         if self.worlds == 1:
-            place_links(self)
+            q, u = self.q[0].tolist(), self.u[0].tolist()
+            place_links(self.plain_joints, q, u, self.pose[0], self.twist[0])
             return
         for place in self.order[1:]:
             self._place(place)

@@ -1,34 +1,37 @@
 """One client: a world of bodies, shapes, constraints and settings, in one or many copies.
 
 A client holds the scene as records on the host. When something is asked that needs the physics, `ensure`
-builds an `Engine` from it; structural changes drop the engine, and what bodies had of coordinates, velocities
-and settings goes on in the next one.
+has an `Engine` built from it; structural changes drop the engine, and what bodies had of coordinates,
+velocities and settings goes on in the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.pybullet_compat.descriptions.description import BodyDescription
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
+from newtonsim.pybullet_compat.world.ids import Ids
 from newtonsim.pybullet_compat.world.settings import Settings
+from newtonsim.pybullet_compat.world.standing_links import StandingLink
+from newtonsim.pybullet_compat.world.structure import Structure
 from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
-    from newtonsim.pybullet_compat.clients.mirroring import EngineCopy
-    from newtonsim.pybullet_compat.engine.engine import Engine
-    from newtonsim.pybullet_compat.engine.model_building import StandingLink, WorldContent
+    from newtonsim.pybullet_compat.descriptions.description import BodyDescription
     from newtonsim.pybullet_compat.world.constraint_records import Constraint
+    from newtonsim.pybullet_compat.world.engine import Engine, EngineCopy
+    from newtonsim.scene.control import Control
     from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
+    from newtonsim.simulator import Simulator
+    from newtonsim.solvers import FeatherstoneSolver
 
 
 class SoftBody(Protocol):
@@ -54,6 +57,15 @@ class SoftBody(Protocol):
 
     def restore(self, x: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None) -> None:
         """Put its points back, in some worlds."""
+
+    def dynamics_info(self) -> tuple:
+        """What getDynamicsInfo returns."""
+
+    def bounds(self) -> tuple:
+        """Lower and upper corner of its box [m]."""
+
+    def mesh_data(self, flags: int) -> tuple:
+        """What getMeshData returns."""
 
 
 class ScenePart(Protocol):
@@ -88,48 +100,11 @@ Part = TypeVar("Part")
 _HOOKS = ("build", "bind", "release", "before_step", "after_step", "body_removed", "reset", "close")
 
 
-class Ids:
-    """Unique ids from a first one on; freed ids are used again, the last one freed first."""
-
-    def __init__(self, first: int = 0):
-        self.first = first
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all ids."""
-        self._next, self._free = self.first, []
-
-    def take(self) -> int:
-        """Return an id that is not in use."""
-        if self._free:
-            return self._free.pop()
-        self._next += 1
-        return self._next - 1
-
-    def give_back(self, uid: int) -> None:
-        """Let an id be used again."""
-        self._free.append(uid)
-
-    def follow(self, other: Ids) -> None:
-        """Go on as another one would."""
-        self._next, self._free = other._next, list(other._free)
-
-
-@dataclass(eq=False, slots=True)
-class Structure:
-    """What an engine is built from and cannot change while it lives; clients that are alike share one.
-
-    Attributes:
-        content: The content of a world, None until an engine is built.
-    """
-
-    content: WorldContent | None = None
-
-
 class Client:
     """A physics world.
 
     Args:
+        make_engine: Builds the engine of its present structure.
         gui: Whether it was connected as GUI.
         num_worlds: Copies of the scene.
         device: Warp device, None for the CPU with one world and the default device with more.
@@ -144,14 +119,21 @@ class Client:
         structure: What the engine is built from; another one after every change of it.
         engine: The engine of the present structure, None until it is needed.
         reset_flags: Flags of the last resetSimulation.
-        next_engine: What the next engine goes on from, None for none; see `mirror`.
+        next_engine: What the next engine goes on from, None for none; see `clients.mirroring`.
         pair_filters: What setCollisionFilterPair said of pairs of (body, link).
         surroundings: Links of other clients that stand around all worlds, see `surround`.
     """
 
     remote = False
 
-    def __init__(self, gui: bool = False, num_worlds: int = 1, device: str | None = None):
+    def __init__(
+        self,
+        make_engine: Callable[[Client], Engine],
+        gui: bool = False,
+        num_worlds: int = 1,
+        device: str | None = None,
+    ):
+        self._make_engine = make_engine
         self.gui = gui
         self.num_worlds = num_worlds
         self.device = device if device is not None or num_worlds > 1 else "cpu"
@@ -200,10 +182,8 @@ class Client:
     def ensure(self) -> Engine:
         """Return the engine, built anew if the structure has changed."""
         if self.engine is None:
-            from newtonsim.pybullet_compat.engine.engine import Engine
-
             with capturing:  # no other thread may record meanwhile
-                self.engine = Engine(self)
+                self.engine = self._make_engine(self)
                 if self.next_engine is not None:
                     self.next_engine.put_into(self.engine)
                     self.next_engine = None
@@ -326,59 +306,26 @@ class Client:
     # -- beyond PyBullet -------------------------------------------------------------------------------------
 
     @property
-    def model(self):
+    def model(self) -> Model:
         """The `newtonsim.Model` of all worlds."""
         return self.ensure().model
 
     @property
-    def solver(self):
+    def solver(self) -> FeatherstoneSolver:
         """The solver that stepSimulation uses."""
         return self.ensure().solver
 
     @property
-    def simulator(self):
+    def simulator(self) -> Simulator:
         """The `newtonsim.Simulator` that stepSimulation advances."""
         return self.ensure().simulator
 
     @property
-    def state(self):
+    def state(self) -> State:
         """The current `newtonsim.State`, with everything that was set since the last step."""
         engine = self.ensure()
         engine.push()
         return engine.simulator.state
-
-    def restore_worlds(self, state_id: int, world_mask: npt.ArrayLike) -> None:
-        """Put some worlds back to a state of saveState, and let the solver forget their last step.
-
-        Args:
-            state_id: Id of the state.
-            world_mask: Worlds to put back, bool, shape (num_worlds,).
-
-        Raises:
-            error: There is no such state, or the mask does not fit.
-        """
-        from newtonsim.pybullet_compat.api.state_files import restore_worlds
-
-        restore_worlds(self, state_id, world_mask)
-
-    def mirror(self, physicsClientId: int, bodies: Collection[int] | None = None) -> None:
-        """Become like another client: its bodies, constraints, filters, motors, settings and last step.
-
-        Unique ids are the same then, what is asked has the same answers and what is simulated the same
-        results, to the bit. Bodies that only this client has are gone, and what was changed here is undone.
-        With several worlds, or not all bodies, each world becomes like the other client, but the solver
-        forgets the last step. Soft bodies, debug items, logs, saved states and user data are not taken over.
-
-        Args:
-            physicsClientId: The other client, in this process, of one world.
-            bodies: Unique ids of the bodies to take over with what is between them, None for all.
-
-        Raises:
-            error: There is no such client, it is this one, in another process or of several worlds.
-        """
-        from newtonsim.pybullet_compat.clients.mirroring import mirror
-
-        mirror(self, physicsClientId, bodies)
 
     def forget_last_step(self) -> None:
         """Let the next step start as the first one does, with no impulses of the last one in mind."""
@@ -404,8 +351,6 @@ class Client:
 
     def standing_links(self, links: Iterable[tuple[int, int]]) -> list[StandingLink]:
         """Return links (body unique id, link index) of the first world as they stand, for `surround`."""
-        from newtonsim.pybullet_compat.engine.model_building import StandingLink
-
         found = []
         for uid, link in links:
             body = self.bodies[uid]
@@ -439,12 +384,13 @@ class Client:
         """
         engine = self.ensure()
         shape = (self.num_worlds, len(engine.shape_link), 3)
-        if engine.swept is None:
+        corners = engine.swept_corners()
+        if corners is None:
             raise error("Bounds are not watched: call watch_bounds before the steps.")
         if not collision_plan_of(engine.model).contact_count:
             return np.full(shape, -np.inf), np.full(shape, np.inf)
         first = engine.model.shape_count - shape[0] * shape[1]  # surroundings come before
-        lower, upper = engine.swept.corners()
+        lower, upper = corners
         return lower[first:].reshape(shape), upper[first:].reshape(shape)
 
     @property
@@ -457,22 +403,9 @@ class Client:
 
         It has neither the motors nor the damping of stepSimulation, which have no gradients.
         """
-        from newtonsim.pybullet_compat.engine import model_building
-
-        self.read_coordinates()
-        for body in self.bodies.values():
-            self.read_poses(body)
-        content = model_building.describe_world(self)
-        model = model_building.make_model(self, content.builder, requires_grad=True)
-        engine = self.ensure()
-        engine.push()
-        for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
-            source = getattr(engine.simulator.state, name)
-            if source is not None:
-                getattr(model, name).assign(source)
-        return model
+        return self.ensure().differentiable_model()
 
     @property
-    def control(self):
+    def control(self) -> Control:
         """The `newtonsim.Control` that every step reads."""
         return self.ensure().simulator.control

@@ -18,8 +18,8 @@ from newtonsim.pybullet_compat.surface.constants import (
 from newtonsim.scene.enums import JointType
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
-    from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.body import Body
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 TYPES = (JOINT_FIXED, JOINT_GEAR, JOINT_POINT2POINT, JOINT_PRISMATIC)
 DEFAULT_MAX_FORCE = 500.0
@@ -60,16 +60,22 @@ class Constraint:
     erp: float = 0.0
     index: int = -1
 
-    def build(self, builder: ModelBuilder, client: Client) -> None:
-        """Add the constraint to the builder of a world, after all bodies."""
+    def build(self, builder: ModelBuilder, bodies: dict[int, Body], time_step: float) -> None:
+        """Add the constraint to the builder of a world, after all bodies.
+
+        Args:
+            builder: The builder.
+            bodies: Bodies of the client by unique id.
+            time_step: Time of one stepSimulation [s].
+        """
         self.index = -1
         if self.kind == JOINT_GEAR:
-            self._build_gear(builder, client)
+            self._build_gear(builder, bodies, time_step)
             return
-        parent = client.bodies[self.parent_body].first_row + self.parent_link + 1
+        parent = bodies[self.parent_body].first_row + self.parent_link + 1
         child = -1
         if self.child_body >= 0:
-            child = client.bodies[self.child_body].first_row + self.child_link + 1
+            child = bodies[self.child_body].first_row + self.child_link + 1
         kind, linear = JointType.FIXED, []
         if self.kind == JOINT_POINT2POINT:
             kind = JointType.BALL
@@ -84,7 +90,7 @@ class Constraint:
             linear,
             [],
             max_force=self.max_force,
-            recovery_time=client.settings.time_step / ERROR_SHARE[self.kind],
+            recovery_time=time_step / ERROR_SHARE[self.kind],
             collision_filter=False,
         )
 
@@ -110,9 +116,9 @@ class Constraint:
         if self.kind != JOINT_GEAR:
             engine.write("constraint_X_c", self.index, self.child_frame.row())
 
-    def _build_gear(self, builder: ModelBuilder, client: Client) -> None:
+    def _build_gear(self, builder: ModelBuilder, bodies: dict[int, Body], time_step: float) -> None:
         """Couple the velocities of two joints: ratio v_parent + v_child = 0."""
-        first, second = client.bodies[self.parent_body], client.bodies.get(self.child_body)
+        first, second = bodies[self.parent_body], bodies.get(self.child_body)
         if second is None or self.gear_ratio == 0.0:
             return
         joints = [body.first_joint + link + 1 for body, link in self._geared(first, second)]
@@ -129,8 +135,8 @@ class Constraint:
             ratio,
             offset=positions[1] - ratio * positions[0],
             max_force=self.max_force,
-            recovery_time=client.settings.time_step / (GEAR_SHARE * self.erp) if self.erp else NEVER,
+            recovery_time=time_step / (GEAR_SHARE * self.erp) if self.erp else NEVER,
         )
 
-    def _geared(self, first, second) -> tuple[tuple, tuple]:
+    def _geared(self, first: Body, second: Body) -> tuple[tuple[Body, int], tuple[Body, int]]:
         return (first, self.parent_link), (second, self.child_link)

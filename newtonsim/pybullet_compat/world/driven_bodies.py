@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from newtonsim.pybullet_compat.world.body import Body
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.engine.engine import Engine
     from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.engine import Engine
 
 
 class DrivenBodies:

@@ -17,7 +17,7 @@ from newtonsim.pybullet_compat.surface.constants import (
 )
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.world.body import Body
+    import numpy as np
 
 Numbers = Sequence[float]
 Vector = tuple[float, float, float]
@@ -59,16 +59,24 @@ def cross(a: Numbers, b: Numbers) -> Vector:
     return y * k - z * j, z * i - x * k, x * j - y * i
 
 
-def place_links(body: Body) -> None:
-    """Find pose and twist of all links but the base from those of the base and the coordinates."""
-    base = body.pose[0, 0].tolist()
-    frames = [(tuple(base[:3]), tuple(base[3:]))] * len(body.links)
-    q, u = body.q[0].tolist(), body.u[0].tolist()
+def place_links(joints: Sequence[tuple], q: Numbers, u: Numbers, pose: np.ndarray, twist: np.ndarray) -> None:
+    """Find pose and twist of all links but the base from those of the base and the coordinates.
+
+    Args:
+        joints: Place, parent, type, axes, frames and first coordinates of each joint, parents first; see
+            `Body.plain_joints`.
+        q: Positions.
+        u: Velocities.
+        pose: World poses of the inertial frames (links, 7); those beyond the base are written.
+        twist: (ω, v of the centre of mass) in the world (links, 6); likewise.
+    """
+    base = pose[0].tolist()
+    frames = [(tuple(base[:3]), tuple(base[3:]))] * len(pose)
     twists = None
-    if any(u) or body.twist[0, 0].any():
-        first = body.twist[0, 0].tolist()
-        twists = [(tuple(first[:3]), tuple(first[3:]))] * len(body.links)
-    for place, parent, kind, axis, before, after, i, d in body.plain_joints:
+    if any(u) or twist[0].any():
+        first = twist[0].tolist()
+        twists = [(tuple(first[:3]), tuple(first[3:]))] * len(pose)
+    for place, parent, kind, axis, before, after, i, d in joints:
         p, turn = compose(*frames[parent], *before)
         slide, move = _moved(kind, axis, q, i)
         origin, frame = compose(p, turn, slide, move)
@@ -77,8 +85,8 @@ def place_links(body: Body) -> None:
             twists[place] = _twist(
                 twists[parent], frames[parent][0], origin, frames[place][0], turn, _rates(kind, axis, u, d)
             )
-    body.pose[0] = [p + turn for p, turn in frames]
-    body.twist[0] = 0.0 if twists is None else [w + v for w, v in twists]
+    pose[...] = [p + turn for p, turn in frames]
+    twist[...] = 0.0 if twists is None else [w + v for w, v in twists]
 
 
 def _moved(kind: int, axis: tuple, q: Numbers, i: int) -> tuple[Numbers, Numbers]:

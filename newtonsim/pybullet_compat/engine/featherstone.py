@@ -13,6 +13,7 @@ import numpy as np
 
 from newtonsim.pybullet_compat.engine import link_properties, model_building
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
+from newtonsim.pybullet_compat.engine.sensors import joint_reactions
 from newtonsim.pybullet_compat.engine.swept_stage import SweptBounds
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import PD_ARRAYS, SERVO_ARRAYS, Body
@@ -24,33 +25,24 @@ from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.structure import WorldContent
 
 RESTITUTION_SPEED = 0.2
 """Slowest approach that bounces [m/s], as in a fresh PyBullet world."""
 
 
-class Engine:
-    """Model and simulator of the present structure of a client.
+class FeatherstoneEngine:
+    """Model and simulator of the present structure of a client, by `FeatherstoneSolver`.
+
+    Its public attributes are those of `world.engine.Engine`.
+
+    Args:
+        client: The client.
 
     Attributes:
         client: The client.
-        worlds: Number of worlds W.
-        model: The model of all worlds.
-        solver: The solver.
-        simulator: Owner of state and control.
-        damping: Damping of links.
         swept: What the shapes have swept over, None if that is not watched.
         q, u: Coordinates and velocities on the host (W, coordinates), float64.
-        pose, twist: Poses and velocities of all links (W, bodies, 7) and (W, bodies, 6), float64.
-        rows: (body unique id, link index) of each row of `pose`.
-        shape_link: (body unique id, link index) of each shape of a world.
-        shape_geometry: Number of the geometry of its link that each shape belongs to.
-        unread_coordinates, unread_poses: Whether the device knows better than the host.
-        steps: Steps made.
-        changed: Names of the arrays of the model that are no longer what they were built as, see `write`.
-        forces_set, torques_set: Whether the next step has external forces on links, and on coordinates.
-        mirrored_arrays: What `mirroring` has found in this engine.
-        written: Bodies whose coordinates the host has changed since the last push.
     """
 
     def __init__(self, client: Client):
@@ -95,11 +87,11 @@ class Engine:
         self.steps = 0
 
     @staticmethod
-    def _content(client: Client) -> model_building.WorldContent:
+    def _content(client: Client) -> WorldContent:
         """What the model is made from; clients of the same structure have the same."""
         structure = client.structure
         if structure.content is not None:
-            structure.content.bind(client)
+            structure.content.bind(client.bodies, client.constraints)
             return structure.content
         content = model_building.describe_world(client)
         client.call_hooks("build", content.builder)
@@ -174,6 +166,25 @@ class Engine:
         stages = [stage for stage in self.solver.before_step if stage is not self.swept]
         self.swept = SweptBounds(self.solver.contacts)
         self.solver.before_step = (*stages, self.swept)
+
+    def swept_corners(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Lower and upper corners of those boxes (shapes, 3) [m], None if they are not watched."""
+        return None if self.swept is None else self.swept.corners()
+
+    def differentiable_model(self) -> Model:
+        """Return the scene as it is now as a new model that gradients flow through, for any solver."""
+        client = self.client
+        client.read_coordinates()
+        for body in client.bodies.values():
+            client.read_poses(body)
+        content = model_building.describe_world(client)
+        model = model_building.make_model(client, content.builder, requires_grad=True)
+        self.push()
+        for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
+            source = getattr(self.simulator.state, name)
+            if source is not None:
+                getattr(model, name).assign(source)
+        return model
 
     def release(self) -> None:
         """Let bodies have arrays of their own again."""
@@ -396,8 +407,6 @@ class Engine:
 
     def joint_reaction(self, body: Body, place: int) -> np.ndarray:
         """Reaction force and moment that a joint's sensor measures (W, 6), see `sensors`."""
-        from newtonsim.pybullet_compat.engine.sensors import joint_reactions
-
         if self._reactions is None:
-            self._reactions = joint_reactions(self)
+            self._reactions = joint_reactions(self, self.client.bodies.values())
         return self._reactions[:, body.first_row + place]

@@ -1,0 +1,153 @@
+"""What a client and its parts ask of the physics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from newtonsim.pybullet_compat.world.body import Body
+    from newtonsim.scene.model import Model
+    from newtonsim.simulator import Simulator
+    from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
+
+
+class Engine(Protocol):
+    """Model and simulator of the present structure of a client; see `engine.featherstone`.
+
+    Attributes:
+        worlds: Number of worlds W.
+        model: The model of all worlds.
+        solver: The solver.
+        simulator: Owner of state and control.
+        damping: Damping of links.
+        pd: Explicit PD forces, None until there are any.
+        pose, twist: Poses and velocities of all links (W, bodies, 7) and (W, bodies, 6), float64.
+        rows: (body unique id, link index) of each row of `pose`.
+        columns: Coordinates and velocities of each body, by unique id, among those of a world.
+        shape_link: (body unique id, link index) of each shape of a world.
+        shape_geometry: Number of the geometry of its link that each shape belongs to.
+        unread_coordinates, unread_poses: Whether the device knows better than the host.
+        steps: Steps made.
+        changed: Names of the arrays of the model that are no longer what they were built as, see `write`.
+        forces_set, torques_set: Whether the next step has external forces on links, and on coordinates.
+        servos_written: Whether motors were set since the last step.
+        mirrored_arrays: What `clients.mirroring` has found in this engine.
+        written: Bodies whose coordinates the host has changed since the last push.
+    """
+
+    worlds: int
+    model: Model
+    solver: FeatherstoneSolver
+    simulator: Simulator
+    damping: BodyDamping
+    pd: PDForces | None
+    pose: np.ndarray
+    twist: np.ndarray
+    rows: list[tuple[int, int]]
+    columns: dict[int, tuple[slice, slice]]
+    shape_link: list[tuple[int, int]]
+    shape_geometry: list[int]
+    unread_coordinates: bool
+    unread_poses: bool
+    steps: int
+    changed: set[str]
+    forces_set: bool
+    torques_set: bool
+    servos_written: bool
+    mirrored_arrays: tuple | None
+    written: set[Body]
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def step(self, count: int = 1) -> None:
+        """Make steps of the client's time step; forces act in the first one."""
+
+    def forget(self) -> None:
+        """Be as if just built, with the bodies as they are now."""
+
+    def release(self) -> None:
+        """Let bodies have arrays of their own again."""
+
+    def differentiable_model(self) -> Model:
+        """Return the scene as it is now as a new model that gradients flow through, for any solver."""
+
+    # -- settings --------------------------------------------------------------------------------------------
+
+    def use_pd(self) -> None:
+        """Have explicit PD forces in every step from now on."""
+
+    def watch_bounds(self) -> None:
+        """Keep boxes around what the shapes sweep over from now on."""
+
+    def swept_corners(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Corners of those boxes (shapes, 3) [m], of all worlds; None if they are not watched."""
+
+    def write_damping(self, body: Body) -> None:
+        """Hand damping and greatest joint velocities of a body to the solver."""
+
+    def write(self, name: str, rows: slice | np.ndarray | int, values: np.ndarray) -> None:
+        """Set entries of an array of the model in place, in every world."""
+
+    def require_own_shapes(self) -> None:
+        """Raise `error` if there are shapes that belong to no world."""
+
+    def time_step_changed(self) -> None:
+        """Take time step and substeps from the settings."""
+
+    # -- state -----------------------------------------------------------------------------------------------
+
+    def read_coordinates(self) -> None:
+        """Copy coordinates and velocities from the device."""
+
+    def read_poses(self) -> None:
+        """Copy poses and velocities of links from the device."""
+
+    def push_coordinates(self) -> None:
+        """Send what the host has changed of coordinates, velocities and bases to the device."""
+
+    def push(self) -> None:
+        """Make the whole state on the device agree with what the host has changed."""
+
+    def refresh(self, body: Body) -> None:
+        """Find the poses of a body from its coordinates on the device."""
+
+    def write_base(self, body: Body) -> None:
+        """Send pose and velocity of a driven body, which no joint carries."""
+
+    def state_replaced(self) -> None:
+        """Note that the arrays on the device were written, and that the host knows what they hold."""
+
+    # -- forces ----------------------------------------------------------------------------------------------
+
+    def applied(self, body: Body) -> np.ndarray:
+        """Forces of the servos of a body in the last step (W, nu) [N m or N]."""
+
+    def add_torque(self, body: Body, dof: int | slice | np.ndarray, torque: float | np.ndarray) -> None:
+        """Add a force along velocity coordinates of a body, for the next step."""
+
+    def joint_torques(self, body: Body) -> np.ndarray:
+        """Forces that the next step applies along the velocity coordinates of a body (W, velocities)."""
+
+    def add_force(self, body: Body, place: int, torque: np.ndarray, force: np.ndarray) -> None:
+        """Add a wrench at the centre of mass of a link in world axes, for the next step."""
+
+    def joint_reaction(self, body: Body, place: int) -> np.ndarray:
+        """Reaction force and moment that a joint's sensor measures (W, 6) [N, N m]."""
+
+
+class EngineCopy(Protocol):
+    """What an engine has at a time, for one that is built later from the same content.
+
+    Attributes:
+        moved: Whether bodies of the later one were moved since.
+    """
+
+    moved: bool
+
+    def applied(self, body: Body) -> np.ndarray:
+        """Forces of the servos of a body in the last step (W, nu) [N m or N]."""
+
+    def put_into(self, engine: Engine) -> None:
+        """Let an engine that was just built go on from here."""
