@@ -11,6 +11,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.scene.enums import JointType
+from newtonsim.scene.joint_types import JOINT_KINDS
 
 TREE_JOINT_TYPES = (
     JointType.REVOLUTE,
@@ -180,11 +181,10 @@ def random_coordinates(
     joint_q = np.zeros(model.joint_coord_count, dtype=np.float32)
     for joint, kind in enumerate(types):
         q = joint_q[q_start[joint] : q_start[joint + 1]]
-        if kind == JointType.BALL:
-            q[:] = random_quaternion(rng)
-        elif kind in (JointType.FREE, JointType.DISTANCE):
-            q[:3] = rng.uniform(-angle, angle, 3)
-            q[3:] = random_quaternion(rng)
+        made_of = JOINT_KINDS[kind]
+        if made_of.quaternion:
+            q[: made_of.place] = rng.uniform(-angle, angle, made_of.place)
+            q[made_of.place :] = random_quaternion(rng)
         elif len(q):
             axes = slice(axis_start[joint], axis_start[joint] + len(q))
             low, high = np.maximum(lower[axes], -angle), np.minimum(upper[axes], angle)

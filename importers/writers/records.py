@@ -10,8 +10,8 @@ from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.scene.enums import ConstraintType, GeoType, JointMode, JointType
+from newtonsim.scene.joint_types import FLOATING
 
-FLOATING = (JointType.FREE, JointType.DISTANCE)
 NO_LIMIT = 1.0e6
 """Limits and efforts from here on are none; the readers of robot files give it to joints without limits."""
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import warp as wp
 
 from newtonsim.builder.axis import JointAxis
-from newtonsim.builder.joints import AXES_OF_TYPE, Xform, names_element
+from newtonsim.builder.joints import Xform, names_element
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
     IDENTITY,
@@ -17,6 +17,7 @@ from newtonsim.geometry.transforms import (
     transform_multiply,
 )
 from newtonsim.scene.enums import ConstraintType, JointType
+from newtonsim.scene.joint_types import FLOATING, axes_problem
 
 _XYZ = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 MAX_COEFFICIENTS = 5
@@ -312,15 +313,11 @@ def _check_loop(joint_type: int, linear: list[JointAxis], angular: list[JointAxi
         joint_type = JointType(joint_type)
     except ValueError as error:
         raise ModelError(f"type {joint_type!r} is no JointType") from error
-    if joint_type in (JointType.FREE, JointType.DISTANCE):
+    if joint_type in FLOATING:
         raise ModelError(f"{joint_type.name} closes no loop; for distances there is add_constraint_distance")
     dim = (len(linear), len(angular))
-    if dim != AXES_OF_TYPE.get(joint_type, dim):
-        raise ModelError(
-            f"{joint_type.name} takes (linear, angular) axes {AXES_OF_TYPE[joint_type]}, got {dim}"
-        )
-    if max(dim) > 3:
-        raise ModelError(f"at most 3 linear and 3 angular axes, got {dim}")
+    if problem := axes_problem(joint_type, dim):
+        raise ModelError(problem)
     limited = any(math.isfinite(a.limit_lower) or math.isfinite(a.limit_upper) for a in angular)
     if limited and len(angular) > 1:
         raise ModelError("limits of loop joints with several angular axes are not modelled")

@@ -15,7 +15,8 @@ from newtonsim.kernels.views.structs import ModelShapeGeometry, ModelShapeMateri
 from newtonsim.scene.allocation import put
 from newtonsim.scene.arrays import COUNTS, MODEL_ARRAYS, SPECS
 from newtonsim.scene.columns import Column, distinct, to_array
-from newtonsim.scene.enums import GeoType, JointType, among
+from newtonsim.scene.enums import GeoType, among
+from newtonsim.scene.joint_types import quaternion_starts
 from newtonsim.scene.model import ContactRules, Model
 from newtonsim.scene.revisions import counted
 
@@ -109,9 +110,7 @@ def _normalize(arrays: dict[str, np.ndarray]) -> None:
             np.divide(q, norm, out=q, where=np.abs(norm - 1.0) > 1e-7)
     for name in ("joint_axis", "constraint_axis"):
         arrays[name] /= np.linalg.norm(arrays[name], axis=1, keepdims=True)
-    kind = arrays["joint_type"]
-    start = np.where(kind == JointType.BALL, 0, 3) + arrays["joint_q_start"]
-    start = start[among(kind, (JointType.BALL, JointType.FREE, JointType.DISTANCE))]
+    start = quaternion_starts(arrays["joint_type"], arrays["joint_q_start"])
     places = start[:, None] + np.arange(4)
     q = arrays["joint_q"][places]
     norm = np.linalg.norm(q, axis=1, keepdims=True)

@@ -12,20 +12,9 @@ from newtonsim.builder.axis import JointAxis
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import as_transform, transform_inverse, transform_multiply
 from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode, JointType
+from newtonsim.scene.joint_types import JOINT_KINDS, JointKind, axes_problem
 
 Xform = Sequence | wp.transform | None
-
-AXES_OF_TYPE = {
-    JointType.PRISMATIC: (1, 0),
-    JointType.REVOLUTE: (0, 1),
-    JointType.BALL: (0, 0),
-    JointType.FIXED: (0, 0),
-    JointType.FREE: (0, 0),
-    JointType.COMPOUND: (0, 3),
-    JointType.UNIVERSAL: (0, 2),
-    JointType.DISTANCE: (0, 0),
-}
-_COORDS_DOFS = {JointType.BALL: (4, 3), JointType.FREE: (7, 6), JointType.DISTANCE: (7, 6)}
 
 
 @contextlib.contextmanager
@@ -95,14 +84,10 @@ class JointMethods:
             linear = [JointAxis(a) for a in linear_axes or ()]
             angular = [JointAxis(a) for a in angular_axes or ()]
         dim = (len(linear), len(angular))
-        if dim != AXES_OF_TYPE.get(joint_type, dim):
-            raise ModelError(
-                f"joint '{key}': {joint_type.name} takes (linear, angular) axes"
-                f" {AXES_OF_TYPE[joint_type]}, got {dim}"
-            )
-        if max(dim) > 3:
-            raise ModelError(f"joint '{key}': at most 3 linear and 3 angular axes, got {dim}")
-        coords, dofs = _COORDS_DOFS.get(joint_type, (sum(dim), sum(dim)))
+        if problem := axes_problem(joint_type, dim):
+            raise ModelError(f"joint '{key}': {problem}")
+        made_of = JOINT_KINDS[joint_type]
+        coords, dofs = sum(dim) + made_of.own_coords, sum(dim) + made_of.own_dofs
         self.joint_type.append(int(joint_type))
         self.joint_parent.append(parent)
         self.joint_child.append(child)
@@ -124,7 +109,7 @@ class JointMethods:
         self.joint_q_start.append(self.joint_coord_count)
         self.joint_qd_start.append(self.joint_dof_count)
         self._append_axes(linear + angular)
-        self._append_coordinates(joint_type, parent, child, coords, dofs)
+        self._append_coordinates(made_of, parent, child, coords, dofs)
         own = [a.armature for a in linear + angular] or [None] * dofs
         self.joint_armature.extend(armature if a is None else a for a in own)
         self.joint_damping.extend([a.damping for a in linear + angular] or [0.0] * dofs)
@@ -151,12 +136,14 @@ class JointMethods:
             self.joint_effort_limit.append(axis.effort_limit)
             self.joint_velocity_limit.append(axis.velocity_limit)
 
-    def _append_coordinates(self, joint_type: int, parent: int, child: int, coords: int, dofs: int) -> None:
+    def _append_coordinates(
+        self, made_of: JointKind, parent: int, child: int, coords: int, dofs: int
+    ) -> None:
         """Start a joint at zero, a floating one where its child stands."""
         q, qd = [0.0] * coords, [0.0] * dofs
-        if coords == 4:
+        if made_of.quaternion and not made_of.place:
             q = [0.0, 0.0, 0.0, 1.0]
-        elif coords == 7:
+        elif made_of.quaternion:
             q = self._floating_coordinates(parent, child, self.joint_X_p[-1], self.joint_X_c[-1]).tolist()
             if parent < 0 and 0 <= child < self.body_count:
                 qd = [float(x) for x in self.body_qd[child]]

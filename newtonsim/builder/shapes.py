@@ -13,19 +13,12 @@ from newtonsim.geometry.mesh import Mesh
 from newtonsim.geometry.sdf import SDF
 from newtonsim.geometry.transforms import as_vector, pose, quat_between, quat_multiply
 from newtonsim.scene.enums import GeoType, ShapeFlags
+from newtonsim.scene.shape_types import SIZE_NAMES
 
 _UP_ROTATION = {
     0: (0.0, 0.0, -math.sqrt(0.5), math.sqrt(0.5)),  # local y to x
     1: (0.0, 0.0, 0.0, 1.0),
     2: (math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)),  # local y to z
-}
-
-_SIZE_NAMES = {
-    GeoType.PLANE: ("width", "length"),
-    GeoType.SPHERE: ("radius",),
-    GeoType.BOX: ("half extent hx", "half extent hy", "half extent hz"),
-    GeoType.ELLIPSOID: ("semi-axis a", "semi-axis b", "semi-axis c"),
-    **dict.fromkeys((GeoType.CAPSULE, GeoType.CYLINDER, GeoType.CONE), ("radius", "half_height")),
 }
 
 
@@ -61,7 +54,7 @@ class ShapeMethods:
         key = options["key"] if options["key"] is not None else f"shape_{index}"
         name = self._shape_name(options["key"])
         size = as_vector(scale, 3, f"{name}: size")
-        for what, value in zip(_SIZE_NAMES.get(geo_type, ()), size):
+        for what, value in zip(SIZE_NAMES.get(geo_type, ()), size):
             # Here, as the mass that it gives to the body would be blamed on the body.
             if not (value >= 0.0 and math.isfinite(value)):
                 raise ModelError(f"{name}: {what} is {value:g}, expected a finite number of at least 0")

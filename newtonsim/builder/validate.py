@@ -8,6 +8,7 @@ from newtonsim.errors import ModelError
 from newtonsim.scene.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
 from newtonsim.scene.columns import Column, distinct, to_array
 from newtonsim.scene.enums import ConstraintType, JointMode, JointType, among
+from newtonsim.scene.joint_types import coordinate_counts
 
 _KEY_LISTS = {
     "body": "body_key",
@@ -92,9 +93,7 @@ def _check_joint_layout(builder) -> None:
         return
     dim = np.array(builder.joint_axis_dim, np.int64).reshape(-1, 2).sum(axis=1)
     kind = np.array(builder.joint_type, np.int64)
-    floating = (kind == JointType.FREE) | (kind == JointType.DISTANCE)
-    dofs = np.where(floating, 6, np.where(kind == JointType.BALL, 3, dim))
-    coords = np.where(floating, 7, np.where(kind == JointType.BALL, 4, dim))
+    coords, dofs = coordinate_counts(kind, dim)
     layout = (
         ("joint_q_start", coords, "joint_q"),
         ("joint_qd_start", dofs, "joint_qd"),

@@ -26,6 +26,7 @@ from newtonsim.geometry.transforms import (
 from newtonsim.scene.arrays import ArraySpec
 from newtonsim.scene.columns import Column, Tiles, to_array
 from newtonsim.scene.enums import JointType
+from newtonsim.scene.joint_types import is_floating
 
 _IMMUTABLE_TYPES = (wp.float32, None)
 
@@ -240,9 +241,7 @@ class _Mover:
         kind = np.array(source.joint_type, np.int64)
         self.floating = np.flatnonzero((parent < 0) & (kind == JointType.FREE))
         self.anchored = np.flatnonzero((parent < 0) & (kind != JointType.FREE))
-        self.world_velocity = np.flatnonzero(
-            (parent < 0) & np.isin(kind, (JointType.FREE, JointType.DISTANCE))
-        )
+        self.world_velocity = np.flatnonzero((parent < 0) & is_floating(kind))
         turned = bool(np.any(xforms[:, 3:] != IDENTITY[3:]))
         self._moving = {
             "body_q": True,

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.scene.enums import JointType
+from newtonsim.scene.joint_types import FLOATING
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
-
-_FLOATING = (JointType.FREE, JointType.DISTANCE)
 
 
 class Blocks:
@@ -91,7 +90,7 @@ def _matrix(model: Model, q: np.ndarray, invert: bool) -> Blocks:
     types, parents, children = (getattr(model, f"joint_{n}").numpy() for n in ("type", "parent", "child"))
     for joint, kind in enumerate(types):
         i, end, d = int(q_start[joint]), int(q_start[joint + 1]), int(qd_start[joint])
-        if kind in _FLOATING:
+        if kind in FLOATING:
             frames = (model.joint_X_p.numpy()[joint], model.joint_X_c.numpy()[joint])
             com = model.body_com.numpy()[children[joint]]
             block = _floating_rates(q[i:end], *frames, com, parents[joint] < 0)

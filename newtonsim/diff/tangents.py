@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.diff.layout import Place, worlds_of
-from newtonsim.scene.enums import JointType
+from newtonsim.scene.joint_types import JOINT_KINDS
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
@@ -178,11 +178,10 @@ def _add_coordinates(model: Model, rows: _Rows) -> None:
     start = model.joint_q_start.numpy()
     for kind, first, end in zip(model.joint_type.numpy(), start[:-1], start[1:]):
         first, end = int(first), int(end)
-        if kind in (JointType.FREE, JointType.DISTANCE):
-            rows.add_floats(range(first, first + 3))
-            rows.add_quaternion(first + 3)
-        elif kind == JointType.BALL:
-            rows.add_quaternion(first)
+        made_of = JOINT_KINDS[kind]
+        if made_of.quaternion:
+            rows.add_floats(range(first, first + made_of.place))
+            rows.add_quaternion(first + made_of.place)
         else:
             rows.add_floats(range(first, end))
 

@@ -21,6 +21,7 @@ from newtonsim.scene.arrays import (
 )
 from newtonsim.scene.columns import Column
 from newtonsim.scene.control import Control
+from newtonsim.scene.description import DescriptionMethods
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
 
@@ -79,7 +80,7 @@ class _RigidContactArray:
         return getattr(model._default_contacts(), self.name, None)
 
 
-class Model(Revised):
+class Model(Revised, DescriptionMethods):
     """A scene on a device: bodies, joints, shapes, particles and their properties, flat over all worlds.
 
     Make one with `ModelBuilder.finalize`. The arrays that come from the builder, with their types and units,

@@ -13,6 +13,7 @@ from newtonsim.errors import RecordingError, did_you_mean
 from newtonsim.geometry.transforms import quat_conjugate, quat_rotate
 from newtonsim.render.recordings.worlds import check_worlds
 from newtonsim.scene.enums import JointType
+from newtonsim.scene.joint_types import FLOATING
 
 if TYPE_CHECKING:
     from newtonsim.render.recordings.recording import Recording
@@ -225,7 +226,7 @@ def _coordinates(model: Model, world: int, velocities: bool) -> list[tuple[str, 
 def _parts(kind: JointType, linear: int, angular: int, velocities: bool) -> list[tuple[str, str, str]]:
     """Return part, quantity and unit of the coordinates of a joint."""
     quantity = "velocity" if velocities else "position"
-    if kind in (JointType.FREE, JointType.DISTANCE):
+    if kind in FLOATING:
         parts = _TURNING + _MOVING if velocities else _PLACE + _QUATERNION
     elif kind == JointType.BALL:
         parts = _TURNING if velocities else _QUATERNION

@@ -14,6 +14,7 @@ import numpy as np
 from newtonsim.errors import ModelError, did_you_mean
 from newtonsim.geometry.transforms import quat_rotate, transform_inverse, transform_multiply
 from newtonsim.scene.enums import JointMode, JointType
+from newtonsim.scene.joint_types import FLOATING
 from newtonsim.solvers.mujoco.source import HostModel, Selection
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class BodyWriter:
         kind, parent = JointType(host.joint_type[joint]), int(host.joint_parent[joint])
         body = int(host.joint_child[joint])
         inner = transform_inverse(host.joint_X_c[joint])
-        floating = kind in (JointType.FREE, JointType.DISTANCE)
+        floating = kind in FLOATING
         frame = host.joint_X_p[joint]
         if floating and parent < 0:
             start = int(self.host.model.joint_q_start.numpy()[joint])

@@ -37,7 +37,7 @@ def layer(module: str) -> str:
         return "facade"
     if room in ("adapters", "bullet_world", "envs", "learn"):
         return room
-    return "doors" if room in ("utils", "kernel_warmup") else "core"
+    return "doors" if room in ("utils", "kernel_warmup", "inspection") else "core"
 
 
 def imported_modules(tree: ast.Module) -> list[str]:

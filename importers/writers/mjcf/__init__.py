@@ -15,12 +15,13 @@ from newtonsim.importers.writers.mjcf.constraints import ConstraintWriter
 from newtonsim.importers.writers.mjcf.geoms import GeomWriter, pose_attributes
 from newtonsim.importers.writers.mjcf.joints import joint_motions, keyframe, motion_count
 from newtonsim.importers.writers.names import Names, xml_name
-from newtonsim.importers.writers.records import FLOATING, NO_LIMIT, AxisRecord, BodyRecord, JointRecord, Scene
+from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, BodyRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.scene import read_scene
 from newtonsim.importers.writers.settings import contact_settings, limit_settings, report_lost
 from newtonsim.importers.writers.xml_text import element, number, numbers, output_path, write_xml
 from newtonsim.scene.enums import JointMode, JointType
+from newtonsim.scene.joint_types import FLOATING
 from newtonsim.scene.model import Model
 
 _START = "initial"

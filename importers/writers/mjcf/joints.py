@@ -6,10 +6,11 @@ import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.importers.writers.records import FLOATING, NO_LIMIT, AxisRecord, JointRecord, Scene
+from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.xml_text import number, numbers
 from newtonsim.scene.enums import JointType
+from newtonsim.scene.joint_types import FLOATING
 
 _LEAST_RANGE = 1.0e-9
 """MuJoCo refuses a range whose ends are equal."""

@@ -12,7 +12,7 @@ from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.build import LINK_MASS_RATIO
 from newtonsim.importers.writers.names import Names, xml_name
-from newtonsim.importers.writers.records import FLOATING, AxisRecord, ConstraintRecord, JointRecord, Scene
+from newtonsim.importers.writers.records import AxisRecord, ConstraintRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.scene import read_scene
 from newtonsim.importers.writers.settings import report_lost
@@ -21,6 +21,7 @@ from newtonsim.importers.writers.urdf.links import ShapeWriter, write_inertial, 
 from newtonsim.importers.writers.urdf.settings import limit_attributes, reader_settings
 from newtonsim.importers.writers.xml_text import element, number, numbers, output_path, write_xml
 from newtonsim.scene.enums import ConstraintType, JointType
+from newtonsim.scene.joint_types import FLOATING
 from newtonsim.scene.model import Model
 
 _WORLD = "world"

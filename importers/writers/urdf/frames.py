@@ -4,8 +4,9 @@ import numpy as np
 
 from newtonsim.geometry.transforms import quat_matrix, quat_rotate
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.importers.writers.records import FLOATING, JointRecord, Scene
+from newtonsim.importers.writers.records import JointRecord, Scene
 from newtonsim.scene.enums import JointType
+from newtonsim.scene.joint_types import FLOATING
 
 
 def link_frames(scene: Scene) -> list[Pose]:

@@ -10,7 +10,7 @@ from newtonsim.errors import ModelError
 from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
 from newtonsim.importers.writers.names import Names
-from newtonsim.importers.writers.records import FLOATING, BodyRecord, JointRecord, Scene
+from newtonsim.importers.writers.records import BodyRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.scene import read_scene
 from newtonsim.importers.writers.settings import report_lost
@@ -21,6 +21,7 @@ from newtonsim.importers.writers.usd.joints import JointWriter
 from newtonsim.importers.writers.usd.shapes import ShapeWriter
 from newtonsim.importers.writers.xml_text import output_path
 from newtonsim.scene.enums import JointType
+from newtonsim.scene.joint_types import FLOATING
 from newtonsim.scene.model import Model
 
 _ROOT = Sdf.Path("/World")

@@ -5,8 +5,9 @@ from pxr import Gf, Tf, Usd, UsdGeom
 
 from newtonsim.geometry.transforms import quat_multiply
 from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle
-from newtonsim.importers.writers.records import FLOATING, JointRecord, Scene
+from newtonsim.importers.writers.records import JointRecord, Scene
 from newtonsim.scene.enums import JointType
+from newtonsim.scene.joint_types import FLOATING
 
 
 def joint_motion(joint: JointRecord) -> Pose:
