@@ -14,7 +14,7 @@ from newtonsim.importers.usd.bodies import BodyReader
 from newtonsim.importers.usd.colliders import ShapeReader
 from newtonsim.importers.usd.coordinates import Placed, place
 from newtonsim.importers.usd.effective import resisting_inertia
-from newtonsim.importers.usd.exact import add_couplings, constraint_options, read_shape
+from newtonsim.importers.usd.exact import add_couplings, constraint_options, read_shape, write_exact
 from newtonsim.importers.usd.filters import Groups, blocked_pairs, crossed, named_pairs, shapes_below
 from newtonsim.importers.usd.forest import Forest, Tree, grow
 from newtonsim.importers.usd.frames import split
@@ -187,7 +187,7 @@ class StageBuilder:
         builder.joint_qd[dof:] = placed.qd
         builder.joint_swing_limit[index] = joint.cone
         if joint.exact is not None and not placed.edge.turned:
-            joint.exact.write(builder, index, coord, dof, builder.joint_axis_start[index])
+            write_exact(joint.exact, builder, index, coord, dof, builder.joint_axis_start[index])
         report.joints[label] = index
         if builder.joint_dof_count > dof:
             report.joint_coords[label], report.joint_dofs[label] = coord, dof

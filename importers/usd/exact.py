@@ -4,68 +4,18 @@ They are in SI units whatever those of the stage are. A joint that had to be tur
 its bodies carries it here, does without them.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.element import Element
-from newtonsim.importers.usd.records import AxisRecord, Content, JointRecord
+from newtonsim.importers.usd.records import AxisRecord, Content, ExactJoint, JointRecord
 from newtonsim.importers.usd_names import DOF_ATTRIBUTES, DRIVE_ATTRIBUTES, NAMESPACE, PASSIVE_ATTRIBUTES
 from newtonsim.scene.enums import JointMode, JointType, ShapeFlags
 
 _AXIS_FIELDS = {**PASSIVE_ATTRIBUTES, **DRIVE_ATTRIBUTES, "act": "act"}
 _MAY_BE_ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "velocity_limit")
 _KINDS = {"COMPOUND": "d6", "UNIVERSAL": "d6", "D6": "d6"}
-
-
-@dataclass(slots=True, eq=False)
-class ExactJoint:
-    """Numbers of a joint; those that the prim does not have are missing.
-
-    Attributes:
-        kind: Its type in the model, None if the attributes do not say.
-        axes: Values of each axis by field.
-        dofs: Values of each degree of freedom by field.
-        modes: JointMode of each axis, or empty.
-        q: Initial coordinates, or empty.
-        qd: Initial velocities, or empty.
-        swing_twist: Largest swing, least and largest twist [rad] of a ball joint, or empty.
-    """
-
-    kind: JointType | None
-    axes: dict[str, np.ndarray]
-    dofs: dict[str, np.ndarray]
-    modes: list[int]
-    q: np.ndarray
-    qd: np.ndarray
-    swing_twist: np.ndarray
-
-    def write(self, builder: ModelBuilder, joint: int, coord: int, dof: int, axis: int) -> None:
-        """Put the numbers into the builder's lists.
-
-        Args:
-            builder: Its last joint is the one.
-            joint: Index of the joint.
-            coord: First coordinate.
-            dof: First degree of freedom.
-            axis: First axis.
-        """
-        for name, values in self.dofs.items():
-            getattr(builder, f"joint_{name}")[dof:] = values.tolist()
-        for name, values in self.axes.items():
-            getattr(builder, f"joint_{name}")[axis:] = values.tolist()
-        if self.modes:
-            builder.joint_axis_mode[axis:] = self.modes
-        if self.kind is not None:
-            builder.joint_type[joint] = int(self.kind)
-        if len(self.swing_twist):
-            swing, lower, upper = self.swing_twist.tolist()
-            builder.joint_swing_limit[joint] = swing
-            builder.joint_twist_lower[joint], builder.joint_twist_upper[joint] = lower, upper
-        if len(self.q):
-            builder.joint_q[coord:], builder.joint_qd[dof:] = self.q.tolist(), self.qd.tolist()
 
 
 def read_exact(record: JointRecord) -> None:
@@ -97,6 +47,35 @@ def read_exact(record: JointRecord) -> None:
     if len(exact.q) != coords or len(exact.qd) != dofs:
         exact.q, exact.qd = np.zeros(0), np.zeros(0)
     record.exact = exact
+
+
+def write_exact(
+    exact: ExactJoint, builder: ModelBuilder, joint: int, coord: int, dof: int, axis: int
+) -> None:
+    """Put the numbers of a joint into the builder's lists.
+
+    Args:
+        exact: The numbers.
+        builder: Its last joint is the one.
+        joint: Index of the joint.
+        coord: First coordinate.
+        dof: First degree of freedom.
+        axis: First axis.
+    """
+    for name, values in exact.dofs.items():
+        getattr(builder, f"joint_{name}")[dof:] = values.tolist()
+    for name, values in exact.axes.items():
+        getattr(builder, f"joint_{name}")[axis:] = values.tolist()
+    if exact.modes:
+        builder.joint_axis_mode[axis:] = exact.modes
+    if exact.kind is not None:
+        builder.joint_type[joint] = int(exact.kind)
+    if len(exact.swing_twist):
+        swing, lower, upper = exact.swing_twist.tolist()
+        builder.joint_swing_limit[joint] = swing
+        builder.joint_twist_lower[joint], builder.joint_twist_upper[joint] = lower, upper
+    if len(exact.q):
+        builder.joint_q[coord:], builder.joint_qd[dof:] = exact.q.tolist(), exact.qd.tolist()
 
 
 def _axes(element: Element, angular: bool) -> list[AxisRecord]:

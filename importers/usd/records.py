@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,9 +9,7 @@ from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.walk import Place
-
-if TYPE_CHECKING:
-    from newtonsim.importers.usd.exact import ExactJoint
+from newtonsim.scene.enums import JointType
 
 
 @dataclass(slots=True)
@@ -131,6 +128,29 @@ class AxisRecord:
 
 
 @dataclass(slots=True, eq=False)
+class ExactJoint:
+    """What `export_usd` says of a joint; those that the prim does not have are missing.
+
+    Attributes:
+        kind: Its type in the model, None if the attributes do not say.
+        axes: Values of each axis by field.
+        dofs: Values of each degree of freedom by field.
+        modes: JointMode of each axis, or empty.
+        q: Initial coordinates, or empty.
+        qd: Initial velocities, or empty.
+        swing_twist: Largest swing, least and largest twist [rad] of a ball joint, or empty.
+    """
+
+    kind: JointType | None
+    axes: dict[str, np.ndarray]
+    dofs: dict[str, np.ndarray]
+    modes: list[int]
+    q: np.ndarray
+    qd: np.ndarray
+    swing_twist: np.ndarray
+
+
+@dataclass(slots=True, eq=False)
 class JointRecord:
     """A joint between two bodies.
 
@@ -166,7 +186,7 @@ class JointRecord:
     collides: bool
     limit_ke: float
     limit_kd: float
-    exact: "ExactJoint | None" = None
+    exact: ExactJoint | None = None
 
     @property
     def axes(self) -> list[AxisRecord]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import newtonsim.pybullet_compat as p
+from newtonsim.bullet_world.bodies import Body
 from newtonsim.bullet_world.frames import Pose
 
 if TYPE_CHECKING:
-    from newtonsim.bullet_world.objects import Object
     from newtonsim.pybullet_compat.bullet_client import BulletClient
 
 
@@ -19,6 +19,32 @@ ROUNDING = 1.0e-6
 """By how much an object may differ from where it was, and has not moved [m] and [rad]."""
 SHIFT, TURN = 1.0e-4, 1.0e-3
 """How far an attachment may be from its offset without a warning [m] and [rad]."""
+
+
+class Attachable(Body, Protocol):
+    """A body that can be attached to others.
+
+    Attributes:
+        attachments: Attachment by the other one.
+    """
+
+    attachments: dict[Attachable, Attachment]
+
+    def hold(
+        self,
+        other: Attachable,
+        link: str | None = None,
+        other_link: str | None = None,
+        loose: bool = False,
+        offset: Pose | None = None,
+    ) -> None:
+        """Attach another one, with a given offset if it is not None."""
+
+    def let_go(self, other: Attachable) -> None:
+        """Detach another one."""
+
+
+Item = TypeVar("Item", bound=Attachable)
 
 
 class Attachment:
@@ -42,8 +68,8 @@ class Attachment:
 
     def __init__(
         self,
-        parent: Object,
-        child: Object,
+        parent: Attachable,
+        child: Attachable,
         parent_link: str | None,
         child_link: str | None,
         loose: bool,
@@ -60,13 +86,13 @@ class Attachment:
         """Frame of the child's link in that of the parent's as the objects stand."""
         return self.parent.link_frame(self.parent_link).inverse() @ self.child.link_frame(self.child_link)
 
-    def moves(self, moved: Object) -> Object | None:
+    def moves(self, moved: Attachable) -> Attachable | None:
         """Return the object that follows when another is moved, None if it stays."""
         if moved is self.parent:
             return self.child
         return None if self.loose else self.parent
 
-    def place_of(self, follower: Object) -> Pose:
+    def place_of(self, follower: Attachable) -> Pose:
         """Root frame of the follower in the world, from the other object as it stands."""
         if follower is self.child:
             link, fixed, offset = self.child_link, self.parent.link_frame(self.parent_link), self.offset
@@ -127,9 +153,9 @@ class Attachment:
         return child.inverse() @ self.offset.inverse() @ parent @ self._parent_frame
 
 
-def followers(moved: Object) -> list[tuple[Attachment, Object]]:
+def followers(moved: Item) -> list[tuple[Attachment, Item]]:
     """Return what follows when an object is moved, each once, after what it follows, with what holds it."""
-    found: dict[Object, Attachment | None] = {moved: None}
+    found: dict[Item, Attachment | None] = {moved: None}
     queue = [moved]
     for place in queue:  # grows meanwhile
         for attachment in place.attachments.values():
@@ -140,7 +166,7 @@ def followers(moved: Object) -> list[tuple[Attachment, Object]]:
     return [(found[item], item) for item in queue[1:]]
 
 
-def carry(moved: Object) -> list[Object]:
+def carry(moved: Item) -> list[Item]:
     """Let everything that is attached to a moved object follow, and what is attached to that.
 
     Each object moves once, so that rings end; a warning names attachments that close a ring and are not kept.
@@ -188,6 +214,6 @@ def set_collisions(
             client.setCollisionFilterPair(a, b, link, other, int(enable))
 
 
-def attachments_of(objects: Iterable[Object]) -> list[Attachment]:
+def attachments_of(objects: Iterable[Attachable]) -> list[Attachment]:
     """Return each attachment of some objects once."""
     return list(dict.fromkeys(a for item in objects for a in item.attachments.values()))

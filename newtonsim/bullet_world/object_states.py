@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from newtonsim.bullet_world.objects import Object
+from newtonsim.bullet_world.bodies import Body
 
 REST = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
@@ -26,7 +25,7 @@ class ObjectState(NamedTuple):
     colors: tuple
 
 
-def capture(item: Object) -> ObjectState:
+def capture(item: Body) -> ObjectState:
     """Return what an object is doing."""
     client, uid = item.client, item.id
     return ObjectState(
@@ -37,24 +36,24 @@ def capture(item: Object) -> ObjectState:
     )
 
 
-def apply(item: Object, wanted: ObjectState) -> bool:
+def apply(item: Body, target: ObjectState) -> bool:
     """Make an object do what was captured of it, by writing what differs; returns whether it moved."""
     client, uid, now = item.client, item.id, capture(item)
-    if now.base != wanted.base:
-        client.resetBasePositionAndOrientation(uid, *wanted.base)
-    if client.getBaseVelocity(uid) != wanted.velocity:
-        client.resetBaseVelocity(uid, *wanted.velocity)
-    for index, old, new in zip(item.movable, now.joints, wanted.joints):
+    if now.base != target.base:
+        client.resetBasePositionAndOrientation(uid, *target.base)
+    if client.getBaseVelocity(uid) != target.velocity:
+        client.resetBaseVelocity(uid, *target.velocity)
+    for index, old, new in zip(item.movable, now.joints, target.joints):
         if old != new:
             client.resetJointStateMultiDof(uid, index, *new)
-    for old, (link, color) in zip(now.colors, wanted.colors):
+    for old, (link, color) in zip(now.colors, target.colors):
         if old != (link, color):
             client.changeVisualShape(uid, link, rgbaColor=color)
-    values = [[q for q, _ in state.joints] for state in (now, wanted)]
-    return now.base != wanted.base or values[0] != values[1]
+    values = [[q for q, _ in state.joints] for state in (now, target)]
+    return now.base != target.base or values[0] != values[1]
 
 
-def stop(item: Object) -> None:
+def stop(item: Body) -> None:
     """Make all velocities of an object zero."""
     client, uid = item.client, item.id
     if client.getBaseVelocity(uid) != REST:

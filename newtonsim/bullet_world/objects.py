@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import newtonsim.pybullet_compat as p
 from newtonsim.bullet_world import descriptions
 from newtonsim.bullet_world.attachments import Attachment, carry
+from newtonsim.bullet_world.base_world import World
 from newtonsim.bullet_world.errors import ObjectRemovedError
 from newtonsim.bullet_world.frames import (
     IDENTITY,
@@ -26,9 +27,9 @@ from newtonsim.bullet_world.frames import (
 from newtonsim.bullet_world.joint_types import ONE_COORDINATE, JointType
 from newtonsim.bullet_world.mimics import with_followers
 from newtonsim.bullet_world.object_states import ObjectState, capture, stop
+from newtonsim.bullet_world.snapshots import undone
 
 if TYPE_CHECKING:
-    from newtonsim.bullet_world.world import BulletWorld
     from newtonsim.pybullet_compat.bullet_client import BulletClient
 
 BASE = -1
@@ -83,16 +84,14 @@ class Object:
         path: str | os.PathLike,
         position: Sequence[float] | None = None,
         orientation: Sequence[float] | None = None,
-        world: BulletWorld | None = None,
+        world: World[Object] | None = None,
         color: Sequence[float] | None = None,
         ignoreCachedFiles: bool = False,
         fixed_base: bool = False,
         mass: float | None = None,
     ):
-        from newtonsim.bullet_world.world import BulletWorld
-
-        world = BulletWorld.required() if world is None else world
-        if not isinstance(world, BulletWorld):
+        world = World.required() if world is None else world
+        if not isinstance(world, World):
             raise TypeError(f"world: expected a BulletWorld, got {world!r}")
         expect(name, str, "name")
         expect(type, str, "type")
@@ -113,7 +112,7 @@ class Object:
             self.client.changeDynamics(self.id, BASE, mass=float(mass))
 
     def _load(
-        self, world: BulletWorld, name: str, type: str, urdf: str, fixed_base: bool, pose: Pose
+        self, world: World[Object], name: str, type: str, urdf: str, fixed_base: bool, pose: Pose
     ) -> None:
         self.name, self.type, self.path, self.fixed_base = name, type, urdf, fixed_base
         self.world, self.original_pose = world, pose
@@ -134,14 +133,14 @@ class Object:
         self.teleport(pose)
         world.remember(self)
 
-    def copy_into(self, world: BulletWorld) -> Object:
+    def copy_into(self, world: World[Object]) -> Object:
         """Return a new object of another world, made from the same file, with the pose of this one."""
         twin = object.__new__(type(self))
         twin._load(world, self.name, self.type, self.path, self.fixed_base, self.get_frame())
         twin.original_pose = self.original_pose
         return twin
 
-    def twin_in(self, world: BulletWorld) -> Object:
+    def twin_in(self, world: World[Object]) -> Object:
         """Return the object that stands for the same body in a world that has become like this one."""
         twin = copy(self)
         twin.world, twin.attachments = world, {}
@@ -548,8 +547,6 @@ class Object:
 
     def contact_points_simulated(self) -> tuple:
         """Contact points after one step of simulation, which is undone."""
-        from newtonsim.bullet_world.snapshots import undone
-
         with undone(self.world):
             self.client.stepSimulation()
             return self.client.getContactPoints(self.id)

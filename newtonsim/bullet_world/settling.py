@@ -10,16 +10,13 @@ whole second instead of an instant.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import newtonsim.pybullet_compat as p
 from newtonsim.bullet_world.object_states import REST
+from newtonsim.bullet_world.objects import Object
 from newtonsim.bullet_world.shadows import Shadows, Trials
-
-if TYPE_CHECKING:
-    from newtonsim.bullet_world.objects import Object
 
 WORTH_A_MODEL = 8
 """Candidates for which it pays to build a model that is smaller by some objects."""

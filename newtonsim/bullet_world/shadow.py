@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from contextvars import Token
 
+from newtonsim.bullet_world.base_world import World, override
 from newtonsim.bullet_world.frames import expect
 from newtonsim.bullet_world.objects import Object
 from newtonsim.bullet_world.twins import mirror
-from newtonsim.bullet_world.world import BulletWorld, _override
 
 
 class World_Sync:
@@ -25,17 +25,17 @@ class World_Sync:
         object_mapping: The object of the shadow for each one of the world.
     """
 
-    def __init__(self, world: BulletWorld):
+    def __init__(self, world: World[Object]):
         self.world = world
         self.lock = threading.RLock()
         self.object_mapping: dict[Object, Object] = {}
-        self._shadow: BulletWorld | None = None
+        self._shadow: World[Object] | None = None
 
     @property
-    def shadow(self) -> BulletWorld:
+    def shadow(self) -> World[Object]:
         """The shadow, a new one if it was ended."""
         if self._shadow is None or not self._shadow.is_alive:
-            self._shadow = BulletWorld("DIRECT", is_shadow_world=True)
+            self._shadow = self.world.new_shadow()
             self.object_mapping = {}
         return self._shadow
 
@@ -47,7 +47,7 @@ class World_Sync:
     @property
     def is_entered(self) -> bool:
         """Whether the running thread is inside `Use_shadow_world` of this world."""
-        return self._shadow is not None and _override.get() is self._shadow
+        return self._shadow is not None and override.get() is self._shadow
 
     def sync(self) -> None:
         """Make the shadow the same as the world."""
@@ -99,8 +99,8 @@ class Use_shadow_world:
     def __init__(self):
         self._entered: list[tuple[Token, World_Sync] | None] = []
 
-    def __enter__(self) -> BulletWorld:
-        world = BulletWorld.required()
+    def __enter__(self) -> World[Object]:
+        world = World.required()
         if world.is_shadow_world:
             self._entered.append(None)
             return world
@@ -111,12 +111,12 @@ class Use_shadow_world:
         except BaseException:
             sync.lock.release()
             raise
-        self._entered.append((_override.set(sync.shadow), sync))
+        self._entered.append((override.set(sync.shadow), sync))
         return sync.shadow
 
     def __exit__(self, *error: object) -> None:
         entered = self._entered.pop()
         if entered is not None:
             token, sync = entered
-            _override.reset(token)
+            override.reset(token)
             sync.lock.release()

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import newtonsim.pybullet_compat as p
 from newtonsim.bullet_world.attachments import followers, set_collisions
+from newtonsim.bullet_world.base_world import World
 from newtonsim.bullet_world.errors import WorldExitedError
 from newtonsim.bullet_world.frames import compose_rows, inverse_row, pose_rows
 from newtonsim.bullet_world.joint_types import ONE_COORDINATE
+from newtonsim.bullet_world.objects import Object
 from newtonsim.pybullet_compat.bullet_client import BulletClient
-
-if TYPE_CHECKING:
-    from newtonsim.bullet_world.objects import Object
-    from newtonsim.bullet_world.world import BulletWorld
 
 TOUCHING = 1.0e-3
 """Largest distance of what touches [m]."""
@@ -37,7 +34,7 @@ class Trials:
         count: Number of copies.
     """
 
-    def __init__(self, world: BulletWorld, client: BulletClient, ids: Mapping[Object, int], count: int):
+    def __init__(self, world: World[Object], client: BulletClient, ids: Mapping[Object, int], count: int):
         self.world, self.count = world, count
         self._client: BulletClient | None = client
         self._ids = dict(ids)
@@ -231,7 +228,7 @@ class Shadows(Trials):
 
     def __init__(
         self,
-        world: BulletWorld,
+        world: World[Object],
         count: int,
         objects: Iterable[Object] | None = None,
         device: str | None = None,
@@ -272,7 +269,7 @@ class Shadows(Trials):
 
 
 @contextmanager
-def one_trial(world: BulletWorld) -> Iterator[Trials]:
+def one_trial(world: World[Object]) -> Iterator[Trials]:
     """One copy of a world as it is now: its shadow, or a copy of its own if the shadow is in use."""
     if world.is_shadow_world or world.world_sync.is_entered:
         with Shadows(world, 1) as shadows:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from typing import TYPE_CHECKING
 
 from newtonsim.bullet_world.attachments import attachments_of
-
-if TYPE_CHECKING:
-    from newtonsim.bullet_world.objects import Object
-    from newtonsim.bullet_world.world import BulletWorld
+from newtonsim.bullet_world.base_world import World
+from newtonsim.bullet_world.objects import Object
 
 
-def mirror(world: BulletWorld, other: BulletWorld, twins: Mapping[Object, Object]) -> dict[Object, Object]:
+def mirror(world: World, other: World, twins: Mapping[Object, Object]) -> dict[Object, Object]:
     """Make a world the same as another one, to the last bit: what is asked and what is simulated.
 
     Args:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import contextvars
 import itertools
 import os
 import sys
-import threading
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Sequence
 
 import newtonsim.pybullet_compat as p
 from newtonsim.bullet_world import snapshots, twins
-from newtonsim.bullet_world.errors import WorldExitedError
+from newtonsim.bullet_world.base_world import World, living
 from newtonsim.bullet_world.events import Event
 from newtonsim.bullet_world.frames import IDENTITY, Pose, as_pose, expect, numbers
 from newtonsim.bullet_world.objects import Object
+from newtonsim.bullet_world.shadow import World_Sync
+from newtonsim.bullet_world.shadows import Shadows
 from newtonsim.pybullet_compat.bullet_client import BulletClient
-
-if TYPE_CHECKING:
-    from newtonsim.bullet_world.shadow import World_Sync
-    from newtonsim.bullet_world.shadows import Shadows
 
 STEP = 1.0 / 240.0
 """Time of a step of `simulate` [s]."""
@@ -29,46 +24,8 @@ GRAVITY = (0.0, 0.0, -9.8)
 """Of a new world [m/s²]."""
 AXIS_COLORS = ((1.0, 0.0, 0.0, 0.8), (0.0, 1.0, 0.0, 0.8), (0.0, 0.0, 1.0, 0.8))
 
-_living: list[BulletWorld] = []
-_override: contextvars.ContextVar[BulletWorld | None] = contextvars.ContextVar("world", default=None)
 
-
-class _CurrentWorld(type):
-    """Lets the class itself say which world is the current one."""
-
-    @property
-    def current_bullet_world(cls) -> BulletWorld | None:
-        """The world that is used where none is named.
-
-        Inside `Use_shadow_world` the shadow; else the newest living world that this thread has made; else
-        the newest living world; None without any.
-        """
-        override = _override.get()
-        if override is not None and override.is_alive:
-            return override
-        thread = threading.get_ident()
-        own = [world for world in _living if world.thread == thread]
-        return next(reversed(own or _living), None)
-
-    @current_bullet_world.setter
-    def current_bullet_world(cls, world: BulletWorld) -> None:
-        if not isinstance(world, BulletWorld):
-            raise TypeError(f"current_bullet_world: expected a BulletWorld, got {world!r}")
-        if not world.is_alive:
-            raise WorldExitedError("current_bullet_world: this world has ended")
-        world.thread = threading.get_ident()
-        if world in _living:
-            _living.remove(world)
-        _living.append(world)
-
-    @property
-    def robot(cls) -> Object | None:
-        """The robot of the current world, None without one."""
-        world = cls.current_bullet_world
-        return None if world is None else world.robot
-
-
-class BulletWorld(metaclass=_CurrentWorld):
+class BulletWorld(World[Object]):
     """A world of objects that can be simulated.
 
     A new one becomes the current world, has gravity and a floor. `with BulletWorld() as world:` ends it.
@@ -93,40 +50,18 @@ class BulletWorld(metaclass=_CurrentWorld):
         ValueError: The type is neither.
     """
 
-    data_directory: ClassVar[list[str]] = []
-    """Folders of files of all worlds, see `add_additional_resource_path`."""
-
     def __init__(self, type: str = "GUI", is_shadow_world: bool = False):
         if type not in ("GUI", "DIRECT"):
             raise ValueError(f"type: expected 'GUI' or 'DIRECT', got {type!r}")
-        self.type, self.is_shadow_world = type, is_shadow_world
-        self._client: BulletClient | None = self._connect()
-        self.thread = threading.get_ident()
-        self._objects: list[Object] = []
-        self.robot: Object | None = None
-        self.attachment_event, self.detachment_event = Event(), Event()
-        self.manipulation_event = Event()
+        super().__init__(*_connect(type), is_shadow_world)
         self._collision_callbacks: dict[tuple[Object, Object], tuple[Callable, Callable | None]] = {}
-        self._axes: list[int] = []
         self._states: dict[int, snapshots.Snapshot] = {}
         self._state_ids = itertools.count(1)
         self._sync: World_Sync | None = None
         self.client.setGravity(*GRAVITY)
         if not is_shadow_world:
-            _living.append(self)
+            living.append(self)
             Object("floor", "environment", "plane.urdf", world=self)
-
-    def _connect(self) -> BulletClient:
-        if self.type == "GUI" and not _has_display():
-            warnings.warn("BulletWorld: there is no display, the world is DIRECT", stacklevel=3)
-            self.type = "DIRECT"
-        if self.type == "GUI":
-            try:
-                return BulletClient(p.GUI)
-            except p.error as error:
-                warnings.warn(f"BulletWorld: {error}; the world is DIRECT", stacklevel=3)
-                self.type = "DIRECT"
-        return BulletClient(p.DIRECT)
 
     def __enter__(self) -> BulletWorld:
         self.client  # noqa: B018 (raises if the world has ended)
@@ -142,41 +77,6 @@ class BulletWorld(metaclass=_CurrentWorld):
 
     # -- life ------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def required() -> BulletWorld:
-        """Return the current world.
-
-        Raises:
-            WorldExitedError: There is none.
-        """
-        world = BulletWorld.current_bullet_world
-        if world is None:
-            raise WorldExitedError("there is no world: make one with BulletWorld()")
-        return world
-
-    current_bullet_world = property(lambda self: type(self).current_bullet_world)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether `exit` was not called yet."""
-        return self._client is not None
-
-    @property
-    def client(self) -> BulletClient:
-        """The physics client: every function of `newtonsim.pybullet_compat` for this world.
-
-        Raises:
-            WorldExitedError: The world has ended.
-        """
-        if self._client is None:
-            raise WorldExitedError("this world has ended, by exit()")
-        return self._client
-
-    @property
-    def client_id(self) -> int:
-        """The physicsClientId."""
-        return self.client._client
-
     def exit(self) -> None:
         """End the world and its shadow; a second time does nothing.
 
@@ -188,8 +88,8 @@ class BulletWorld(metaclass=_CurrentWorld):
             self._sync.end()
         client, self._client = self._client, None
         client.disconnect()
-        if self in _living:
-            _living.remove(self)
+        if self in living:
+            living.remove(self)
         for item in self._objects:
             item.attachments.clear()
         self._objects.clear()
@@ -197,16 +97,6 @@ class BulletWorld(metaclass=_CurrentWorld):
         self._collision_callbacks.clear()
 
     # -- objects ---------------------------------------------------------------------------------------------
-
-    @property
-    def objects(self) -> list[Object]:
-        """All objects in the order in which they were made, in a list of its own.
-
-        Raises:
-            WorldExitedError: The world has ended.
-        """
-        self.client  # noqa: B018 (raises if the world has ended)
-        return list(self._objects)
 
     def get_objects_by_name(self, name: str) -> list[Object]:
         """All objects of a name."""
@@ -226,23 +116,6 @@ class BulletWorld(metaclass=_CurrentWorld):
             if item.id == id:
                 return item
         raise KeyError(f"this world has no object of id {id!r}")
-
-    def remember(self, item: Object) -> None:
-        """Take a new object into the list."""
-        self._objects.append(item)
-
-    def keep(self, items: Iterable[Object], other: BulletWorld) -> None:
-        """Have the objects, and the axes, that a world has which this one has become like."""
-        self._objects, self._axes = list(items), list(other._axes)
-
-    def forget(self, item: Object) -> None:
-        """Take an object that was removed out of the lists."""
-        self._objects.remove(item)
-        if self.robot is item:
-            self.robot = None
-        gone = [pair for pair in self._collision_callbacks if item in pair]
-        for pair in gone:
-            del self._collision_callbacks[pair]
 
     def set_robot(self, robot: Object | None) -> None:
         """Say which object is the robot.
@@ -291,6 +164,12 @@ class BulletWorld(metaclass=_CurrentWorld):
             if not callable(function) and not (name == "no_collision" and function is None):
                 raise TypeError(f"callback_{name}: expected a function, got {function!r}")
         self._collision_callbacks[(objectA, objectB)] = (callback_collision, callback_no_collision)
+
+    def forget(self, item: Object) -> None:
+        """Take an object that was removed out of the lists, and its callbacks with it."""
+        super().forget(item)
+        for pair in [pair for pair in self._collision_callbacks if item in pair]:
+            del self._collision_callbacks[pair]
 
     def _own(self, item: Object, what: str) -> None:
         """Raise unless something is an object of this world that is there."""
@@ -404,14 +283,16 @@ class BulletWorld(metaclass=_CurrentWorld):
             WorldExitedError: The world has ended.
             ValueError: This is a shadow.
         """
-        from newtonsim.bullet_world.shadow import World_Sync
-
         self.client  # noqa: B018 (raises if the world has ended)
         if self.is_shadow_world:
             raise ValueError("world_sync: a shadow has no shadow")
         if self._sync is None:
             self._sync = World_Sync(self)
         return self._sync
+
+    def new_shadow(self) -> BulletWorld:
+        """Return a new world without floor that can become like this one."""
+        return BulletWorld("DIRECT", is_shadow_world=True)
 
     @property
     def shadow_world(self) -> BulletWorld:
@@ -442,8 +323,6 @@ class BulletWorld(metaclass=_CurrentWorld):
         Raises:
             ValueError: There is to be no copy.
         """
-        from newtonsim.bullet_world.shadows import Shadows
-
         return Shadows(self, count)
 
     # -- resources and axes ----------------------------------------------------------------------------------
@@ -460,11 +339,6 @@ class BulletWorld(metaclass=_CurrentWorld):
         folder = os.path.abspath(path)
         if folder not in cls.data_directory:
             cls.data_directory.append(folder)
-
-    @classmethod
-    def resource_paths(cls) -> list[str]:
-        """Folders where files of objects are looked for."""
-        return list(cls.data_directory)
 
     def add_vis_axis(self, position_and_orientation: Sequence[Sequence[float]], length: float = 0.2) -> None:
         """Show three coloured axes, red x, green y and blue z, that touch nothing.
@@ -496,6 +370,19 @@ class BulletWorld(metaclass=_CurrentWorld):
         for uid in self._axes:
             self.client.removeBody(uid)
         self._axes.clear()
+
+
+def _connect(type: str) -> tuple[BulletClient, str]:
+    """Return a client with a window, or without one where there can be none, and which of both it is."""
+    if type == "GUI" and not _has_display():
+        warnings.warn("BulletWorld: there is no display, the world is DIRECT", stacklevel=3)
+        type = "DIRECT"
+    if type == "GUI":
+        try:
+            return BulletClient(p.GUI), type
+        except p.error as error:
+            warnings.warn(f"BulletWorld: {error}; the world is DIRECT", stacklevel=3)
+    return BulletClient(p.DIRECT), "DIRECT"
 
 
 def _has_display() -> bool:

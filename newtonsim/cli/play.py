@@ -7,7 +7,7 @@ import math
 import os
 from typing import TYPE_CHECKING
 
-from newtonsim.cli.run import device_name
+from newtonsim.cli.start import device_name
 from newtonsim.cli.train import find_task, import_learn, let_threads_sleep
 from newtonsim.cli.view import LiveView
 from newtonsim.errors import NewtonsimError

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from newtonsim.cli.record import FRAMES_PER_SECOND, OUTPUTS, RunRecorder
 from newtonsim.cli.report import Figures, Home, judge, table
-from newtonsim.cli.scene import Robot, build_scene, load_robot, sample_scene, vary_start
+from newtonsim.cli.scene import Robot, build_scene, load_robot, vary_start
+from newtonsim.cli.start import default_file, device_name, load_kernels
+from newtonsim.cli.view import LiveView
 from newtonsim.errors import NewtonsimError
-from newtonsim.runtime import progress
 
 if TYPE_CHECKING:
-    from newtonsim.cli.view import LiveView
     from newtonsim.scene.model import Model
     from newtonsim.simulator import Simulator
 
@@ -61,8 +61,6 @@ def _live(simulator: Simulator, arguments: argparse.Namespace, name: str) -> Liv
     """Return what shows the run in the browser, None if that was not asked for."""
     if not arguments.view:
         return None
-    from newtonsim.cli.view import LiveView
-
     return LiveView(simulator, arguments, name)
 
 
@@ -99,24 +97,6 @@ def _check_ending(option: str, path: str, known: Iterable[str]) -> None:
     if suffix not in known:
         names = ", ".join(f".{ending}" for ending in sorted(known))
         raise NewtonsimError(f"--{option}: the name must end in one of {names}, got {path!r}")
-
-
-def device_name(name: str | None) -> str:
-    """Return the name of the device to run on.
-
-    Raises:
-        NewtonsimError: There is no such device.
-    """
-    from newtonsim.runtime.devices import find_device
-
-    return str(find_device(name, "--device"))
-
-
-def default_file() -> str:
-    """Return the robot that is taken if none is named."""
-    from newtonsim.examples import asset_path
-
-    return str(asset_path("quadruped.xml"))
 
 
 def _plan(robot: Robot, model: Model, arguments: argparse.Namespace) -> Figures:
@@ -161,20 +141,6 @@ def _prepare(model: Model, figures: Figures, arguments: argparse.Namespace) -> t
     simulator.reset(state=state)
     figures.compile_seconds += time.perf_counter() - start
     return simulator, home
-
-
-def load_kernels(robot: Robot, device: str) -> float:
-    """Compile what is not in Warp's cache, on all cores, and say so: the first time it takes a while.
-
-    Returns:
-        How long it took [s].
-    """
-    from newtonsim import warmup
-
-    start = time.perf_counter()
-    with progress.shown():
-        warmup(sample_scene(robot, device))
-    return time.perf_counter() - start
 
 
 def _simulate(simulator: Simulator, recorder: RunRecorder, figures: Figures, live: LiveView | None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from newtonsim.cli.run import device_name
+from newtonsim.cli.start import device_name
 from newtonsim.errors import NewtonsimError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from newtonsim.cli.run import default_file, device_name, load_kernels
 from newtonsim.cli.scene import build_scene, load_robot, stand, vary_start
+from newtonsim.cli.start import default_file, device_name, load_kernels
 
 if TYPE_CHECKING:
     from newtonsim.render.viewer import Viewer
@@ -93,11 +93,11 @@ class LiveView:
     def show(self) -> None:
         """Show the present state when its time has come; wait while a user has paused."""
         simulator = self._simulator
-        ahead = simulator.time - (time.perf_counter() - self._start)
-        if ahead > 0.0:
-            time.sleep(ahead)
+        lead = simulator.time - (time.perf_counter() - self._start)
+        if lead > 0.0:
+            time.sleep(lead)
         else:
-            self._start -= ahead
+            self._start -= lead
         before = time.perf_counter()
         self._viewer.update(simulator.state, simulator.time, control=simulator.control)
         self._start += time.perf_counter() - before

@@ -6,8 +6,8 @@ import argparse
 import os
 import time
 
-from newtonsim.cli.run import device_name
 from newtonsim.cli.scene import load_robot, sample_scene
+from newtonsim.cli.start import device_name
 from newtonsim.runtime import progress
 
 

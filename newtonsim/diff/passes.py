@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import warp as wp
 
 from newtonsim.diff.buffers import StateLayout
-from newtonsim.diff.layout import as_floats, find_array
+from newtonsim.diff.inputs import ControlInputs
+from newtonsim.diff.layout import Place, as_floats, find_array
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kernels.steps import rollouts
 from newtonsim.runtime.capture import capturing, record
@@ -18,7 +19,8 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.state import State
 
 if TYPE_CHECKING:
-    from newtonsim.diff.rollout import Rollout
+    from newtonsim.scene.model import Model
+    from newtonsim.solver_protocol import DifferentiableSolver
 
 Loss = Callable[[State, wp.array], None]
 """Adds the loss of a final state to the losses of the worlds, shape (world_count,)."""
@@ -26,8 +28,37 @@ Loss = Callable[[State, wp.array], None]
 RunningLoss = Callable[[wp.array, State, Control, wp.array], None]
 """Adds the loss of a step; the first argument is the number of steps done, int, shape (1,)."""
 
-
 Replay = Callable[[int], None]
+
+
+class Problem(Protocol):
+    """What a rollout computes, as its passes see it; `Rollout` says more about each.
+
+    Attributes:
+        model: The model.
+        solver: Makes the steps.
+        steps: Number of steps.
+        dt: Time of each [s].
+        loss: Loss of the final state, None for none.
+        running: Loss of each step, None for none.
+        places: Arrays to differentiate with respect to.
+        strict: Whether a step without a gradient raises.
+        losses: Loss of each world, with gradient, shape (world_count,).
+        inputs: Control of each step.
+        segment: Steps from checkpoint to checkpoint; known before the first `Passes.prepare`.
+    """
+
+    model: Model
+    solver: DifferentiableSolver
+    steps: int
+    dt: float
+    loss: Loss | None
+    running: RunningLoss | None
+    places: tuple[Place, ...]
+    strict: bool
+    losses: wp.array
+    inputs: ControlInputs
+    segment: int
 
 
 class Passes:
@@ -37,7 +68,7 @@ class Passes:
     the history. On the way back, start and end are read from the history.
 
     Args:
-        rollout: What the passes are made for.
+        problem: What the passes are made for.
         layout: Layout of the states.
         forces: State that holds the external forces.
         seeds: Weights of the losses, shape (world_count,).
@@ -48,15 +79,15 @@ class Passes:
 
     def __init__(
         self,
-        rollout: Rollout,
+        problem: Problem,
         layout: StateLayout,
         forces: State,
         seeds: wp.array,
         nonfinite: wp.array,
         capture: bool,
     ):
-        model = rollout.model
-        self.rollout, self.layout, self.capture = rollout, layout, capture
+        model = problem.model
+        self.problem, self.layout, self.capture = problem, layout, capture
         self.state_in, self.values_in = layout.make_state(forces)
         self.state_out, self.values_out = layout.make_state(forces)
         self.seeds, self.nonfinite = seeds, nonfinite
@@ -64,9 +95,9 @@ class Passes:
         self._step = wp.zeros(1, dtype=int, device=model.device)
         self._slot = wp.zeros(1, dtype=int, device=model.device)
         self._history: wp.array | None = None
-        self._memory = rollout.solver.make_step_memory() if model.requires_grad else None
+        self._memory = problem.solver.make_step_memory() if model.requires_grad else None
         self._memories: wp.array | None = None
-        starts = {"counter": (0, 1), "value": (0, layout.size), **rollout.inputs.starts}
+        starts = {"counter": (0, 1), "value": (0, layout.size), **problem.inputs.starts}
         if self._memory is not None:
             starts["memory"] = (0, self._memory.values.size)
         self._launch = Launcher(model, record_tape=False, shard=Shard(model).with_starts(starts))
@@ -88,7 +119,7 @@ class Passes:
         A step is made first, which compiles and loads kernels, allocates, and lets errors show: call it with
         a valid state in `state_in`, and set that and the solver's memory again afterwards.
         """
-        rows = self.rollout.segment + 1
+        rows = self.problem.segment + 1
         if self._history is None:
             shape, device = (rows, self.layout.size), self.layout.model.device
             self._history = wp.zeros(shape, dtype=float, device=device)
@@ -139,7 +170,7 @@ class Passes:
         if self._final_backward is not None:
             self._final_backward(1)
         gradient = as_floats(self.values_out.grad)
-        inputs = [self.rollout.steps, self.layout.world, gradient, 1, self.nonfinite]
+        inputs = [self.problem.steps, self.layout.world, gradient, 1, self.nonfinite]
         self._launch(rollouts.note_nonfinite, "value", inputs)
 
     def run_backward(self, count: int) -> None:
@@ -154,29 +185,29 @@ class Passes:
 
     def _what_is_baked(self) -> tuple:
         """Whatever a graph has to be captured anew for."""
-        r = self.rollout
-        materials = r.model.shape_materials
+        p = self.problem
+        materials = p.model.shape_materials
         arrays = () if materials is None else tuple(getattr(materials, n) for n in ("ke", "kd", "kf", "mu"))
-        counts = (r.model.revision, r.solver.baked_revision(), r.inputs.sequences)
+        counts = (p.model.revision, p.solver.baked_revision(), p.inputs.sequences)
         return counts + tuple(map(id, arrays))
 
     def _step_once(self) -> None:
-        r, memory = self.rollout, self._memory
+        p, memory = self.problem, self._memory
         if memory is not None:
-            r.solver.use_step_memory(memory)
+            p.solver.use_step_memory(memory)
         try:
-            r.solver.step(r.model, self.state_in, self.state_out, r.inputs.control, None, r.dt)
+            p.solver.step(p.model, self.state_in, self.state_out, p.inputs.control, None, p.dt)
         finally:
             if memory is not None:
-                r.solver.use_step_memory(None)
+                p.solver.use_step_memory(None)
 
     def _running_loss(self) -> None:
-        r = self.rollout
-        if r.running is not None:
-            r.running(self._step, self.state_out, r.inputs.control, r.losses)
+        p = self.problem
+        if p.running is not None:
+            p.running(self._step, self.state_out, p.inputs.control, p.losses)
 
     def _one_forward(self) -> None:
-        launch, inputs = self._launch, self.rollout.inputs
+        launch, inputs = self._launch, self.problem.inputs
         inputs.load(launch, self._step, 0)
         self._step_once()
         launch(rollouts.count_step, "counter", [1, self._step, self._slot])
@@ -191,25 +222,25 @@ class Passes:
         self._one_forward()
 
     def _make_forward(self) -> None:
-        r = self.rollout
+        p = self.problem
         self._first_step()
         self._forward = self._recorded(self._one_forward)
-        if r.loss is not None:
-            add = lambda: r.loss(self.state_out, r.losses)  # noqa: E731
+        if p.loss is not None:
+            add = lambda: p.loss(self.state_out, p.losses)  # noqa: E731
             add()
             self._final_loss = self._recorded(add)
 
     def _make_backward(self) -> None:
         """Record a step and the losses on tapes, run them back once, and capture that."""
-        r = self.rollout
+        p = self.problem
         self._first_step()
         with wp.Tape() as loss_tape:
-            if r.loss is not None:
-                r.loss(self.state_out, r.losses)
+            if p.loss is not None:
+                p.loss(self.state_out, p.losses)
         with wp.Tape() as running_tape:
             self._running_loss()
         for name, tape in (("loss", loss_tape), ("running", running_tape)):
-            if getattr(r, name) is not None and not tape.launches:
+            if getattr(p, name) is not None and not tape.launches:
                 raise NewtonsimError(
                     f"{name}: it launched nothing that the tape records; compute it by wp.launch, with "
                     "kernels that have gradients, from the state that it is given"
@@ -223,24 +254,24 @@ class Passes:
         try:
             self._one_backward()
         except NotDifferentiableError:
-            if r.strict:
+            if p.strict:
                 raise
         self._check_reach(tape)
         self._backward = self._recorded(self._one_backward)
-        if r.loss is not None:
+        if p.loss is not None:
             self._final_backward = self._recorded(self._final_back)
 
     def _final_back(self) -> None:
-        wp.copy(self.rollout.losses.grad, self.seeds)
+        wp.copy(self.problem.losses.grad, self.seeds)
         self._tapes[1].backward()
 
     def _one_backward(self) -> None:
-        launch, inputs = self._launch, self.rollout.inputs
+        launch, inputs = self._launch, self.problem.inputs
         launch(rollouts.fetch_states, "value", [self._slot, self._history, self.values_in, self.values_out])
         if self._memory is not None:
             launch(rollouts.fetch_row, "memory", [self._slot, 0, self._memories, self._memory.values])
         inputs.load(launch, self._step, -1)
-        wp.copy(self.rollout.losses.grad, self.seeds)
+        wp.copy(self.problem.losses.grad, self.seeds)
         self._tapes[0].backward()
         inputs.store_gradients(launch, self._step, -1)
         grads = [self.values_in.grad, self.values_out.grad]
@@ -248,14 +279,14 @@ class Passes:
         launch(rollouts.count_step, "counter", [-1, self._step, self._slot])
 
     def _check_reach(self, tape: wp.Tape) -> None:
-        """Raise if the step does not differentiate by one of the arrays asked for."""
-        r = self.rollout
+        """Raise if the step does not differentiate with respect to one of the arrays asked for."""
+        p = self.problem
         reached = {id(a) for a in _arrays_of(tape)}
-        for place in r.places:
-            holders = {"state": self.state_in, "control": r.inputs.control, "model": r.model}
+        for place in p.places:
+            holders = {"state": self.state_in, "control": p.inputs.control, "model": p.model}
             if id(find_array(place, holders[place.owner])) not in reached:
                 raise NotDifferentiableError(
-                    f"wrt: {type(r.solver).__name__} has no gradient with respect to {place.name}"
+                    f"wrt: {type(p.solver).__name__} has no gradient with respect to {place.name}"
                 )
 
     def _recorded(self, run: Callable[[], None]) -> Replay:

@@ -141,7 +141,14 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._frames = None if self._vision is None else self._make_frames(self._vision, threads)
         self.output, self.copy = output, output == "numpy" if copy is None else bool(copy)
         self.episode_infos = bool(episode_infos)
-        self._exchange: Exchange = make_exchange(self, self.output, self.copy)
+        self._exchange: Exchange = make_exchange(
+            self.output,
+            self.buffers,
+            self.copy,
+            discrete_actions=task.discrete_actions,
+            has_goal=task.has_goal,
+            episode_infos=self.episode_infos,
+        )
         self._host = HostView(self.buffers, self.sim, output) if self._on_host else None
         self._was_reset = False
 

@@ -5,39 +5,42 @@ from __future__ import annotations
 import contextlib
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import warp as wp
 
+from newtonsim.envs.buffers import Buffers
 from newtonsim.errors import NewtonsimError
 from newtonsim.runtime.devices import in_order_with_torch
 
-if TYPE_CHECKING:
-    from newtonsim.envs.batched import BatchedEnv
 
-
-def make_exchange(env: BatchedEnv, output: str, copy: bool) -> Exchange:
-    """Return the exchange for "numpy" or "torch"."""
-    return TorchExchange(env, copy) if output == "torch" else NumpyExchange(env, copy)
+def make_exchange(output: str, buffers: Buffers, copy: bool, **contents: Any) -> Exchange:
+    """Return the exchange for "numpy" or "torch"; see `Exchange` for the arguments."""
+    return (TorchExchange if output == "torch" else NumpyExchange)(buffers, copy, **contents)
 
 
 class Exchange(ABC):
     """Way into and out of the buffers of an environment.
 
     Args:
-        env: The environment.
+        buffers: Arrays of the environment.
         copy: Whether what goes out is a copy.
+        discrete_actions: Number of actions to choose from, 0 where actions are real numbers.
+        has_goal: Whether the task says where it has succeeded.
+        episode_infos: Whether returns and lengths of episodes go out when they end.
     """
 
-    def __init__(self, env: BatchedEnv, copy: bool):
-        self.buffers, self.copy = env.buffers, copy
-        self.device = env.device
-        self.choices = env.task.discrete_actions
-        self.has_goal, self.episode_infos = env.task.has_goal, env.episode_infos
+    def __init__(
+        self, buffers: Buffers, copy: bool, *, discrete_actions: int, has_goal: bool, episode_infos: bool
+    ):
+        self.buffers, self.copy = buffers, copy
+        self.device = buffers.view.actions.device
+        self.choices = discrete_actions
+        self.has_goal, self.episode_infos = has_goal, episode_infos
         # on a GPU that would wait for it
         self.looks_at_values = self.device.is_cpu
-        self.shape = (env.num_envs,) if self.choices else tuple(self.buffers.view.actions.shape)
+        self.shape = (len(buffers.everyone),) if self.choices else tuple(self.buffers.view.actions.shape)
 
     def stream(self) -> contextlib.AbstractContextManager[None]:
         """Context whose work comes after what the caller has queued, and before what is queued then."""
@@ -110,8 +113,8 @@ class Exchange(ABC):
 class NumpyExchange(Exchange):
     """NumPy arrays; on a GPU both ways wait for it."""
 
-    def __init__(self, env: BatchedEnv, copy: bool):
-        super().__init__(env, copy)
+    def __init__(self, buffers: Buffers, copy: bool, **contents: Any):
+        super().__init__(buffers, copy, **contents)
         view, episodes = self.buffers.view, self.buffers.episodes
         results = (self.buffers.observations, view.reward, view.terminated, episodes.truncated)
         final = (episodes.final_return, episodes.final_length, self.buffers.final_observations)
@@ -175,8 +178,8 @@ class NumpyExchange(Exchange):
 class TorchExchange(Exchange):
     """Torch tensors on the device of the environment; its work is queued between that of torch's stream."""
 
-    def __init__(self, env: BatchedEnv, copy: bool):
-        super().__init__(env, copy)
+    def __init__(self, buffers: Buffers, copy: bool, **contents: Any):
+        super().__init__(buffers, copy, **contents)
         try:
             import torch
         except ImportError as error:

@@ -9,29 +9,33 @@ from __future__ import annotations
 import numpy as np
 
 from newtonsim.errors import ModelError
-from newtonsim.geometry.mesh import Mesh
 
 _ROUNDING = 1.0e-4
 """Share of its hull's volume that a mesh may miss and still counts as convex."""
 
 
+Triangles = tuple[np.ndarray, np.ndarray]
+"""Vertices (n, 3) [m] and the triangles' corners (m, 3), counter-clockwise seen from outside."""
+
+
 def convex_decomposition(
-    mesh: Mesh, max_parts: int = 32, concavity: float = 0.05, seed: int = 0, effort: float = 1.0
-) -> list[Mesh]:
+    surface: Triangles, label: str, max_parts: int, concavity: float, seed: int, effort: float
+) -> Triangles | list[Triangles]:
     """Split the solid that a mesh bounds into nearly convex parts.
 
     Put each part on the body as a shape of its own: meshes on bodies that move collide as their hull.
 
     Args:
-        mesh: The mesh. One with borders is closed first, which rounds its edges. One that is convex comes
+        surface: The mesh. One with borders is closed first, which rounds its edges. One that is convex comes
             back as its hull; others take minutes from some ten thousand triangles on.
+        label: What messages call it.
         max_parts: Greatest number of parts.
         concavity: Greatest distance of a part from its hull, over the extent of the mesh; 0.01 to 1.
         seed: Seed of the search.
         effort: Share of CoACD's usual search, in (0, 1]; less is faster and makes a few more parts.
 
     Returns:
-        The hulls of the parts as closed meshes.
+        The hulls of the parts as closed surfaces, in a list; of a mesh that is convex its hull alone.
 
     Raises:
         ModelError: If CoACD is not installed (extra `decompose`), or the mesh has no triangles.
@@ -43,19 +47,19 @@ def convex_decomposition(
             "convex decomposition needs the package coacd: pip install 'newtonsim[decompose]'"
         ) from error
     if not 0.0 < effort <= 1.0:
-        raise ModelError(f"{mesh.label}: effort {effort:g} must be above 0 and at most 1")
+        raise ModelError(f"{label}: effort {effort:g} must be above 0 and at most 1")
     if max_parts < 1 or not 0.01 <= concavity <= 1.0:
         raise ModelError(
-            f"{mesh.label}: max_parts {max_parts} must be 1 or more and concavity {concavity:g} in 0.01..1"
+            f"{label}: max_parts {max_parts} must be 1 or more and concavity {concavity:g} in 0.01..1"
         )
-    vertices, triangles = mesh.surface
+    vertices, triangles = surface
     if not len(triangles):
-        raise ModelError(f"{mesh.label}: has no triangles to decompose")
+        raise ModelError(f"{label}: has no triangles to decompose")
     hull = _hull_if_convex(vertices.astype(np.float64), triangles)
     if hull is not None:
-        return [Mesh(*hull, name=mesh.name or "mesh")]
+        return hull
     coacd.set_log_level("error")
-    parts = coacd.run_coacd(
+    return coacd.run_coacd(
         coacd.Mesh(vertices.astype(np.float64), triangles),
         threshold=concavity,
         max_convex_hull=max_parts,
@@ -67,8 +71,6 @@ def convex_decomposition(
         mcts_max_depth=3 if effort > 0.5 else 2,
         resolution=max(int(2000 * effort), 500),
     )
-    base = mesh.name or "mesh"
-    return [Mesh(points, faces, name=f"{base}, part {k}") for k, (points, faces) in enumerate(parts)]
 
 
 def _hull_if_convex(vertices: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

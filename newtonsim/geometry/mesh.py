@@ -200,7 +200,11 @@ class Mesh:
         """
         from newtonsim.geometry.decompose import convex_decomposition
 
-        return convex_decomposition(self, max_parts, concavity, seed, effort)
+        parts = convex_decomposition(self.surface, self.label, max_parts, concavity, seed, effort)
+        name = self.name or "mesh"
+        if isinstance(parts, tuple):
+            return [Mesh(*parts, name=name)]
+        return [Mesh(points, faces, name=f"{name}, part {k}") for k, (points, faces) in enumerate(parts)]
 
     def __repr__(self) -> str:
         return f"Mesh({len(self.vertices)} vertices, {len(self.indices) // 3} triangles)"

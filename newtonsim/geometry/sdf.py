@@ -229,7 +229,7 @@ def _read(volume: wp.Volume, points: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def _feature_points(mesh: Mesh, spacing: float) -> np.ndarray:
     """Points at most `spacing` [m] apart on the edges where a mesh bends away (n, 3)."""
-    from newtonsim.geometry.surfaces import edge_table
+    from newtonsim.geometry.edges import edge_table
 
     vertices, triangles = mesh.surface
     _, owned = edge_table(vertices, triangles, both_sides=False)

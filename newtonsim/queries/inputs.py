@@ -104,6 +104,26 @@ def check_range(name: str, values: Integers, lower: int, upper: int) -> None:
         raise ModelError(f"{name}: expected {lower}..{upper - 1}, got {numbers.min()}..{numbers.max()}")
 
 
+def worlds_of(
+    batch: tuple[int, ...], world: Integers | None, world_count: int, device: wp.Device
+) -> tuple[int, wp.array | None, int]:
+    """World of a whole batch, of each entry, and entries per world if the first axis runs over them.
+
+    Args:
+        batch: Shape of the batch.
+        world: World of the whole batch or of each entry, None if the first axis runs over the worlds.
+        world_count: Number of worlds.
+        device: Where worlds of entries live.
+
+    Raises:
+        ModelError: A world is out of range, or is not given and the batch does not say.
+    """
+    if world is None:
+        return 0, None, batch_worlds(batch, world_count)
+    check_range("world", world, -1, world_count)
+    return *integers("world", world, batch, device), 0
+
+
 def batch_worlds(batch: tuple[int, ...], world_count: int) -> int:
     """Return the entries per world of a batch whose first axis runs over worlds, 0 in a model of one world.
 

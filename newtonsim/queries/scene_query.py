@@ -16,7 +16,7 @@ from newtonsim.errors import ModelError
 from newtonsim.kernels.collision.pairs import bounds
 from newtonsim.kernels.queries import closest_points as queries_closest_points
 from newtonsim.kernels.queries import rays
-from newtonsim.queries.inputs import Integers, Vectors, batch_worlds, check_range, integers, vector_pair
+from newtonsim.queries.inputs import Integers, Vectors, check_range, vector_pair, worlds_of
 from newtonsim.queries.rays import RayRequest
 from newtonsim.queries.results import ClosestPoints, RayHits, ShapesInBoxes
 from newtonsim.queries.selection import Selection, is_closed, local_indices, pair_up, ragged
@@ -161,7 +161,7 @@ class SceneQuery:
         view = self.view
         inputs = [view.shape, view.hulls, body_q, view.pose, self.shape_lower, self.shape_upper]
         launch(bounds.bound_shapes, "shape", inputs)
-        return self._scene()
+        return self.launch_view()
 
     def rays(
         self,
@@ -212,9 +212,9 @@ class SceneQuery:
             lengths = np.linalg.norm(np.asarray(directions, np.float64), axis=-1)
             if np.any(lengths == 0.0):
                 raise ModelError(f"directions: entry {int(np.argmin(lengths))} has length zero")
-        request = RayRequest(self, ("origins", "directions"), origins, directions, world)
+        request = RayRequest(self.model, ("origins", "directions"), origins, directions, world)
         request.view.max_distance = max_distance
-        return request.cast(mask, ignored_body, backs, inside, hit_number, max_hits, out)
+        return request.cast(self.launch_view(), mask, ignored_body, backs, inside, hit_number, max_hits, out)
 
     def segments(
         self,
@@ -249,10 +249,10 @@ class SceneQuery:
         Returns:
             The hits.
         """
-        request = RayRequest(self, ("starts", "ends"), starts, ends, world)
+        request = RayRequest(self.model, ("starts", "ends"), starts, ends, world)
         request.view.ends = 1
         request.view.max_distance = math.inf
-        return request.cast(mask, ignored_body, backs, inside, hit_number, max_hits, out)
+        return request.cast(self.launch_view(), mask, ignored_body, backs, inside, hit_number, max_hits, out)
 
     def shapes(self, indices: npt.ArrayLike, *, per_world: bool = True) -> Selection:
         """Select shapes, each a set of its own.
@@ -358,7 +358,7 @@ class SceneQuery:
         compilation.launch(
             queries_closest_points.find_closest,
             dim=math.prod(batch),
-            inputs=[self._scene(), sets_a, sets_b, max_distance, out.view],
+            inputs=[self.launch_view(), sets_a, sets_b, max_distance, out.view],
             device=self.model.device,
             record_tape=False,
         )
@@ -433,7 +433,7 @@ class SceneQuery:
         """
         model, device = self.model, self.model.device
         low, high, batch = vector_pair(("lower", "upper"), lower, upper, device)
-        one, each, per_world = self._worlds_of(batch, world)
+        one, each, per_world = worlds_of(batch, world, model.world_count, device)
         if out is None:
             out = ShapesInBoxes(batch, max_shapes, device)
         elif (out.batch, out.max_shapes) != (batch, max_shapes):
@@ -442,21 +442,13 @@ class SceneQuery:
         compilation.launch(
             queries_closest_points.find_in_boxes,
             dim=math.prod(batch),
-            inputs=[self._scene(), low, high, one, per_world, each, mask, out.view, out.count.flatten()],
+            inputs=[self.launch_view(), low, high, one, per_world, each, mask, out.view, out.count.flatten()],
             device=model.device,
             record_tape=False,
         )
         return out
 
-    def _worlds_of(self, batch: tuple[int, ...], world) -> tuple[int, wp.array | None, int]:
-        """World of a whole batch, of each entry, and entries per world if the first axis runs over them."""
-        worlds = self.model.world_count
-        if world is None:
-            return 0, None, batch_worlds(batch, worlds)
-        check_range("world", world, -1, worlds)
-        return *integers("world", world, batch, self.model.device), 0
-
-    def _scene(self) -> rays.SceneView:
+    def launch_view(self) -> rays.SceneView:
         """The view, without the ground plane while that is off."""
         model = self.model
         self.view.disabled = -1 if model.ground else model.ground_shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from newtonsim.render.viewer.bodies import Batch
     from newtonsim.render.viewer.frames import Frame
-    from newtonsim.render.viewer.playback import Playback
+    from newtonsim.scene.control import Control
     from newtonsim.scene.model import Model
     from newtonsim.scene.state import State
 
@@ -32,6 +32,17 @@ _FREQUENCY = 15.0
 _STIFFEST, _THICKEST = 0.5, 0.8
 """Largest k dt²/m and c dt/m of the point that is held: the force is constant in a step, and with more the
 point would swing up."""
+
+
+class StateOwner(Protocol):
+    """Who makes the steps, as the mouse sees it: a playback."""
+
+    @property
+    def playing(self) -> bool:
+        """Whether time goes on."""
+
+    def post(self, change: Callable[[State, Control], None]) -> None:
+        """Have a change made to the state between two steps."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +76,7 @@ class Mouse:
         playback: Returns the owner of the state, or None.
     """
 
-    def __init__(self, model: Model, frame: Callable[[], Frame], playback: Callable[[], Playback | None]):
+    def __init__(self, model: Model, frame: Callable[[], Frame], playback: Callable[[], StateOwner | None]):
         self._model, self._frame, self._playback = model, frame, playback
         self._trees: Trees | None = None
         self._grab: Grab | None = None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -16,10 +16,54 @@ from newtonsim.render.viewer.scene import COLLIDER_STYLES, VISUAL_STYLES
 if TYPE_CHECKING:
     import viser
 
+    from newtonsim.render.viewer.frames import Frame
+    from newtonsim.render.viewer.mouse import Mouse
     from newtonsim.render.viewer.playback import Playback
-    from newtonsim.render.viewer.viewer import Viewer
+    from newtonsim.render.viewer.scene import Scene
+    from newtonsim.scene.model import Model
 
 _SPEEDS = {"0.1x": 0.1, "0.25x": 0.25, "0.5x": 0.5, "1x": 1.0, "2x": 2.0, "5x": 5.0, "fastest": math.inf}
+
+
+class Controlled(Protocol):
+    """What the panel controls; `Viewer` says more about each.
+
+    Attributes:
+        model: The model.
+        frame: What is shown.
+        playback: Who makes the steps, None for nobody.
+        mouse: Picks bodies.
+        scene: The shapes, and which of them are shown.
+        keys_taken: Whether the page has its keys, or is to have none.
+    """
+
+    model: Model
+    frame: Frame
+    playback: Playback | None
+    mouse: Mouse
+    scene: Scene
+    keys_taken: bool
+
+    def look_at_all(self) -> None:
+        """Move the camera so that it sees everything."""
+
+    def show_worlds(self, worlds: Iterable[int]) -> None:
+        """Show some of the worlds."""
+
+    def spread_worlds(self, distance: float) -> None:
+        """Put the worlds apart [m]."""
+
+    def show_shapes(self, visuals: str = "solid", colliders: str = "hidden") -> None:
+        """Choose how shapes look."""
+
+    def show_mark(self, label: str, visible: bool = True) -> None:
+        """Show or hide a kind of marks."""
+
+    def show_particles(self, visible: bool) -> None:
+        """Show or hide particles that belong to something."""
+
+    def say(self, title: str, text: str) -> None:
+        """Show a message."""
 
 
 class Panel:
@@ -30,7 +74,7 @@ class Panel:
         server: The server.
     """
 
-    def __init__(self, viewer: Viewer, server: viser.ViserServer):
+    def __init__(self, viewer: Controlled, server: viser.ViserServer):
         self._viewer, self._gui, self._is_visible = viewer, server.gui, True
         self._status = self._gui.add_markdown("", order=0.0)
         self._time: viser.GuiFolderHandle | None = None

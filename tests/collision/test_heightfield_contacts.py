@@ -8,7 +8,7 @@ from collision.surfaces_lab import SurfaceLab, triangle_distances
 from collision.test_mesh_contacts import SOLIDS
 
 from newtonsim.geometry import Heightfield
-from newtonsim.geometry.surfaces import edge_table, grid_edges
+from newtonsim.geometry.edges import edge_table, grid_edges
 from newtonsim.kernels.collision.families.mesh import collide_mesh
 from newtonsim.kernels.collision.pairs.manifolds import FAMILY_MESH
 

@@ -11,7 +11,8 @@ from collision.test_mesh_contacts import SOLIDS, bumpy_ball
 import newtonsim
 from newtonsim.errors import ModelError
 from newtonsim.geometry import Heightfield, Mesh
-from newtonsim.geometry.surfaces import edge_table, pack_surfaces
+from newtonsim.geometry.edges import edge_table
+from newtonsim.geometry.surfaces import pack_surfaces
 from newtonsim.kernels.collision.families.mesh import collide_mesh
 from newtonsim.kernels.collision.pairs.manifolds import FAMILY_MESH
 from newtonsim.kernels.collision.surfaces.triangle_surface import ROLE_SHEET, ROLE_SOLID, ROLE_TERRAIN

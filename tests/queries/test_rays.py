@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 import newtonsim
 from newtonsim.errors import ModelError
 from newtonsim.kernels.queries.rays import SceneView, cast_ray
-from newtonsim.queries.rays import PreparedSegments
+from newtonsim.queries.prepared_segments import PreparedSegments
 from newtonsim.scene.enums import GeoType
 
 SOLIDS = [

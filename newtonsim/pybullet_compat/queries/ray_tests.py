@@ -17,7 +17,7 @@ from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
 from newtonsim.pybullet_compat.surface.arguments import vec3, vectors
 from newtonsim.pybullet_compat.surface.constants import MAX_RAY_INTERSECTION_BATCH_SIZE
 from newtonsim.pybullet_compat.surface.errors import error
-from newtonsim.queries.rays import PreparedSegments
+from newtonsim.queries.prepared_segments import PreparedSegments
 from newtonsim.queries.scene_query import ALL_BITS
 
 if TYPE_CHECKING:
