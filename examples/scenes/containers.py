@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from newtonsim import Heightfield, Mesh, ModelBuilder
-from newtonsim.examples import asset_path
+from newtonsim.examples.assets import asset_path
 from newtonsim.examples.scenes.parts import (
     UPRIGHT_FIELD,
     about,

@@ -4,7 +4,7 @@ import numpy as np
 
 from newtonsim import ModelBuilder
 from newtonsim.builder.grids import TETRAHEDRA_EVEN, TETRAHEDRA_ODD
-from newtonsim.examples import asset_path
+from newtonsim.examples.assets import asset_path
 from newtonsim.examples.scenes.mechanisms import GripperScript, add_gripper
 from newtonsim.examples.scenes.parts import new_scene
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim import JointMode, JointType, ModelBuilder
-from newtonsim.examples import asset_path
+from newtonsim.examples.assets import asset_path
 from newtonsim.examples.scenes.parts import new_scene, prism, regular_polygon
 
 FOUR_BAR = (0.2, 0.5, 0.4, 0.5)

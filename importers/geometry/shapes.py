@@ -8,7 +8,7 @@ import numpy as np
 from newtonsim.builder import ModelBuilder
 from newtonsim.geometry import Heightfield, Mesh
 from newtonsim.geometry.transforms import quat_between, quat_multiply
-from newtonsim.importers.arguments import ContactSettings
+from newtonsim.importers.files.arguments import ContactSettings
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry import massprops

@@ -10,8 +10,8 @@ import warp as wp
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.importers.arguments import ContactSettings, check_scale, patterns
 from newtonsim.importers.building.assemble import merge, scratch_builder, signed_gravity
+from newtonsim.importers.files.arguments import ContactSettings, check_scale, patterns
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.build import SceneBuilder, up_rotation

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from newtonsim.importers.arguments import ContactSettings
+from newtonsim.importers.files.arguments import ContactSettings
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.records import Joint
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
-from newtonsim.importers.arguments import ContactSettings
 from newtonsim.importers.building.assemble import usable_mass
 from newtonsim.importers.building.filters import TouchRules
+from newtonsim.importers.files.arguments import ContactSettings
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.massprops import MassProps, combine
 from newtonsim.importers.geometry.pose import Pose

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import warp as wp
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.importers.arguments import ContactSettings, check_scale
 from newtonsim.importers.building.assemble import merge, scratch_builder
+from newtonsim.importers.files.arguments import ContactSettings, check_scale
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.resolve import FileResolver
 from newtonsim.importers.files.xml import read_document

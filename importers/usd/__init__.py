@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import warp as wp
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.importers.arguments import ContactSettings, patterns
+from newtonsim.importers.files.arguments import ContactSettings, patterns
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.load import LoadOptions, load
 from newtonsim.importers.usd.scene import Defaults

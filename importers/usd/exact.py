@@ -1,4 +1,4 @@
-"""What `export_usd` adds to UsdPhysics: attributes of the namespace "newtonsim", see `importers.usd_names`.
+"""What `export_usd` adds to UsdPhysics: attributes of the namespace "newtonsim", see `usd_names`.
 
 They are in SI units whatever those of the stage are. A joint that had to be turned around, because another of
 its bodies carries it here, does without them.
@@ -8,9 +8,14 @@ import numpy as np
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.usd_names import (
+    DOF_ATTRIBUTES,
+    DRIVE_ATTRIBUTES,
+    NAMESPACE,
+    PASSIVE_ATTRIBUTES,
+)
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.records import AxisRecord, Content, ExactJoint, JointRecord
-from newtonsim.importers.usd_names import DOF_ATTRIBUTES, DRIVE_ATTRIBUTES, NAMESPACE, PASSIVE_ATTRIBUTES
 from newtonsim.scene.enums import JointMode, JointType, ShapeFlags
 
 _AXIS_FIELDS = {**PASSIVE_ATTRIBUTES, **DRIVE_ATTRIBUTES, "act": "act"}

@@ -7,7 +7,7 @@ import numpy as np
 
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.importers.arguments import ContactSettings, check_number
+from newtonsim.importers.files.arguments import ContactSettings, check_number
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.stage import StageView

@@ -21,7 +21,7 @@ def device_name(name: str | None) -> str:
 
 def default_file() -> str:
     """Return the robot that is taken if none is named."""
-    from newtonsim.examples import asset_path
+    from newtonsim.examples.assets import asset_path
 
     return str(asset_path("quadruped.xml"))
 

@@ -11,7 +11,7 @@ from newtonsim.envs.registry import find as find
 from newtonsim.envs.registry import make as make
 from newtonsim.envs.registry import names as names
 from newtonsim.envs.registry import register as register
-from newtonsim.envs.registry import register_with_gymnasium
+from newtonsim.envs.registry import register_pybullet_names
 from newtonsim.envs.sensors import ContactSensor as ContactSensor
 from newtonsim.envs.sensors import HeightScan as HeightScan
 from newtonsim.envs.sensors import Imu as Imu
@@ -20,6 +20,7 @@ from newtonsim.envs.sensors import Sensor as Sensor
 from newtonsim.envs.single import SingleEnv as SingleEnv
 from newtonsim.envs.task import Motors as Motors
 from newtonsim.envs.task import Task as Task
+from newtonsim.envs.tasks import ALL
 from newtonsim.envs.vision import CameraSensor as CameraSensor
 from newtonsim.kernels.envs.views import SPAWN as SPAWN
 from newtonsim.kernels.envs.views import EnvView as EnvView
@@ -49,4 +50,6 @@ __all__ = [
     "uniform",
 ]
 
-register_with_gymnasium()
+for _task in ALL:
+    register(_task)
+register_pybullet_names()

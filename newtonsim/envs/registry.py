@@ -14,10 +14,9 @@ from newtonsim.envs import pybullet_names
 from newtonsim.envs.batched import BatchedEnv
 from newtonsim.envs.single import SingleEnv
 from newtonsim.envs.task import Task
-from newtonsim.envs.tasks import ALL
 from newtonsim.errors import NewtonsimError, did_you_mean
 
-_tasks: dict[str, type[Task]] = {task.name: task for task in ALL}
+_tasks: dict[str, type[Task]] = {}
 _VERSION = 0
 
 
@@ -128,10 +127,8 @@ def make_single(name: str, **options: Any) -> SingleEnv:
     return SingleEnv(lambda **more: make(name, 1, **more, **options), render_mode)
 
 
-def register_with_gymnasium() -> None:
-    """Register all environments under newtonsim/NAME-v0, and PyBullet's names that nobody else has taken."""
-    for task in _tasks.values():
-        _register_with_gymnasium(task)
+def register_pybullet_names() -> None:
+    """Register PyBullet's names that nobody else has taken with gymnasium, for their counterparts."""
     for name in (*pybullet_names.ORIGINALS, *pybullet_names.CLOSEST):
         if name not in gymnasium.registry:
             original = pybullet_names.ORIGINALS.get(name)

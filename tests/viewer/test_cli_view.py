@@ -29,7 +29,7 @@ def seen(monkeypatch):
 
 
 def test_a_robot_file_is_shown(capsys, seen):
-    assert main.main(["view", str(asset_path("arm7.urdf")), "--paused", *PLACE]) == 0
+    assert main(["view", str(asset_path("arm7.urdf")), "--paused", *PLACE]) == 0
     assert re.search(r"viewer: http://127\.0\.0\.1:\d+ ", capsys.readouterr().out)
     frame, page = seen[0]
     assert page.lower().startswith(b"<!doctype html>")
@@ -44,7 +44,7 @@ def test_a_robot_in_the_ground_is_put_on_it(seen, tmp_path):
         '<inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>'
         '<collision><geometry><sphere radius="0.5"/></geometry></collision></link></robot>'
     )
-    assert main.main(["view", str(path), "--paused", *PLACE]) == 0
+    assert main(["view", str(path), "--paused", *PLACE]) == 0
     assert 0.5 < seen[0][0].body_q[0, 2] < 0.6
 
 
@@ -55,13 +55,13 @@ def test_a_recording_is_shown(seen, tmp_path):
         for k in range(3):
             state.joint_q.assign(np.full(2, 0.1 * (k + 1), np.float32))
             recorder.record(state, 0.5 * k)
-    assert main.main(["view", str(tmp_path / "run.nsr"), "--paused", *PLACE]) == 0
+    assert main(["view", str(tmp_path / "run.nsr"), "--paused", *PLACE]) == 0
     assert len(seen) == 1
 
 
 def test_a_run_is_shown_in_real_time(capsys, seen):
     arguments = ["run", str(asset_path("cartpole.urdf")), "--envs", "2", "--seconds", "0.3", "--view"]
-    assert main.main([*arguments, *PLACE]) == 0
+    assert main([*arguments, *PLACE]) == 0
     assert seen[0][0].time == pytest.approx(0.3, abs=1e-6)
     assert "non-finite worlds" in capsys.readouterr().out
 
@@ -76,7 +76,7 @@ def test_a_run_is_shown_in_real_time(capsys, seen):
     ],
 )
 def test_errors_are_one_line(capsys, arguments, message):
-    assert main.main(["view", "--no-browser", "--plain", "--device", "cpu", *arguments]) == 2
+    assert main(["view", "--no-browser", "--plain", "--device", "cpu", *arguments]) == 2
     error = capsys.readouterr().err
     assert error.startswith("newtonsim: error: ")
     assert message in error

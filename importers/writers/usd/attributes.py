@@ -3,7 +3,7 @@
 import numpy as np
 from pxr import Gf, Sdf, Usd, Vt
 
-from newtonsim.importers.usd_names import NAMESPACE
+from newtonsim.importers.files.usd_names import NAMESPACE
 
 Types = Sdf.ValueTypeNames
 

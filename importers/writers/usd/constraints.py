@@ -4,7 +4,7 @@ import numpy as np
 from pxr import Sdf, Usd, UsdPhysics
 
 from newtonsim.geometry.transforms import IDENTITY_QUATERNION, quat_rotate
-from newtonsim.importers.usd_names import NAMESPACE
+from newtonsim.importers.files.usd_names import NAMESPACE
 from newtonsim.importers.writers.names import Names
 from newtonsim.importers.writers.records import ConstraintRecord, Scene
 from newtonsim.importers.writers.report import ExportReport

@@ -10,7 +10,7 @@ import numpy as np
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.envs.task import Motors, Task
-from newtonsim.examples import asset_path
+from newtonsim.examples.assets import asset_path
 from newtonsim.importers import parse_urdf
 from newtonsim.kernels.envs import cartpole as envs_cartpole
 from newtonsim.scene.enums import JointMode

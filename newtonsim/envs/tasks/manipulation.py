@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from newtonsim.builder import ModelBuilder
 from newtonsim.envs.task import Motors, Task
 from newtonsim.errors import NewtonsimError
-from newtonsim.examples import asset_path
+from newtonsim.examples.assets import asset_path
 from newtonsim.importers import parse_urdf
 from newtonsim.kernels.envs import manipulation as envs_manipulation
 from newtonsim.scene.enums import JointMode

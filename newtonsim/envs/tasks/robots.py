@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from newtonsim.builder import ModelBuilder
 from newtonsim.envs.task import Motors, Task
 from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
-from newtonsim.examples import asset_path
+from newtonsim.examples.assets import asset_path
 from newtonsim.importers import parse_mjcf
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.scene.enums import GeoType
