@@ -12,7 +12,7 @@ from newtonsim.cli.main import main
 def failing(capsys: pytest.CaptureFixture, *arguments: str) -> str:
     """Run a command that must fail, and return its last line of errors."""
     try:
-        status = main.main(arguments)
+        status = main(arguments)
     except SystemExit as stop:  # argparse
         status = stop.code
     captured = capsys.readouterr()

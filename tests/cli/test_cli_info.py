@@ -36,7 +36,7 @@ PENDULUM = """
 
 
 def lines_of(capsys: pytest.CaptureFixture, *arguments: str) -> list[str]:
-    assert main.main(["info", *arguments]) == 0
+    assert main(["info", *arguments]) == 0
     return capsys.readouterr().out.splitlines()
 
 

@@ -80,7 +80,7 @@ def test_exit_status_tells_of_a_lost_world(capsys, monkeypatch):
         figures.non_finite_worlds = [1]
 
     monkeypatch.setattr(run, "judge", lose)
-    assert main.main(["run", "--envs", "2", "--seconds", "0.01", "--device", "cpu"]) == 1
+    assert main(["run", "--envs", "2", "--seconds", "0.01", "--device", "cpu"]) == 1
     assert "non-finite worlds" in capsys.readouterr().out
 
 

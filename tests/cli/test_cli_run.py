@@ -15,7 +15,7 @@ from newtonsim.render import Recording
 
 
 def run(capsys: pytest.CaptureFixture, *arguments: str) -> str:
-    assert main.main(["run", "--device", "cpu", *arguments]) == 0
+    assert main(["run", "--device", "cpu", *arguments]) == 0
     return capsys.readouterr().out
 
 
@@ -109,5 +109,5 @@ def test_progress_is_rare_where_it_cannot_be_overwritten(monkeypatch, terminal, 
 
     monkeypatch.setattr(tqdm, "tqdm", Bar)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
-    assert main.main(["run", "--device", "cpu", "--envs", "1", "--seconds", "0.01"]) == 0
+    assert main(["run", "--device", "cpu", "--envs", "1", "--seconds", "0.01"]) == 0
     assert given["mininterval"] == seconds

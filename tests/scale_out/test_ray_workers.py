@@ -127,23 +127,21 @@ def test_command_line(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(learn, "RayWorkers", workers)
     command = ["train", "Reacher", "--device", "cpu", "--samples", "100", "--num-envs", "8", "--no-video"]
     command += ["--set", "steps=10", "--set", "hidden=(8,)", "--folder", str(tmp_path)]
-    assert main.main([*command, "--ray-workers", "2", "--ray-address", "10.0.0.1:6379"]) == 0
+    assert main([*command, "--ray-workers", "2", "--ray-address", "10.0.0.1:6379"]) == 0
     assert asked == {"count": 2, "address": "10.0.0.1:6379"}
     assert (tmp_path / "policy.onnx").exists()
-    assert main.main([*command, "--ray-address", "10.0.0.1:6379"]) == 2
+    assert main([*command, "--ray-address", "10.0.0.1:6379"]) == 2
     assert "--ray-address: it takes --ray-workers N" in capsys.readouterr().err
 
 
 def test_errors_of_workers_are_those_of_one_process(cluster, tmp_path, capsys):
     command = ["train", "Reacher", "--device", "cpu", "--option", "max_episode_steps=-1"]
-    assert main.main([*command, "--folder", str(tmp_path / "one")]) == 2
+    assert main([*command, "--folder", str(tmp_path / "one")]) == 2
     here = capsys.readouterr().err.splitlines()[-1]
-    assert main.main([*command, "--folder", str(tmp_path / "ray"), "--ray-workers", "1"]) == 2
+    assert main([*command, "--folder", str(tmp_path / "ray"), "--ray-workers", "1"]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == here
     assert "max_episode_steps" in here
-    assert (
-        main.main([*command, "--folder", str(tmp_path / "few"), "--num-envs", "2", "--ray-workers", "3"]) == 2
-    )
+    assert main([*command, "--folder", str(tmp_path / "few"), "--num-envs", "2", "--ray-workers", "3"]) == 2
     assert "workers: expected from 1 to 2, a world for each, got 3" in capsys.readouterr().err
 
 
