@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from newtonsim.cli import run
-from newtonsim.cli.main import main
+from newtonsim.cli.main import main, positive_float
 
 
 def failing(capsys: pytest.CaptureFixture, *arguments: str) -> str:
@@ -113,4 +113,4 @@ def test_module_and_version():
     ("text", "value"), [("1/240", 1 / 240), ("0.01", 0.01), ("2e-3", 2e-3), ("1 / 60", 1 / 60)]
 )
 def test_time_steps_may_be_fractions(text, value):
-    assert main.positive_float(text) == value
+    assert positive_float(text) == value

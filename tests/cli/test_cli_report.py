@@ -6,7 +6,7 @@ import pytest
 from newtonsim.cli import report as cli_report
 from newtonsim.cli import run
 from newtonsim.cli import scene as cli_scene
-from newtonsim.cli.main import main
+from newtonsim.cli.main import build_parser, main
 from newtonsim.examples import asset_path
 from newtonsim.kinematics import eval_fk
 from newtonsim.scene.enums import GeoType
@@ -25,7 +25,7 @@ def scene():
 
 
 def figures_of(robot, model) -> cli_report.Figures:
-    arguments = main.build_parser().parse_args(["run", "--envs", str(WORLDS)])
+    arguments = build_parser().parse_args(["run", "--envs", str(WORLDS)])
     return run._plan(robot, model, arguments)
 
 

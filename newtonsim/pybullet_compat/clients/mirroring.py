@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.pybullet_compat.clients.table import get_client
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.queries.contact_points import ContactPoints
@@ -109,8 +110,9 @@ def _arrays_of(engine: Engine) -> dict[Place, HostArray]:
 
 
 def _model_array(engine: Engine, name: str) -> wp.array | None:
-    found = engine.model
-    for part in name.split("."):
+    _, is_of_plan, rest = name.rpartition("collision_plan.")
+    found = collision_plan_of(engine.model) if is_of_plan else engine.model
+    for part in rest.split("."):
         found = getattr(found, part)
     return found
 

@@ -164,7 +164,7 @@ class ClosestPairs:
             (len(table), int(closest_records.CLOSEST_NUMBERS)), dtype=wp.float64, device=device
         )
         self._found, self._numbers = HostArray(found, worlds), HostArray(numbers, worlds)
-        inputs = [query._scene(), wp.array(table, dtype=wp.vec2i, device=device), reach, found, numbers]
+        inputs = [query.launch_view(), wp.array(table, dtype=wp.vec2i, device=device), reach, found, numbers]
         launch = compilation.launch(
             closest_records.find_closest_pairs,
             dim=len(table),
