@@ -10,14 +10,15 @@ import pytest
 from rooms import ROOMS, ROOT, module_name, source_files
 
 PACKAGES = [module_name(path) for path in source_files() if path.name == "__init__.py"]
-# These stand in for modules of others under names of their own, once `newtonsim pybullet` has put them in the path.
+# The stand-ins take the names of other people's modules, once `newtonsim pybullet` has put them in the path.
 IMPORTED = [name for name in PACKAGES if ".stand_ins." not in name]
 
 IMPORT_ALL = """
 import importlib, sys
 import newtonsim
 packages = [importlib.import_module(name) for name in sys.argv[1:]]
-bare = {"kernels", "importers", "solvers", "render", "examples"} & {name.split(".")[0] for name in sys.modules}
+top = {name.split(".")[0] for name in sys.modules}
+bare = {"kernels", "importers", "solvers", "render", "examples"} & top
 assert not bare, bare
 print(*(package.__file__ for package in packages), sep="\\n")
 """
