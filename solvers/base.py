@@ -273,17 +273,22 @@ class SolverBase(Revised, DifferentiableSolver):
             dt: Time step [s].
             shard: The worlds to handle; None for all.
         """
-        inputs = [
-            state_in.particle_q,
-            state_in.particle_qd,
-            state_in.particle_f,
-            model.particle_inv_mass,
-            model.particle_flags,
-            model.gravity_vec,
-            float(model.particle_max_velocity),
-            dt,
-        ]
-        launch = Launcher(model, record_tape=True, shard=shard)
-        launch(
-            integrate.integrate_particles, "particle", inputs, [state_out.particle_q, state_out.particle_qd]
-        )
+        integrate_particles(model, state_in, state_out, dt, shard)
+
+
+def integrate_particles(
+    model: Model, state_in: State, state_out: State, dt: float, shard: Shard | None = None
+) -> None:
+    """See `SolverBase.integrate_particles`."""
+    inputs = [
+        state_in.particle_q,
+        state_in.particle_qd,
+        state_in.particle_f,
+        model.particle_inv_mass,
+        model.particle_flags,
+        model.gravity_vec,
+        float(model.particle_max_velocity),
+        dt,
+    ]
+    launch = Launcher(model, record_tape=True, shard=shard)
+    launch(integrate.integrate_particles, "particle", inputs, [state_out.particle_q, state_out.particle_qd])

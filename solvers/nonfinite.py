@@ -23,18 +23,21 @@ class NonfiniteWorlds:
         model: The model.
 
     Attributes:
-        worlds: Whether each is, bool, shape (world_count,).
+        worlds: Whether each is, until it is reset, bool, shape (world_count,).
+        any: 1 if there is one that `report` has not seen, shape (1,).
     """
 
     def __init__(self, model: Model):
         self.model = model
         self.worlds = zeros(model.world_count, dtype=bool, device=model.device)
-        self._any = zeros(1, dtype=int, device=model.device)
+        self.any = zeros(1, dtype=int, device=model.device)
+        # on the CPU the array is read without a copy, which is cheap enough for every step
+        self._any_view = memoryview(self.any.numpy()) if model.device.is_cpu else None
         self._reported = np.zeros(model.world_count, dtype=bool)
 
     def mark(self, launch: Launcher, state: State) -> None:
         """Mark the worlds whose particles or bodies are at no place in a state."""
-        model, marks = self.model, [self.worlds, self._any]
+        model, marks = self.model, [self.worlds, self.any]
         if model.particle_count:
             inputs = [model.particle_world, state.particle_q, state.particle_qd, *marks]
             launch(coupling.mark_nonfinite, "particle", inputs)
@@ -43,13 +46,14 @@ class NonfiniteWorlds:
 
     def report(self) -> None:
         """Warn once of each; waits for the device."""
-        if not self._any.numpy()[0]:
+        found = self.any.numpy() if self._any_view is None else self._any_view
+        if not found[0]:
             return
         # an array operation would be recorded if a step is being captured
-        if self.model.device.is_cpu:
-            self._any.numpy()[0] = 0
+        if self._any_view is None:
+            self.any.zero_()
         else:
-            self._any.zero_()
+            self._any_view[0] = 0
         now = self.worlds.numpy().copy()
         fresh = np.flatnonzero(now & ~self._reported)
         self._reported = now
@@ -69,5 +73,9 @@ class NonfiniteWorlds:
         else:
             launch = Launcher(self.model, record_tape=False)
             launch(reset.clear_flags, "world", [world_mask, self.worlds])
+        self.report_anew()
+
+    def report_anew(self) -> None:
+        """Let `report` warn again of worlds that have lost their marks; on a GPU it does not."""
         if self.model.device.is_cpu:
             self._reported &= self.worlds.numpy()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import warp as wp
 
 from newtonsim.kernels.trees import forward_kinematics, rnea, tree_state
-from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView
+from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
 from newtonsim.runtime import capture, compilation
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import zeros
@@ -128,15 +130,22 @@ class Launcher:
         self.shard = Shard(model) if shard is None else shard
         self.record_tape = record_tape
 
-    @property
-    def dry(self) -> bool:
-        """Whether nothing is launched, see `compilation.dry_run`."""
-        return compilation.dry_run_modules() is not None
-
     @cached_property
     def views(self) -> ModelViews:
         """Struct views of the model's arrays, made at first use."""
         return ModelViews(self.model)
+
+    def with_tree(self, tree: TreeView) -> Launcher:
+        """Return a launcher whose `views` hold another topology of the model, and are else the same."""
+        other = copy.copy(self)
+        other.views = copy.copy(self.views)
+        other.views.tree = tree
+        return other
+
+    def call(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call a function of the host between launches; a dry run leaves it out as it does them."""
+        if compilation.dry_run_modules() is None:
+            function(*arguments)
 
     def __call__(self, kernel: wp.Kernel, kind: str, inputs: list, outputs: list | None = None) -> None:
         """Launch one kernel over one kind of index, see `Shard.ranges`.

@@ -48,20 +48,17 @@ class ArticulatedBodies(MovingBodies):
         for name in names:
             setattr(self, f"_{name}", zeros(dofs, dtype=float, device=device))
 
-    def begin(
-        self, launch: Launcher, state: State, control: Control, joint_f: wp.array | None, dt: float
-    ) -> None:
+    def begin(self, launch: Launcher, state: State, control: Control, joint_f: wp.array, dt: float) -> None:
         """Start a step: poses, expected velocities, and how bodies yield.
 
         Args:
             launch: For the worlds.
             state: State at the start of the step.
             control: Inputs of the step.
-            joint_f: Generalised forces in place of those of `control`, or None.
+            joint_f: Generalised forces in place of those of `control`, shape (joint_dof_count,).
             dt: Length of the step [s].
         """
         smooth, v = self.smooth, launch.views
-        joint_f = control.joint_f if joint_f is None else joint_f
         q, qd, act, kin = state.joint_q, state.joint_qd, control.joint_act, smooth.motion.kin
         inputs = [v.tree, v.drive, q, qd, act, dt, self._implicit, self._diagonal]
         launch(joint_forces.select_implicit_drives, "dof", inputs)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
@@ -31,6 +29,7 @@ from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
 from newtonsim.solvers.featherstone.options import ConstraintOptions
 from newtonsim.solvers.featherstone.servos import JointServos
 from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.nonfinite import NonfiniteWorlds
 
 
 class ConstraintStage:
@@ -42,9 +41,9 @@ class ConstraintStage:
             and everything did, because something rebounded within the step; shape (world_count,).
         iterations: Gauss-Seidel sweeps of the last step per world, shape (world_count,).
         residual: Last velocity change of the solve per world [m/s or rad/s], shape (world_count,).
-        world_nonfinite: Worlds with a velocity that is no number, until they are reset, bool, shape
-            (world_count,).
-        any_nonfinite: 1 if there is a new one, shape (1,).
+        nonfinite: Worlds with a velocity that is no number.
+        has_loops: Whether a constraint of the model couples bodies or joints.
+        predicts: Whether they hold in the predicted velocity, too, see `predict`.
         moving_qd: Velocity that the coordinates move with: `joint_qd`, what removes penetrations, and what
             an impact within the step changed too late to act for all of it.
         rows: All rows, see `kernels.rows.RowsView`.
@@ -53,7 +52,13 @@ class ConstraintStage:
         last_dt: Duration of the last step [s].
     """
 
-    def __init__(self, model: Model, options: ConstraintOptions, servos: JointServos | None = None):
+    def __init__(
+        self,
+        model: Model,
+        options: ConstraintOptions,
+        servos: JointServos | None = None,
+        predicts: bool = True,
+    ):
         self.model = model
         self.servos = servos
         self.options = options
@@ -62,8 +67,7 @@ class ConstraintStage:
         self.world_state = zeros(worlds, dtype=int, device=device)
         self.iterations = zeros(worlds, dtype=int, device=device)
         self.residual = zeros(worlds, dtype=float, device=device)
-        self.world_nonfinite = zeros(worlds, dtype=bool, device=device)
-        self.any_nonfinite = zeros(1, dtype=int, device=device)
+        self.nonfinite = NonfiniteWorlds(model)
         self.z = zeros(model.joint_dof_count, dtype=float, device=device)
         self.z_moving = zeros(model.joint_dof_count, dtype=float, device=device)
         self.moving_qd = zeros(model.joint_dof_count, dtype=float, device=device)
@@ -80,12 +84,13 @@ class ConstraintStage:
             "dof_row": self.rows.dof.world_start.numpy(),
             "pair_row": self.rows.pair.world_start.numpy(),
         }
-        self.predicts = self.pair_count > 0 and model.constraint_count > 0
+        self.has_loops = self.pair_count > 0 and model.constraint_count > 0
+        self.predicts = predicts and self.has_loops
         self.memory_start = put(collision_plan_of(model).contact_start, dtype=int, device=device)
         self.last_contacts: Contacts | None = None
         self.last_dt = 0.0
 
-    def solve(
+    def build(
         self,
         launch: Launcher,
         smooth: SmoothStage,
@@ -93,10 +98,8 @@ class ConstraintStage:
         joint_act: wp.array,
         contacts: Contacts,
         dt: float,
-        state_out: State,
-        before_sweeps: Callable[[], None] | None = None,
     ) -> None:
-        """Write the velocity that satisfies all constraints into `state_out.joint_qd`.
+        """Build the rows of a step, whose impulses are then those that the solve starts from.
 
         Args:
             launch: Launcher of the model.
@@ -105,25 +108,37 @@ class ConstraintStage:
             joint_act: Joint control inputs.
             contacts: Contacts at the start of the step.
             dt: Time step [s].
-            state_out: Receives the result.
-            before_sweeps: Called when the rows are built; it may read or write their impulses.
         """
-        if not launch.dry:
-            self.last_contacts, self.last_dt = contacts, dt
+        launch.call(self._note_step, contacts, dt)
         L, v_free = smooth.L, smooth.v_free
-        model, v, rows = self.model, launch.views, self.rows
+        v, rows = launch.views, self.rows
         settings = self.options.settings(dt)
         launch(energy_coordinates.to_energy_coordinates, "dof", [v.tree, L, v_free, self.z])
         if self.dof_count:
-            inputs = [v.drive, v.tree, limit_view(model), smooth.implicit, joint_q, v_free, joint_act]
+            inputs = [v.drive, v.tree, limit_view(self.model), smooth.implicit, joint_q, v_free, joint_act]
             inputs += [self._servos(dt), settings, rows.dof]
             launch(dof_rows.select_dof_rows, "world", inputs)
             launch(dof_rows.build_dof_rows, "dof_row", [v.tree, L, settings, rows.dof])
         if self.pair_count:
             self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt, rows.pair)
         self._build_contacts(launch, smooth, contacts, settings)
-        if before_sweeps is not None:
-            before_sweeps()
+
+    def _note_step(self, contacts: Contacts, dt: float) -> None:
+        self.last_contacts, self.last_dt = contacts, dt
+
+    def solve(
+        self, launch: Launcher, smooth: SmoothStage, contacts: Contacts, dt: float, joint_qd: wp.array
+    ) -> None:
+        """Write the velocity that satisfies all constraints; needs `build`.
+
+        Args:
+            launch: Launcher of the model.
+            smooth: Result of the smooth stage.
+            contacts: Contacts at the start of the step.
+            dt: Time step [s].
+            joint_qd: Receives the result, shape (joint_dof_count,).
+        """
+        model, v, rows = self.model, launch.views, self.rows
         inputs = [v.tree, rows, contacts.view, topology_of(model).max_depth]
         inputs += [
             self.options.cone == "pyramidal",
@@ -138,8 +153,8 @@ class ConstraintStage:
             "world",
             [*inputs, self.z, self.z_moving, self.world_state, self.iterations, self.residual],
         )
-        inputs = [v.tree, L, self.z, self.z_moving, v_free, self.world_state]
-        inputs += [state_out.joint_qd, self.moving_qd, self.world_nonfinite, self.any_nonfinite]
+        inputs = [v.tree, smooth.L, self.z, self.z_moving, smooth.v_free, self.world_state]
+        inputs += [joint_qd, self.moving_qd, self.nonfinite.worlds, self.nonfinite.any]
         launch(energy_coordinates.accept_velocities, "tree", inputs)
         self._remember(launch, contacts, dt)
 
@@ -154,7 +169,7 @@ class ConstraintStage:
         dt: float,
         rows: PairRowView | None = None,
     ) -> None:
-        """Let loops and couplings hold in the predicted velocity.
+        """Let loops and couplings, if there are any, hold in the predicted velocity.
 
         The velocity in the middle of the step, at which Coriolis forces are taken, would otherwise lack the
         acceleration by constraint forces, and linkages would lose a share of their energy in every turn.
@@ -166,6 +181,8 @@ class ConstraintStage:
             dt: Time step [s].
             rows: Rows to build and to solve; None for those of the stage.
         """
+        if not self.predicts:
+            return
         rows = self.rows.pair if rows is None else rows
         model, v = self.model, launch.views
         inputs = [v.tree, smooth.L, smooth.v_predicted, self.z]
@@ -232,7 +249,7 @@ class ConstraintStage:
         """Arrays by which earlier steps decide on the bits of the next one, see `SolverBase`."""
         rows = self.rows
         memories = [family.memory for family in (rows.dof, *self._contact_families())]
-        return [*memories, rows.pair.impulse, self.envelope.pause, self.world_nonfinite]
+        return [*memories, rows.pair.impulse, self.envelope.pause, self.nonfinite.worlds]
 
     def forget_all(self) -> None:
         """Drop the warm start and the non-finite marks of all worlds."""
@@ -240,7 +257,7 @@ class ConstraintStage:
         for memory in (rows.dof.memory, rows.pair.impulse, rows.contact.memory, rows.spin.memory):
             memory.zero_()
         self.envelope.pause.zero_()
-        self.world_nonfinite.zero_()
+        self.nonfinite.worlds.zero_()
 
     def forget(self, launch: Launcher, world_mask: wp.array | None) -> None:
         """Drop the warm start and the non-finite marks of the masked worlds of a launcher, or of all."""
@@ -250,7 +267,7 @@ class ConstraintStage:
         rows = self.rows
         inputs = [world_mask, rows.dof.world_start, rows.dof.memory, rows.pair.world_start, rows.pair.impulse]
         inputs += [self.memory_start, rows.contact.memory, rows.spin.memory]
-        launch(reset.forget_rows, "world", [*inputs, self.envelope.pause, self.world_nonfinite])
+        launch(reset.forget_rows, "world", [*inputs, self.envelope.pause, self.nonfinite.worlds])
 
 
 def limit_view(model: Model) -> dof_rows.LimitView:

@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import warp as wp
 
 from newtonsim.errors import ModelError
 from newtonsim.kernels.particles import coupling
 from newtonsim.runtime.launcher import Launcher
-from newtonsim.scene.control import Control
+from newtonsim.runtime.shards import Shard
 from newtonsim.scene.model import Model
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
-from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.base import SolverBase, integrate_particles
 from newtonsim.solvers.featherstone.articulated_bodies import ArticulatedBodies
+from newtonsim.solvers.featherstone.constraints import ConstraintStage
+from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.particles.system import ParticleStep, ParticleSystem, advance, starts_of
+from newtonsim.solvers.step import Step
 
-if TYPE_CHECKING:
-    from newtonsim.solvers.featherstone.constraints import ConstraintStage
-    from newtonsim.solvers.featherstone.smooth import SmoothStage
+
+class FreeParticles:
+    """Particles that fly freely beside robots, and meet neither the ground nor bodies."""
+
+    def begin(self, shard: Shard, step: Step) -> None:
+        """Move the particles, in a recorded launch."""
+        if shard.model.particle_count:
+            integrate_particles(shard.model, step.state_in, step.state_out, step.dt, shard)
+
+    def apply(self, launch: Launcher, step: Step, joint_f: wp.array) -> None:
+        """See `DeformableStage.apply`."""
+
+    def remember(self, launch: Launcher, joint_qd: wp.array, dt: float) -> None:
+        """See `DeformableStage.remember`."""
+
+    def reset(self, state: State | None, world_mask: wp.array | None) -> None:
+        """See `SolverBase.reset`."""
+
+    def report(self) -> None:
+        """See `SolverBase.report`."""
+
+    def baked_revision(self) -> int:
+        """See `SolverBase.baked_revision`."""
+        return 0
 
 
 class DeformableStage(Revised):
@@ -73,26 +95,19 @@ class DeformableStage(Revised):
         """What moves the particles, with the present options of its solver."""
         return getattr(self.source, "particles", None) if isinstance(self.source, SolverBase) else self.source
 
-    def apply(
-        self,
-        launch: Launcher,
-        state_in: State,
-        state_out: State,
-        control: Control,
-        joint_f: wp.array | None,
-        dt: float,
-    ) -> None:
+    def begin(self, shard: Shard, step: Step) -> None:
+        """See `FreeParticles.begin`: these move once the bodies are placed."""
+
+    def apply(self, launch: Launcher, step: Step, joint_f: wp.array) -> None:
         """Move the particles, and add what they do to the forces of the bodies' smooth stage.
 
         Args:
             launch: For the worlds.
-            state_in: State at the start of the step.
-            state_out: Receives the particles.
-            control: Inputs of the step.
-            joint_f: Generalised forces in place of those of `control`, or None.
-            dt: Length of the step [s].
+            step: The step; `state_out` receives the particles.
+            joint_f: Generalised forces in place of those of the control, shape (joint_dof_count,).
         """
-        system = self.system
+        system, state_in, state_out = self.system, step.state_in, step.state_out
+        control, dt = step.control, step.dt
         launch = Launcher(launch.model, False, launch.shard)
         if launch.model.body_count:
             self.bodies.begin(launch, state_in, control, joint_f, dt)
@@ -101,13 +116,13 @@ class DeformableStage(Revised):
             launch(coupling.copy_particles, "particle", inputs)
         own = state_out if self.state is None else self.state
         force = state_in.particle_f if self.state is None else None
-        step = ParticleStep(own.particle_q, own.particle_qd, force, control, dt)
+        moved = ParticleStep(own.particle_q, own.particle_qd, force, control, dt)
         counts = {"substeps": system.substeps, "iterations": system.iterations}
-        advance(launch, system, step, self.bodies, **counts)
+        advance(launch, system, moved, self.bodies, **counts)
         if launch.model.body_count:
             self.bodies.end(launch, dt, self.bodies.smooth.body_f)
         inputs = [system.particles.particle_world, own.particle_q, own.particle_qd]
-        inputs += [self.constraints.world_nonfinite, self.constraints.any_nonfinite]
+        inputs += [self.constraints.nonfinite.worlds, self.constraints.nonfinite.any]
         of_particles = Launcher(launch.model, False, launch.shard.with_starts(self._starts))
         of_particles(coupling.mark_nonfinite, "stage_particle", inputs)
 

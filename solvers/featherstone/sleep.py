@@ -41,13 +41,40 @@ class SleepOptions(Revised):
                 raise ValueError(f"sleep_{field.name}: expected a positive number, got {given}")
 
 
+class Awake:
+    """Stands for `SleepStage` where nothing ever sleeps.
+
+    Attributes:
+        look_ahead: Part of a step within which contacts are found.
+    """
+
+    look_ahead = 1.0
+
+    def begin(self, launch: Launcher, state: State, control: Control, contacts: Contacts) -> Launcher:
+        """See `SleepStage.begin`."""
+        return launch
+
+    def hold(self, launch: Launcher, qd: wp.array) -> None:
+        """See `SleepStage.hold`."""
+
+    def end(self, launch: Launcher, state: State, contacts: Contacts, dt: float) -> None:
+        """See `SleepStage.end`."""
+
+    def wake(self, launch: Launcher, world_mask: wp.array | None) -> None:
+        """See `SleepStage.wake`."""
+
+
 class SleepStage:
     """Puts islands at rest to sleep and wakes them.
 
     Attributes:
         asleep: 1 for trees that stand still, shape (tree_count,).
         tree: The model's topology, without dofs for the bodies of sleeping trees.
+        look_ahead: Part of a step within which contacts are found: what will be hit in the next step has to
+            wake before it.
     """
+
+    look_ahead = 2.0
 
     def __init__(self, model: Model, options: SleepOptions):
         self.model, self.options = model, options
@@ -85,8 +112,12 @@ class SleepStage:
         start = np.searchsorted(world, np.arange(self.model.world_count + 1))
         return wp.array(start, dtype=int, device=self.model.device)
 
-    def begin(self, launch: Launcher, state: State, control: Control, contacts: Contacts) -> None:
-        """Wake islands whose inputs or coordinates have changed, or that something nears."""
+    def begin(self, launch: Launcher, state: State, control: Control, contacts: Contacts) -> Launcher:
+        """Wake islands whose inputs or coordinates have changed, or that something nears.
+
+        Returns:
+            Launcher for the rest of the step, to which the bodies of sleeping trees have no dofs.
+        """
         model, view, topology = self.model, self.view, topology_of(self.model)
         inputs = [topology.view, state.joint_qd, control.joint_act, control.joint_f, model.gravity_vec]
         launch(sleep_kernels.notice_inputs, "dof", [*inputs, self.dof_tree, view])
@@ -101,6 +132,7 @@ class SleepStage:
         if model.shape_count:
             inputs = [collision_plan_of(model).shape, topology.view, view, contacts.placement]
             launch(sleep_kernels.mark_awake_shapes, "shape", inputs)
+        return launch.with_tree(self.tree)
 
     def hold(self, launch: Launcher, qd: wp.array) -> None:
         """Zero the velocities of sleeping trees."""

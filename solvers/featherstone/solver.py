@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import warp as wp
@@ -17,27 +15,29 @@ from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels.constraints import energy_coordinates
 from newtonsim.kernels.penalty.contact_law import FADE_DEPTH
 from newtonsim.kernels.steps import reset
-from newtonsim.kernels.trees import damping as trees_damping
-from newtonsim.kernels.trees import joint_forces
-from newtonsim.runtime.compilation import load_once
-from newtonsim.runtime.launcher import Launcher, Motion, active_tape
+from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
-from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.allocation import put
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.base import SolverBase
-from newtonsim.solvers.featherstone.adjoint.step import RecordedStep, StepAdjoint
+from newtonsim.solvers.featherstone.adjoint.step import FeatherstoneAdjoint
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
-from newtonsim.solvers.featherstone.deformable_stage import DeformableStage
+from newtonsim.solvers.featherstone.contact_modes import CompliantContacts, HardContacts
+from newtonsim.solvers.featherstone.deformable_stage import DeformableStage, FreeParticles
 from newtonsim.solvers.featherstone.options import ConstraintOptions
 from newtonsim.solvers.featherstone.reactions import Reactions
 from newtonsim.solvers.featherstone.servos import JointServos
-from newtonsim.solvers.featherstone.sleep import SleepOptions, SleepStage
-from newtonsim.solvers.featherstone.smooth import SLIP_SPEED, SmoothStage, move_kinematic_bodies
-from newtonsim.solvers.featherstone.stages import StepForces, StepStage
+from newtonsim.solvers.featherstone.sleep import Awake, SleepOptions, SleepStage
+from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.featherstone.stages import AddedForces, StepStage
+from newtonsim.solvers.featherstone.step import FeatherstoneStep
 from newtonsim.solvers.featherstone.warm_start import StartingImpulses
+from newtonsim.solvers.kinematic_bodies import move_kinematic_bodies
+from newtonsim.solvers.launched import LaunchedSolver
 from newtonsim.solvers.particles.system import ParticleSystem
+from newtonsim.solvers.penalty import SLIP_SPEED
 
 _ELEMENTS = {
     "spring": "springs",
@@ -49,7 +49,7 @@ _ELEMENTS = {
 """Elements between particles or bodies that the solver does not move by itself."""
 
 
-class FeatherstoneSolver(SolverBase):
+class FeatherstoneSolver(LaunchedSolver):
     """Articulated bodies in reduced coordinates, with contacts, limits and friction solved together.
 
     A step reads `joint_q`, `joint_qd` and `body_f` of the state (and the poses of bodies without joints) and
@@ -125,8 +125,9 @@ class FeatherstoneSolver(SolverBase):
         ValueError: An option is out of range.
     """
 
-    divides_worlds = True
     options_of = ConstraintOptions
+    step_type = FeatherstoneStep
+    differentiated_controls = ("joint_act", "joint_f")
 
     def __init__(
         self,
@@ -157,89 +158,41 @@ class FeatherstoneSolver(SolverBase):
             raise ValueError(f"coriolis: expected 'middle' or 'start', got {coriolis!r}")
         if coriolis == "start" and model.requires_grad:
             raise ValueError("coriolis: 'start' is only for models without gradients")
-        self.smooth = SmoothStage(model, coriolis == "start", slip_speed, fade_depth)
+        self.smooth = SmoothStage(model, from_start=coriolis == "start")
         self.servos = self._make_servos(servos, sleep)
-        self.constraints = ConstraintStage(model, self.options, self.servos)
+        self.constraints = ConstraintStage(model, self.options, self.servos, not self.smooth.from_start)
         self.speed_limit = self._make_speed_limit(speed_limit)
-        self._before_step: tuple[StepStage, ...] = ()
+        self._added = AddedForces(model)
         self._stage_changes = 0
-        self._joint_f: wp.array | None = None
         self.reactions = Reactions(model, self.smooth, self.constraints)
         self.contacts = Contacts(model)
-        self.no_contacts = Contacts(model) if self.compliant else None
+        compliant = CompliantContacts(model, slip_speed, fade_depth) if self.compliant else None
+        self._contact_mode = compliant or HardContacts()
         self.end_motion = Motion(model, forces=False)
         self.sleep = self._sleep_stage(sleep, SleepOptions(sleep_speed, sleep_spin, sleep_time))
-        self.world_nonfinite = self.constraints.world_nonfinite
-        self._any_nonfinite = self.constraints.any_nonfinite
-        # on the CPU the array is read without a copy, which is cheap enough for every step
-        self._any_view = memoryview(self._any_nonfinite.numpy()) if model.device.is_cpu else None
-        self._reported = np.zeros(model.world_count, dtype=bool)
+        self._rest = self.sleep or Awake()
+        self.world_nonfinite = self.constraints.nonfinite.worlds
         self.default_control = model.control(clone_variables=False)
-        self.adjoint = StepAdjoint(self) if model.requires_grad else None
+        self.adjoint = None
+        if model.requires_grad:
+            self.adjoint = FeatherstoneAdjoint(model, self.options, self._contact_mode)
         # a list, since a replaced attribute would have graphs captured anew
         self._shared_starts: list[StartingImpulses] = []
-        self._deformables: DeformableStage | None = None
+        self._particles: DeformableStage | FreeParticles = FreeParticles()
         if deformables is not None:
             self.deformables = deformables
 
-    def step(
-        self,
-        model: Model,
-        state_in: State,
-        state_out: State,
-        control: Control | None,
-        contacts: Contacts | None,
-        dt: float,
-    ) -> None:
-        """Advance by one step; see `SolverBase.step`.
-
-        Raises:
-            ValueError: The model is not the solver's, or a gradient is recorded in place.
-        """
+    def _prepare(self, model: Model) -> Control:
         self.check_model(model)
-        control = self.check_step(model, state_in, state_out, control, self.default_control, dt)
-        tape = active_tape()
-        starts = self._shared_starts[0] if self._shared_starts else None
-        if tape is not None and (state_in.requires_grad or model.requires_grad or _requires_grad(control)):
-            starts = StartingImpulses(self.constraints) if starts is None else starts
-            self._record(tape, state_in, state_out, control, contacts, dt, starts)
-        step = partial(self._advance, Shard(model), state_in, state_out, control, contacts, dt, starts)
-        load_once(self, step, model.device)
-        step()
-        if model.device.is_cpu:
-            self.report()
+        return self.default_control
 
-    def step_worlds(
-        self,
-        shard: Shard,
-        state_in: State,
-        state_out: State,
-        control: Control,
-        contacts: Contacts | None,
-        dt: float,
-    ) -> None:
-        """Advance some worlds by one step; see `SolverBase.step_worlds`."""
-        self._advance(shard, state_in, state_out, control, contacts, dt, None)
-
-    def _advance(
-        self,
-        shard: Shard,
-        state_in: State,
-        state_out: State,
-        control: Control,
-        contacts: Contacts | None,
-        dt: float,
-        starts: StartingImpulses | None,
-    ) -> None:
-        """Advance some worlds; what sweeps start from is kept in `starts`, if given."""
-        model = self.model
-        if model.particle_count and self._deformables is None:
-            self.integrate_particles(model, state_in, state_out, dt, shard)
-        launch = Launcher(model, record_tape=False, shard=shard.with_starts(self.constraints.starts))
-        if model.body_count:
-            self._step_bodies(launch, state_in, state_out, control, contacts, dt, starts)
-        elif self._deformables is not None:
-            self._deformables.apply(launch, state_in, state_out, control, None, dt)
+    def _advance(self, shard: Shard, step: FeatherstoneStep) -> None:
+        launch = Launcher(self.model, record_tape=False, shard=shard.with_starts(self.constraints.starts))
+        self._particles.begin(shard, step)
+        if self.model.body_count:
+            self._step_bodies(launch, step)
+        else:
+            self._particles.apply(launch, step, step.control.joint_f)
 
     @property
     def kernel_kind(self) -> tuple:
@@ -247,61 +200,49 @@ class FeatherstoneSolver(SolverBase):
         model = self.model
         families = frozenset(collision_plan_of(model).families) if model.shape_count else frozenset()
         parts = (self.servos is None, self.sleep is None, self.compliant, self.smooth.from_start)
-        deformables = None if self._deformables is None else type(self._deformables.system)
-        return type(self), families, parts, model.particle_count > 0, self.constraints.predicts, deformables
+        deformables = None if self.deformables is None else type(self.deformables.system)
+        return type(self), families, parts, model.particle_count > 0, self.constraints.has_loops, deformables
 
-    def _step_bodies(
-        self,
-        launch: Launcher,
-        state_in: State,
-        state_out: State,
-        control: Control,
-        contacts: Contacts | None,
-        dt: float,
-        starts: StartingImpulses | None,
-    ) -> None:
-        """Step everything but particles."""
-        model, smooth, v = self.model, self.smooth, launch.views
-        smooth.place(launch, state_in)
-        contacts_given = contacts is not None
-        contacts = contacts if contacts_given else self.contacts
-        if self.sleep is not None:
-            self.sleep.begin(launch, state_in, control, contacts)
-            launch.views.tree = self.sleep.tree
-        if not contacts_given:
-            # what will be hit in the next step has to wake before it
-            ahead = dt if self.sleep is None else 2.0 * dt
-            find_contacts(launch, smooth.body_q, smooth.body_qd, contacts, dt, ahead)
-        smooth.sum_forces(launch, state_in, contacts if self.compliant else None)
-        joint_f = self._apply_stages(launch, state_in, control, dt)
-        if self._deformables is not None:
-            self._deformables.apply(launch, state_in, state_out, control, joint_f, dt)
-        correct = None
-        if self.constraints.predicts and not smooth.from_start:
-            correct = partial(self.constraints.predict, launch, smooth, state_in, dt)
-        smooth.run(launch, state_in, control, dt, correct, joint_f)
-        if self.sleep is not None:
-            self.sleep.hold(launch, smooth.v_free)
-        rigid_contacts = self.no_contacts if self.compliant else contacts
-        keep = None if starts is None else partial(starts.keep, launch, self.constraints)
-        self.constraints.solve(
-            launch, smooth, state_in.joint_q, control.joint_act, rigid_contacts, dt, state_out, keep
-        )
-        if self._deformables is not None:
-            self._deformables.remember(launch, state_out.joint_qd, dt)
-        if self.speed_limit is not None:
-            inputs = [self.speed_limit, state_out.joint_qd, self.constraints.moving_qd]
-            launch(energy_coordinates.clamp_velocities, "dof", inputs)
-        if self.sleep is not None:
-            self.sleep.hold(launch, state_out.joint_qd)
-            self.sleep.hold(launch, self.constraints.moving_qd)
-        inputs = [v.joint, model.body_com, state_in.joint_q, self.constraints.moving_qd, dt]
-        launch(joint_forces.integrate_joints, "joint", inputs, [state_out.joint_q])
-        out = state_out
+    def _step_bodies(self, launch: Launcher, step: FeatherstoneStep) -> None:
+        """Step everything but particles that fly freely: the solver's algorithm."""
+        state, out, control, dt = step.state_in, step.state_out, step.control, step.dt
+        smooth, constraints, rest = self.smooth, self.constraints, self._rest
+        contacts = self.contacts if step.contacts is None else step.contacts
+        # place
+        smooth.place(launch, state)
+        launch = rest.begin(launch, state, control, contacts)
+        # find contacts
+        if step.contacts is None:
+            find_contacts(launch, smooth.body_q, smooth.body_qd, contacts, dt, rest.look_ahead * dt)
+        # smooth dynamics
+        smooth.begin_forces(launch, state)
+        self._contact_mode.push(launch, contacts, smooth.body_q, smooth.body_qd, smooth.body_f)
+        joint_f = self._added.add(launch, smooth, step)
+        self._particles.apply(launch, step, joint_f)
+        smooth.factorize(launch, state, control, dt)
+        smooth.predict(launch, state, control, joint_f, dt)
+        constraints.predict(launch, smooth, state, dt)
+        smooth.finish(launch, state, control, joint_f, dt)
+        rest.hold(launch, smooth.v_free)
+        # constraints
+        constrained = self._contact_mode.constrained(contacts)
+        constraints.build(launch, smooth, state.joint_q, control.joint_act, constrained, dt)
+        step.keep_starts(launch, constraints)
+        constraints.solve(launch, smooth, constrained, dt, out.joint_qd)
+        self._particles.remember(launch, out.joint_qd, dt)
+        self._limit_speeds(launch, out.joint_qd, constraints.moving_qd)
+        rest.hold(launch, out.joint_qd)
+        rest.hold(launch, constraints.moving_qd)
+        # integrate
+        smooth.integrate(launch, state.joint_q, constraints.moving_qd, dt, out.joint_q)
         launch.place(self.end_motion, out.joint_q, out.joint_qd, out.body_q, out.body_qd)
-        move_kinematic_bodies(launch, state_in, dt, state_out.body_q, state_out.body_qd)
-        if self.sleep is not None:
-            self.sleep.end(launch, state_out, contacts, dt)
+        move_kinematic_bodies(launch, state, dt, out.body_q, out.body_qd)
+        rest.end(launch, out, contacts, dt)
+
+    def _limit_speeds(self, launch: Launcher, joint_qd: wp.array, moving_qd: wp.array) -> None:
+        """Slow down what is faster than `speed_limit`, if there is one."""
+        if self.speed_limit is not None:
+            launch(energy_coordinates.clamp_velocities, "dof", [self.speed_limit, joint_qd, moving_qd])
 
     def _make_servos(self, wanted: bool, sleep: bool) -> JointServos | None:
         if not wanted:
@@ -322,17 +263,13 @@ class FeatherstoneSolver(SolverBase):
     @property
     def before_step(self) -> tuple[StepStage, ...]:
         """Stages that add forces at the start of every step, in this order; assign another sequence."""
-        return self._before_step
+        return self._added.stages
 
     @before_step.setter
     def before_step(self, stages: Sequence[StepStage]) -> None:
-        for stage in stages:
-            if not isinstance(stage, StepStage):
-                raise TypeError(f"before_step: {stage!r} has no apply(launch, step)")
-        self._stage_changes += 1 + sum(getattr(stage, "revision", 0) for stage in self._before_step)
-        self._before_step = tuple(stages)
-        if self._before_step and self._joint_f is None:
-            self._joint_f = zeros(self.model.joint_dof_count, dtype=float, device=self.model.device)
+        added = AddedForces(self.model, stages)
+        self._stage_changes += 1 + self._added.baked_revision()
+        self._added = added
 
     @property
     def deformables(self) -> DeformableStage | None:
@@ -342,7 +279,7 @@ class FeatherstoneSolver(SolverBase):
         this solver's model; or those of another one with the same worlds, whose state is then
         `deformables.state`.
         """
-        return self._deformables
+        return self._particles if isinstance(self._particles, DeformableStage) else None
 
     @deformables.setter
     def deformables(self, source: SolverBase | ParticleSystem | None) -> None:
@@ -350,21 +287,9 @@ class FeatherstoneSolver(SolverBase):
             _check_elements(self.model, False)
         elif self.sleep is not None:
             raise ValueError("deformables: not with sleep")
-        before = 0 if self._deformables is None else self._deformables.baked_revision()
-        self._stage_changes += 1 + before
+        self._stage_changes += 1 + self._particles.baked_revision()
         parts = (self.model, self.smooth, self.constraints)
-        self._deformables = None if source is None else DeformableStage(source, *parts)
-
-    def _apply_stages(self, launch: Launcher, state: State, control: Control, dt: float) -> wp.array | None:
-        """Add the forces of all stages; returns the generalised ones with those of the control, if any."""
-        if not self._before_step:
-            return None
-        smooth = self.smooth
-        launch(trees_damping.copy_forces, "dof", [control.joint_f, self._joint_f])
-        step = StepForces(state, control, dt, smooth.body_q, smooth.body_qd, smooth.body_f, self._joint_f)
-        for stage in self._before_step:
-            stage.apply(launch, step)
-        return self._joint_f
+        self._particles = FreeParticles() if source is None else DeformableStage(source, *parts)
 
     def _sleep_stage(self, wanted: bool, options: SleepOptions) -> SleepStage | None:
         if not wanted:
@@ -379,38 +304,14 @@ class FeatherstoneSolver(SolverBase):
         See `SolverBase.report`.
         """
         self.contacts.warn_of_overflow()
-        if self._deformables is not None:
-            self._deformables.report()
-        found = self._any_nonfinite.numpy() if self._any_view is None else self._any_view
-        if found[0]:
-            self._warn_of_nonfinite()
-
-    def _warn_of_nonfinite(self) -> None:
-        """Warn of the worlds that were finite at the last report."""
-        # an array operation would be recorded if a step is being captured
-        if self._any_view is None:
-            self._any_nonfinite.zero_()
-        else:
-            self._any_view[0] = 0
-        now = self.world_nonfinite.numpy().copy()
-        worlds = np.flatnonzero(now & ~self._reported)
-        self._reported = now
-        if len(worlds):
-            named = ", ".join(map(str, worlds[:8])) + (", ..." if len(worlds) > 8 else "")
-            warnings.warn(
-                f"{len(worlds)} of {len(now)} worlds have become non-finite (NaN or infinite): {named}; "
-                "shorten the step, check inputs, and reset these worlds",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+        self._particles.report()
+        self.constraints.nonfinite.report()
 
     def baked_revision(self) -> int:
         """See `SolverBase.baked_revision`; the options count, too."""
         revision = self.revision + self.options.revision + self._stage_changes
-        if self._deformables is not None:
-            revision += self._deformables.baked_revision()
-        for part in (self.servos, *self._before_step):
-            revision += getattr(part, "revision", 0)
+        revision += self._particles.baked_revision() + self._added.baked_revision()
+        revision += 0 if self.servos is None else self.servos.revision
         return revision if self.sleep is None else revision + self.sleep.options.revision
 
     def wake(self, world_mask: wp.array | None = None) -> None:
@@ -419,8 +320,7 @@ class FeatherstoneSolver(SolverBase):
         Args:
             world_mask: Worlds to wake, bool, shape (world_count,); None for all.
         """
-        if self.sleep is not None:
-            self.sleep.wake(Launcher(self.model, record_tape=False), world_mask)
+        self._rest.wake(Launcher(self.model, record_tape=False), world_mask)
 
     def contact_forces(self, out: wp.array | None = None) -> wp.array:
         """Return the force at every contact place, averaged over the last step.
@@ -508,14 +408,12 @@ class FeatherstoneSolver(SolverBase):
         self._forget(Shard(self.model), world_mask)
         if self.adjoint is not None:
             self.adjoint.error.clear()
-        if self._deformables is not None:
-            self._deformables.reset(state, world_mask)
-        if self.model.device.is_cpu:
-            self._reported &= self.world_nonfinite.numpy()
+        self._particles.reset(state, world_mask)
+        self.constraints.nonfinite.report_anew()
 
     def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
         """See `SolverBase.reset_worlds`; worlds that become non-finite again are not reported again."""
-        if self._deformables is not None:
+        if self.deformables is not None:
             raise NotImplementedError("FeatherstoneSolver.reset_worlds: not with deformables")
         self._forget(shard, world_mask)
 
@@ -523,50 +421,30 @@ class FeatherstoneSolver(SolverBase):
         """Drop warm starts, sleep and non-finite marks."""
         launch = Launcher(self.model, record_tape=False, shard=shard.with_starts(self.constraints.starts))
         self.constraints.forget(launch, world_mask)
-        if self.sleep is not None:
-            self.sleep.wake(launch, world_mask)
+        self._rest.wake(launch, world_mask)
 
-    def _record(
-        self,
-        tape: wp.Tape,
-        state_in: State,
-        state_out: State,
-        control: Control,
-        contacts: Contacts | None,
-        dt: float,
-        starts: StartingImpulses,
-    ) -> None:
+    def _record(self, tape: wp.Tape, model: Model, step: FeatherstoneStep) -> None:
         """Put the step's adjoint on the tape, which reads what the step is going to put into `starts`."""
-        if state_in is state_out:
-            raise ValueError("state_in and state_out must differ while a gradient is recorded")
-        if self._before_step:
+        step.check_not_in_place()
+        if self.before_step:
             raise NotDifferentiableError("stages of before_step have no gradient")
-        if self._deformables is not None:
+        if self.deformables is not None:
             raise NotDifferentiableError("FeatherstoneSolver has no gradient with deformables")
-        if (
-            self.options.cone == "pyramidal"
-            and collision_plan_of(self.model).contact_count
-            and not self.compliant
-        ):
+        if self.options.cone == "pyramidal" and collision_plan_of(model).contact_count and not self.compliant:
             raise NotDifferentiableError(
                 'FeatherstoneSolver has no gradient with cone="pyramidal"; use cone="elliptic"'
             )
-        if not (state_in.requires_grad and state_out.requires_grad and self.adjoint is not None):
-            raise ValueError(
-                "a recorded step needs a model finalized with requires_grad=True and states that require "
-                "gradients"
-            )
-        if contacts is not None:
-            raise ValueError(
-                "contacts: pass None while a gradient is recorded; a buffer that is filled again before the "
-                "backward pass would give a wrong one"
-            )
-        repeated = bool(self._shared_starts)
-        self.adjoint.record(tape, RecordedStep(state_in, state_out, control, dt, starts, repeated))
+        step.check_gradients(has_adjoint=self.adjoint is not None)
+        step.repeated = step.starts is not None
+        step.starts = step.starts or StartingImpulses(self.constraints)
+        self.adjoint.record(tape, step)
 
     def make_step_memory(self) -> StartingImpulses:
         """Impulses that the sweeps of a step start from; see `SolverBase.make_step_memory`."""
         return StartingImpulses(self.constraints)
+
+    def _use_memory(self, step: FeatherstoneStep) -> None:
+        step.starts = self._shared_starts[0] if self._shared_starts else None
 
     def use_step_memory(self, memory: StartingImpulses | None) -> None:
         """See `SolverBase.use_step_memory`."""
@@ -578,7 +456,7 @@ class FeatherstoneSolver(SolverBase):
 
     def carried_arrays(self) -> list[wp.array] | None:
         """Impulses, and what identifies the contacts that they belong to; see `SolverBase.carried_arrays`."""
-        if not (self.sleep is self.servos is self._deformables is None and not self._before_step):
+        if not (self.sleep is self.servos is self.deformables is None and not self.before_step):
             return None
         return self.constraints.carried_arrays() + self.contacts.carried_arrays()
 
@@ -597,8 +475,3 @@ def _check_elements(model: Model, with_deformables: bool) -> None:
             if name != "muscle":
                 how = "pass deformables=XPBDSolver(model) or VBDSolver(model), which move them"
             raise ModelError(f"FeatherstoneSolver: the model has {count} {what}; {how}")
-
-
-def _requires_grad(control: Control) -> bool:
-    arrays = (control.joint_act, control.joint_f)
-    return any(array is not None and array.requires_grad for array in arrays)

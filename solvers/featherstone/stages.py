@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -17,6 +18,8 @@ from newtonsim.scene.model import Model
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
 from newtonsim.solvers.featherstone.servos import find_ball_dofs
+from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.step import Step
 
 
 @dataclass
@@ -55,6 +58,52 @@ class StepStage(Protocol):
 
         It is called when a step is captured: nothing may be allocated or read back.
         """
+
+
+class AddedForces:
+    """Forces that stages add at the start of every step.
+
+    Attributes:
+        stages: The stages, in this order.
+    """
+
+    def __init__(self, model: Model, stages: Sequence[StepStage] = ()):
+        """See the class.
+
+        Raises:
+            TypeError: A stage is none.
+        """
+        for stage in stages:
+            if not isinstance(stage, StepStage):
+                raise TypeError(f"before_step: {stage!r} has no apply(launch, step)")
+        self.stages = tuple(stages)
+        self._joint_f = zeros(model.joint_dof_count, dtype=float, device=model.device) if stages else None
+
+    def add(self, launch: Launcher, smooth: SmoothStage, step: Step) -> wp.array:
+        """Let all stages add their forces.
+
+        Args:
+            launch: For the worlds.
+            smooth: The smooth stage, which holds poses, velocities and wrenches of the step.
+            step: The step.
+
+        Returns:
+            The generalised forces of the stages and of the control, shape (joint_dof_count,).
+        """
+        state, control = step.state_in, step.control
+        if not self.stages:
+            return control.joint_f
+        launch(trees_damping.copy_forces, "dof", [control.joint_f, self._joint_f])
+        forces = StepForces(
+            state, control, step.dt, smooth.body_q, smooth.body_qd, smooth.body_f, self._joint_f
+        )
+        for stage in self.stages:
+            stage.apply(launch, forces)
+        return self._joint_f
+
+    def baked_revision(self) -> int:
+        """See `SolverBase.baked_revision`."""
+        return sum(getattr(stage, "revision", 0) for stage in self.stages)
 
 
 class BodyDamping(Revised):

@@ -29,7 +29,7 @@ from newtonsim.scene.state import State
 from newtonsim.solvers.maximal.contact_adjoint import BodyContactTerms
 from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.maximal.sweeps import BodySweeps
-from newtonsim.solvers.tape import RecordedStep
+from newtonsim.solvers.step import Step
 
 _OPTIONS = (
     "contact_relaxation",
@@ -207,7 +207,7 @@ class BodyAdjoint:
         while len(self._starts) < substeps:
             self._starts.append([wp.empty_like(a) for a in self._memory()])
 
-    def run(self, step: RecordedStep, substeps: int = 1) -> None:
+    def run(self, step: Step, substeps: int = 1) -> None:
         """Add a step's contribution to the gradients of its inputs.
 
         Args:
@@ -232,7 +232,7 @@ class BodyAdjoint:
         if not self.model.device.is_capturing:
             self.check_gradient()
 
-    def _replay(self, launch: Launcher, step: RecordedStep, substeps: int) -> None:
+    def _replay(self, launch: Launcher, step: Step, substeps: int) -> None:
         """Solve the step again, up to the end of its last substep, and keep where substeps start."""
         again, bodies, state = self._again, self._bodies, step.state_in
         for name in _OPTIONS:
@@ -300,7 +300,7 @@ class BodyAdjoint:
                 inputs = [block, near, dt, bodies, spin, view]
                 launch(modes_adjoint.decide_couplings, "row", inputs)
 
-    def _reverse_end(self, launch: Launcher, step: RecordedStep) -> None:
+    def _reverse_end(self, launch: Launcher, step: Step) -> None:
         """From the state at the end to poses and velocities of the bodies after the last substep."""
         model, out = self.model, step.state_out
         wp.copy(self.x2, out.body_q)  # gradients are copied, too
@@ -317,7 +317,7 @@ class BodyAdjoint:
         launch(system_adjoint.add_transforms, "body", [out.body_q.grad, self.x2.grad])
         launch(system_adjoint.add_twists, "body", [out.body_qd.grad, self.u2.grad])
 
-    def _reverse_substep(self, launch: Launcher, step: RecordedStep, dt: float) -> None:
+    def _reverse_substep(self, launch: Launcher, step: Step, dt: float) -> None:
         """From x2.grad and u2.grad, gradients at the end, to those at the start: the same arrays."""
         contacts = self._contacts
         for array in (self.x1, self.u1, self.center1, self.turned, self.x0, self.u0, self.center0):
@@ -352,7 +352,7 @@ class BodyAdjoint:
         wp.copy(self.x2.grad, self.x0.grad)
         wp.copy(self.u2.grad, self.u0.grad)
 
-    def _record_free(self, taped: Launcher, step: RecordedStep, dt: float) -> None:
+    def _record_free(self, taped: Launcher, step: Step, dt: float) -> None:
         """Put the motion without rows on the tape."""
         model, system = self.model, self._system
         inputs = [self.x0, self.u0, model.body_inertia, model.body_com, system.role, self.half]
@@ -442,7 +442,7 @@ class BodyAdjoint:
         self.shift_term.grad.fill_(-1.0)
         self._contacts.seed()
 
-    def _reverse_start(self, step: RecordedStep) -> None:
+    def _reverse_start(self, step: Step) -> None:
         """From poses and velocities at the start of the first substep to the state."""
         model, state = self.model, step.state_in
         with wp.Tape() as tape:

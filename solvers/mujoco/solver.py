@@ -23,7 +23,7 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.base import SolverBase
-from newtonsim.solvers.featherstone.smooth import move_kinematic_bodies
+from newtonsim.solvers.kinematic_bodies import move_kinematic_bodies
 from newtonsim.solvers.mujoco.checks import warn_of_stiff_drives, warn_of_unstable_worlds
 from newtonsim.solvers.mujoco.contacts import GivenContacts
 from newtonsim.solvers.mujoco.contacts import supported as takes_contacts

@@ -16,7 +16,7 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import warp as wp
@@ -38,12 +38,10 @@ from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.particles.adjoint_contacts import ContactSlopes, KeptContacts, Law
 from newtonsim.solvers.particles.adjoint_elements import ElementSlopes, Sinks
 from newtonsim.solvers.particles.adjoint_system import ImplicitSystem
-from newtonsim.solvers.particles.system import ParticleStep
-from newtonsim.solvers.tape import RecordedStep
-
-if TYPE_CHECKING:
-    from newtonsim.solvers.vbd.particles import VBDParticles
-    from newtonsim.solvers.xpbd.particles import XPBDParticles
+from newtonsim.solvers.particles.aerodynamics import Air
+from newtonsim.solvers.particles.contacts import ParticleContacts
+from newtonsim.solvers.particles.system import ParticleStep, ParticleSystem
+from newtonsim.solvers.step import Step
 
 _LARGEST_RESIDUAL = 1.0e-4
 """Size of the residual of a linear system, over that of its right-hand side, that is a gradient still."""
@@ -81,6 +79,24 @@ class KeptSubstep:
     contacts: KeptContacts | None
 
 
+class ImplicitParticles(ParticleSystem, Protocol):
+    """Particles whose substep is one of implicit Euler, and has a gradient.
+
+    Attributes:
+        contacts: Contacts with rigid bodies.
+        air: Drag and lift.
+    """
+
+    contacts: ParticleContacts
+    air: Air
+
+    def reset(self, world_mask: wp.array | None) -> None:
+        """Forget what the last step has left of the masked worlds, or of all."""
+
+    def report(self) -> None:
+        """Warn of contacts that there was no room for."""
+
+
 class ParticleAdjoint(ABC):
     """Backward pass of the particles of a step; base of those of XPBD and VBD.
 
@@ -97,12 +113,12 @@ class ParticleAdjoint(ABC):
     Attributes:
         iterations: Most iterations of the linear solver in a substep.
         reason: Why a world has no gradient in this step, 0 if it has, int, shape (world_count + 1,).
-        kept_reason: The same since the last `check`.
+        kept_reason: The same since the last `check_gradient`.
     """
 
     def __init__(
         self,
-        particles: XPBDParticles | VBDParticles,
+        particles: ImplicitParticles,
         inv_mass: wp.array,
         kernels: ModuleType,
         secant: bool,
@@ -146,7 +162,7 @@ class ParticleAdjoint(ABC):
             contacts = None if self.contacts is None else self.contacts.make_room()
             self._kept.append(KeptSubstep(*arrays, contacts))
 
-    def run(self, step: RecordedStep) -> None:
+    def run(self, step: Step) -> None:
         """Add the step's contribution to the gradients of its inputs."""
         launch = Launcher(self.model, record_tape=False, shard=self._shard)
         substeps = self.particles.substeps
@@ -161,7 +177,7 @@ class ParticleAdjoint(ABC):
                 self._reverse_forces(launch, kept, dt if self.forces_in_substeps else step.dt)
         self._finish(launch, step)
 
-    def _replay(self, launch: Launcher, step: RecordedStep) -> None:
+    def _replay(self, launch: Launcher, step: Step) -> None:
         """Go through the step once more, and keep what happens in its substeps."""
         particles, state = self.particles, step.state_in
         wp.copy(self.x, state.particle_q)
@@ -182,7 +198,7 @@ class ParticleAdjoint(ABC):
             self._note(launch, kept, dt)
             particles.end_substep(launch, again, dt, self.bodies)
 
-    def _reverse_substep(self, launch: Launcher, step: RecordedStep, kept: KeptSubstep, dt: float) -> None:
+    def _reverse_substep(self, launch: Launcher, step: Step, kept: KeptSubstep, dt: float) -> None:
         """From the gradients by the end of a substep to those by its start."""
         substep, slopes, system = self.substep, self.slopes, self.system
         substep.dt = dt
@@ -207,7 +223,7 @@ class ParticleAdjoint(ABC):
         inputs = [fastest, self.substep, self.slopes, self.system.view.right]
         launch(steps_adjoint.reverse_end, "particle", inputs)
 
-    def _reverse_solution(self, launch: Launcher, step: RecordedStep, kept: KeptSubstep, dt: float) -> None:
+    def _reverse_solution(self, launch: Launcher, step: Step, kept: KeptSubstep, dt: float) -> None:
         """From the multipliers to what the implicit step depends on, and how far it was from its solution."""
         substep, slopes = self.substep, self.slopes
         launch(steps_adjoint.reverse_inertia, "particle", [kept.goal, substep, slopes])
@@ -218,7 +234,7 @@ class ParticleAdjoint(ABC):
         inputs = [kept.goal, substep, self.system.view, self._unbalanced]
         launch(unsupported_adjoint.weigh_residuals, "implicit world", inputs)
 
-    def _finish(self, launch: Launcher, step: RecordedStep) -> None:
+    def _finish(self, launch: Launcher, step: Step) -> None:
         """From the forces of the air back to the state, and hand everything over."""
         model, state = self.model, step.state_in
         if self.particles.air.blows:
@@ -231,7 +247,7 @@ class ParticleAdjoint(ABC):
         launch(steps_adjoint.end_reverse, "particle", inputs)
         launch(unsupported_adjoint.keep_reasons, "implicit world", [self.reason, self.kept_reason])
 
-    def check(self, solver: str) -> None:
+    def check_gradient(self, solver: str) -> None:
         """Raise if a world had no gradient in a backward pass since the last check; waits for the device.
 
         Warn if sweeps ended so far from the implicit step that its gradient is not theirs, and again when

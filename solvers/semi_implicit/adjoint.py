@@ -6,7 +6,8 @@ state, its kernels run once more on a tape of their own, and this tape runs back
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import warp as wp
@@ -20,25 +21,64 @@ from newtonsim.kernels.penalty import unsupported as penalty_unsupported
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import zeros
+from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
-from newtonsim.solvers.tape import RecordedStep
-
-if TYPE_CHECKING:
-    from newtonsim.solvers.semi_implicit.solver import SemiImplicitSolver
+from newtonsim.solvers.semi_implicit.bodies import BodyForces
+from newtonsim.solvers.semi_implicit.elements import ElementForces
+from newtonsim.solvers.step import Step
 
 _MOVED = ("particle_q", "particle_qd", "body_q", "body_qd", "joint_q", "joint_qd")
 """Arrays of a state that a step writes."""
 
 
-class StepAdjoint:
+class Forces(Protocol):
+    """What the backward pass asks of the forward one, which `SemiImplicitSolver` has.
+
+    Attributes:
+        model: The model.
+        bodies: Forces on bodies.
+        elements: Forces on particles.
+        starts: Kinds of index of its elements, see `Shard`.
+    """
+
+    model: Model
+    bodies: BodyForces
+    elements: ElementForces
+    starts: Mapping[str, Sequence[int]]
+
+    def find_contacts(
+        self,
+        launch: Launcher,
+        state: State,
+        contacts: Contacts | None,
+        dt: float,
+        curved: bool,
+        buffer: Contacts | None = None,
+    ) -> Contacts:
+        """Find what touches at the start of a step."""
+
+    def advance(
+        self,
+        launch: Launcher,
+        state_in: State,
+        state_out: State,
+        control: Control,
+        contacts: Contacts,
+        dt: float,
+        features: FeatureView | None = None,
+    ) -> None:
+        """All of a step that has a gradient."""
+
+
+class SemiImplicitAdjoint:
     """Backward pass, shared by all steps of a solver.
 
     Args:
         solver: A solver whose model was finalized with gradients.
     """
 
-    def __init__(self, solver: SemiImplicitSolver):
+    def __init__(self, solver: Forces):
         self.solver, model = solver, solver.model
         parts = [solver.elements, solver.bodies]
         if solver.bodies.loops is not None:
@@ -51,12 +91,12 @@ class StepAdjoint:
         self._features = _make_features(model) if self._contacts.rigid_contact_max else None
         self._refused = zeros(model.world_count, dtype=bool, device=model.device)
 
-    def record(self, tape: wp.Tape, step: RecordedStep) -> None:
+    def record(self, tape: wp.Tape, step: Step) -> None:
         """Append the backward pass of one step to a tape."""
         tracked = step.arrays(self.solver.model, ("ke", "kd", "kf", "mu"))
         tape.record_func(lambda: self.run(step), tracked)
 
-    def run(self, step: RecordedStep) -> None:
+    def run(self, step: Step) -> None:
         """Add the step's contribution to the gradients of its inputs.
 
         Raises:

@@ -16,7 +16,7 @@ from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
-from newtonsim.solvers.featherstone.smooth import apply_penalty
+from newtonsim.solvers.penalty import apply_penalty
 from newtonsim.solvers.semi_implicit.elements import order_by_world, slots_of
 from newtonsim.solvers.semi_implicit.loops import LoopForces
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import warp as wp
 
@@ -13,26 +11,25 @@ from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.collision.contact_features import FeatureView
 from newtonsim.kernels.penalty.contact_law import FADE_DEPTH
 from newtonsim.kernels.steps import motion as steps_motion
-from newtonsim.runtime.compilation import load_once
-from newtonsim.runtime.launcher import Launcher, active_tape
+from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
-from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.launched import LaunchedSolver
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
-from newtonsim.solvers.semi_implicit.adjoint import StepAdjoint
+from newtonsim.solvers.semi_implicit.adjoint import SemiImplicitAdjoint
 from newtonsim.solvers.semi_implicit.bodies import BodyForces
 from newtonsim.solvers.semi_implicit.contacts import SoftContactForces
 from newtonsim.solvers.semi_implicit.elements import ElementForces
 from newtonsim.solvers.semi_implicit.grains import GrainForces, reach_of
-from newtonsim.solvers.tape import RecordedStep
+from newtonsim.solvers.step import Step
 
 _SLIP_SPEED = 1.0e-3
 """Speed [m/s or rad/s] below which friction fades, at `friction_smoothing` 1."""
 
 
-class SemiImplicitSolver(SolverBase):
+class SemiImplicitSolver(LaunchedSolver):
     """Everything is a spring and a damper: forces are explicit, steps are symplectic Euler.
 
     The simplest solver, and one whose every step has a gradient: `wp.Tape` records rollouts with particles,
@@ -83,7 +80,13 @@ class SemiImplicitSolver(SolverBase):
         ValueError: An argument is out of range.
     """
 
-    divides_worlds = True
+    differentiated_controls = (
+        "joint_act",
+        "joint_f",
+        "tri_activations",
+        "tet_activations",
+        "muscle_activations",
+    )
 
     def __init__(
         self,
@@ -114,46 +117,22 @@ class SemiImplicitSolver(SolverBase):
         self.nonfinite = NonfiniteWorlds(model)
         self.world_nonfinite = self.nonfinite.worlds
         self.starts = self.elements.starts | self.bodies.starts
-        self.adjoint = StepAdjoint(self) if model.requires_grad else None
+        self.adjoint = SemiImplicitAdjoint(self) if model.requires_grad else None
 
-    def step(
-        self,
-        model: Model,
-        state_in: State,
-        state_out: State,
-        control: Control | None,
-        contacts: Contacts | None,
-        dt: float,
-    ) -> None:
-        """Advance by one step; see `SolverBase.step`.
-
-        Raises:
-            ValueError: The model is not the solver's, or a gradient is recorded in place.
-        """
+    def _prepare(self, model: Model) -> Control:
         self.check_model(model)
-        control = self.check_step(model, state_in, state_out, control, self.default_control, dt)
-        tape = active_tape()
-        if tape is not None and (state_in.requires_grad or model.requires_grad or _requires_grad(control)):
-            self._record(tape, RecordedStep(state_in, state_out, control, contacts, dt))
-        step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
-        load_once(self, step, model.device)
-        step()
-        if model.device.is_cpu:
-            self.report()
+        return self.default_control
 
-    def step_worlds(
-        self,
-        shard: Shard,
-        state_in: State,
-        state_out: State,
-        control: Control,
-        contacts: Contacts | None,
-        dt: float,
-    ) -> None:
-        """Advance some worlds by one step; see `SolverBase.step_worlds`."""
+    def _record(self, tape: wp.Tape, model: Model, step: Step) -> None:
+        step.check_not_in_place()
+        step.check_gradients(has_adjoint=self.adjoint is not None)
+        self.adjoint.record(tape, step)
+
+    def _advance(self, shard: Shard, step: Step) -> None:
+        state_in, state_out, dt = step.state_in, step.state_out, step.dt
         launch = Launcher(self.model, record_tape=False, shard=shard.with_starts(self.starts))
-        contacts = self.find_contacts(launch, state_in, contacts, dt, curved=False)
-        self.advance(launch, state_in, state_out, control, contacts, dt)
+        contacts = self.find_contacts(launch, state_in, step.contacts, dt, curved=False)
+        self.advance(launch, state_in, state_out, step.control, contacts, dt)
         self.nonfinite.mark(launch, state_out)
 
     @property
@@ -277,28 +256,6 @@ class SemiImplicitSolver(SolverBase):
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
         """Forget non-finite marks of the masked worlds, or of all; see `SolverBase.reset`."""
         self.nonfinite.reset(world_mask)
-
-    def _record(self, tape: wp.Tape, step: RecordedStep) -> None:
-        """Put the step's adjoint on the tape."""
-        if step.state_in is step.state_out:
-            raise ValueError("state_in and state_out must differ while a gradient is recorded")
-        if not (step.state_in.requires_grad and step.state_out.requires_grad and self.adjoint is not None):
-            raise ValueError(
-                "a recorded step needs a model finalized with requires_grad=True and states that require "
-                "gradients"
-            )
-        if step.contacts is not None:
-            raise ValueError(
-                "contacts: pass None while a gradient is recorded; a buffer that is filled again before the "
-                "backward pass would give a wrong one"
-            )
-        self.adjoint.record(tape, step)
-
-
-def _requires_grad(control: Control) -> bool:
-    arrays = (control.joint_act, control.joint_f, control.tri_activations, control.tet_activations)
-    arrays += (control.muscle_activations,)
-    return any(array is not None and array.requires_grad for array in arrays)
 
 
 def _not_negative(name: str, value: float) -> float:

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 import warp as wp
 
-from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import NotDifferentiableError
-from newtonsim.kernels.particles import coupling
-from newtonsim.runtime.compilation import load_once
-from newtonsim.runtime.launcher import Launcher, active_tape
-from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
-from newtonsim.solvers.base import SolverBase
-from newtonsim.solvers.maximal.adjoint import BodyAdjoint
-from newtonsim.solvers.maximal.moving_bodies import MovingBodies
-from newtonsim.solvers.maximal.sweeps import BodySweeps
-from newtonsim.solvers.nonfinite import NonfiniteWorlds
 from newtonsim.solvers.particles.self_contact import SelfContact
-from newtonsim.solvers.particles.system import ParticleStep, advance
-from newtonsim.solvers.tape import RecordedStep, record_sweeps
+from newtonsim.solvers.particles.sweep_solver import SweepSolver, SweptModel
 from newtonsim.solvers.vbd.adjoint import VBDParticleAdjoint
 from newtonsim.solvers.vbd.particles import VBDParticles
 
 
-class VBDSolver(SolverBase):
+class VBDSolver(SweepSolver[VBDParticles]):
     """Implicit solver for cloth and soft bodies, which keeps surfaces from passing through each other.
 
     A substep is one of implicit Euler: sweeps lower the sum of inertia and energies particle by particle
@@ -90,7 +80,7 @@ class VBDSolver(SolverBase):
         ValueError: An option is out of range.
     """
 
-    divides_worlds = True
+    _name = "VBDSolver"
 
     def __init__(
         self,
@@ -127,96 +117,38 @@ class VBDSolver(SolverBase):
                 triangle_collision_buffer_pre_alloc,
                 edge_edge_parallel_epsilon,
             )
-        self._particles = VBDParticles(model, model, surfaces=self.surfaces)
-        self._bodies = MovingBodies(model)
-        self._control = model.control(clone_variables=False)
-        self.constraints = BodySweeps(model) if model.body_count else None
-        self.nonfinite = NonfiniteWorlds(model)
+        make = partial(VBDParticles, model, model)
+        self._parts = SweptModel(model, make(surfaces=self.surfaces), make, VBDParticleAdjoint)
+        self.constraints = self._parts.constraints
+        self.nonfinite = self._parts.nonfinite
         self.world_nonfinite = self.nonfinite.worlds
-        self._adjoint = None
-        if model.requires_grad and model.particle_count:
-            self._adjoint = VBDParticleAdjoint(VBDParticles(model, model))
-        self._body_adjoint = None
-        if model.requires_grad and self.constraints is not None and not model.particle_count:
-            self._body_adjoint = BodyAdjoint(self.constraints)
 
     @property
     def particles(self) -> VBDParticles:
         """What moves the particles, for a solver that moves the bodies otherwise."""
-        return self._with_options(self._particles)
+        return self._parts_of(self.model).particles
 
-    def _with_options(self, particles: VBDParticles) -> VBDParticles:
-        """Particles with the present options."""
-        particles.iterations, particles.substeps = self.iterations, self.substeps
-        particles.relaxation, particles.friction_epsilon = self.relaxation, self.friction_epsilon
-        particles.detection_interval = self.detection_interval
-        return particles
+    def _parts_of(self, model: Model) -> SweptModel[VBDParticles]:
+        """Return what moves the model, with the present options."""
+        parts = self._parts
+        for particles in (parts.particles, None if parts.adjoint is None else parts.adjoint.particles):
+            if particles is not None:
+                particles.iterations, particles.substeps = self.iterations, self.substeps
+                particles.relaxation, particles.friction_epsilon = self.relaxation, self.friction_epsilon
+                particles.detection_interval = self.detection_interval
+        return parts
 
-    def step(
-        self,
-        model: Model,
-        state_in: State,
-        state_out: State,
-        control: Control | None,
-        contacts: Contacts | None,
-        dt: float,
-    ) -> None:
-        """Advance by one step; see `SolverBase.step`.
+    def _all_parts(self) -> Iterable[SweptModel[VBDParticles]]:
+        return (self._parts,)
 
-        Raises:
-            ModelError: A state or the control does not fit the model.
-            NotDifferentiableError: A tape records states that ask for gradients.
-            ValueError: The model is not the solver's, or dt or an option is out of range.
-        """
+    def _prepare(self, model: Model) -> Control:
         self.check_model(model)
         _check_options(self)
-        control = self.check_step(model, state_in, state_out, control, self._control, dt)
-        tape = active_tape()
-        if tape is not None and (state_in.requires_grad or model.requires_grad):
-            if self.surfaces is not None:
-                raise NotDifferentiableError("VBDSolver: handle_self_contact has no gradients")
-            if self._adjoint is not None:
-                self._with_options(self._adjoint.particles)
-            recorded = RecordedStep(state_in, state_out, control, contacts, dt)
-            if self._body_adjoint is not None:
-                self._body_adjoint.follow(self.iterations)
-            adjoints = (self._adjoint, self._body_adjoint)
-            record_sweeps(tape, "VBDSolver", model, *adjoints, recorded, self.substeps)
-        step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
-        load_once(self, step, model.device)
-        step()
-        if model.device.is_cpu:
-            self.report()
+        return self._parts.control
 
-    def step_worlds(
-        self,
-        shard: Shard,
-        state_in: State,
-        state_out: State,
-        control: Control,
-        contacts: Contacts | None,
-        dt: float,
-    ) -> None:
-        """Advance some worlds by one step; see `SolverBase.step_worlds`."""
-        model, out = self.model, state_out
-        launch = Launcher(model, record_tape=False, shard=shard)
-        bodies, constraints = self._bodies, self.constraints
-        if constraints is not None:
-            bodies.begin(launch, state_in.body_q, state_in.body_qd, state_in.body_f, dt)
-            constraints.begin(launch, state_in, control, contacts, dt)
-        if model.particle_count and state_in is not out:
-            inputs = [state_in.particle_q, state_in.particle_qd, out.particle_q, out.particle_qd]
-            launch(coupling.copy_particles, "particle", inputs)
-        step = ParticleStep(out.particle_q, out.particle_qd, state_in.particle_f, control, dt)
-        particles = self.particles if model.particle_count else None
-        advance(launch, particles, step, bodies, constraints, self.substeps, self.iterations)
-        if constraints is not None:
-            constraints.end(launch, bodies, out)
-        self.nonfinite.mark(launch, out)
-
-    def baked_revision(self) -> int:
-        """See `SolverBase.baked_revision`."""
-        return self.revision + (0 if self.constraints is None else self.constraints.revision)
+    def _check_differentiable(self, parts: SweptModel[VBDParticles]) -> None:
+        if self.surfaces is not None:
+            raise NotDifferentiableError("VBDSolver: handle_self_contact has no gradients")
 
     def rebuild_bvh(self, state: State) -> None:
         """Sort the triangles for self-contact anew, by their present positions; waits for the device.
@@ -227,43 +159,12 @@ class VBDSolver(SolverBase):
         if self.surfaces is not None and self.surfaces.active:
             self.surfaces.rebuild(state.particle_q)
 
-    def report(self) -> None:
-        """Warn of contacts that found no room, and of worlds that became non-finite, once each.
-
-        See `SolverBase.report`.
-        """
-        self._particles.report()
-        if self.constraints is not None:
-            self.constraints.report()
-        self.nonfinite.report()
-
-    def adjoints(self) -> tuple[object, ...]:
-        """See `SolverBase.adjoints`."""
-        return tuple(a for a in (self._adjoint, self._body_adjoint) if a is not None)
-
     def carried_arrays(self) -> list[wp.array] | None:
         """Impulses of bodies, and accelerations of particles; see `SolverBase.carried_arrays`."""
         if self.surfaces is not None and self.surfaces.active:
             return None
         bodies = [] if self.constraints is None else self.constraints.carried_arrays()
-        return [*bodies, self._particles.descent.gain]
-
-    def check_gradient(self) -> None:
-        """Raise if a backward pass met something without gradient; see `SolverBase.check_gradient`."""
-        if self._adjoint is not None:
-            self._adjoint.check("VBDSolver")
-        if self._body_adjoint is not None:
-            self._body_adjoint.check_gradient("VBDSolver")
-
-    def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
-        """Forget accelerations and non-finite marks of the masked worlds, or of all.
-
-        See `SolverBase.reset`.
-        """
-        self._particles.reset(world_mask)
-        if self.constraints is not None:
-            self.constraints.reset(world_mask)
-        self.nonfinite.reset(world_mask)
+        return [*bodies, self._parts.particles.descent.gain]
 
 
 def _check_options(solver: VBDSolver) -> None:

@@ -2,53 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from weakref import WeakKeyDictionary
 
 import warp as wp
 
-from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import ModelError, NotDifferentiableError
-from newtonsim.kernels.particles import coupling
 from newtonsim.kernels.particles.xpbd import deltas
-from newtonsim.runtime.compilation import load_once
-from newtonsim.runtime.launcher import Launcher, active_tape
-from newtonsim.runtime.shards import Shard
+from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
-from newtonsim.solvers.base import SolverBase
-from newtonsim.solvers.maximal.adjoint import BodyAdjoint
-from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.maximal.sweeps import BodySweeps
-from newtonsim.solvers.nonfinite import NonfiniteWorlds
-from newtonsim.solvers.particles.system import ParticleStep, advance
-from newtonsim.solvers.tape import RecordedStep, record_sweeps
+from newtonsim.solvers.particles.sweep_solver import SweepSolver, SweptModel
 from newtonsim.solvers.xpbd.adjoint import XPBDParticleAdjoint
 from newtonsim.solvers.xpbd.particles import XPBDParticles
 
 
-class _Parts:
-    """What moves the particles and bodies of one model."""
-
-    def __init__(self, model: Model, particle_contact: bool):
-        if model.muscle_count:
-            raise ModelError("XPBDSolver has no muscles, and the model has: SemiImplicitSolver has them")
-        self.particles = XPBDParticles(model, model, friction="mean", pairs=particle_contact)
-        self.bodies = MovingBodies(model)
-        self.constraints = BodySweeps(model) if model.body_count else None
-        self.control = model.control(clone_variables=False)
-        self.nonfinite = NonfiniteWorlds(model)
-        self.adjoint = None
-        if model.requires_grad and model.particle_count:
-            twin = XPBDParticles(model, model, friction="mean", pairs=particle_contact)
-            self.adjoint = XPBDParticleAdjoint(twin)
-        self.body_adjoint = None
-        if model.requires_grad and self.constraints is not None and not model.particle_count:
-            self.body_adjoint = BodyAdjoint(self.constraints)
-
-
-class XPBDSolver(SolverBase):
+class XPBDSolver(SweepSolver[XPBDParticles]):
     """Implicit solver in positions, for particles and their elements, and for rigid bodies among them.
 
     A substep is an implicit Euler step that sweeps of Gauss-Seidel over elements, contacts and joints
@@ -102,7 +74,7 @@ class XPBDSolver(SolverBase):
         ValueError: An option is out of range.
     """
 
-    divides_worlds = True
+    _name = "XPBDSolver"
 
     def __init__(
         self,
@@ -133,7 +105,7 @@ class XPBDSolver(SolverBase):
         self.substeps = substeps
         self.warm_start, self.particle_contact = warm_start, bool(particle_contact)
         _check_options(self)
-        self._parts: WeakKeyDictionary[Model, _Parts] = WeakKeyDictionary()
+        self._parts: WeakKeyDictionary[Model, SweptModel[XPBDParticles]] = WeakKeyDictionary()
         if model is not None:
             self._parts_of(model)
 
@@ -144,10 +116,19 @@ class XPBDSolver(SolverBase):
             raise ValueError("XPBDSolver was constructed without a model and has no particles")
         return self._parts_of(self.model).particles
 
-    def _parts_of(self, model: Model) -> _Parts:
+    def _make_parts(self, model: Model) -> SweptModel[XPBDParticles]:
+        if model.muscle_count:
+            raise ModelError("XPBDSolver has no muscles, and the model has: SemiImplicitSolver has them")
+        make = partial(XPBDParticles, model, model, friction="mean", pairs=self.particle_contact)
+        return SweptModel(model, make(), make, XPBDParticleAdjoint)
+
+    def _all_parts(self) -> Iterable[SweptModel[XPBDParticles]]:
+        return self._parts.values()
+
+    def _parts_of(self, model: Model) -> SweptModel[XPBDParticles]:
         """Return what moves a model, made when it is first seen, with the present options."""
         if model not in self._parts:
-            self._parts[model] = _Parts(model, self.particle_contact)
+            self._parts[model] = self._make_parts(model)
         parts = self._parts[model]
         for particles in (parts.particles, None if parts.adjoint is None else parts.adjoint.particles):
             if particles is not None:
@@ -179,81 +160,15 @@ class XPBDSolver(SolverBase):
             raise ValueError("XPBDSolver was constructed without a model and has no worlds")
         return self._parts_of(self.model).nonfinite.worlds
 
-    def step(
-        self,
-        model: Model,
-        state_in: State,
-        state_out: State,
-        control: Control | None,
-        contacts: Contacts | None,
-        dt: float,
-    ) -> None:
-        """Advance by one step; see `SolverBase.step`.
-
-        Raises:
-            ModelError: The model has something that the solver does not move, or a state does not fit it.
-            NotDifferentiableError: A tape records states that ask for gradients.
-            ValueError: dt or an option is out of range.
-        """
+    def _prepare(self, model: Model) -> Control:
         _check_options(self)
-        parts = self._parts_of(model)
-        control = self.check_step(model, state_in, state_out, control, parts.control, dt)
-        tape = active_tape()
-        if tape is not None and (state_in.requires_grad or model.requires_grad):
-            recorded = RecordedStep(state_in, state_out, control, contacts, dt)
-            if len(parts.particles.anchor_particle) or parts.particles.damps_across:
-                raise NotDifferentiableError(
-                    "XPBDSolver: anchors of particles, and damping of springs across them, have no gradients"
-                )
-            if parts.body_adjoint is not None:
-                parts.body_adjoint.follow(self.iterations)
-            adjoints = (parts.adjoint, parts.body_adjoint)
-            record_sweeps(tape, "XPBDSolver", model, *adjoints, recorded, self.substeps)
-        step = partial(self.step_worlds, Shard(model), state_in, state_out, control, contacts, dt)
-        load_once(self, step, model.device)
-        step()
-        if model.device.is_cpu:
-            self.report()
+        return self._parts_of(model).control
 
-    def step_worlds(
-        self,
-        shard: Shard,
-        state_in: State,
-        state_out: State,
-        control: Control,
-        contacts: Contacts | None,
-        dt: float,
-    ) -> None:
-        """Advance some worlds by one step; see `SolverBase.step_worlds`."""
-        model, out = shard.model, state_out
-        parts = self._parts_of(model)
-        bodies, constraints = parts.bodies, parts.constraints
-        launch = Launcher(model, record_tape=False, shard=shard)
-        if constraints is not None:
-            bodies.begin(launch, state_in.body_q, state_in.body_qd, state_in.body_f, dt)
-            constraints.begin(launch, state_in, control, contacts, dt)
-        if model.particle_count and state_in is not out:
-            inputs = [state_in.particle_q, state_in.particle_qd, out.particle_q, out.particle_qd]
-            launch(coupling.copy_particles, "particle", inputs)
-        step = ParticleStep(out.particle_q, out.particle_qd, state_in.particle_f, control, dt)
-        particles = parts.particles if model.particle_count else None
-        advance(launch, particles, step, bodies, constraints, self.substeps, self.iterations)
-        if constraints is not None:
-            constraints.end(launch, bodies, out)
-        parts.nonfinite.mark(launch, out)
-
-    def report(self) -> None:
-        """Warn of contacts without room, of turns that were cut, and of worlds that became non-finite."""
-        for parts in self._parts.values():
-            parts.particles.report()
-            parts.nonfinite.report()
-            if parts.constraints is not None:
-                parts.constraints.report()
-
-    def adjoints(self) -> tuple[object, ...]:
-        """See `SolverBase.adjoints`."""
-        every = (a for parts in self._parts.values() for a in (parts.adjoint, parts.body_adjoint))
-        return tuple(a for a in every if a is not None)
+    def _check_differentiable(self, parts: SweptModel[XPBDParticles]) -> None:
+        if len(parts.particles.anchor_particle) or parts.particles.damps_across:
+            raise NotDifferentiableError(
+                "XPBDSolver: anchors of particles, and damping of springs across them, have no gradients"
+            )
 
     def carried_arrays(self) -> list[wp.array] | None:
         """Impulses of bodies and what they belong to; see `SolverBase.carried_arrays`."""
@@ -264,29 +179,9 @@ class XPBDSolver(SolverBase):
             carried += [] if parts.constraints is None else parts.constraints.carried_arrays()
         return carried
 
-    def check_gradient(self) -> None:
-        """Raise if a backward pass met something without gradient; see `SolverBase.check_gradient`."""
-        for parts in self._parts.values():
-            if parts.adjoint is not None:
-                parts.adjoint.check("XPBDSolver")
-            if parts.body_adjoint is not None:
-                parts.body_adjoint.check_gradient("XPBDSolver")
-
-    def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
-        """Forget forces of the last step and non-finite marks; see `SolverBase.reset`."""
-        for parts in self._parts.values():
-            parts.particles.reset(world_mask)
-            parts.nonfinite.reset(world_mask)
-            if parts.constraints is not None:
-                parts.constraints.reset(world_mask)
-
     def baked_revision(self) -> int:
         """See `SolverBase.baked_revision`."""
-        revision = self.revision
-        for parts in self._parts.values():
-            revision += parts.particles.revision
-            revision += 0 if parts.constraints is None else parts.constraints.revision
-        return revision
+        return super().baked_revision() + sum(parts.particles.revision for parts in self._all_parts())
 
     def apply_particle_deltas(
         self, model: Model, state_in: State, state_out: State, particle_deltas: wp.array, dt: float

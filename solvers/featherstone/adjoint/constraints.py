@@ -7,7 +7,6 @@ step started from: the same sweeps lead to the same impulses.
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
 
 import warp as wp
 
@@ -67,6 +66,7 @@ class ConstraintAdjoint:
     Attributes:
         stage: The rows of the step, solved again.
         reason: Why a world has no gradient, 0 if it has one, shape (world_count,).
+        solved_qd: Joint velocities that solve them, shape (joint_dof_count,).
         multiplier: λ of the last solve, by dof, shape (joint_dof_count,).
         rows: What each row is, and its multiplier.
     """
@@ -75,7 +75,7 @@ class ConstraintAdjoint:
         self.model = model
         device = model.device
         self.stage = ConstraintStage(model, ConstraintOptions())
-        self.solved = SimpleNamespace(joint_qd=zeros(model.joint_dof_count, dtype=float, device=device))
+        self.solved_qd = zeros(model.joint_dof_count, dtype=float, device=device)
         self.reason = zeros(model.world_count, dtype=int, device=device)
         self.multiplier = zeros(model.joint_dof_count, dtype=float, device=device)
         self.y = zeros(model.joint_dof_count, dtype=float, device=device)
@@ -103,14 +103,12 @@ class ConstraintAdjoint:
         env = stage.envelope
         stage.options = options
 
-        def restore() -> None:
-            starts.restore(launch, stage)
-            if impacts is not None:
-                impacts.follow(launch, self, contacts, dt)
-
-        inputs = [state_in.joint_q, control.joint_act, contacts, dt, self.solved, restore]
-        stage.solve(launch, smooth, *inputs)
-        inputs = [env.world_start, env.dof, smooth.v_free, v_end, self.solved.joint_qd, self.reason]
+        stage.build(launch, smooth, state_in.joint_q, control.joint_act, contacts, dt)
+        starts.restore(launch, stage)
+        if impacts is not None:
+            impacts.follow(launch, self, contacts, dt)
+        stage.solve(launch, smooth, contacts, dt, self.solved_qd)
+        inputs = [env.world_start, env.dof, smooth.v_free, v_end, self.solved_qd, self.reason]
         launch(worlds_adjoint.compare_velocities, "world", inputs)
 
     def tight(self, options: ConstraintOptions) -> ConstraintOptions:

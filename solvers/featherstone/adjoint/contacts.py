@@ -21,7 +21,7 @@ from newtonsim.kernels.trees import masked_dynamics
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
-from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.featherstone.contact_modes import CompliantContacts
 
 _FIELDS = ("multiplier", "end", "start", "free", "outcome")
 """Velocities over one set of poses, see `ContactMotionView`; the last three are for restitution."""
@@ -165,7 +165,7 @@ class ContactAdjoint:
     def push(
         self,
         record: Launcher,
-        smooth: SmoothStage,
+        law: CompliantContacts,
         contacts: Contacts,
         body_q: wp.array,
         body_qd: wp.array,
@@ -176,7 +176,7 @@ class ContactAdjoint:
         if contacts.rigid_contact_max == 0:
             return
         inputs = [contacts.view, self.features, model.shape_body, model.shape_materials, model.body_com]
-        inputs += [body_q, body_qd, smooth.slip_speed, smooth.fade_depth]
+        inputs += [body_q, body_qd, law.slip_speed, law.fade_depth]
         record.backward_only(contact_law.apply_feature_penalty, "contact", inputs, [body_f])
 
 

@@ -49,7 +49,7 @@ class SolutionError:
         v, stage, env = launch.views, constraints.stage, constraints.stage.envelope
         inputs = [v.tree, stage.rows, contacts.view, topology_of(self.model).max_depth, env.place, env.dof]
         inputs += [constraints.impulses(pushing=False), stage.residual, smooth.v_free]
-        inputs += [constraints.solved.joint_qd, constraints.multiplier]
+        inputs += [constraints.solved_qd, constraints.multiplier]
         inputs += [constraints.sky, constraints.rows, self.errors]
         launch(solution_error_adjoint.find_changes, "world", inputs)
         inputs = [v.tree, smooth.L, smooth.v_free, stage.z, stage.world_state, self.errors]

@@ -12,10 +12,6 @@ that its sweeps started from; the solver's memory is not touched.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
-
 import warp as wp
 
 from newtonsim.collision.collide import find_contacts
@@ -32,7 +28,6 @@ from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import zeros
-from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
@@ -40,41 +35,27 @@ from newtonsim.solvers.featherstone.adjoint.constraints import ConstraintAdjoint
 from newtonsim.solvers.featherstone.adjoint.contacts import ContactAdjoint
 from newtonsim.solvers.featherstone.adjoint.impacts import ImpactAdjoint
 from newtonsim.solvers.featherstone.adjoint.solution_error import SolutionError
+from newtonsim.solvers.featherstone.contact_modes import CompliantContacts, HardContacts
+from newtonsim.solvers.featherstone.options import ConstraintOptions
 from newtonsim.solvers.featherstone.smooth import SmoothStage
-from newtonsim.solvers.featherstone.warm_start import StartingImpulses
-
-if TYPE_CHECKING:
-    from newtonsim.solvers.featherstone.solver import FeatherstoneSolver
+from newtonsim.solvers.featherstone.step import FeatherstoneStep
 
 _MATERIAL_ARRAYS = ("ke", "kd", "kf", "mu", "restitution")
 
 
-@dataclass
-class RecordedStep:
-    """Arguments of one recorded step.
-
-    Attributes:
-        repeated: Whether it stands for all steps of a rollout, at whose end `StepAdjoint.check` is called.
-    """
-
-    state_in: State
-    state_out: State
-    control: Control
-    dt: float
-    starts: StartingImpulses
-    repeated: bool
-
-
-class StepAdjoint:
+class FeatherstoneAdjoint:
     """Scratch memory and order of the backward pass, shared by all steps of a solver.
 
     Args:
-        solver: A solver whose model was finalized with gradients.
+        model: The solver's model, finalized with gradients.
+        options: The solver's options.
+        contact_mode: What contacts are to the solver.
     """
 
-    def __init__(self, solver: FeatherstoneSolver):
-        self.solver = solver
-        model = self.model = solver.model
+    def __init__(
+        self, model: Model, options: ConstraintOptions, contact_mode: HardContacts | CompliantContacts
+    ):
+        self.model, self.options, self.contact_mode = model, options, contact_mode
         modules = (
             forward_kinematics,
             rnea,
@@ -88,7 +69,7 @@ class StepAdjoint:
         )
         # now rather than in the backward pass, when they would be compiled for the second time
         compilation.enable_backward(*(wp.get_module(kernels.__name__) for kernels in modules))
-        self.smooth = SmoothStage(model, False, solver.smooth.slip_speed, solver.smooth.fade_depth)
+        self.smooth = SmoothStage(model)
         self.contacts = Contacts(model)
         self.constraints = ConstraintAdjoint(model)
         self.error = SolutionError(model)
@@ -96,7 +77,7 @@ class StepAdjoint:
         self._has_pairs = self.constraints.stage.pair_count > 0
         self._allocate_motions()
         self.contact_terms = ContactAdjoint(model, self.poses) if self.contacts.rigid_contact_max else None
-        self._has_contacts = self.contact_terms is not None and not solver.compliant
+        self._has_contacts = self.contact_terms is not None and not contact_mode.compliant
         self._rebounds = self._has_contacts and self.contact_terms.rebounds
         self._pushes = self._rebounds or (self._has_contacts and _has_single_bodies(model))
         self.impacts = ImpactAdjoint(model, self.constraints, self.poses) if self._rebounds else None
@@ -133,7 +114,7 @@ class StepAdjoint:
         for name in ("body_qd", "body_f", "body_qd_out"):
             setattr(self, name, make(bodies, wp.spatial_vector))
 
-    def record(self, tape: wp.Tape, step: RecordedStep) -> None:
+    def record(self, tape: wp.Tape, step: FeatherstoneStep) -> None:
         """Append the backward pass of one step to a tape."""
         model = self.model
         arrays = [state.joint_q for state in (step.state_in, step.state_out)]
@@ -146,7 +127,7 @@ class StepAdjoint:
         tracked = [a for a in arrays if a is not None and a.size and a.grad is not None]
         tape.record_func(lambda: self.run(step), tracked)
 
-    def run(self, step: RecordedStep) -> None:
+    def run(self, step: FeatherstoneStep) -> None:
         """Add the step's contribution to the gradients of its inputs."""
         launch = self._launcher(record_tape=False)
         if not step.repeated and self._after is not step.state_out:
@@ -191,26 +172,28 @@ class StepAdjoint:
         shard = Shard(self.model).with_starts(self.constraints.stage.starts)
         return Launcher(self.model, record_tape=record_tape, shard=shard)
 
-    def _recompute(self, launch: Launcher, step: RecordedStep) -> None:
+    def _recompute(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """Everything up to the impulses, as the step computed it."""
-        smooth, solver, state, dt = self.smooth, self.solver, step.state_in, step.dt
+        smooth, state, control, dt = self.smooth, step.state_in, step.control, step.dt
         smooth.place(launch, state)
         find_contacts(launch, smooth.body_q, smooth.body_qd, self.contacts, dt)
         if self.contact_terms is not None:
             self.contact_terms.find(launch, self.contacts, smooth.body_q)
-        if solver.compliant and self.contact_terms is not None:
+        if self.contact_mode.compliant and self.contact_terms is not None:
             self.constraints.refuse_compliant(launch, self.contacts, self.contact_terms)
-        smooth.sum_forces(launch, state, self.contacts if solver.compliant else None)
-        correct = None
+        smooth.begin_forces(launch, state)
+        self.contact_mode.push(launch, self.contacts, smooth.body_q, smooth.body_qd, smooth.body_f)
+        smooth.factorize(launch, state, control, dt)
+        smooth.predict(launch, state, control, control.joint_f, dt)
         if self.constraints.predicted is not None:
-            correct = partial(self.constraints.predict, launch, solver.options, smooth, state, dt)
-        smooth.run(launch, state, step.control, dt, correct)
+            self.constraints.predict(launch, self.options, smooth, state, dt)
+        smooth.finish(launch, state, control, control.joint_f, dt)
         self.constraints.resolve(
             launch,
-            solver.options,
+            self.options,
             smooth,
             state,
-            step.control,
+            control,
             self._rigid_contacts(),
             dt,
             step.state_out.joint_qd,
@@ -220,9 +203,9 @@ class StepAdjoint:
         wp.copy(self.body_f, smooth.body_f)
 
     def _rigid_contacts(self) -> Contacts:
-        return self.solver.no_contacts if self.solver.compliant else self.contacts
+        return self.contact_mode.constrained(self.contacts)
 
-    def _record_poses(self, step: RecordedStep) -> wp.Tape:
+    def _record_poses(self, step: FeatherstoneStep) -> wp.Tape:
         """Poses at the start of the step, through which all later reverse passes go in the end."""
         state = step.state_in
         with wp.Tape() as tape:
@@ -234,7 +217,7 @@ class StepAdjoint:
             launch(row_terms_adjoint.write_poses, "body", inputs, [self.body_q])
         return tape
 
-    def _reverse_positions(self, launch: Launcher, step: RecordedStep) -> None:
+    def _reverse_positions(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From body poses back to joint coordinates, and through q⁺ = q ⊕ h v to the velocities."""
         state_in, state_out, stage = step.state_in, step.state_out, self.constraints.stage
         inputs = [launch.views.tree, stage.world_state, state_out.joint_qd, stage.moving_qd, self.moving]
@@ -261,7 +244,7 @@ class StepAdjoint:
         inputs += [self.final_gradient, self.pushing_gradient]
         launch(velocities_adjoint.split_gradient, "dof", inputs)
 
-    def _record_bodies(self, launch: Launcher, record: Launcher, step: RecordedStep) -> None:
+    def _record_bodies(self, launch: Launcher, record: Launcher, step: FeatherstoneStep) -> None:
         """Put poses and velocities of bodies at the end on the tape, where they have gradients."""
         v, com, kin, state = record.views, self.model.body_com, self.end.kin, step.state_in
         launch(forward_kinematics.place_origins, "tree", [v.tree, v.joint, self.q_out, kin.origin])
@@ -274,7 +257,7 @@ class StepAdjoint:
         inputs = [self.followed, v.tree, v.body, kin, state.body_qd, 1.0]
         record.backward_only(masked_dynamics.write_masked_velocities, "body", inputs, [self.body_qd_out])
 
-    def _reverse_end(self, launch: Launcher, step: RecordedStep, pushing: bool) -> None:
+    def _reverse_end(self, launch: Launcher, step: FeatherstoneStep, pushing: bool) -> None:
         """From the end velocity back to everything that it depends on.
 
         Args:
@@ -300,7 +283,7 @@ class StepAdjoint:
         mask = self.pushed if pushing else None
         self._reverse_residual(launch, step, self.v_bias, impulse.pair, impulse, pushing, mask)
 
-    def _reverse_free(self, launch: Launcher, step: RecordedStep) -> None:
+    def _reverse_free(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From the velocity without constraints, which impacts with restitution see, back to the step."""
         terms, impacts, constraints = self.contact_terms, self.impacts, self.constraints
         impacts.reverse(launch, constraints, self.contacts, self.smooth.L, terms.v_outcome.grad)
@@ -314,7 +297,7 @@ class StepAdjoint:
         wp.copy(self.v_end, self.smooth.v_free)
         self._reverse_residual(launch, step, self.v_bias, None, None, mask=terms.rebounding)
 
-    def _reverse_prediction(self, launch: Launcher, step: RecordedStep) -> None:
+    def _reverse_prediction(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From the middle velocity, at which bias forces were taken, through the predicted one."""
         state, dt = step.state_in, step.dt
         wp.copy(self.v_end, self.smooth.v_predicted)
@@ -331,7 +314,7 @@ class StepAdjoint:
     def _reverse_residual(
         self,
         launch: Launcher,
-        step: RecordedStep,
+        step: FeatherstoneStep,
         v_bias: wp.array,
         pair_impulse: wp.array | None,
         impulse: object | None,
@@ -387,7 +370,7 @@ class StepAdjoint:
             self.motion.zero_grad()
 
     def _record_pairs(
-        self, record: Launcher, step: RecordedStep, v_bias: wp.array, impulse: wp.array | None
+        self, record: Launcher, step: FeatherstoneStep, v_bias: wp.array, impulse: wp.array | None
     ) -> None:
         """Put the terms of rows between bodies or dofs on the tape."""
         state, constraints = step.state_in, self.constraints
@@ -412,7 +395,7 @@ class StepAdjoint:
         record(masked_dynamics.masked_inverse_dynamics, "tree", inputs, outputs)
 
     def _record_contacts(
-        self, record: Launcher, step: RecordedStep, impulse: object, positions: bool
+        self, record: Launcher, step: FeatherstoneStep, impulse: object, positions: bool
     ) -> None:
         """Put the terms of contacts on the tape."""
         state, constraints = step.state_in, self.constraints
@@ -431,19 +414,19 @@ class StepAdjoint:
             self.pushed if positions else None,
         )
 
-    def _reverse_forces(self, step: RecordedStep) -> None:
+    def _reverse_forces(self, step: FeatherstoneStep) -> None:
         """From the wrenches back to the external ones, and through compliant contacts to the coordinates."""
         state = step.state_in
         with wp.Tape() as tape:
             record = self._launcher(record_tape=True)
             v = record.views
             record.backward_only(contact_law.add_wrenches, "body", [state.body_f], [self.body_f])
-            if self.solver.compliant:
+            if self.contact_mode.compliant:
                 record.velocities(self.motion, state.joint_qd)
                 inputs = [v.tree, v.body, self.motion.kin, state.body_qd, 1.0]
                 record(row_terms_adjoint.write_velocities, "body", inputs, [self.body_qd])
                 arrays = (self.body_q, self.body_qd, self.body_f)
-                self.contact_terms.push(record, self.smooth, self.contacts, *arrays)
+                self.contact_terms.push(record, self.contact_mode, self.contacts, *arrays)
         tape.backward()
 
 
