@@ -165,7 +165,7 @@ class BodyDescription:
         joint_positions: Initial coordinates of links, by place in `links`; zero for the others.
         mimics: (follower, leader, multiplier, offset) by place in `links`, as the file says.
         source: Name of the file as the script gave it, "" for bodies of createMultiBody.
-        soft: What <deformable> says, None for rigid bodies; see the soft room.
+        soft: What <deformable> says, None for rigid bodies; see `soft_bodies`.
     """
 
     name: str = ""

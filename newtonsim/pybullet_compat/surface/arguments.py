@@ -1,7 +1,7 @@
 """Conversion of arguments, with the complaints of PyBullet.
 
-The functions of the API check single ints, floats and strings before a room is called (see functions.py);
-rooms convert vectors and lists with what is here.
+The functions of the API check single ints, floats and strings before the function that does the
+work is called (see `api.functions`); that converts vectors and lists with what is here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The exception of the module, and the texts that several rooms share."""
+"""The exception of the module, and the texts that several functions share."""
 
 NOT_CONNECTED = "Not connected to physics server."
 

@@ -8,7 +8,7 @@ velocities and settings goes on in the next one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -17,16 +17,17 @@ from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.ids import Ids
+from newtonsim.pybullet_compat.world.scene_part import HOOKS
 from newtonsim.pybullet_compat.world.settings import Settings
 from newtonsim.pybullet_compat.world.standing_links import StandingLink
 from newtonsim.pybullet_compat.world.structure import Structure
 from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
-    from newtonsim.builder import ModelBuilder
     from newtonsim.pybullet_compat.descriptions.description import BodyDescription
     from newtonsim.pybullet_compat.world.constraint_records import Constraint
     from newtonsim.pybullet_compat.world.engine import Engine, EngineCopy
+    from newtonsim.pybullet_compat.world.soft_body import SoftBody
     from newtonsim.scene.control import Control
     from newtonsim.scene.model import Model
     from newtonsim.scene.state import State
@@ -34,70 +35,7 @@ if TYPE_CHECKING:
     from newtonsim.solvers import FeatherstoneSolver
 
 
-class SoftBody(Protocol):
-    """What the client asks of a soft body."""
-
-    def names(self) -> tuple[bytes, bytes]:
-        """Names of the base and of the body."""
-
-    def base_pose(self) -> tuple:
-        """Position and quaternion."""
-
-    def base_velocity(self) -> tuple:
-        """Linear and angular velocity."""
-
-    def place(self, position: np.ndarray, rotation: np.ndarray) -> None:
-        """Move the body rigidly."""
-
-    def set_velocity(self, linear: np.ndarray | None, angular: np.ndarray | None) -> None:
-        """Move on rigidly."""
-
-    def points(self) -> tuple[np.ndarray, np.ndarray]:
-        """Positions and velocities of its points."""
-
-    def restore(self, x: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None) -> None:
-        """Put its points back, in some worlds."""
-
-    def dynamics_info(self) -> tuple:
-        """What getDynamicsInfo returns."""
-
-    def bounds(self) -> tuple:
-        """Lower and upper corner of its box [m]."""
-
-    def mesh_data(self, flags: int) -> tuple:
-        """What getMeshData returns."""
-
-
-class ScenePart(Protocol):
-    """State of one room of the API in one client; all methods are optional hooks."""
-
-    def build(self, builder: ModelBuilder) -> None:
-        """Add to the world that an engine is being built from."""
-
-    def bind(self, engine: Engine) -> None:
-        """Take hold of an engine that was just built."""
-
-    def release(self, engine: Engine) -> None:
-        """Save what the engine knows; it is about to go."""
-
-    def before_step(self, engine: Engine) -> None:
-        """Called before every stepSimulation."""
-
-    def after_step(self, engine: Engine) -> None:
-        """Called after every stepSimulation."""
-
-    def body_removed(self, uid: int) -> None:
-        """Called after a body was removed."""
-
-    def reset(self) -> None:
-        """Called by resetSimulation."""
-
-    def close(self) -> None:
-        """Called when the client is disconnected, before `reset`."""
-
-
 Part = TypeVar("Part")
-_HOOKS = ("build", "bind", "release", "before_step", "after_step", "body_removed", "reset", "close")
 
 
 class Client:
@@ -152,16 +90,16 @@ class Client:
         self.reset_flags = 0
         self.body_ids, self.constraint_ids = Ids(), Ids(1)
         self._parts: dict[type, object] = {}
-        self._hooks: dict[str, list] = {name: [] for name in _HOOKS}
+        self._hooks: dict[str, list] = {name: [] for name in HOOKS}
 
-    # -- rooms -----------------------------------------------------------------------------------------------
+    # -- parts -----------------------------------------------------------------------------------------------
 
     def known_part(self, kind: type[Part]) -> Part | None:
-        """Return this client's object of a room if it has one, else None."""
+        """Return this client's part of a kind if it has one, else None; see `ScenePart`."""
         return self._parts.get(kind)
 
     def part(self, kind: type[Part]) -> Part:
-        """Return this client's object of a room, `kind(client)`, made at first use."""
+        """Return this client's part of a kind, `kind(client)`, made at first use."""
         part = self._parts.get(kind)
         if part is None:
             part = self._parts[kind] = kind(self)
@@ -173,7 +111,7 @@ class Client:
         return part
 
     def call_hooks(self, name: str, *args: object) -> None:
-        """Call one hook of all rooms that have it."""
+        """Call one hook of all parts that have it."""
         for hook in self._hooks[name]:
             hook(*args)
 
