@@ -25,6 +25,7 @@ from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
+from newtonsim.solvers.constraint_rows import loop_view
 from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
 from newtonsim.solvers.featherstone.options import ConstraintOptions
 from newtonsim.solvers.featherstone.servos import JointServos
@@ -275,29 +276,4 @@ def limit_view(model: Model) -> dof_rows.LimitView:
     view = dof_rows.LimitView()
     view.lower, view.upper = model.joint_limit_lower, model.joint_limit_upper
     view.velocity, view.friction = model.joint_velocity_limit, model.joint_friction
-    return view
-
-
-def loop_view(model: Model) -> pair_rows.LoopView:
-    """Return the arrays of the model's constraints, likewise."""
-    view = pair_rows.LoopView()
-    for name in (
-        "parent",
-        "child",
-        "X_p",
-        "X_c",
-        "enabled",
-        "max_force",
-        "recovery_time",
-        "linear_compliance",
-        "angular_compliance",
-        "distance_lower",
-        "distance_upper",
-        "coefficients",
-        "limit_lower",
-        "limit_upper",
-    ):
-        setattr(view, name, getattr(model, f"constraint_{name}"))
-    for name in ("twist_lower", "twist_upper", "swing_limit", "distance_lower", "distance_upper"):
-        setattr(view, f"joint_{name}", getattr(model, f"joint_{name}"))
     return view

@@ -13,7 +13,7 @@ from newtonsim.kernels.trees import rnea
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
-from newtonsim.solvers.featherstone.constraints import loop_view
+from newtonsim.solvers.constraint_rows import loop_view
 
 if TYPE_CHECKING:
     from newtonsim.solvers.featherstone.constraints import ConstraintStage

@@ -14,11 +14,11 @@ from newtonsim.kernels.constraints.dof_rows import DofRowView
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.scene.allocation import put, zeros
-from newtonsim.scene.enums import ConstraintType, JointType
+from newtonsim.scene.enums import JointType
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
+from newtonsim.solvers.constraint_rows import ZERO, constraint_row_table, pair_table
 
-_ZERO = (0.0, 0.0, 0.0)
 _X_AXIS = (1.0, 0.0, 0.0)
 
 
@@ -72,34 +72,6 @@ def _starts(world: np.ndarray, model: Model) -> wp.array:
     return put(start, dtype=int, device=model.device)
 
 
-_PAIR_ROW = np.dtype(
-    [(name, np.int32) for name in ("kind", "constraint", "joint", "index", "parent", "child")]
-    + [("dofs", np.int32, 2), ("axis0", np.float32, 3), ("axis1", np.float32, 3)]
-)
-"""A row between two bodies, or two dofs: what it is, and which element of the model it belongs to."""
-
-
-def _pair_table(rows: list[tuple], **elements: np.ndarray) -> np.ndarray:
-    """Return the same rows for each of n elements, element by element, as _PAIR_ROW, shape (n * len(rows),).
-
-    Args:
-        rows: (kind, number of the axis, axis in frame 0, axis in frame 1) of each row.
-        elements: Other fields of _PAIR_ROW by element (n,); "index" is that of the element's first axis.
-    """
-    count = len(elements["parent"])
-    table = np.zeros((count, len(rows)), _PAIR_ROW)
-    for name in ("constraint", "joint"):
-        table[name] = -1
-    table["dofs"] = -1
-    for name, values in elements.items():
-        table[name] = values[:, None]
-    for r, (kind, number, axis0, axis1) in enumerate(rows):
-        table["kind"][:, r] = kind
-        table["index"][:, r] += number
-        table["axis0"][:, r], table["axis1"][:, r] = axis0, axis1
-    return table.reshape(-1)
-
-
 def pair_rows_of(model: Model) -> PairRowView:
     """Lay out the rows of constraints, ball joints and distance joints, grouped by world."""
     table = np.concatenate([constraint_row_table(model), *_joint_limit_rows(model)])
@@ -128,99 +100,19 @@ def pair_rows_of(model: Model) -> PairRowView:
     return rows
 
 
-def constraint_row_table(model: Model) -> np.ndarray:
-    """Return the rows of the constraints in their order, as _PAIR_ROW."""
-    if not model.constraint_count:
-        return np.zeros(0, _PAIR_ROW)
-    names = ("type", "parent", "child", "axis_start", "axis_dim", "coupled_axes", "axis")
-    kind, parent, child, start, dim, coupled, axis = (
-        getattr(model, f"constraint_{name}").numpy() for name in names
-    )
-    dof_axis = topology_of(model).view.dof_axis.numpy()
-    dof_of_axis = np.full(model.joint_axis_count + 1, -1)
-    dof_of_axis[dof_axis[dof_axis >= 0]] = np.flatnonzero(dof_axis >= 0)
-    tables = [np.zeros(0, _PAIR_ROW)]
-    for members, rows in _row_patterns(kind, start, dim, axis):
-        table = _pair_table(
-            rows,
-            constraint=members,
-            index=np.where(kind[members] == ConstraintType.LOOP, start[members], 0),
-            parent=parent[members],
-            child=child[members],
-        )
-        if kind[members[0]] == ConstraintType.COUPLING:
-            table["dofs"] = dof_of_axis[coupled[members]]
-        tables.append(table)
-    table = np.concatenate(tables)
-    return table[np.argsort(table["constraint"], kind="stable")]
-
-
-def _row_patterns(
-    kind: np.ndarray, start: np.ndarray, dim: np.ndarray, axis: np.ndarray
-) -> list[tuple[np.ndarray, list[tuple]]]:
-    """Group constraints whose rows are the same but for the bodies; copies of a robot share theirs."""
-    axes = np.zeros((len(kind), 6, 3), np.float32)
-    counts = dim.sum(axis=1)
-    owner = np.repeat(np.arange(len(kind)), counts)
-    place = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    axes[owner, place] = axis[start[owner] + place]
-    patterns = np.column_stack([kind, dim, axes.reshape(len(kind), -1)])
-    _, first, group = np.unique(patterns, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(group.reshape(-1), kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(group.reshape(-1)))[:-1])
-    result = []
-    for k, members in zip(first.tolist(), parts):
-        linear, angular = dim[k]
-        rows = {
-            ConstraintType.COUPLING: [(pair_rows.PAIR_COUPLING, 0, _ZERO, _ZERO)],
-            ConstraintType.DISTANCE: [(pair_rows.PAIR_DISTANCE, 0, _ZERO, _ZERO)],
-        }.get(kind[k])
-        if rows is None:
-            rows = loop_rows(axes[k, :linear].astype(float), axes[k, linear : linear + angular].astype(float))
-        result.append((members, rows))
-    return result
-
-
-def loop_rows(linear: np.ndarray, angular: np.ndarray) -> list[tuple]:
-    """Rows (kind, axis number, axis in frame 0, axis in frame 1) of a joint with the given free axes.
-
-    The directions that the axes leave over are held: all others of the offset; the whole rotation, or the
-    direction of a single axis in both bodies, or the angle between the first and the last of two axes.
-    """
-    rows = [(pair_rows.PAIR_OFFSET, 0, tuple(n), _ZERO) for n in _complement(linear)]
-    if len(angular) == 0:
-        rows += [(pair_rows.PAIR_ROTATION, 0, tuple(n), _ZERO) for n in np.eye(3)]
-    elif len(angular) == 1:
-        rows += [(pair_rows.PAIR_COSINE, 0, tuple(n), tuple(angular[0])) for n in _complement(angular)]
-        rows.append((pair_rows.PAIR_TWIST, len(linear), tuple(angular[0]), _ZERO))
-    elif len(angular) == 2:
-        rows.append((pair_rows.PAIR_COSINE, 0, tuple(angular[0]), tuple(angular[1])))
-    dual = np.linalg.pinv(linear).T if len(linear) else linear
-    rows += [(pair_rows.PAIR_SLIDE, number, tuple(n), _ZERO) for number, n in enumerate(dual)]
-    return rows
-
-
-def _complement(axes: np.ndarray) -> np.ndarray:
-    """Orthonormal vectors (n, 3) normal to all axes (m, 3)."""
-    if not len(axes):
-        return np.eye(3)
-    _, size, basis = np.linalg.svd(axes)
-    return basis[int((size > 1.0e-6).sum()) :]
-
-
 def _joint_limit_rows(model: Model) -> list[np.ndarray]:
     """Rows of the swing and twist limits of ball joints and of the limits of distance joints."""
     kind, parent, child = (getattr(model, f"joint_{name}").numpy() for name in ("type", "parent", "child"))
     wanted = {
         JointType.BALL: [
-            (row_kind, 0, _X_AXIS, _ZERO) for row_kind in (pair_rows.PAIR_SWING, pair_rows.PAIR_TWIST)
+            (row_kind, 0, _X_AXIS, ZERO) for row_kind in (pair_rows.PAIR_SWING, pair_rows.PAIR_TWIST)
         ],
-        JointType.DISTANCE: [(pair_rows.PAIR_DISTANCE, 0, _ZERO, _ZERO)],
+        JointType.DISTANCE: [(pair_rows.PAIR_DISTANCE, 0, ZERO, ZERO)],
     }
     tables = []
     for joint_type, rows in wanted.items():
         joints = np.flatnonzero(kind == joint_type)
-        tables.append(_pair_table(rows, joint=joints, parent=parent[joints], child=child[joints]))
+        tables.append(pair_table(rows, joint=joints, parent=parent[joints], child=child[joints]))
     return tables
 
 

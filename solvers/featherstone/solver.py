@@ -22,7 +22,6 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.base import SolverBase
-from newtonsim.solvers.featherstone.adjoint.step import FeatherstoneAdjoint
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.contact_modes import CompliantContacts, HardContacts
 from newtonsim.solvers.featherstone.deformable_stage import DeformableStage, FreeParticles
@@ -33,6 +32,7 @@ from newtonsim.solvers.featherstone.sleep import Awake, SleepOptions, SleepStage
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.stages import AddedForces, StepStage
 from newtonsim.solvers.featherstone.step import FeatherstoneStep
+from newtonsim.solvers.featherstone.step_adjoint import FeatherstoneAdjoint
 from newtonsim.solvers.featherstone.warm_start import StartingImpulses
 from newtonsim.solvers.kinematic_bodies import move_kinematic_bodies
 from newtonsim.solvers.launched import LaunchedSolver

@@ -12,7 +12,7 @@ from newtonsim.kernels.maximal.adjoint.contact_terms import ContactStageView
 from newtonsim.kernels.maximal.adjoint.substep import BodySystemView
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
-from newtonsim.solvers.featherstone.adjoint.contacts import features_of
+from newtonsim.solvers.contact_features import features_of
 from newtonsim.solvers.maximal.sweeps import BodySweeps
 
 

@@ -11,7 +11,7 @@ from newtonsim.kernels.maximal.rows import RowView
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.enums import ConstraintType, JointType
 from newtonsim.scene.model import Model
-from newtonsim.solvers.featherstone.row_layout import loop_rows
+from newtonsim.solvers.constraint_rows import loop_rows
 
 _ZERO = (0.0, 0.0, 0.0)
 _X_AXIS = (1.0, 0.0, 0.0)

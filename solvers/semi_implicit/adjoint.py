@@ -24,6 +24,7 @@ from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
+from newtonsim.solvers.contact_features import features_of
 from newtonsim.solvers.semi_implicit.bodies import BodyForces
 from newtonsim.solvers.semi_implicit.elements import ElementForces
 from newtonsim.solvers.step import Step
@@ -88,7 +89,8 @@ class SemiImplicitAdjoint:
         # neither the states of the rollout nor the solver's contacts change in a backward pass
         self._end = model.state(requires_grad=True)
         self._contacts = Contacts(model)
-        self._features = _make_features(model) if self._contacts.rigid_contact_max else None
+        count = self._contacts.rigid_contact_max
+        self._features = features_of(count, model.device) if count else None
         self._refused = zeros(model.world_count, dtype=bool, device=model.device)
 
     def record(self, tape: wp.Tape, step: Step) -> None:
@@ -146,14 +148,3 @@ class SemiImplicitAdjoint:
                 f"worlds {worlds[:8].tolist()}: contacts between bodies acted that have no derivative, such "
                 "as those of distance fields; the gradients of these worlds are NaN"
             )
-
-
-def _make_features(model: Model) -> FeatureView:
-    """Room for the features of all contacts."""
-    view, count, device = FeatureView(), collision_plan_of(model).contact_count, model.device
-    for name, dtype in (("normal", int), ("holder", int), ("face", wp.vec3)):
-        setattr(view, name, zeros(count, dtype=dtype, device=device))
-    vectors = dict.fromkeys(("core", "axis", "size"), wp.vec3)
-    for name, dtype in ({"kind": int, "radius": float, "turn": wp.quat} | vectors).items():
-        setattr(view, name, zeros((count, 2), dtype=dtype, device=device))
-    return view

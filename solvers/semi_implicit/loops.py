@@ -12,8 +12,7 @@ from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
-from newtonsim.solvers.featherstone.constraints import loop_view
-from newtonsim.solvers.featherstone.row_layout import constraint_row_table
+from newtonsim.solvers.constraint_rows import constraint_row_table, loop_view
 from newtonsim.solvers.semi_implicit.elements import order_by_world, slots_of
 
 

@@ -5,7 +5,7 @@ import warp as wp
 
 from newtonsim.kernels.algebra import skyline_lu
 from newtonsim.kernels.algebra.skyline_lu import SkylineView
-from newtonsim.solvers.featherstone.adjoint.skyline import skyline_of
+from newtonsim.solvers.featherstone.skyline import skyline_of
 
 wp.set_module_options({"enable_backward": False})
 

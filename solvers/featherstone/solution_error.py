@@ -14,7 +14,7 @@ from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
-from newtonsim.solvers.featherstone.adjoint.constraints import ConstraintAdjoint
+from newtonsim.solvers.featherstone.constraint_adjoint import ConstraintAdjoint
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.maximal.adjoint import MOST_AWAY
 

@@ -9,7 +9,6 @@ import warp as wp
 from newtonsim.collision.contacts import Contacts
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.collision import contact_features
-from newtonsim.kernels.collision.contact_features import FeatureView
 from newtonsim.kernels.constraints.adjoint import contact_terms as contact_terms_adjoint
 from newtonsim.kernels.constraints.adjoint import row_terms as row_terms_adjoint
 from newtonsim.kernels.constraints.adjoint.contact_terms import ContactMotionView
@@ -21,6 +20,7 @@ from newtonsim.kernels.trees import masked_dynamics
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
+from newtonsim.solvers.contact_features import features_of
 from newtonsim.solvers.featherstone.contact_modes import CompliantContacts
 
 _FIELDS = ("multiplier", "end", "start", "free", "outcome")
@@ -128,7 +128,7 @@ class ContactAdjoint:
             rows: Rows as the step solved them.
             impulse: Impulses of contacts, and of their torsional and rolling friction.
             adj: What each row is, and its multiplier.
-            rounds: Rounds of impact by world, see `solvers.featherstone.adjoint.impacts`.
+            rounds: Rounds of impact by world, see `solvers.featherstone.impact_adjoint`.
             pushed: Worlds in which positions move by another solution, if it is that; None for the final one.
         """
         model, v, motion = self.model, record.views, self._motion
@@ -178,14 +178,3 @@ class ContactAdjoint:
         inputs = [contacts.view, self.features, model.shape_body, model.shape_materials, model.body_com]
         inputs += [body_q, body_qd, law.slip_speed, law.fade_depth]
         record.backward_only(contact_law.apply_feature_penalty, "contact", inputs, [body_f])
-
-
-def features_of(count: int, device: wp.Device) -> FeatureView:
-    """Features of so many contact places, none found yet."""
-    view = FeatureView()
-    for name, dtype in (("normal", int), ("holder", int), ("face", wp.vec3)):
-        setattr(view, name, zeros(count, dtype=dtype, device=device))
-    sides = {"kind": int, "core": wp.vec3, "axis": wp.vec3, "radius": float, "size": wp.vec3, "turn": wp.quat}
-    for name, dtype in sides.items():
-        setattr(view, name, zeros((count, 2), dtype=dtype, device=device))
-    return view

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
@@ -21,16 +19,14 @@ from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
-
-if TYPE_CHECKING:
-    from newtonsim.solvers.featherstone.adjoint.constraints import ConstraintAdjoint
+from newtonsim.solvers.featherstone.constraint_adjoint import ConstraintAdjoint
 
 _ROUNDS = int(impacts_adjoint.MOST_ROUNDS)
 
 
 class ImpactAdjoint:
     """Rounds of impact of a step, their multipliers, and their terms in the scalar S of
-    `solvers.featherstone.adjoint.impacts`.
+    `solvers.featherstone.impact_adjoint`.
 
     Args:
         model: A model finalized with gradients.

@@ -31,13 +31,13 @@ from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
-from newtonsim.solvers.featherstone.adjoint.constraints import ConstraintAdjoint
-from newtonsim.solvers.featherstone.adjoint.contacts import ContactAdjoint
-from newtonsim.solvers.featherstone.adjoint.impacts import ImpactAdjoint
-from newtonsim.solvers.featherstone.adjoint.solution_error import SolutionError
+from newtonsim.solvers.featherstone.constraint_adjoint import ConstraintAdjoint
+from newtonsim.solvers.featherstone.contact_adjoint import ContactAdjoint
 from newtonsim.solvers.featherstone.contact_modes import CompliantContacts, HardContacts
+from newtonsim.solvers.featherstone.impact_adjoint import ImpactAdjoint
 from newtonsim.solvers.featherstone.options import ConstraintOptions
 from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.featherstone.solution_error import SolutionError
 from newtonsim.solvers.featherstone.step import FeatherstoneStep
 
 _MATERIAL_ARRAYS = ("ke", "kd", "kf", "mu", "restitution")
@@ -188,18 +188,11 @@ class FeatherstoneAdjoint:
         if self.constraints.predicted is not None:
             self.constraints.predict(launch, self.options, smooth, state, dt)
         smooth.finish(launch, state, control, control.joint_f, dt)
-        self.constraints.resolve(
-            launch,
-            self.options,
-            smooth,
-            state,
-            control,
-            self._rigid_contacts(),
-            dt,
-            step.state_out.joint_qd,
-            step.starts,
-            self.impacts,
-        )
+        contacts = self._rigid_contacts()
+        self.constraints.rebuild(launch, self.options, smooth, state, control, contacts, dt, step.starts)
+        if self.impacts is not None:
+            self.impacts.follow(launch, self.constraints, contacts, dt)
+        self.constraints.resolve(launch, smooth, contacts, dt, step.state_out.joint_qd)
         wp.copy(self.body_f, smooth.body_f)
 
     def _rigid_contacts(self) -> Contacts:
@@ -293,7 +286,7 @@ class FeatherstoneAdjoint:
             wp.copy(constraints.multiplier, impacts.forces[r])
             wp.copy(self.v_end, impacts.velocities[r])
             self._reverse_residual(launch, step, self.v_bias, None, None, mask=impacts.mask, impact=r)
-        constraints.solve_free(launch, self.smooth.L, terms.v_free.grad, impacts)
+        constraints.solve_free(launch, self.smooth.L, terms.v_free.grad, impacts.rounds)
         wp.copy(self.v_end, self.smooth.v_free)
         self._reverse_residual(launch, step, self.v_bias, None, None, mask=terms.rebounding)
 

@@ -19,6 +19,7 @@ from newtonsim.kernels.constraints.adjoint import row_terms as row_terms_adjoint
 from newtonsim.kernels.constraints.adjoint import solve as solve_adjoint
 from newtonsim.kernels.constraints.adjoint import velocities as velocities_adjoint
 from newtonsim.kernels.constraints.adjoint import worlds as worlds_adjoint
+from newtonsim.kernels.constraints.adjoint.impacts import ImpactRoundsView
 from newtonsim.kernels.constraints.adjoint.modes import ImpulseView, RowAdjointView
 from newtonsim.kernels.constraints.pair_rows import BodyStateView
 from newtonsim.runtime.launcher import Launcher, Motion
@@ -27,12 +28,12 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
+from newtonsim.solvers.constraint_rows import loop_view
 from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
-from newtonsim.solvers.featherstone.adjoint.contacts import ContactAdjoint
-from newtonsim.solvers.featherstone.adjoint.impacts import ImpactAdjoint
-from newtonsim.solvers.featherstone.adjoint.skyline import skyline_of
-from newtonsim.solvers.featherstone.constraints import ConstraintStage, limit_view, loop_view
+from newtonsim.solvers.featherstone.constraints import ConstraintStage, limit_view
+from newtonsim.solvers.featherstone.contact_adjoint import ContactAdjoint
 from newtonsim.solvers.featherstone.options import ConstraintOptions
+from newtonsim.solvers.featherstone.skyline import skyline_of
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.warm_start import StartingImpulses
 
@@ -85,7 +86,7 @@ class ConstraintAdjoint:
         self.dof_terms = _terms(self.stage.dof_count, device)
         self.pair_terms = _terms(self.stage.pair_count, device)
 
-    def resolve(
+    def rebuild(
         self,
         launch: Launcher,
         options: ConstraintOptions,
@@ -94,19 +95,18 @@ class ConstraintAdjoint:
         control: Control,
         contacts: Contacts,
         dt: float,
-        v_end: wp.array,
         starts: StartingImpulses,
-        impacts: ImpactAdjoint | None = None,
     ) -> None:
-        """Find the impulses of a step again, and mark worlds in which they lead to another velocity."""
-        stage = self.stage
-        env = stage.envelope
-        stage.options = options
+        """Build the rows of a step again, with the impulses that it started from."""
+        self.stage.options = options
+        self.stage.build(launch, smooth, state_in.joint_q, control.joint_act, contacts, dt)
+        starts.restore(launch, self.stage)
 
-        stage.build(launch, smooth, state_in.joint_q, control.joint_act, contacts, dt)
-        starts.restore(launch, stage)
-        if impacts is not None:
-            impacts.follow(launch, self, contacts, dt)
+    def resolve(
+        self, launch: Launcher, smooth: SmoothStage, contacts: Contacts, dt: float, v_end: wp.array
+    ) -> None:
+        """Solve the rows, and mark worlds in which their impulses lead to another velocity than v_end."""
+        stage, env = self.stage, self.stage.envelope
         stage.solve(launch, smooth, contacts, dt, self.solved_qd)
         inputs = [env.world_start, env.dof, smooth.v_free, v_end, self.solved_qd, self.reason]
         launch(worlds_adjoint.compare_velocities, "world", inputs)
@@ -169,16 +169,16 @@ class ConstraintAdjoint:
         launch(contact_terms_adjoint.refuse_compliant_contacts, "world", inputs)
 
     def solve_free(
-        self, launch: Launcher, L: wp.array, gradient: wp.array, impacts: ImpactAdjoint | None = None
+        self, launch: Launcher, L: wp.array, gradient: wp.array, rounds: ImpactRoundsView | None = None
     ) -> None:
         """From a gradient of a velocity without constraints to the multipliers of the force balance.
 
-        Includes what impacts that are passed on leave of the gradient of their outcome.
+        Includes what rounds of impact, if there are any, leave of the gradient of their outcome.
         """
         v = launch.views
         launch(velocities_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
-        if impacts is not None:
-            launch(impacts_adjoint.add_left, "dof", [impacts.rounds, self.y])
+        if rounds is not None:
+            launch(impacts_adjoint.add_left, "dof", [rounds, self.y])
         launch(velocities_adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
 
     def solve_predicted(self, launch: Launcher, L: wp.array, gradient: wp.array) -> None:

@@ -1,1 +1,0 @@
-"""The backward pass of a FeatherstoneSolver step."""
