@@ -40,7 +40,7 @@ class Step:
         Args:
             model: The model.
             materials: Names of those of its shape materials that the step reads.
-            without: Names of arrays of the model by which the step is not differentiated.
+            without: Names of arrays of the model with respect to which the step is not differentiated.
         """
         states = (self.state_in, self.state_out)
         arrays = [getattr(state, spec.name) for spec in STATE_ARRAYS for state in states]

@@ -70,7 +70,7 @@ class Blocks:
 
 
 def coordinate_rates(model: Model, joint_q: np.ndarray) -> Blocks:
-    """The matrix D with q̇ = D v, v = joint_qd, as `kernels.joint_forces.integrate_joints` has it.
+    """The matrix D with q̇ = D v, v = joint_qd, as `kernels.trees.joint_forces.integrate_joints` has it.
 
     Args:
         model: The model.

@@ -21,8 +21,8 @@ from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 class ArticulatedBodies(MovingBodies):
     """Bodies that yield as their kinematic trees do, and are expected to move as they will without particles.
 
-    See `kernels.articulated_bodies`. A step is `begin`, `advance` with particles, `end`, the solver's own
-    step, and `remember`.
+    See `kernels.maximal.articulated_bodies`. A step is `begin`, `advance` with particles, `end`, the solver's
+    own step, and `remember`.
 
     Args:
         model: The bodies.

@@ -47,7 +47,7 @@ class ConstraintStage:
         predicts: Whether they hold in the predicted velocity, too, see `predict`.
         moving_qd: Velocity that the coordinates move with: `joint_qd`, what removes penetrations, and what
             an impact within the step changed too late to act for all of it.
-        rows: All rows, see `kernels.rows.RowsView`.
+        rows: All rows, see `kernels.constraints.rows.RowsView`.
         starts: First row of each world and the end of the last, of rows on dofs and between bodies (host).
         last_contacts: Contacts of the last step, None before the first.
         last_dt: Duration of the last step [s].

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
@@ -14,10 +12,8 @@ from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.constraint_rows import loop_view
-
-if TYPE_CHECKING:
-    from newtonsim.solvers.featherstone.constraints import ConstraintStage
-    from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.featherstone.constraints import ConstraintStage
+from newtonsim.solvers.featherstone.smooth import SmoothStage
 
 
 class Reactions:

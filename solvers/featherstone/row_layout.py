@@ -103,14 +103,14 @@ def pair_rows_of(model: Model) -> PairRowView:
 def _joint_limit_rows(model: Model) -> list[np.ndarray]:
     """Rows of the swing and twist limits of ball joints and of the limits of distance joints."""
     kind, parent, child = (getattr(model, f"joint_{name}").numpy() for name in ("type", "parent", "child"))
-    wanted = {
+    patterns = {
         JointType.BALL: [
             (row_kind, 0, _X_AXIS, ZERO) for row_kind in (pair_rows.PAIR_SWING, pair_rows.PAIR_TWIST)
         ],
         JointType.DISTANCE: [(pair_rows.PAIR_DISTANCE, 0, ZERO, ZERO)],
     }
     tables = []
-    for joint_type, rows in wanted.items():
+    for joint_type, rows in patterns.items():
         joints = np.flatnonzero(kind == joint_type)
         tables.append(pair_table(rows, joint=joints, parent=parent[joints], child=child[joints]))
     return tables

@@ -46,9 +46,9 @@ class JointServos(Revised):
         kp: Share of the position error that one step removes; stiffness in mode PD; shape (joint_dof_count,).
         kd: Share of the velocity error that one step removes, 1 at first; damping in mode PD; shape
             (joint_dof_count,).
-        target_q: Wanted positions, laid out like `State.joint_q`, those of the model at first, shape
+        target_q: Target positions, laid out like `State.joint_q`, those of the model at first, shape
             (joint_coord_count,).
-        target_qd: Wanted velocities [rad/s or m/s], shape (joint_dof_count,).
+        target_qd: Target velocities [rad/s or m/s], shape (joint_dof_count,).
         max_speed: Bound of |v*| [rad/s or m/s], infinite at first, shape (joint_dof_count,).
         max_force: Largest force [N m or N], infinite at first, shape (joint_dof_count,).
         applied: Impulse of the last solver step divided by `period` [N m or N], shape (joint_dof_count,).

@@ -1,4 +1,4 @@
-"""Buffers of skyline matrices, see `kernels.skyline_lu`."""
+"""Buffers of skyline matrices, see `kernels.algebra.skyline_lu`."""
 
 from __future__ import annotations
 

@@ -244,8 +244,8 @@ class FeatherstoneSolver(LaunchedSolver):
         if self.speed_limit is not None:
             launch(energy_coordinates.clamp_velocities, "dof", [self.speed_limit, joint_qd, moving_qd])
 
-    def _make_servos(self, wanted: bool, sleep: bool) -> JointServos | None:
-        if not wanted:
+    def _make_servos(self, enabled: bool, sleep: bool) -> JointServos | None:
+        if not enabled:
             return None
         if self.model.requires_grad or sleep:
             raise ValueError("servos: only for models without gradients, and not with sleep")
@@ -291,8 +291,8 @@ class FeatherstoneSolver(LaunchedSolver):
         parts = (self.model, self.smooth, self.constraints)
         self._particles = FreeParticles() if source is None else DeformableStage(source, *parts)
 
-    def _sleep_stage(self, wanted: bool, options: SleepOptions) -> SleepStage | None:
-        if not wanted:
+    def _sleep_stage(self, enabled: bool, options: SleepOptions) -> SleepStage | None:
+        if not enabled:
             return None
         if self.model.requires_grad or self.compliant:
             raise ValueError("sleep: only for models without gradients and hard contacts")

@@ -60,21 +60,21 @@ class BodyAdjoint:
     A substep is solved again, with as many sweeps as it takes, in memory of the adjoint's own. At the
     solution M (u - free) = Jᵀ p with wrenches J of the start, every row gives one equation: what it measures
     at the end, a force law, or a bound. Their linearisation, transposed, is solved per world by LU
-    factorization; what is left is the gradient of a scalar by poses, velocities and parameters, a reverse
-    pass through the kernels of `solvers.maximal.adjoint` and `kernels.maximal.adjoint.row_terms`. The
-    correction of velocities after a substep is another such system. With few sweeps the solver's step is not
-    converged, and this is the gradient of the converged one.
+    factorization; what is left is the gradient of a scalar with respect to poses, velocities and parameters,
+    a reverse pass through the kernels of `kernels.maximal.adjoint`. The correction of velocities after a
+    substep is another such system. With few sweeps the solver's step is not converged, and this is the
+    gradient of the converged one.
 
     Contacts are such rows, too (`solvers.maximal.contact_adjoint`), in the two systems and in a third one
     that removes penetrations. Of more contacts than hold a body, each takes the smallest change of its
     impulse; in the sweeps that depends on their order. It counts where friction of these contacts has
     different directions.
 
-    Masses and inertias have gradients by `body_mass` and `body_inertia`, as if `body_inv_mass` and
-    `body_inv_inertia` followed. There is no gradient by `joint_axis`, whose part in the directions that a
-    joint holds is not differentiated. Models with armature are refused: rotors keep rates from step to step
-    that are no part of the state. What breaks redundant rows of a loop in different ways has no converged
-    step; the gradient is then that of a compromise.
+    Gradients with respect to masses and inertias arrive at `body_mass` and `body_inertia`, as if
+    `body_inv_mass` and `body_inv_inertia` followed. There is none with respect to `joint_axis`, whose part in
+    the directions that a joint holds is not differentiated. Models with armature are refused: rotors keep
+    rates from step to step that are no part of the state. What breaks redundant rows of a loop in different
+    ways has no converged step; the gradient is then that of a compromise.
 
     Sources: Griewank, Walther, "Evaluating Derivatives", 2008, chapter 15 (implicit functions); Ryckaert,
     Ciccotti, Berendsen, 1977 (SHAKE), whose rows these are.
@@ -419,7 +419,7 @@ class BodyAdjoint:
         stage: ContactStageView,
         bodies: tuple[wp.array, wp.array],
     ) -> None:
-        """Multipliers for a gradient by the velocities that rows and contacts lead to.
+        """Multipliers for a gradient with respect to the velocities that rows and contacts lead to.
 
         Args:
             launch: Launcher.

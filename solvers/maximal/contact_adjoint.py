@@ -25,7 +25,7 @@ class BodyContactTerms:
 
     Attributes:
         start: Poses at the start of the step, where features are found, shape (body_count,), with the
-            gradient by them.
+            gradient with respect to them.
         shift: Contacts in the system that removes penetrations.
         position: In that of the velocities that lead to the end.
         velocity: In the correction of velocities there.

@@ -177,8 +177,8 @@ def _rows_of_joint(kind: JointType, axes: np.ndarray, linear: int, angular: int)
             (pair_rows.PAIR_TWIST, 0, _X_AXIS, _ZERO, -1, -1),
         ]
         return held + free + limits
-    wanted = _rows_of_axes(axes[:linear].astype(float), axes[linear : linear + angular].astype(float))
-    rows = [(kind, number, a, b, -1, -1) for kind, number, a, b in wanted if kind in _HELD]
+    needed = _rows_of_axes(axes[:linear].astype(float), axes[linear : linear + angular].astype(float))
+    rows = [(kind, number, a, b, -1, -1) for kind, number, a, b in needed if kind in _HELD]
     rows += [(maximal_rows.ROW_LINEAR_AXIS, k, _ZERO, _ZERO, k, k) for k in range(linear)]
     rows += [(maximal_rows.ROW_ANGULAR_AXIS, k, _ZERO, _ZERO, linear + k, linear + k) for k in range(angular)]
     return rows
@@ -214,9 +214,9 @@ def _constraint_rows(model: Model) -> np.ndarray:
             rows = [(pair_rows.PAIR_DISTANCE, 0, _ZERO, _ZERO, -1, -1)]
         else:
             axes_of = axes[first].astype(float)
-            wanted = _rows_of_axes(axes_of[:linear], axes_of[linear : linear + angular])
-            wanted.sort(key=lambda row: row[0] not in _HELD)
-            rows = [(k, 0, a, b, -1 if k in _HELD else number, -1) for k, number, a, b in wanted]
+            needed = _rows_of_axes(axes_of[:linear], axes_of[linear : linear + angular])
+            needed.sort(key=lambda row: row[0] not in _HELD)
+            rows = [(k, 0, a, b, -1 if k in _HELD else number, -1) for k, number, a, b in needed]
         block = model.joint_count + members
         tables.append(_table(rows, block, start[members], np.zeros(len(members), int)))
     return np.concatenate(tables)

@@ -39,12 +39,13 @@ class Names:
     def __init__(self) -> None:
         self._used: set[tuple[str, str]] = set()
 
-    def of(self, kind: str, wanted: str) -> str:
-        """Return the wanted name, or one with a number after it if it is taken."""
-        name, number = wanted or kind, 1
+    def of(self, kind: str, name: str) -> str:
+        """Return a name, or one with a number after it if it is taken."""
+        base = name or kind
+        name, number = base, 1
         while (kind, name) in self._used:
             number += 1
-            name = f"{wanted or kind}_{number}"
+            name = f"{base}_{number}"
         self._used.add((kind, name))
         return name
 

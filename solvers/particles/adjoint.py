@@ -199,7 +199,7 @@ class ParticleAdjoint(ABC):
             particles.end_substep(launch, again, dt, self.bodies)
 
     def _reverse_substep(self, launch: Launcher, step: Step, kept: KeptSubstep, dt: float) -> None:
-        """From the gradients by the end of a substep to those by its start."""
+        """From gradients with respect to the end of a substep to those with respect to its start."""
         substep, slopes, system = self.substep, self.slopes, self.system
         substep.dt = dt
         substep.x, substep.u, substep.rate = kept.x, kept.u, kept.rate

@@ -92,7 +92,7 @@ class ElementSlopes:
             launch(kernel, f"implicit {kind}", inputs)
 
     def reverse(self, launch: Launcher, control: Control, substep: SubstepView) -> None:
-        """Add the gradients by positions and parameters at the multipliers."""
+        """Add the gradients with respect to positions and parameters at the multipliers."""
         for kind, kernel in _REVERSE.items():
             launch(kernel, f"implicit {kind}", [self._view(kind, control), substep])
 

@@ -41,11 +41,11 @@ class ParticleGrid:
         first = np.array([0, count]) if self.shared else np.searchsorted(owner, np.arange(grids + 1))
         members = np.diff(first)
         cells = np.where(members > 0, _LEAST_CELLS, 0)
-        wanted = np.exp2(np.ceil(np.log2(np.maximum(members * _CELLS_PER_PARTICLE, 1)))).astype(int)
-        cells = np.where(members > 0, np.maximum(cells, wanted), 0)
+        spacious = np.exp2(np.ceil(np.log2(np.maximum(members * _CELLS_PER_PARTICLE, 1)))).astype(int)
+        cells = np.where(members > 0, np.maximum(cells, spacious), 0)
         cell_first = _starts(cells)
-        group_start, group_first = _pieces(first, int(GROUP))
-        chunk_start, chunk_first = _pieces(cell_first, int(CHUNK))
+        group_start, group_first = _runs_of(first, int(GROUP))
+        chunk_start, chunk_first = _runs_of(cell_first, int(CHUNK))
         self.kinds = OwnKinds()
         kinds = {"particle": first, "group": group_start, "cell": cell_first, "chunk of cells": chunk_start}
         kinds["grid"] = np.arange(grids + 1)
@@ -112,8 +112,8 @@ def _starts(counts: np.ndarray) -> np.ndarray:
     return np.concatenate(([0], np.cumsum(counts))).astype(int)
 
 
-def _pieces(first: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cut runs that start at `first` into pieces of a size: first piece of each run, first index of each."""
+def _runs_of(first: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Cut runs that start at `first` into parts of a size: first part of each run, first index of each."""
     counts = -(-np.diff(first) // size)
     start = _starts(counts)
     inside = np.arange(start[-1]) - np.repeat(start[:-1], counts)

@@ -229,7 +229,7 @@ class SelfContact:
     def rebuild(self, x: wp.array) -> None:
         """Sort the triangles anew by their present positions; waits for the device.
 
-        Worth it where pieces that were near each other have gone far apart; a surface that only bends keeps
+        Worth it where surfaces that were near each other have gone far apart; a surface that only bends keeps
         its order.
 
         Args:
@@ -325,7 +325,7 @@ class SelfContact:
         view.neighbor_start = wp.array(mesh.neighbor_start, dtype=int, device=device)
         view.neighbor = wp.array(mesh.neighbor, dtype=int, device=device)
         search.rest = wp.clone(self.model.particle_q, requires_grad=False)
-        search.piece = wp.array(mesh.piece, dtype=int, device=device)
+        search.piece = wp.array(mesh.component, dtype=int, device=device)
         for name in ("held", "filled"):
             setattr(search, name, wp.zeros(count, dtype=int, device=device))
         search.drift = wp.zeros(mesh.worlds, dtype=wp.vec3, device=device)

@@ -24,7 +24,7 @@ class SurfaceMesh:
         world: World of each particle, (P,).
         triangles: Corners, ordered by world, (T, 3).
         across: Particle opposite each side in the next triangle, -1 on a border, (T, 3).
-        piece: Which connected surface each particle belongs to, (P,).
+        component: Which connected surface each particle belongs to, (P,).
         neighbor_start: Where the neighbours of each particle begin, (P + 1,).
         neighbor: Particles that share an edge with each.
         vertex_counts: Particles on triangles of each world, (W,).
@@ -58,7 +58,7 @@ class SurfaceMesh:
         self._lay_out_trees()
 
     def _find_neighbors(self, count: int, x: np.ndarray) -> None:
-        """Edges, what lies across them, neighbours and connected pieces."""
+        """Edges, what lies across them, neighbours and connected components."""
         tri = self.triangles
         sides = np.stack([tri, tri[:, [1, 2, 0]]], axis=2).reshape(-1, 2)
         opposite = tri[:, [2, 0, 1]].reshape(-1)
@@ -77,7 +77,7 @@ class SurfaceMesh:
         from scipy.sparse.csgraph import connected_components
 
         graph = coo_array((np.ones(len(a)), (a, b)), shape=(count, count))
-        self.piece = connected_components(graph, directed=False)[1]
+        self.component = connected_components(graph, directed=False)[1]
         both = np.concatenate([a, b])
         order = np.argsort(both, kind="stable")
         self.neighbor = np.concatenate([b, a])[order]
@@ -95,8 +95,8 @@ class SurfaceMesh:
 
     def _lay_out_trees(self) -> None:
         """Complete binary trees whose leaves hold equal shares of the triangles."""
-        wanted = -(-self.triangle_counts // LEAF)
-        self.leaves = np.where(wanted > 0, 2 ** np.ceil(np.log2(np.maximum(wanted, 1))).astype(int), 0)
+        needed = -(-self.triangle_counts // LEAF)
+        self.leaves = np.where(needed > 0, 2 ** np.ceil(np.log2(np.maximum(needed, 1))).astype(int), 0)
         self.leaf_first = np.concatenate(([0], np.cumsum(self.leaves)))
         self.subtrees = np.where(self.leaves > 0, np.maximum(self.leaves // SUBTREE, 1), 0)
         self.subtree_first = np.concatenate(([0], np.cumsum(self.subtrees)))

@@ -31,7 +31,7 @@ class WorldOrder:
 
 
 def order_by_world(things: np.ndarray, world: np.ndarray, model: Model) -> WorldOrder:
-    """Sort things (n,), of which each lies in a world (n,), so that a shard finds its own in one piece."""
+    """Sort things (n,), of which each lies in a world (n,), so that a shard finds its own in one range."""
     places = np.argsort(world, kind="stable")
     start = np.searchsorted(world[places], np.arange(model.world_count + 1))
     return WorldOrder(put(things[places], dtype=int, device=model.device), start)
