@@ -64,6 +64,7 @@ class Solver(Protocol):
         Of solvers that are `Revised`, such as `SolverBase`, it is only asked for after a `Revised` object of
         the process has changed.
         """
+        ...
 
 
 class StepMemory(Protocol):
@@ -81,15 +82,18 @@ class DifferentiableSolver(Solver, Protocol):
 
     def adjoints(self) -> tuple[object, ...]:
         """What belongs to backward passes alone."""
+        ...
 
     def carried_arrays(self) -> list[wp.array] | None:
         """Arrays by which earlier steps decide on the bits of the next one; None if all of them may."""
+        ...
 
     def check_gradient(self) -> None:
         """Raise if backward passes met what has no gradient."""
 
     def make_step_memory(self) -> StepMemory | None:
         """What a step writes down beside the new state for its backward pass; None for nothing."""
+        ...
 
     def use_step_memory(self, memory: StepMemory | None) -> None:
         """Let steps write to one memory until the next call; None for one of each recorded step."""

@@ -414,7 +414,7 @@ class FeatherstoneAdjoint:
             record = self._launcher(record_tape=True)
             v = record.views
             record.backward_only(contact_law.add_wrenches, "body", [state.body_f], [self.body_f])
-            if self.contact_mode.compliant:
+            if isinstance(self.contact_mode, CompliantContacts):
                 record.velocities(self.motion, state.joint_qd)
                 inputs = [v.tree, v.body, self.motion.kin, state.body_qd, 1.0]
                 record(row_terms_adjoint.write_velocities, "body", inputs, [self.body_qd])

@@ -58,6 +58,7 @@ class Forces(Protocol):
         buffer: Contacts | None = None,
     ) -> Contacts:
         """Find what touches at the start of a step."""
+        ...
 
     def advance(
         self,
