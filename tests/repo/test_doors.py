@@ -1,0 +1,190 @@
+"""The rooms of the package and the doors between them: imports point downwards only and form no circle."""
+
+import ast
+import pathlib
+import sys
+
+import pytest
+from import_graph import Sources, arrows, circles, files_per_folder, sources
+from rooms import ROOMS, ROOT, module_name, source_files
+
+HOUSE = """
+_version errors
+
+kernels.views kernels.algebra
+kernels.trees kernels.trees.exact
+kernels.collision.pairs kernels.collision kernels.collision.convex kernels.collision.surfaces
+kernels.collision.families
+kernels.steps
+kernels.constraints kernels.constraints.adjoint kernels.queries
+kernels.maximal kernels.maximal.adjoint kernels.camera kernels.envs kernels.mujoco
+kernels.particles.self_contact kernels.particles kernels.particles.xpbd kernels.particles.vbd
+kernels.particles.adjoint
+kernels.penalty
+
+scene runtime geometry collision builder kinematics dynamics testing queries solver_protocol simulator diff
+
+solvers solvers.maximal solvers.particles solvers.xpbd solvers.vbd
+solvers.featherstone solvers.semi_implicit solvers.mujoco
+kernel_warmup studies inspection
+
+importers.files importers.geometry importers.building importers.soft_meshes
+importers.urdf importers.mjcf importers.sdf importers.usd
+importers.writers importers.writers.mjcf importers.writers.usd importers.writers.urdf
+
+render render.recordings render.camera render.films render.sim_renderer render.viewer
+utils
+examples.assets examples.scenes
+
+pybullet_compat.surface pybullet_compat.descriptions pybullet_compat.readers pybullet_compat.world
+pybullet_compat.engine pybullet_compat.kinematics pybullet_compat.queries pybullet_compat.soft_bodies
+pybullet_compat.rendering pybullet_compat.clients pybullet_compat.api pybullet_compat.logs
+pybullet_compat.server pybullet_compat.gui pybullet_compat
+pybullet_compat.stand_ins.startup pybullet_compat.stand_ins pybullet_compat.stand_ins.pybullet_utils
+bullet_world
+
+envs envs.tasks adapters learn cli examples __main__
+"""
+FLOORS = HOUSE.split()
+"""Rooms from the ground up: a room imports rooms that stand before it, never one that stands after it."""
+
+CLOSED = {
+    "kernels": {"errors", "scene", "runtime", "geometry"},
+    "importers": {"kernels", "solvers"},
+    "render": {"solvers", "importers"},
+    "bullet_world": {"kernels", "scene", "runtime", "solvers", "importers", "render"},
+    "adapters": {"kernels", "solvers"},
+}
+"""Doors that stay closed although they would lead downwards: room -> rooms that it does without."""
+
+MAX_FILES = 25
+"""Files side by side in a folder, beyond which none is found at a glance."""
+
+
+def short(room: str) -> str:
+    return room.removeprefix("newtonsim.")
+
+
+def upward(modules: Sources) -> list[str]:
+    """Return the imports of a room that stands higher, as "module:line imports module"."""
+    floor = {room: place for place, room in enumerate(FLOORS)}
+    found = []
+    for (room, target), imports in arrows(modules).items():
+        if floor[short(target)] > floor[short(room)]:
+            found += imports
+    return found
+
+
+def through_closed_doors(modules: Sources) -> list[str]:
+    """Return the imports that a room should do without."""
+    found = []
+    for (room, target), imports in arrows(modules).items():
+        if short(target).split(".")[0] in CLOSED.get(short(room).split(".")[0], ()):
+            found += imports
+    return found
+
+
+def foreign_imports(module: str, tree: ast.Module) -> list[str]:
+    """Return what is wrong with imports of a file whatever the room: relative, by a bare name, heavy."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            found.append(f"{module}:{node.lineno} imports relatively")
+            continue
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module]
+        else:
+            continue
+        for top in {name.split(".")[0] for name in names}:
+            if top in set(ROOMS) - {"newtonsim"}:
+                found.append(f"{module}:{node.lineno} imports {top} by its bare name")
+            elif module.startswith("newtonsim.kernels.") and top not in DEVICE_PACKAGES:
+                found.append(f"{module}:{node.lineno} imports {top} into device code")
+    return found
+
+
+DEVICE_PACKAGES = {"newtonsim", "warp", "numpy", *sys.stdlib_module_names}
+
+
+def test_every_room_has_its_floor():
+    rooms = {short(sources().room(module)) for module in sources().graph()}
+    assert rooms == set(FLOORS)
+    assert len(FLOORS) == len(set(FLOORS))
+
+
+def test_imports_point_downwards():
+    assert upward(sources()) == []
+
+
+def test_files_form_no_circle():
+    assert circles(sources().graph()) == []
+
+
+def test_closed_doors_stay_closed():
+    assert through_closed_doors(sources()) == []
+
+
+@pytest.mark.parametrize("path", source_files(), ids=str)
+def test_imports_are_absolute_and_by_installed_names(path: pathlib.Path):
+    assert foreign_imports(module_name(path), ast.parse((ROOT / path).read_text())) == []
+
+
+def test_folders_can_be_overlooked():
+    assert {str(folder): n for folder, n in files_per_folder().items() if n > MAX_FILES} == {}
+
+
+def with_line(module: str, line: str) -> Sources:
+    """Return the modules of this checkout, one of them with one more line."""
+    tree = sources().trees[module]
+    return sources().with_tree(module, ast.Module([*tree.body, *ast.parse(line).body], []))
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("newtonsim.kernels.trees.crba", "from newtonsim.kernels.constraints import rows"),
+        ("newtonsim.scene.model", "from newtonsim import solvers, FeatherstoneSolver"),
+        ("newtonsim.scene.model", "def late():\n    from newtonsim.cli.main import main"),
+        ("newtonsim.scene.state", "if TYPE_CHECKING:\n    from newtonsim.simulator import Simulator"),
+        ("newtonsim.simulator", "import newtonsim.envs.task"),
+        ("newtonsim.solvers.particles.system", "from newtonsim.solvers.xpbd import solver"),
+    ],
+)
+def test_an_import_upwards_is_seen(module: str, line: str):
+    (found,) = upward(with_line(module, line))
+    assert found.startswith(f"{module}:")
+
+
+def test_a_circle_is_seen():
+    graph = {**sources().graph(), "a": {"b"}, "b": {"c"}, "c": {"a"}}
+    assert circles(graph) == [["a", "b", "c"]]
+    inner = with_line("newtonsim.scene.enums", "from newtonsim.scene.model import Model")
+    (found,) = circles(inner.graph())
+    assert {"newtonsim.scene.enums", "newtonsim.scene.model"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("newtonsim.importers.urdf.parse", "import newtonsim.kernels.trees.crba"),
+        ("newtonsim.render.shapes", "from newtonsim.solvers import FeatherstoneSolver"),
+        ("newtonsim.bullet_world.frames", "from newtonsim.scene.model import Model"),
+    ],
+)
+def test_a_closed_door_is_seen(module: str, line: str):
+    (found,) = through_closed_doors(with_line(module, line))
+    assert found.startswith(f"{module}:")
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("newtonsim.kernels.trees.crba", "import scipy"),
+        ("newtonsim.solvers.xpbd.solver", "import kernels"),
+        ("newtonsim.builder", "from . import worlds"),
+    ],
+)
+def test_a_foreign_import_is_seen(module: str, line: str):
+    assert len(foreign_imports(module, ast.parse(line))) == 1
