@@ -16,9 +16,9 @@ import importlib
 import time
 from collections.abc import Callable
 
-import camera_engines
 import numpy as np
 import warp as wp
+from engines.cameras import ENGINES
 from harness import arguments, interleave, missing, table, write_json
 
 OURS, PEER = "newtonsim.pybullet_compat", "pybullet"
@@ -102,7 +102,7 @@ def measure_worlds(options: argparse.Namespace, notes: list[str]) -> list[dict[s
     work: dict[str, Callable[[], object]] = {}
     seen: dict[str, float] = {}
     counts: dict[str, int] = {}
-    engines = camera_engines.ENGINES if not options.alone else dict(list(camera_engines.ENGINES.items())[:1])
+    engines = ENGINES if not options.alone else dict(list(ENGINES.items())[:1])
     for name, (module, build) in engines.items():
         if missing(module):
             notes.append(missing(module))

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
-from contact_engines import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine
 from contact_scene import describe
+from engines.contacts import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine
 from harness import DT, arguments, interleave, missing, table, write_json
 
 import newtonsim

@@ -23,13 +23,6 @@ from collections.abc import Callable
 
 import numpy as np
 import warp as wp
-from deformables_engines import (
-    Engine,
-    our_heaps,
-    our_steps,
-    peer_heaps,
-    peer_steps,
-)
 from deformables_residual import Objective, overlap
 from deformables_scenes import (
     Heap,
@@ -40,6 +33,13 @@ from deformables_scenes import (
     objective,
     soft_beam,
     twisted_cloth,
+)
+from engines.deformables import (
+    Engine,
+    our_heaps,
+    our_steps,
+    peer_heaps,
+    peer_steps,
 )
 from harness import arguments, interleave, missing, table, write_json
 

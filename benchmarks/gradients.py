@@ -24,9 +24,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import warp as wp
-from gradient_engines import Choice, Engine, OurEngine
-from gradient_mujoco import MujocoEngine
-from gradient_peers import NewtonEngine
+from engines.gradients import Choice, Engine, OurEngine
+from engines.gradients_mujoco import MujocoEngine
+from engines.gradients_newton import NewtonEngine
 from gradient_tasks import TASKS, Task, bounce_slope
 from harness import arguments, interleave, missing, table, write_json
 

@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 import numpy as np
 import warp as wp
-from call_engines import MAKERS, MODULES, CallEngine, Robot, known_robots
+from engines.calls import MAKERS, MODULES, CallEngine, Robot, known_robots
 from harness import DT, arguments, interleave, missing, table, write_json
 
 from newtonsim.errors import UnsupportedElementWarning
@@ -99,8 +99,8 @@ def measure_robot(
 
 def measure_pile(names: list[str], options: argparse.Namespace) -> list[dict[str, object]]:
     """Return the figures of each engine for the pyramid of boxes."""
-    from contact_engines import MujocoEngine, NewtonsimEngine, PybulletEngine
     from contact_scene import describe
+    from engines.contacts import MujocoEngine, NewtonsimEngine, PybulletEngine
 
     from newtonsim.examples import scenes
 

@@ -23,9 +23,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import warp as wp
+from engines.mujoco_models import describe_options, mujoco_model
+from engines.robots import MujocoRobots, NewtonsimRobots, PybulletRobots
+from engines.robots_on_warp import NEWTON_CHOICES, NEWTON_SHORT, MujocoWarpRobots, NewtonChoice, NewtonRobots
 from harness import arguments, cores, interleave, missing, seconds_per_unit, table, write_json
-from robot_engines import MujocoRobots, NewtonsimRobots, PybulletRobots, describe_options, mujoco_model
-from robot_peers_warp import NEWTON_CHOICES, NEWTON_SHORT, MujocoWarpRobots, NewtonChoice, NewtonRobots
 from robot_task import (
     FLAILING,
     HOLD,

@@ -23,10 +23,10 @@ from pathlib import Path
 
 import numpy as np
 import warp as wp
-from contact_engines import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine
 from contact_scene import describe
+from engines.contacts import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine
+from engines.robots import MujocoRobots, NewtonsimRobots
 from harness import DT, arguments, cores, interleave, missing, seconds_per_unit, table, write_json
-from robot_engines import MujocoRobots, NewtonsimRobots
 from robot_task import RobotEngine, Task, load_task, settle, stability
 
 import newtonsim

@@ -65,7 +65,7 @@ def test_results_page_has_a_place_for_every_table():
 def test_robots_start_alike_in_all_engines(peer: str):
     """Robots fall freely for a few steps, from the same heights; their motors have no say in it."""
     pytest.importorskip(peer)
-    engines = importlib.import_module("robot_engines")
+    engines = importlib.import_module("engines.robots")
     task = importlib.import_module("robot_task").load_task("humanoid", 3)
     lifted = task.poses.copy()
     lifted[:, 2] += np.array([0.5, 1.0, 1.5])
@@ -83,7 +83,7 @@ def test_robots_start_alike_in_all_engines(peer: str):
 
 
 def test_the_quadruped_stands_on_its_drives():
-    engines = importlib.import_module("robot_engines")
+    engines = importlib.import_module("engines.robots")
     task_module = importlib.import_module("robot_task")
     assert task_module.robot_path("quadruped") == str(asset_path("quadruped.xml"))
     engine = engines.NewtonsimRobots(task_module.load_task("quadruped", 2), threads=1)
@@ -102,9 +102,9 @@ def test_engines_have_the_same_task_and_gradient(name: str):
     pytest.importorskip("mujoco")
     tasks = importlib.import_module("gradient_tasks")
     task = tasks.TASKS[name]
-    engines = importlib.import_module("gradient_engines")
+    engines = importlib.import_module("engines.gradients")
     ours = engines.OurEngine(task, engines.Choice("FeatherstoneSolver"))
-    peer = importlib.import_module("gradient_mujoco").MujocoEngine(task, transition=False)
+    peer = importlib.import_module("engines.gradients_mujoco").MujocoEngine(task, transition=False)
     assert ours.loss(ours.start) == pytest.approx(peer.loss(peer.start), abs=0.03)
     found, truth = ours.gradient(), peer.gradient()
     if name == "free body":

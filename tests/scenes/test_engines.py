@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from contact_engines import MujocoEngine, NewtonsimEngine, PybulletEngine
 from contact_scene import describe
+from engines.contacts import MujocoEngine, NewtonsimEngine, PybulletEngine
 
 from newtonsim.examples import scenes
 

@@ -23,6 +23,7 @@ from contact_scene import (
 )
 
 import newtonsim
+from engines.pybullet_client import PybulletClient
 from newtonsim.geometry.transforms import (
     quat_matrix,
     quat_multiply,
@@ -126,19 +127,13 @@ def _ball_points() -> np.ndarray:
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle), height])
 
 
-class PybulletEngine:
+class PybulletEngine(PybulletClient):
     """PyBullet without graphics."""
 
     name = "PyBullet"
 
     def __init__(self, scene: Description, dt: float):
-        import pybullet
-
-        self.pb = pybullet
-        self.client = pybullet.connect(pybullet.DIRECT)
-        self.options = {"physicsClientId": self.client}
-        pybullet.setTimeStep(dt, **self.options)
-        pybullet.setGravity(*scene.gravity, **self.options)
+        super().__init__(dt, scene.gravity)
         self.where: dict[int, tuple[int, int]] = {}
         for shape in scene.static:
             self._add_static(shape)

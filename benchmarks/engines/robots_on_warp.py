@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 from harness import DT
-from robot_engines import mujoco_model, mujoco_pose
 from robot_task import HOLD, Task
+
+from engines.mujoco_models import mujoco_model, mujoco_pose
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import warp as wp
-from deformables_engines import peer_model
-from gradient_engines import Choice, WarpEngine, make_loss
 from gradient_tasks import Task
 
 import newtonsim
+from engines.gradients import Choice, WarpEngine, make_loss
+from engines.newton_models import newton_particles
 
 
 class NewtonEngine(WarpEngine):
@@ -97,7 +97,7 @@ def newton_model(task: Task, b: newtonsim.ModelBuilder):
     import newton
 
     if task.particles:
-        return peer_model(b, requires_grad=True)
+        return newton_particles(b, requires_grad=True)
     p = newton.ModelBuilder(up_axis=newton.Axis.Z, gravity=(0.0, 0.0, -9.81))
     for body in range(b.body_count):
         inertia, com = b.body_inertia[body], b.body_com[body]

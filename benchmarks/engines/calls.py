@@ -9,9 +9,11 @@ from typing import Protocol
 
 import numpy as np
 from harness import DT, missing
-from robot_engines import PybulletWorld, mujoco_model, mujoco_pose, quiet
 from robot_task import Task, load_task
 
+from engines.mujoco_models import mujoco_from_urdf, mujoco_model, mujoco_pose
+from engines.pybullet_client import PybulletClient, quiet
+from engines.robots import PybulletWorld
 from newtonsim import ModelBuilder, Simulator
 from newtonsim.cli import scene as cli_scene
 from newtonsim.importers import parse_urdf
@@ -141,31 +143,26 @@ class PybulletCalls:
     name = "PyBullet"
 
     def __init__(self, robot: Robot):
-        import pybullet
-
-        self.pb, self.fixed = pybullet, robot.task is None and robot.height is None
+        self.fixed = robot.task is None and robot.height is None
         if robot.task is not None:
-            world = PybulletWorld(robot.task, robot.task.poses[0])
-            self.client, self.body, self.hinges = world.client, world.body, world.hinges
-            self.mode = pybullet.TORQUE_CONTROL
+            self.world = world = PybulletWorld(robot.task, robot.task.poses[0])
+            self.pb, self.client, self.body, self.hinges = world.pb, world.client, world.body, world.joints
+            self.mode = self.pb.TORQUE_CONTROL
         else:
-            self.client, self.mode = pybullet.connect(pybullet.DIRECT), pybullet.POSITION_CONTROL
+            self.world = world = PybulletClient(DT)
+            self.pb, self.client, self.mode = world.pb, world.client, world.pb.POSITION_CONTROL
             self._load_urdf(robot)
         self.joints = len(self.hinges)
 
     def _load_urdf(self, robot: Robot) -> None:
-        pb, options = self.pb, {"physicsClientId": self.client}
-        pb.setTimeStep(DT, **options)
-        pb.setGravity(0.0, 0.0, -9.81, **options)
+        pb, options = self.pb, self.world.options
         plane = pb.createCollisionShape(pb.GEOM_PLANE, planeNormal=[0.0, 0.0, 1.0], **options)
         pb.createMultiBody(0.0, plane, **options)
         start = [0.0, 0.0, robot.height or 0.0]
         with quiet():
             self.body = pb.loadURDF(robot.path, start, useFixedBase=self.fixed, **options)
-        count = pb.getNumJoints(self.body, **options)
-        infos = [pb.getJointInfo(self.body, j, **options) for j in range(count)]
-        self.hinges = [j for j, info in enumerate(infos) if info[2] == pb.JOINT_REVOLUTE]
-        self.limits = [infos[j][10] for j in self.hinges]
+        self.hinges = self.world.hinges(self.body)
+        self.limits = [pb.getJointInfo(self.body, j, **options)[10] for j in self.hinges]
         for joint, angle in zip(self.hinges, robot.pose, strict=True):
             pb.resetJointState(self.body, joint, angle, **options)
         self.command(np.array(robot.pose))
@@ -191,11 +188,8 @@ class PybulletCalls:
         return np.array([state[0] for state in states])
 
     def at_rest(self) -> tuple[float, float]:
-        states = self.pb.getJointStates(self.body, self.hinges, self.client)
         base = self.pb.getBasePositionAndOrientation(self.body, self.client)[0]
-        linear, angular = self.pb.getBaseVelocity(self.body, self.client)
-        fastest = np.abs([*linear, *angular, *(state[1] for state in states)]).max()
-        return 0.0 if self.fixed else base[2], float(fastest)
+        return 0.0 if self.fixed else base[2], self.world.fastest(self.body, self.hinges)
 
 
 class MujocoCalls:
@@ -208,7 +202,11 @@ class MujocoCalls:
 
         self.mj_step = mujoco.mj_step
         task = robot.task
-        self.model = mujoco_from_urdf(robot) if task is None else mujoco_model(task)
+        self.model = (
+            mujoco_from_urdf(robot.path, robot.height is not None, URDF_GAINS)
+            if task is None
+            else mujoco_model(task)
+        )
         self.model.opt.timestep = DT
         self.model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
         self.data = mujoco.MjData(self.model)
@@ -238,25 +236,6 @@ class MujocoCalls:
 
     def at_rest(self) -> tuple[float, float]:
         return 0.0 if self.fixed else float(self.data.qpos[2]), float(np.abs(self.data.qvel).max())
-
-
-def mujoco_from_urdf(robot: Robot):
-    """Compile a URDF robot with MuJoCo's own reader."""
-    import mujoco
-
-    spec = mujoco.MjSpec.from_file(robot.path)
-    spec.compiler.discardvisual = True
-    spec.compiler.fusestatic = False
-    for geom in spec.geoms:
-        geom.contype, geom.conaffinity = 1, 0  # touches the ground, not itself
-    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1])
-    if robot.height is not None:
-        spec.worldbody.first_body().add_freejoint()
-    stiffness, damping = URDF_GAINS
-    for joint in [j for j in spec.joints if j.type == mujoco.mjtJoint.mjJNT_HINGE]:
-        actuator = spec.add_actuator(trntype=mujoco.mjtTrn.mjTRN_JOINT, target=joint.name)
-        actuator.set_to_position(kp=stiffness, kv=damping)
-    return spec.compile()
 
 
 MAKERS = {"newtonsim": NewtonsimCalls, "PyBullet": PybulletCalls, "MuJoCo": MujocoCalls}

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
-import os
-import sys
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +10,8 @@ import warp as wp
 from harness import DT
 from robot_task import HOLD, Task
 
+from engines.mujoco_models import describe_options, mujoco_model, mujoco_pose
+from engines.pybullet_client import PybulletClient, quiet
 from newtonsim import Simulator
 from newtonsim.cli import scene as cli_scene
 from newtonsim.solvers import FeatherstoneSolver
@@ -95,35 +93,6 @@ class MujocoRobots:
 
     def close(self) -> None:
         self.pool.close()
-
-
-def mujoco_model(task: Task, integrator: str | None = None, solver: str | None = None):
-    """Load the robot into MuJoCo with our time step and, if given, another integrator and solver."""
-    import mujoco
-
-    spec = mujoco.MjSpec.from_file(task.path)
-    if not task.has_ground:
-        spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1])
-    model = spec.compile()
-    model.opt.timestep = DT
-    if integrator is not None:
-        model.opt.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator}")
-    if solver is not None:
-        model.opt.solver = getattr(mujoco.mjtSolver, f"mjSOL_{solver}")
-    return model
-
-
-def describe_options(model) -> str:
-    """Name MuJoCo's integrator and constraint solver."""
-    import mujoco
-
-    integrator = mujoco.mjtIntegrator(model.opt.integrator).name.removeprefix("mjINT_")
-    return f"{integrator}, {mujoco.mjtSolver(model.opt.solver).name.removeprefix('mjSOL_')}"
-
-
-def mujoco_pose(pose: np.ndarray) -> np.ndarray:
-    """Return MuJoCo's qpos of a pose: its quaternions are wxyz."""
-    return np.concatenate([pose[:3], pose[6:7], pose[3:6], pose[7:]])
 
 
 def _mujoco_state(model, data, pose: np.ndarray) -> np.ndarray:
@@ -210,28 +179,10 @@ class PybulletPart:
 
     def close(self) -> None:
         for world in self.worlds:
-            world.pb.disconnect(world.client)
+            world.close()
 
 
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Swallow what PyBullet's loader prints, below Python, about each element that it does not know."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = [os.dup(1), os.dup(2)]
-    sink = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(sink, 1)
-    os.dup2(sink, 2)
-    try:
-        yield
-    finally:
-        for number, copy in enumerate(kept, start=1):
-            os.dup2(copy, number)
-            os.close(copy)
-        os.close(sink)
-
-
-class PybulletWorld:
+class PybulletWorld(PybulletClient):
     """One robot in a client of PyBullet.
 
     PyBullet reads the same file. It knows no armature, and ignores default densities: masses are scaled to
@@ -240,23 +191,16 @@ class PybulletWorld:
     """
 
     def __init__(self, task: Task, pose: np.ndarray):
-        import pybullet
-
-        self.pb, self.client = pybullet, pybullet.connect(pybullet.DIRECT)
-        pb, options = pybullet, {"physicsClientId": self.client}
-        self.options = options
+        super().__init__(DT)
+        pb, options = self.pb, self.options
         flags = pb.URDF_USE_SELF_COLLISION | pb.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
         with quiet():
             bodies = pb.loadMJCF(task.path, flags=flags if task.name == "humanoid" else 0, **options)
         self.body = max(bodies, key=lambda body: pb.getNumJoints(body, **options))
-        pb.setTimeStep(DT, **options)
-        pb.setGravity(0.0, 0.0, -9.81, **options)
-        joints = range(pb.getNumJoints(self.body, **options))
-        kinds = [pb.getJointInfo(self.body, j, **options)[2] for j in joints]
-        self.hinges = [j for j in joints if kinds[j] == pb.JOINT_REVOLUTE]
-        zeros = [0.0] * len(self.hinges)
+        self.joints = self.hinges(self.body)
+        zeros = [0.0] * len(self.joints)
         velocity = pb.VELOCITY_CONTROL
-        pb.setJointMotorControlArray(self.body, self.hinges, velocity, forces=zeros, **options)
+        pb.setJointMotorControlArray(self.body, self.joints, velocity, forces=zeros, **options)
         self._set_dynamics(task)
         self._place(pose)
 
@@ -269,7 +213,7 @@ class PybulletWorld:
             pb.changeDynamics(self.body, link, linearDamping=0.0, angularDamping=0.0, **options)
             if mass > 0.0:
                 pb.changeDynamics(self.body, link, mass=mass * task.mass / sum(masses), **options)
-        for joint, damping in zip(self.hinges, task.damping, strict=True):
+        for joint, damping in zip(self.joints, task.damping, strict=True):
             pb.changeDynamics(self.body, joint, jointDamping=float(damping), **options)
 
     def _place(self, pose: np.ndarray) -> None:
@@ -278,7 +222,7 @@ class PybulletWorld:
         self.inertial = pb.getDynamicsInfo(self.body, -1, **self.options)[3:5]
         where = pb.multiplyTransforms(pose[:3].tolist(), pose[3:7].tolist(), *self.inertial)
         pb.resetBasePositionAndOrientation(self.body, *where, **self.options)
-        for joint, angle in zip(self.hinges, pose[7:], strict=True):
+        for joint, angle in zip(self.joints, pose[7:], strict=True):
             pb.resetJointState(self.body, joint, float(angle), **self.options)
 
     def run(self, steps: int, torques: np.ndarray | None) -> None:
@@ -291,14 +235,11 @@ class PybulletWorld:
             for _ in range(HOLD):
                 # torques last for one step
                 self.pb.setJointMotorControlArray(
-                    self.body, self.hinges, self.pb.TORQUE_CONTROL, forces=frame, **self.options
+                    self.body, self.joints, self.pb.TORQUE_CONTROL, forces=frame, **self.options
                 )
                 step(physicsClientId=client)
 
     def motion(self) -> tuple[float, float]:
-        joints = self.pb.getJointStates(self.body, self.hinges, **self.options)
         placed = self.pb.getBasePositionAndOrientation(self.body, **self.options)
         base = self.pb.multiplyTransforms(*placed, *self.pb.invertTransform(*self.inertial))[0]
-        linear, angular = self.pb.getBaseVelocity(self.body, **self.options)
-        speeds: Sequence[float] = [*linear, *angular, *(joint[1] for joint in joints)]
-        return base[2], float(np.abs(speeds).max())
+        return base[2], self.fastest(self.body, self.joints)
