@@ -142,13 +142,13 @@ def _download(address: str, path: Path, budget: int, bar: object) -> int:
     size = 0
     part = path.with_name(path.name + ".part")
     try:
-        with build_opener(_SameSchemes).open(request, timeout=TIMEOUT) as answer:
-            announced = _announced(answer)
+        with build_opener(_SameSchemes).open(request, timeout=TIMEOUT) as response:
+            announced = _announced(response)
             if announced is not None and announced > limit:
                 raise ImportFileError(f"has {announced} bytes, more than the limit of {limit} bytes", address)
             path.parent.mkdir(parents=True, exist_ok=True)
             with part.open("wb") as file:
-                while chunk := answer.read(_CHUNK):
+                while chunk := response.read(_CHUNK):
                     size += len(chunk)
                     if size > limit:
                         raise ImportFileError(f"is larger than the limit of {limit} bytes", address)
@@ -175,9 +175,9 @@ def _download(address: str, path: Path, budget: int, bar: object) -> int:
     return size
 
 
-def _announced(answer: HTTPResponse) -> int | None:
+def _announced(response: HTTPResponse) -> int | None:
     """Number of bytes that the server says will come, None if it does not say."""
-    text = answer.headers.get("Content-Length", "")
+    text = response.headers.get("Content-Length", "")
     return int(text) if text.isascii() and text.isdigit() else None
 
 

@@ -104,10 +104,12 @@ class Node:
         words = text.split()
         low = count if at_least is None else at_least
         if (count is not None and len(words) > count) or (low is not None and len(words) < low):
-            wanted = (
+            expected = (
                 str(count) if low == count else f"{low} to {count if count is not None else 'any number'}"
             )
-            raise self.error(f"attribute '{name}' has {len(words)} values, expected {wanted}: {text[:80]!r}")
+            raise self.error(
+                f"attribute '{name}' has {len(words)} values, expected {expected}: {text[:80]!r}"
+            )
         if len(words) > _LONG_LIST and _NUMBER_CHARACTERS.match(text):
             try:
                 values = np.array(words, dtype=np.float64)

@@ -25,7 +25,7 @@ _images: WeakValueDictionary[tuple[str, int], np.ndarray] = WeakValueDictionary(
 """Images in use by file and time of its last change; the meshes of a robot often share one."""
 
 
-def corner_looks(parts: Sequence[MeshPart]) -> tuple[np.ndarray | None, np.ndarray, list[Material]]:
+def corner_appearance(parts: Sequence[MeshPart]) -> tuple[np.ndarray | None, np.ndarray, list[Material]]:
     """Return what the triangles of all parts wear.
 
     Returns:

@@ -10,13 +10,13 @@ import numpy as np
 
 from newtonsim.geometry import Mesh
 from newtonsim.importers.files.xml import Node, read_bytes
-from newtonsim.importers.geometry.mesh_appearance import corner_looks, paint
+from newtonsim.importers.geometry.mesh_appearance import corner_appearance, paint
 from newtonsim.importers.geometry.mesh_parts import MAX_FACES, MAX_MESH_BYTES, Material, MeshPart
 from newtonsim.importers.geometry.obj_files import read_obj
 
 MAX_HEIGHTS = 16_000_000
 
-_COLLADA_LOOKS = re.compile(
+_COLLADA_APPEARANCE = re.compile(
     rb"<(bind_material|library_(?:effects|materials|images))\b[^>]*(?<!/)>.*?</\1>", re.DOTALL
 )
 
@@ -144,7 +144,7 @@ def _read_mesh(path: Path, node: Node) -> Surface:
     if len(vertices) > 3 and faces.size == 0:
         return Surface(*convex_hull(vertices, node))
     check_mesh(vertices, faces, node, f"mesh file {path}")
-    surface = Surface(vertices, faces, *corner_looks(parts)).welded()
+    surface = Surface(vertices, faces, *corner_appearance(parts)).welded()
     check_mesh(surface.vertices, surface.faces, node, f"mesh file {path}")
     return surface
 
@@ -160,7 +160,7 @@ def _read_parts(path: Path) -> list[MeshPart]:
         try:
             return scene_parts(str(path), in_metres=True)
         except Exception:  # a broken material costs the whole mesh
-            bare = _COLLADA_LOOKS.sub(b"", read_bytes(path, MAX_MESH_BYTES))
+            bare = _COLLADA_APPEARANCE.sub(b"", read_bytes(path, MAX_MESH_BYTES))
             return scene_parts(io.BytesIO(bare), in_metres=True, file_type="dae")
     import trimesh
 

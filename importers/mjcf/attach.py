@@ -112,15 +112,15 @@ class _Part:
         for section in self.other.sections("worldbody"):
             holder.children += section.children
         inherited: dict[int, str | None] = {id(holder): None}
-        wanted = node.text_of("body")
+        body = node.text_of("body")
         start = holder
         for one in holder.walk():
             own = one.text_of("childclass", inherited[id(one)])
             inherited.update((id(child), own) for child in one.children)
-            if wanted is not None and one.tag == "body" and one.attrib.get("name") == wanted:
+            if body is not None and one.tag == "body" and one.attrib.get("name") == body:
                 start = Node("worldbody", {}, node.path, node.line, [one])
-        if wanted is not None and start is holder:
-            raise node.error(f"the body {wanted!r} is not in the attached model")
+        if body is not None and start is holder:
+            raise node.error(f"the body {body!r} is not in the attached model")
         inherited.setdefault(id(start), None)
         result = copied(start, lambda one: self._attributes(one, inherited[id(one)]))
         return replace(result, tag="frame", attrib={"childclass": self.other.defaults.top + self.mark})

@@ -301,8 +301,8 @@ class StageBuilder:
         )
         index = self._add_geometry(shape, arguments)
         read_shape(element, builder, index)
-        look = self.readers.materials.look(element)
-        builder.shape_color[index], builder.shape_texture[index] = look.color, look.texture
+        appearance = self.readers.materials.appearance(element)
+        builder.shape_color[index], builder.shape_texture[index] = appearance.color, appearance.texture
         return index
 
     def _add_geometry(self, shape: Geometry, arguments: dict) -> int:

@@ -75,18 +75,18 @@ def prim_at(walker: Walker, path: str, argument: str) -> object:
     return prim
 
 
-def part(content: Content, wanted: object) -> Content:
-    """The places for whose label `wanted` is true; all places stay known as targets of joints."""
-    kept = {}
+def part(content: Content, is_in: object) -> Content:
+    """The places for whose label `is_in` is true; all places stay known as targets of joints."""
+    fields_in = {}
     for field in dataclasses.fields(content):
         values = getattr(content, field.name)
         if field.name == "places":
-            kept[field.name] = values
+            fields_in[field.name] = values
         elif isinstance(values, dict):
-            kept[field.name] = {label: value for label, value in values.items() if wanted(label)}
+            fields_in[field.name] = {label: value for label, value in values.items() if is_in(label)}
         else:
-            kept[field.name] = [place for place in values if wanted(place.element.label)]
-    return Content(**kept)
+            fields_in[field.name] = [place for place in values if is_in(place.element.label)]
+    return Content(**fields_in)
 
 
 def renamed(report: ImportReport, old: str, new: str) -> ImportReport:

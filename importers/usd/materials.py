@@ -1,4 +1,4 @@
-"""Physics materials and looks that are bound to geometry."""
+"""Physics materials and appearances that are bound to geometry."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from newtonsim.importers.usd.stage import StageView
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Appearance:
     """Colour (red, green, blue, alpha) and texture file of what is seen; None if nothing says."""
 
     color: tuple[float, float, float, float] | None = None
@@ -22,7 +22,7 @@ class Materials:
     def __init__(self, view: StageView, report: ImportReport):
         self.view, self.report = view, report
         self._surfaces: dict[str, SurfaceMaterial] = {}
-        self._looks: dict[str, Look] = {}
+        self._appearances: dict[str, Appearance] = {}
 
     def surface(self, element: Element) -> SurfaceMaterial:
         """The physics material of a collider: bound for physics, otherwise for all purposes."""
@@ -51,16 +51,18 @@ class Materials:
         density = element.number("physics:density", 0.0, least=0.0) * self.view.units.density
         return SurfaceMaterial(friction, restitution, density or None)
 
-    def look(self, element: Element) -> Look:
+    def appearance(self, element: Element) -> Appearance:
         """Colour of a prim: of its bound material, otherwise its display colour."""
         prim = _bound(element, "")
-        look = Look()
+        appearance = Appearance()
         if prim is not None:
             path = str(prim.GetPath())
-            if path not in self._looks:
-                self._looks[path] = _read_look(prim)
-            look = self._looks[path]
-        return look if look.color is not None or look.texture is not None else _display_look(element)
+            if path not in self._appearances:
+                self._appearances[path] = _read_appearance(prim)
+            appearance = self._appearances[path]
+        if appearance.color is None and appearance.texture is None:
+            return _display_appearance(element)
+        return appearance
 
 
 def _bound(element: Element, purpose: str) -> object | None:
@@ -70,22 +72,22 @@ def _bound(element: Element, purpose: str) -> object | None:
     return material.GetPrim() if material else None
 
 
-def _read_look(prim: object) -> Look:
+def _read_appearance(prim: object) -> Appearance:
     """Diffuse colour, opacity and texture of a preview surface."""
     from pxr import UsdShade
 
     source = UsdShade.Material(prim).ComputeSurfaceSource()
     shader = source[0] if isinstance(source, tuple) else source
     if not shader or shader.GetIdAttr().Get() != "UsdPreviewSurface":
-        return Look()
+        return Appearance()
     color = _input(shader, "diffuseColor")
     opacity = _input(shader, "opacity")
     alpha = float(opacity) if isinstance(opacity, float) else 1.0
     if isinstance(color, str):
-        return Look(None, color)
+        return Appearance(None, color)
     if color is None:
-        return Look()
-    return Look((*(float(c) for c in color), alpha))
+        return Appearance()
+    return Appearance((*(float(c) for c in color), alpha))
 
 
 def _input(shader: object, name: str) -> object:
@@ -104,12 +106,12 @@ def _input(shader: object, name: str) -> object:
     return attributes[0].Get()
 
 
-def _display_look(element: Element) -> Look:
+def _display_appearance(element: Element) -> Appearance:
     from pxr import UsdGeom
 
     gprim = UsdGeom.Gprim(element.prim)
     if not gprim:
-        return Look()
+        return Appearance()
     values = []
     for primvar in ("displayColor", "displayOpacity"):
         found = UsdGeom.PrimvarsAPI(element.prim).FindPrimvarWithInheritance(primvar)
@@ -117,5 +119,5 @@ def _display_look(element: Element) -> Look:
         values.append(value[0] if value is not None and len(value) else None)
     color, opacity = values
     if color is None:
-        return Look()
-    return Look((*(float(c) for c in color), 1.0 if opacity is None else float(opacity)))
+        return Appearance()
+    return Appearance((*(float(c) for c in color), 1.0 if opacity is None else float(opacity)))

@@ -81,7 +81,7 @@ class MeshFolder:
         self.folder = path.parent / f"{path.stem}_meshes"
         self.names, self.report = names, report
         self._written: dict[tuple, str] = {}
-        self._kept: list[object] = []
+        self._sources: list[object] = []
 
     def add(self, shape: ShapeRecord, vertices: np.ndarray, faces: np.ndarray) -> str:
         """Write a mesh, unless a shape with the same source and scale has it; return the name of the file.
@@ -93,8 +93,8 @@ class MeshFolder:
         """
         key = (id(shape.source) if shape.source is not None else shape.kind, *shape.scale.tolist())
         if key not in self._written:
-            name = self.names.give(getattr(shape.source, "name", None) or shape.key)
-            self._kept.append(shape.source)
+            name = self.names.unique(getattr(shape.source, "name", None) or shape.key)
+            self._sources.append(shape.source)
             self._written[key] = name
             path = self.folder / f"{name}.obj"
             self._write(path, vertices, faces)
@@ -118,5 +118,5 @@ class MeshFolder:
 
 def file_name(key: str) -> str:
     """Return a key as the stem of a portable file name."""
-    kept = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in key)
-    return kept.strip("_")[:80] or "mesh"
+    allowed = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in key)
+    return allowed.strip("_")[:80] or "mesh"

@@ -15,7 +15,7 @@ class Names:
         self.valid, self.taken = valid, set(taken)
         self._next: dict[str, int] = {}
 
-    def give(self, key: str) -> str:
+    def unique(self, key: str) -> str:
         """Return the name of something with this key, numbered where the name is taken."""
         base = self.valid(key)
         name, number = base, self._next.get(base, 1)

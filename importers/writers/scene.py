@@ -268,15 +268,15 @@ class _Reader:
     def _read_keyframes(self) -> None:
         coords, dofs = self._places("joint_q_start"), self._places("joint_qd_start")
         axes = [axis.index for joint in self.scene.joints for axis in joint.axes]
-        wanted = {"joint_q": ("coord_start", coords), "joint_qd": ("dof_start", dofs)}
-        wanted["joint_act"] = ("axis_start", axes)
+        lists = {"joint_q": ("coord_start", coords), "joint_qd": ("dof_start", dofs)}
+        lists["joint_act"] = ("axis_start", axes)
         for frame in self.model.keyframes:
-            kept = {"name": frame["name"]}
-            for name, (start, places) in wanted.items():
+            keyframe = {"name": frame["name"]}
+            for name, (start, places) in lists.items():
                 values = frame.get(name)
                 if values is not None:
-                    kept[name] = self._part(values, int(frame.get(start, 0)), places, name)
-            self.scene.keyframes.append(kept)
+                    keyframe[name] = self._part(values, int(frame.get(start, 0)), places, name)
+            self.scene.keyframes.append(keyframe)
 
     def _places(self, name: str) -> list[int]:
         bounds = self._array(name)

@@ -173,8 +173,8 @@ def _around_mesh(source: Path, color: Vector, ignore_cache: bool) -> str:
         name, made = source.name, content
     else:
         name, made = f"{source.stem}.obj", mesh.export(file_type="obj").encode()
-    kept = _keep(folder / name, made, ignore_cache)
-    return _keep(urdf, _urdf(source.stem, kept, mesh, color).encode(), ignore_cache)
+    model = _keep(folder / name, made, ignore_cache)
+    return _keep(urdf, _urdf(source.stem, model, mesh, color).encode(), ignore_cache)
 
 
 def _read(source: Path):

@@ -104,17 +104,17 @@ def contact(a: Object, b: Object, poses: Sequence | None = None) -> bool | np.nd
     """
     _require_both(a=a, b=b)
 
-    def answer(trials: Trials, rows: np.ndarray) -> np.ndarray:
+    def touch(trials: Trials, rows: np.ndarray) -> np.ndarray:
         trials.place(a, rows)
         return np.array([len(found) > 0 for found in trials.touching(a, b)])
 
     rows = np.concatenate(a.get_frame())[None] if poses is None else pose_rows(poses)
     if len(rows) <= FEW_TO_PLACE:
         with one_trial(a.world) as trial:
-            found = np.array([answer(trial, row[None])[0] for row in rows], bool)
+            found = np.array([touch(trial, row[None])[0] for row in rows], bool)
         return bool(found[0]) if poses is None else found
     with Shadows(a.world, min(len(rows), PLACES), [a, b]) as shadows:
-        return np.concatenate([answer(shadows, some)[:n] for some, n in in_turns(rows, shadows.count)])
+        return np.concatenate([touch(shadows, some)[:n] for some, n in in_turns(rows, shadows.count)])
 
 
 def supporting(lower: Object, upper: Object) -> bool:
@@ -207,20 +207,20 @@ def reachable(
         return np.zeros(0, bool)
     turns = None if orientations is None else _turns(orientations, len(points))
 
-    def answer(trials: Trials, chosen: np.ndarray, more: bool = False) -> np.ndarray:
-        wanted = None if turns is None else turns[chosen]
-        after = trials.reach(robot, link, points[chosen], wanted, more)
+    def reached(trials: Trials, chosen: np.ndarray, more: bool = False) -> np.ndarray:
+        orientation_targets = None if turns is None else turns[chosen]
+        after = trials.reach(robot, link, points[chosen], orientation_targets, more)
         near = np.linalg.norm(after[:, :3] - points[chosen], axis=1) <= tolerance
-        if wanted is not None:
-            near &= np.abs(np.sum(after[:, 3:] * wanted, axis=1)) >= np.cos(0.05)
+        if orientation_targets is not None:
+            near &= np.abs(np.sum(after[:, 3:] * orientation_targets, axis=1)) >= np.cos(0.05)
         return near
 
     with Shadows(robot.world, len(points), [robot]) if many else one_trial(robot.world) as trials:
-        found = answer(trials, np.arange(len(points)))
+        found = reached(trials, np.arange(len(points)))
     failed = np.flatnonzero(~found)
     if turns is not None and len(failed):
         with Shadows(robot.world, len(failed), [robot]) as shadows:
-            found[failed] = answer(shadows, failed, more=True)
+            found[failed] = reached(shadows, failed, more=True)
     return found if many else bool(found[0])
 
 
@@ -341,7 +341,7 @@ def _pictures(
 
 def _view(camera: Pose, forward: Iterable[float]) -> tuple[float, ...]:
     """View matrix of a camera (16,): up is the world's z, or y of what looks along that."""
-    ahead = camera @ Pose(tuple(forward), (0.0, 0.0, 0.0, 1.0))
-    direction = np.subtract(ahead.position, camera.position)
+    front = camera @ Pose(tuple(forward), (0.0, 0.0, 0.0, 1.0))
+    direction = np.subtract(front.position, camera.position)
     vertical = abs(direction[2]) > 0.999 * np.linalg.norm(direction)
-    return p.computeViewMatrix(camera.position, ahead.position, (0, 1, 0) if vertical else (0, 0, 1))
+    return p.computeViewMatrix(camera.position, front.position, (0, 1, 0) if vertical else (0, 0, 1))

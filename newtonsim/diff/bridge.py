@@ -78,10 +78,10 @@ class Bridge:
         outputs: Names of arrays of the final state that are returned beside the losses.
         state: Where all other arrays of the initial state come from; None for the model's.
         controls: Where all other inputs come from, as in a call of the rollout.
-        differentiable: Whether gradients by the inputs will be asked for.
+        differentiable: Whether gradients with respect to the inputs will be asked for.
 
     Raises:
-        NewtonsimError: A name is unknown, or the rollout has no gradient by it.
+        NewtonsimError: A name is unknown, or the rollout has no gradient with respect to it.
     """
 
     def __init__(

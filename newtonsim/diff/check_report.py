@@ -17,7 +17,7 @@ CHANCE = 2.0
 """How many times as large as the error of the vector that of a mixture may be by chance."""
 
 _ROUNDING = 1.0e-5
-"""Part of the gradient by all arrays that may be rounding in that by one."""
+"""Part of the gradient with respect to all arrays that may be rounding in that with respect to one."""
 
 _SHARE = 0.5
 """Part of the square of a sample's length that its reliable entries need to speak for the array."""
@@ -73,7 +73,8 @@ class ArrayCheck:
         mixtures: Random directions, of which each sees all entries.
         kinks: Difference between the slopes on both sides of each, (n,); 0 where there is none.
         tolerance: Largest error that passes.
-        beside: Length of the gradient by the arrays that passed with it, beside which it may be zero.
+        beside: Length of the gradient with respect to the arrays that passed with it, beside which it may
+            be zero.
     """
 
     name: str
@@ -156,7 +157,7 @@ class ArrayCheck:
         return known and not self.whole.any() and not any(f.difference.any() for f in found)
 
     def _is_zero_beside_others(self) -> bool:
-        """Whether gradient and differences are noise, and that is little beside the gradient by others."""
+        """Whether gradient and differences are noise, and that is little beside the other gradients."""
         limit = DOUBT * self.tolerance * self.beside
         found = [(self.gradient, self.difference, self.uncertainty, self.lengths)]
         mixtures = self.mixtures

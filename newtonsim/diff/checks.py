@@ -52,11 +52,11 @@ def check_function(name: str, function: object, *arguments: str) -> None:
     """Raise a NewtonsimError unless a function, or None, can be called with these positional arguments."""
     if function is None:
         return
-    wanted = f"{name}: expected a function of ({', '.join(arguments)})"
+    expected = f"{name}: expected a function of ({', '.join(arguments)})"
     if isinstance(function, wp.Kernel):
-        raise NewtonsimError(f"{wanted} that launches kernels, got the kernel {function.key!r} itself")
+        raise NewtonsimError(f"{expected} that launches kernels, got the kernel {function.key!r} itself")
     if not callable(function):
-        raise NewtonsimError(f"{wanted}, got {type(function).__name__}")
+        raise NewtonsimError(f"{expected}, got {type(function).__name__}")
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # builtins may have none
@@ -64,7 +64,7 @@ def check_function(name: str, function: object, *arguments: str) -> None:
     try:
         signature.bind(*arguments)
     except TypeError:
-        raise NewtonsimError(f"{wanted}, got one of {signature}") from None
+        raise NewtonsimError(f"{expected}, got one of {signature}") from None
 
 
 def check_names(names: object) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ def jax_function(
 
     Raises:
         ImportError: JAX is not installed.
-        NewtonsimError: A name is unknown, or the rollout has no gradient by it.
+        NewtonsimError: A name is unknown, or the rollout has no gradient with respect to it.
     """
     jax = _import_jax()
     bridge = Bridge(rollout, inputs, outputs, state, controls)

@@ -1,4 +1,4 @@
-"""Which arrays a rollout can differentiate by, their names, and the world of each of their entries."""
+"""What a rollout can differentiate with respect to: arrays, their names, and the world of each entry."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def find_place(name: str) -> Place:
 
 
 def _names(owner: str) -> list[str]:
-    """Names of what can be differentiated by."""
+    """Names of what can be differentiated with respect to."""
     specs = [spec for spec in _OWNERS[owner].values() if spec.grad]
     names = [f"{owner}.{spec.name}" for spec in specs if not spec.host]
     if owner == "model":

@@ -149,7 +149,7 @@ class Linearizer:
         return Linearization(A, B)
 
     def _run(self, start: State, controls: Controls) -> tuple[Rollout, RolloutResult]:
-        """Run forward once, with gradients by whatever the solver reads: joints, bodies or both."""
+        """Run forward once, with gradients with respect to what the solver reads: joints, bodies or both."""
         zero = {"joint_qd": wp.zeros(len(start.joint_qd), dtype=float, device=self.model.device)}
         if self._rollout is not None:
             return self._rollout, self._rollout(start, controls, state_seeds=zero)
@@ -176,7 +176,7 @@ class Linearizer:
         return {"joint_q": wp.array(ends.pull_back(dofs.reshape(-1)), dtype=float, device=device)}
 
     def _to_joints(self, start: State, gradients: dict[str, wp.array]) -> tuple[np.ndarray, np.ndarray]:
-        """Gradients by joint_q and joint_qd, with what comes from the bodies that they place."""
+        """Gradients with respect to joint_q and joint_qd, with what comes from the bodies that they place."""
         q, qd = (
             gradients[f"state.{name}"].numpy().astype(np.float64) if f"state.{name}" in gradients else 0.0
             for name in _JOINT

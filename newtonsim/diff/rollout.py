@@ -33,7 +33,7 @@ TAPE_ROOM = 128_000_000
 """Bytes of states up to which "auto" keeps those of all steps."""
 
 StateSeeds = Mapping[str, wp.array | npt.ArrayLike]
-"""Gradients by a final state, by name of its array."""
+"""Gradients with respect to a final state, by name of its array."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Rollout:
             `wp.launch`; it has to allocate nothing and read nothing back.
         running: `running(step, state, control, losses)` does so after every step, with the control of the
             step and `step` of shape (1,), the number of steps done, from 1 to `steps`.
-        wrt: What to differentiate by: "state.NAME" of the initial state, "control.NAME", "model.NAME" with
-            the names of arrays of State, Control and Model that are differentiable,
+        wrt: What to differentiate with respect to: "state.NAME" of the initial state, "control.NAME",
+            "model.NAME" with the names of arrays of State, Control and Model that are differentiable,
             "model.shape_materials.NAME" and "model.gravity_vec".
         checkpoint: "tape" keeps the states of all steps; a number k keeps every k-th one, and computes
             segments of k steps twice; "sqrt" takes k = √steps, which needs least memory in long rollouts;
@@ -184,8 +184,8 @@ class Rollout:
             Losses, final state and gradients.
 
         Raises:
-            NewtonsimError: State, controls or seeds do not fit, there is nothing to differentiate by, or no
-                loss.
+            NewtonsimError: State, controls or seeds do not fit, there is nothing to differentiate with
+                respect to, or no loss.
             NotDifferentiableError: The solver has no gradient with respect to one of `wrt`, or something
                 acted in a step that has none.
         """

@@ -156,12 +156,12 @@ class _Parameter:
                 f"{slot.name}: expected a value of shape {one}{more}, got {self.value.shape}"
             )
         holders = {"state": state, "model": model, "control": model.control()}
-        self._kept: list[tuple[wp.array, wp.array]] = []
+        self._originals: list[tuple[wp.array, wp.array]] = []
         if slot.place.owner == "model":
             changed = [find_array(slot.place, model)]
             if slot.place.attribute in INVERSES:
                 changed.append(getattr(model, INVERSES[slot.place.attribute]))
-            self._kept = [(array, wp.clone(array, requires_grad=False)) for array in changed]
+            self._originals = [(array, wp.clone(array, requires_grad=False)) for array in changed]
         base = find_array(slot.place, holders[slot.place.owner]).numpy()
         self._base = base.reshape(-1).astype(np.float32)
         self._rows = slot.steps if self.sequence else 1
@@ -189,7 +189,7 @@ class _Parameter:
 
     def restore(self) -> None:
         """Put the model's arrays back."""
-        for array, copy in self._kept:
+        for array, copy in self._originals:
             wp.copy(array, copy)
 
 
@@ -256,8 +256,8 @@ def _estimate(
     means = losses.reshape(count, group).mean(axis=1)
 
     def named(flat: np.ndarray) -> dict[str, np.ndarray]:
-        pieces = np.split(flat, np.cumsum([p.value.size for p in parameters])[:-1])
-        return {p.name: piece.reshape(p.value.shape) for p, piece in zip(parameters, pieces)}
+        parts = np.split(flat, np.cumsum([p.value.size for p in parameters])[:-1])
+        return {p.name: part.reshape(p.value.shape) for p, part in zip(parameters, parts)}
 
     return SmoothedGradient(
         loss=float(means.mean()),

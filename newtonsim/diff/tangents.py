@@ -72,7 +72,7 @@ class Tangents:
         return len(self.label)
 
     def derivative(self, gradient: np.ndarray) -> np.ndarray:
-        """Derivatives along all directions of something with a gradient by floats."""
+        """Derivatives along all directions of something with a gradient with respect to floats."""
         return (gradient.astype(np.float64).reshape(-1)[self.index] * self.slope).sum(axis=1)
 
     def move(self, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:

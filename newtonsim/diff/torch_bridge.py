@@ -49,7 +49,7 @@ def torch_function(
 
     Raises:
         ImportError: torch is not installed.
-        NewtonsimError: A name is unknown, or the rollout has no gradient by it.
+        NewtonsimError: A name is unknown, or the rollout has no gradient with respect to it.
     """
     _import_torch()
     function = _autograd_function()

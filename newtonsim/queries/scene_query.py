@@ -321,8 +321,8 @@ class SceneQuery:
         return local_indices(name, indices, start, end, total, per_world)
 
     def _select(self, sets: list, batch: tuple[int, ...]) -> Selection:
-        kept = [np.asarray(shapes, np.int32) for shapes in sets]
-        return Selection([shapes[self._seen[shapes]] for shapes in kept], batch, self.model.device)
+        rows = [np.asarray(shapes, np.int32) for shapes in sets]
+        return Selection([shapes[self._seen[shapes]] for shapes in rows], batch, self.model.device)
 
     def closest(
         self, a: Selection, b: Selection, *, max_distance: float = math.inf, out: ClosestPoints | None = None

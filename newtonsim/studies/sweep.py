@@ -85,10 +85,10 @@ def sweep(
         progress = stack.enter_context(SweepProgress(batches.count, before))
         try:
             for number, results in _checked_alike(run, done):
-                kept = {name: values[: len(batches.candidates(number))] for name, values in results.items()}
+                own = {name: values[: len(batches.candidates(number))] for name, values in results.items()}
                 if write is not None:
-                    write(number, kept)
-                done[number] = kept
+                    write(number, own)
+                done[number] = own
                 progress.add(len(batches.candidates(number)))
         except BatchError as error:
             raise _sweep_error(error, batches, done) from error.__cause__

@@ -41,7 +41,7 @@ class PictureCaster:
         cameras: Cameras in each world.
         threads: Threads on the CPU, None for as many as there are cores to run on.
         offset: Where in a pixel its ray passes, from the upper left corner, 0..1.
-        wanted: What to fill, fields of `newtonsim.kernels.camera.pictures.PictureView` by name.
+        outputs: What to fill, fields of `newtonsim.kernels.camera.pictures.PictureView` by name.
     """
 
     def __init__(
@@ -52,13 +52,13 @@ class PictureCaster:
         cameras: int,
         threads: int | None,
         offset: tuple[float, float],
-        wanted: dict[str, wp.array | int],
+        outputs: dict[str, wp.array | int],
     ):
         self.scene = scene
         self._cameras, self._width, self._height = cameras, width, height
         view = camera_pictures.PictureView()
         view.cameras, view.width, view.height, view.offset = cameras, width, height, wp.vec2(*offset)
-        for name, value in wanted.items():
+        for name, value in outputs.items():
             setattr(view, name, value)
         self._view = view
         self._picture = wp.array([view], dtype=camera_pictures.PictureView, device=scene.device)
@@ -112,9 +112,9 @@ class PictureCaster:
 
     def _cut(self, threads: int | None) -> list[tuple[int, int]]:
         """Find how many threads work, and ranges of tiles (first, number) that they take in turn."""
-        wanted = _core_count() if threads is None else threads
+        most = _core_count() if threads is None else threads
         pixels = self._pictures * self._width * self._height
-        self.threads = max(1, min(wanted, pixels // _BAND)) if self.scene.device.is_cpu else 1
+        self.threads = max(1, min(most, pixels // _BAND)) if self.scene.device.is_cpu else 1
         if not pixels:
             return []
         tiles = self._tile_count

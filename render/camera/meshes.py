@@ -168,7 +168,7 @@ def smooth_normals(points: np.ndarray, triangles: np.ndarray) -> np.ndarray:
 
 def _angles(corner: np.ndarray) -> np.ndarray:
     """Angle of each triangle (m, 3, 3) at each corner (m, 3) [rad]."""
-    ahead = np.roll(corner, -1, axis=1) - corner
+    along = np.roll(corner, -1, axis=1) - corner
     back = np.roll(corner, 1, axis=1) - corner
-    across = np.linalg.norm(np.cross(ahead, back), axis=2)
-    return np.arctan2(across, np.einsum("ijk,ijk->ij", ahead, back))
+    across = np.linalg.norm(np.cross(along, back), axis=2)
+    return np.arctan2(across, np.einsum("ijk,ijk->ij", along, back))

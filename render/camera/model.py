@@ -216,10 +216,10 @@ class ModelScene(RayScene):
         looks = np.zeros(len(self._used), camera_scene.Look.numpy_dtype())
         looks["label"] = np.where(local >= 0, local, static)
         if labels is not None:
-            values, wanted = np.asarray(labels), (model.shape_count,)
-            if values.shape != wanted or values.dtype.kind not in "iu":
+            values, expected = np.asarray(labels), (model.shape_count,)
+            if values.shape != expected or values.dtype.kind not in "iu":
                 raise ModelError(
-                    f"labels: expected whole numbers {wanted}, got {values.dtype} {values.shape}"
+                    f"labels: expected whole numbers {expected}, got {values.dtype} {values.shape}"
                 )
             looks["label"] = values[self._used]
         joint = np.full(model.body_count + 1, static)

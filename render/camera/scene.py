@@ -224,9 +224,9 @@ class CameraScene(RayScene):
             if self._poses is None or self._poses.array.shape != values.shape[:2]:
                 self._poses = StagedArray(values.shape[:2], wp.transform, self.device)
             body_poses = self._poses.write(values)
-        wanted = (self.num_worlds, self.bodies)
+        expected = (self.num_worlds, self.bodies)
         given = tuple(body_poses.shape)
         if body_poses.ndim != 2 or given[0] != self.num_worlds or given[1] < self.bodies:
-            raise ModelError(f"body_poses: expected poses {wanted}, got {given}")
+            raise ModelError(f"body_poses: expected poses {expected}, got {given}")
         self.place(body_poses.flatten(), given[1], rebuild)
         return self

@@ -117,9 +117,9 @@ class Tubes:
 
     def __init__(self, count: int):
         k = np.arange(_SIDES)
-        ahead = (k + 1) % _SIDES
-        first = np.stack([k, ahead, k + _SIDES], axis=1)
-        second = np.stack([ahead, ahead + _SIDES, k + _SIDES], axis=1)
+        following = (k + 1) % _SIDES
+        first = np.stack([k, following, k + _SIDES], axis=1)
+        second = np.stack([following, following + _SIDES, k + _SIDES], axis=1)
         start = 2 * _SIDES * np.arange(count)
         self.triangles = (np.concatenate([first, second]) + start[:, None, None]).reshape(-1, 3)
         self.size = 2 * _SIDES * count

@@ -81,8 +81,8 @@ class ViewerCamera:
         centre = 0.5 * (lower + upper)
         radius = max(0.5 * float(np.linalg.norm(upper - lower)), 0.05)
         sideways = np.roll(self._up, 1)
-        ahead = np.cross(sideways, self._up)
-        direction = 0.85 * sideways + 0.75 * ahead + 0.55 * self._up
+        forward = np.cross(sideways, self._up)
+        direction = 0.85 * sideways + 0.75 * forward + 0.55 * self._up
         self.look(centre + 3.0 * radius * direction / np.linalg.norm(direction), centre)
 
     @property

@@ -374,7 +374,7 @@ class RecordingPlayback(ThreadedPlayback):
         if not len(self.times):
             raise NewtonsimError("the recording has no frames")
         self._source, self._state = source, source.model.state(requires_grad=False)
-        self._time, self.index, self._wanted = float(self.times[0]), -1, None
+        self._time, self.index, self._target_index = float(self.times[0]), -1, None
         self._load(0)
 
     def rewind(self) -> None:
@@ -389,7 +389,7 @@ class RecordingPlayback(ThreadedPlayback):
         """
         if not 0 <= index < len(self.times):
             raise NewtonsimError(f"frame: expected 0..{len(self.times) - 1}, got {index}")
-        self._wanted = index
+        self._target_index = index
         self._wake()
 
     def _show(self) -> None:
@@ -398,11 +398,11 @@ class RecordingPlayback(ThreadedPlayback):
 
     def _change(self) -> bool:
         self._changes.clear()
-        wanted, self._wanted = self._wanted, None
-        if wanted is None:
+        target, self._target_index = self._target_index, None
+        if target is None:
             return False
-        self._time = float(self.times[wanted])
-        self._load(wanted)
+        self._time = float(self.times[target])
+        self._load(target)
         return True
 
     def _advance(self, began: float) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from newtonsim.scene.state import State
 
 _ROUNDS = 8
-_GIVE = 0.05
+_DAMPING = 0.05
 """Damping of the inverse kinematics, as a part of the extent of the chain."""
 
 
@@ -90,8 +90,8 @@ class Trees:
         for _ in range(_ROUNDS):
             point = _place(state, body, local)
             columns, reach = self._jacobian(state, chain, axis, point)
-            give = (_GIVE * max(reach, 1e-3)) ** 2 * np.eye(3)
-            step = columns.T @ np.linalg.solve(columns @ columns.T + give, target - point)
+            damping = (_DAMPING * max(reach, 1e-3)) ** 2 * np.eye(3)
+            step = columns.T @ np.linalg.solve(columns @ columns.T + damping, target - point)
             q = state.joint_q.numpy().copy()
             q[coordinate] = np.clip(q[coordinate] + np.clip(step, -0.3, 0.3), lower, upper)
             self.place(state, q)
@@ -125,11 +125,11 @@ class Trees:
         """Write joint coordinates, and the body poses that follow."""
         state.joint_q.assign(joint_q.astype(np.float32))
         alone = self._joint_of < 0
-        kept = state.body_q.numpy()[alone].copy()
+        poses_alone = state.body_q.numpy()[alone].copy()
         eval_fk(self._model, state.joint_q, state.joint_qd, None, state)
         if alone.any():
             poses = state.body_q.numpy().copy()
-            poses[alone] = kept
+            poses[alone] = poses_alone
             state.body_q.assign(poses)
 
 

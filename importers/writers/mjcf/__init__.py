@@ -107,7 +107,7 @@ class _MjcfWriter:
         self._write_shapes(-1)
         self._write_bodies()
         for name, body, pose in self.scene.sites:
-            name = self.names["site"].give(name)
+            name = self.names["site"].unique(name)
             element(self.elements[body], "site", {"name": name, **pose_attributes(pose)})
         self.geoms.write_contacts(self.contact, self._body_names())
         for name, axis in self.axes:
@@ -152,7 +152,7 @@ class _MjcfWriter:
 
     def _open_body(self, parent: int, number: int, pose: Pose) -> ElementTree.Element:
         body = self.scene.bodies[number]
-        name = self.names["body"].give(body.key)
+        name = self.names["body"].unique(body.key)
         self.report.bodies[body.index] = name
         own = element(self.elements[parent], "body", {"name": name, **pose_attributes(pose)})
         self.elements[number] = own
@@ -166,7 +166,7 @@ class _MjcfWriter:
         self._write_inertial(own, body)
         count = motion_count(joint)
         keys = [joint.key] if count == 1 else [f"{joint.key}_{i}" for i in range(count)]
-        names = [self.names["joint"].give(key) for key in keys]
+        names = [self.names["joint"].unique(key) for key in keys]
         if count:
             self.report.joints[joint.index] = names
             self.order.append(joint)
@@ -229,7 +229,7 @@ class _MjcfWriter:
         for name, frame in frames:
             values = keyframe(self.scene, self.order, frame, self.actuated)
             attributes = {key: numbers(row) for key, row in values.items()}
-            element(section, "key", {"name": names.give(name), **attributes})
+            element(section, "key", {"name": names.unique(name), **attributes})
 
     def _start(self) -> dict | None:
         """The initial state as a keyframe, None where the file's own start is the same."""
@@ -261,15 +261,15 @@ class _MjcfWriter:
         limit_settings(self.axes, report)
 
 
-def _known_axes(scene: Scene, wanted: Collection[int] | None) -> frozenset[int]:
+def _known_axes(scene: Scene, chosen: Collection[int] | None) -> frozenset[int]:
     """Axes of the scene that get an actuator."""
     axes = frozenset(axis.index for joint in scene.joints for axis in joint.axes)
-    if wanted is None:
+    if chosen is None:
         return axes
-    unknown = [axis for axis in wanted if axis not in axes]
+    unknown = [axis for axis in chosen if axis not in axes]
     if unknown:
         raise ModelError(f"actuated_axes: there is no axis {unknown[0]!r} in what is written")
-    return frozenset(wanted)
+    return frozenset(chosen)
 
 
 def _differs(frame: dict, other: dict) -> bool:

@@ -67,7 +67,7 @@ class ConstraintWriter:
         return self._sections[tag]
 
     def _site(self, body: int, name: str, pose: Pose) -> str:
-        name = self.sites.give(name)
+        name = self.sites.unique(name)
         element(self.bodies[body], "site", {"name": name, **pose_attributes(pose)})
         return name
 
@@ -86,7 +86,7 @@ class ConstraintWriter:
 
     def _loop(self, constraint: ConstraintRecord) -> list[str]:
         free = (len(constraint.linear), len(constraint.angular))
-        name = self.names.give(constraint.key)
+        name = self.names.unique(constraint.key)
         if free == (0, 1):
             self.report.approximated(name, "a hinge that closes a loop is held at two points of its axis")
             if np.abs(constraint.limits).min() < NO_LIMIT:
@@ -102,13 +102,13 @@ class ConstraintWriter:
 
     def _connect(self, tag: str, constraint: ConstraintRecord, offset: np.ndarray, name: str) -> str:
         if offset.any():
-            name = self.names.give(f"{name}_axis")
+            name = self.names.unique(f"{name}_axis")
         ends = self._ends(constraint, offset, name)
         element(self._section("equality"), tag, {"name": name, **ends, **self._common(constraint)})
         return name
 
     def _coupling(self, constraint: ConstraintRecord) -> list[str]:
-        name = self.names.give(constraint.key)
+        name = self.names.unique(constraint.key)
         attributes = {"name": name}
         for number_, place in enumerate(constraint.coupled, start=1):
             if place is not None:
@@ -118,7 +118,7 @@ class ConstraintWriter:
         return [name]
 
     def _distance(self, constraint: ConstraintRecord) -> list[str]:
-        name = self.names.give(constraint.key)
+        name = self.names.unique(constraint.key)
         if not constraint.enabled:
             self.report.unsupported(name, "a distance that is switched off")
             return []
@@ -126,7 +126,7 @@ class ConstraintWriter:
         return [name]
 
     def _joint_distance(self, joint: JointRecord) -> None:
-        name = self.names.give(joint.key)
+        name = self.names.unique(joint.key)
         first = self._site(joint.parent, f"{name}_parent", joint.X_p)
         second = self._site(joint.child, f"{name}_child", joint.X_c)
         self._tendon(name, {"site1": first, "site2": second}, joint.distance)

@@ -108,7 +108,7 @@ class GeomWriter:
             self.report.unsupported(shape.key, f"a shape of type {shape.kind.name} without a known mesh")
             return
         attributes, frame = form
-        name = self.name_of[shape.row] = self.names.give(shape.key)
+        name = self.name_of[shape.row] = self.names.unique(shape.key)
         self.report.shapes[shape.index] = [name]
         attributes = {"name": name, **attributes, **pose_attributes(shape.pose @ frame)}
         contype, conaffinity = self._bits(shape)
@@ -175,7 +175,7 @@ class GeomWriter:
         half = 0.5 * np.abs(np.array(shape.source.size) * shape.scale[[0, 2]])
         key = (id(shape.source), *shape.scale.tolist())
         if key not in self._fields:
-            name = self._fields[key] = self.meshes.names.give(shape.key)
+            name = self._fields[key] = self.meshes.names.unique(shape.key)
             size = [*half, max(high - low, _LEAST_HEIGHT), _LEAST_HEIGHT]
             data = (heights - low) / max(high - low, _LEAST_HEIGHT)
             rows, columns = (str(n) for n in heights.shape)

@@ -107,7 +107,7 @@ class _UrdfWriter:
         if self.hangs:
             self._write_shapes(element(self.root, "link", name=_WORLD), -1, Pose.identity())
         for number_, body in enumerate(self.scene.bodies):
-            name = self.names[number_] = self.link_names.give(body.key)
+            name = self.names[number_] = self.link_names.unique(body.key)
             self.report.bodies[body.index] = name
             link = element(self.root, "link", name=name)
             frame = self.frames[number_]
@@ -150,7 +150,7 @@ class _UrdfWriter:
     # -- joints ----------------------------------------------------------------------------------------------
 
     def _joint(self, key: str, kind: str, parent: str, child: str) -> ElementTree.Element:
-        name = self.joint_names.give(key)
+        name = self.joint_names.unique(key)
         own = self.elements[name] = element(self.root, "joint", name=name, type=kind)
         element(own, "parent", link=parent)
         element(own, "child", link=child)
@@ -222,7 +222,7 @@ class _UrdfWriter:
         self.report.joints[joint.index] = names
 
     def _write_link(self, joint: JointRecord, place: int) -> str:
-        name = self.link_names.give(f"{self.names[joint.child]}__{place}")
+        name = self.link_names.unique(f"{self.names[joint.child]}__{place}")
         props = self.scene.bodies[joint.child].props
         moment = LINK_MASS_RATIO * np.trace(props.inertia) / 3.0
         tiny = MassProps(LINK_MASS_RATIO * props.mass, np.zeros(3), moment * np.eye(3))

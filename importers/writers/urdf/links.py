@@ -65,7 +65,7 @@ class ShapeWriter:
             return
         tag, attributes, turn = form
         pose = frame.inverse() @ shape.pose @ turn
-        name = self.names.give(shape.key)
+        name = self.names.unique(shape.key)
         self.report.shapes[shape.index] = [name]
         if shape.visible and (shape.color is not None or not shape.is_collider):
             visual = self._part(link, "visual", name, pose, tag, attributes)
@@ -90,7 +90,7 @@ class ShapeWriter:
         if shape.color is None:
             return
         if shape.color not in self._material_of:
-            name = self._material_of[shape.color] = self.materials.give("color")
+            name = self._material_of[shape.color] = self.materials.unique("color")
             element(element(self.root, "material", name=name), "color", rgba=numbers(shape.color))
         element(visual, "material", name=self._material_of[shape.color])
 

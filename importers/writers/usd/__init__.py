@@ -132,7 +132,7 @@ class _UsdWriter:
 
     def _free_path(self, parent: Sdf.Path, key: str) -> Sdf.Path:
         names = self.names.setdefault(parent, Names(prim_name))
-        return parent.AppendChild(names.give(key))
+        return parent.AppendChild(names.unique(key))
 
     def _write_physics_scene(self) -> None:
         own = UsdPhysics.Scene.Define(self.stage, _ROOT.AppendChild("PhysicsScene"))

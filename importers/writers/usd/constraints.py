@@ -50,7 +50,7 @@ class ConstraintWriter:
     def write(self) -> None:
         """Write all constraints."""
         for constraint in self.scene.constraints:
-            path = self.folder.AppendChild(self.names.give(constraint.key))
+            path = self.folder.AppendChild(self.names.unique(constraint.key))
             if constraint.kind == ConstraintType.COUPLING:
                 prim = self._coupling(path, constraint)
             else:
