@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
@@ -10,10 +12,34 @@ import warp as wp
 from newtonsim.kernels.particles import coupling
 from newtonsim.kernels.steps import motion as steps_motion
 from newtonsim.kernels.steps import reset
+from newtonsim.kernels.steps.nonfinite import MarksView
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
+from newtonsim.scene.topology import topology_of
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The element of a model that became non-finite first.
+
+    Attributes:
+        kind: What it is: "tree", "body" or "particle".
+        element: Its number.
+        world: Its world.
+        age: Steps that the solver has made with it, the first one included: buffers of a step are still those
+            of the first one if it is 1.
+        step: Number of the first of them since the solver was made, counted from 1.
+        cause: What the kernel that found it said, such as `energy_coordinates.FROM_FORCES`; 0 for nothing.
+    """
+
+    kind: str
+    element: int
+    world: int
+    age: int
+    step: int
+    cause: int
 
 
 class NonfiniteWorlds:
@@ -35,17 +61,42 @@ class NonfiniteWorlds:
         self._any_view = memoryview(self.any.numpy()) if model.device.is_cpu else None
         self._reported = np.zeros(model.world_count, dtype=bool)
 
+        self._marks: dict[str, tuple[MarksView, wp.array]] = {}
+
+    def marks(self, kind: str, world: wp.array) -> MarksView:
+        """What kernels mark elements with.
+
+        Args:
+            kind: What the elements are: "tree", "body" or "particle".
+            world: World of each, shape (n,).
+        """
+        if kind not in self._marks:
+            device = self.model.device
+            view = MarksView()
+            view.world, view.any = self.worlds, self.any
+            view.steps = zeros(1, dtype=int, device=device)
+            view.age = zeros(len(world), dtype=int, device=device)
+            view.cause = zeros(len(world), dtype=int, device=device)
+            self._marks[kind] = (view, world)
+        return self._marks[kind][0]
+
     def mark(self, launch: Launcher, state: State) -> None:
         """Mark the worlds whose particles or bodies are at no place in a state."""
-        model, marks = self.model, [self.worlds, self.any]
+        model = self.model
         if model.particle_count:
-            inputs = [model.particle_world, state.particle_q, state.particle_qd, *marks]
+            inputs = [model.particle_world, state.particle_q, state.particle_qd]
+            inputs.append(self.marks("particle", model.particle_world))
             launch(coupling.mark_nonfinite, "particle", inputs)
         if model.body_count:
-            launch(steps_motion.mark_bodies, "body", [model.body_world, state.body_qd, *marks])
+            inputs = [model.body_world, state.body_qd, self.marks("body", model.body_world)]
+            launch(steps_motion.mark_bodies, "body", inputs)
 
-    def report(self) -> None:
-        """Warn once of each; waits for the device."""
+    def report(self, explain: Callable[[Origin], str] | None = None) -> None:
+        """Warn once of each; waits for the device.
+
+        Args:
+            explain: Returns what the solver knows about how an element broke, to go behind its name.
+        """
         found = self.any.numpy() if self._any_view is None else self._any_view
         if not found[0]:
             return
@@ -61,10 +112,42 @@ class NonfiniteWorlds:
             named = ", ".join(map(str, fresh[:8])) + (", ..." if len(fresh) > 8 else "")
             warnings.warn(
                 f"{len(fresh)} of {len(now)} worlds have become non-finite (NaN or infinite): {named}; "
-                "shorten the step, check inputs, and reset these worlds",
+                f"{self._beginning(fresh, explain)}shorten the step, check inputs, and reset these worlds",
                 RuntimeWarning,
                 stacklevel=4,
             )
+
+    def origin(self, worlds: np.ndarray) -> Origin | None:
+        """Return where it began in the worlds (n,): what has been broken longest; None if nothing is broken.
+
+        Waits for the device.
+        """
+        oldest = None
+        for kind, (view, world_of) in self._marks.items():
+            owner = world_of.numpy()
+            age = np.where(np.isin(owner, worlds), view.age.numpy(), 0)
+            element = int(np.argmax(age)) if age.size else 0
+            if not age.size or not age[element] or (oldest is not None and oldest.age >= age[element]):
+                continue
+            world, step = owner[element], view.steps.numpy()[0] - age[element] + 1
+            cause = view.cause.numpy()[element]
+            oldest = Origin(kind, element, *map(int, (world, age[element], step, cause)))
+        return oldest
+
+    def _beginning(self, worlds: np.ndarray, explain: Callable[[Origin], str] | None) -> str:
+        """Return the part of the warning that says where and when it began."""
+        origin = self.origin(worlds)
+        if origin is None:
+            return ""
+        if origin.kind == "particle":
+            what = f"particle {origin.element}"
+        else:
+            body = origin.element if origin.kind == "body" else _root_body(self.model, origin.element)
+            what = f"body '{self.model.body_key[body]}'"
+            if origin.kind == "tree":
+                what = f"the tree of {what}"
+        told = "" if explain is None else explain(origin)
+        return f"it began in world {origin.world}, in step {origin.step} of the solver, with {what}{told}; "
 
     def reset(self, world_mask: wp.array | None) -> None:
         """Forget the marks of the masked worlds, bool, shape (world_count,), or of all."""
@@ -79,3 +162,10 @@ class NonfiniteWorlds:
         """Let `report` warn again of worlds that have lost their marks; on a GPU it does not."""
         if self.model.device.is_cpu:
             self._reported &= self.worlds.numpy()
+
+
+def _root_body(model: Model, tree: int) -> int:
+    """The body that hangs on the world in a tree."""
+    view = topology_of(model).view
+    joint = view.joint.numpy()[view.joint_start.numpy()[tree]]
+    return int(model.joint_child.numpy()[joint])

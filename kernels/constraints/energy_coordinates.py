@@ -4,6 +4,7 @@ import warp as wp
 
 from newtonsim.kernels.algebra.sparse_blas import copyi, doti
 from newtonsim.kernels.constraints.dof_rows import NOTHING_ACTED, PUSHED
+from newtonsim.kernels.steps.nonfinite import MarksView, mark
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -37,6 +38,10 @@ def to_joint_velocities(
         qd[d] = z[d] * L[row + depth] - doti(depth, L, tree.row_dof, row, qd)
 
 
+FROM_FORCES = wp.constant(1)  # the velocity without constraints is no number
+FROM_CONSTRAINTS = wp.constant(2)
+
+
 @wp.func
 def copy_tree(tree: wp.ref[TreeView], t: int, source: wp.array(dtype=float), target: wp.array(dtype=float)):
     """Copy the dofs of one tree."""
@@ -55,13 +60,12 @@ def accept_velocities(
     world_state: wp.array(dtype=int),
     qd: wp.array(dtype=float),
     moving_qd: wp.array(dtype=float),
-    world_nonfinite: wp.array(dtype=bool),
-    any_nonfinite: wp.array(dtype=int),
+    marks: MarksView,
 ):
     """One thread per tree: joint velocities, and those that move the positions.
 
-    Worlds without impulse keep theirs to the last bit. Velocities that are no numbers mark their world and
-    element 0 of `any_nonfinite`.
+    Worlds without impulse keep theirs to the last bit. Velocities that are no numbers mark their tree and its
+    world, with FROM_FORCES or FROM_CONSTRAINTS as the cause.
     """
     t = first + wp.tid()
     state = world_state[tree.world[t]]
@@ -73,10 +77,14 @@ def accept_velocities(
         to_joint_velocities(tree, L, t, z_moving, moving_qd)
     else:
         copy_tree(tree, t, qd, moving_qd)
+    broken = bool(False)
+    cause = int(FROM_CONSTRAINTS)
     for n in range(tree.dof_start[t], tree.dof_start[t + 1]):
         if not wp.isfinite(qd[tree.dof[n]]):
-            world_nonfinite[tree.world[t]] = True
-            any_nonfinite[0] = 1
+            broken = True
+            if not wp.isfinite(v_free[tree.dof[n]]):
+                cause = FROM_FORCES
+    mark(marks, tree.world[t], t, broken, cause)
 
 
 @wp.kernel

@@ -2,6 +2,8 @@
 
 import warp as wp
 
+from newtonsim.kernels.steps.nonfinite import MarksView, mark
+
 wp.set_module_options({"enable_backward": False})
 
 
@@ -25,11 +27,9 @@ def mark_nonfinite(
     world: wp.array(dtype=int),
     x: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
-    world_nonfinite: wp.array(dtype=bool),
-    any_nonfinite: wp.array(dtype=int),
+    marks: MarksView,
 ):
-    """One thread per particle: mark its world, and element 0 of `any_nonfinite`, if it is at no place."""
+    """One thread per particle: mark it and its world if it is at no place."""
     i = first + wp.tid()
-    if not (wp.isfinite(x[i]) and wp.isfinite(v[i])) and world[i] >= 0:
-        world_nonfinite[world[i]] = True
-        any_nonfinite[0] = 1
+    broken = not (wp.isfinite(x[i]) and wp.isfinite(v[i])) and world[i] >= 0
+    mark(marks, world[i], i, broken, 0)

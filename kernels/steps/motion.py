@@ -7,6 +7,7 @@ import warp as wp
 
 from newtonsim.kernels.algebra.spatial import quat_exp, rotate_inertia, unit_quat
 from newtonsim.kernels.steps.integrate import PARTICLE_FLAG_ACTIVE
+from newtonsim.kernels.steps.nonfinite import MarksView, mark
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -100,12 +101,8 @@ def mark_bodies(
     first: int,
     world: wp.array(dtype=int),
     body_qd: wp.array(dtype=wp.spatial_vector),
-    nonfinite: wp.array(dtype=bool),
-    any_nonfinite: wp.array(dtype=int),
+    marks: MarksView,
 ):
-    """One thread per body: mark its world, and entry 0 of `any_nonfinite`, if its velocity is no number."""
+    """One thread per body: mark it and its world if its velocity is no number."""
     b = first + wp.tid()
-    if not wp.isfinite(body_qd[b]):
-        any_nonfinite[0] = 1
-        if world[b] >= 0:
-            nonfinite[world[b]] = True
+    mark(marks, world[b], b, not wp.isfinite(body_qd[b]), 0)

@@ -155,7 +155,7 @@ class ConstraintStage:
             [*inputs, self.z, self.z_moving, self.world_state, self.iterations, self.residual],
         )
         inputs = [v.tree, smooth.L, self.z, self.z_moving, smooth.v_free, self.world_state]
-        inputs += [joint_qd, self.moving_qd, self.nonfinite.worlds, self.nonfinite.any]
+        inputs += [joint_qd, self.moving_qd, self.nonfinite.marks("tree", topology_of(model).view.world)]
         launch(energy_coordinates.accept_velocities, "tree", inputs)
         self._remember(launch, contacts, dt)
 

@@ -121,8 +121,8 @@ class DeformableStage(Revised):
         advance(launch, system, moved, self.bodies, **counts)
         if launch.model.body_count:
             self.bodies.end(launch, dt, self.bodies.smooth.body_f)
-        inputs = [system.particles.particle_world, own.particle_q, own.particle_qd]
-        inputs += [self.constraints.nonfinite.worlds, self.constraints.nonfinite.any]
+        world = system.particles.particle_world
+        inputs = [world, own.particle_q, own.particle_qd, self.constraints.nonfinite.marks("particle", world)]
         of_particles = Launcher(launch.model, False, launch.shard.with_starts(self._starts))
         of_particles(coupling.mark_nonfinite, "stage_particle", inputs)
 

@@ -26,6 +26,7 @@ from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.contact_modes import CompliantContacts, HardContacts
 from newtonsim.solvers.featherstone.deformable_stage import DeformableStage, FreeParticles
 from newtonsim.solvers.featherstone.options import ConstraintOptions
+from newtonsim.solvers.featherstone.origin import explain
 from newtonsim.solvers.featherstone.reactions import Reactions
 from newtonsim.solvers.featherstone.servos import JointServos
 from newtonsim.solvers.featherstone.sleep import Awake, SleepOptions, SleepStage
@@ -305,7 +306,7 @@ class FeatherstoneSolver(LaunchedSolver):
         """
         self.contacts.warn_of_overflow()
         self._particles.report()
-        self.constraints.nonfinite.report()
+        self.constraints.nonfinite.report(lambda origin: explain(origin, self.smooth, self.constraints))
 
     def baked_revision(self) -> int:
         """See `SolverBase.baked_revision`; the options count, too."""
