@@ -1,5 +1,6 @@
 """The warning of a non-finite world says in which step, with which body and by what it began."""
 
+import dataclasses
 import re
 import warnings
 
@@ -8,6 +9,9 @@ import pytest
 import warp as wp
 
 import newtonsim
+from newtonsim.kernels.constraints.energy_coordinates import FROM_CONSTRAINTS
+from newtonsim.solvers.featherstone.origin import explain
+from newtonsim.solvers.nonfinite import Origin
 
 DT = 1.0 / 240.0
 
@@ -74,30 +78,51 @@ def test_the_joint_of_a_wrench_is_named(device):
     assert "by its state, forces or inputs at joint 'elbow'" in text
 
 
-def test_the_contact_of_a_broken_material_is_named(device):
-    model = scene(1).finalize(device)
-    simulator = newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), DT)
-    simulator.step(3)
-    model.shape_materials.restitution.fill_(np.inf)
-    broken(simulator, "joint_qd", 2 + 4, -3.0)  # the ball falls
-    text = warning_of(simulator)
-    assert "in step 4 of the solver, with the tree of body 'ball', by its constraints" in text
-    assert "at the contact of shapes 'skin' and 'ground_plane'" in text
-
-
-def test_the_row_of_a_broken_loop_is_named(device):
-    builder = newtonsim.ModelBuilder()
+def with_rows(device: str) -> newtonsim.Simulator:
+    """After some steps: in each of two worlds a ball on the ground, an arm on its limit, a lamp on a hook."""
+    one = newtonsim.ModelBuilder()
     inertia = wp.mat33(0.1, 0.0, 0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 0.1)
-    lamp = builder.add_body(mass=1.0, I_m=inertia, key="lamp")
-    builder.add_joint_free(lamp)
-    builder.add_constraint_weld(-1, lamp, key="hook")
+    ball = one.add_body(key="ball", origin=wp.transform((0.0, 0.099, 0.0), wp.quat_identity()))
+    one.add_joint_free(ball)
+    one.add_shape_sphere(ball, radius=0.1, key="skin")
+    arm = one.add_body(mass=1.0, com=(0.5, 0.0, 0.0), I_m=inertia, key="arm")
+    one.add_joint_revolute(-1, arm, axis=(0.0, 0.0, 1.0), limit_lower=0.0, limit_upper=1.0, key="hinge")
+    lamp = one.add_body(mass=1.0, I_m=inertia, key="lamp")
+    one.add_joint_free(lamp)
+    one.add_constraint_weld(-1, lamp, key="hook")
+    builder = newtonsim.ModelBuilder()
+    for _ in range(2):
+        builder.add_builder(one)
+    builder.set_ground_plane()
     model = builder.finalize(device)
     simulator = newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), DT)
-    simulator.step(2)
-    model.constraint_X_p.fill_(wp.transform((np.nan, 0.0, 0.0), wp.quat_identity()))
-    text = warning_of(simulator)
-    assert "in step 3 of the solver, with the tree of body 'lamp', by its constraints" in text
-    assert "at a row of constraint 'hook'; " in text
+    simulator.step(20)
+    return simulator
+
+
+@pytest.mark.parametrize(
+    ("family", "told"),
+    [
+        ("contact", ", by its constraints, at the contact of shapes 'skin' and 'ground_plane'"),
+        ("dof", ", by its constraints, at a row of joint 'hinge'"),
+        ("pair", ", by its constraints, at a row of constraint 'hook'"),
+        (None, ", by its constraints"),
+    ],
+)
+def test_the_row_that_broke_is_named(family: str | None, told: str, device):
+    solver = with_rows(device).solver
+    stage = solver.constraints
+    if family is not None:
+        rows = getattr(stage.rows, family)
+        # the first row in use in world 1
+        start = (stage.last_contacts if family == "contact" else rows).world_start.numpy()[1]
+        values = rows.impulse.numpy().copy()
+        values[start] = np.nan
+        rows.impulse.assign(values)
+    origin = Origin("tree", 3, world=1, age=1, step=20, cause=int(FROM_CONSTRAINTS))
+    assert explain(origin, solver.smooth, stage) == told
+    # the buffers of a later step tell nothing
+    assert explain(dataclasses.replace(origin, age=2), solver.smooth, stage) == ", by its constraints"
 
 
 def test_a_world_that_was_reset_begins_anew(device):
