@@ -19,7 +19,7 @@ from newtonsim.kernels.steps import reset as reset_kernels
 from newtonsim.kernels.steps.replay import repeat_launches
 from newtonsim.kernels.trees import tree_state
 from newtonsim.kinematics import check_length, eval_fk
-from newtonsim.runtime.capture import capturing, record
+from newtonsim.runtime.capture import capture_launches, capturing
 from newtonsim.runtime.compilation import dry_run, load, load_once
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard, divide, work_of_worlds
@@ -108,8 +108,8 @@ class Simulator:
         threads: Threads that share the worlds on the CPU; None for as many as there are cores to run on and
             as pay for this model. No more are used than there are worlds.
         before: Launches what every `step` begins with, such as motor commands from actions. It is called with
-            a launcher and this Simulator whenever a step is recorded, and what it launches by the launcher
-            becomes part of the recording; it may not allocate, read from the device, or launch otherwise.
+            a launcher and this Simulator whenever a step is captured, and what it launches by the launcher
+            becomes part of the capture; it may not allocate, read from the device, or launch otherwise.
         after: Likewise for what every `step` ends with, such as rewards; see `reset_worlds`.
 
     Attributes:
@@ -298,7 +298,7 @@ class Simulator:
         """Compile and load what `before` and `after` launch."""
         if self._before is None and self._after is None:
             return
-        with dry_run() as modules:  # this also makes the buffers of `reset_worlds`, before any recording
+        with dry_run() as modules:  # this also makes the buffers of `reset_worlds`, before any capture
             self._launch_hook(self._before, None)
             self._launch_hook(self._after, None)
         load(modules, self.model.device)
@@ -348,7 +348,7 @@ class Simulator:
         elif self.model.body_count or self.model.particle_count:
             whole = len(self._shards) == 1
             self._replays = [
-                record(partial(self._advance, None if whole else s), device) for s in self._shards
+                capture_launches(partial(self._advance, None if whole else s), device) for s in self._shards
             ]
             self._replay = self._replays[0] if len(self._replays) == 1 else None
         self._captured = self._baked()

@@ -182,7 +182,7 @@ class SolverBase(Revised, DifferentiableSolver):
     def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
         """Forget what earlier steps left of the masked worlds among some, by launches alone.
 
-        It may be part of a recording, and touches nothing of other worlds.
+        It may be part of a capture, and touches nothing of other worlds.
 
         Args:
             shard: The worlds.

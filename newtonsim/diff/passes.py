@@ -12,7 +12,7 @@ from newtonsim.diff.inputs import ControlInputs
 from newtonsim.diff.layout import Place, as_floats, find_array
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kernels.steps import rollouts
-from newtonsim.runtime.capture import capturing, record
+from newtonsim.runtime.capture import capture_launches, capturing
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
@@ -293,7 +293,7 @@ class Passes:
         """Capture what a function launches, or call it each time."""
         if self.capture:
             try:
-                return record(run, self.layout.model.device)
+                return capture_launches(run, self.layout.model.device)
             except NotDifferentiableError:
                 raise
             except RuntimeError as error:  # Warp has no type of its own for what a GPU cannot record

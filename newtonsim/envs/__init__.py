@@ -1,4 +1,4 @@
-"""Environments for learning: many worlds in one recording, behind gymnasium's interfaces.
+"""Environments for learning: many worlds in one captured graph, behind gymnasium's interfaces.
 
 `make("CartPole", 1024)` returns a `BatchedEnv`. Importing this package registers every environment with
 gymnasium, as "newtonsim/CartPole-v0" and so on.

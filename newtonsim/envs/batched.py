@@ -46,9 +46,9 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
     """Copies of a task's world, stepped together.
 
     Where all stages of the task are kernels, `step` copies the actions into one buffer and replays one
-    recording: controls from actions, the physics of `frame_skip` solver steps, observation, reward, episode
+    capture: controls from actions, the physics of `frame_skip` solver steps, observation, reward, episode
     statistics, and the reset of worlds whose episode is over. Where the observation is a picture, pictures
-    and resets are queued after the recording. Nothing in it waits for a GPU, unless results are asked for as
+    and resets are queued after the capture. Nothing in it waits for a GPU, unless results are asked for as
     NumPy arrays. Worlds do not influence each other: the same seed gives the same
     trajectories to the bit, whatever other worlds do and however many there are.
 
@@ -357,7 +357,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._sensors.launch(launch, view, sim, mask, fresh=True)
 
     def _launch_reset(self) -> None:
-        """Start the episodes that were asked for, without a recording."""
+        """Start the episodes that were asked for, without a captured graph."""
         launch, mask = Launcher(self.model, record_tape=False), self.buffers.asked
         self._launch_restart(launch, self.sim, mask)
         self._observe(launch, mask)
@@ -395,7 +395,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._launch_finish(launch, self.sim)
 
     def _go_on(self) -> None:
-        """What follows a step that is not one recording: pictures of how it ended, and new episodes."""
+        """What follows a step that is not one captured graph: pictures of how it ended, and new episodes."""
         if self._frames is not None:
             self._frames.push(self.sim.state)
         if self._mode != _MODES[AutoresetMode.DISABLED]:

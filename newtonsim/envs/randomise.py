@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Randomisation:
-    """Ranges from which every world draws anew at the start of each episode, within the recording.
+    """Ranges from which every world draws anew at the start of each episode, within the captured step.
 
     Attributes:
         mass: Factor on the mass and the inertia of each body.

@@ -1,4 +1,4 @@
-"""Sensors that a task puts on its robot; their readings come with every step, within the recording."""
+"""Sensors that a task puts on its robot; their readings come with every step, within the captured step."""
 
 from __future__ import annotations
 

@@ -149,14 +149,14 @@ class SceneQuery:
         return self
 
     def launch_update(self, launch: Launcher, body_q: wp.array) -> rays.SceneView:
-        """Take the poses of shapes by launches alone, as a part of a recording; boxes of bodies stay.
+        """Take the poses of shapes by launches alone, as a part of a capture; boxes of bodies stay.
 
         Args:
             launch: For the worlds whose shapes are brought up to date.
             body_q: Poses of the bodies, transform, shape (body_count,).
 
         Returns:
-            The scene for kernels of the same recording.
+            The scene for kernels of the same capture.
         """
         view = self.view
         inputs = [view.shape, view.hulls, body_q, view.pose, self.shape_lower, self.shape_upper]

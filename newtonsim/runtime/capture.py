@@ -27,8 +27,8 @@ capturing = threading.RLock()
 """Held while something is recorded: Warp captures one graph at a time, of all launches of the process."""
 
 
-def record(run: Callable[[], None], device: wp.Device) -> Callable[[int], None]:
-    """Record what a function launches, without doing it.
+def capture_launches(run: Callable[[], None], device: wp.Device) -> Callable[[int], None]:
+    """Capture what a function launches, without doing it.
 
     Args:
         run: Launches kernels; may not allocate, nor read from the device.

@@ -363,7 +363,7 @@ class FeatherstoneSolver(LaunchedSolver):
     def external_wrenches(self, shard: Shard, dt: float, out: wp.array, constraints: bool = True) -> None:
         """Write the wrench of all contacts and constraints on every body of some worlds, by launches alone.
 
-        It may be part of the recording of a step, after the step.
+        It may be part of the capture of a step, after the step.
 
         Args:
             shard: The worlds.

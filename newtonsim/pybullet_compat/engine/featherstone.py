@@ -308,7 +308,7 @@ class FeatherstoneEngine:
                 other.stale_poses = False
 
     def _evaluate_kinematics(self) -> None:
-        """Write poses and velocities of all links of the state, by a recording from the second time on."""
+        """Write poses and velocities of all links of the state, by a capture from the second time on."""
         if self._kinematics is not None:
             self._kinematics(1)
             return
@@ -317,7 +317,7 @@ class FeatherstoneEngine:
                 self._motion = Motion(self.model)
                 self._launch_kinematics()
                 return
-            self._kinematics = capture.record(self._launch_kinematics, self.model.device)
+            self._kinematics = capture.capture_launches(self._launch_kinematics, self.model.device)
         self._kinematics(1)
 
     def _launch_kinematics(self) -> None:

@@ -17,7 +17,7 @@ from newtonsim.kernels.constraints.records import ContactRecords, ReportView
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.queries.replay import Replay
 from newtonsim.runtime import compilation
-from newtonsim.runtime.capture import capturing, record
+from newtonsim.runtime.capture import capture_launches, capturing
 from newtonsim.runtime.launcher import Launcher
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class CollisionPass:
             if self._passes == 1 or not self.engine.model.device.is_cpu:
                 self._launch()
                 return
-            self._replay = record(self._launch, self.engine.model.device)
+            self._replay = capture_launches(self._launch, self.engine.model.device)
         self._replay(1)
 
     def _launch(self) -> None:

@@ -1,4 +1,4 @@
-"""Recorded work does what the work itself does."""
+"""Captured work does what the work itself does."""
 
 import gc
 
@@ -8,7 +8,7 @@ from physics.scenes import many
 
 from newtonsim import ModelBuilder
 from newtonsim.kernels.trees import damping as trees_damping
-from newtonsim.runtime.capture import record
+from newtonsim.runtime.capture import capture_launches
 from newtonsim.runtime.launcher import Launcher
 
 
@@ -18,14 +18,16 @@ def falling(device: str):
     return many(builder, 3).finalize(device)
 
 
-def test_nothing_is_done_while_recording(device: str):
+def test_nothing_is_done_while_capturing(device: str):
     model = falling(device)
     source = wp.array(np.arange(18.0), dtype=float, device=device)
     target = wp.zeros_like(source)
     launch = Launcher(model, record_tape=False)
     launch(trees_damping.copy_forces, "dof", [source, target])
     target.zero_()
-    replay = record(lambda: launch(trees_damping.copy_forces, "dof", [source, target]), model.device)
+    replay = capture_launches(
+        lambda: launch(trees_damping.copy_forces, "dof", [source, target]), model.device
+    )
     assert not target.numpy().any()
     source.fill_(3.0)
     replay(1)
@@ -44,7 +46,7 @@ def test_repetitions_follow_one_another(device: str):
 
     run()
     speed.fill_(1.0)
-    replay = record(run, model.device)
+    replay = capture_launches(run, model.device)
     replay(0)
     np.testing.assert_array_equal(speed.numpy(), 1.0)
     replay(3)
@@ -63,7 +65,7 @@ def test_work_beside_the_launcher_is_recorded_too(device: str):
 
     run()
     source.fill_(5.0)
-    replay = record(run, model.device)
+    replay = capture_launches(run, model.device)
     replay(1)
     np.testing.assert_array_equal(target.numpy(), 5.0)
     np.testing.assert_array_equal(source.numpy(), 7.0)
@@ -75,11 +77,13 @@ def test_arrays_live_as_long_as_the_recording():
     target = wp.zeros(18, dtype=float, device="cpu")
     launch = Launcher(model, record_tape=False)
 
-    def recorded():
+    def captured():
         source = wp.full(18, 2.0, dtype=float, device="cpu")
-        return record(lambda: launch(trees_damping.copy_forces, "dof", [source, target]), model.device)
+        return capture_launches(
+            lambda: launch(trees_damping.copy_forces, "dof", [source, target]), model.device
+        )
 
-    replay = recorded()
+    replay = captured()
     gc.collect()
     others = [wp.full(18, 9.0, dtype=float, device="cpu") for _ in range(50)]
     replay(1)
