@@ -61,8 +61,18 @@ def _sparse_inertia(
     H = wp.zeros(topology_of(model).entry_count, dtype=float, device=model.device)
     floor = wp.zeros(model.joint_dof_count, dtype=float, device=model.device)
     v = launch.views
-    launch(crba.composite_inertia, "tree", [v.tree, v.joint, v.body, motion.kin, composite])
-    launch(crba.joint_space_inertia, "dof", [v.tree, motion.kin, composite, diagonal, H, floor])
+    launch(
+        crba.composite_inertia,
+        "tree",
+        reads=dict(tree=v.tree, joint=v.joint, body=v.body),
+        writes=dict(kin=motion.kin, composite=composite),
+    )
+    launch(
+        crba.joint_space_inertia,
+        "dof",
+        reads=dict(tree=v.tree, kin=motion.kin, composite=composite, diagonal=diagonal),
+        writes=dict(H=H, floor=floor),
+    )
     return H, floor
 
 
@@ -82,8 +92,12 @@ def mass_matrix(model: Model, state: State, *, armature: bool = True) -> wp.arra
     part = _Articulations(model)
     shape = (model.articulation_count, part.max_dofs, part.max_dofs)
     dense = wp.zeros(shape, dtype=float, device=model.device)
-    inputs = [launch.views.tree, part.dof, part.dof_local, H, dense]
-    launch(energy.expand_inertia, "dof", inputs)
+    launch(
+        energy.expand_inertia,
+        "dof",
+        reads=dict(tree=launch.views.tree, dof_articulation=part.dof, dof_local=part.dof_local, H=H),
+        writes=dict(dense=dense),
+    )
     return dense
 
 
@@ -112,7 +126,12 @@ def inverse_dynamics(model: Model, state: State, joint_qdd: wp.array, *, armatur
     launch.inertias(motion)
     launch.inverse_dynamics(motion, state.joint_qd, joint_qdd, state.body_f)
     if armature:
-        launch(energy.add_product, "dof", [model.joint_armature, joint_qdd], [motion.tau])
+        launch(
+            energy.add_product,
+            "dof",
+            reads=dict(a=model.joint_armature, b=joint_qdd),
+            writes=dict(total=motion.tau),
+        )
     return motion.tau
 
 
@@ -138,14 +157,24 @@ def forward_dynamics(model: Model, state: State, joint_f: wp.array | None = None
     check_length("joint_f", joint_f, dofs)
     launch, motion = _pose(model, state, velocities=True)
     H, floor = _sparse_inertia(model, launch, motion, armature=True)
-    launch(crba.factorize, "tree", [launch.views.tree, floor, H])
+    launch(crba.factorize, "tree", reads=dict(tree=launch.views.tree, floor=floor), writes=dict(H=H))
     qdd = wp.zeros(dofs, dtype=float, device=model.device)
     # the second round is one step of iterative refinement with the residual of the equation of motion
     for _ in range(2):
         launch.inverse_dynamics(motion, state.joint_qd, qdd, state.body_f)
-        launch(energy.add_product, "dof", [model.joint_armature, qdd], [motion.tau])
-        launch(energy.subtract, "dof", [motion.tau, joint_f])
-        launch(crba.solve, "tree", [launch.views.tree, H, motion.tau, -1.0, wp.clone(qdd), qdd])
+        launch(
+            energy.add_product,
+            "dof",
+            reads=dict(a=model.joint_armature, b=qdd),
+            writes=dict(total=motion.tau),
+        )
+        launch(energy.subtract, "dof", reads=dict(b=joint_f), writes=dict(a=motion.tau))
+        launch(
+            crba.solve,
+            "tree",
+            reads=dict(tree=launch.views.tree, L=H, rhs=motion.tau, scale=-1.0, base=wp.clone(qdd)),
+            writes=dict(x=qdd),
+        )
     return qdd
 
 
@@ -163,8 +192,12 @@ def jacobian(model: Model, state: State) -> wp.array:
     launch, motion = _pose(model, state)
     part = _Articulations(model)
     result = wp.zeros((model.body_count, 6, part.max_dofs), dtype=float, device=model.device)
-    inputs = [launch.views.tree, launch.views.body, motion.kin, part.dof_local, result]
-    launch(energy.fill_jacobian, "body", inputs)
+    launch(
+        energy.fill_jacobian,
+        "body",
+        reads=dict(tree=launch.views.tree, body=launch.views.body, kin=motion.kin, dof_local=part.dof_local),
+        writes=dict(jacobian=result),
+    )
     return result
 
 
@@ -177,8 +210,13 @@ def center_of_mass(model: Model, state: State) -> wp.array:
     moment = wp.zeros(count, dtype=wp.vec3, device=device)
     com = wp.zeros(count, dtype=wp.vec3, device=device)
     v = launch.views
-    launch(energy.sum_mass, "body", [v.tree, v.body, motion.kin, part.body, mass, moment])
-    launch(energy.divide, "articulation", [moment, mass, com])
+    launch(
+        energy.sum_mass,
+        "body",
+        reads=dict(tree=v.tree, body=v.body, kin=motion.kin, body_articulation=part.body),
+        writes=dict(mass=mass, moment=moment),
+    )
+    launch(energy.divide, "articulation", reads=dict(moment=moment, mass=mass), writes=dict(com=com))
     return com
 
 
@@ -188,7 +226,12 @@ def kinetic_energy(model: Model, state: State) -> wp.array:
     part = _Articulations(model)
     total = wp.zeros(model.articulation_count, dtype=float, device=model.device)
     v = launch.views
-    launch(energy.sum_kinetic_energy, "body", [v.tree, v.body, motion.kin, part.body, total])
+    launch(
+        energy.sum_kinetic_energy,
+        "body",
+        reads=dict(tree=v.tree, body=v.body, kin=motion.kin, body_articulation=part.body),
+        writes=dict(energy=total),
+    )
     return total
 
 
@@ -198,6 +241,12 @@ def potential_energy(model: Model, state: State) -> wp.array:
     part = _Articulations(model)
     total = wp.zeros(model.articulation_count, dtype=float, device=model.device)
     v = launch.views
-    inputs = [v.tree, v.body, motion.kin, model.gravity_vec, part.body, total]
-    launch(energy.sum_potential_energy, "body", inputs)
+    launch(
+        energy.sum_potential_energy,
+        "body",
+        reads=dict(
+            tree=v.tree, body=v.body, kin=motion.kin, gravity=model.gravity_vec, body_articulation=part.body
+        ),
+        writes=dict(energy=total),
+    )
     return total

@@ -67,6 +67,10 @@ class NotDifferentiableError(RuntimeError):
     """A gradient was asked of something that has none."""
 
 
+class LaunchError(TypeError):
+    """A launch does not name the parameters of its kernel; the message names kernel and parameter."""
+
+
 class RendererUnavailableError(RuntimeError):
     """This machine cannot draw with OpenGL; the message says what is missing."""
 

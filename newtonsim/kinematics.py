@@ -69,8 +69,14 @@ def eval_ik(model: Model, state: State, joint_q: wp.array, joint_qd: wp.array) -
     check_length("joint_qd", joint_qd, model.joint_dof_count)
     refuse_gradient(model, state, "eval_ik has no gradient")
     launch = Launcher(model, record_tape=False)
-    inputs = [launch.views.joint, model.body_com, state.body_q, state.body_qd]
-    launch(inverse_kinematics.read_joints, "joint", inputs, [joint_q, joint_qd])
+    launch(
+        inverse_kinematics.read_joints,
+        "joint",
+        reads=dict(
+            joint=launch.views.joint, body_com=model.body_com, body_q=state.body_q, body_qd=state.body_qd
+        ),
+        writes=dict(q=joint_q, qd=joint_qd),
+    )
 
 
 def refuse_gradient(model: Model, state: State, message: str) -> None:
@@ -92,8 +98,11 @@ def _tree_mask(model: Model, mask: wp.array | np.ndarray) -> wp.array:
     check_length("mask", mask, model.articulation_count)
     topology = topology_of(model)
     tree_mask = wp.zeros(topology.tree_count, dtype=bool, device=model.device)
-    inputs = [topology.tree_articulation, mask, tree_mask]
     compilation.launch(
-        inverse_kinematics.spread_mask, dim=topology.tree_count, inputs=inputs, device=model.device
+        inverse_kinematics.spread_mask,
+        reads=dict(tree_articulation=topology.tree_articulation, mask=mask),
+        writes=dict(tree_mask=tree_mask),
+        dim=topology.tree_count,
+        device=model.device,
     )
     return tree_mask

@@ -263,8 +263,19 @@ class Simulator:
         if spawn is not None:
             spawn()
             v = launch.views
-            inputs = [world_mask, v.tree, v.joint, v.body, state.joint_q, state.joint_qd, self._motion.kin]
-            launch(tree_state.place_masked_trees, "tree", inputs, [state.body_q, state.body_qd])
+            launch(
+                tree_state.place_masked_trees,
+                "tree",
+                reads=dict(
+                    mask=world_mask,
+                    tree=v.tree,
+                    joint=v.joint,
+                    body=v.body,
+                    q=state.joint_q,
+                    qd=state.joint_qd,
+                ),
+                writes=dict(kin=self._motion.kin, body_q=state.body_q, body_qd=state.body_qd),
+            )
         self.solver.reset_worlds(launch.shard, state, world_mask)
 
     @cached_property
@@ -276,14 +287,43 @@ class Simulator:
         """Copy the state of the masked worlds of a launcher."""
         model, target = self.model, self.state
         if model.joint_count or model.body_count:
-            inputs = [world_mask, *self._starts, model.body_world]
-            inputs += [source.joint_q, source.joint_qd, source.body_q, source.body_qd]
-            inputs += [target.joint_q, target.joint_qd, target.body_q, target.body_qd, target.body_f]
-            launch(reset_kernels.restore_worlds, "world", inputs)
+            coord_start, dof_start, body_start = self._starts
+            launch(
+                reset_kernels.restore_worlds,
+                "world",
+                reads=dict(
+                    mask=world_mask,
+                    coord_start=coord_start,
+                    dof_start=dof_start,
+                    body_start=body_start,
+                    body_world=model.body_world,
+                    source_joint_q=source.joint_q,
+                    source_joint_qd=source.joint_qd,
+                    source_body_q=source.body_q,
+                    source_body_qd=source.body_qd,
+                ),
+                writes=dict(
+                    joint_q=target.joint_q,
+                    joint_qd=target.joint_qd,
+                    body_q=target.body_q,
+                    body_qd=target.body_qd,
+                    body_f=target.body_f,
+                ),
+            )
         if model.particle_count:
-            inputs = [world_mask, model.particle_world, source.particle_q, source.particle_qd]
-            inputs += [target.particle_q, target.particle_qd, target.particle_f]
-            launch(reset_kernels.restore_particles, "particle", inputs)
+            launch(
+                reset_kernels.restore_particles,
+                "particle",
+                reads=dict(
+                    mask=world_mask,
+                    world=model.particle_world,
+                    source_q=source.particle_q,
+                    source_qd=source.particle_qd,
+                ),
+                writes=dict(
+                    target_q=target.particle_q, target_qd=target.particle_qd, target_f=target.particle_f
+                ),
+            )
 
     def _load_kernels(self) -> None:
         """Compile and load what stepping and resetting launches, on all cores."""

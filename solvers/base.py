@@ -245,21 +245,25 @@ class SolverBase(Revised, DifferentiableSolver):
             dt: Time step [s].
             angular_damping: Rate at which angular velocity decays [1/s].
         """
-        inputs = [
-            state_in.body_q,
-            state_in.body_qd,
-            state_in.body_f,
-            model.body_com,
-            model.body_mass,
-            model.body_inv_mass,
-            model.body_inertia,
-            model.body_inv_inertia,
-            model.gravity_vec,
-            angular_damping,
-            dt,
-        ]
         launch = Launcher(model, record_tape=True)
-        launch(integrate.integrate_bodies, "body", inputs, [state_out.body_q, state_out.body_qd])
+        launch(
+            integrate.integrate_bodies,
+            "body",
+            reads=dict(
+                body_q=state_in.body_q,
+                body_qd=state_in.body_qd,
+                body_f=state_in.body_f,
+                com=model.body_com,
+                mass=model.body_mass,
+                inv_mass=model.body_inv_mass,
+                inertia=model.body_inertia,
+                inv_inertia=model.body_inv_inertia,
+                gravity=model.gravity_vec,
+                angular_damping=angular_damping,
+                dt=dt,
+            ),
+            writes=dict(body_q_out=state_out.body_q, body_qd_out=state_out.body_qd),
+        )
 
     def integrate_particles(
         self, model: Model, state_in: State, state_out: State, dt: float, shard: Shard | None = None
@@ -280,15 +284,19 @@ def integrate_particles(
     model: Model, state_in: State, state_out: State, dt: float, shard: Shard | None = None
 ) -> None:
     """See `SolverBase.integrate_particles`."""
-    inputs = [
-        state_in.particle_q,
-        state_in.particle_qd,
-        state_in.particle_f,
-        model.particle_inv_mass,
-        model.particle_flags,
-        model.gravity_vec,
-        float(model.particle_max_velocity),
-        dt,
-    ]
     launch = Launcher(model, record_tape=True, shard=shard)
-    launch(integrate.integrate_particles, "particle", inputs, [state_out.particle_q, state_out.particle_qd])
+    launch(
+        integrate.integrate_particles,
+        "particle",
+        reads=dict(
+            x=state_in.particle_q,
+            v=state_in.particle_qd,
+            f=state_in.particle_f,
+            inv_mass=model.particle_inv_mass,
+            flags=model.particle_flags,
+            gravity=model.gravity_vec,
+            max_speed=float(model.particle_max_velocity),
+            dt=dt,
+        ),
+        writes=dict(x_out=state_out.particle_q, v_out=state_out.particle_qd),
+    )

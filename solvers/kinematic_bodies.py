@@ -16,5 +16,15 @@ def move_kinematic_bodies(
     """Move bodies without joints by the velocity that the user gave them."""
     if not topology_of(launch.model).has_loose_bodies:
         return
-    inputs = [launch.views.tree.body_tree, state.body_q, state.body_qd, launch.model.body_com, dt]
-    launch(integrate.move_kinematic_bodies, "body", [*inputs, body_q, body_qd])
+    launch(
+        integrate.move_kinematic_bodies,
+        "body",
+        reads=dict(
+            body_tree=launch.views.tree.body_tree,
+            body_q=state.body_q,
+            body_qd=state.body_qd,
+            com=launch.model.body_com,
+            dt=dt,
+        ),
+        writes=dict(body_q_out=body_q, body_qd_out=body_qd),
+    )

@@ -84,12 +84,20 @@ class NonfiniteWorlds:
         """Mark the worlds whose particles or bodies are at no place in a state."""
         model = self.model
         if model.particle_count:
-            inputs = [model.particle_world, state.particle_q, state.particle_qd]
-            inputs.append(self.marks("particle", model.particle_world))
-            launch(coupling.mark_nonfinite, "particle", inputs)
+            marks = self.marks("particle", model.particle_world)
+            launch(
+                coupling.mark_nonfinite,
+                "particle",
+                reads=dict(world=model.particle_world, x=state.particle_q, v=state.particle_qd),
+                writes=dict(marks=marks),
+            )
         if model.body_count:
-            inputs = [model.body_world, state.body_qd, self.marks("body", model.body_world)]
-            launch(steps_motion.mark_bodies, "body", inputs)
+            launch(
+                steps_motion.mark_bodies,
+                "body",
+                reads=dict(world=model.body_world, body_qd=state.body_qd),
+                writes=dict(marks=self.marks("body", model.body_world)),
+            )
 
     def report(self, explain: Callable[[Origin], str] | None = None) -> None:
         """Warn once of each; waits for the device.
@@ -155,7 +163,7 @@ class NonfiniteWorlds:
             self.worlds.zero_()
         else:
             launch = Launcher(self.model, record_tape=False)
-            launch(reset.clear_flags, "world", [world_mask, self.worlds])
+            launch(reset.clear_flags, "world", reads=dict(mask=world_mask), writes=dict(flags=self.worlds))
         self.report_anew()
 
     def report_anew(self) -> None:

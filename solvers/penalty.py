@@ -28,6 +28,18 @@ def apply_penalty(
     if contacts.rigid_contact_max == 0:
         return
     model = launch.model
-    inputs = [contacts.view, model.shape_body, model.shape_materials, model.body_com, body_q, body_qd]
-    inputs += [slip_speed, fade_depth]
-    launch(contact_law.apply_contact_penalty, "contact", inputs, [body_f])
+    launch(
+        contact_law.apply_contact_penalty,
+        "contact",
+        reads=dict(
+            contacts=contacts.view,
+            shape_body=model.shape_body,
+            material=model.shape_materials,
+            body_com=model.body_com,
+            body_q=body_q,
+            body_qd=body_qd,
+            slip_speed=slip_speed,
+            fade_depth=fade_depth,
+        ),
+        writes=dict(body_f=body_f),
+    )

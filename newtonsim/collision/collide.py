@@ -69,20 +69,59 @@ def find_contacts(
     margin = float(model.rigid_contact_margin)
     _keep_history(launch, contacts)
     ahead = dt if pairs_ahead is None else pairs_ahead
-    inputs = [plan.shape, plan.hulls, body_q, body_qd, model.body_com, margin, ahead, contacts.placement]
-    launch(broad_phase.place_shapes, "shape", inputs)
+    launch(
+        broad_phase.place_shapes,
+        "shape",
+        reads=dict(
+            shape=plan.shape,
+            hulls=plan.hulls,
+            body_q=body_q,
+            body_qd=body_qd,
+            body_com=model.body_com,
+            margin=margin,
+            dt=ahead,
+        ),
+        writes=dict(place=contacts.placement),
+    )
     _find_pairs(launch, contacts, margin, dt)
-    inputs = [plan.shape, plan.hulls, contacts.placement.X, contacts.manifolds]
+    solids = dict(pairs=contacts.pairs, shape=plan.shape, hulls=plan.hulls, shape_X=contacts.placement.X)
     for family in sorted(plan.families):
-        surfaces = [plan.surfaces] if family in _SURFACE_FAMILIES else []
-        launch(narrow_phase(family), "pair", [contacts.pairs, *inputs, *surfaces])
-    inputs = [contacts.pairs, plan.shape, body_q, body_qd, model.body_com, margin, dt, contacts.manifolds]
-    launch(contact_kernels.drop_distant_points, "pair", inputs)
-    inputs = [contacts.pairs, contacts.manifolds, contacts.overflow, contacts.view]
-    launch(contact_kernels.pack_contacts, "world", inputs)
-    inputs = [contacts.pairs, plan.shape, model.shape_world, body_q]
-    inputs += [contacts.manifolds, contacts.history, contacts.view]
-    launch(contact_kernels.write_contacts, "contact", inputs)
+        surfaces = dict(surfaces=plan.surfaces) if family in _SURFACE_FAMILIES else {}
+        reads = {**solids, **surfaces}
+        launch(narrow_phase(family), "pair", reads=reads, writes=dict(manifolds=contacts.manifolds))
+    launch(
+        contact_kernels.drop_distant_points,
+        "pair",
+        reads=dict(
+            pairs=contacts.pairs,
+            shape=plan.shape,
+            body_q=body_q,
+            body_qd=body_qd,
+            body_com=model.body_com,
+            margin=margin,
+            dt=dt,
+        ),
+        writes=dict(manifolds=contacts.manifolds),
+    )
+    launch(
+        contact_kernels.pack_contacts,
+        "world",
+        reads=dict(pairs=contacts.pairs, manifolds=contacts.manifolds),
+        writes=dict(overflow=contacts.overflow, contacts=contacts.view),
+    )
+    launch(
+        contact_kernels.write_contacts,
+        "contact",
+        reads=dict(
+            pairs=contacts.pairs,
+            shape=plan.shape,
+            shape_world=model.shape_world,
+            body_q=body_q,
+            manifolds=contacts.manifolds,
+            history=contacts.history,
+        ),
+        writes=dict(contacts=contacts.view),
+    )
 
 
 def narrow_phase(family: int) -> wp.Kernel:
@@ -107,9 +146,18 @@ def narrow_phase(family: int) -> wp.Kernel:
 def _keep_history(launch: Launcher, contacts: Contacts) -> None:
     """Remember the contacts of the last pass, which the new ones are matched with."""
     model, history = launch.model, contacts.history
-    launch(contact_kernels.clear_history, "shape", [history])
-    inputs = [collision_plan_of(model).shape, model.shape_world, contacts.pairs, contacts.view, history]
-    launch(contact_kernels.remember_contacts, "world", inputs)
+    launch(contact_kernels.clear_history, "shape", writes=dict(history=history))
+    launch(
+        contact_kernels.remember_contacts,
+        "world",
+        reads=dict(
+            shape=collision_plan_of(model).shape,
+            shape_world=model.shape_world,
+            pairs=contacts.pairs,
+            contacts=contacts.view,
+        ),
+        writes=dict(history=history),
+    )
 
 
 def _find_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float) -> None:
@@ -118,13 +166,52 @@ def _find_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float) 
     plan = collision_plan_of(model)
     disabled_plane = plan.ground_shape if plan.ground_shape >= 0 and not model.ground else -2
     if plan.listed is not None:
-        inputs = [plan.listed, plan.listed_start, disabled_plane, plan.shape, contacts.placement]
-        launch(broad_phase.select_pairs, "world", [*inputs, margin, dt, pairs, needed])
+        launch(
+            broad_phase.select_pairs,
+            "world",
+            reads=dict(
+                listed=plan.listed,
+                listed_start=plan.listed_start,
+                disabled_plane=disabled_plane,
+                shape=plan.shape,
+                place=contacts.placement,
+                margin=margin,
+                dt=dt,
+            ),
+            writes=dict(pairs=pairs, needed=needed),
+        )
     else:
         sweep = contacts.sweep
-        launch(sweep_kernels.sort_along_axis, "world", [contacts.placement, sweep])
-        inputs = [contacts.sweep_world, disabled_plane, plan.shape, contacts.placement, sweep]
-        launch(sweep_kernels.count_overlaps, "sweep_entry", [*inputs, pairs])
-        launch(sweep_kernels.place_overlaps, "world", [sweep, pairs, needed])
-        launch(sweep_kernels.write_overlaps, "sweep_entry", [*inputs, margin, dt, pairs])
-    launch(broad_phase.clear_unused_pairs, "pair", [pairs, contacts.manifolds.count])
+        launch(
+            sweep_kernels.sort_along_axis,
+            "world",
+            reads=dict(place=contacts.placement),
+            writes=dict(sweep=sweep),
+        )
+        launch(
+            sweep_kernels.count_overlaps,
+            "sweep_entry",
+            reads=dict(
+                entry_world=contacts.sweep_world,
+                disabled_plane=disabled_plane,
+                shape=plan.shape,
+                place=contacts.placement,
+            ),
+            writes=dict(sweep=sweep, pairs=pairs),
+        )
+        launch(sweep_kernels.place_overlaps, "world", writes=dict(sweep=sweep, pairs=pairs, needed=needed))
+        launch(
+            sweep_kernels.write_overlaps,
+            "sweep_entry",
+            reads=dict(
+                entry_world=contacts.sweep_world,
+                disabled_plane=disabled_plane,
+                shape=plan.shape,
+                place=contacts.placement,
+                sweep=sweep,
+                margin=margin,
+                dt=dt,
+            ),
+            writes=dict(pairs=pairs),
+        )
+    launch(broad_phase.clear_unused_pairs, "pair", writes=dict(pairs=pairs, count=contacts.manifolds.count))

@@ -114,8 +114,14 @@ class Contacts:
     @property
     def rigid_contact_count(self) -> wp.array:
         """Number of contacts in all worlds, shape (1,); summed up anew each time that it is asked for."""
-        inputs = [self.world_count, self._total]
-        compilation.launch(contact_kernels.sum_counts, 1, inputs, device=self.device, record_tape=False)
+        compilation.launch(
+            contact_kernels.sum_counts,
+            1,
+            reads=dict(world_count=self.world_count),
+            writes=dict(total=self._total),
+            device=self.device,
+            record_tape=False,
+        )
         return self._total
 
     def carried_arrays(self) -> list[wp.array]:

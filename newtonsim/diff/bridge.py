@@ -189,6 +189,11 @@ def update_inverses(model: Model, attribute: str) -> None:
     launch = Launcher(model, record_tape=False)
     element = attribute.partition("_")[0]
     if attribute == "body_inertia":
-        launch(inverses.invert_inertias, element, [model.body_mass, array, inverse])
+        launch(
+            inverses.invert_inertias,
+            element,
+            reads=dict(mass=model.body_mass, inertia=array),
+            writes=dict(inverse=inverse),
+        )
     else:
-        launch(inverses.invert_masses, element, [array, inverse])
+        launch(inverses.invert_masses, element, reads=dict(mass=array), writes=dict(inverse=inverse))

@@ -105,14 +105,22 @@ class ControlInputs:
     def load(self, launch: Launcher, step: wp.array, offset: int) -> None:
         """Fill the arrays of the control from the row step + offset of their sequences."""
         for name in self.sequences:
-            inputs = [step, offset, self._rows[name], getattr(self.control, name)]
-            launch(rollouts.fetch_row, name, inputs)
+            launch(
+                rollouts.fetch_row,
+                name,
+                reads=dict(step=step, offset=offset, rows=self._rows[name]),
+                writes=dict(values=getattr(self.control, name)),
+            )
 
     def store_gradients(self, launch: Launcher, step: wp.array, offset: int) -> None:
         """Move the gradients of the control to the row step + offset of the sequences."""
         for name in self.sequences:
-            inputs = [step, offset, getattr(self.control, name).grad, self.gradients[name]]
-            launch(rollouts.store_row, name, inputs)
+            launch(
+                rollouts.store_row,
+                name,
+                reads=dict(step=step, offset=offset),
+                writes=dict(values=getattr(self.control, name).grad, rows=self.gradients[name]),
+            )
 
     def zero_gradients(self) -> None:
         """Clear the gradients of the control's arrays."""

@@ -170,8 +170,12 @@ class Passes:
         if self._final_backward is not None:
             self._final_backward(1)
         gradient = as_floats(self.values_out.grad)
-        inputs = [self.problem.steps, self.layout.world, gradient, 1, self.nonfinite]
-        self._launch(rollouts.note_nonfinite, "value", inputs)
+        self._launch(
+            rollouts.note_nonfinite,
+            "value",
+            reads=dict(state=self.problem.steps, world=self.layout.world, values=gradient, columns=1),
+            writes=dict(nonfinite=self.nonfinite),
+        )
 
     def run_backward(self, count: int) -> None:
         """Run back through the steps of the history, from the gradient of `state_out`."""
@@ -210,11 +214,23 @@ class Passes:
         launch, inputs = self._launch, self.problem.inputs
         inputs.load(launch, self._step, 0)
         self._step_once()
-        launch(rollouts.count_step, "counter", [1, self._step, self._slot])
+        launch(
+            rollouts.count_step, "counter", reads=dict(by=1), writes=dict(step=self._step, slot=self._slot)
+        )
         self._running_loss()
         if self._memory is not None:
-            launch(rollouts.keep_row, "memory", [self._slot, self._memory.values, self._memories])
-        launch(rollouts.keep_state, "value", [self._slot, self.values_out, self._history, self.values_in])
+            launch(
+                rollouts.keep_row,
+                "memory",
+                reads=dict(slot=self._slot, values=self._memory.values),
+                writes=dict(history=self._memories),
+            )
+        launch(
+            rollouts.keep_state,
+            "value",
+            reads=dict(slot=self._slot, state=self.values_out),
+            writes=dict(history=self._history, next_state=self.values_in),
+        )
 
     def _first_step(self) -> None:
         """Make the first step without a graph, so that a step back can follow."""
@@ -267,16 +283,32 @@ class Passes:
 
     def _one_backward(self) -> None:
         launch, inputs = self._launch, self.problem.inputs
-        launch(rollouts.fetch_states, "value", [self._slot, self._history, self.values_in, self.values_out])
+        launch(
+            rollouts.fetch_states,
+            "value",
+            reads=dict(slot=self._slot, history=self._history),
+            writes=dict(state_in=self.values_in, state_out=self.values_out),
+        )
         if self._memory is not None:
-            launch(rollouts.fetch_row, "memory", [self._slot, 0, self._memories, self._memory.values])
+            launch(
+                rollouts.fetch_row,
+                "memory",
+                reads=dict(step=self._slot, offset=0, rows=self._memories),
+                writes=dict(values=self._memory.values),
+            )
         inputs.load(launch, self._step, -1)
         wp.copy(self.problem.losses.grad, self.seeds)
         self._tapes[0].backward()
         inputs.store_gradients(launch, self._step, -1)
-        grads = [self.values_in.grad, self.values_out.grad]
-        launch(rollouts.carry_back, "value", [self._step, self.layout.world, *grads, self.nonfinite])
-        launch(rollouts.count_step, "counter", [-1, self._step, self._slot])
+        launch(
+            rollouts.carry_back,
+            "value",
+            reads=dict(step=self._step, world=self.layout.world),
+            writes=dict(grad_in=self.values_in.grad, grad_out=self.values_out.grad, nonfinite=self.nonfinite),
+        )
+        launch(
+            rollouts.count_step, "counter", reads=dict(by=-1), writes=dict(step=self._step, slot=self._slot)
+        )
 
     def _check_reach(self, tape: wp.Tape) -> None:
         """Raise if the step does not differentiate with respect to one of the arrays asked for."""

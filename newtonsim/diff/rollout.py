@@ -355,24 +355,44 @@ class Rollout:
             flat.append((world, rows, rows.shape[1] // len(world)))
         if (self._nonfinite.numpy() >= 0).any():
             for world, rows, columns in flat:
-                inputs = [0, world, self._nonfinite, columns, rows]
                 compilation.launch(
-                    rollouts.spread_nonfinite, rows.shape[1], inputs, device=device, record_tape=False
+                    rollouts.spread_nonfinite,
+                    rows.shape[1],
+                    reads=dict(first=0, world=world, nonfinite=self._nonfinite, columns=columns),
+                    writes=dict(values=rows),
+                    device=device,
+                    record_tape=False,
                 )
         for world, rows, columns in flat:
-            inputs = [0, 0, world, rows, columns, self._nonfinite]
             compilation.launch(
-                rollouts.note_nonfinite, rows.shape[1], inputs, device=device, record_tape=False
+                rollouts.note_nonfinite,
+                rows.shape[1],
+                reads=dict(first=0, state=0, world=world, values=rows, columns=columns),
+                writes=dict(nonfinite=self._nonfinite),
+                device=device,
+                record_tape=False,
             )
         if self.clip is None:
             return
         squares = wp.zeros(model.world_count, dtype=wp.float64, device=device)
         for world, rows, columns in flat:
-            inputs = [0, world, rows, columns, squares]
-            compilation.launch(rollouts.add_squares, rows.shape[1], inputs, device=device, record_tape=False)
+            compilation.launch(
+                rollouts.add_squares,
+                rows.shape[1],
+                reads=dict(first=0, world=world, values=rows, columns=columns),
+                writes=dict(squares=squares),
+                device=device,
+                record_tape=False,
+            )
         for world, rows, columns in flat:
-            inputs = [0, world, squares, float(self.clip), columns, rows]
-            compilation.launch(rollouts.shrink, rows.shape[1], inputs, device=device, record_tape=False)
+            compilation.launch(
+                rollouts.shrink,
+                rows.shape[1],
+                reads=dict(first=0, world=world, squares=squares, longest=float(self.clip), columns=columns),
+                writes=dict(values=rows),
+                device=device,
+                record_tape=False,
+            )
 
     def _result(self, gradients: dict[str, wp.array]) -> RolloutResult:
         losses = wp.clone(self.losses, requires_grad=False)

@@ -323,7 +323,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
     def _launch_act(self, launch: Launcher, sim: Simulator) -> None:
         """From actions to controls."""
         view = self.buffers.attach(sim)
-        launch(self._stages["act"], "world", [view])
+        launch.user_kernel(self._stages["act"], "world", view)
         if self._randomiser is not None:
             self._randomiser.launch_push(launch, view)
         self._sensors.launch_before(launch, view)
@@ -334,25 +334,34 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if self.task.contact_wrenches:
             sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, view.body_wrench)
         self._sensors.launch(launch, view, sim, self.buffers.everyone, fresh=False)
-        launch(self._stages["observe"], "world", [view, self.buffers.everyone])
-        launch(self._stages["score"], "world", [view])
+        launch.user_kernel(self._stages["observe"], "world", view, self.buffers.everyone)
+        launch.user_kernel(self._stages["score"], "world", view)
         self._launch_finish(launch, sim)
         if self._in_one and self._mode != _MODES[AutoresetMode.DISABLED]:
             self._launch_restart(launch, sim, self.buffers.episodes.fresh)
-            launch(self._stages["observe"], "world", [view, self.buffers.episodes.fresh])
+            launch.user_kernel(self._stages["observe"], "world", view, self.buffers.episodes.fresh)
 
     def _launch_finish(self, launch: Launcher, sim: Simulator) -> None:
-        inputs = [self.buffers.attach(sim), self.buffers.episodes, self.max_episode_steps, self._mode]
-        launch(episodes.finish_step, "world", inputs)
+        launch(
+            episodes.finish_step,
+            "world",
+            reads=dict(limit=self.max_episode_steps, mode=self._mode),
+            writes=dict(env=self.buffers.attach(sim), episodes=self.buffers.episodes),
+        )
 
     def _launch_restart(self, launch: Launcher, sim: Simulator, mask: wp.array) -> None:
         """Start new episodes in the masked worlds."""
         view = self.buffers.attach(sim)
-        launch(episodes.begin_episodes, "world", [view, self.buffers.episodes, mask])
+        launch(
+            episodes.begin_episodes,
+            "world",
+            reads=dict(mask=mask),
+            writes=dict(env=view, episodes=self.buffers.episodes),
+        )
         if self._randomiser is not None:
             self._randomiser.launch_draw(launch, view, mask)
         spawn = type(self.task).spawn
-        start = None if spawn is None else partial(launch, spawn, "world", [view, mask])
+        start = None if spawn is None else partial(launch.user_kernel, spawn, "world", view, mask)
         sim.reset_worlds(launch, mask, start)
         self._sensors.launch(launch, view, sim, mask, fresh=True)
 
@@ -363,12 +372,17 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._observe(launch, mask)
         if self._frames is not None:
             self._frames.fill(self.sim.state, mask)
-        launch(episodes.clear_results, "world", [self.buffers.view, self.buffers.episodes, mask])
+        launch(
+            episodes.clear_results,
+            "world",
+            reads=dict(mask=mask),
+            writes=dict(env=self.buffers.view, episodes=self.buffers.episodes),
+        )
 
     def _observe(self, launch: Launcher, mask: wp.array) -> None:
         observe = self._stages["observe"]
         if isinstance(observe, wp.Kernel):
-            launch(observe, "world", [self.buffers.attach(self.sim), mask])
+            launch.user_kernel(observe, "world", self.buffers.attach(self.sim), mask)
         else:
             observe(self.task, self._host)
 
@@ -389,7 +403,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
                 self._sensors.launch(launch, view, self.sim, self.buffers.everyone, fresh=False)
                 self._observe(launch, self.buffers.everyone)
             elif isinstance(stage, wp.Kernel):
-                launch(stage, "world", [self.buffers.attach(self.sim)])
+                launch.user_kernel(stage, "world", self.buffers.attach(self.sim))
             else:
                 stage(self.task, self._host)
         self._launch_finish(launch, self.sim)

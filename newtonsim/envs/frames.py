@@ -12,6 +12,7 @@ from newtonsim.kernels.envs import frames as envs_frames
 from newtonsim.kernels.envs.frames import FrameView
 from newtonsim.render import Camera, Lighting, Pinhole, look_at
 from newtonsim.render.camera.caster import share_out
+from newtonsim.runtime.arguments import Arguments
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import divide
 
@@ -77,15 +78,17 @@ class FrameStack:
     def push(self, state: State) -> None:
         """Add a picture of every world, and keep the last stack of episodes that have ended in this step."""
         self.camera.render(state)
-        self._stack(envs_frames.push_frames, [self._episodes.ended, self._episodes.broken])
+        self._stack(
+            envs_frames.push_frames, reads=dict(ended=self._episodes.ended, broken=self._episodes.broken)
+        )
 
     def fill(self, state: State, mask: wp.array) -> None:
         """Begin anew in the masked worlds, bool (world_count,): all frames are the picture of now."""
         self.camera.render(state, mask)
-        self._stack(envs_frames.fill_frames, [mask])
+        self._stack(envs_frames.fill_frames, reads=dict(mask=mask))
 
-    def _stack(self, kernel: wp.Kernel, inputs: list) -> None:
+    def _stack(self, kernel: wp.Kernel, reads: Arguments) -> None:
         """Launch a kernel over the pixels of all worlds."""
-        inputs = [self._view, self._run, *inputs]
+        reads, writes = dict(run=self._run, **reads), dict(frames=self._view)
         parts, threads = len(self._launchers), self.camera.threads
-        share_out(lambda k: self._launchers[k](kernel, "run", inputs), parts, threads)
+        share_out(lambda k: self._launchers[k](kernel, "run", reads=reads, writes=writes), parts, threads)

@@ -105,8 +105,13 @@ class Randomiser:
     def launch_push(self, launch: Launcher, env: EnvView) -> None:
         """Set the forces of a step."""
         if self._view.push_every:
-            launch(envs_randomise.push_worlds, "world", [env, self._view])
+            launch(envs_randomise.push_worlds, "world", reads=dict(ranges=self._view), writes=dict(env=env))
 
     def launch_draw(self, launch: Launcher, env: EnvView, mask: wp.array) -> None:
         """Draw for the masked worlds."""
-        launch(envs_randomise.draw_worlds, "world", [env, self._view, mask])
+        launch(
+            envs_randomise.draw_worlds,
+            "world",
+            reads=dict(mask=mask),
+            writes=dict(env=env, ranges=self._view),
+        )

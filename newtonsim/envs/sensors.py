@@ -294,7 +294,12 @@ class SensorSet:
             attached.launch(launch, env, sim, mask, int(fresh))
         if self._deviation is not None:
             over = _over(launch, "reading", self._starts)
-            over(envs_sensors.add_noise, "reading", [env, self._deviation, mask, int(fresh)])
+            over(
+                envs_sensors.add_noise,
+                "reading",
+                reads=dict(deviation=self._deviation, mask=mask, fresh=int(fresh)),
+                writes=dict(env=env),
+            )
 
 
 class _AttachedImu(AttachedSensor):
@@ -302,34 +307,65 @@ class _AttachedImu(AttachedSensor):
         self._view, self.deviations = view, deviations
 
     def launch_before(self, launch: Launcher, env: EnvView) -> None:
-        launch(envs_sensors.note_motion, "world", [env, self._view])
+        launch(envs_sensors.note_motion, "world", reads=dict(env=env), writes=dict(imu=self._view))
 
     def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
-        launch(envs_sensors.sense_motion, "world", [env, self._view, mask, fresh])
+        launch(
+            envs_sensors.sense_motion,
+            "world",
+            reads=dict(imu=self._view, mask=mask, fresh=fresh),
+            writes=dict(env=env),
+        )
 
 
 class _AttachedContacts(AttachedSensor):
     def __init__(self, model: Model, bodies: list[int], threshold: float, column: int, noise: float):
         self.deviations = [noise, noise, noise, 0.0] * len(bodies)
         self._wrench = zeros(model.body_count, dtype=wp.spatial_vector, device=model.device)
-        self._inputs = [put(bodies, dtype=int, device=model.device), threshold, column]
+        self._bodies = put(bodies, dtype=int, device=model.device)
+        self._threshold, self._column = threshold, column
 
     def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
         if not fresh:
             sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, self._wrench, constraints=False)
-        inputs = [env, self._wrench, *self._inputs, mask, fresh]
-        launch(envs_sensors.sense_touch, "world", inputs)
+        launch(
+            envs_sensors.sense_touch,
+            "world",
+            reads=dict(
+                wrench=self._wrench,
+                body=self._bodies,
+                threshold=self._threshold,
+                column=self._column,
+                mask=mask,
+                fresh=fresh,
+            ),
+            writes=dict(env=env),
+        )
 
 
 class _AttachedJoints(AttachedSensor):
     def __init__(self, model: Model, dof, coord, axis, column: int, noise: tuple[float, float, float]):
         self.deviations = np.repeat(noise, len(dof)).tolist()
-        arrays = [put(values, dtype=int, device=model.device) for values in (dof, coord, axis)]
-        self._inputs = [*arrays, column]
+        self._dof, self._coord, self._axis = (
+            put(values, dtype=int, device=model.device) for values in (dof, coord, axis)
+        )
+        self._column = column
 
     def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
-        inputs = [env, launch.views.drive, *self._inputs, mask, fresh]
-        launch(envs_sensors.sense_joints, "world", inputs)
+        launch(
+            envs_sensors.sense_joints,
+            "world",
+            reads=dict(
+                drive=launch.views.drive,
+                dof=self._dof,
+                coord=self._coord,
+                axis=self._axis,
+                column=self._column,
+                mask=mask,
+                fresh=fresh,
+            ),
+            writes=dict(env=env),
+        )
 
 
 class _AttachedScan(AttachedSensor):
@@ -342,7 +378,12 @@ class _AttachedScan(AttachedSensor):
     def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
         scene = self._query.launch_update(launch, env.body_q)
         over = _over(launch, "ray", self._starts)
-        over(heights.scan_heights, "ray", [env, self._view, scene, mask])
+        over(
+            heights.scan_heights,
+            "ray",
+            reads=dict(scan=self._view, scene=scene, mask=mask),
+            writes=dict(env=env),
+        )
 
 
 def _over(launch: Launcher, kind: str, starts: range) -> Launcher:

@@ -203,8 +203,13 @@ def _distances(
         support_winding_number=True,
     )
     distance = wp.zeros(int(np.prod(shape)), dtype=float, device=device)
-    inputs = [surface.id, wp.vec3(*lower), voxel, int(shape[1]), int(shape[2]), distance]
-    compilation.launch(measure_distances, dim=len(distance), inputs=inputs, device=device)
+    compilation.launch(
+        measure_distances,
+        reads=dict(mesh=surface.id, lower=wp.vec3(*lower), voxel=voxel, ny=int(shape[1]), nz=int(shape[2])),
+        writes=dict(distance=distance),
+        dim=len(distance),
+        device=device,
+    )
     return distance.numpy().reshape(shape).copy()
 
 
@@ -222,8 +227,13 @@ def _read(volume: wp.Volume, points: np.ndarray) -> tuple[np.ndarray, np.ndarray
     device, count = volume.device, len(points)
     value, slope = wp.zeros(count, dtype=float, device=device), wp.zeros(count, dtype=wp.vec3, device=device)
     step = 0.5 * float(min(volume.get_voxel_size()))
-    inputs = [volume.id, wp.array(points, dtype=wp.vec3, device=device), step, value, slope]
-    compilation.launch(read_field, dim=count, inputs=inputs, device=device)
+    compilation.launch(
+        read_field,
+        reads=dict(volume=volume.id, point=wp.array(points, dtype=wp.vec3, device=device), step=step),
+        writes=dict(value=value, slope=slope),
+        dim=count,
+        device=device,
+    )
     return value.numpy().astype(np.float64), slope.numpy().astype(np.float64)
 
 

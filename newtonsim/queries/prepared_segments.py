@@ -63,8 +63,9 @@ class PreparedSegments:
                 setattr(hits, name, getattr(self.hits.view, name)[begin:end])
             launch = compilation.launch(
                 rays.cast_rays,
+                reads=dict(scene=query.launch_view(), rays=view),
+                writes=dict(hits=hits),
                 dim=end - begin,
-                inputs=[query.launch_view(), view, hits],
                 device=device,
                 record_cmd=True,
                 record_tape=False,

@@ -67,8 +67,9 @@ class RayRequest:
         view.skip = hit_number
         compilation.launch(
             rays.cast_rays,
+            reads=dict(scene=scene, rays=view),
+            writes=dict(hits=out.view),
             dim=math.prod(batch),
-            inputs=[scene, view, out.view],
             device=device,
             record_tape=False,
         )

@@ -144,8 +144,17 @@ class SceneQuery:
         """
         launch = Launcher(self.model, record_tape=False)
         self.launch_update(launch, state.body_q)
-        boxes = [self.shape_lower, self.shape_upper, self.body_lower, self.body_upper]
-        launch(bounds.bound_bodies, "body", [self._body_start, self._body_shapes, *boxes])
+        launch(
+            bounds.bound_bodies,
+            "body",
+            reads=dict(
+                shape_start=self._body_start,
+                shapes=self._body_shapes,
+                shape_lower=self.shape_lower,
+                shape_upper=self.shape_upper,
+            ),
+            writes=dict(lower=self.body_lower, upper=self.body_upper),
+        )
         return self
 
     def launch_update(self, launch: Launcher, body_q: wp.array) -> rays.SceneView:
@@ -159,8 +168,12 @@ class SceneQuery:
             The scene for kernels of the same capture.
         """
         view = self.view
-        inputs = [view.shape, view.hulls, body_q, view.pose, self.shape_lower, self.shape_upper]
-        launch(bounds.bound_shapes, "shape", inputs)
+        launch(
+            bounds.bound_shapes,
+            "shape",
+            reads=dict(shape=view.shape, hulls=view.hulls, body_q=body_q),
+            writes=dict(shape_X=view.pose, lower=self.shape_lower, upper=self.shape_upper),
+        )
         return self.launch_view()
 
     def rays(
@@ -357,8 +370,9 @@ class SceneQuery:
             raise ModelError(f"out: expected closest points {batch}, got {out.batch}")
         compilation.launch(
             queries_closest_points.find_closest,
+            reads=dict(scene=self.launch_view(), sets_a=sets_a, sets_b=sets_b, reach=max_distance),
+            writes=dict(closest=out.view),
             dim=math.prod(batch),
-            inputs=[self.launch_view(), sets_a, sets_b, max_distance, out.view],
             device=self.model.device,
             record_tape=False,
         )
@@ -441,8 +455,17 @@ class SceneQuery:
         check_range("mask", mask, 0, 1 << 32)
         compilation.launch(
             queries_closest_points.find_in_boxes,
+            reads=dict(
+                scene=self.launch_view(),
+                lower=low,
+                upper=high,
+                world=one,
+                boxes_per_world=per_world,
+                worlds=each,
+                mask=mask,
+            ),
+            writes=dict(shapes=out.view, count=out.count.flatten()),
             dim=math.prod(batch),
-            inputs=[self.launch_view(), low, high, one, per_world, each, mask, out.view, out.count.flatten()],
             device=model.device,
             record_tape=False,
         )

@@ -22,6 +22,7 @@ from typing import Any
 import warp as wp
 
 from newtonsim.errors import NotDifferentiableError
+from newtonsim.runtime.arguments import NONE, Arguments, in_order, last_written
 from newtonsim.runtime.progress import Progress
 
 BLOCK_DIM = 32
@@ -160,10 +161,35 @@ def block_dim(device: wp.Device) -> int:
 
 
 def launch(
-    kernel: wp.Kernel, dim: int | tuple[int, ...], *args: Any, device: wp.DeviceLike, **options: Any
+    kernel: wp.Kernel,
+    dim: int | tuple[int, ...],
+    *,
+    device: wp.DeviceLike,
+    reads: Arguments = NONE,
+    writes: Arguments = NONE,
+    **options: Any,
 ) -> Any:
-    """`wp.launch` in blocks of the size that `load` compiles for; any other has a module compiled anew."""
-    return wp.launch(kernel, dim, *args, device=device, block_dim=block_dim(wp.get_device(device)), **options)
+    """`wp.launch` in blocks of the size that `load` compiles for; any other has a module compiled anew.
+
+    Args:
+        kernel: The kernel.
+        dim: Number of threads.
+        device: Where it runs.
+        reads: Arguments that it only reads, by the names of its parameters.
+        writes: Arguments that it writes to, or to arrays of.
+        options: Further options of `wp.launch`.
+
+    Returns:
+        What `wp.launch` returns.
+
+    Raises:
+        LaunchError: An argument is missing, given twice or unknown.
+    """
+    arguments = in_order(kernel, reads, writes)
+    split = len(arguments) - last_written(kernel, writes)
+    blocks = block_dim(wp.get_device(device))
+    inputs, outputs = arguments[:split], arguments[split:]
+    return wp.launch(kernel, dim, inputs, outputs, device=device, block_dim=blocks, **options)
 
 
 def core_count() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import warp as wp
 from newtonsim.kernels.trees import forward_kinematics, rnea, tree_state
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
 from newtonsim.runtime import capture, compilation
+from newtonsim.runtime.arguments import NONE, Arguments, in_order, last_written
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.topology import topology_of
@@ -147,91 +148,170 @@ class Launcher:
         if compilation.dry_run_modules() is None:
             function(*arguments)
 
-    def __call__(self, kernel: wp.Kernel, kind: str, inputs: list, outputs: list | None = None) -> None:
+    def __call__(
+        self, kernel: wp.Kernel, kind: str, *, reads: Arguments = NONE, writes: Arguments = NONE
+    ) -> None:
         """Launch one kernel over one kind of index, see `Shard.ranges`.
 
         Args:
-            kernel: Its first argument, the first index, is added here.
+            kernel: Its first argument, `first`, is added here.
             kind: What one thread handles.
-            inputs: The other arguments.
-            outputs: Arrays that the tape counts as written.
-        """
-        self._launch(kernel, kind, inputs, outputs or [], self.record_tape)
+            reads: Arguments that it only reads, by the names of its parameters.
+            writes: Arguments that it writes to, or to arrays of.
 
-    def backward_only(self, kernel: wp.Kernel, kind: str, inputs: list, outputs: list) -> None:
+        Raises:
+            LaunchError: An argument is missing, given twice or unknown.
+        """
+        arguments = in_order(kernel, reads, writes, added=1)
+        self._launch(kernel, kind, arguments, writes, self.record_tape)
+
+    def off_tape(
+        self, kernel: wp.Kernel, kind: str, *, reads: Arguments = NONE, writes: Arguments = NONE
+    ) -> None:
+        """Launch a kernel as by calling the launcher, but never on a tape."""
+        self._launch(kernel, kind, in_order(kernel, reads, writes, added=1), writes, record_tape=False)
+
+    def backward_only(
+        self, kernel: wp.Kernel, kind: str, *, reads: Arguments = NONE, writes: Arguments = NONE
+    ) -> None:
         """Put a launch on the active tape without making it: nothing reads the values, only their gradients.
 
         Args:
             kernel: As for a launch; may not read what it writes.
             kind: What one thread handles.
-            inputs: The other arguments.
-            outputs: Arrays whose gradients the backward pass starts from.
+            reads: Arguments that it only reads, by the names of its parameters.
+            writes: Arrays whose gradients the backward pass starts from.
+
+        Raises:
+            LaunchError: As for a launch.
         """
+        arguments = in_order(kernel, reads, writes, added=1)
         if not compilation.prepare(kernel, self.model.device, on_tape=True):
             return
+        device = self.model.device
+        split = len(arguments) - last_written(kernel, writes)
+        inputs, outputs = arguments[:split], list(arguments[split:])
         for first, count in self.shard.ranges(kind):
-            of_range = [first, *inputs]
-            device = self.model.device
-            block_dim = compilation.block_dim(device)
+            of_range, block_dim = [first, *inputs], compilation.block_dim(device)
             active_tape().record_launch(kernel, count, 0, of_range, outputs, device, block_dim)
 
-    def _launch(self, kernel: wp.Kernel, kind: str, inputs: list, outputs: list, record_tape: bool) -> None:
-        ranges = self.shard.ranges(kind)
+    def user_kernel(self, kernel: wp.Kernel, kind: str, *arguments: object) -> None:
+        """Launch a kernel that users write: known are the meaning and the order of its parameters, not names.
+
+        Args:
+            kernel: Its first argument, the first index, is added here.
+            kind: What one thread handles.
+            arguments: The other arguments.
+        """
+        self._launch(kernel, kind, arguments, NONE, self.record_tape)
+
+    def _launch(
+        self,
+        kernel: wp.Kernel,
+        kind: str,
+        arguments: Sequence[object],
+        writes: Arguments,
+        record_tape: bool,
+    ) -> None:
+        ranges, device = self.shard.ranges(kind), self.model.device
         on_tape = record_tape and active_tape() is not None
-        if not ranges or not compilation.prepare(kernel, self.model.device, on_tape):
+        if not ranges or not compilation.prepare(kernel, device, on_tape):
             return
         recorded = capture.collected()
-        options = {"outputs": outputs, "device": self.model.device, "record_tape": record_tape}
+        # what a tape calls outputs are arrays at the end
+        split = len(arguments) - (last_written(kernel, writes) if on_tape else 0)
+        inputs, outputs = arguments[:split], arguments[split:]
+        options = {"device": device, "record_tape": record_tape, "block_dim": compilation.block_dim(device)}
         for first, count in ranges:
             if recorded is None:
-                compilation.launch(kernel, count, [first, *inputs], **options)
+                wp.launch(kernel, count, [first, *inputs], outputs, **options)
             else:
-                command = compilation.launch(kernel, count, [first, *inputs], record_cmd=True, **options)
+                command = wp.launch(kernel, count, [first, *inputs], outputs, record_cmd=True, **options)
                 recorded.append(command)
 
     def poses(self, motion: Motion, joint_q: wp.array) -> None:
         """Body frames and motion subspaces at joint_q."""
         v = self.views
-        inputs = [v.tree, v.joint, joint_q, motion.kin.origin]
         # nothing depends on where the origins are, so no gradient goes through them
-        self._launch(forward_kinematics.place_origins, "tree", inputs, [], record_tape=False)
-        inputs = [v.tree, v.joint, self.model.body_com, joint_q, motion.kin]
-        self(forward_kinematics.compute_poses, "tree", inputs)
+        self.off_tape(
+            forward_kinematics.place_origins,
+            "tree",
+            reads=dict(tree=v.tree, joint=v.joint, q=joint_q),
+            writes=dict(origin=motion.kin.origin),
+        )
+        self(
+            forward_kinematics.compute_poses,
+            "tree",
+            reads=dict(tree=v.tree, joint=v.joint, body_com=self.model.body_com, q=joint_q),
+            writes=dict(kin=motion.kin),
+        )
 
     def velocities(self, motion: Motion, joint_qd: wp.array) -> None:
         """Spatial velocities at joint_qd; needs the poses."""
         v = self.views
-        self(forward_kinematics.compute_velocities, "tree", [v.tree, v.joint, joint_qd, motion.kin])
+        self(
+            forward_kinematics.compute_velocities,
+            "tree",
+            reads=dict(tree=v.tree, joint=v.joint, qd=joint_qd),
+            writes=dict(kin=motion.kin),
+        )
 
     def place(
         self, motion: Motion, joint_q: wp.array, joint_qd: wp.array, body_q: wp.array, body_qd: wp.array
     ) -> None:
         """`poses`, `velocities` and `write_bodies` in one launch, which no tape may record."""
         v = self.views
-        inputs = [v.tree, v.joint, v.body, joint_q, joint_qd, motion.kin]
-        self(tree_state.place_trees, "tree", inputs, [body_q, body_qd])
+        self(
+            tree_state.place_trees,
+            "tree",
+            reads=dict(tree=v.tree, joint=v.joint, body=v.body, q=joint_q, qd=joint_qd),
+            writes=dict(kin=motion.kin, body_q=body_q, body_qd=body_qd),
+        )
 
     def inertias(self, motion: Motion) -> None:
         """Centres of mass and inertias in world axes; needs the poses."""
         v = self.views
-        self(forward_kinematics.turn_inertias, "body", [v.tree, v.body, motion.kin])
+        self(
+            forward_kinematics.turn_inertias,
+            "body",
+            reads=dict(tree=v.tree, body=v.body),
+            writes=dict(kin=motion.kin),
+        )
 
     def inverse_dynamics(
         self, motion: Motion, joint_qd: wp.array, joint_qdd: wp.array, body_f: wp.array
     ) -> None:
         """motion.tau = M qdd + c(q, qd) - Jᵀ body_f; needs poses, velocities and inertias."""
         v = self.views
-        inputs = [v.tree, v.joint, v.body, self.model.gravity_vec, motion.kin, joint_qd, joint_qdd, body_f]
-        outputs = [motion.dof_A, motion.body_A, motion.body_F, motion.tau]
-        self(rnea.inverse_dynamics, "tree", inputs, outputs)
+        self(
+            rnea.inverse_dynamics,
+            "tree",
+            reads=dict(
+                tree=v.tree,
+                joint=v.joint,
+                body=v.body,
+                gravity=self.model.gravity_vec,
+                kin=motion.kin,
+                qd=joint_qd,
+                qdd=joint_qdd,
+                body_f=body_f,
+            ),
+            writes=dict(dof_A=motion.dof_A, body_A=motion.body_A, body_F=motion.body_F, tau=motion.tau),
+        )
 
     def write_bodies(
         self, motion: Motion, body_q: wp.array, body_qd: wp.array, tree_mask: wp.array | None = None
     ) -> None:
         """World poses and velocities of the bodies on trees, of the masked trees only if a mask is given."""
         v = self.views
-        inputs = [v.tree, v.body, motion.kin, tree_mask, int(tree_mask is not None)]
-        self(forward_kinematics.write_body_state, "body", inputs, [body_q, body_qd])
+        self(
+            forward_kinematics.write_body_state,
+            "body",
+            reads=dict(
+                tree=v.tree, body=v.body, kin=motion.kin, mask=tree_mask, masked=int(tree_mask is not None)
+            ),
+            writes=dict(body_q=body_q, body_qd=body_qd),
+        )
 
 
 def active_tape() -> wp.Tape | None:

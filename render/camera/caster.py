@@ -101,11 +101,21 @@ class PictureCaster:
         scene, tiles = self.scene, self._tiles
         listed = self._tile_view.count.shape[0]
         if listed:
-            sizes = [self._cameras, self._width, self._height]
+            lower, upper = scene.boxes
             compilation.launch(
                 camera_tiles.list_candidates,
                 dim=listed,
-                inputs=[scene.view, *scene.boxes, cameras, *sizes, mask, tiles],
+                reads=dict(
+                    scene=scene.view,
+                    lower=lower,
+                    upper=upper,
+                    cameras=cameras,
+                    cameras_per_world=self._cameras,
+                    width=self._width,
+                    height=self._height,
+                    mask=mask,
+                ),
+                writes=dict(tiles=tiles),
                 device=scene.device,
                 record_tape=False,
             )
@@ -128,18 +138,18 @@ class PictureCaster:
         run = _TILE_PIXELS if scene.device.is_cpu else 1
         compilation.launch(
             camera_pictures.render_pixels,
+            reads=dict(
+                scene=scene.view,
+                dress=scene.dress,
+                cameras=cameras,
+                lights=light,
+                tiles=self._tiles,
+                first_tile=first,
+                run=run,
+                mask=mask,
+            ),
+            writes=dict(picture=self._picture),
             dim=size * _TILE_PIXELS // run,
-            inputs=[
-                scene.view,
-                scene.dress,
-                cameras,
-                light,
-                self._tiles,
-                first,
-                run,
-                mask,
-                self._picture,
-            ],
             device=scene.device,
             record_tape=False,
         )

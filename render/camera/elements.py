@@ -74,23 +74,27 @@ class CameraElements:
         if not self.count:
             return
         options = {"device": self._device, "record_tape": False}
+        lower, upper = self._boxes
         compilation.launch(
             camera_elements.take_positions,
+            reads=dict(position=particle_q),
+            writes=dict(view=self.view),
             dim=len(particle_q),
-            inputs=[particle_q, self.view],
             **options,
         )
         compilation.launch(
             camera_elements.enclose_elements,
             dim=self.count,
-            inputs=[self.view, self._thickness, self._model.particle_flags, *self._boxes],
+            reads=dict(thickness=self._thickness, flags=self._model.particle_flags),
+            writes=dict(view=self.view, lower=lower, upper=upper),
             **options,
         )
         if len(self._around):
             compilation.launch(
                 camera_elements.smooth_elements,
+                reads=dict(start=self._start, around=self._around),
+                writes=dict(view=self.view),
                 dim=len(particle_q),
-                inputs=[self.view, self._start, self._around],
                 **options,
             )
         if self._bvh is None:

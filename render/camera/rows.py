@@ -87,10 +87,12 @@ class RayScene:
         """
         if not len(self.color):
             return
+        lower, upper = self.boxes
         compilation.launch(
             camera_scene.place_instances,
             dim=len(self.color),
-            inputs=[self.view, self.places, body_poses, bodies_per_world, *self.boxes],
+            reads=dict(place=self.places, body_pose=body_poses, bodies_per_world=bodies_per_world),
+            writes=dict(scene=self.view, lower=lower, upper=upper),
             device=self.device,
             record_tape=False,
         )

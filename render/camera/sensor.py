@@ -209,8 +209,9 @@ class Camera:
         self.scene.update(state)
         compilation.launch(
             camera_rays.aim_cameras,
+            reads=dict(mount=self._mounts.array, body_pose=self.scene.body_poses(state)),
+            writes=dict(camera=self._cameras),
             dim=len(self._cameras),
-            inputs=[self._mounts.array, self.scene.body_poses(state), self._cameras],
             device=self.model.device,
             record_tape=False,
         )

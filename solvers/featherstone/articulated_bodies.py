@@ -60,50 +60,138 @@ class ArticulatedBodies(MovingBodies):
         """
         smooth, v = self.smooth, launch.views
         q, qd, act, kin = state.joint_q, state.joint_qd, control.joint_act, smooth.motion.kin
-        inputs = [v.tree, v.drive, q, qd, act, dt, self._implicit, self._diagonal]
-        launch(joint_forces.select_implicit_drives, "dof", inputs)
-        inputs = [v.tree, v.drive, q, qd, act, dt, self._hold, self._saturated, self._forces, joint_f]
-        inputs += [self._implicit, self._diagonal, self._force]
-        launch(maximal_articulated_bodies.expect_forces, "dof", inputs)
-        launch(crba.composite_inertia, "tree", [v.tree, v.joint, v.body, kin, smooth.composite])
-        inputs = [v.tree, kin, smooth.composite, self._diagonal, self._L, self._floor]
-        launch(crba.joint_space_inertia, "dof", inputs)
-        launch(crba.factorize, "tree", [v.tree, self._floor, self._L])
+        launch(
+            joint_forces.select_implicit_drives,
+            "dof",
+            reads=dict(tree=v.tree, drive=v.drive, q=q, qd=qd, act=act, dt=dt),
+            writes=dict(implicit=self._implicit, diagonal=self._diagonal),
+        )
+        launch(
+            maximal_articulated_bodies.expect_forces,
+            "dof",
+            reads=dict(
+                tree=v.tree,
+                drive=v.drive,
+                q=q,
+                qd=qd,
+                act=act,
+                dt=dt,
+                hold=self._hold,
+                saturated=self._saturated,
+                expected=self._forces,
+                joint_f=joint_f,
+            ),
+            writes=dict(implicit=self._implicit, diagonal=self._diagonal, force=self._force),
+        )
+        launch(
+            crba.composite_inertia,
+            "tree",
+            reads=dict(tree=v.tree, joint=v.joint, body=v.body),
+            writes=dict(kin=kin, composite=smooth.composite),
+        )
+        launch(
+            crba.joint_space_inertia,
+            "dof",
+            reads=dict(tree=v.tree, kin=kin, composite=smooth.composite, diagonal=self._diagonal),
+            writes=dict(H=self._L, floor=self._floor),
+        )
+        launch(crba.factorize, "tree", reads=dict(tree=v.tree, floor=self._floor), writes=dict(H=self._L))
         launch.inverse_dynamics(smooth.motion, qd, self._zero, smooth.body_f)
-        inputs = [v.tree, v.drive, self._L, self._implicit, q, qd, self._zero, act, self._force]
-        launch(tree_advance.advance_trees, "tree", [*inputs, smooth.motion.tau, dt, self._qd])
+        launch(
+            tree_advance.advance_trees,
+            "tree",
+            reads=dict(
+                tree=v.tree,
+                drive=v.drive,
+                L=self._L,
+                implicit=self._implicit,
+                q=q,
+                qd=qd,
+                zero=self._zero,
+                act=act,
+                joint_f=self._force,
+                tau=smooth.motion.tau,
+                dt=dt,
+            ),
+            writes=dict(qd_end=self._qd),
+        )
         launch.velocities(self._expected, self._qd)
-        inputs = [v.tree, v.body, self._expected.kin, self._L, smooth.body_q, smooth.body_qd]
-        launch(maximal_articulated_bodies.begin_bodies, "body", [*inputs, self._B, self._gain, self.view])
+        launch(
+            maximal_articulated_bodies.begin_bodies,
+            "body",
+            reads=dict(
+                tree=v.tree,
+                body=v.body,
+                kin=self._expected.kin,
+                L=self._L,
+                body_q=smooth.body_q,
+                body_qd=smooth.body_qd,
+            ),
+            writes=dict(B=self._B, gain=self._gain, bodies=self.view),
+        )
         self._dt = dt
 
     def begin_substep(self, launch: Launcher, before: float, dt: float) -> None:
         """See `MovingBodies.begin_substep`: forces act over all substeps, each takes its share."""
-        inputs = [before, dt, dt / self._dt, self._gain, self.view]
-        launch(maximal_articulated_bodies.move_bodies, "body", inputs)
+        launch(
+            maximal_articulated_bodies.move_bodies,
+            "body",
+            reads=dict(before=before, dt=dt, share=dt / self._dt, gain=self._gain),
+            writes=dict(bodies=self.view),
+        )
 
     def share(self, launch: Launcher) -> None:
         """See `MovingBodies.share`."""
         v = launch.views
-        launch(maximal_articulated_bodies.share_bodies, "tree", [v.tree, v.joint, self.view])
+        launch(
+            maximal_articulated_bodies.share_bodies,
+            "tree",
+            reads=dict(tree=v.tree, joint=v.joint),
+            writes=dict(bodies=self.view),
+        )
 
     def apply_impulses(self, launch: Launcher) -> None:
         """See `MovingBodies.apply_impulses`."""
         v, kin = launch.views, self.smooth.motion.kin
-        inputs = [v.tree, v.joint, kin, self._L, self._carried, self._change, self.view]
-        launch(maximal_articulated_bodies.apply_impulses, "tree", inputs)
+        launch(
+            maximal_articulated_bodies.apply_impulses,
+            "tree",
+            reads=dict(tree=v.tree, joint=v.joint, kin=kin, L=self._L),
+            writes=dict(carried=self._carried, qd=self._change, bodies=self.view),
+        )
 
     def remember(self, launch: Launcher, rows: RowsView, joint_qd: wp.array, dt: float) -> None:
         """Keep what constraints did in a step, from the velocities that they led to."""
         smooth, tree = self.smooth, launch.views.tree
-        launch(maximal_articulated_bodies.clear_memory, "dof", [self._hold, self._saturated, self._z])
-        launch(maximal_articulated_bodies.remember_holds, "dof_row", [rows.dof, self._hold, self._saturated])
-        inputs = [tree, rows.dof, rows.pair, topology_of(self.model).max_depth, self._z]
-        launch(maximal_articulated_bodies.add_steady_impulses, "world", inputs)
-        inputs = [tree, smooth.L, smooth.v_free, joint_qd, self._z, dt]
-        inputs += [self._change, self._latest, self._forces]
-        launch(maximal_articulated_bodies.remember_forces, "tree", inputs)
-        launch(maximal_articulated_bodies.leave_out_drives, "dof_row", [rows.dof, dt, self._forces])
+        launch(
+            maximal_articulated_bodies.clear_memory,
+            "dof",
+            writes=dict(hold=self._hold, saturated=self._saturated, z=self._z),
+        )
+        launch(
+            maximal_articulated_bodies.remember_holds,
+            "dof_row",
+            reads=dict(rows=rows.dof),
+            writes=dict(hold=self._hold, saturated=self._saturated),
+        )
+        launch(
+            maximal_articulated_bodies.add_steady_impulses,
+            "world",
+            reads=dict(tree=tree, rows=rows.dof, pairs=rows.pair, depth=topology_of(self.model).max_depth),
+            writes=dict(z=self._z),
+        )
+        launch(
+            maximal_articulated_bodies.remember_forces,
+            "tree",
+            reads=dict(tree=tree, L=smooth.L, v_free=smooth.v_free, v_end=joint_qd, z=self._z, dt=dt),
+            writes=dict(change=self._change, latest=self._latest, expected=self._forces),
+        )
+        launch(
+            maximal_articulated_bodies.leave_out_drives,
+            "dof_row",
+            reads=dict(rows=rows.dof, dt=dt),
+            writes=dict(expected=self._forces),
+        )
 
     def forget(self, world_mask: wp.array | None) -> None:
         """Forget that in the masked worlds, or in all."""
@@ -115,7 +203,10 @@ class ArticulatedBodies(MovingBodies):
         compilation.launch(
             maximal_articulated_bodies.forget_forces,
             self.model.joint_dof_count,
-            [world_mask, topology_of(self.model).view.dof_world, *memory],
+            reads=dict(mask=world_mask, world=topology_of(self.model).view.dof_world),
+            writes=dict(
+                hold=self._hold, saturated=self._saturated, latest=self._latest, expected=self._forces
+            ),
             device=self.model.device,
             record_tape=False,
         )

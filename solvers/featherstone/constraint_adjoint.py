@@ -108,8 +108,18 @@ class ConstraintAdjoint:
         """Solve the rows, and mark worlds in which their impulses lead to another velocity than v_end."""
         stage, env = self.stage, self.stage.envelope
         stage.solve(launch, smooth, contacts, dt, self.solved_qd)
-        inputs = [env.world_start, env.dof, smooth.v_free, v_end, self.solved_qd, self.reason]
-        launch(worlds_adjoint.compare_velocities, "world", inputs)
+        launch(
+            worlds_adjoint.compare_velocities,
+            "world",
+            reads=dict(
+                world_start=env.world_start,
+                dof=env.dof,
+                v_free=smooth.v_free,
+                v_end=v_end,
+                solved=self.solved_qd,
+            ),
+            writes=dict(reason=self.reason),
+        )
 
     def tight(self, options: ConstraintOptions) -> ConstraintOptions:
         """Options of a solve that does not depend on earlier steps and leaves no error to speak of."""
@@ -148,25 +158,60 @@ class ConstraintAdjoint:
     ) -> None:
         """From a gradient of the end velocity to the multipliers of all rows and of the force balance."""
         v, stage, env = launch.views, self.stage, self.stage.envelope
-        launch(velocities_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
+        launch(
+            velocities_adjoint.to_energy_gradient,
+            "tree",
+            reads=dict(tree=v.tree, L=L, gradient=gradient),
+            writes=dict(y=self.y),
+        )
         if contacts.rigid_contact_max:
-            inputs = [v.tree, stage.rows, contacts.view, stage.world_state, int(not pushing)]
-            inputs += [env.kept_contact, self.rows.contact_pushes, self.rows.contact_early]
-            launch(modes_adjoint.mark_pushing, "contact", inputs)
-        inputs = [v.tree, stage.rows, contacts.view, topology_of(self.model).max_depth, env.place, env.dof]
-        inputs += [self.impulses(pushing), self.sky, self.rows, self.y, self.reason]
-        launch(solve_adjoint.solve_adjoint, "world", inputs)
+            launch(
+                modes_adjoint.mark_pushing,
+                "contact",
+                reads=dict(
+                    tree=v.tree,
+                    rows=stage.rows,
+                    contacts=contacts.view,
+                    world_state=stage.world_state,
+                    final=int(not pushing),
+                    kept=env.kept_contact,
+                ),
+                writes=dict(pushes=self.rows.contact_pushes, early=self.rows.contact_early),
+            )
+        launch(
+            solve_adjoint.solve_adjoint,
+            "world",
+            reads=dict(
+                tree=v.tree,
+                rows=stage.rows,
+                contacts=contacts.view,
+                depth=topology_of(self.model).max_depth,
+                place=env.place,
+                dof=env.dof,
+                impulse=self.impulses(pushing),
+            ),
+            writes=dict(sky=self.sky, adj=self.rows, y=self.y, reason=self.reason),
+        )
         if contacts.rigid_contact_max:
             no_rule = int(worlds_adjoint.UNSUPPORTED_CONTACT)
             passed_on = int(worlds_adjoint.PASSED_ON_IMPACT)
             terms.refuse(launch, contacts, stage.rows, self.rows, no_rule, passed_on, self.reason)
-        launch(velocities_adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
+        launch(
+            velocities_adjoint.to_multiplier,
+            "tree",
+            reads=dict(tree=v.tree, L=L, zeta=self.y, reason=self.reason),
+            writes=dict(multiplier=self.multiplier),
+        )
 
     def refuse_compliant(self, launch: Launcher, contacts: Contacts, terms: ContactAdjoint) -> None:
         """Mark worlds in which a compliant contact acts that has no gradient."""
         no_rule = int(worlds_adjoint.UNSUPPORTED_CONTACT)
-        inputs = [contacts.view, terms.features, no_rule, self.reason]
-        launch(contact_terms_adjoint.refuse_compliant_contacts, "world", inputs)
+        launch(
+            contact_terms_adjoint.refuse_compliant_contacts,
+            "world",
+            reads=dict(contacts=contacts.view, features=terms.features, no_rule=no_rule),
+            writes=dict(reason=self.reason),
+        )
 
     def solve_free(
         self, launch: Launcher, L: wp.array, gradient: wp.array, rounds: ImpactRoundsView | None = None
@@ -176,10 +221,20 @@ class ConstraintAdjoint:
         Includes what rounds of impact, if there are any, leave of the gradient of their outcome.
         """
         v = launch.views
-        launch(velocities_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
+        launch(
+            velocities_adjoint.to_energy_gradient,
+            "tree",
+            reads=dict(tree=v.tree, L=L, gradient=gradient),
+            writes=dict(y=self.y),
+        )
         if rounds is not None:
-            launch(impacts_adjoint.add_left, "dof", [rounds, self.y])
-        launch(velocities_adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
+            launch(impacts_adjoint.add_left, "dof", reads=dict(rounds=rounds), writes=dict(y=self.y))
+        launch(
+            velocities_adjoint.to_multiplier,
+            "tree",
+            reads=dict(tree=v.tree, L=L, zeta=self.y, reason=self.reason),
+            writes=dict(multiplier=self.multiplier),
+        )
 
     def solve_predicted(self, launch: Launcher, L: wp.array, gradient: wp.array) -> None:
         """From a gradient of the predicted velocity to the multipliers of its rows."""
@@ -187,11 +242,36 @@ class ConstraintAdjoint:
             self.solve_free(launch, L, gradient)
             return
         v, env = launch.views, self.stage.envelope
-        launch(velocities_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, self.y])
-        inputs = [v.tree, self.predicted, topology_of(self.model).max_depth, env.place, env.dof, self.sky]
-        inputs += [self.rows.pair_mode, self.rows.pair_multiplier, self.y, self.reason]
-        launch(solve_adjoint.solve_pair_adjoint, "world", inputs)
-        launch(velocities_adjoint.to_multiplier, "tree", [v.tree, L, self.y, self.reason, self.multiplier])
+        launch(
+            velocities_adjoint.to_energy_gradient,
+            "tree",
+            reads=dict(tree=v.tree, L=L, gradient=gradient),
+            writes=dict(y=self.y),
+        )
+        launch(
+            solve_adjoint.solve_pair_adjoint,
+            "world",
+            reads=dict(
+                tree=v.tree,
+                rows=self.predicted,
+                depth=topology_of(self.model).max_depth,
+                place=env.place,
+                dof=env.dof,
+            ),
+            writes=dict(
+                sky=self.sky,
+                mode=self.rows.pair_mode,
+                multiplier=self.rows.pair_multiplier,
+                y=self.y,
+                reason=self.reason,
+            ),
+        )
+        launch(
+            velocities_adjoint.to_multiplier,
+            "tree",
+            reads=dict(tree=v.tree, L=L, zeta=self.y, reason=self.reason),
+            writes=dict(multiplier=self.multiplier),
+        )
 
     def add_dof_terms(
         self, launch: Launcher, state: State, control: Control, dt: float, impulse: ImpulseView
@@ -200,10 +280,23 @@ class ConstraintAdjoint:
         if not self.stage.dof_count:
             return
         v, options = launch.views, self.stage.options
-        inputs = [v.drive, limit_view(self.model), v.tree, state.joint_q, control.joint_act]
-        inputs += [options.settings(dt), self.stage.rows.dof, impulse.dof]
-        inputs += [self.rows.dof_mode, self.rows.dof_multiplier]
-        launch.backward_only(row_terms_adjoint.dof_lagrangian, "dof_row", inputs, [self.dof_terms])
+        launch.backward_only(
+            row_terms_adjoint.dof_lagrangian,
+            "dof_row",
+            reads=dict(
+                drive=v.drive,
+                limit=limit_view(self.model),
+                tree=v.tree,
+                q=state.joint_q,
+                act=control.joint_act,
+                s=options.settings(dt),
+                rows=self.stage.rows.dof,
+                impulse=impulse.dof,
+                mode=self.rows.dof_mode,
+                multiplier=self.rows.dof_multiplier,
+            ),
+            writes=dict(out=self.dof_terms),
+        )
 
     def add_pair_terms(
         self,
@@ -232,12 +325,32 @@ class ConstraintAdjoint:
         """
         rows = self.stage.rows.pair if impulse is not None else self.predicted
         v, model, options = launch.views, self.model, self.stage.options
-        inputs = [v.tree, v.joint, bias.kin, bias.body_A, model.gravity_vec, bodies]
-        inputs += [field.kin.body_V for field in fields]
-        inputs += [state.joint_q, v_bias, self.multiplier, v_end, loop_view(model), options.settings(dt)]
-        inputs += [rows, rows.impulse if impulse is None else impulse]
-        inputs += [self.rows.pair_mode, self.rows.pair_multiplier]
-        launch.backward_only(row_terms_adjoint.pair_lagrangian, "pair_row", inputs, [self.pair_terms])
+        multiplier, end = fields
+        launch.backward_only(
+            row_terms_adjoint.pair_lagrangian,
+            "pair_row",
+            reads=dict(
+                tree=v.tree,
+                joint=v.joint,
+                kin=bias.kin,
+                body_A=bias.body_A,
+                gravity=model.gravity_vec,
+                bodies=bodies,
+                V_multiplier=multiplier.kin.body_V,
+                V_end=end.kin.body_V,
+                q=state.joint_q,
+                qd=v_bias,
+                lambda_=self.multiplier,
+                v_end=v_end,
+                loop=loop_view(model),
+                s=options.settings(dt),
+                rows=rows,
+                impulse=rows.impulse if impulse is None else impulse,
+                mode=self.rows.pair_mode,
+                multiplier=self.rows.pair_multiplier,
+            ),
+            writes=dict(out=self.pair_terms),
+        )
 
     def seed_terms(self) -> None:
         """Ask for the gradient of -S; reverse passes clear what they have used."""

@@ -114,12 +114,34 @@ class ConstraintStage:
         L, v_free = smooth.L, smooth.v_free
         v, rows = launch.views, self.rows
         settings = self.options.settings(dt)
-        launch(energy_coordinates.to_energy_coordinates, "dof", [v.tree, L, v_free, self.z])
+        launch(
+            energy_coordinates.to_energy_coordinates,
+            "dof",
+            reads=dict(tree=v.tree, L=L, qd=v_free),
+            writes=dict(z=self.z),
+        )
         if self.dof_count:
-            inputs = [v.drive, v.tree, limit_view(self.model), smooth.implicit, joint_q, v_free, joint_act]
-            inputs += [self._servos(dt), settings, rows.dof]
-            launch(dof_rows.select_dof_rows, "world", inputs)
-            launch(dof_rows.build_dof_rows, "dof_row", [v.tree, L, settings, rows.dof])
+            launch(
+                dof_rows.select_dof_rows,
+                "world",
+                reads=dict(
+                    drive=v.drive,
+                    tree=v.tree,
+                    limit=limit_view(self.model),
+                    implicit=smooth.implicit,
+                    q=joint_q,
+                    v_free=v_free,
+                    act=joint_act,
+                    s=settings,
+                ),
+                writes=dict(servo=self._servos(dt), rows=rows.dof),
+            )
+            launch(
+                dof_rows.build_dof_rows,
+                "dof_row",
+                reads=dict(tree=v.tree, L=L, s=settings),
+                writes=dict(rows=rows.dof),
+            )
         if self.pair_count:
             self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt, rows.pair)
         self._build_contacts(launch, smooth, contacts, settings)
@@ -140,23 +162,47 @@ class ConstraintStage:
             joint_qd: Receives the result, shape (joint_dof_count,).
         """
         model, v, rows = self.model, launch.views, self.rows
-        inputs = [v.tree, rows, contacts.view, topology_of(model).max_depth]
-        inputs += [
-            self.options.cone == "pyramidal",
-            dt,
-            self.options.restitution_speed,
-            self.options.iterations,
-            self.options.tolerance,
-        ]
-        inputs += [self.options.direct_cost, self.envelope]
         launch(
             gauss_seidel.solve_rows,
             "world",
-            [*inputs, self.z, self.z_moving, self.world_state, self.iterations, self.residual],
+            reads=dict(
+                tree=v.tree,
+                contacts=contacts.view,
+                depth=topology_of(model).max_depth,
+                pyramidal=self.options.cone == "pyramidal",
+                dt=dt,
+                restitution_speed=self.options.restitution_speed,
+                max_iterations=self.options.iterations,
+                tolerance=self.options.tolerance,
+                direct_cost=self.options.direct_cost,
+            ),
+            writes=dict(
+                rows=rows,
+                envelope=self.envelope,
+                z=self.z,
+                z_moving=self.z_moving,
+                world_state=self.world_state,
+                iterations=self.iterations,
+                residual=self.residual,
+            ),
         )
-        inputs = [v.tree, smooth.L, self.z, self.z_moving, smooth.v_free, self.world_state]
-        inputs += [joint_qd, self.moving_qd, self.nonfinite.marks("tree", topology_of(model).view.world)]
-        launch(energy_coordinates.accept_velocities, "tree", inputs)
+        launch(
+            energy_coordinates.accept_velocities,
+            "tree",
+            reads=dict(
+                tree=v.tree,
+                L=smooth.L,
+                z=self.z,
+                z_moving=self.z_moving,
+                v_free=smooth.v_free,
+                world_state=self.world_state,
+            ),
+            writes=dict(
+                qd=joint_qd,
+                moving_qd=self.moving_qd,
+                marks=self.nonfinite.marks("tree", topology_of(model).view.world),
+            ),
+        )
         self._remember(launch, contacts, dt)
 
     def _servos(self, dt: float) -> ServoView:
@@ -186,14 +232,30 @@ class ConstraintStage:
             return
         rows = self.rows.pair if rows is None else rows
         model, v = self.model, launch.views
-        inputs = [v.tree, smooth.L, smooth.v_predicted, self.z]
-        launch(energy_coordinates.to_energy_coordinates, "dof", inputs)
+        launch(
+            energy_coordinates.to_energy_coordinates,
+            "dof",
+            reads=dict(tree=v.tree, L=smooth.L, qd=smooth.v_predicted),
+            writes=dict(z=self.z),
+        )
         self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, state_in.joint_qd, dt, rows)
-        inputs = [v.tree, rows, topology_of(model).max_depth]
-        inputs += [self.options.iterations, self.options.tolerance, self.z, self.world_state]
-        launch(pair_solve.solve_pairs, "world", inputs)
-        inputs = [v.tree, smooth.L, self.z, self.world_state, smooth.v_predicted]
-        launch(energy_coordinates.accept_prediction, "tree", inputs)
+        launch(
+            pair_solve.solve_pairs,
+            "world",
+            reads=dict(
+                tree=v.tree,
+                depth=topology_of(model).max_depth,
+                max_iterations=self.options.iterations,
+                tolerance=self.options.tolerance,
+            ),
+            writes=dict(rows=rows, z=self.z, acted=self.world_state),
+        )
+        launch(
+            energy_coordinates.accept_prediction,
+            "tree",
+            reads=dict(tree=v.tree, L=smooth.L, z=self.z, world_state=self.world_state),
+            writes=dict(qd=smooth.v_predicted),
+        )
 
     def _build_pairs(
         self,
@@ -207,10 +269,25 @@ class ConstraintStage:
     ) -> None:
         """Build rows between bodies or dofs, with velocities and bias accelerations of one evaluation."""
         model, v = self.model, launch.views
-        inputs = [v.tree, v.joint, motion.kin, motion.body_A, model.gravity_vec, smooth.bodies(model)]
-        inputs += [smooth.L, joint_q, joint_qd, loop_view(model), topology_of(model).max_depth]
-        inputs += [self.options.settings(dt), rows]
-        launch(pair_rows.build_pair_rows, "pair_row", inputs)
+        launch(
+            pair_rows.build_pair_rows,
+            "pair_row",
+            reads=dict(
+                tree=v.tree,
+                joint=v.joint,
+                kin=motion.kin,
+                body_A=motion.body_A,
+                gravity=model.gravity_vec,
+                bodies=smooth.bodies(model),
+                L=smooth.L,
+                q=joint_q,
+                qd=joint_qd,
+                loop=loop_view(model),
+                depth=topology_of(model).max_depth,
+                s=self.options.settings(dt),
+            ),
+            writes=dict(rows=rows),
+        )
 
     def _build_contacts(
         self,
@@ -223,25 +300,69 @@ class ConstraintStage:
             return
         model, v, rows, kin = self.model, launch.views, self.rows, smooth.motion.kin
         depth, shape = topology_of(model).max_depth, collision_plan_of(model).shape
-        inputs = [v.tree, kin, shape, model.shape_materials, smooth.body_q, smooth.body_qd, model.body_com]
-        inputs += [smooth.L, self.z, contacts.view, depth, settings, rows.contact]
-        launch(contact_rows.build_contact_rows, "contact", inputs)
+        launch(
+            contact_rows.build_contact_rows,
+            "contact",
+            reads=dict(
+                tree=v.tree,
+                kin=kin,
+                shape=shape,
+                material=model.shape_materials,
+                body_q=smooth.body_q,
+                body_qd=smooth.body_qd,
+                body_com=model.body_com,
+                L=smooth.L,
+                z=self.z,
+                contacts=contacts.view,
+                depth=depth,
+                s=settings,
+            ),
+            writes=dict(rows=rows.contact),
+        )
         if rows.spins:
-            inputs = [v.tree, kin, shape, model.shape_materials.mu, model.shape_mu_torsion]
-            inputs += [model.shape_mu_rolling, smooth.body_qd]
-            inputs += [smooth.L, contacts.view, depth, settings, rows.contact, rows.spin]
-            launch(spin_rows.build_spin_rows, "contact", inputs)
+            launch(
+                spin_rows.build_spin_rows,
+                "contact",
+                reads=dict(
+                    tree=v.tree,
+                    kin=kin,
+                    shape=shape,
+                    mu=model.shape_materials.mu,
+                    mu_torsion=model.shape_mu_torsion,
+                    mu_rolling=model.shape_mu_rolling,
+                    body_qd=smooth.body_qd,
+                    L=smooth.L,
+                    contacts=contacts.view,
+                    depth=depth,
+                    s=settings,
+                    contact=rows.contact,
+                ),
+                writes=dict(rows=rows.spin),
+            )
 
     def _remember(self, launch: Launcher, contacts: Contacts, dt: float) -> None:
         """Keep impulses for the next step; rows between bodies have fixed places and keep theirs."""
         if self.dof_count:
-            launch(dof_rows.remember_dof_impulses, "dof_row", [self._servos(dt), self.rows.dof])
+            launch(
+                dof_rows.remember_dof_impulses,
+                "dof_row",
+                writes=dict(servo=self._servos(dt), rows=self.rows.dof),
+            )
         kept = (self.envelope.kept_contact, self.envelope.kept_spin)
         for rows, with_push in zip(self._contact_families(), kept):
             if contacts.rigid_contact_max:
-                inputs = [contacts.view, self.world_state, rows.impulse, with_push]
-                inputs += [self.envelope.kept_share, rows.memory]
-                launch(contact_rows.remember_contact_impulses, "contact", inputs)
+                launch(
+                    contact_rows.remember_contact_impulses,
+                    "contact",
+                    reads=dict(
+                        contacts=contacts.view,
+                        world_state=self.world_state,
+                        impulse=rows.impulse,
+                        kept=with_push,
+                        share=self.envelope.kept_share,
+                    ),
+                    writes=dict(memory=rows.memory),
+                )
 
     def _contact_families(self) -> list:
         return [self.rows.contact, self.rows.spin] if self.rows.spins else [self.rows.contact]
@@ -266,9 +387,24 @@ class ConstraintStage:
             self.forget_all()
             return
         rows = self.rows
-        inputs = [world_mask, rows.dof.world_start, rows.dof.memory, rows.pair.world_start, rows.pair.impulse]
-        inputs += [self.memory_start, rows.contact.memory, rows.spin.memory]
-        launch(reset.forget_rows, "world", [*inputs, self.envelope.pause, self.nonfinite.worlds])
+        launch(
+            reset.forget_rows,
+            "world",
+            reads=dict(
+                mask=world_mask,
+                dof_start=rows.dof.world_start,
+                pair_start=rows.pair.world_start,
+                contact_start=self.memory_start,
+            ),
+            writes=dict(
+                dof_memory=rows.dof.memory,
+                pair_impulse=rows.pair.impulse,
+                contact_memory=rows.contact.memory,
+                spin_memory=rows.spin.memory,
+                pause=self.envelope.pause,
+                nonfinite=self.nonfinite.worlds,
+            ),
+        )
 
 
 def limit_view(model: Model) -> dof_rows.LimitView:

@@ -70,8 +70,12 @@ class ContactAdjoint:
         """Find the features of all contacts at the poses of the step."""
         plan = collision_plan_of(self.model)
         if plan.contact_count:
-            inputs = [contacts.view, plan.shape, plan.hulls, body_q, self.features]
-            launch(contact_features.find_features, "contact", inputs)
+            launch(
+                contact_features.find_features,
+                "contact",
+                reads=dict(contacts=contacts.view, shape=plan.shape, hulls=plan.hulls, body_q=body_q),
+                writes=dict(features=self.features),
+            )
 
     def refuse(
         self,
@@ -89,11 +93,26 @@ class ContactAdjoint:
         Finds the worlds that rebound, too.
         """
         if self.rebounds:
-            inputs = [contacts.view, rows.contact, self.rebounding]
-            launch(contact_terms_adjoint.find_rebounding_worlds, "world", inputs)
-        inputs = [contacts.view, self.features, rows.contact, adj.contact_mode, int(self.rebounds)]
-        inputs += [no_rule, passed_on, reason]
-        launch(contact_terms_adjoint.refuse_contacts, "world", inputs)
+            launch(
+                contact_terms_adjoint.find_rebounding_worlds,
+                "world",
+                reads=dict(contacts=contacts.view, rows=rows.contact),
+                writes=dict(found=self.rebounding),
+            )
+        launch(
+            contact_terms_adjoint.refuse_contacts,
+            "world",
+            reads=dict(
+                contacts=contacts.view,
+                features=self.features,
+                rows=rows.contact,
+                mode=adj.contact_mode,
+                restitution=int(self.rebounds),
+                no_rule=no_rule,
+                passed_on=passed_on,
+            ),
+            writes=dict(reason=reason),
+        )
 
     def clear(self) -> None:
         """Clear gradients that worlds without rebounds leave, and ask for the gradient of -S."""
@@ -135,32 +154,84 @@ class ContactAdjoint:
         motion.com = model.body_com
         for name, joint_qd in zip(self._names, (*velocities, self.v_free, self.v_outcome)):
             field, written = getattr(self._fields, name), getattr(motion, name)
-            inputs = [v.tree, v.body, field.kin, loose_qd, 0.0 if name == "multiplier" else 1.0]
             mask = pushed if name in _FIELDS[:2] else self.rebounding
             if mask is None:
                 record.velocities(field, joint_qd)
-                record(row_terms_adjoint.write_velocities, "body", inputs, [written])
+                record(
+                    row_terms_adjoint.write_velocities,
+                    "body",
+                    reads=dict(
+                        tree=v.tree,
+                        body=v.body,
+                        kin=field.kin,
+                        loose_qd=loose_qd,
+                        share=0.0 if name == "multiplier" else 1.0,
+                    ),
+                    writes=dict(body_qd=written),
+                )
             else:
-                moved = [mask, v.tree, v.joint, joint_qd, field.kin]
-                record(masked_dynamics.compute_masked_velocities, "tree", moved)
-                inputs = [mask, *inputs]
-                record(masked_dynamics.write_masked_velocities, "body", inputs, [written])
+                record(
+                    masked_dynamics.compute_masked_velocities,
+                    "tree",
+                    reads=dict(mask=mask, tree=v.tree, joint=v.joint, qd=joint_qd),
+                    writes=dict(kin=field.kin),
+                )
+                record(
+                    masked_dynamics.write_masked_velocities,
+                    "body",
+                    reads=dict(
+                        mask=mask,
+                        tree=v.tree,
+                        body=v.body,
+                        kin=field.kin,
+                        loose_qd=loose_qd,
+                        share=0.0 if name == "multiplier" else 1.0,
+                    ),
+                    writes=dict(body_qd=written),
+                )
         shape, materials = collision_plan_of(model).shape, model.shape_materials
-        inputs = [contacts.view, self.features, shape, materials, body_q, motion, settings, rows.contact]
-        inputs += [
-            impulse[0],
-            adj.contact_mode,
-            adj.contact_multiplier,
-            adj.contact_pushes,
-            rounds,
-            int(pushed is not None),
-        ]
-        record.backward_only(contact_terms_adjoint.contact_lagrangian, "contact", inputs, [self.terms])
+        record.backward_only(
+            contact_terms_adjoint.contact_lagrangian,
+            "contact",
+            reads=dict(
+                contacts=contacts.view,
+                features=self.features,
+                shape=shape,
+                material=materials,
+                body_q=body_q,
+                motion=motion,
+                s=settings,
+                rows=rows.contact,
+                impulse=impulse[0],
+                mode=adj.contact_mode,
+                multiplier=adj.contact_multiplier,
+                pushes=adj.contact_pushes,
+                rounds=rounds,
+                positions=int(pushed is not None),
+            ),
+            writes=dict(out=self.terms),
+        )
         if rows.spins:
-            inputs = [contacts.view, self.features, shape, materials.mu, model.shape_mu_torsion]
-            inputs += [model.shape_mu_rolling, body_q, motion, settings, *impulse]
-            inputs += [adj.spin_mode, adj.spin_multiplier]
-            record.backward_only(contact_terms_adjoint.spin_lagrangian, "contact", inputs, [self.terms])
+            record.backward_only(
+                contact_terms_adjoint.spin_lagrangian,
+                "contact",
+                reads=dict(
+                    contacts=contacts.view,
+                    features=self.features,
+                    shape=shape,
+                    mu=materials.mu,
+                    mu_torsion=model.shape_mu_torsion,
+                    mu_rolling=model.shape_mu_rolling,
+                    body_q=body_q,
+                    motion=motion,
+                    s=settings,
+                    normal_impulse=impulse[0],
+                    impulse=impulse[1],
+                    mode=adj.spin_mode,
+                    multiplier=adj.spin_multiplier,
+                ),
+                writes=dict(out=self.terms),
+            )
 
     def push(
         self,
@@ -175,6 +246,19 @@ class ContactAdjoint:
         model = self.model
         if contacts.rigid_contact_max == 0:
             return
-        inputs = [contacts.view, self.features, model.shape_body, model.shape_materials, model.body_com]
-        inputs += [body_q, body_qd, law.slip_speed, law.fade_depth]
-        record.backward_only(contact_law.apply_feature_penalty, "contact", inputs, [body_f])
+        record.backward_only(
+            contact_law.apply_feature_penalty,
+            "contact",
+            reads=dict(
+                contacts=contacts.view,
+                features=self.features,
+                shape_body=model.shape_body,
+                material=model.shape_materials,
+                body_com=model.body_com,
+                body_q=body_q,
+                body_qd=body_qd,
+                slip_speed=law.slip_speed,
+                fade_depth=law.fade_depth,
+            ),
+            writes=dict(body_f=body_f),
+        )

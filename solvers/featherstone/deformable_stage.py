@@ -112,8 +112,12 @@ class DeformableStage(Revised):
         if launch.model.body_count:
             self.bodies.begin(launch, state_in, control, joint_f, dt)
         if self.state is None and state_in is not state_out:
-            inputs = [state_in.particle_q, state_in.particle_qd, state_out.particle_q, state_out.particle_qd]
-            launch(coupling.copy_particles, "particle", inputs)
+            launch(
+                coupling.copy_particles,
+                "particle",
+                reads=dict(x=state_in.particle_q, v=state_in.particle_qd),
+                writes=dict(x_out=state_out.particle_q, v_out=state_out.particle_qd),
+            )
         own = state_out if self.state is None else self.state
         force = state_in.particle_f if self.state is None else None
         moved = ParticleStep(own.particle_q, own.particle_qd, force, control, dt)
@@ -122,9 +126,13 @@ class DeformableStage(Revised):
         if launch.model.body_count:
             self.bodies.end(launch, dt, self.bodies.smooth.body_f)
         world = system.particles.particle_world
-        inputs = [world, own.particle_q, own.particle_qd, self.constraints.nonfinite.marks("particle", world)]
         of_particles = Launcher(launch.model, False, launch.shard.with_starts(self._starts))
-        of_particles(coupling.mark_nonfinite, "stage_particle", inputs)
+        of_particles(
+            coupling.mark_nonfinite,
+            "stage_particle",
+            reads=dict(world=world, x=own.particle_q, v=own.particle_qd),
+            writes=dict(marks=self.constraints.nonfinite.marks("particle", world)),
+        )
 
     def remember(self, launch: Launcher, joint_qd: wp.array, dt: float) -> None:
         """Keep what constraints did in the step, as what the next step expects.

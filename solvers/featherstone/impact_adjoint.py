@@ -72,14 +72,28 @@ class ImpactAdjoint:
     def follow(self, launch: Launcher, constraints: ConstraintAdjoint, contacts: Contacts, dt: float) -> None:
         """Find the rounds of a step, after its rows are built and before they are solved."""
         stage = constraints.stage
-        inputs = [launch.views.tree, stage.rows.contact, contacts.view, topology_of(self.model).max_depth, dt]
-        inputs += [self._env, stage.z, self.rounds, constraints.reason]
-        launch(impacts_adjoint.follow_impacts, "world", inputs)
+        launch(
+            impacts_adjoint.follow_impacts,
+            "world",
+            reads=dict(
+                tree=launch.views.tree,
+                rows=stage.rows.contact,
+                contacts=contacts.view,
+                depth=topology_of(self.model).max_depth,
+                dt=dt,
+                z=stage.z,
+            ),
+            writes=dict(env=self._env, rounds=self.rounds, reason=constraints.reason),
+        )
 
     def write_outcome(self, launch: Launcher, L: wp.array, velocity: wp.array) -> None:
         """Write the joint velocities after all impacts; needs `follow`."""
-        inputs = [launch.views.tree, L, self._env.kept_z, self.rounds, velocity]
-        launch(impacts_adjoint.write_outcome, "tree", inputs)
+        launch(
+            impacts_adjoint.write_outcome,
+            "tree",
+            reads=dict(tree=launch.views.tree, L=L, z=self._env.kept_z, rounds=self.rounds),
+            writes=dict(v=velocity),
+        )
 
     def reverse(
         self,
@@ -91,11 +105,33 @@ class ImpactAdjoint:
     ) -> None:
         """From a gradient of the velocity after all impacts to the multipliers of every round."""
         v, env = launch.views, constraints.stage.envelope
-        launch(velocities_adjoint.to_energy_gradient, "tree", [v.tree, L, gradient, constraints.y])
-        inputs = [v.tree, constraints.stage.rows.contact, contacts.view, topology_of(self.model).max_depth]
-        inputs += [env.place, env.dof, constraints.y, self.rounds, constraints.sky, constraints.reason]
-        launch(impacts_adjoint.reverse_impacts, "world", inputs)
-        launch(impacts_adjoint.write_rounds, "tree", [v.tree, L, constraints.reason, self.rounds])
+        launch(
+            velocities_adjoint.to_energy_gradient,
+            "tree",
+            reads=dict(tree=v.tree, L=L, gradient=gradient),
+            writes=dict(y=constraints.y),
+        )
+        launch(
+            impacts_adjoint.reverse_impacts,
+            "world",
+            reads=dict(
+                tree=v.tree,
+                rows=constraints.stage.rows.contact,
+                contacts=contacts.view,
+                depth=topology_of(self.model).max_depth,
+                place=env.place,
+                dof=env.dof,
+            ),
+            writes=dict(
+                zeta=constraints.y, rounds=self.rounds, sky=constraints.sky, reason=constraints.reason
+            ),
+        )
+        launch(
+            impacts_adjoint.write_rounds,
+            "tree",
+            reads=dict(tree=v.tree, L=L, reason=constraints.reason),
+            writes=dict(rounds=self.rounds),
+        )
 
     def number_of_rounds(self) -> int:
         """Most rounds of a world; as many as there may be while a graph is captured."""
@@ -105,7 +141,12 @@ class ImpactAdjoint:
 
     def select(self, launch: Launcher, r: int) -> None:
         """Find the worlds that have a round."""
-        launch(impacts_adjoint.mask_round, "world", [self.rounds, r, self.mask])
+        launch(
+            impacts_adjoint.mask_round,
+            "world",
+            reads=dict(rounds=self.rounds, r=r),
+            writes=dict(mask=self.mask),
+        )
 
     def add_terms(
         self,
@@ -134,12 +175,38 @@ class ImpactAdjoint:
         motion.com = model.body_com
         names, velocities = ("multiplier", "end"), (self._multipliers[r], self.velocities[r])
         for name, field, joint_qd, share in zip(names, self._fields, velocities, (0.0, 1.0)):
-            inputs = [self.mask, v.tree, v.joint, joint_qd, field.kin]
-            record(masked_dynamics.compute_masked_velocities, "tree", inputs)
-            inputs = [self.mask, v.tree, v.body, field.kin, loose_qd, share]
-            record(masked_dynamics.write_masked_velocities, "body", inputs, [getattr(motion, name)])
-        inputs = [self.mask, contacts.view, features, collision_plan_of(model).shape]
-        inputs += [model.shape_materials.restitution, body_q, motion, settings]
-        inputs += [constraints.stage.rows.contact, *self._rows[r]]
-        record.backward_only(impact_terms.impact_lagrangian, "world", inputs, [self._terms])
+            record(
+                masked_dynamics.compute_masked_velocities,
+                "tree",
+                reads=dict(mask=self.mask, tree=v.tree, joint=v.joint, qd=joint_qd),
+                writes=dict(kin=field.kin),
+            )
+            record(
+                masked_dynamics.write_masked_velocities,
+                "body",
+                reads=dict(
+                    mask=self.mask, tree=v.tree, body=v.body, kin=field.kin, loose_qd=loose_qd, share=share
+                ),
+                writes=dict(body_qd=getattr(motion, name)),
+            )
+        impulse, multiplier, slope = self._rows[r]
+        record.backward_only(
+            impact_terms.impact_lagrangian,
+            "world",
+            reads=dict(
+                mask=self.mask,
+                contacts=contacts.view,
+                features=features,
+                shape=collision_plan_of(model).shape,
+                restitution=model.shape_materials.restitution,
+                body_q=body_q,
+                motion=motion,
+                s=settings,
+                rows=constraints.stage.rows.contact,
+                impulse=impulse,
+                multiplier=multiplier,
+                slope=slope,
+            ),
+            writes=dict(out=self._terms),
+        )
         self._terms.grad.fill_(-1.0)

@@ -33,8 +33,12 @@ class Reactions:
             out.zero_()
             return out
         impulse = rows.spin.impulse if torques else rows.contact.impulse
-        inputs = [contacts.view, impulse, rate]
-        self._launcher()(constraints_reactions.write_contact_forces, "contact", inputs, [out])
+        self._launcher()(
+            constraints_reactions.write_contact_forces,
+            "contact",
+            reads=dict(contacts=contacts.view, impulse=impulse, rate=rate),
+            writes=dict(force=out),
+        )
         return out
 
     def constraint_forces(self, out: wp.array | None) -> wp.array:
@@ -42,8 +46,12 @@ class Reactions:
         _, rate = self._last_step()
         out = self._buffer(out, self.model.constraint_count, wp.spatial_vector, "constraint")
         out.zero_()
-        inputs = [self.constraints.rows, rate]
-        self._launcher()(constraints_reactions.write_constraint_forces, "world", inputs, [out])
+        self._launcher()(
+            constraints_reactions.write_constraint_forces,
+            "world",
+            reads=dict(rows=self.constraints.rows, rate=rate),
+            writes=dict(wrench=out),
+        )
         return out
 
     def joint_reactions(self, state: State, out: wp.array | None) -> wp.array:
@@ -55,13 +63,21 @@ class Reactions:
             self.qdd = wp.zeros(model.joint_dof_count, dtype=float, device=model.device)
             self.body_f = wp.zeros(model.body_count, dtype=wp.spatial_vector, device=model.device)
         v = launch.views
-        inputs = [v.joint, smooth.motion.kin, state.joint_qd, rate]
-        launch(constraints_reactions.recover_accelerations, "joint", inputs, [self.qdd])
-        launch(rnea.copy_wrenches, "body", [smooth.body_f, self.body_f])
+        launch(
+            constraints_reactions.recover_accelerations,
+            "joint",
+            reads=dict(joint=v.joint, kin=smooth.motion.kin, qd=state.joint_qd, rate=rate),
+            writes=dict(qdd=self.qdd),
+        )
+        launch(rnea.copy_wrenches, "body", reads=dict(source=smooth.body_f), writes=dict(target=self.body_f))
         self.add_external(launch, contacts, rate, self.body_f)
         launch.inverse_dynamics(smooth.mid, smooth.v_mid, self.qdd, self.body_f)
-        inputs = [v.tree, v.joint, smooth.mid.kin, smooth.mid.body_F]
-        launch(constraints_reactions.write_joint_wrenches, "joint", inputs, [out])
+        launch(
+            constraints_reactions.write_joint_wrenches,
+            "joint",
+            reads=dict(tree=v.tree, joint=v.joint, kin=smooth.mid.kin, body_F=smooth.mid.body_F),
+            writes=dict(wrench=out),
+        )
         return out
 
     def add_external(
@@ -69,9 +85,20 @@ class Reactions:
     ) -> None:
         """Add the mean wrenches of contacts and constraints in a step of length 1/rate, at the COM."""
         model = self.model
-        inputs = [collision_plan_of(model).shape, contacts.view, loop_view(model), self.smooth.bodies(model)]
-        inputs += [self.constraints.rows, rate, int(constraints)]
-        launch(constraints_reactions.add_external_impulses, "world", inputs, [body_f])
+        launch(
+            constraints_reactions.add_external_impulses,
+            "world",
+            reads=dict(
+                shape=collision_plan_of(model).shape,
+                contacts=contacts.view,
+                loop=loop_view(model),
+                bodies=self.smooth.bodies(model),
+                rows=self.constraints.rows,
+                rate=rate,
+                constraints=int(constraints),
+            ),
+            writes=dict(body_f=body_f),
+        )
 
     def _last_step(self) -> tuple:
         """Contacts of the last step and 1/dt."""

@@ -119,37 +119,111 @@ class SleepStage:
             Launcher for the rest of the step, to which the bodies of sleeping trees have no dofs.
         """
         model, view, topology = self.model, self.view, topology_of(self.model)
-        inputs = [topology.view, state.joint_qd, control.joint_act, control.joint_f, model.gravity_vec]
-        launch(sleep_kernels.notice_inputs, "dof", [*inputs, self.dof_tree, view])
-        inputs = [state.joint_q, self.coord_tree, view]
-        launch(sleep_kernels.notice_coordinates, "coord", inputs)
-        launch(sleep_kernels.notice_wrenches, "body", [topology.view, state.body_f, view])
-        inputs = [topology.view, state.body_q, model.body_world, view]
-        launch(sleep_kernels.notice_moved_bodies, "body", inputs)
-        launch(sleep_kernels.wake_islands, "world", [model.gravity_vec, view])
-        inputs = [topology.view, view, self.tree.body_leaf]
-        launch(sleep_kernels.hold_bodies, "body", inputs)
+        launch(
+            sleep_kernels.notice_inputs,
+            "dof",
+            reads=dict(
+                tree=topology.view,
+                joint_qd=state.joint_qd,
+                joint_act=control.joint_act,
+                joint_f=control.joint_f,
+                gravity=model.gravity_vec,
+                dof_tree=self.dof_tree,
+            ),
+            writes=dict(sleep=view),
+        )
+        launch(
+            sleep_kernels.notice_coordinates,
+            "coord",
+            reads=dict(joint_q=state.joint_q, coord_tree=self.coord_tree),
+            writes=dict(sleep=view),
+        )
+        launch(
+            sleep_kernels.notice_wrenches,
+            "body",
+            reads=dict(tree=topology.view, body_f=state.body_f),
+            writes=dict(sleep=view),
+        )
+        launch(
+            sleep_kernels.notice_moved_bodies,
+            "body",
+            reads=dict(tree=topology.view, body_q=state.body_q, body_world=model.body_world),
+            writes=dict(sleep=view),
+        )
+        launch(
+            sleep_kernels.wake_islands,
+            "world",
+            reads=dict(gravity=model.gravity_vec),
+            writes=dict(sleep=view),
+        )
+        launch(
+            sleep_kernels.hold_bodies,
+            "body",
+            reads=dict(tree=topology.view, sleep=view),
+            writes=dict(body_leaf=self.tree.body_leaf),
+        )
         if model.shape_count:
-            inputs = [collision_plan_of(model).shape, topology.view, view, contacts.placement]
-            launch(sleep_kernels.mark_awake_shapes, "shape", inputs)
+            launch(
+                sleep_kernels.mark_awake_shapes,
+                "shape",
+                reads=dict(shape=collision_plan_of(model).shape, tree=topology.view, sleep=view),
+                writes=dict(place=contacts.placement),
+            )
         return launch.with_tree(self.tree)
 
     def hold(self, launch: Launcher, qd: wp.array) -> None:
         """Zero the velocities of sleeping trees."""
-        launch(sleep_kernels.hold_dofs, "dof", [self.dof_tree, self.view, qd])
+        launch(
+            sleep_kernels.hold_dofs,
+            "dof",
+            reads=dict(dof_tree=self.dof_tree, sleep=self.view),
+            writes=dict(qd=qd),
+        )
 
     def end(self, launch: Launcher, state: State, contacts: Contacts, dt: float) -> None:
         """Find islands, and put those at rest to sleep."""
         model, view, options = self.model, self.view, self.options
-        inputs = [self.tree, model.joint_child, state.body_qd, options.speed, options.spin, dt, view]
-        launch(sleep_kernels.time_rest, "tree", inputs)
-        inputs = [self.tree, collision_plan_of(model).shape, state.body_qd, contacts.pairs, contacts.view]
-        launch(sleep_kernels.settle_islands, "world", [*inputs, options.time, view])
+        launch(
+            sleep_kernels.time_rest,
+            "tree",
+            reads=dict(
+                tree=self.tree,
+                joint_child=model.joint_child,
+                body_qd=state.body_qd,
+                speed=options.speed,
+                spin=options.spin,
+                dt=dt,
+            ),
+            writes=dict(sleep=view),
+        )
+        launch(
+            sleep_kernels.settle_islands,
+            "world",
+            reads=dict(
+                tree=self.tree,
+                shape=collision_plan_of(model).shape,
+                body_qd=state.body_qd,
+                pairs=contacts.pairs,
+                contacts=contacts.view,
+                after=options.time,
+            ),
+            writes=dict(sleep=view),
+        )
         # what fell asleep just now may still creep; a velocity would wake it
         self.hold(launch, state.joint_qd)
-        launch(sleep_kernels.still_bodies, "body", [self.tree, view, state.body_qd])
-        launch(sleep_kernels.remember_coordinates, "coord", [state.joint_q, view])
-        launch(sleep_kernels.remember_poses, "body", [state.body_q, view])
+        launch(
+            sleep_kernels.still_bodies,
+            "body",
+            reads=dict(tree=self.tree, sleep=view),
+            writes=dict(body_qd=state.body_qd),
+        )
+        launch(
+            sleep_kernels.remember_coordinates,
+            "coord",
+            reads=dict(joint_q=state.joint_q),
+            writes=dict(sleep=view),
+        )
+        launch(sleep_kernels.remember_poses, "body", reads=dict(body_q=state.body_q), writes=dict(sleep=view))
 
     def wake(self, launch: Launcher, world_mask: wp.array | None) -> None:
         """Wake the masked worlds of a launcher, or all."""
@@ -157,7 +231,12 @@ class SleepStage:
             self.view.asleep.zero_()
             self.view.rest_time.zero_()
             return
-        launch(sleep_kernels.wake_worlds, "tree", [world_mask, topology_of(self.model).view, self.view])
+        launch(
+            sleep_kernels.wake_worlds,
+            "tree",
+            reads=dict(mask=world_mask, tree=topology_of(self.model).view),
+            writes=dict(sleep=self.view),
+        )
 
 
 def _links(model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -66,7 +66,7 @@ class SmoothStage:
 
     def begin_forces(self, launch: Launcher, state: State) -> None:
         """Begin the sum of wrenches, `body_f`, with the external ones."""
-        launch(rnea.copy_wrenches, "body", [state.body_f, self.body_f])
+        launch(rnea.copy_wrenches, "body", reads=dict(source=state.body_f), writes=dict(target=self.body_f))
 
     def predict(self, launch: Launcher, state: State, control: Control, joint_f: wp.array, dt: float) -> None:
         """Compute v_predicted; needs `factorize` and all forces.
@@ -83,34 +83,75 @@ class SmoothStage:
     def finish(self, launch: Launcher, state: State, control: Control, joint_f: wp.array, dt: float) -> None:
         """Compute v_free, with velocity-dependent forces that `v_predicted` tells; arguments as before."""
         if self.from_start:
-            inputs = [launch.views.tree, launch.views.joint, launch.views.body, self.motion.kin]
-            inputs += [state.joint_qd, self.v_predicted, dt]
-            launch(tree_advance.finish_from_start, "tree", inputs, [self.v_mid, self.v_free])
+            launch(
+                tree_advance.finish_from_start,
+                "tree",
+                reads=dict(
+                    tree=launch.views.tree,
+                    joint=launch.views.joint,
+                    body=launch.views.body,
+                    kin=self.motion.kin,
+                    start=state.joint_qd,
+                    predicted=self.v_predicted,
+                    dt=dt,
+                ),
+                writes=dict(used=self.v_mid, end=self.v_free),
+            )
             return
         # leapfrog: the velocities are those between the positions, so velocity-dependent forces belong
         # to the middle between the old and the new one; without this, spinning bodies gain energy
-        inputs = [launch.views.tree, launch.views.joint, launch.views.body, self.mid.kin]
-        inputs += [state.joint_qd, self.v_predicted, dt]
-        launch(tree_advance.move_to_middle, "tree", inputs, [self.v_mid])
+        launch(
+            tree_advance.move_to_middle,
+            "tree",
+            reads=dict(
+                tree=launch.views.tree,
+                joint=launch.views.joint,
+                body=launch.views.body,
+                start=state.joint_qd,
+                predicted=self.v_predicted,
+                dt=dt,
+            ),
+            writes=dict(kin=self.mid.kin, middle=self.v_mid),
+        )
         self._advance(launch, self.mid, self.v_mid, state, control, joint_f, dt, self.v_free)
 
     def integrate(
         self, launch: Launcher, joint_q: wp.array, moving_qd: wp.array, dt: float, end_q: wp.array
     ) -> None:
         """Move coordinates from joint_q to end_q at the velocities moving_qd."""
-        inputs = [launch.views.joint, launch.model.body_com, joint_q, moving_qd, dt]
-        launch(joint_forces.integrate_joints, "joint", inputs, [end_q])
+        launch(
+            joint_forces.integrate_joints,
+            "joint",
+            reads=dict(
+                joint=launch.views.joint, body_com=launch.model.body_com, q=joint_q, qd=moving_qd, dt=dt
+            ),
+            writes=dict(q_out=end_q),
+        )
 
     def factorize(self, launch: Launcher, state: State, control: Control, dt: float) -> None:
         """Factorize the joint-space inertia, armature and implicit terms included."""
         v = launch.views
-        inputs = [v.tree, v.drive, state.joint_q, state.joint_qd, control.joint_act, dt, self.implicit]
-        launch(joint_forces.select_implicit_drives, "dof", [*inputs, self.diagonal])
-        inputs = [v.tree, v.joint, v.body, self.motion.kin, self.composite]
-        launch(crba.composite_inertia, "tree", inputs)
-        inputs = [v.tree, self.motion.kin, self.composite, self.diagonal, self.L, self.floor]
-        launch(crba.joint_space_inertia, "dof", inputs)
-        launch(crba.factorize, "tree", [v.tree, self.floor, self.L])
+        launch(
+            joint_forces.select_implicit_drives,
+            "dof",
+            reads=dict(
+                tree=v.tree, drive=v.drive, q=state.joint_q, qd=state.joint_qd, act=control.joint_act, dt=dt
+            ),
+            writes=dict(implicit=self.implicit, diagonal=self.diagonal),
+        )
+        launch(
+            crba.composite_inertia,
+            "tree",
+            reads=dict(tree=v.tree, joint=v.joint, body=v.body),
+            writes=dict(kin=self.motion.kin, composite=self.composite),
+        )
+        launch(
+            crba.joint_space_inertia,
+            "dof",
+            reads=dict(tree=v.tree, kin=self.motion.kin, composite=self.composite, diagonal=self.diagonal),
+            writes=dict(H=self.L, floor=self.floor),
+        )
+        launch(crba.factorize, "tree", reads=dict(tree=v.tree, floor=self.floor), writes=dict(H=self.L))
 
     def _advance(
         self,
@@ -126,6 +167,21 @@ class SmoothStage:
         """v_end = v - h H⁻¹ r, with r the force balance at zero acceleration and bias forces at v_bias."""
         v = launch.views
         launch.inverse_dynamics(motion, v_bias, self.zero, self.body_f)
-        inputs = [v.tree, v.drive, self.L, self.implicit, state.joint_q, state.joint_qd, self.zero]
-        inputs += [control.joint_act, joint_f, motion.tau, dt]
-        launch(tree_advance.advance_trees, "tree", inputs, [v_end])
+        launch(
+            tree_advance.advance_trees,
+            "tree",
+            reads=dict(
+                tree=v.tree,
+                drive=v.drive,
+                L=self.L,
+                implicit=self.implicit,
+                q=state.joint_q,
+                qd=state.joint_qd,
+                zero=self.zero,
+                act=control.joint_act,
+                joint_f=joint_f,
+                tau=motion.tau,
+                dt=dt,
+            ),
+            writes=dict(qd_end=v_end),
+        )

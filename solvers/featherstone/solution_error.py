@@ -47,13 +47,33 @@ class SolutionError:
     ) -> None:
         """Add a step, after the multipliers of its final solution were found."""
         v, stage, env = launch.views, constraints.stage, constraints.stage.envelope
-        inputs = [v.tree, stage.rows, contacts.view, topology_of(self.model).max_depth, env.place, env.dof]
-        inputs += [constraints.impulses(pushing=False), stage.residual, smooth.v_free]
-        inputs += [constraints.solved_qd, constraints.multiplier]
-        inputs += [constraints.sky, constraints.rows, self.errors]
-        launch(solution_error_adjoint.find_changes, "world", inputs)
-        inputs = [v.tree, smooth.L, smooth.v_free, stage.z, stage.world_state, self.errors]
-        launch(solution_error_adjoint.add_changes, "tree", inputs)
+        launch(
+            solution_error_adjoint.find_changes,
+            "world",
+            reads=dict(
+                tree=v.tree,
+                rows=stage.rows,
+                contacts=contacts.view,
+                depth=topology_of(self.model).max_depth,
+                place=env.place,
+                dof=env.dof,
+                impulse=constraints.impulses(pushing=False),
+                residual=stage.residual,
+                v_free=smooth.v_free,
+                v_end=constraints.solved_qd,
+                multiplier=constraints.multiplier,
+                adj=constraints.rows,
+            ),
+            writes=dict(sky=constraints.sky, errors=self.errors),
+        )
+        launch(
+            solution_error_adjoint.add_changes,
+            "tree",
+            reads=dict(
+                tree=v.tree, L=smooth.L, v_free=smooth.v_free, z=stage.z, world_state=stage.world_state
+            ),
+            writes=dict(errors=self.errors),
+        )
 
     def clear(self) -> None:
         """Forget all steps."""

@@ -243,7 +243,12 @@ class FeatherstoneSolver(LaunchedSolver):
     def _limit_speeds(self, launch: Launcher, joint_qd: wp.array, moving_qd: wp.array) -> None:
         """Slow down what is faster than `speed_limit`, if there is one."""
         if self.speed_limit is not None:
-            launch(energy_coordinates.clamp_velocities, "dof", [self.speed_limit, joint_qd, moving_qd])
+            launch(
+                energy_coordinates.clamp_velocities,
+                "dof",
+                reads=dict(limit=self.speed_limit),
+                writes=dict(qd=joint_qd, moving_qd=moving_qd),
+            )
 
     def _make_servos(self, enabled: bool, sleep: bool) -> JointServos | None:
         if not enabled:
@@ -376,7 +381,7 @@ class FeatherstoneSolver(LaunchedSolver):
         """
         self._check_rigid("external_wrenches")
         launch = Launcher(self.model, record_tape=False, shard=shard)
-        launch(reset.clear_wrenches, "body", [out])
+        launch(reset.clear_wrenches, "body", writes=dict(wrenches=out))
         self.reactions.add_external(launch, self.contacts, 1.0 / dt, out, constraints)
 
     def joint_reactions(self, state: State, out: wp.array | None = None) -> wp.array:

@@ -93,7 +93,12 @@ class AddedForces:
         state, control = step.state_in, step.control
         if not self.stages:
             return control.joint_f
-        launch(trees_damping.copy_forces, "dof", [control.joint_f, self._joint_f])
+        launch(
+            trees_damping.copy_forces,
+            "dof",
+            reads=dict(source=control.joint_f),
+            writes=dict(target=self._joint_f),
+        )
         forces = StepForces(
             state, control, step.dt, smooth.body_q, smooth.body_qd, smooth.body_f, self._joint_f
         )
@@ -122,8 +127,19 @@ class BodyDamping(Revised):
     def apply(self, launch: Launcher, step: StepForces) -> None:
         """See `StepStage.apply`."""
         model = self.model
-        inputs = [model.body_mass, model.body_inertia, step.body_q, step.body_qd, self.linear, self.angular]
-        launch(trees_damping.damp_bodies, "body", inputs, [step.body_f])
+        launch(
+            trees_damping.damp_bodies,
+            "body",
+            reads=dict(
+                mass=model.body_mass,
+                inertia=model.body_inertia,
+                body_q=step.body_q,
+                body_qd=step.body_qd,
+                linear=self.linear,
+                angular=self.angular,
+            ),
+            writes=dict(body_f=step.body_f),
+        )
 
 
 class JointDamping(Revised):
@@ -140,7 +156,12 @@ class JointDamping(Revised):
 
     def apply(self, launch: Launcher, step: StepForces) -> None:
         """See `StepStage.apply`."""
-        launch(trees_damping.damp_joints, "dof", [self.damping, step.state.joint_qd], [step.joint_f])
+        launch(
+            trees_damping.damp_joints,
+            "dof",
+            reads=dict(damping=self.damping, qd=step.state.joint_qd),
+            writes=dict(joint_f=step.joint_f),
+        )
 
 
 class PDForces(Revised):
@@ -169,5 +190,9 @@ class PDForces(Revised):
         for name in ("kp", "kd", "target_q", "target_qd", "max_force"):
             setattr(view, name, getattr(self, name))
         view.ball, view.component = self._ball, self._component
-        inputs = [launch.views.tree, view, step.state.joint_q, step.state.joint_qd]
-        launch(constraints_servos.add_pd_forces, "dof", inputs, [step.joint_f])
+        launch(
+            constraints_servos.add_pd_forces,
+            "dof",
+            reads=dict(tree=launch.views.tree, pd=view, q=step.state.joint_q, qd=step.state.joint_qd),
+            writes=dict(joint_f=step.joint_f),
+        )

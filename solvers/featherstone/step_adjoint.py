@@ -206,15 +206,35 @@ class FeatherstoneAdjoint:
             v = launch.views
             launch.poses(self.poses, state.joint_q)
             launch.inertias(self.poses)
-            inputs = [v.tree, self.poses.kin, self.model.body_com, state.body_q, state.body_qd, 0.0]
-            launch(row_terms_adjoint.write_poses, "body", inputs, [self.body_q])
+            launch(
+                row_terms_adjoint.write_poses,
+                "body",
+                reads=dict(
+                    tree=v.tree,
+                    kin=self.poses.kin,
+                    com=self.model.body_com,
+                    loose_q=state.body_q,
+                    loose_qd=state.body_qd,
+                    dt=0.0,
+                ),
+                writes=dict(body_q=self.body_q),
+            )
         return tape
 
     def _reverse_positions(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From body poses back to joint coordinates, and through q⁺ = q ⊕ h v to the velocities."""
         state_in, state_out, stage = step.state_in, step.state_out, self.constraints.stage
-        inputs = [launch.views.tree, stage.world_state, state_out.joint_qd, stage.moving_qd, self.moving]
-        launch(velocities_adjoint.select_moving, "dof", inputs)
+        launch(
+            velocities_adjoint.select_moving,
+            "dof",
+            reads=dict(
+                tree=launch.views.tree,
+                world_state=stage.world_state,
+                qd=state_out.joint_qd,
+                solved=stage.moving_qd,
+            ),
+            writes=dict(moving=self.moving),
+        )
         self.moving.grad.zero_()
         for name, own in (
             ("joint_q", self.q_out),
@@ -225,30 +245,83 @@ class FeatherstoneAdjoint:
             wp.copy(own.grad, getattr(state_out, name).grad)
         wp.copy(self.qd_out, state_out.joint_qd)
         self.followed.zero_()
-        inputs = [launch.views.tree, self.body_q_out.grad, self.body_qd_out.grad, self.followed]
-        launch(worlds_adjoint.find_followed_worlds, "body", inputs)
+        launch(
+            worlds_adjoint.find_followed_worlds,
+            "body",
+            reads=dict(tree=launch.views.tree, slope_q=self.body_q_out.grad, slope_qd=self.body_qd_out.grad),
+            writes=dict(followed=self.followed),
+        )
         with wp.Tape() as tape:
             record = self._launcher(record_tape=True)
-            inputs = [record.views.joint, self.model.body_com, state_in.joint_q, self.moving, step.dt]
-            record(joint_forces.integrate_joints, "joint", inputs, [self.q_out])
+            record(
+                joint_forces.integrate_joints,
+                "joint",
+                reads=dict(
+                    joint=record.views.joint,
+                    body_com=self.model.body_com,
+                    q=state_in.joint_q,
+                    qd=self.moving,
+                    dt=step.dt,
+                ),
+                writes=dict(q_out=self.q_out),
+            )
             self._record_bodies(launch, record, step)
         tape.backward()
-        inputs = [launch.views.tree, stage.world_state, self.qd_out.grad, self.moving.grad]
-        inputs += [self.final_gradient, self.pushing_gradient]
-        launch(velocities_adjoint.split_gradient, "dof", inputs)
+        launch(
+            velocities_adjoint.split_gradient,
+            "dof",
+            reads=dict(
+                tree=launch.views.tree,
+                world_state=stage.world_state,
+                qd_gradient=self.qd_out.grad,
+                moving_gradient=self.moving.grad,
+            ),
+            writes=dict(final=self.final_gradient, pushing=self.pushing_gradient),
+        )
 
     def _record_bodies(self, launch: Launcher, record: Launcher, step: FeatherstoneStep) -> None:
         """Put poses and velocities of bodies at the end on the tape, where they have gradients."""
         v, com, kin, state = record.views, self.model.body_com, self.end.kin, step.state_in
-        launch(forward_kinematics.place_origins, "tree", [v.tree, v.joint, self.q_out, kin.origin])
-        inputs = [self.followed, v.tree, v.joint, com, self.q_out, kin]
-        record(masked_dynamics.compute_masked_poses, "tree", inputs)
-        inputs = [self.followed, v.tree, v.joint, self.qd_out, kin]
-        record(masked_dynamics.compute_masked_velocities, "tree", inputs)
-        inputs = [self.followed, v.tree, kin, com, state.body_q, state.body_qd, step.dt]
-        record.backward_only(masked_dynamics.write_masked_poses, "body", inputs, [self.body_q_out])
-        inputs = [self.followed, v.tree, v.body, kin, state.body_qd, 1.0]
-        record.backward_only(masked_dynamics.write_masked_velocities, "body", inputs, [self.body_qd_out])
+        launch(
+            forward_kinematics.place_origins,
+            "tree",
+            reads=dict(tree=v.tree, joint=v.joint, q=self.q_out),
+            writes=dict(origin=kin.origin),
+        )
+        record(
+            masked_dynamics.compute_masked_poses,
+            "tree",
+            reads=dict(mask=self.followed, tree=v.tree, joint=v.joint, body_com=com, q=self.q_out),
+            writes=dict(kin=kin),
+        )
+        record(
+            masked_dynamics.compute_masked_velocities,
+            "tree",
+            reads=dict(mask=self.followed, tree=v.tree, joint=v.joint, qd=self.qd_out),
+            writes=dict(kin=kin),
+        )
+        record.backward_only(
+            masked_dynamics.write_masked_poses,
+            "body",
+            reads=dict(
+                mask=self.followed,
+                tree=v.tree,
+                kin=kin,
+                com=com,
+                loose_q=state.body_q,
+                loose_qd=state.body_qd,
+                dt=step.dt,
+            ),
+            writes=dict(body_q=self.body_q_out),
+        )
+        record.backward_only(
+            masked_dynamics.write_masked_velocities,
+            "body",
+            reads=dict(
+                mask=self.followed, tree=v.tree, body=v.body, kin=kin, loose_qd=state.body_qd, share=1.0
+            ),
+            writes=dict(body_qd=self.body_qd_out),
+        )
 
     def _reverse_end(self, launch: Launcher, step: FeatherstoneStep, pushing: bool) -> None:
         """From the end velocity back to everything that it depends on.
@@ -264,13 +337,24 @@ class FeatherstoneAdjoint:
         impulse = self.constraints.impulses(pushing)
         if pushing:
             # trees of several joints move by the final solution, but this one knows them at another velocity
-            inputs = [launch.views.tree, self.smooth.L, self.constraints.stage.world_state, impulse.z]
             launch(
                 velocities_adjoint.find_pushing_velocities,
                 "tree",
-                [*inputs, step.state_out.joint_qd, self.v_end],
+                reads=dict(
+                    tree=launch.views.tree,
+                    L=self.smooth.L,
+                    world_state=self.constraints.stage.world_state,
+                    z=impulse.z,
+                    qd=step.state_out.joint_qd,
+                ),
+                writes=dict(v=self.v_end),
             )
-            launch(velocities_adjoint.mark_pushed, "world", [self.constraints.stage.world_state, self.pushed])
+            launch(
+                velocities_adjoint.mark_pushed,
+                "world",
+                reads=dict(world_state=self.constraints.stage.world_state),
+                writes=dict(mask=self.pushed),
+            )
         else:
             wp.copy(self.v_end, step.state_out.joint_qd)
         mask = self.pushed if pushing else None
@@ -298,8 +382,20 @@ class FeatherstoneAdjoint:
         with wp.Tape() as tape:
             record = self._launcher(record_tape=True)
             v = record.views
-            inputs = [v.tree, v.joint, v.body, self.poses.kin, state.joint_qd, self.v_end, dt]
-            record.backward_only(middle_velocity.find_middle_velocity, "tree", inputs, [self.v_bias])
+            record.backward_only(
+                middle_velocity.find_middle_velocity,
+                "tree",
+                reads=dict(
+                    tree=v.tree,
+                    joint=v.joint,
+                    body=v.body,
+                    kin=self.poses.kin,
+                    start=state.joint_qd,
+                    predicted=self.v_end,
+                    dt=dt,
+                ),
+                writes=dict(middle=self.v_bias),
+            )
         tape.backward()
         self.constraints.solve_predicted(launch, self.smooth.L, self.v_end.grad)
         self._reverse_residual(launch, step, state.joint_qd, None, None)
@@ -331,18 +427,51 @@ class FeatherstoneAdjoint:
         with wp.Tape() as tape:
             record = self._launcher(record_tape=True)
             v = record.views
-            inputs = [self.v_end, state.joint_qd, dt]
-            record(joint_forces.difference_quotient, "dof", inputs, [self.qdd])
-            inputs = [v.tree, v.drive, self.smooth.implicit, state.joint_q, self.v_end, self.qdd]
-            inputs += [control.joint_act, control.joint_f, self.motion.tau, dt]
+            record(
+                joint_forces.difference_quotient,
+                "dof",
+                reads=dict(end=self.v_end, start=state.joint_qd, dt=dt),
+                writes=dict(rate=self.qdd),
+            )
             if mask is None:
                 record.velocities(self.motion, v_bias)
                 record.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
-                record.backward_only(joint_forces.joint_force_residual, "dof", inputs, [self.residual])
+                record.backward_only(
+                    joint_forces.joint_force_residual,
+                    "dof",
+                    reads=dict(
+                        tree=v.tree,
+                        drive=v.drive,
+                        implicit=self.smooth.implicit,
+                        q=state.joint_q,
+                        qd_end=self.v_end,
+                        qdd=self.qdd,
+                        act=control.joint_act,
+                        joint_f=control.joint_f,
+                        tau=self.motion.tau,
+                        dt=dt,
+                    ),
+                    writes=dict(residual=self.residual),
+                )
             else:
                 self._record_masked(record, v_bias, mask)
                 record.backward_only(
-                    masked_dynamics.masked_force_residual, "tree", [mask, *inputs], [self.residual]
+                    masked_dynamics.masked_force_residual,
+                    "tree",
+                    reads=dict(
+                        mask=mask,
+                        tree=v.tree,
+                        drive=v.drive,
+                        implicit=self.smooth.implicit,
+                        q=state.joint_q,
+                        qd_end=self.v_end,
+                        qdd=self.qdd,
+                        act=control.joint_act,
+                        joint_f=control.joint_f,
+                        tau=self.motion.tau,
+                        dt=dt,
+                    ),
+                    writes=dict(residual=self.residual),
                 )
             if impulse is not None:
                 self.constraints.add_dof_terms(record, state, control, dt, impulse)
@@ -356,7 +485,12 @@ class FeatherstoneAdjoint:
                 inputs = [self.contacts, self.contact_terms.features, self.body_q, state.body_qd, settings]
                 self.impacts.add_terms(record, self.constraints, impact, *inputs)
         self.constraints.seed_terms()
-        launch(velocities_adjoint.scale, "dof", [self.constraints.multiplier, -dt, self.residual.grad])
+        launch(
+            velocities_adjoint.scale,
+            "dof",
+            reads=dict(a=self.constraints.multiplier, factor=-dt),
+            writes=dict(b=self.residual.grad),
+        )
         tape.backward()
         if mask is not None:
             # nothing was stored in the worlds that were left out
@@ -380,12 +514,28 @@ class FeatherstoneAdjoint:
     def _record_masked(self, record: Launcher, v_bias: wp.array, mask: wp.array) -> None:
         """Put the inverse dynamics of the worlds of a mask on the tape."""
         v, motion = record.views, self.motion
-        inputs = [mask, v.tree, v.joint, v_bias, motion.kin]
-        record(masked_dynamics.compute_masked_velocities, "tree", inputs)
-        inputs = [mask, v.tree, v.joint, v.body, self.model.gravity_vec, motion.kin]
-        inputs += [v_bias, self.qdd, self.body_f]
-        outputs = [motion.dof_A, motion.body_A, motion.body_F, motion.tau]
-        record(masked_dynamics.masked_inverse_dynamics, "tree", inputs, outputs)
+        record(
+            masked_dynamics.compute_masked_velocities,
+            "tree",
+            reads=dict(mask=mask, tree=v.tree, joint=v.joint, qd=v_bias),
+            writes=dict(kin=motion.kin),
+        )
+        record(
+            masked_dynamics.masked_inverse_dynamics,
+            "tree",
+            reads=dict(
+                mask=mask,
+                tree=v.tree,
+                joint=v.joint,
+                body=v.body,
+                gravity=self.model.gravity_vec,
+                kin=motion.kin,
+                qd=v_bias,
+                qdd=self.qdd,
+                body_f=self.body_f,
+            ),
+            writes=dict(dof_A=motion.dof_A, body_A=motion.body_A, body_F=motion.body_F, tau=motion.tau),
+        )
 
     def _record_contacts(
         self, record: Launcher, step: FeatherstoneStep, impulse: object, positions: bool
@@ -413,11 +563,19 @@ class FeatherstoneAdjoint:
         with wp.Tape() as tape:
             record = self._launcher(record_tape=True)
             v = record.views
-            record.backward_only(contact_law.add_wrenches, "body", [state.body_f], [self.body_f])
+            record.backward_only(
+                contact_law.add_wrenches, "body", reads=dict(a=state.body_f), writes=dict(total=self.body_f)
+            )
             if isinstance(self.contact_mode, CompliantContacts):
                 record.velocities(self.motion, state.joint_qd)
-                inputs = [v.tree, v.body, self.motion.kin, state.body_qd, 1.0]
-                record(row_terms_adjoint.write_velocities, "body", inputs, [self.body_qd])
+                record(
+                    row_terms_adjoint.write_velocities,
+                    "body",
+                    reads=dict(
+                        tree=v.tree, body=v.body, kin=self.motion.kin, loose_qd=state.body_qd, share=1.0
+                    ),
+                    writes=dict(body_qd=self.body_qd),
+                )
                 arrays = (self.body_q, self.body_qd, self.body_f)
                 self.contact_terms.push(record, self.contact_mode, self.contacts, *arrays)
         tape.backward()

@@ -40,13 +40,23 @@ class StartingImpulses:
         """Copy them, after the rows of a step are built and before they are solved."""
         for family, impulse in self._impulses.items():
             self._copy(launch, family, getattr(stage.rows, family).impulse, impulse)
-        launch(constraints_warm_start.copy_counts, "world", [stage.envelope.pause, self._pause])
+        launch(
+            constraints_warm_start.copy_counts,
+            "world",
+            reads=dict(source=stage.envelope.pause),
+            writes=dict(target=self._pause),
+        )
 
     def restore(self, launch: Launcher, stage: ConstraintStage) -> None:
         """Write them into the rows of a stage, likewise."""
         for family, impulse in self._impulses.items():
             self._copy(launch, family, impulse, getattr(stage.rows, family).impulse)
-        launch(constraints_warm_start.copy_counts, "world", [self._pause, stage.envelope.pause])
+        launch(
+            constraints_warm_start.copy_counts,
+            "world",
+            reads=dict(source=self._pause),
+            writes=dict(target=stage.envelope.pause),
+        )
 
     def _copy(self, launch: Launcher, family: str, source: wp.array, target: wp.array) -> None:
         kernel = (
@@ -54,4 +64,4 @@ class StartingImpulses:
             if source.dtype is wp.vec3
             else constraints_warm_start.copy_numbers
         )
-        launch(kernel, _FAMILIES[family], [source, target])
+        launch(kernel, _FAMILIES[family], reads=dict(source=source), writes=dict(target=target))

@@ -216,8 +216,18 @@ class BodyAdjoint:
         """
         launch = Launcher(self.model, record_tape=False, shard=self._shard)
         self._replay(launch, step, substeps)
-        inputs = [self._system, self.x0, self._starts[0][1], self.u2, step.state_out.body_qd, self._away]
-        launch(system_adjoint.compare_ends, "body", inputs)
+        launch(
+            system_adjoint.compare_ends,
+            "body",
+            reads=dict(
+                system=self._system,
+                poses=self.x0,
+                free=self._starts[0][1],
+                solved=self.u2,
+                stepped=step.state_out.body_qd,
+            ),
+            writes=dict(away=self._away),
+        )
         self._reverse_end(launch, step)
         dt = step.dt / substeps
         for number in reversed(range(substeps)):
@@ -225,10 +235,20 @@ class BodyAdjoint:
                 self._restore(number)
                 self._substep(launch, dt)
             self._reverse_substep(launch, step, dt)
-        launch(system_adjoint.add_transforms, "body", [self._contacts.start.grad, self.x0.grad])
+        launch(
+            system_adjoint.add_transforms,
+            "body",
+            reads=dict(more=self._contacts.start.grad),
+            writes=dict(total=self.x0.grad),
+        )
         self._reverse_start(step)
         self._after = step.state_in
-        launch(system_adjoint.keep_reasons, "world", [self._system, self._reasons])
+        launch(
+            system_adjoint.keep_reasons,
+            "world",
+            reads=dict(system=self._system),
+            writes=dict(kept=self._reasons),
+        )
         if not self.model.device.is_capturing:
             self.check_gradient()
 
@@ -240,7 +260,7 @@ class BodyAdjoint:
         again.linear_relaxation = again.angular_relaxation = again.warm_start = 1.0
         again.joint_warm_start = 0.0
         again.velocity_sweeps = max(self.velocity_sweeps, self.sweeps.velocity_sweeps)
-        launch(system_adjoint.begin_worlds, "world", [self._system])
+        launch(system_adjoint.begin_worlds, "world", writes=dict(system=self._system))
         bodies.begin(launch, state.body_q, state.body_qd, state.body_f, step.dt)
         if self._after is not step.state_out:
             again.reset()
@@ -270,8 +290,12 @@ class BodyAdjoint:
         wp.copy(self.x0, bodies.view.origin)
         wp.copy(self.u0, bodies.view.velocity)
         again.begin_substep(launch, dt, bodies)
-        inputs = [self.x0, self.u0, dt, bodies.view, system, self.half, self.half_slope]
-        launch(system_adjoint.find_half_way, "body", inputs)
+        launch(
+            system_adjoint.find_half_way,
+            "body",
+            reads=dict(x0=self.x0, u0=self.u0, dt=dt, bodies=bodies.view),
+            writes=dict(system=system, half=self.half, half_slope=self.half_slope),
+        )
         for number in range(self.iterations):
             again.sweep(launch, dt, bodies, last=number == self.iterations - 1)
         wp.copy(self.u, bodies.view.velocity)
@@ -284,21 +308,38 @@ class BodyAdjoint:
         wp.copy(self.center1, again._spin.com)
         self._contacts.decide_relaxed(launch, self.u2, int(system_adjoint.REASON_FEATURES))
         if self._row_count:
-            inputs = [self._again._now.block, again._near, self.end, again._spin, self._velocity]
-            launch(modes_adjoint.decide_relaxed, "block", inputs)
+            launch(
+                modes_adjoint.decide_relaxed,
+                "block",
+                reads=dict(block=self._again._now.block, near=again._near, bodies=self.end, spin=again._spin),
+                writes=dict(view=self._velocity),
+            )
 
     def _decide(self, launch: Launcher, dt: float) -> None:
         """Find what decided the impulses of the rows."""
         again, spin, view = self._again, self._again._spin, self._position
-        launch(system_adjoint.check_turns, "body", [self.x0, self.u, dt, spin, self._system])
+        launch(
+            system_adjoint.check_turns,
+            "body",
+            reads=dict(x0=self.x0, u=self.u, dt=dt, spin=spin),
+            writes=dict(system=self._system),
+        )
         if self._row_count:
             block, near, bodies = self._again._now.block, again._near, self._bodies.view
-            launch(modes_adjoint.begin_rows, "row", [self._rows, view])
-            inputs = [block, near, again._settings(dt), bodies, spin, view]
-            launch(modes_adjoint.decide_rows, "block", inputs)
+            launch(modes_adjoint.begin_rows, "row", reads=dict(rows=self._rows), writes=dict(view=view))
+            launch(
+                modes_adjoint.decide_rows,
+                "block",
+                reads=dict(block=block, near=near, s=again._settings(dt), bodies=bodies, spin=spin),
+                writes=dict(view=view),
+            )
             if self.model.constraint_count:
-                inputs = [block, near, dt, bodies, spin, view]
-                launch(modes_adjoint.decide_couplings, "row", inputs)
+                launch(
+                    modes_adjoint.decide_couplings,
+                    "row",
+                    reads=dict(block=block, near=near, dt=dt, bodies=bodies, spin=spin),
+                    writes=dict(view=view),
+                )
 
     def _reverse_end(self, launch: Launcher, step: Step) -> None:
         """From the state at the end to poses and velocities of the bodies after the last substep."""
@@ -311,11 +352,31 @@ class BodyAdjoint:
             wp.copy(self.qd.grad, out.joint_qd.grad)
             with wp.Tape() as tape:
                 taped = Launcher(model, record_tape=True, shard=self._shard)
-                inputs = [taped.views.joint, model.body_com, self._again._near, self.x2, self.u2]
-                taped(substep.read_coordinates, "joint", inputs, [self.q, self.qd])
+                taped(
+                    substep.read_coordinates,
+                    "joint",
+                    reads=dict(
+                        joint=taped.views.joint,
+                        body_com=model.body_com,
+                        near=self._again._near,
+                        body_q=self.x2,
+                        body_qd=self.u2,
+                    ),
+                    writes=dict(q=self.q, qd=self.qd),
+                )
             tape.backward()
-        launch(system_adjoint.add_transforms, "body", [out.body_q.grad, self.x2.grad])
-        launch(system_adjoint.add_twists, "body", [out.body_qd.grad, self.u2.grad])
+        launch(
+            system_adjoint.add_transforms,
+            "body",
+            reads=dict(more=out.body_q.grad),
+            writes=dict(total=self.x2.grad),
+        )
+        launch(
+            system_adjoint.add_twists,
+            "body",
+            reads=dict(more=out.body_qd.grad),
+            writes=dict(total=self.u2.grad),
+        )
 
     def _reverse_substep(self, launch: Launcher, step: Step, dt: float) -> None:
         """From x2.grad and u2.grad, gradients at the end, to those at the start: the same arrays."""
@@ -355,56 +416,167 @@ class BodyAdjoint:
     def _record_free(self, taped: Launcher, step: Step, dt: float) -> None:
         """Put the motion without rows on the tape."""
         model, system = self.model, self._system
-        inputs = [self.x0, self.u0, model.body_inertia, model.body_com, system.role, self.half]
-        inputs += [self.half_slope, dt]
-        taped(substep.free_bodies, "body", inputs, [self.center0, self.middle, self.free])
+        taped(
+            substep.free_bodies,
+            "body",
+            reads=dict(
+                x0=self.x0,
+                u0=self.u0,
+                inertia=model.body_inertia,
+                com=model.body_com,
+                role=system.role,
+                half=self.half,
+                half_slope=self.half_slope,
+                dt=dt,
+            ),
+            writes=dict(center=self.center0, middle=self.middle, free=self.free),
+        )
         if self._again._floats:
-            inputs = [taped.views.joint, step.control.joint_f, model.joint_damping, model.joint_friction]
-            inputs += [model.body_mass, model.body_inertia, system.role, self.x0, self.center0]
-            inputs += [self.middle, self.free, dt]
-            taped(substep.push_floating, "joint", inputs, [self.kick])
+            taped(
+                substep.push_floating,
+                "joint",
+                reads=dict(
+                    joint=taped.views.joint,
+                    force=step.control.joint_f,
+                    damping=model.joint_damping,
+                    friction=model.joint_friction,
+                    mass=model.body_mass,
+                    inertia=model.body_inertia,
+                    role=system.role,
+                    x0=self.x0,
+                    center=self.center0,
+                    middle=self.middle,
+                    free=self.free,
+                    dt=dt,
+                ),
+                writes=dict(kick=self.kick),
+            )
         self._contacts.foresee(taped, dt, self.x0, self.center0, self.middle, self.free, self.kick)
 
     def _record_end(self, taped: Launcher, dt: float) -> None:
         """Put the motion from the velocities that rows lead to, up to their correction, on the tape."""
         model = self.model
-        inputs = [self.x0, self.u, self.shift, self.middle, model.body_inertia, model.body_com]
-        inputs += [self._system.role, float(self.sweeps.angular_damping), dt]
-        ends = [self.x1, self.u1, self.center1, self.turned]
-        taped(substep.finish_bodies, "body", inputs, ends)
+        taped(
+            substep.finish_bodies,
+            "body",
+            reads=dict(
+                x0=self.x0,
+                u=self.u,
+                shift=self.shift,
+                middle=self.middle,
+                inertia=model.body_inertia,
+                com=model.body_com,
+                role=self._system.role,
+                angular_damping=float(self.sweeps.angular_damping),
+                dt=dt,
+            ),
+            writes=dict(x1=self.x1, u1=self.u1, center=self.center1, turned=self.turned),
+        )
 
     def _weigh_corrections(self, taped: Launcher, dt: float) -> None:
         """Put the terms of the correction of velocities at the end on the tape."""
         model, contacts = self.model, self._contacts
-        inputs = [model.body_mass, model.body_inertia, self._system.role, self.turned, self.u1, self.still]
-        inputs += [self.u2, self.multiplier]
-        taped(substep.balance_bodies, "body", inputs, [self.body_term])
+        taped(
+            substep.balance_bodies,
+            "body",
+            reads=dict(
+                mass=model.body_mass,
+                inertia=model.body_inertia,
+                role=self._system.role,
+                orientation=self.turned,
+                free=self.u1,
+                kick=self.still,
+                u=self.u2,
+                multiplier=self.multiplier,
+            ),
+            writes=dict(term=self.body_term),
+        )
         if self._row_count:
-            inputs = [self._again._now.block, self._again._near, self.moving, self.end, self.end_spin]
-            taped(row_terms_adjoint.weigh_relaxed, "row", [*inputs, self._velocity], [self.row_term])
+            taped(
+                row_terms_adjoint.weigh_relaxed,
+                "row",
+                reads=dict(
+                    block=self._again._now.block,
+                    near=self._again._near,
+                    multiplier=self.moving,
+                    bodies=self.end,
+                    spin=self.end_spin,
+                    view=self._velocity,
+                ),
+                writes=dict(term=self.row_term),
+            )
         number = int(contact_terms_adjoint.STAGE_VELOCITY)
         contacts.weigh(taped, number, dt, self.x1, self.center1, self.moving, self.u2)
 
     def _weigh_impulses(self, taped: Launcher, dt: float) -> None:
         """Put the terms of bodies and rows, by the impulses that lead to the end, on the tape."""
         again, model = self._again, self.model
-        inputs = [model.body_mass, model.body_inertia, self._system.role, self.middle, self.free, self.kick]
-        inputs += [self.u, self.multiplier]
-        taped(substep.balance_bodies, "body", inputs, [self.body_term])
+        taped(
+            substep.balance_bodies,
+            "body",
+            reads=dict(
+                mass=model.body_mass,
+                inertia=model.body_inertia,
+                role=self._system.role,
+                orientation=self.middle,
+                free=self.free,
+                kick=self.kick,
+                u=self.u,
+                multiplier=self.multiplier,
+            ),
+            writes=dict(term=self.body_term),
+        )
         if self._row_count:
             block, near = again._now.block, again._near
-            rows = [self.moving, self.start, self.start_spin, self._position]
-            inputs = [block, near, dt, float(again.recovery_speed), *rows]
-            taped(row_terms_adjoint.weigh_rows, "row", inputs, [self.row_term])
+            taped(
+                row_terms_adjoint.weigh_rows,
+                "row",
+                reads=dict(
+                    block=block,
+                    near=near,
+                    dt=dt,
+                    recovery_speed=float(again.recovery_speed),
+                    multiplier=self.moving,
+                    bodies=self.start,
+                    spin=self.start_spin,
+                    view=self._position,
+                ),
+                writes=dict(term=self.row_term),
+            )
             if model.constraint_count:
-                taped(row_terms_adjoint.weigh_couplings, "row", [block, near, dt, *rows], [self.row_term])
+                taped(
+                    row_terms_adjoint.weigh_couplings,
+                    "row",
+                    reads=dict(
+                        block=block,
+                        near=near,
+                        dt=dt,
+                        multiplier=self.moving,
+                        bodies=self.start,
+                        spin=self.start_spin,
+                        view=self._position,
+                    ),
+                    writes=dict(term=self.row_term),
+                )
 
     def _weigh_shifts(self, taped: Launcher, dt: float) -> None:
         """Put the terms of contacts, and of the shifts that remove penetrations, on the tape."""
         model, contacts = self.model, self._contacts
-        inputs = [model.body_mass, model.body_inertia, self._system.role, self.middle, self.still]
-        inputs += [self.still, self.shift, self.drift]
-        taped(substep.balance_bodies, "body", inputs, [self.shift_term])
+        taped(
+            substep.balance_bodies,
+            "body",
+            reads=dict(
+                mass=model.body_mass,
+                inertia=model.body_inertia,
+                role=self._system.role,
+                orientation=self.middle,
+                free=self.still,
+                kick=self.still,
+                u=self.shift,
+                multiplier=self.drift,
+            ),
+            writes=dict(term=self.shift_term),
+        )
         number = int(contact_terms_adjoint.STAGE_SHIFT)
         contacts.weigh(taped, number, dt, self.x0, self.center0, self.drifting, self.shift)
         number = int(contact_terms_adjoint.STAGE_POSITION)
@@ -430,10 +602,25 @@ class BodyAdjoint:
             bodies: Receive those of all bodies, and of those that impulses move.
         """
         multiplier, moving = bodies
-        inputs = [self._sky, orientation, gradient, self._again._now.block, view]
-        inputs += [*self._contacts.stage(stage), self._system, multiplier]
-        launch(system_adjoint.solve_worlds, "world", inputs)
-        launch(system_adjoint.mask_driven, "body", [self._system, multiplier, moving])
+        contacts, places, stage = self._contacts.stage(stage)
+        launch(
+            system_adjoint.solve_worlds,
+            "world",
+            reads=dict(
+                orientation=orientation,
+                gradient=gradient,
+                block=self._again._now.block,
+                contacts=contacts,
+                places=places,
+            ),
+            writes=dict(sky=self._sky, view=view, stage=stage, system=self._system, multiplier=multiplier),
+        )
+        launch(
+            system_adjoint.mask_driven,
+            "body",
+            reads=dict(system=self._system, multiplier=multiplier),
+            writes=dict(moving=moving),
+        )
 
     def _seed_terms(self) -> None:
         """Gradients are those of the negative Lagrangian; a reverse pass takes the seeds away."""
@@ -447,9 +634,21 @@ class BodyAdjoint:
         model, state = self.model, step.state_in
         with wp.Tape() as tape:
             taped = Launcher(model, record_tape=True, shard=self._shard)
-            inputs = [state.body_q, state.body_qd, state.body_f, model.body_mass, model.body_inertia]
-            inputs += [model.body_com, model.gravity_vec, step.dt]
-            taped(substep.kick_bodies, "body", inputs, [self.x0, self.u0])
+            taped(
+                substep.kick_bodies,
+                "body",
+                reads=dict(
+                    body_q=state.body_q,
+                    body_qd=state.body_qd,
+                    body_f=state.body_f,
+                    mass=model.body_mass,
+                    inertia=model.body_inertia,
+                    com=model.body_com,
+                    gravity=model.gravity_vec,
+                    dt=step.dt,
+                ),
+                writes=dict(x0=self.x0, u0=self.u0),
+            )
         tape.backward()
 
 

@@ -61,15 +61,35 @@ class BodyContactTerms:
         self.start.grad.zero_()
         if self._count:
             plan = collision_plan_of(self.model)
-            inputs = [self._sweeps._now.contacts.view, plan.shape, plan.hulls, body_q, self._features]
-            launch(contact_features.find_features, "contact", inputs)
+            launch(
+                contact_features.find_features,
+                "contact",
+                reads=dict(
+                    contacts=self._sweeps._now.contacts.view,
+                    shape=plan.shape,
+                    hulls=plan.hulls,
+                    body_q=body_q,
+                ),
+                writes=dict(features=self._features),
+            )
 
     def decide(self, launch: Launcher, velocity: wp.array) -> None:
         """Find what contacts do once the sweeps over positions have led to these velocities."""
         if self._count:
-            launch(contact_system.decide_shifts, "contact", self.stage(self.shift))
+            contacts, places, view = self.stage(self.shift)
+            launch(
+                contact_system.decide_shifts,
+                "contact",
+                reads=dict(contacts=contacts, places=places),
+                writes=dict(view=view),
+            )
             contacts, places, view = self.stage(self.position)
-            launch(contact_system.decide_contacts, "contact", [contacts, places, velocity, view])
+            launch(
+                contact_system.decide_contacts,
+                "contact",
+                reads=dict(contacts=contacts, places=places, velocity=velocity),
+                writes=dict(view=view),
+            )
 
     def decide_relaxed(self, launch: Launcher, velocity: wp.array, no_rule: int) -> None:
         """Find what they do after the correction of velocities, and refuse those without gradient.
@@ -81,23 +101,43 @@ class BodyContactTerms:
         """
         if self._count:
             contacts, places, view = self.stage(self.velocity)
-            inputs = [contacts, places, velocity, self.position, view]
-            launch(contact_system.decide_relaxed_contacts, "contact", inputs)
-            inputs = [contacts, self._features, self.position, no_rule, self._system.reason]
-            launch(contact_system.refuse_contacts, "contact", inputs)
+            launch(
+                contact_system.decide_relaxed_contacts,
+                "contact",
+                reads=dict(contacts=contacts, places=places, velocity=velocity, position=self.position),
+                writes=dict(view=view),
+            )
+            launch(
+                contact_system.refuse_contacts,
+                "contact",
+                reads=dict(
+                    contacts=contacts, features=self._features, position=self.position, no_rule=no_rule
+                ),
+                writes=dict(reason=self._system.reason),
+            )
 
     def hand_back(self, launch: Launcher, multiplier: wp.array) -> None:
         """From the correction of velocities to the impulses before it; `multiplier` is that of the bodies."""
         if self._count:
             contacts, places, view = self.stage(self.velocity)
-            inputs = [contacts, places, multiplier, view, self.position]
-            launch(contact_system.hand_back, "contact", inputs)
+            launch(
+                contact_system.hand_back,
+                "contact",
+                reads=dict(contacts=contacts, places=places, multiplier=multiplier, velocity=view),
+                writes=dict(position=self.position),
+            )
 
     def hand_to_shifts(self, launch: Launcher) -> None:
         """From friction to the impulses of shifts that bound it."""
         if self._count:
-            inputs = [self._sweeps._now.contacts.view, self.velocity, self.position, self.shift]
-            launch(contact_system.hand_to_shifts, "contact", inputs)
+            launch(
+                contact_system.hand_to_shifts,
+                "contact",
+                reads=dict(
+                    contacts=self._sweeps._now.contacts.view, velocity=self.velocity, position=self.position
+                ),
+                writes=dict(shift=self.shift),
+            )
 
     def foresee(
         self,
@@ -125,15 +165,40 @@ class BodyContactTerms:
         model, sweeps, role = self.model, self._sweeps, self._system.role
         for array in (self._started, self._foreseen, self._early):
             array.grad.zero_()
-        inputs = [model.body_mass, model.body_inertia, role, middle, free, kick]
-        record(contact_terms_adjoint.start_bodies, "body", inputs, [self._started])
+        record(
+            contact_terms_adjoint.start_bodies,
+            "body",
+            reads=dict(
+                mass=model.body_mass,
+                inertia=model.body_inertia,
+                role=role,
+                middle=middle,
+                free=free,
+                kick=kick,
+            ),
+            writes=dict(velocity=self._started),
+        )
         settings = sweeps._settings(dt)
         settings.before -= dt  # as when the substep, which is over, began
         contacts, places, _ = self.stage(self.position)
-        inputs = [contacts, places, self._features, model.shape_materials, model.gravity_vec, role]
-        inputs += [settings, self.start, pose, center, self._started]
-        outputs = [self._foreseen, self._early]
-        record(contact_terms_adjoint.foresee_contacts, "contact", inputs, outputs)
+        record(
+            contact_terms_adjoint.foresee_contacts,
+            "contact",
+            reads=dict(
+                contacts=contacts,
+                places=places,
+                features=self._features,
+                material=model.shape_materials,
+                gravity=model.gravity_vec,
+                role=role,
+                s=settings,
+                start=self.start,
+                pose=pose,
+                center=center,
+                velocity=self._started,
+            ),
+            writes=dict(foreseen=self._foreseen, early=self._early),
+        )
 
     def weigh(
         self,
@@ -161,10 +226,30 @@ class BodyContactTerms:
         model, sweeps = self.model, self._sweeps
         view = (self.shift, self.position, self.velocity)[number]
         contacts, places, _ = self.stage(view)
-        inputs = [contacts, places, self._features, collision_plan_of(model).shape, model.shape_materials]
-        inputs += [model.shape_mu_torsion, model.shape_mu_rolling, sweeps._settings(dt), number, self.start]
-        inputs += [pose, center, multiplier, velocity, self._foreseen, self._early, view]
-        record(contact_terms_adjoint.weigh_contacts, "contact", inputs, [self._terms[number]])
+        record(
+            contact_terms_adjoint.weigh_contacts,
+            "contact",
+            reads=dict(
+                contacts=contacts,
+                places=places,
+                features=self._features,
+                shape=collision_plan_of(model).shape,
+                material=model.shape_materials,
+                mu_torsion=model.shape_mu_torsion,
+                mu_rolling=model.shape_mu_rolling,
+                s=sweeps._settings(dt),
+                stage=number,
+                start=self.start,
+                pose=pose,
+                center=center,
+                multiplier=multiplier,
+                velocity=velocity,
+                foreseen=self._foreseen,
+                early=self._early,
+                view=view,
+            ),
+            writes=dict(term=self._terms[number]),
+        )
 
     def seed(self) -> None:
         """Ask for the gradient of the negative terms; a reverse pass takes the seeds away."""

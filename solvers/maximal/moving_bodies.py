@@ -40,20 +40,42 @@ class MovingBodies:
     ) -> None:
         """Start a step of length dt at the velocities that forces and gravity alone would give."""
         model = self.model
-        inputs = [body_q, body_qd, body_f, model.body_inv_mass, model.body_inv_inertia]
-        launch(maximal_moving_bodies.begin_bodies, "body", [*inputs, model.gravity_vec, dt, self.view])
+        launch(
+            maximal_moving_bodies.begin_bodies,
+            "body",
+            reads=dict(
+                body_q=body_q,
+                body_qd=body_qd,
+                body_f=body_f,
+                inv_mass=model.body_inv_mass,
+                inv_inertia=model.body_inv_inertia,
+                gravity=model.gravity_vec,
+                dt=dt,
+            ),
+            writes=dict(bodies=self.view),
+        )
 
     def begin_substep(self, launch: Launcher, before: float, dt: float) -> None:
         """End a substep of length `before`, 0 for none, and begin one of length dt."""
-        launch(maximal_moving_bodies.move_bodies, "body", [before, dt, self.view])
+        launch(
+            maximal_moving_bodies.move_bodies,
+            "body",
+            reads=dict(before=before, dt=dt),
+            writes=dict(bodies=self.view),
+        )
 
     def share(self, launch: Launcher) -> None:
         """Let what has been counted as touching share the bodies' mass, before the first sweep."""
 
     def apply_impulses(self, launch: Launcher) -> None:
         """Change velocities by the impulses of a sweep."""
-        launch(maximal_moving_bodies.apply_impulses, "body", [self.view])
+        launch(maximal_moving_bodies.apply_impulses, "body", writes=dict(bodies=self.view))
 
     def end(self, launch: Launcher, dt: float, body_f: wp.array) -> None:
         """Add the impulses of a step of length dt to the forces of the bodies' own solver."""
-        launch(maximal_moving_bodies.end_bodies, "body", [dt, self.view, body_f])
+        launch(
+            maximal_moving_bodies.end_bodies,
+            "body",
+            reads=dict(dt=dt, bodies=self.view),
+            writes=dict(body_f=body_f),
+        )

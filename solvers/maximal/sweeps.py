@@ -158,36 +158,114 @@ class BodySweeps(Revised):
         self._now = _Progress(self.contacts if contacts is None else contacts, dt, block)
         if contacts is None:
             find_contacts(launch, state.body_q, state.body_qd, self.contacts, dt)
-        launch(maximal_motion.keep_velocities, "body", [state.body_qd, self._spin])
+        launch(
+            maximal_motion.keep_velocities,
+            "body",
+            reads=dict(body_qd=state.body_qd),
+            writes=dict(spin=self._spin),
+        )
         if self.model.joint_coord_count:
-            launch(maximal_motion.copy_coordinates, "coord", [state.joint_q, self._near])
+            launch(
+                maximal_motion.copy_coordinates,
+                "coord",
+                reads=dict(q=state.joint_q),
+                writes=dict(near=self._near),
+            )
 
     def begin_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
         """See `BodySystem.begin_substep`."""
         model, spin = self.model, self._spin
         block, settings, fresh = self._now.block, self._settings(dt), int(self._now.substep == 0)
-        inputs = [model.body_inertia, block.joint, block.enabled, block.linear_compliance]
-        inputs += [block.angular_compliance, dt, bodies.view, spin]
-        launch(maximal_motion.turn_bodies, "body", inputs)
+        launch(
+            maximal_motion.turn_bodies,
+            "body",
+            reads=dict(
+                inertia=model.body_inertia,
+                joint=block.joint,
+                enabled=block.enabled,
+                linear=block.linear_compliance,
+                angular=block.angular_compliance,
+                dt=dt,
+            ),
+            writes=dict(bodies=bodies.view, spin=spin),
+        )
         if self._floats:
-            inputs = [block.joint, block.axis.force, model.joint_damping, model.joint_friction, dt]
-            launch(maximal_joints.push_floating, "joint", [*inputs, bodies.view, spin])
+            launch(
+                maximal_joints.push_floating,
+                "joint",
+                reads=dict(
+                    joint=block.joint,
+                    force=block.axis.force,
+                    damping=model.joint_damping,
+                    friction=model.joint_friction,
+                    dt=dt,
+                    spin=spin,
+                ),
+                writes=dict(bodies=bodies.view),
+            )
         if model.joint_count:
-            inputs = [block.joints, block.joint, block.enabled, block.loop, block.linear_compliance]
-            inputs += [block.angular_compliance, self._near, fresh, settings, bodies.view, spin, block.rows]
-            launch(maximal_joints.place_joints, "joint", inputs)
+            launch(
+                maximal_joints.place_joints,
+                "joint",
+                reads=dict(
+                    joints=block.joints,
+                    joint=block.joint,
+                    enabled=block.enabled,
+                    loop=block.loop,
+                    linear=block.linear_compliance,
+                    angular=block.angular_compliance,
+                    near=self._near,
+                    fresh=fresh,
+                    s=settings,
+                    bodies=bodies.view,
+                    spin=spin,
+                ),
+                writes=dict(rows=block.rows),
+            )
         if model.constraint_count:
-            inputs = [block.joints, block.joint, block.enabled, block.loop, self._near, fresh, settings]
-            inputs += [self._row_joint, bodies.view, spin, block.rows]
-            launch(maximal_joints.place_constraints, "world", inputs)
+            launch(
+                maximal_joints.place_constraints,
+                "world",
+                reads=dict(
+                    joints=block.joints,
+                    joint=block.joint,
+                    enabled=block.enabled,
+                    loop=block.loop,
+                    near=self._near,
+                    fresh=fresh,
+                    s=settings,
+                    row_joint=self._row_joint,
+                    bodies=bodies.view,
+                    spin=spin,
+                ),
+                writes=dict(rows=block.rows),
+            )
         contacts = self._now.contacts
         if model.shape_count:
             plan = collision_plan_of(model)
-            inputs = [contacts.view, plan.shape, model.shape_materials, model.shape_mu_torsion]
-            inputs += [model.shape_mu_rolling, model.gravity_vec, fresh, settings]
-            launch(maximal_contacts.place_contacts, "contact", [*inputs, bodies.view, spin, self._places])
-        inputs = [block, contacts.view, self._places, settings, spin, bodies.view]
-        launch(maximal_sweeps.start_sweeps, "world", inputs)
+            launch(
+                maximal_contacts.place_contacts,
+                "contact",
+                reads=dict(
+                    contacts=contacts.view,
+                    shape=plan.shape,
+                    material=model.shape_materials,
+                    mu_torsion=model.shape_mu_torsion,
+                    mu_rolling=model.shape_mu_rolling,
+                    gravity=model.gravity_vec,
+                    fresh=fresh,
+                    s=settings,
+                    bodies=bodies.view,
+                    spin=spin,
+                ),
+                writes=dict(view=self._places),
+            )
+        launch(
+            maximal_sweeps.start_sweeps,
+            "world",
+            reads=dict(block=block, contacts=contacts.view, s=settings, spin=spin),
+            writes=dict(view=self._places, bodies=bodies.view),
+        )
         self._now.sweep = 0
         self._now.substep += 1
 
@@ -200,55 +278,124 @@ class BodySweeps(Revised):
         block, spin, number = self._now.block, self._spin, self._now.sweep
         # errors change little beyond what velocities tell, and the less the later the sweep
         if number & (number + 1) == 0:
-            inputs = [block.joints, block.joint, block.enabled, block.loop, self._near, dt]
-            inputs += [bodies.view, spin, block.rows]
             if self.model.joint_count:
-                launch(maximal_joints.measure_joints, "joint", inputs)
+                launch(
+                    maximal_joints.measure_joints,
+                    "joint",
+                    reads=dict(
+                        joints=block.joints,
+                        joint=block.joint,
+                        enabled=block.enabled,
+                        loop=block.loop,
+                        near=self._near,
+                        dt=dt,
+                        bodies=bodies.view,
+                        spin=spin,
+                    ),
+                    writes=dict(rows=block.rows),
+                )
             if self.model.constraint_count:
-                launch(maximal_joints.measure_constraints, "world", inputs)
+                launch(
+                    maximal_joints.measure_constraints,
+                    "world",
+                    reads=dict(
+                        joints=block.joints,
+                        joint=block.joint,
+                        enabled=block.enabled,
+                        loop=block.loop,
+                        near=self._near,
+                        dt=dt,
+                        bodies=bodies.view,
+                        spin=spin,
+                    ),
+                    writes=dict(rows=block.rows),
+                )
         share = int(self.con_weighting and self._now.sweep == 0)
-        inputs = [
-            block,
-            self._now.contacts.view,
-            self._places,
-            settings,
-            self._now.sweep % 2,
-            share,
-        ]
-        launch(maximal_sweeps.sweep_worlds, "world", [*inputs, spin, bodies.view])
+        launch(
+            maximal_sweeps.sweep_worlds,
+            "world",
+            reads=dict(
+                contacts=self._now.contacts.view, s=settings, backward=self._now.sweep % 2, share=share
+            ),
+            writes=dict(block=block, view=self._places, spin=spin, bodies=bodies.view),
+        )
         self._now.sweep += 1
 
     def end_substep(self, launch: Launcher, dt: float, bodies: MovingBodies) -> None:
         """See `BodySystem.end_substep`: bodies are moved, and then velocities corrected."""
         model, spin = self.model, self._spin
         if model.joint_count:
-            inputs = [launch.views.joint, dt, bodies.view, self._rows]
-            launch(maximal_joints.keep_rates, "joint", inputs)
-        inputs = [model.body_inertia, float(self.angular_damping), dt, bodies.view, spin]
-        launch(maximal_motion.finish_bodies, "body", inputs)
+            launch(
+                maximal_joints.keep_rates,
+                "joint",
+                reads=dict(joint=launch.views.joint, dt=dt, bodies=bodies.view),
+                writes=dict(rows=self._rows),
+            )
+        launch(
+            maximal_motion.finish_bodies,
+            "body",
+            reads=dict(inertia=model.body_inertia, angular_damping=float(self.angular_damping), dt=dt),
+            writes=dict(bodies=bodies.view, spin=spin),
+        )
         contacts = self._now.contacts
         if model.shape_count:
-            inputs = [contacts.view, bodies.view, spin, self._places]
-            launch(maximal_contacts.place_contacts_again, "contact", inputs)
+            launch(
+                maximal_contacts.place_contacts_again,
+                "contact",
+                reads=dict(contacts=contacts.view, bodies=bodies.view, spin=spin),
+                writes=dict(view=self._places),
+            )
         for number in range(self.velocity_sweeps):
             share = int(self.con_weighting and number == 0)
-            inputs = [self._now.block, contacts.view, self._places, number % 2, share, spin, bodies.view]
-            launch(maximal_sweeps.relax_worlds, "world", inputs)
+            launch(
+                maximal_sweeps.relax_worlds,
+                "world",
+                reads=dict(contacts=contacts.view, backward=number % 2, share=share, spin=spin),
+                writes=dict(block=self._now.block, view=self._places, bodies=bodies.view),
+            )
         if model.shape_count:
-            launch(maximal_contacts.keep_impulses, "contact", [contacts.view, self._places])
-        launch(maximal_motion.keep_end_velocities, "body", [dt, bodies.view, spin])
+            launch(
+                maximal_contacts.keep_impulses,
+                "contact",
+                reads=dict(contacts=contacts.view),
+                writes=dict(view=self._places),
+            )
+        launch(
+            maximal_motion.keep_end_velocities,
+            "body",
+            reads=dict(dt=dt),
+            writes=dict(bodies=bodies.view, spin=spin),
+        )
 
     def end(self, launch: Launcher, bodies: MovingBodies, state: State) -> None:
         """Write poses and velocities of the bodies, and the joint coordinates that belong to them."""
         model = self.model
-        launch(maximal_motion.write_bodies, "body", [bodies.view, state.body_q, state.body_qd])
+        launch(
+            maximal_motion.write_bodies,
+            "body",
+            reads=dict(bodies=bodies.view),
+            writes=dict(body_q=state.body_q, body_qd=state.body_qd),
+        )
         if model.joint_count:
             joint = launch.views.joint
-            inputs = [joint, model.body_com, state.body_q, state.body_qd]
-            launch(inverse_kinematics.read_joints, "joint", inputs, [state.joint_q, state.joint_qd])
-            inputs = [joint, self._near, state.joint_q, state.joint_qd]
-            launch(maximal_motion.follow_joints, "joint", inputs)
-            launch(maximal_joints.compare_rates, "joint", [state.joint_qd, self._rows])
+            launch(
+                inverse_kinematics.read_joints,
+                "joint",
+                reads=dict(joint=joint, body_com=model.body_com, body_q=state.body_q, body_qd=state.body_qd),
+                writes=dict(q=state.joint_q, qd=state.joint_qd),
+            )
+            launch(
+                maximal_motion.follow_joints,
+                "joint",
+                reads=dict(joint=joint, near=self._near),
+                writes=dict(q=state.joint_q, qd=state.joint_qd),
+            )
+            launch(
+                maximal_joints.compare_rates,
+                "joint",
+                reads=dict(qd=state.joint_qd),
+                writes=dict(rows=self._rows),
+            )
 
     def report(self) -> None:
         """Warn of contacts without a place, and once of turns that were cut."""
@@ -270,10 +417,16 @@ class BodySweeps(Revised):
                 array.zero_()
             return
         launch = Launcher(self.model, record_tape=False)
-        launch(maximal_joints.forget_rates, "world", [world_mask, self._rows])
+        launch(
+            maximal_joints.forget_rates, "world", reads=dict(mask=world_mask), writes=dict(rows=self._rows)
+        )
         if self.model.shape_count:
-            inputs = [world_mask, self.contacts.view, self._places]
-            launch(maximal_contacts.forget_contacts, "contact", inputs)
+            launch(
+                maximal_contacts.forget_contacts,
+                "contact",
+                reads=dict(mask=world_mask, contacts=self.contacts.view),
+                writes=dict(view=self._places),
+            )
 
     def _memory(self) -> list[wp.array]:
         return [self._places.memory, self._places.spin_memory, self._rows.ahead, self._rows.impulse]

@@ -73,10 +73,16 @@ class GivenContacts:
             contacts: Found at the poses of the state.
             state: `body_q` is read.
         """
-        launch(mujoco_contacts.clear_contacts, "once", [self.view])
-        inputs = [contacts.view, self.surfaces, self.conversion.view, state.body_q, self.view]
-        launch(mujoco_contacts.write_contacts, "contact", inputs)
-        launch(mujoco_contacts.bound_contacts, "once", [self.view])
+        launch(mujoco_contacts.clear_contacts, "once", writes=dict(out=self.view))
+        launch(
+            mujoco_contacts.write_contacts,
+            "contact",
+            reads=dict(
+                contacts=contacts.view, surfaces=self.surfaces, view=self.conversion.view, body_q=state.body_q
+            ),
+            writes=dict(out=self.view),
+        )
+        launch(mujoco_contacts.bound_contacts, "once", writes=dict(out=self.view))
 
     def step_host(self, mj_datas: list) -> None:
         """Step data of MuJoCo with what `write` wrote, in the order of `mj_step` without its collisions."""

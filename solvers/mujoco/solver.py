@@ -336,7 +336,11 @@ class MuJoCoSolver(SolverBase):
             mask = wp.array(mask, dtype=bool, device=self.model.device)
             values = self.mjw_data.qacc_warmstart
             compilation.launch(
-                mujoco_state.clear_rows, values.shape, [mask, values], device=self.model.device
+                mujoco_state.clear_rows,
+                values.shape,
+                reads=dict(mask=mask),
+                writes=dict(values=values),
+                device=self.model.device,
             )
 
     def carried_arrays(self) -> list[wp.array] | None:

@@ -116,36 +116,78 @@ class Transfer:
     def write_state(self, launch: Launcher, state: State, data: object) -> None:
         """Write joint coordinates and velocities to data of mujoco_warp, or to `HostArrays`."""
         if self.model.joint_dof_count:
-            inputs = [launch.views.joint, self.model.body_com, self.conversion.view]
-            inputs += [state.joint_q, state.joint_qd]
-            launch(mujoco_state.write_joints, "joint", inputs, [data.qpos, data.qvel])
+            launch(
+                mujoco_state.write_joints,
+                "joint",
+                reads=dict(
+                    joint=launch.views.joint,
+                    com=self.model.body_com,
+                    view=self.conversion.view,
+                    q=state.joint_q,
+                    qd=state.joint_qd,
+                ),
+                writes=dict(qpos=data.qpos, qvel=data.qvel),
+            )
 
     def write_control(self, launch: Launcher, state: State, control: Control, data: object) -> None:
         """Write controls and generalised forces; the state says where free and ball joints point."""
         if self.model.joint_dof_count:
-            inputs = [launch.views.joint, self.model.body_com, self.conversion.view, state.joint_q]
-            inputs += [control.joint_act, control.joint_f]
-            launch(mujoco_state.write_inputs, "joint", inputs, [data.ctrl, data.qfrc_applied])
+            launch(
+                mujoco_state.write_inputs,
+                "joint",
+                reads=dict(
+                    joint=launch.views.joint,
+                    com=self.model.body_com,
+                    view=self.conversion.view,
+                    q=state.joint_q,
+                    act=control.joint_act,
+                    f=control.joint_f,
+                ),
+                writes=dict(ctrl=data.ctrl, qfrc_applied=data.qfrc_applied),
+            )
 
     def write_bodies(self, launch: Launcher, state: State, data: object) -> None:
         """Write external forces and the poses of bodies without joints."""
         if self.model.body_count:
-            inputs = [self.conversion.view, state.body_q, state.body_f]
-            outputs = [data.mocap_pos, data.mocap_quat, data.xfrc_applied]
-            launch(mujoco_state.write_bodies, "body", inputs, outputs)
+            launch(
+                mujoco_state.write_bodies,
+                "body",
+                reads=dict(view=self.conversion.view, body_q=state.body_q, body_f=state.body_f),
+                writes=dict(
+                    mocap_pos=data.mocap_pos, mocap_quat=data.mocap_quat, xfrc_applied=data.xfrc_applied
+                ),
+            )
 
     def write_constraints(self, launch: Launcher, data: object) -> None:
         """Write which constraints act."""
-        inputs = [self.conversion.view, self.model.constraint_enabled]
-        launch(mujoco_state.write_constraints, "constraint", inputs, [data.eq_active])
+        launch(
+            mujoco_state.write_constraints,
+            "constraint",
+            reads=dict(view=self.conversion.view, enabled=self.model.constraint_enabled),
+            writes=dict(eq_active=data.eq_active),
+        )
 
     def write_options(self, launch: Launcher, dt: float, option: object) -> None:
         """Write time step and gravity to the options of a model of mujoco_warp."""
-        inputs = [self.model.gravity_vec, dt]
-        launch(mujoco_state.write_options, "once", inputs, [option.timestep, option.gravity])
+        launch(
+            mujoco_state.write_options,
+            "once",
+            reads=dict(gravity=self.model.gravity_vec, dt=dt),
+            writes=dict(timestep=option.timestep, opt_gravity=option.gravity),
+        )
 
     def read_state(self, launch: Launcher, data: object, state: State) -> None:
         """Read joint coordinates and velocities from data of mujoco_warp, or from `HostArrays`."""
         if self.model.joint_dof_count:
-            inputs = [launch.views.joint, self.model.body_com, self.conversion.view, data.qpos, data.qvel]
-            launch(mujoco_state.read_joints, "joint", inputs, [state.joint_q, state.joint_qd])
+            launch(
+                mujoco_state.read_joints,
+                "joint",
+                reads=dict(
+                    joint=launch.views.joint,
+                    com=self.model.body_com,
+                    view=self.conversion.view,
+                    qpos=data.qpos,
+                    qvel=data.qvel,
+                ),
+                writes=dict(q=state.joint_q, qd=state.joint_qd),
+            )

@@ -168,8 +168,12 @@ class ParticleAdjoint(ABC):
         substeps = self.particles.substeps
         self._replay(launch, step)
         out, dt = step.state_out, step.dt / substeps
-        inputs = [self.inv_mass, out.particle_q.grad, out.particle_qd.grad, self.substep.mass, self.slopes]
-        launch(steps_adjoint.begin_reverse, "particle", inputs)
+        launch(
+            steps_adjoint.begin_reverse,
+            "particle",
+            reads=dict(inv_mass=self.inv_mass, by_x=out.particle_q.grad, by_v=out.particle_qd.grad),
+            writes=dict(mass=self.substep.mass, reverse=self.slopes),
+        )
         for number in reversed(range(substeps)):
             kept = self._kept[number]
             self._reverse_substep(launch, step, kept, dt)
@@ -203,7 +207,11 @@ class ParticleAdjoint(ABC):
         substep, slopes, system = self.substep, self.slopes, self.system
         substep.dt = dt
         substep.x, substep.u, substep.rate = kept.x, kept.u, kept.rate
-        launch(steps_adjoint.begin_substep, "particle", [substep, slopes, system.view.right])
+        launch(
+            steps_adjoint.begin_substep,
+            "particle",
+            writes=dict(s=substep, reverse=slopes, right=system.view.right),
+        )
         if self.contacts is not None:
             self.contacts.use(kept.contacts)
             self.contacts.curve(launch, substep, kept.goal)
@@ -213,39 +221,79 @@ class ParticleAdjoint(ABC):
         if self.contacts is not None:
             self.contacts.weigh(launch, self._law(dt), kept.goal, substep, self.reason)
         system.solve(launch, self.iterations)
-        inputs = [system.view.residual, wp.float64(_LARGEST_RESIDUAL), self.reason]
-        launch(unsupported_adjoint.mark_unsolved, "implicit world", inputs)
+        launch(
+            unsupported_adjoint.mark_unsolved,
+            "implicit world",
+            reads=dict(residual=system.view.residual, most=wp.float64(_LARGEST_RESIDUAL)),
+            writes=dict(reason=self.reason),
+        )
         self._reverse_solution(launch, step, kept, dt)
 
     def _reverse_displacements(self, launch: Launcher) -> None:
         """From positions and velocities after a substep to the displacements that give them."""
         fastest = float(self.model.particle_max_velocity)
-        inputs = [fastest, self.substep, self.slopes, self.system.view.right]
-        launch(steps_adjoint.reverse_end, "particle", inputs)
+        launch(
+            steps_adjoint.reverse_end,
+            "particle",
+            reads=dict(fastest=fastest, s=self.substep),
+            writes=dict(reverse=self.slopes, right=self.system.view.right),
+        )
 
     def _reverse_solution(self, launch: Launcher, step: Step, kept: KeptSubstep, dt: float) -> None:
         """From the multipliers to what the implicit step depends on, and how far it was from its solution."""
         substep, slopes = self.substep, self.slopes
-        launch(steps_adjoint.reverse_inertia, "particle", [kept.goal, substep, slopes])
+        launch(
+            steps_adjoint.reverse_inertia,
+            "particle",
+            reads=dict(goal=kept.goal),
+            writes=dict(s=substep, reverse=slopes),
+        )
         self.elements.reverse(launch, step.control, substep)
         if self.contacts is not None:
             self.contacts.reverse(launch, self._law(dt), kept.goal, substep, slopes)
-        launch(steps_adjoint.reverse_prediction, "particle", [substep, slopes])
-        inputs = [kept.goal, substep, self.system.view, self._unbalanced]
-        launch(unsupported_adjoint.weigh_residuals, "implicit world", inputs)
+        launch(
+            steps_adjoint.reverse_prediction, "particle", reads=dict(s=substep), writes=dict(reverse=slopes)
+        )
+        launch(
+            unsupported_adjoint.weigh_residuals,
+            "implicit world",
+            reads=dict(goal=kept.goal, s=substep, system=self.system.view),
+            writes=dict(sums=self._unbalanced),
+        )
 
     def _finish(self, launch: Launcher, step: Step) -> None:
         """From the forces of the air back to the state, and hand everything over."""
         model, state = self.model, step.state_in
         if self.particles.air.blows:
-            inputs = [model.tri_indices, model.tri_materials, state.particle_q, state.particle_qd]
-            inputs += [self.slopes, self.sinks.of(model.tri_materials)]
-            launch(steps_adjoint.reverse_air, "implicit tri", inputs)
-        outputs = [state.particle_q, state.particle_qd, state.particle_f, model.particle_mass]
-        outputs = [self.sinks.of(array) for array in (*outputs, model.gravity_vec)]
-        inputs = [self.slopes, self.reason, self.system.world, *outputs]
-        launch(steps_adjoint.end_reverse, "particle", inputs)
-        launch(unsupported_adjoint.keep_reasons, "implicit world", [self.reason, self.kept_reason])
+            launch(
+                steps_adjoint.reverse_air,
+                "implicit tri",
+                reads=dict(
+                    indices=model.tri_indices,
+                    materials=model.tri_materials,
+                    x=state.particle_q,
+                    v=state.particle_qd,
+                ),
+                writes=dict(reverse=self.slopes, materials_grad=self.sinks.of(model.tri_materials)),
+            )
+        launch(
+            steps_adjoint.end_reverse,
+            "particle",
+            reads=dict(reverse=self.slopes, reason=self.reason, system=self.system.world),
+            writes=dict(
+                by_x=self.sinks.of(state.particle_q),
+                by_v=self.sinks.of(state.particle_qd),
+                by_f=self.sinks.of(state.particle_f),
+                by_mass=self.sinks.of(model.particle_mass),
+                by_gravity=self.sinks.of(model.gravity_vec),
+            ),
+        )
+        launch(
+            unsupported_adjoint.keep_reasons,
+            "implicit world",
+            reads=dict(reason=self.reason),
+            writes=dict(kept=self.kept_reason),
+        )
 
     def check_gradient(self, solver: str) -> None:
         """Raise if a world had no gradient in a backward pass since the last check; waits for the device.

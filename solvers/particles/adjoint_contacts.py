@@ -88,37 +88,77 @@ class ContactSlopes:
     ) -> None:
         """Add the contacts to the matrix, and say why worlds have no gradient."""
         matrix = self.system.view.matrix
-        inputs = [self.system.view.diagonal, matrix, self._stiffness]
-        launch(contacts_adjoint.note_stiffness, "particle", inputs)
+        launch(
+            contacts_adjoint.note_stiffness,
+            "particle",
+            reads=dict(diagonal=self.system.view.diagonal, m=matrix),
+            writes=dict(stiffness=self._stiffness),
+        )
         for kind, view in self.views(law):
-            inputs = [view, goal, substep, self._stiffness, self.system.world, matrix, reason]
-            launch(contacts_adjoint.weigh_contacts, kind, inputs)
+            launch(
+                contacts_adjoint.weigh_contacts,
+                kind,
+                reads=dict(
+                    touch=view, goal=goal, s=substep, stiffness=self._stiffness, world=self.system.world
+                ),
+                writes=dict(m=matrix, reason=reason),
+            )
 
     def reverse(
         self, launch: Launcher, law: Law, goal: wp.array, substep: SubstepView, reverse: ReverseView
     ) -> None:
         """Add the gradients at the multipliers."""
         for kind, view in self.views(law):
-            inputs = [view, goal, substep, self._stiffness, reverse]
-            launch(contacts_adjoint.reverse_contacts, kind, inputs)
+            launch(
+                contacts_adjoint.reverse_contacts,
+                kind,
+                reads=dict(goal=goal, stiffness=self._stiffness),
+                writes=dict(touch=view, s=substep, reverse=reverse),
+            )
 
     def curve(self, launch: Launcher, substep: SubstepView, goal: wp.array) -> None:
         """Find the curvatures of the shapes, which all that follows needs."""
         model, found = self.model, self.found
-        inputs = [found.shapes, found.contacts, model.particle_radius, substep.x, goal, self._curvature]
-        launch(curvature.curve_particles, "particle", inputs)
+        launch(
+            curvature.curve_particles,
+            "particle",
+            reads=dict(
+                rigid=found.shapes,
+                contacts=found.contacts,
+                radius=model.particle_radius,
+                x=substep.x,
+                goal=goal,
+            ),
+            writes=dict(curvature=self._curvature),
+        )
         if model.tri_count:
             faces = found.faces
-            inputs = [found.shapes, faces.touch, faces.weight, model.tri_indices, model.particle_radius]
-            inputs += [substep.x, goal, self._face_curvature]
-            launch(curvature.curve_triangles, "implicit tri", inputs)
+            launch(
+                curvature.curve_triangles,
+                "implicit tri",
+                reads=dict(
+                    rigid=found.shapes,
+                    contacts=faces.touch,
+                    weight=faces.weight,
+                    triangles=model.tri_indices,
+                    radius=model.particle_radius,
+                    x=substep.x,
+                    goal=goal,
+                ),
+                writes=dict(curvature=self._face_curvature),
+            )
 
     def reverse_stops(
         self, launch: Launcher, law: Law, fastest: float, substep: SubstepView, reverse: ReverseView
     ) -> None:
         """Go from the velocities after contacts have stopped particles to those before."""
         kind, view = self.views(law)[0]
-        launch(contacts_adjoint.reverse_stops, kind, [view, wp.float64(fastest), substep, reverse])
+        launch(
+            contacts_adjoint.reverse_stops,
+            kind,
+            reads=dict(fastest=wp.float64(fastest), s=substep),
+            writes=dict(touch=view, reverse=reverse),
+        )
 
     def views(self, law: Law) -> list[tuple[str, contacts_adjoint.TouchSlopes]]:
         """Contacts of particles, and of triangles, with their kinds of index."""

@@ -18,18 +18,6 @@ _VIEWS = {
     "edge": elements_adjoint.EdgeView,
     "tet": elements_adjoint.TetrahedronView,
 }
-_WEIGH = {
-    "spring": elements_adjoint.weigh_springs,
-    "tri": elements_adjoint.weigh_triangles,
-    "edge": elements_adjoint.weigh_edges,
-    "tet": elements_adjoint.weigh_tetrahedra,
-}
-_REVERSE = {
-    "spring": elements_adjoint.reverse_springs,
-    "tri": elements_adjoint.reverse_triangles,
-    "edge": elements_adjoint.reverse_edges,
-    "tet": elements_adjoint.reverse_tetrahedra,
-}
 _PARAMETERS = {
     "spring": {
         "rest_length": "spring_rest_length",
@@ -87,14 +75,54 @@ class ElementSlopes:
 
     def weigh(self, launch: Launcher, control: Control, substep: SubstepView) -> None:
         """Add all elements to the matrix."""
-        for kind, kernel in _WEIGH.items():
-            inputs = [self._view(kind, control), substep, self.system.entries[kind], self.system.view.matrix]
-            launch(kernel, f"implicit {kind}", inputs)
+        matrix = self.system.view.matrix
+        launch(
+            elements_adjoint.weigh_springs,
+            "implicit spring",
+            reads=dict(springs=self._view("spring", control), s=substep, entry=self.system.entries["spring"]),
+            writes=dict(m=matrix),
+        )
+        launch(
+            elements_adjoint.weigh_triangles,
+            "implicit tri",
+            reads=dict(t=self._view("tri", control), s=substep, entry=self.system.entries["tri"]),
+            writes=dict(m=matrix),
+        )
+        launch(
+            elements_adjoint.weigh_edges,
+            "implicit edge",
+            reads=dict(edges=self._view("edge", control), s=substep, entry=self.system.entries["edge"]),
+            writes=dict(m=matrix),
+        )
+        launch(
+            elements_adjoint.weigh_tetrahedra,
+            "implicit tet",
+            reads=dict(t=self._view("tet", control), s=substep, entry=self.system.entries["tet"]),
+            writes=dict(m=matrix),
+        )
 
     def reverse(self, launch: Launcher, control: Control, substep: SubstepView) -> None:
         """Add the gradients with respect to positions and parameters at the multipliers."""
-        for kind, kernel in _REVERSE.items():
-            launch(kernel, f"implicit {kind}", [self._view(kind, control), substep])
+        launch(
+            elements_adjoint.reverse_springs,
+            "implicit spring",
+            writes=dict(springs=self._view("spring", control), s=substep),
+        )
+        launch(
+            elements_adjoint.reverse_triangles,
+            "implicit tri",
+            writes=dict(t=self._view("tri", control), s=substep),
+        )
+        launch(
+            elements_adjoint.reverse_edges,
+            "implicit edge",
+            writes=dict(edges=self._view("edge", control), s=substep),
+        )
+        launch(
+            elements_adjoint.reverse_tetrahedra,
+            "implicit tet",
+            writes=dict(t=self._view("tet", control), s=substep),
+        )
 
     def _view(self, kind: str, control: Control) -> object:
         """Parameters of the elements of a kind, and where their gradients go."""

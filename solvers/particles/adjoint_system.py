@@ -77,14 +77,22 @@ class ImplicitSystem:
 
     def begin(self, launch: Launcher, substep: SubstepView) -> None:
         """Start a matrix with inertia alone."""
-        inputs = [substep, self.view.diagonal, self.view.matrix]
-        launch(elements_adjoint.weigh_particles, "particle", inputs)
+        launch(
+            elements_adjoint.weigh_particles,
+            "particle",
+            reads=dict(s=substep, diagonal=self.view.diagonal),
+            writes=dict(m=self.view.matrix),
+        )
 
     def solve(self, launch: Launcher, iterations: int) -> None:
         """Solve for the right-hand side in `view.right`; the solution is `view.x`."""
-        launch(system_adjoint.invert_diagonal, "particle", [self.view])
-        inputs = [int(iterations), wp.float64(_TOLERANCE), self.view]
-        launch(system_adjoint.solve_worlds, "implicit world", inputs)
+        launch(system_adjoint.invert_diagonal, "particle", writes=dict(s=self.view))
+        launch(
+            system_adjoint.solve_worlds,
+            "implicit world",
+            reads=dict(most=int(iterations), tolerance=wp.float64(_TOLERANCE)),
+            writes=dict(s=self.view),
+        )
 
 
 def elements_of(model: Model, kind: str) -> np.ndarray:

@@ -34,7 +34,15 @@ class Air:
     def add(self, launch: Launcher, x: wp.array, v: wp.array, force: wp.array) -> None:
         """Add the forces [N] on each particle at positions x and velocities v."""
         if self.blows:
-            inputs = [self.model.tri_indices, self.model.tri_materials, x, v, self._share]
-            launch(particles_aerodynamics.find_air_forces, self._triangles, inputs)
-            inputs = [self._start, self._triangle, self._share, force]
-            launch(particles_aerodynamics.add_air_forces, self._particles, inputs)
+            launch(
+                particles_aerodynamics.find_air_forces,
+                self._triangles,
+                reads=dict(indices=self.model.tri_indices, materials=self.model.tri_materials, x=x, v=v),
+                writes=dict(force=self._share),
+            )
+            launch(
+                particles_aerodynamics.add_air_forces,
+                self._particles,
+                reads=dict(start=self._start, triangle=self._triangle, force=self._share),
+                writes=dict(f=force),
+            )

@@ -153,17 +153,47 @@ class ParticleContacts:
         material, mixing = self._material()
         shapes.disabled = -1 if self.rigid.ground else self.rigid.ground_shape
         shapes.shape = collision_plan_of(self.rigid).shape
-        launch(point_distance.place_shapes, "shape", [bodies.view, dt, _ENDLESS, shapes])
-        inputs = [material, x, v, dt, shapes, self._blocks]
-        launch(particles_contacts.find_shapes_near_particles, "block of particles", inputs)
-        inputs = [inv_mass, material, mixing, shapes, self._blocks, x, v, dt, bodies.view, self.contacts]
-        launch(particles_contacts.find_contacts, "particle", inputs)
+        launch(
+            point_distance.place_shapes,
+            "shape",
+            reads=dict(bodies=bodies.view, dt=dt, endless=_ENDLESS),
+            writes=dict(rigid=shapes),
+        )
+        launch(
+            particles_contacts.find_shapes_near_particles,
+            "block of particles",
+            reads=dict(material=material, x=x, v=v, dt=dt, rigid=shapes),
+            writes=dict(blocks=self._blocks),
+        )
+        launch(
+            particles_contacts.find_contacts,
+            "particle",
+            reads=dict(inv_mass=inv_mass, material=material, mixing=mixing, rigid=shapes, x=x, v=v, dt=dt),
+            writes=dict(blocks=self._blocks, bodies=bodies.view, contacts=self.contacts),
+        )
         if not model.tri_count or not self._faces_meet:
             return
-        inputs = [model.tri_indices, material, x, v, dt, shapes, self._face_blocks]
-        launch(particles_contacts.find_shapes_near_triangles, "block of triangles", inputs)
-        inputs = [model.tri_indices, inv_mass, material, mixing, shapes, self._face_blocks, x, v, dt]
-        launch(particles_contacts.find_face_contacts, "triangle", [*inputs, bodies.view, self.faces])
+        launch(
+            particles_contacts.find_shapes_near_triangles,
+            "block of triangles",
+            reads=dict(indices=model.tri_indices, material=material, x=x, v=v, dt=dt, rigid=shapes),
+            writes=dict(blocks=self._face_blocks),
+        )
+        launch(
+            particles_contacts.find_face_contacts,
+            "triangle",
+            reads=dict(
+                indices=model.tri_indices,
+                inv_mass=inv_mass,
+                material=material,
+                mixing=mixing,
+                rigid=shapes,
+                x=x,
+                v=v,
+                dt=dt,
+            ),
+            writes=dict(blocks=self._face_blocks, bodies=bodies.view, faces=self.faces),
+        )
 
     def solve(
         self,
@@ -192,12 +222,28 @@ class ParticleContacts:
         """
         if not self._meets:
             return
-        touching = [inv_mass, self.shapes, x, v, dt, relaxation, bodies.view]
-        inputs = [*touching, self.contacts, shift]
-        self._launchers.of(launch)(xpbd_contacts.solve_contacts, "particle", inputs)
+        self._launchers.of(launch)(
+            xpbd_contacts.solve_contacts,
+            "particle",
+            reads=dict(inv_mass=inv_mass, rigid=self.shapes, x=x, v=v, dt=dt, relaxation=relaxation),
+            writes=dict(bodies=bodies.view, contacts=self.contacts, shift=shift),
+        )
         for kind, group in triangles if self._faces_meet else ():
-            inputs = [group, self.particles.tri_indices, *touching, self.faces, shift]
-            launch(xpbd_contacts.solve_face_contacts, kind, inputs)
+            launch(
+                xpbd_contacts.solve_face_contacts,
+                kind,
+                reads=dict(
+                    face=group,
+                    indices=self.particles.tri_indices,
+                    inv_mass=inv_mass,
+                    rigid=self.shapes,
+                    x=x,
+                    v=v,
+                    dt=dt,
+                    relaxation=relaxation,
+                ),
+                writes=dict(bodies=bodies.view, faces=self.faces, shift=shift),
+            )
 
     def bounce(
         self, launch: Launcher, inv_mass: wp.array, x: wp.array, v: wp.array, dt: float, bodies: MovingBodies
@@ -215,9 +261,20 @@ class ParticleContacts:
         if not self._meets:
             return
         restitution, slowest = float(self.particles.soft_contact_restitution), self.resting_speed(dt)
-        inputs = [inv_mass, self.shapes, x, dt, restitution, slowest]
-        inputs += [bodies.view, self.contacts, v]
-        self._launchers.of(launch)(xpbd_contacts.bounce, "particle", inputs)
+        self._launchers.of(launch)(
+            xpbd_contacts.bounce,
+            "particle",
+            reads=dict(
+                inv_mass=inv_mass,
+                rigid=self.shapes,
+                x=x,
+                dt=dt,
+                restitution=restitution,
+                slowest=slowest,
+                contacts=self.contacts,
+            ),
+            writes=dict(bodies=bodies.view, v=v),
+        )
         bodies.apply_impulses(launch)
 
     def resting_speed(self, dt: float) -> float:

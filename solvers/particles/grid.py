@@ -80,14 +80,14 @@ class ParticleGrid:
         """
         launch, view = self.kinds.of(launch), self.view
         view.size = max(reach, np.finfo(np.float32).tiny)
-        launch(particles_grid.bound_groups, "group", [x, view])
-        launch(particles_grid.lay_out_grids, "grid", [view])
-        launch(particles_grid.clear_cells, "cell", [view])
-        launch(particles_grid.count_particles, "particle", [x, view])
+        launch(particles_grid.bound_groups, "group", reads=dict(x=x), writes=dict(grid=view))
+        launch(particles_grid.lay_out_grids, "grid", writes=dict(grid=view))
+        launch(particles_grid.clear_cells, "cell", writes=dict(grid=view))
+        launch(particles_grid.count_particles, "particle", reads=dict(x=x), writes=dict(grid=view))
         self.scan(launch, "chunk of cells", view.count, view.first, view.start)
-        launch(particles_grid.clear_places, "particle", [view])
-        launch(particles_grid.place_particles, "particle", [view])
-        launch(particles_grid.sort_cells, "cell", [view])
+        launch(particles_grid.clear_places, "particle", writes=dict(grid=view))
+        launch(particles_grid.place_particles, "particle", writes=dict(grid=view))
+        launch(particles_grid.sort_cells, "cell", writes=dict(grid=view))
 
     def scan(self, launch: Launcher, kind: str, count: wp.array, base: wp.array, start: wp.array) -> None:
         """Find where things that are counted start, if those of each grid follow each other.
@@ -103,9 +103,24 @@ class ParticleGrid:
         firsts, starts = self.chunk_first, view.chunk_start
         if kind == "group":
             firsts, starts = view.group_first, view.group_start
-        launch(particles_grid.sum_chunks, kind, [firsts, count, view.chunk_sum])
-        launch(particles_grid.scan_sums, "grid", [starts, base, view.chunk_sum])
-        launch(particles_grid.scan_chunks, kind, [firsts, count, view.chunk_sum, start])
+        launch(
+            particles_grid.sum_chunks,
+            kind,
+            reads=dict(chunk_first=firsts, count=count),
+            writes=dict(total=view.chunk_sum),
+        )
+        launch(
+            particles_grid.scan_sums,
+            "grid",
+            reads=dict(chunk_start=starts, base=base),
+            writes=dict(total=view.chunk_sum),
+        )
+        launch(
+            particles_grid.scan_chunks,
+            kind,
+            reads=dict(chunk_first=firsts, count=count, total=view.chunk_sum),
+            writes=dict(start=start),
+        )
 
 
 def _starts(counts: np.ndarray) -> np.ndarray:

@@ -92,11 +92,25 @@ class ParticlePairs:
         self.grid.build(launch, x, self._reach)
         launch = self.grid.kinds.of(launch)
         grid, view, grains = self.grid.view, self.view, self._grains(inv_mass)
-        launch(particles_pairs.gather_points, "particle", [grid, grains, x, v, dt, view])
-        inputs = [grid, grains, view.point]
-        launch(particles_pairs.count_pairs, "particle", [*inputs, view.cell, view.listed, view.count])
+        launch(
+            particles_pairs.gather_points,
+            "particle",
+            reads=dict(grid=grid, grains=grains, x=x, v=v, dt=dt),
+            writes=dict(pairs=view),
+        )
+        launch(
+            particles_pairs.count_pairs,
+            "particle",
+            reads=dict(grid=grid, grains=grains, point=view.point, cell=view.cell),
+            writes=dict(listed=view.listed, count=view.count),
+        )
         self.grid.scan(launch, "group", view.count, view.first, view.start)
-        launch(particles_pairs.write_pairs, "particle", [*inputs, view, view.pair])
+        launch(
+            particles_pairs.write_pairs,
+            "particle",
+            reads=dict(grid=grid, grains=grains, point=view.point),
+            writes=dict(pairs=view, pair=view.pair),
+        )
 
     def sweep(self, launch: Launcher, shift: wp.array) -> None:
         """Solve all pairs once, one after the other.
@@ -106,10 +120,25 @@ class ParticlePairs:
             shift: Corrections of the predicted positions, added to [m].
         """
         launch, grid, view = self.grid.kinds.of(launch), self.grid.view, self.view
-        launch(particles_pairs.gather_shifts, "particle", [grid, shift, view])
+        launch(
+            particles_pairs.gather_shifts,
+            "particle",
+            reads=dict(grid=grid, shift=shift),
+            writes=dict(pairs=view),
+        )
         for colour in range(8):
-            launch(particles_pairs.solve_pairs, "block of cells", [colour, grid, view])
-        launch(particles_pairs.scatter_shifts, "particle", [grid, view, shift])
+            launch(
+                particles_pairs.solve_pairs,
+                "block of cells",
+                reads=dict(colour=colour, grid=grid),
+                writes=dict(pairs=view),
+            )
+        launch(
+            particles_pairs.scatter_shifts,
+            "particle",
+            reads=dict(grid=grid, pairs=view),
+            writes=dict(shift=shift),
+        )
 
     def report(self) -> None:
         """Warn once if there was no place for some pairs; reads from the device."""

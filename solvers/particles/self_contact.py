@@ -129,10 +129,19 @@ class SelfContact:
             x: Positions at the start of the step [m], shape (particle_count,), changed in place.
         """
         model, view, memory = self.model, self.view, self._memory
-        own = [model.particle_inv_mass, model.particle_flags]
-        launch(prescribed_motion.forget_changes, "world", [memory])
-        launch(prescribed_motion.find_changes, "particle", [*own, x, view, memory])
-        launch(prescribed_motion.take_back, "particle", [*own, view, memory, x])
+        launch(prescribed_motion.forget_changes, "world", writes=dict(memory=memory))
+        launch(
+            prescribed_motion.find_changes,
+            "particle",
+            reads=dict(inv_mass=model.particle_inv_mass, flags=model.particle_flags, x=x, view=view),
+            writes=dict(memory=memory),
+        )
+        launch(
+            prescribed_motion.take_back,
+            "particle",
+            reads=dict(inv_mass=model.particle_inv_mass, flags=model.particle_flags, view=view),
+            writes=dict(memory=memory, x=x),
+        )
 
     def aim(self, launch: Launcher, x: wp.array, substeps_left: int, target: wp.array) -> None:
         """Write the targets of held particles in a substep.
@@ -144,8 +153,18 @@ class SelfContact:
             target: Receives the targets of the held particles [m], shape (particle_count,).
         """
         model = self.model
-        inputs = [model.particle_inv_mass, model.particle_flags, x, 1.0 / substeps_left, self._memory]
-        launch(prescribed_motion.aim_held, "particle", [*inputs, target])
+        launch(
+            prescribed_motion.aim_held,
+            "particle",
+            reads=dict(
+                inv_mass=model.particle_inv_mass,
+                flags=model.particle_flags,
+                x=x,
+                part=1.0 / substeps_left,
+                memory=self._memory,
+            ),
+            writes=dict(target=target),
+        )
 
     def pull(self, launch: Launcher, target: wp.array, x: wp.array) -> None:
         """Move held particles to their targets, as far as they may go; in a sweep, after `refresh`.
@@ -155,7 +174,12 @@ class SelfContact:
             target: Where they belong [m], shape (particle_count,).
             x: Present positions of all, those of held particles are changed [m], shape (particle_count,).
         """
-        launch(prescribed_motion.pull_held, "particle", [target, self.view, self.search, x])
+        launch(
+            prescribed_motion.pull_held,
+            "particle",
+            reads=dict(target=target, view=self.view, search=self.search),
+            writes=dict(x=x),
+        )
 
     def end(self, launch: Launcher, x: wp.array) -> None:
         """End a step: keep where it leaves the particles.
@@ -164,7 +188,9 @@ class SelfContact:
             launch: Its shard knows `starts`.
             x: Positions at the end of the step [m], shape (particle_count,).
         """
-        launch(prescribed_motion.settle_particles, "particle", [x, self._memory])
+        launch(
+            prescribed_motion.settle_particles, "particle", reads=dict(x=x), writes=dict(memory=self._memory)
+        )
 
     def detect(self, launch: Launcher, x: wp.array, target: wp.array, busy: wp.array | None = None) -> None:
         """List the pairs that can touch until the next detection.
@@ -180,19 +206,49 @@ class SelfContact:
                 (particle_count,). None: nothing is moved.
         """
         view, search, model = self.view, self.search, self.model
-        own = [model.particle_inv_mass, model.particle_flags]
         if busy is not None:
-            launch(self_contact_pairs.stop_drift, "particle", [*own, busy, view, search])
-            launch(self_contact_pairs.find_drift, "world", [x, target, self._particle_start, search])
-            launch(self_contact_pairs.let_drift, "particle", [view, search, x])
-        launch(self_contact_pairs.begin_search, "particle", [*own, x, target, view, search])
-        launch(self_contact_pairs.begin_worlds, "world", [view, search])
-        launch(bvh_surface.enclose_leaves, "self_leaf", [view.tree, view.reach])
-        launch(bvh_surface.enclose_subtrees, "self_subtree", [view.tree])
-        launch(bvh_surface.enclose_worlds, "world", [view.tree])
-        launch(self_contact_pairs.find_pairs, "self_leaf", [x, view, search])
-        launch(self_contact_pairs.place_entries, "particle", [view, search])
-        launch(self_contact_pairs.fill_entries, "self_worker", [self.workers, view, search])
+            launch(
+                self_contact_pairs.stop_drift,
+                "particle",
+                reads=dict(
+                    inv_mass=model.particle_inv_mass, flags=model.particle_flags, busy=busy, view=view
+                ),
+                writes=dict(search=search),
+            )
+            launch(
+                self_contact_pairs.find_drift,
+                "world",
+                reads=dict(x=x, target=target, particle_start=self._particle_start),
+                writes=dict(search=search),
+            )
+            launch(
+                self_contact_pairs.let_drift,
+                "particle",
+                reads=dict(view=view, search=search),
+                writes=dict(x=x),
+            )
+        launch(
+            self_contact_pairs.begin_search,
+            "particle",
+            reads=dict(inv_mass=model.particle_inv_mass, flags=model.particle_flags, x=x, target=target),
+            writes=dict(view=view, search=search),
+        )
+        launch(self_contact_pairs.begin_worlds, "world", writes=dict(view=view, search=search))
+        launch(
+            bvh_surface.enclose_leaves, "self_leaf", reads=dict(reach=view.reach), writes=dict(tree=view.tree)
+        )
+        launch(bvh_surface.enclose_subtrees, "self_subtree", writes=dict(tree=view.tree))
+        launch(bvh_surface.enclose_worlds, "world", writes=dict(tree=view.tree))
+        launch(
+            self_contact_pairs.find_pairs, "self_leaf", reads=dict(x=x), writes=dict(view=view, search=search)
+        )
+        launch(self_contact_pairs.place_entries, "particle", writes=dict(view=view, search=search))
+        launch(
+            self_contact_pairs.fill_entries,
+            "self_worker",
+            reads=dict(workers=self.workers),
+            writes=dict(view=view, search=search),
+        )
 
     def refresh(self, launch: Launcher, x: wp.array, x_start: wp.array) -> None:
         """Renew planes and normal forces of the listed pairs; call it at the start of every sweep.
@@ -202,8 +258,13 @@ class SelfContact:
             x: Present positions [m], shape (particle_count,).
             x_start: Positions at the start of the step, from which friction and damping count [m].
         """
-        launch(contact.start_sweep, "particle", [x, self.view])
-        launch(contact.refresh_pairs, "self_worker", [self.workers, x, x_start, self.view])
+        launch(contact.start_sweep, "particle", reads=dict(x=x), writes=dict(view=self.view))
+        launch(
+            contact.refresh_pairs,
+            "self_worker",
+            reads=dict(workers=self.workers, x=x, x_start=x_start),
+            writes=dict(view=self.view),
+        )
 
     def truncate(self, launch: Launcher, target: wp.array, x: wp.array) -> None:
         """Move all particles toward their targets, all at once; after a `refresh` and before the next one.
@@ -217,14 +278,33 @@ class SelfContact:
             x: Receives the positions [m]; may be `target`.
         """
         view, advance = self.view, self._advance
-        launch(self_contact_advance.start_advance, "particle", [target, view, advance])
-        launch(self_contact_advance.forget_broken, "world", [advance])
+        launch(
+            self_contact_advance.start_advance,
+            "particle",
+            reads=dict(to=target, view=view),
+            writes=dict(advance=advance),
+        )
+        launch(self_contact_advance.forget_broken, "world", writes=dict(advance=advance))
         for number in range(ROUNDS):
-            inputs = [self.workers, int(number == 0), view, advance]
-            launch(self_contact_advance.hold_back, "self_worker", inputs)
-            launch(self_contact_advance.take_parts, "particle", [advance])
-        launch(self_contact_advance.find_broken, "self_worker", [self.workers, view, advance])
-        launch(self_contact_advance.finish_advance, "particle", [view, advance, x])
+            launch(
+                self_contact_advance.hold_back,
+                "self_worker",
+                reads=dict(workers=self.workers, initial=int(number == 0), view=view),
+                writes=dict(advance=advance),
+            )
+            launch(self_contact_advance.take_parts, "particle", writes=dict(advance=advance))
+        launch(
+            self_contact_advance.find_broken,
+            "self_worker",
+            reads=dict(workers=self.workers, view=view),
+            writes=dict(advance=advance),
+        )
+        launch(
+            self_contact_advance.finish_advance,
+            "particle",
+            reads=dict(view=view, advance=advance),
+            writes=dict(x=x),
+        )
 
     def rebuild(self, x: wp.array) -> None:
         """Sort the triangles anew by their present positions; waits for the device.

@@ -56,7 +56,7 @@ class SurfacePairs:
         for name, dtype in kinds.items():
             setattr(view, name, zeros(shape, dtype=dtype, device=device))
         self.view = view
-        self._inputs: list = []
+        self._met: dict[str, object] = {}
 
     def begin_substep(
         self, launch: Launcher, inv_mass: wp.array, x: wp.array, v: wp.array, dt: float
@@ -67,13 +67,22 @@ class SurfacePairs:
         surface.body, surface.self_contact, surface.rest = self.body, self.self_contact, self._rest
         surface.radius, surface.mu, surface.inv_mass = model.particle_radius, model.particle_mu, inv_mass
         self.grid.build(launch, x, self._reach)
-        inputs = [surface, self.grid.view, x, v, dt, self.view]
-        self._kinds.of(launch)(particles_surface_pairs.find_surface_pairs, "surface triangle", inputs)
-        self._inputs = [self._start, surface, x, v, dt, self.view]
+        self._kinds.of(launch)(
+            particles_surface_pairs.find_surface_pairs,
+            "surface triangle",
+            reads=dict(s=surface, grid=self.grid.view, x=x, v=v, dt=dt),
+            writes=dict(pairs=self.view),
+        )
+        self._met = dict(s=surface, x=x, v=v, dt=dt)
 
     def sweep(self, launch: Launcher, shift: wp.array) -> None:
         """Solve all contacts once; see `ParticlePairs.sweep`."""
-        launch(particles_surface_pairs.solve_surface_pairs, "world", [*self._inputs, shift])
+        launch(
+            particles_surface_pairs.solve_surface_pairs,
+            "world",
+            reads=dict(start=self._start, **self._met),
+            writes=dict(pairs=self.view, shift=shift),
+        )
 
     def report(self) -> None:
         """Warn of contacts that there was no place for since the last report; reads from the device."""

@@ -127,8 +127,12 @@ class SweepSolver(LaunchedSolver, Generic[Particles]):
             bodies.begin(launch, start.body_q, start.body_qd, start.body_f, step.dt)
             constraints.begin(launch, start, step.control, step.contacts, step.dt)
         if model.particle_count and start is not end:
-            inputs = [start.particle_q, start.particle_qd, end.particle_q, end.particle_qd]
-            launch(coupling.copy_particles, "particle", inputs)
+            launch(
+                coupling.copy_particles,
+                "particle",
+                reads=dict(x=start.particle_q, v=start.particle_qd),
+                writes=dict(x_out=end.particle_q, v_out=end.particle_qd),
+            )
         moved = ParticleStep(end.particle_q, end.particle_qd, start.particle_f, step.control, step.dt)
         particles = parts.particles if model.particle_count else None
         advance(launch, particles, moved, bodies, constraints, self.substeps, self.iterations)

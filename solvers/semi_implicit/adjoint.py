@@ -130,11 +130,23 @@ class SemiImplicitAdjoint:
     def _find_features(self, launch: Launcher, state: State) -> None:
         """Find the features in contact; gradients of worlds where one has no rule become NaN."""
         model, plan, contacts = launch.model, collision_plan_of(launch.model), self._contacts.view
-        inputs = [contacts, plan.shape, plan.hulls, state.body_q, self._features]
-        launch(contact_features.find_features, "contact", inputs)
-        inputs = [contacts, self._features, model.shape_body, model.body_world]
-        outputs = [self._refused, self._end.body_qd.grad]
-        launch(penalty_unsupported.refuse_unknown, "contact", inputs, outputs)
+        launch(
+            contact_features.find_features,
+            "contact",
+            reads=dict(contacts=contacts, shape=plan.shape, hulls=plan.hulls, body_q=state.body_q),
+            writes=dict(features=self._features),
+        )
+        launch(
+            penalty_unsupported.refuse_unknown,
+            "contact",
+            reads=dict(
+                contacts=contacts,
+                features=self._features,
+                shape_body=model.shape_body,
+                body_world=model.body_world,
+            ),
+            writes=dict(refused=self._refused, body_qd_grad=self._end.body_qd.grad),
+        )
 
     def check(self) -> None:
         """Raise if a gradient was refused since the last call; waits for the device.

@@ -140,14 +140,31 @@ class BodyForces:
             self.loops.pull(launch, attach, bodies, place, self.part)
         if model.muscle_count:
             self._pull_muscles(launch, state, control)
-        inputs = [self.slots.start, self.slots.slot, self.part, state.body_f]
-        launch(sums.sum_wrenches, "body", inputs, [self.f])
+        launch(
+            sums.sum_wrenches,
+            "body",
+            reads=dict(start=self.slots.start, slot=self.slots.slot, part=self.part, external=state.body_f),
+            writes=dict(f=self.f),
+        )
         if features is None:
             apply_penalty(launch, contacts, state.body_q, state.body_qd, self.f, friction_speed, fade_depth)
         elif contacts.rigid_contact_max:
-            inputs = [contacts.view, features, model.shape_body, model.shape_materials, model.body_com]
-            inputs += [state.body_q, state.body_qd, friction_speed, fade_depth]
-            launch(body_contacts.push_bodies, "contact", inputs, [self.f])
+            launch(
+                body_contacts.push_bodies,
+                "contact",
+                reads=dict(
+                    contacts=contacts.view,
+                    features=features,
+                    shape_body=model.shape_body,
+                    material=model.shape_materials,
+                    body_com=model.body_com,
+                    body_q=state.body_q,
+                    body_qd=state.body_qd,
+                    slip_speed=friction_speed,
+                    fade_depth=fade_depth,
+                ),
+                writes=dict(body_f=self.f),
+            )
 
     def _views(self, state: State) -> tuple[penalty_joints.AttachView, penalty_joints.BodyMotionView]:
         """How joints are held, gains apart, and the bodies of a state."""
@@ -168,34 +185,85 @@ class BodyForces:
         bodies: penalty_joints.BodyMotionView,
     ) -> None:
         model, v = self.model, launch.views
-        inputs = [v.joint, model.body_com, state.body_q, state.body_qd]
-        launch(inverse_kinematics.read_joints, "joint", inputs, [self.raw, self.qd])
-        launch(penalty_joints.unwind_angles, "joint", [v.joint, self.raw, state.joint_q], [self.q])
+        launch(
+            inverse_kinematics.read_joints,
+            "joint",
+            reads=dict(joint=v.joint, body_com=model.body_com, body_q=state.body_q, body_qd=state.body_qd),
+            writes=dict(q=self.raw, qd=self.qd),
+        )
+        launch(
+            penalty_joints.unwind_angles,
+            "joint",
+            reads=dict(joint=v.joint, raw=self.raw, before=state.joint_q),
+            writes=dict(q=self.q),
+        )
         given = penalty_joints.JointInputView()
         given.q, given.qd, given.f = self.q, self.qd, control.joint_f
         given.act = self.no_axes if control.joint_act is None else control.joint_act
         if self.loops is not None:
             given.f = self.loops.couple(launch, attach, given, bodies)
-        inputs = [v.joint, v.drive, attach, given, bodies]
-        launch(penalty_joints.turn_joints, "joint", inputs, [self.torque])
-        launch(penalty_joints.pull_joints, "joint", [*inputs, self.torque], [self.part])
+        launch(
+            penalty_joints.turn_joints,
+            "joint",
+            reads=dict(joint=v.joint, drive=v.drive, attach=attach, inputs=given, bodies=bodies),
+            writes=dict(torque=self.torque),
+        )
+        launch(
+            penalty_joints.pull_joints,
+            "joint",
+            reads=dict(
+                joint=v.joint, drive=v.drive, attach=attach, inputs=given, bodies=bodies, torque=self.torque
+            ),
+            writes=dict(part=self.part),
+        )
 
     def _pull_muscles(self, launch: Launcher, state: State, control: Control) -> None:
         model, view = self.model, self.muscles
         view.body, view.point, view.params = model.muscle_bodies, model.muscle_points, model.muscle_params
-        inputs = [view, state.body_q, model.body_com, state.body_qd]
-        launch(muscles.measure_muscles, "penalty_muscle", inputs, [self.length, self.rate])
-        inputs = [view, control.muscle_activations, self.length, self.rate]
-        launch(muscles.tense_muscles, "penalty_muscle", inputs, [self.tension])
-        inputs = [view, state.body_q, model.body_com, self.tension, 2 * model.joint_count]
-        launch(muscles.pull_waypoints, "penalty_waypoint", inputs, [self.part])
+        launch(
+            muscles.measure_muscles,
+            "penalty_muscle",
+            reads=dict(muscles=view, body_q=state.body_q, body_com=model.body_com, body_qd=state.body_qd),
+            writes=dict(length=self.length, rate=self.rate),
+        )
+        launch(
+            muscles.tense_muscles,
+            "penalty_muscle",
+            reads=dict(
+                muscles=view, activation=control.muscle_activations, length=self.length, rate=self.rate
+            ),
+            writes=dict(tension=self.tension),
+        )
+        launch(
+            muscles.pull_waypoints,
+            "penalty_waypoint",
+            reads=dict(
+                muscles=view,
+                body_q=state.body_q,
+                body_com=model.body_com,
+                tension=self.tension,
+                place=2 * model.joint_count,
+            ),
+            writes=dict(part=self.part),
+        )
 
     def read_joints(self, launch: Launcher, state: State) -> None:
         """Write the joint coordinates that belong to the bodies at the end of the step."""
         v = launch.views
-        inputs = [v.joint, self.model.body_com, state.body_q, state.body_qd]
-        launch(inverse_kinematics.read_joints, "joint", inputs, [self.raw_end, state.joint_qd])
-        launch(penalty_joints.unwind_angles, "joint", [v.joint, self.raw_end, self.q], [state.joint_q])
+        launch(
+            inverse_kinematics.read_joints,
+            "joint",
+            reads=dict(
+                joint=v.joint, body_com=self.model.body_com, body_q=state.body_q, body_qd=state.body_qd
+            ),
+            writes=dict(q=self.raw_end, qd=state.joint_qd),
+        )
+        launch(
+            penalty_joints.unwind_angles,
+            "joint",
+            reads=dict(joint=v.joint, raw=self.raw_end, before=self.q),
+            writes=dict(q=state.joint_q),
+        )
 
 
 def _check_muscles(model: Model) -> np.ndarray:

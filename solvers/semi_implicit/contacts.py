@@ -60,12 +60,37 @@ class SoftContactForces:
         x, v = state.particle_q, state.particle_qd
         search.find(launch, model.particle_inv_mass, x, v, dt, self._bodies)
         self.features.curved = self.face_features.curved = int(curved)
-        inputs = [search.shapes, search.contacts, model.particle_radius, x, v, dt, body_q, self.features]
-        launch(features.fix_particle_features, "particle", inputs)
+        launch(
+            features.fix_particle_features,
+            "particle",
+            reads=dict(
+                rigid=search.shapes,
+                contacts=search.contacts,
+                radius=model.particle_radius,
+                x=x,
+                v=v,
+                dt=dt,
+                body_q=body_q,
+            ),
+            writes=dict(features=self.features),
+        )
         if model.tri_count:
-            inputs = [self.elements.orders["tri"], model.tri_indices, search.shapes, search.faces]
-            inputs += [model.particle_radius, x, v, dt, body_q, self.face_features]
-            launch(features.fix_triangle_features, "penalty_tri", inputs)
+            launch(
+                features.fix_triangle_features,
+                "penalty_tri",
+                reads=dict(
+                    order=self.elements.orders["tri"],
+                    indices=model.tri_indices,
+                    rigid=search.shapes,
+                    faces=search.faces,
+                    radius=model.particle_radius,
+                    x=x,
+                    v=v,
+                    dt=dt,
+                    body_q=body_q,
+                ),
+                writes=dict(features=self.face_features),
+            )
 
     def push_triangles(
         self,
@@ -79,16 +104,21 @@ class SoftContactForces:
         """Add the forces on triangles to their places in `elements.corner`, and to the bodies'."""
         model, elements = self.model, self.elements
         if model.tri_count:
-            inputs = [elements.orders["tri"], model.tri_indices, self.face_features]
-            inputs += [
-                self._material(slip_speed, fade_depth, dt),
-                state.particle_q,
-                state.particle_qd,
-                self._view(state),
-            ]
-            inputs += [elements.places["tri"]]
-            outputs = [self._no_qd if body_f is None else body_f, elements.corner]
-            launch(particle_contacts.push_triangles, "penalty_tri", inputs, outputs)
+            launch(
+                particle_contacts.push_triangles,
+                "penalty_tri",
+                reads=dict(
+                    order=elements.orders["tri"],
+                    indices=model.tri_indices,
+                    features=self.face_features,
+                    material=self._material(slip_speed, fade_depth, dt),
+                    x=state.particle_q,
+                    v=state.particle_qd,
+                    bodies=self._view(state),
+                    place=elements.places["tri"],
+                ),
+                writes=dict(body_f=self._no_qd if body_f is None else body_f, corner=elements.corner),
+            )
 
     def push_particles(
         self,
@@ -100,15 +130,18 @@ class SoftContactForces:
         body_f: wp.array | None,
     ) -> None:
         """Add the forces on particles to `elements.f`, and to the bodies'."""
-        inputs = [
-            self.features,
-            self._material(slip_speed, fade_depth, dt),
-            state.particle_q,
-            state.particle_qd,
-        ]
-        inputs += [self._view(state)]
-        outputs = [self._no_qd if body_f is None else body_f, self.elements.f]
-        launch(particle_contacts.push_particles, "particle", inputs, outputs)
+        launch(
+            particle_contacts.push_particles,
+            "particle",
+            reads=dict(
+                features=self.features,
+                material=self._material(slip_speed, fade_depth, dt),
+                x=state.particle_q,
+                v=state.particle_qd,
+                bodies=self._view(state),
+            ),
+            writes=dict(body_f=self._no_qd if body_f is None else body_f, f=self.elements.f),
+        )
 
     def _view(self, state: State) -> particle_contacts.BodyView:
         view = particle_contacts.BodyView()

@@ -101,27 +101,77 @@ class ElementForces:
 
     def apply(self, launch: Launcher, state: State, control: Control) -> None:
         """Write the forces on corners at the start of a step; `sum_up` is what makes forces of them."""
-        model, x, v = self.model, state.particle_q, state.particle_qd
-        inputs = [model.spring_indices, model.spring_rest_length, model.spring_stiffness]
-        inputs += [model.spring_damping, model.spring_control]
-        self._launch(launch, penalty_elements.pull_springs, "spring", inputs, x, v)
-        inputs = [model.tri_indices, model.tri_poses, model.tri_areas, model.tri_materials]
-        inputs += [control.tri_activations]
-        self._launch(launch, penalty_elements.stretch_triangles, "tri", inputs, x, v)
-        inputs = [model.edge_indices, model.edge_rest_angle, model.edge_rest_length]
-        inputs += [model.edge_bending_properties]
-        self._launch(launch, penalty_elements.bend_edges, "edge", inputs, x, v)
-        inputs = [model.tet_indices, model.tet_poses, model.tet_materials, control.tet_activations]
-        self._launch(launch, penalty_elements.squeeze_tetrahedra, "tet", inputs, x, v)
+        model, motion = self.model, dict(x=state.particle_q, v=state.particle_qd)
+        if len(self.orders["spring"]):
+            launch(
+                penalty_elements.pull_springs,
+                "penalty_spring",
+                reads=dict(
+                    order=self.orders["spring"],
+                    indices=model.spring_indices,
+                    rest_length=model.spring_rest_length,
+                    stiffness=model.spring_stiffness,
+                    damping=model.spring_damping,
+                    control=model.spring_control,
+                    **motion,
+                    place=self.places["spring"],
+                ),
+                writes=dict(corner=self.corner),
+            )
+        if len(self.orders["tri"]):
+            launch(
+                penalty_elements.stretch_triangles,
+                "penalty_tri",
+                reads=dict(
+                    order=self.orders["tri"],
+                    indices=model.tri_indices,
+                    poses=model.tri_poses,
+                    areas=model.tri_areas,
+                    materials=model.tri_materials,
+                    activations=control.tri_activations,
+                    **motion,
+                    place=self.places["tri"],
+                ),
+                writes=dict(corner=self.corner),
+            )
+        if len(self.orders["edge"]):
+            launch(
+                penalty_elements.bend_edges,
+                "penalty_edge",
+                reads=dict(
+                    order=self.orders["edge"],
+                    indices=model.edge_indices,
+                    rest_angle=model.edge_rest_angle,
+                    rest_length=model.edge_rest_length,
+                    properties=model.edge_bending_properties,
+                    **motion,
+                    place=self.places["edge"],
+                ),
+                writes=dict(corner=self.corner),
+            )
+        if len(self.orders["tet"]):
+            launch(
+                penalty_elements.squeeze_tetrahedra,
+                "penalty_tet",
+                reads=dict(
+                    order=self.orders["tet"],
+                    indices=model.tet_indices,
+                    poses=model.tet_poses,
+                    materials=model.tet_materials,
+                    activations=control.tet_activations,
+                    **motion,
+                    place=self.places["tet"],
+                ),
+                writes=dict(corner=self.corner),
+            )
 
     def sum_up(self, launch: Launcher, state: State) -> None:
         """Write external forces and those on corners to `f`."""
-        inputs = [self.slots.start, self.slots.slot, self.corner, state.particle_f]
-        launch(sums.sum_forces, "particle", inputs, [self.f])
-
-    def _launch(
-        self, launch: Launcher, kernel: wp.Kernel, kind: str, inputs: list, x: wp.array, v: wp.array
-    ) -> None:
-        if len(self.orders[kind]):
-            inputs = [self.orders[kind], *inputs, x, v, self.places[kind]]
-            launch(kernel, f"penalty_{kind}", inputs, [self.corner])
+        launch(
+            sums.sum_forces,
+            "particle",
+            reads=dict(
+                start=self.slots.start, slot=self.slots.slot, corner=self.corner, external=state.particle_f
+            ),
+            writes=dict(f=self.f),
+        )

@@ -61,8 +61,14 @@ class GrainForces:
         for name in ("ke", "kd", "kf", "mu", "radius", "cohesion", "mass"):
             setattr(material, name, getattr(model, f"particle_{name}"))
         material.slip, material.fade, material.rate = slip_speed, fade_depth, 1.0 / dt
-        inputs = [self.grid.view, grains, material, state.particle_q, state.particle_qd]
-        launch(penalty_grains.push_grains, "particle", inputs, [f])
+        launch(
+            penalty_grains.push_grains,
+            "particle",
+            reads=dict(
+                grid=self.grid.view, grains=grains, material=material, x=state.particle_q, v=state.particle_qd
+            ),
+            writes=dict(f=f),
+        )
 
 
 def reach_of(model: Model) -> float:

@@ -55,8 +55,19 @@ class LoopForces:
         self, launch: Launcher, attach: AttachView, bodies: BodyMotionView, place: int, part: wp.array
     ) -> None:
         """Write the wrenches of all rows on both bodies to `part`, from `place` on."""
-        inputs = [self._order, self._rows, loop_view(self.model), attach, bodies, place]
-        launch(penalty_loops.pull_loops, "penalty_loop", inputs, [part])
+        launch(
+            penalty_loops.pull_loops,
+            "penalty_loop",
+            reads=dict(
+                order=self._order,
+                rows=self._rows,
+                loop=loop_view(self.model),
+                attach=attach,
+                bodies=bodies,
+                place=place,
+            ),
+            writes=dict(part=part),
+        )
 
     def couple(
         self, launch: Launcher, attach: AttachView, inputs: JointInputView, bodies: BodyMotionView
@@ -64,11 +75,27 @@ class LoopForces:
         """Return the inputs of all dofs with what couplings add, shape (joint_dof_count,)."""
         if not self.couples:
             return inputs.f
-        values = [self._order, self._rows, loop_view(self.model), launch.views.joint, self._dof_joint]
-        values += [attach, inputs, bodies]
-        launch(penalty_loops.couple_joints, "penalty_loop", values, [self.effort])
-        values = [self._slots.start, self._slots.slot, self.effort, inputs.f]
-        launch(penalty_loops.sum_efforts, "dof", values, [self.f])
+        launch(
+            penalty_loops.couple_joints,
+            "penalty_loop",
+            reads=dict(
+                order=self._order,
+                rows=self._rows,
+                loop=loop_view(self.model),
+                joint=launch.views.joint,
+                dof_joint=self._dof_joint,
+                attach=attach,
+                inputs=inputs,
+                bodies=bodies,
+            ),
+            writes=dict(effort=self.effort),
+        )
+        launch(
+            penalty_loops.sum_efforts,
+            "dof",
+            reads=dict(start=self._slots.start, slot=self._slots.slot, effort=self.effort, given=inputs.f),
+            writes=dict(f=self.f),
+        )
         return self.f
 
 

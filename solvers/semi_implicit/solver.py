@@ -218,15 +218,38 @@ class SemiImplicitSolver(LaunchedSolver):
         """Symplectic Euler step under the forces."""
         model = self.model
         if model.particle_count:
-            inputs = [state_in.particle_q, state_in.particle_qd, self.elements.f, model.particle_mass]
-            inputs += [model.particle_flags, model.gravity_vec, float(model.particle_max_velocity), dt]
-            outputs = [state_out.particle_q, state_out.particle_qd]
-            launch(steps_motion.move_particles, "particle", inputs, outputs)
+            launch(
+                steps_motion.move_particles,
+                "particle",
+                reads=dict(
+                    x=state_in.particle_q,
+                    v=state_in.particle_qd,
+                    f=self.elements.f,
+                    mass=model.particle_mass,
+                    flags=model.particle_flags,
+                    gravity=model.gravity_vec,
+                    max_speed=float(model.particle_max_velocity),
+                    dt=dt,
+                ),
+                writes=dict(x_out=state_out.particle_q, v_out=state_out.particle_qd),
+            )
         if model.body_count:
-            inputs = [state_in.body_q, state_in.body_qd, self.bodies.f, model.body_com, model.body_mass]
-            inputs += [model.body_inertia, model.gravity_vec]
-            inputs += [float(self.angular_damping), dt]
-            launch(steps_motion.move_bodies, "body", inputs, [state_out.body_q, state_out.body_qd])
+            launch(
+                steps_motion.move_bodies,
+                "body",
+                reads=dict(
+                    body_q=state_in.body_q,
+                    body_qd=state_in.body_qd,
+                    body_f=self.bodies.f,
+                    com=model.body_com,
+                    mass=model.body_mass,
+                    inertia=model.body_inertia,
+                    gravity=model.gravity_vec,
+                    angular_damping=float(self.angular_damping),
+                    dt=dt,
+                ),
+                writes=dict(body_q_out=state_out.body_q, body_qd_out=state_out.body_qd),
+            )
         if model.joint_count:
             self.bodies.read_joints(launch, state_out)
 

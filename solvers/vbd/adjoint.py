@@ -30,8 +30,12 @@ class VBDParticleAdjoint(ParticleAdjoint):
         return Law(False, stiffness=stiffness, damping=damping, friction_speed=speed)
 
     def _note(self, launch: Launcher, kept: KeptSubstep, dt: float) -> None:
-        inputs = [self.particles.stencils.view.u, self.particles.descent.goal, kept.u, kept.rate, kept.goal]
-        launch(steps_adjoint.note_descent, "particle", inputs)
+        launch(
+            steps_adjoint.note_descent,
+            "particle",
+            reads=dict(displacement=self.particles.stencils.view.u, inertial=self.particles.descent.goal),
+            writes=dict(u=kept.u, rate=kept.rate, goal=kept.goal),
+        )
 
     def _reverse_velocities(self, launch: Launcher, kept: KeptSubstep, dt: float) -> None:
         """Back through the motion that gives free pieces the momentum that they have lost."""
@@ -39,21 +43,58 @@ class VBDParticleAdjoint(ParticleAdjoint):
         descent, stencils, pieces = particles.descent, particles.stencils.view, particles.pieces.view
         for array, value in ((stencils.x, kept.x), (stencils.u, kept.u), (descent.goal, kept.goal)):
             wp.copy(array, value)
-        inputs = [dt, int(self.contacts is not None), particles.touch(), descent, stencils, pieces]
-        launch(vbd_components.weigh_lost, "vbd chunk", inputs)
-        launch(vbd_components.solve_pieces, "vbd piece", [pieces])
-        launch(components_adjoint.keep_motion, "vbd piece", [pieces, self._motion])
-        launch(components_adjoint.weigh_gradients, "vbd chunk", [self.substep, self.slopes, pieces])
-        launch(vbd_components.solve_pieces, "vbd piece", [pieces])
-        inputs = [kept.goal, self._motion, self.substep, self.slopes, pieces, right]
-        launch(components_adjoint.reverse_momentum, "vbd chunk", inputs)
+        launch(
+            vbd_components.weigh_lost,
+            "vbd chunk",
+            reads=dict(
+                dt=dt,
+                touching=int(self.contacts is not None),
+                touch=particles.touch(),
+                descent=descent,
+                s=stencils,
+            ),
+            writes=dict(pieces=pieces),
+        )
+        launch(vbd_components.solve_pieces, "vbd piece", writes=dict(pieces=pieces))
+        launch(
+            components_adjoint.keep_motion,
+            "vbd piece",
+            reads=dict(pieces=pieces),
+            writes=dict(motion=self._motion),
+        )
+        launch(
+            components_adjoint.weigh_gradients,
+            "vbd chunk",
+            reads=dict(s=self.substep, reverse=self.slopes),
+            writes=dict(pieces=pieces),
+        )
+        launch(vbd_components.solve_pieces, "vbd piece", writes=dict(pieces=pieces))
+        launch(
+            components_adjoint.reverse_momentum,
+            "vbd chunk",
+            reads=dict(goal=kept.goal, motion=self._motion, s=self.substep, pieces=pieces),
+            writes=dict(reverse=self.slopes, right=right),
+        )
         self._reverse_displacements(launch)
         if self.contacts is not None:
-            inputs = [kept.goal, self.substep, self.slopes, pieces, right]
             for _, view in self.contacts.views(self._law(dt)):
-                launch(contacts_adjoint.reverse_touches, "vbd chunk", [view, *inputs])
+                launch(
+                    contacts_adjoint.reverse_touches,
+                    "vbd chunk",
+                    reads=dict(goal=kept.goal, s=self.substep, pieces=pieces),
+                    writes=dict(touch=view, reverse=self.slopes, right=right),
+                )
 
     def _reverse_forces(self, launch: Launcher, kept: KeptSubstep, dt: float) -> None:
         """Back through gravity and forces."""
-        inputs = [dt, self.model.gravity_vec, self.particles.descent.force, self.substep.mass, self.slopes]
-        launch(steps_adjoint.reverse_descent, "particle", inputs)
+        launch(
+            steps_adjoint.reverse_descent,
+            "particle",
+            reads=dict(
+                dt=dt,
+                gravity=self.model.gravity_vec,
+                acceleration=self.particles.descent.force,
+                mass=self.substep.mass,
+            ),
+            writes=dict(reverse=self.slopes),
+        )

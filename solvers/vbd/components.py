@@ -93,8 +93,10 @@ class Pieces:
 
     def begin_substep(self, launch: Launcher, descent: DescentView) -> None:
         """Find which pieces are free to move."""
-        launch(vbd_components.count_held, "vbd chunk", [descent, self.view])
-        launch(vbd_components.find_free, "vbd piece", [self.view])
+        launch(
+            vbd_components.count_held, "vbd chunk", reads=dict(descent=descent), writes=dict(pieces=self.view)
+        )
+        launch(vbd_components.find_free, "vbd piece", writes=dict(pieces=self.view))
 
     def move(
         self,
@@ -122,19 +124,44 @@ class Pieces:
             rounds: Newton steps.
         """
         view, stencils = self.view, self.stencils.view
-        inputs = [dt, int(touching), touch, bodies.view, descent, stencils, view]
         for kernel in (vbd_components.solve_pieces, vbd_components.retreat) * rounds:
-            launch(vbd_components.weigh_chunks, "vbd chunk", inputs)
+            launch(
+                vbd_components.weigh_chunks,
+                "vbd chunk",
+                reads=dict(
+                    dt=dt,
+                    touching=int(touching),
+                    touch=touch,
+                    bodies=bodies.view,
+                    descent=descent,
+                    s=stencils,
+                ),
+                writes=dict(pieces=view),
+            )
             if surfaces is not None:
-                of_surfaces = [dt, stencils, view, surfaces.view, now]
-                launch(vbd_components.weigh_surfaces, "vbd chunk", of_surfaces)
-            launch(kernel, "vbd piece", [view])
-            launch(vbd_components.move_chunks, "vbd chunk", [stencils, view])
+                launch(
+                    vbd_components.weigh_surfaces,
+                    "vbd chunk",
+                    reads=dict(dt=dt, s=stencils, contact=surfaces.view, now=now),
+                    writes=dict(pieces=view),
+                )
+            launch(kernel, "vbd piece", writes=dict(pieces=view))
+            launch(vbd_components.move_chunks, "vbd chunk", reads=dict(pieces=view), writes=dict(s=stencils))
             if surfaces is not None:
-                launch(self_contact_sweep.place_particles, "vbd particle", [stencils, now])
+                launch(
+                    self_contact_sweep.place_particles,
+                    "vbd particle",
+                    reads=dict(stencils=stencils),
+                    writes=dict(now=now),
+                )
         if surfaces is not None:
             surfaces.truncate(launch, now, now)
-            launch(self_contact_sweep.take_displacement, "vbd particle", [stencils, now])
+            launch(
+                self_contact_sweep.take_displacement,
+                "vbd particle",
+                reads=dict(now=now),
+                writes=dict(stencils=stencils),
+            )
 
     def restore_momentum(
         self,
@@ -159,15 +186,29 @@ class Pieces:
         """
         kinds = [("vbd piece", self.view)]
         if surfaces is not None:
-            launch(vbd_components.find_near, "vbd chunk", [self.view, surfaces.view, self.crowds])
-            launch(vbd_components.join_crowd, "vbd piece", [self.view, self.crowds])
-            launch(vbd_components.find_free, "world", [self.crowds])
+            launch(
+                vbd_components.find_near,
+                "vbd chunk",
+                reads=dict(pieces=self.view, contact=surfaces.view),
+                writes=dict(crowd=self.crowds),
+            )
+            launch(vbd_components.join_crowd, "vbd piece", writes=dict(pieces=self.view, crowd=self.crowds))
+            launch(vbd_components.find_free, "world", writes=dict(pieces=self.crowds))
             kinds.append(("world", self.crowds))
         for kind, view in kinds:
-            inputs = [dt, int(touching), touch, descent, self.stencils.view, view]
-            launch(vbd_components.weigh_lost, "vbd chunk", inputs)
-            launch(vbd_components.solve_pieces, kind, [view])
-            launch(vbd_components.restore_momentum, "vbd chunk", [dt, self.stencils.view, view, v])
+            launch(
+                vbd_components.weigh_lost,
+                "vbd chunk",
+                reads=dict(dt=dt, touching=int(touching), touch=touch, descent=descent, s=self.stencils.view),
+                writes=dict(pieces=view),
+            )
+            launch(vbd_components.solve_pieces, kind, writes=dict(pieces=view))
+            launch(
+                vbd_components.restore_momentum,
+                "vbd chunk",
+                reads=dict(dt=dt, s=self.stencils.view, pieces=view),
+                writes=dict(v=v),
+            )
 
 
 def _labels(count: int, elements: dict[str, np.ndarray]) -> np.ndarray:

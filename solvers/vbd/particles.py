@@ -114,19 +114,37 @@ class VBDParticles:
     def begin(self, launch: Launcher, step: ParticleStep) -> None:
         """See `ParticleSystem.begin`."""
         model = self.particles
-        inputs = [model.particle_mass, model.particle_flags, step.f, int(step.f is not None), self.descent]
-        launch(vbd_particles.begin_particles, "vbd particle", inputs)
+        launch(
+            vbd_particles.begin_particles,
+            "vbd particle",
+            reads=dict(
+                mass=model.particle_mass,
+                flags=model.particle_flags,
+                force=step.f,
+                forced=int(step.f is not None),
+            ),
+            writes=dict(descent=self.descent),
+        )
         if self.surfaces is not None:
             self.surfaces.begin(launch, step.x)
         self.air.add(launch, step.x, step.v, self.descent.force)
-        inputs = [self.rigid.gravity_vec, step.dt, self.descent, step.v]
-        launch(vbd_particles.accelerate, "vbd particle", inputs)
+        launch(
+            vbd_particles.accelerate,
+            "vbd particle",
+            reads=dict(gravity=self.rigid.gravity_vec, dt=step.dt),
+            writes=dict(descent=self.descent, v=step.v),
+        )
 
     def begin_substep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
         """See `ParticleSystem.begin_substep`."""
         step.sweep = 0
         descent, view = self.descent, self.stencils.view
-        launch(vbd_particles.predict, "vbd particle", [step.x, step.v, dt, descent, view])
+        launch(
+            vbd_particles.predict,
+            "vbd particle",
+            reads=dict(x=step.x, v=step.v, dt=dt),
+            writes=dict(descent=descent, stencils=view),
+        )
         self.pieces.begin_substep(launch, descent)
         self._pack(launch, step, dt)
         if self.surfaces is not None:
@@ -134,16 +152,40 @@ class VBDParticles:
         step.substep += 1
         if self._touches:
             self.contacts.find(launch, descent.inv_mass, descent.predicted, step.v, dt, bodies)
-            inputs = [self._order["triangle"], self.touch()]
-            launch(vbd_contacts.drop_covered_faces, "vbd triangle", inputs)
+            launch(
+                vbd_contacts.drop_covered_faces,
+                "vbd triangle",
+                reads=dict(order=self._order["triangle"]),
+                writes=dict(touch=self.touch()),
+            )
         if self.surfaces is not None:
             self._find_surfaces(launch)
-        launch(vbd_particles.guess, "vbd particle", [step.dt, dt, descent, view])
+        launch(
+            vbd_particles.guess,
+            "vbd particle",
+            reads=dict(step=step.dt, dt=dt, descent=descent),
+            writes=dict(stencils=view),
+        )
         if self.surfaces is not None:
-            launch(self_contact_sweep.move_held, "vbd particle", [descent, view])
-            launch(self_contact_sweep.place_particles, "vbd particle", [view, self._now])
+            launch(
+                self_contact_sweep.move_held,
+                "vbd particle",
+                reads=dict(descent=descent),
+                writes=dict(stencils=view),
+            )
+            launch(
+                self_contact_sweep.place_particles,
+                "vbd particle",
+                reads=dict(stencils=view),
+                writes=dict(now=self._now),
+            )
             self.surfaces.truncate(launch, self._now, self._now)
-            launch(self_contact_sweep.take_displacement, "vbd particle", [view, self._now])
+            launch(
+                self_contact_sweep.take_displacement,
+                "vbd particle",
+                reads=dict(now=self._now),
+                writes=dict(stencils=view),
+            )
 
     @property
     def _touches(self) -> bool:
@@ -156,11 +198,25 @@ class VBDParticles:
         material = (model.soft_contact_ke, model.soft_contact_kd, model.soft_contact_mu)
         self.surfaces.set_material(*map(float, material))
         self.surfaces.set_friction(self.friction_epsilon, self.iterations)
-        launch(self_contact_sweep.place_particles, "vbd particle", [view, self._now])
+        launch(
+            self_contact_sweep.place_particles,
+            "vbd particle",
+            reads=dict(stencils=view),
+            writes=dict(now=self._now),
+        )
         if self._touches:
-            launch(self_contact_sweep.mark_busy, "vbd particle", [self.contacts.contacts, self._busy])
-            inputs = [self._order["triangle"], self.touch(), self._busy]
-            launch(self_contact_sweep.mark_busy_corners, "vbd triangle", inputs)
+            launch(
+                self_contact_sweep.mark_busy,
+                "vbd particle",
+                reads=dict(contacts=self.contacts.contacts),
+                writes=dict(busy=self._busy),
+            )
+            launch(
+                self_contact_sweep.mark_busy_corners,
+                "vbd triangle",
+                reads=dict(order=self._order["triangle"], touch=self.touch()),
+                writes=dict(busy=self._busy),
+            )
         self.surfaces.detect(launch, self._now, self.descent.predicted, self._busy)
         self.surfaces.refresh(launch, self._now, view.x)
 
@@ -171,11 +227,16 @@ class VBDParticles:
         springs.order, springs.indices = self._order["spring"], model.spring_indices
         springs.rest_length, springs.stiffness = model.spring_rest_length, model.spring_stiffness
         springs.damping, springs.control = model.spring_damping, model.spring_control
-        launch(vbd_rows.pack_springs, "vbd spring", [springs, dt, view])
+        launch(
+            vbd_rows.pack_springs,
+            "vbd spring",
+            reads=dict(springs=springs, dt=dt),
+            writes=dict(stencils=view),
+        )
         edges.order, edges.indices = self._order["edge"], model.edge_indices
         edges.rest_angle, edges.rest_length = model.edge_rest_angle, model.edge_rest_length
         edges.properties = model.edge_bending_properties
-        launch(vbd_rows.pack_edges, "vbd edge", [edges, dt, view])
+        launch(vbd_rows.pack_edges, "vbd edge", reads=dict(edges=edges, dt=dt), writes=dict(stencils=view))
         triangles, tetrahedra = vbd_rows.TriangleView(), vbd_rows.TetrahedronView()
         triangles.indices, triangles.poses = model.tri_indices, model.tri_poses
         triangles.areas, triangles.materials = model.tri_areas, model.tri_materials
@@ -188,9 +249,19 @@ class VBDParticles:
             tetrahedra.activation = step.control.tet_activations
         for kind, base in self.stencils.colors:
             if model.tri_count:
-                launch(vbd_rows.pack_triangles, kind, [base, triangles, dt, view])
+                launch(
+                    vbd_rows.pack_triangles,
+                    kind,
+                    reads=dict(base=base, triangles=triangles, dt=dt),
+                    writes=dict(stencils=view),
+                )
             if model.tet_count:
-                launch(vbd_rows.pack_tetrahedra, kind, [base, tetrahedra, dt, view])
+                launch(
+                    vbd_rows.pack_tetrahedra,
+                    kind,
+                    reads=dict(base=base, tetrahedra=tetrahedra, dt=dt),
+                    writes=dict(stencils=view),
+                )
 
     def touch(self) -> vbd_contacts.TouchView:
         """Contacts with rigid bodies, and what the model says of their material now."""
@@ -211,35 +282,86 @@ class VBDParticles:
                 surfaces.detect(launch, self._now, descent.predicted)
             surfaces.refresh(launch, self._now, view.x)
             surfaces.pull(launch, descent.predicted, self._now)
-            launch(self_contact_sweep.take_displacement, "vbd particle", [view, self._now])
+            launch(
+                self_contact_sweep.take_displacement,
+                "vbd particle",
+                reads=dict(now=self._now),
+                writes=dict(stencils=view),
+            )
         step.sweep += 1
         relaxation = float(self.relaxation) if step.sweep <= self.iterations - _PLAIN_SWEEPS else 1.0
-        options = [relaxation, dt, int(self._touches), touch, bodies.view, descent, view]
         for kind, base in self.stencils.colors:  # there and back would solve the last one twice in a row
             if surfaces is None:
-                launch(vbd_sweep.descend, kind, [base, *options])
+                launch(
+                    vbd_sweep.descend,
+                    kind,
+                    reads=dict(
+                        base=base,
+                        relaxation=relaxation,
+                        dt=dt,
+                        touching=int(self._touches),
+                        touch=touch,
+                        bodies=bodies.view,
+                        descent=descent,
+                    ),
+                    writes=dict(stencils=view),
+                )
             else:
-                launch(self_contact_sweep.descend_apart, kind, [base, *options, surfaces.view, self._now])
+                launch(
+                    self_contact_sweep.descend_apart,
+                    kind,
+                    reads=dict(
+                        base=base,
+                        relaxation=relaxation,
+                        dt=dt,
+                        touching=int(self._touches),
+                        touch=touch,
+                        bodies=bodies.view,
+                        descent=descent,
+                        contact=surfaces.view,
+                    ),
+                    writes=dict(stencils=view, now=self._now),
+                )
         last = step.sweep == self.iterations
         now = None if surfaces is None else self._now
         rounds = _LAST_ROUNDS if last else 1
         self.pieces.move(launch, dt, self._touches, touch, bodies, descent, surfaces, now, rounds)
         if self._touches and (last or self.rigid.body_count):
-            inputs = [touch, dt, bodies.view, descent, view]
-            launch(vbd_contacts.push_by_particles, "vbd particle", inputs)
-            launch(vbd_contacts.push_by_faces, "vbd triangle", [self._order["triangle"], *inputs])
+            launch(
+                vbd_contacts.push_by_particles,
+                "vbd particle",
+                reads=dict(dt=dt, descent=descent, s=view),
+                writes=dict(touch=touch, bodies=bodies.view),
+            )
+            launch(
+                vbd_contacts.push_by_faces,
+                "vbd triangle",
+                reads=dict(order=self._order["triangle"], dt=dt, descent=descent, s=view),
+                writes=dict(touch=touch, bodies=bodies.view),
+            )
 
     def end_substep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
         """See `ParticleSystem.end_substep`."""
         fastest = float(self.particles.particle_max_velocity)
-        inputs = [dt, fastest, self.descent, self.stencils.view, step.x, step.v]
-        launch(vbd_particles.finish, "vbd particle", inputs)
+        launch(
+            vbd_particles.finish,
+            "vbd particle",
+            reads=dict(dt=dt, fastest=fastest, descent=self.descent, stencils=self.stencils.view),
+            writes=dict(x=step.x, v=step.v),
+        )
         inputs = [dt, self._touches, self.touch(), self.descent, self.surfaces, step.v]
         self.pieces.restore_momentum(launch, *inputs)
         if self.surfaces is not None:
-            launch(self_contact_sweep.settle, "vbd particle", [self._now, step.x])
+            launch(
+                self_contact_sweep.settle, "vbd particle", reads=dict(now=self._now), writes=dict(x=step.x)
+            )
             self.surfaces.end(launch, step.x)
-        launch(vbd_particles.note_gain, "vbd particle", [step.dt, step.v, self.descent])
+        launch(
+            vbd_particles.note_gain,
+            "vbd particle",
+            reads=dict(dt=step.dt, v=step.v),
+            writes=dict(descent=self.descent),
+        )
 
     def reset(self, world_mask: wp.array | None = None) -> None:
         """Forget the accelerations of the last step.
@@ -251,8 +373,13 @@ class VBDParticles:
         if not model.particle_count:
             return
         masked = world_mask is not None
-        inputs = [world_mask, int(masked), model.particle_world, self.descent]
-        compilation.launch(vbd_particles.forget_gain, model.particle_count, inputs, device=self.rigid.device)
+        compilation.launch(
+            vbd_particles.forget_gain,
+            model.particle_count,
+            reads=dict(world_mask=world_mask, masked=int(masked), particle_world=model.particle_world),
+            writes=dict(descent=self.descent),
+            device=self.rigid.device,
+        )
 
     def report(self) -> None:
         """Warn of contacts that there was no room for; reads from the device."""

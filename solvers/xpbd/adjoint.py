@@ -40,12 +40,20 @@ class XPBDParticleAdjoint(ParticleAdjoint):
 
     def _note(self, launch: Launcher, kept: KeptSubstep, dt: float) -> None:
         """Particles that touch each other have no gradient."""
-        inputs = [dt, self.inv_mass, self.v, self.particles.shift, kept.u, kept.rate, kept.goal]
-        launch(steps_adjoint.note_sweeps, "particle", inputs)
+        launch(
+            steps_adjoint.note_sweeps,
+            "particle",
+            reads=dict(dt=dt, inv_mass=self.inv_mass, v=self.v, shift=self.particles.shift),
+            writes=dict(u=kept.u, rate=kept.rate, goal=kept.goal),
+        )
         pairs = self.particles.pairs
         if pairs is not None:
-            inputs = [pairs.grid.view, pairs.view, self.system.world, self.reason]
-            launch(unsupported_adjoint.mark_pairs, "particle", inputs)
+            launch(
+                unsupported_adjoint.mark_pairs,
+                "particle",
+                reads=dict(grid=pairs.grid.view, pairs=pairs.view, world=self.system.world),
+                writes=dict(reason=self.reason),
+            )
 
     def _reverse_velocities(self, launch: Launcher, kept: KeptSubstep, dt: float) -> None:
         """Back through the contacts that have stopped particles."""
@@ -61,13 +69,48 @@ class XPBDParticleAdjoint(ParticleAdjoint):
             v = self._damped
             wp.copy(v, kept.v)
             for kind, base in tetrahedra.runs:
-                launch(damping_adjoint.note_before, kind, [base, tetrahedra.view, v, self._before])
-                launch(xpbd_tetrahedra.damp_tetrahedra, kind, [base, tetrahedra.view, kept.x, dt, v])
+                launch(
+                    damping_adjoint.note_before,
+                    kind,
+                    reads=dict(base=base, tetrahedra=tetrahedra.view, v=v),
+                    writes=dict(before=self._before),
+                )
+                launch(
+                    xpbd_tetrahedra.damp_tetrahedra,
+                    kind,
+                    reads=dict(base=base, tetrahedra=tetrahedra.view, x=kept.x, dt=dt),
+                    writes=dict(v=v),
+                )
         fastest = float(self.model.particle_max_velocity)
-        inputs = [dt, fastest, self.model.gravity_vec, self.particles.force, v, self.substep.mass]
-        launch(steps_adjoint.reverse_acceleration, "particle", [*inputs, self.slopes])
+        launch(
+            steps_adjoint.reverse_acceleration,
+            "particle",
+            reads=dict(
+                dt=dt,
+                fastest=fastest,
+                gravity=self.model.gravity_vec,
+                force=self.particles.force,
+                v=v,
+                mass=self.substep.mass,
+            ),
+            writes=dict(reverse=self.slopes),
+        )
         for kind, base in reversed(tetrahedra.runs):
-            inputs = [base, tetrahedra.view, self._element, self.model.tet_materials, kept.x, self._before]
-            inputs += [dt, self.slopes, self.sinks.of(self.model.tet_poses)]
-            inputs += [self.sinks.of(self.model.tet_materials)]
-            launch(damping_adjoint.reverse_damping, kind, inputs)
+            launch(
+                damping_adjoint.reverse_damping,
+                kind,
+                reads=dict(
+                    base=base,
+                    tetrahedra=tetrahedra.view,
+                    element=self._element,
+                    materials=self.model.tet_materials,
+                    x=kept.x,
+                    before=self._before,
+                    dt=dt,
+                ),
+                writes=dict(
+                    reverse=self.slopes,
+                    poses_grad=self.sinks.of(self.model.tet_poses),
+                    materials_grad=self.sinks.of(self.model.tet_materials),
+                ),
+            )

@@ -46,7 +46,6 @@ class Elements(Revised):
     """
 
     view: object
-    clear_kernel: wp.Kernel
 
     def __init__(self, model: Model, name: str, corners: np.ndarray):
         self.model, self.name = model, name
@@ -75,18 +74,11 @@ class Elements(Revised):
             setattr(view, name, zeros(count, dtype=kind, device=device))
         self.view = view
 
-    def clear(self, launch: Launcher, world_mask: wp.array | None = None) -> None:
-        """Forget the forces of the last substep, in masked worlds or in all of the launcher's."""
+    def _masked(self, world_mask: wp.array | None) -> dict[str, object]:
+        """What kernels that clear elements read: masked worlds, or all of the launcher's."""
         masked = world_mask is not None
-        inputs = [int(masked), world_mask if masked else self._no_mask, self.model.particle_world]
-        self._each(launch, self.clear_kernel, inputs)
-
-    def _each(self, launch: Launcher, kernel: wp.Kernel, inputs: list) -> None:
-        launch(kernel, f"soft_{self.name}", [*inputs, self.view])
-
-    def _by_color(self, launch: Launcher, kernel: wp.Kernel, inputs: list) -> None:
-        for kind, base in self.runs:
-            launch(kernel, kind, [base, self.view, *inputs])
+        mask = world_mask if masked else self._no_mask
+        return dict(masked=int(masked), mask=mask, world=self.model.particle_world)
 
 
 class Springs(Elements):
@@ -96,8 +88,6 @@ class Springs(Elements):
         across: Damping of the relative velocity of the ends of each, in all directions [N s/m].
     """
 
-    clear_kernel = springs.clear_springs
-
     def __init__(self, model: Model):
         corners = _rows(model.spring_indices, 2)
         super().__init__(model, "spring", corners)
@@ -106,30 +96,67 @@ class Springs(Elements):
         self._allocate(springs.SpringView(), corners, wp.vec2i, **arrays)
         self.across = zeros(len(corners), dtype=float, device=model.device)
 
+    def clear(self, launch: Launcher, world_mask: wp.array | None = None) -> None:
+        """Forget the forces of the last substep, in masked worlds or in all of the launcher's."""
+        launch(
+            springs.clear_springs,
+            f"soft_{self.name}",
+            reads=self._masked(world_mask),
+            writes=dict(springs=self.view),
+        )
+
     def prepare(self, launch: Launcher, control: Control | None, weight: wp.array) -> None:
         """Read the model, or inputs in place of its own, at the start of a step."""
         model = self.model
-        inputs = [model.spring_rest_length, model.spring_stiffness, model.spring_damping]
-        inputs += [model.spring_control, self.across, weight]
-        self._each(launch, springs.prepare_springs, inputs)
+        launch(
+            springs.prepare_springs,
+            f"soft_{self.name}",
+            reads=dict(
+                rest_length=model.spring_rest_length,
+                stiffness=model.spring_stiffness,
+                damping=model.spring_damping,
+                control=model.spring_control,
+                across=self.across,
+                inv_mass=weight,
+            ),
+            writes=dict(springs=self.view),
+        )
 
     def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the forces of the last one."""
-        self._by_color(launch, springs.start_springs, [keep, dt, shift])
+        for kind, base in self.runs:
+            launch(
+                springs.start_springs,
+                kind,
+                reads=dict(base=base, keep=keep, dt=dt),
+                writes=dict(springs=self.view, shift=shift),
+            )
 
     def solve(self, launch: Launcher, step: ParticleStep, sweep: Sweep, shift: wp.array) -> None:
         """Go once over all colours."""
-        self._by_color(launch, springs.solve_springs, [step.x, step.v, *sweep, shift])
+        for kind, base in self.runs:
+            launch(
+                springs.solve_springs,
+                kind,
+                reads=dict(
+                    base=base, x=step.x, v=step.v, dt=sweep.dt, fresh=sweep.fresh, relaxation=sweep.relaxation
+                ),
+                writes=dict(springs=self.view, shift=shift),
+            )
 
     def damp(self, launch: Launcher, step: ParticleStep, sweep: Sweep, shift: wp.array) -> None:
         """Go once over all colours, for the damping in all directions."""
-        self._by_color(launch, springs.damp_springs, [step.v, sweep.dt, sweep.fresh, shift])
+        for kind, base in self.runs:
+            launch(
+                springs.damp_springs,
+                kind,
+                reads=dict(base=base, v=step.v, dt=sweep.dt, fresh=sweep.fresh),
+                writes=dict(springs=self.view, shift=shift),
+            )
 
 
 class Triangles(Elements):
     """Triangles that are stiff when they are made; the others only collide."""
-
-    clear_kernel = triangles.clear_triangles
 
     def __init__(self, model: Model):
         corners = _rows(model.tri_indices, 3)
@@ -140,26 +167,57 @@ class Triangles(Elements):
         arrays |= {"goal": float, "force": wp.spatial_vector}
         self._allocate(triangles.TriangleView(), corners, wp.vec3i, **arrays)
 
+    def clear(self, launch: Launcher, world_mask: wp.array | None = None) -> None:
+        """Forget the forces of the last substep, in masked worlds or in all of the launcher's."""
+        launch(
+            triangles.clear_triangles,
+            f"soft_{self.name}",
+            reads=self._masked(world_mask),
+            writes=dict(triangles=self.view),
+        )
+
     def prepare(self, launch: Launcher, control: Control | None, weight: wp.array) -> None:
         """Read the model, or inputs in place of its own, at the start of a step."""
         model = self.model
         activations = (model if control is None else control).tri_activations
-        inputs = [model.tri_poses, model.tri_areas, model.tri_materials, activations, weight]
-        self._each(launch, triangles.prepare_triangles, inputs)
+        launch(
+            triangles.prepare_triangles,
+            f"soft_{self.name}",
+            reads=dict(
+                poses=model.tri_poses,
+                areas=model.tri_areas,
+                materials=model.tri_materials,
+                activations=activations,
+                inv_mass=weight,
+            ),
+            writes=dict(triangles=self.view),
+        )
 
     def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the forces of the last one."""
-        self._by_color(launch, triangles.start_triangles, [keep, dt, shift])
+        for kind, base in self.runs:
+            launch(
+                triangles.start_triangles,
+                kind,
+                reads=dict(base=base, keep=keep, dt=dt),
+                writes=dict(triangles=self.view, shift=shift),
+            )
 
     def solve(self, launch: Launcher, step: ParticleStep, sweep: Sweep, shift: wp.array) -> None:
         """Go once over all colours."""
-        self._by_color(launch, triangles.solve_triangles, [step.x, step.v, *sweep, shift])
+        for kind, base in self.runs:
+            launch(
+                triangles.solve_triangles,
+                kind,
+                reads=dict(
+                    base=base, x=step.x, v=step.v, dt=sweep.dt, fresh=sweep.fresh, relaxation=sweep.relaxation
+                ),
+                writes=dict(triangles=self.view, shift=shift),
+            )
 
 
 class Edges(Elements):
     """Bending edges between two triangles."""
-
-    clear_kernel = edges.clear_edges
 
     def __init__(self, model: Model):
         corners = _rows(model.edge_indices, 4)
@@ -172,19 +230,51 @@ class Edges(Elements):
         self._allocate(edges.EdgeView(), corners, wp.vec4i, **arrays)
         self.view.element = put(element, dtype=int, device=model.device)
 
+    def clear(self, launch: Launcher, world_mask: wp.array | None = None) -> None:
+        """Forget the forces of the last substep, in masked worlds or in all of the launcher's."""
+        launch(
+            edges.clear_edges,
+            f"soft_{self.name}",
+            reads=self._masked(world_mask),
+            writes=dict(edges=self.view),
+        )
+
     def prepare(self, launch: Launcher, control: Control | None, weight: wp.array) -> None:
         """Read the model, or inputs in place of its own, at the start of a step."""
         model = self.model
-        inputs = [model.edge_rest_length, model.edge_rest_angle, model.edge_bending_properties, weight]
-        self._each(launch, edges.prepare_edges, inputs)
+        launch(
+            edges.prepare_edges,
+            f"soft_{self.name}",
+            reads=dict(
+                rest_length=model.edge_rest_length,
+                rest_angle=model.edge_rest_angle,
+                properties=model.edge_bending_properties,
+                inv_mass=weight,
+            ),
+            writes=dict(edges=self.view),
+        )
 
     def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the torques of the last one."""
-        self._by_color(launch, edges.start_edges, [x, keep, dt, shift])
+        for kind, base in self.runs:
+            launch(
+                edges.start_edges,
+                kind,
+                reads=dict(base=base, x=x, keep=keep, dt=dt),
+                writes=dict(edges=self.view, shift=shift),
+            )
 
     def solve(self, launch: Launcher, step: ParticleStep, sweep: Sweep, shift: wp.array) -> None:
         """Go once over all colours."""
-        self._by_color(launch, edges.solve_edges, [step.x, step.v, *sweep, shift])
+        for kind, base in self.runs:
+            launch(
+                edges.solve_edges,
+                kind,
+                reads=dict(
+                    base=base, x=step.x, v=step.v, dt=sweep.dt, fresh=sweep.fresh, relaxation=sweep.relaxation
+                ),
+                writes=dict(edges=self.view, shift=shift),
+            )
 
 
 class Tetrahedra(Elements):
@@ -194,8 +284,6 @@ class Tetrahedra(Elements):
         model: The particles.
         logarithm: Whether their energy has a logarithm, see `kernels.particles.xpbd.tetrahedra`.
     """
-
-    clear_kernel = tetrahedra.clear_tetrahedra
 
     def __init__(self, model: Model, logarithm: bool):
         self.logarithm = float(logarithm)
@@ -212,25 +300,68 @@ class Tetrahedra(Elements):
         arrays |= {"goal": float, "viscosity": wp.vec2, "force": wp.mat33}
         self._allocate(tetrahedra.TetrahedronView(), corners, wp.vec4i, **arrays)
 
+    def clear(self, launch: Launcher, world_mask: wp.array | None = None) -> None:
+        """Forget the forces of the last substep, in masked worlds or in all of the launcher's."""
+        launch(
+            tetrahedra.clear_tetrahedra,
+            f"soft_{self.name}",
+            reads=self._masked(world_mask),
+            writes=dict(tetrahedra=self.view),
+        )
+
     def prepare(self, launch: Launcher, control: Control | None, weight: wp.array) -> None:
         """Read the model, or inputs in place of its own, at the start of a step."""
         model = self.model
         activations = (model if control is None else control).tet_activations
-        inputs = [model.tet_poses, model.tet_materials, activations, weight, self.logarithm]
-        self._each(launch, tetrahedra.prepare_tetrahedra, inputs)
+        launch(
+            tetrahedra.prepare_tetrahedra,
+            f"soft_{self.name}",
+            reads=dict(
+                poses=model.tet_poses,
+                materials=model.tet_materials,
+                activations=activations,
+                inv_mass=weight,
+                logarithm=self.logarithm,
+            ),
+            writes=dict(tetrahedra=self.view),
+        )
 
     def damp(self, launch: Launcher, step: ParticleStep, dt: float) -> None:
         """Resist rates of deformation for a substep, at its start."""
-        self._by_color(launch, tetrahedra.damp_tetrahedra, [step.x, dt, step.v])
+        for kind, base in self.runs:
+            launch(
+                tetrahedra.damp_tetrahedra,
+                kind,
+                reads=dict(base=base, tetrahedra=self.view, x=step.x, dt=dt),
+                writes=dict(v=step.v),
+            )
 
     def start(self, launch: Launcher, x: wp.array, keep: float, dt: float, shift: wp.array) -> None:
         """Start a substep from a part of the forces of the last one."""
-        self._by_color(launch, tetrahedra.start_tetrahedra, [keep, dt, shift])
+        for kind, base in self.runs:
+            launch(
+                tetrahedra.start_tetrahedra,
+                kind,
+                reads=dict(base=base, keep=keep, dt=dt),
+                writes=dict(tetrahedra=self.view, shift=shift),
+            )
 
     def solve(self, launch: Launcher, step: ParticleStep, sweep: Sweep, shift: wp.array) -> None:
         """Go once over all colours."""
-        inputs = [step.x, *sweep, self.logarithm, shift]
-        self._by_color(launch, tetrahedra.solve_tetrahedra, inputs)
+        for kind, base in self.runs:
+            launch(
+                tetrahedra.solve_tetrahedra,
+                kind,
+                reads=dict(
+                    base=base,
+                    x=step.x,
+                    dt=sweep.dt,
+                    fresh=sweep.fresh,
+                    relaxation=sweep.relaxation,
+                    logarithm=self.logarithm,
+                ),
+                writes=dict(tetrahedra=self.view, shift=shift),
+            )
 
 
 def _rows(array: wp.array | None, columns: int) -> np.ndarray:

@@ -127,9 +127,17 @@ class XPBDParticles(Revised):
     def begin(self, launch: Launcher, step: ParticleStep) -> None:
         """See `ParticleSystem.begin`."""
         model, has_force = self.particles, step.f is not None
-        inputs = [model.particle_inv_mass, model.particle_flags, step.f if has_force else self.force]
-        inputs += [int(has_force), self.inv_mass, self.force]
-        launch(xpbd_particles.begin_particles, "soft_particle", inputs)
+        launch(
+            xpbd_particles.begin_particles,
+            "soft_particle",
+            reads=dict(
+                inv_mass=model.particle_inv_mass,
+                flags=model.particle_flags,
+                external=step.f if has_force else self.force,
+                has_external=int(has_force),
+            ),
+            writes=dict(weight=self.inv_mass, force=self.force),
+        )
         self.air.add(launch, step.x, step.v, self.force)
         # the inputs of another model have nothing to say about these elements
         control = step.control if model is self.rigid else None
@@ -142,10 +150,21 @@ class XPBDParticles(Revised):
         # resisted before gravity acts, so that what is at rest stays where forces balance
         self.tetrahedra.damp(launch, step, dt)
         speed = float(self.particles.particle_max_velocity)
-        inputs = [self.inv_mass, self.force, self.rigid.gravity_vec, speed, dt, x, v, shift]
-        launch(xpbd_particles.predict_particles, "soft_particle", inputs)
+        launch(
+            xpbd_particles.predict_particles,
+            "soft_particle",
+            reads=dict(
+                weight=self.inv_mass, force=self.force, gravity=self.rigid.gravity_vec, max_speed=speed, dt=dt
+            ),
+            writes=dict(x=x, v=v, shift=shift),
+        )
         if len(self.anchor_body):
-            launch(xpbd_contacts.count_anchors, "anchor", [self.anchor_body, bodies.view])
+            launch(
+                xpbd_contacts.count_anchors,
+                "anchor",
+                reads=dict(body=self.anchor_body),
+                writes=dict(bodies=bodies.view),
+            )
         self.contacts.find(launch, self.inv_mass, x, v, dt, bodies)
         if self.pairs is not None:
             self.pairs.begin_substep(launch, self.inv_mass, x, v, dt)
@@ -163,8 +182,19 @@ class XPBDParticles(Revised):
             self.springs.damp(launch, step, sweep, shift)
         step.sweep += 1
         if len(self.anchor_body):
-            held = [self.anchor_particle, self.anchor_body, self.anchor_point, self.inv_mass, dt, x]
-            launch(xpbd_contacts.solve_anchors, "anchor", [*held, bodies.view, shift])
+            launch(
+                xpbd_contacts.solve_anchors,
+                "anchor",
+                reads=dict(
+                    particle=self.anchor_particle,
+                    body=self.anchor_body,
+                    point=self.anchor_point,
+                    inv_mass=self.inv_mass,
+                    dt=dt,
+                    x=x,
+                ),
+                writes=dict(bodies=bodies.view, shift=shift),
+            )
         if self.pairs is not None:
             self.pairs.sweep(launch, shift)
         # what the last sweep left of an overlap, the weight of the next substep would keep
@@ -174,8 +204,12 @@ class XPBDParticles(Revised):
     def end_substep(self, launch: Launcher, step: ParticleStep, dt: float, bodies: MovingBodies) -> None:
         """See `ParticleSystem.end_substep`."""
         speed = float(self.particles.particle_max_velocity)
-        inputs = [self.inv_mass, speed, dt, step.x, step.v, self.shift]
-        launch(xpbd_particles.finish_particles, "soft_particle", inputs)
+        launch(
+            xpbd_particles.finish_particles,
+            "soft_particle",
+            reads=dict(weight=self.inv_mass, max_speed=speed, dt=dt, shift=self.shift),
+            writes=dict(x=step.x, v=step.v),
+        )
         if self.restitution:
             self.contacts.bounce(launch, self.inv_mass, step.x, step.v, dt, bodies)
 

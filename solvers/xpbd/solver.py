@@ -195,10 +195,20 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
             particle_deltas: Corrections of the positions [m], shape (particle_count,), vec3.
             dt: Time step [s].
         """
-        inputs = [model.particle_inv_mass, model.particle_flags, state_in.particle_q, state_in.particle_qd]
-        inputs += [particle_deltas, float(model.particle_max_velocity), dt]
-        outputs = [state_out.particle_q, state_out.particle_qd]
-        Launcher(model, record_tape=True)(deltas.apply_particle_deltas, "particle", inputs, outputs)
+        Launcher(model, record_tape=True)(
+            deltas.apply_particle_deltas,
+            "particle",
+            reads=dict(
+                inv_mass=model.particle_inv_mass,
+                flags=model.particle_flags,
+                x=state_in.particle_q,
+                v=state_in.particle_qd,
+                shift=particle_deltas,
+                max_speed=float(model.particle_max_velocity),
+                dt=dt,
+            ),
+            writes=dict(x_out=state_out.particle_q, v_out=state_out.particle_qd),
+        )
 
     def apply_body_deltas(
         self,
@@ -223,10 +233,22 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
         """
         divides = rigid_contact_inv_weight is not None
         divisor = rigid_contact_inv_weight if divides else model.body_inv_mass
-        inputs = [state_in.body_q, state_in.body_qd, model.body_com, model.body_inv_mass]
-        inputs += [model.body_inv_inertia, body_deltas, divisor, int(divides), dt]
-        outputs = [state_out.body_q, state_out.body_qd]
-        Launcher(model, record_tape=True)(deltas.apply_body_deltas, "body", inputs, outputs)
+        Launcher(model, record_tape=True)(
+            deltas.apply_body_deltas,
+            "body",
+            reads=dict(
+                body_q=state_in.body_q,
+                body_qd=state_in.body_qd,
+                com=model.body_com,
+                inv_mass=model.body_inv_mass,
+                inv_inertia=model.body_inv_inertia,
+                deltas=body_deltas,
+                divisor=divisor,
+                divides=int(divides),
+                dt=dt,
+            ),
+            writes=dict(body_q_out=state_out.body_q, body_qd_out=state_out.body_qd),
+        )
 
 
 def _check_options(solver: XPBDSolver) -> None:

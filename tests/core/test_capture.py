@@ -23,10 +23,13 @@ def test_nothing_is_done_while_capturing(device: str):
     source = wp.array(np.arange(18.0), dtype=float, device=device)
     target = wp.zeros_like(source)
     launch = Launcher(model, record_tape=False)
-    launch(trees_damping.copy_forces, "dof", [source, target])
+    launch(trees_damping.copy_forces, "dof", reads=dict(source=source), writes=dict(target=target))
     target.zero_()
     replay = capture_launches(
-        lambda: launch(trees_damping.copy_forces, "dof", [source, target]), model.device
+        lambda: launch(
+            trees_damping.copy_forces, "dof", reads=dict(source=source), writes=dict(target=target)
+        ),
+        model.device,
     )
     assert not target.numpy().any()
     source.fill_(3.0)
@@ -42,7 +45,7 @@ def test_repetitions_follow_one_another(device: str):
     launch = Launcher(model, record_tape=False)
 
     def run() -> None:
-        launch(trees_damping.damp_joints, "dof", [d, speed], [speed])
+        launch(trees_damping.damp_joints, "dof", reads=dict(damping=d, qd=speed), writes=dict(joint_f=speed))
 
     run()
     speed.fill_(1.0)
@@ -60,7 +63,7 @@ def test_work_beside_the_launcher_is_recorded_too(device: str):
 
     def run() -> None:
         wp.copy(target, source)
-        launch(trees_damping.copy_forces, "dof", [target, source])
+        launch(trees_damping.copy_forces, "dof", reads=dict(source=target), writes=dict(target=source))
         source.fill_(7.0)
 
     run()
@@ -80,7 +83,10 @@ def test_arrays_live_as_long_as_the_recording():
     def captured():
         source = wp.full(18, 2.0, dtype=float, device="cpu")
         return capture_launches(
-            lambda: launch(trees_damping.copy_forces, "dof", [source, target]), model.device
+            lambda: launch(
+                trees_damping.copy_forces, "dof", reads=dict(source=source), writes=dict(target=target)
+            ),
+            model.device,
         )
 
     replay = captured()

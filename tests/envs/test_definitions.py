@@ -38,8 +38,8 @@ def put(env: envs.BatchedEnv, q: np.ndarray, qd: np.ndarray) -> None:
 def evaluate(env: envs.BatchedEnv) -> tuple[np.ndarray, float, bool]:
     """Return observation, reward and termination of the state that an environment is in."""
     launch, view = Launcher(env.model, record_tape=False), env.buffers.attach(env.sim)
-    launch(type(env.task).observe, "world", [view, env.buffers.everyone])
-    launch(type(env.task).score, "world", [view])
+    launch.user_kernel(type(env.task).observe, "world", view, env.buffers.everyone)
+    launch.user_kernel(type(env.task).score, "world", view)
     return view.obs.numpy()[0].copy(), float(view.reward.numpy()[0]), bool(view.terminated.numpy()[0])
 
 

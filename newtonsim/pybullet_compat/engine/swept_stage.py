@@ -31,7 +31,12 @@ class SweptBounds:
     def apply(self, launch: Launcher, step: StepForces) -> None:
         """Widen the boxes; see `StepStage`."""
         place = self._place
-        launch(widen_bounds, "shape", [place.lower, place.upper, self._lower, self._upper])
+        launch(
+            widen_bounds,
+            "shape",
+            reads=dict(lower=place.lower, upper=place.upper),
+            writes=dict(swept_lower=self._lower, swept_upper=self._upper),
+        )
 
     def corners(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper corners (shapes, 3) [m], in arrays of their own."""

@@ -20,6 +20,7 @@ from newtonsim.pybullet_compat.descriptions.description import Link
 from newtonsim.pybullet_compat.surface.constants import JOINT_PLANAR, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.world.body import COORDINATES, planar_axes
 from newtonsim.runtime import compilation
+from newtonsim.runtime.arguments import NONE, Arguments
 
 BASE_DOFS = 6
 
@@ -196,14 +197,23 @@ class Chain:
         """Return `configuration` as the device has it."""
         return self._configuration[0].pull()
 
-    def record(self, kernel: wp.Kernel, *inputs: object) -> wp.Launch:
-        arguments = [self._view, self._configuration[2], *inputs]
-        return compilation.launch(kernel, self.worlds, arguments, device=self.device, record_cmd=True)
-
-    def record_worlds(self, kernel: wp.Kernel, first: int, end: int, *inputs: object) -> wp.Launch:
-        """Record a kernel over some of the worlds, which takes the first one as its first argument."""
-        arguments = [first, self._view, self._configuration[2], *inputs]
-        return compilation.launch(kernel, end - first, arguments, device=self.device, record_cmd=True)
+    def record(
+        self,
+        kernel: wp.Kernel,
+        *,
+        reads: Arguments = NONE,
+        writes: Arguments = NONE,
+        count: int | None = None,
+    ) -> wp.Launch:
+        """Record a kernel over the chains of all worlds, or of `count`; `chain` and `state` are theirs."""
+        return compilation.launch(
+            kernel,
+            self.worlds if count is None else count,
+            reads=dict(chain=self._view, **reads),
+            writes=dict(state=self._configuration[2], **writes),
+            device=self.device,
+            record_cmd=True,
+        )
 
     # -- Jacobian, inertia, forces
 
@@ -212,7 +222,11 @@ class Chain:
         link = self.shared((1,), int)
         point = self.shared((self.worlds, 3), wp.vec3d)
         out = self.shared((self.worlds, 6 * (BASE_DOFS + self.nv)))
-        launch = self.record(exact_dynamics.compute_jacobian, link.array, point.array, out.array)
+        launch = self.record(
+            exact_dynamics.compute_jacobian,
+            reads=dict(link=link.array, point=point.array),
+            writes=dict(out=out.array),
+        )
         return link, point, out, launch
 
     def jacobian(self, link: int, point: object) -> np.ndarray:
@@ -241,7 +255,7 @@ class Chain:
         view = CompositeView()
         view.mass, view.moment = self.scratch(self.link_count), self.scratch(self.link_count, wp.vec3d)
         view.inertia, view.matrix = self.scratch(self.link_count, wp.mat33d), out.array
-        return out, self.record(exact_dynamics.compute_mass_matrix, view)
+        return out, self.record(exact_dynamics.compute_mass_matrix, writes=dict(body=view))
 
     def mass_matrix(self) -> np.ndarray:
         """Return the joint-space inertia (W, 6 + nv, 6 + nv), the base first as in `jacobian`."""
@@ -258,7 +272,7 @@ class Chain:
         view.qd, view.qdd, view.tau, view.gravity = qd.array, qdd.array, tau.array, gravity.array
         for name in ("omega", "alpha", "acceleration", "force", "torque"):
             setattr(view, name, self.scratch(self.link_count, wp.vec3d))
-        return qd, qdd, gravity, tau, self.record(exact_dynamics.compute_forces, view)
+        return qd, qdd, gravity, tau, self.record(exact_dynamics.compute_forces, writes=dict(motion=view))
 
     def motion(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the velocities and accelerations (W, 6 + nv) that `forces` reads, to be written."""

@@ -13,6 +13,7 @@ import warp as wp
 from newtonsim.kernels.trees.exact import reach as exact_reach
 from newtonsim.kernels.trees.exact.views import ReachView
 from newtonsim.pybullet_compat.kinematics.chains import Chain
+from newtonsim.runtime.arguments import Arguments
 from newtonsim.runtime.compilation import core_count
 
 EFFECTORS, COLUMNS, ITERATIONS = range(3)
@@ -74,16 +75,19 @@ class Reach:
         view.matrix, view.vectors = chain.scratch(max(rows, nv) ** 2), chain.scratch(rows * rows)
         view.wish, view.step, view.by_column = (chain.scratch(nv) for _ in range(3))
         view.iterations = self._iterations.array
-        self._damped = self._record(exact_reach.reach_damped, view)
-        self._selective = self._record(exact_reach.reach_selective, view)
+        self._damped = self._record(exact_reach.reach_damped, writes=dict(reach=view))
+        self._selective = self._record(exact_reach.reach_selective, writes=dict(reach=view))
 
-    def _record(self, kernel: wp.Kernel, view: ReachView) -> list[wp.Launch]:
+    def _record(self, kernel: wp.Kernel, writes: Arguments) -> list[wp.Launch]:
         """Record launches of a kernel that threads may make side by side."""
         chain = self._chain
         on_cpu = wp.get_device(chain.device).is_cpu
         parts = min(core_count(), 1 + chain.worlds // LEAST_WORLDS) if on_cpu else 1
         bounds = np.linspace(0, chain.worlds, parts + 1).astype(int).tolist()
-        return [chain.record_worlds(kernel, first, end, view) for first, end in pairwise(bounds)]
+        return [
+            chain.record(kernel, reads=dict(first=first), writes=writes, count=end - first)
+            for first, end in pairwise(bounds)
+        ]
 
     def _select(self, effectors: tuple[int, ...]) -> None:
         """Number the degrees of freedom that move the effectors."""

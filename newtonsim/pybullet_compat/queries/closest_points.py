@@ -164,11 +164,13 @@ class ClosestPairs:
             (len(table), int(closest_records.CLOSEST_NUMBERS)), dtype=wp.float64, device=device
         )
         self._found, self._numbers = HostArray(found, worlds), HostArray(numbers, worlds)
-        inputs = [query.launch_view(), wp.array(table, dtype=wp.vec2i, device=device), reach, found, numbers]
         launch = compilation.launch(
             closest_records.find_closest_pairs,
+            reads=dict(
+                scene=query.launch_view(), pairs=wp.array(table, dtype=wp.vec2i, device=device), reach=reach
+            ),
+            writes=dict(found=found, numbers=numbers),
             dim=len(table),
-            inputs=inputs,
             device=device,
             record_cmd=True,
             record_tape=False,

@@ -136,11 +136,18 @@ class ContactReader:
         if self._replay is None or rate != self._rate:
             model = self.engine.model
             shape, places = collision_plan_of(model).shape, self.contacts.placement.X
-            inputs = [self.contacts.view, shape, places, self.report, self.impulse, rate, self.records]
             launch = compilation.launch(
                 constraints_records.write_contact_records,
+                reads=dict(
+                    contacts=self.contacts.view,
+                    shape=shape,
+                    X=places,
+                    report=self.report,
+                    impulse=self.impulse,
+                    rate=rate,
+                ),
+                writes=dict(records=self.records),
                 dim=self.contacts.rigid_contact_max,
-                inputs=inputs,
                 device=model.device,
                 record_cmd=True,
                 record_tape=False,

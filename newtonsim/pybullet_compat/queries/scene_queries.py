@@ -94,19 +94,11 @@ class SceneQueries:
         self.updates: list[wp.Launch] = []
         if engine.model.shape_count:
             view = query.view
-            inputs = [
-                0,
-                view.shape,
-                view.hulls,
-                engine.simulator.state.body_q,
-                view.pose,
-                view.lower,
-                view.upper,
-            ]
             command = compilation.launch(
                 bounds.bound_shapes,
+                reads=dict(first=0, shape=view.shape, hulls=view.hulls, body_q=engine.simulator.state.body_q),
+                writes=dict(shape_X=view.pose, lower=view.lower, upper=view.upper),
                 dim=engine.model.shape_count,
-                inputs=inputs,
                 device=engine.model.device,
                 record_cmd=True,
                 record_tape=False,
