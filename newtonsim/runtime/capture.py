@@ -18,10 +18,19 @@ import numpy as np
 import warp as wp
 
 from newtonsim.kernels.steps.replay import repeat_launches
+from newtonsim.runtime import compilation
 
 _ENTRY = ctypes.CFUNCTYPE(None)
 """Type of the entry points. Naming their two pointers would cost a conversion of each at every call."""
-_collecting = threading.local()
+
+
+class _Collecting(threading.local):
+    """Where the launches of a thread go; a default of the class is found faster than a missing attribute."""
+
+    launches: list[wp.Launch] | None = None
+
+
+_collecting = _Collecting()
 
 capturing = threading.RLock()
 """Held while something is recorded: Warp captures one graph at a time, of all launches of the process."""
@@ -64,7 +73,7 @@ def collect(run: Callable[[], None]) -> Callable[[int], None]:
 
 def collected() -> list[wp.Launch] | None:
     """Where the launches of this thread go instead of being made, None if it does not record."""
-    return getattr(_collecting, "launches", None)
+    return _collecting.launches
 
 
 @contextlib.contextmanager
@@ -99,9 +108,8 @@ class LaunchList:
         self._arrays = _arrays_of(argument for launch in launches for argument in launch.fwd_args)
         rows = [_addresses(launch, packed) for launch, packed in self._kept]
         self._table = wp.array(np.array(rows, np.uint64).reshape(-1, 3), dtype=wp.uint64, device="cpu")
-        self._caller = wp.launch(
-            repeat_launches, 1, [self._table, len(rows), 0], device="cpu", record_cmd=True
-        )
+        reads = dict(table=self._table, count=len(rows), repeats=0)
+        self._caller = compilation.launch(repeat_launches, 1, reads=reads, device="cpu", record_cmd=True)
         self._arguments = _packed(self._caller)
         entry = _entry(self._caller)
         self._call = partial(_ENTRY(entry), ctypes.byref(self._caller.bounds), ctypes.byref(self._arguments))

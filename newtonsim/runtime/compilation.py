@@ -32,7 +32,15 @@ with Warp's 256, a few thousand worlds would share the caches of few multiproces
 _loaded: set[tuple[wp.Module, str]] = set()
 _owners: weakref.WeakSet = weakref.WeakSet()
 _kinds: set[tuple[object, str]] = set()
-_dry_runs = threading.local()
+
+
+class _DryRuns(threading.local):
+    """The dry run of a thread; a default of the class is found faster than a missing attribute."""
+
+    modules: list[wp.Module] | None = None
+
+
+_dry_runs = _DryRuns()
 
 
 def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
@@ -87,7 +95,7 @@ def load_once(
 @contextlib.contextmanager
 def dry_run() -> Iterator[list[wp.Module]]:
     """Let the launchers of this thread launch nothing, and note the modules of what they would launch."""
-    before = getattr(_dry_runs, "modules", None)
+    before = _dry_runs.modules
     _dry_runs.modules = noted = []
     try:
         yield noted
@@ -97,7 +105,7 @@ def dry_run() -> Iterator[list[wp.Module]]:
 
 def dry_run_modules() -> list[wp.Module] | None:
     """Where the dry run of this thread notes modules, None if there is none."""
-    return getattr(_dry_runs, "modules", None)
+    return _dry_runs.modules
 
 
 def prepare(kernel: wp.Kernel, device: wp.Device, on_tape: bool) -> bool:
@@ -188,7 +196,7 @@ def launch(
     arguments = in_order(kernel, reads, writes)
     split = len(arguments) - last_written(kernel, writes)
     blocks = block_dim(wp.get_device(device))
-    inputs, outputs = arguments[:split], arguments[split:]
+    inputs, outputs = list(arguments[:split]), list(arguments[split:])
     return wp.launch(kernel, dim, inputs, outputs, device=device, block_dim=blocks, **options)
 
 

@@ -220,7 +220,7 @@ class Launcher:
         recorded = capture.collected()
         # what a tape calls outputs are arrays at the end
         split = len(arguments) - (last_written(kernel, writes) if on_tape else 0)
-        inputs, outputs = arguments[:split], arguments[split:]
+        inputs, outputs = arguments[:split], list(arguments[split:])
         options = {"device": device, "record_tape": record_tape, "block_dim": compilation.block_dim(device)}
         for first, count in ranges:
             if recorded is None:
