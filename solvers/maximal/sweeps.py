@@ -25,7 +25,8 @@ from newtonsim.kernels.trees import inverse_kinematics
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
-from newtonsim.scene.enums import JointType, among
+from newtonsim.scene.enums import JointType
+from newtonsim.scene.joint_types import is_floating
 from newtonsim.scene.model import Model
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
@@ -117,9 +118,7 @@ class BodySweeps(Revised):
         self.friction_combine = "mean"
         _check_joints(model)
         self.contacts = Contacts(model)
-        self._floats = bool(
-            model.joint_count and among(model.joint_type.numpy(), (JointType.FREE, JointType.DISTANCE)).any()
-        )
+        self._floats = bool(model.joint_count and is_floating(model.joint_type.numpy()).any())
         self._rows, self._row_joint = body_rows_of(model)
         self._spin = _spin_view(model)
         self._near = zeros(model.joint_coord_count, dtype=float, device=model.device)
@@ -521,7 +520,7 @@ def _check_joints(model: Model) -> None:
     """Refuse what has no meaning for a body that moves freely."""
     if not model.joint_count:
         return
-    floating = among(model.joint_type.numpy(), (JointType.FREE, JointType.DISTANCE))
+    floating = is_floating(model.joint_type.numpy())
     of_dof = np.repeat(floating, np.diff(model.joint_qd_start.numpy()))
     bad = np.flatnonzero(of_dof & (model.joint_armature.numpy() != 0.0))
     if len(bad):

@@ -8,6 +8,7 @@ import warp as wp
 
 import newtonsim
 from newtonsim import Model, ModelBuilder, ModelError
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.scene.arrays import CONTROL_ARRAYS, COUNTS, MODEL_ARRAYS, STATE_ARRAYS
 from newtonsim.testing import random_model
 
@@ -264,3 +265,30 @@ def test_plot_returns_a_figure_that_names_bodies_and_joints():
     plain = builder.plot_articulation(False, False, False, False, False, False).axes[0]
     assert {t.get_text() for t in plain.texts} == {"world", "0"}
     assert plain.get_legend() is None
+
+
+def test_what_is_worked_out_once_is_kept_until_it_is_forgotten(device):
+    model = full_builder().finalize(device=device)
+    calls = []
+
+    def count(of: Model) -> int:
+        calls.append(of)
+        return of.body_count
+
+    assert [model.cached("bodies", count) for _ in range(3)] == [model.body_count] * 3
+    assert calls == [model]
+    plan, contacts = collision_plan_of(model), model.contacts
+    assert model.contacts is contacts
+    model.forget("contacts")
+    assert model.rigid_contact_shape0 is None
+    assert collision_plan_of(model) is plan
+    assert model.contacts is not contacts
+    model.forget()
+    assert collision_plan_of(model) is not plan
+    model.cached("bodies", count)
+    assert len(calls) == 2
+
+
+def test_a_model_without_contact_buffers_says_so():
+    with pytest.raises(ModelError, match="without contact buffers"):
+        Model("cpu").contact()
