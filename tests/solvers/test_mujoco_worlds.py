@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 from newtonsim import ModelBuilder, ModelError, Simulator
-from newtonsim.collision import collide
+from newtonsim.collision.collide import collide
 from newtonsim.solvers import MuJoCoSolver
 
 DT = 0.005
