@@ -5,6 +5,11 @@ Row and column i begin at block `first[i]`, and neither factor fills anything ou
 Loan, "Matrix Computations", 2013, section 3.2). Diagonal blocks are inverted with pivoting: stiff rows
 whose directions differ on both sides leave leading minors of no certain sign within a body, but not of
 whole bodies.
+
+Stage: linear algebra of the backward pass in maximal coordinates
+Called by: kernels/maximal/adjoint/contact_system.py, kernels/maximal/adjoint/system.py
+Reads: BlockSkylineView, x
+Writes: BlockSkylineView, x
 """
 
 import warp as wp

@@ -1,4 +1,11 @@
-"""Positions and velocities of points of bodies; body -1 is the world, which stands still."""
+"""Positions and velocities of points of bodies; body -1 is the world, which stands still.
+
+Stage: any that needs points of bodies, collision, constraints, penalties, muscles
+Called by: kernels/collision/contacts.py, kernels/constraints/adjoint/, kernels/constraints/contact_rows.py,
+    kernels/maximal/contacts.py, kernels/penalty/, kernels/trees/muscles.py
+Reads: body_com, body_q, body_qd
+Writes: nothing, its functions return what they find
+"""
 
 import warp as wp
 

@@ -4,6 +4,11 @@ The matrix is 1 + Σ w b bᵀ over constraint rows b in energy coordinates. A ro
 so bodies that were built in the order in which they touch give a narrow envelope (George, Liu, "Computer
 Solution of Large Sparse Positive Definite Systems", 1981, chapter 4). Double precision throughout: weights
 are large.
+
+Stage: linear algebra of the constraint solve
+Called by: kernels/constraints/active_set.py
+Reads: B, EnvelopeView, TreeView
+Writes: EnvelopeView
 """
 
 import warp as wp

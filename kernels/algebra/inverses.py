@@ -1,4 +1,10 @@
-"""Inverse masses and inertias, which solvers in maximal coordinates read."""
+"""Inverse masses and inertias, which solvers in maximal coordinates read.
+
+Stage: preparation of a rollout whose masses are differentiated
+Called by: newtonsim/diff/bridge.py
+Reads: inertia, mass
+Writes: inverse
+"""
 
 import warp as wp
 

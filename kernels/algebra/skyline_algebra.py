@@ -2,6 +2,12 @@
 
 `place` gives the place of each dof within its world, and `base` is the world's first unknown. Rows couple all
 dofs of the chains that they act on. The loops are written in C++ for the same reasons as in `sparse_blas`.
+
+Stage: linear algebra of the backward pass of constraints
+Called by: kernels/constraints/adjoint/impacts.py, kernels/constraints/adjoint/solution_error.py,
+    kernels/constraints/adjoint/solve.py
+Reads: B, SkylineView, TreeView, left, place, right
+Writes: SkylineView, sum
 """
 
 import warp as wp

@@ -9,6 +9,12 @@ precision throughout.
 Order of use for world w with its unknowns from `base = sky.world_start[w]` on: `clear_skyline`, `couple` what
 has common entries, `lay_out_skyline`, `add_entry`, `factorize_skyline`, and then any number of solves of
 `sky.x`.
+
+Stage: linear algebra of the backward pass of constraints
+Called by: kernels/constraints/adjoint/impacts.py, kernels/constraints/adjoint/solution_error.py,
+    kernels/constraints/adjoint/solve.py
+Reads: SkylineView
+Writes: SkylineView
 """
 
 import warp as wp

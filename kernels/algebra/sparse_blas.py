@@ -5,6 +5,12 @@ stride, indices below zero) cost several times the arithmetic there; so all arra
 nothing checks the indices. Names follow Duff, Heroux, Pozo, "An overview of the sparse basic linear algebra
 subprograms", 2002: `dot`, `axpy` (y += a x), and with an `i` where one side goes through an index list. A
 `3` stands for three rows that share their indices.
+
+Stage: linear algebra of smooth dynamics and of constraints
+Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/maximal/articulated_bodies.py,
+    kernels/trees/crba.py
+Reads: L, S, index, start, x, y
+Writes: B, y
 """
 
 from typing import Any

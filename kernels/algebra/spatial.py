@@ -2,6 +2,12 @@
 
 All spatial quantities of a kinematic tree are expressed about the same point, so moving them along the
 tree needs no transform (Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 2).
+
+Stage: any that moves rigid bodies
+Called by: kernels/constraints/servos.py, kernels/maximal/adjoint/, kernels/maximal/,
+    kernels/particles/xpbd/deltas.py, kernels/penalty/joints.py, kernels/steps/, kernels/trees/
+Reads: q
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

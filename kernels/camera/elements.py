@@ -5,6 +5,11 @@ both sides (Moeller and Trumbore, "Fast, minimum storage ray-triangle intersecti
 capsules in closed form (see `newtonsim.kernels.queries.ray_solids`). Normals of surfaces are means over the
 triangles around each particle, weighted by their areas (Gouraud, "Continuous shading of curved surfaces",
 1971).
+
+Stage: ray casting, before the rays, deformable elements
+Called by: render/camera/elements.py, kernels/camera/pictures.py, kernels/camera/scene.py
+Reads: around, flags, position, start, thickness
+Writes: ElementView, lower, upper
 """
 
 import warp as wp

@@ -6,6 +6,11 @@ fixed-function graphics. Ambient light may come more from the sky than from the 
 ("An improved illumination model for shaded display", 1980): a point that does not see the light gets a part
 of it only. See-through surfaces are blended front to back (Porter and Duff, "Compositing digital images",
 1984).
+
+Stage: ray casting, last, shading
+Called by: render/camera/caster.py
+Reads: CameraRays, DressView, Light, TileView, TraceView, mask
+Writes: PictureView
 """
 
 import warp as wp

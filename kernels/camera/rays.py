@@ -3,6 +3,11 @@
 The equidistant fisheye shows a direction at an angle theta from its axis at the distance f theta from the
 principal point (Kannala and Brandt, "A generic camera model and calibration method for conventional,
 wide-angle, and fish-eye lenses", PAMI, 2006, eq. 3).
+
+Stage: ray casting, before the rays, cameras
+Called by: render/camera/sensor.py, kernels/camera/pictures.py, kernels/camera/tiles.py
+Reads: Mount, body_pose
+Writes: CameraRays
 """
 
 import warp as wp

@@ -4,6 +4,11 @@ The boxes about the instances of a world form one group of a bounding volume hie
 is answered in the frame of the instance, by the hierarchy of its mesh or in closed form (see
 `newtonsim.kernels.queries.ray_solids`). Directions of rays need not be of length one: t counts in their
 lengths.
+
+Stage: ray casting, before the rays, instances
+Called by: render/camera/rows.py, kernels/camera/pictures.py, kernels/camera/tiles.py
+Reads: Place, body_pose
+Writes: TraceView, lower, upper
 """
 
 import warp as wp

@@ -3,6 +3,11 @@
 A tile is a square of pixels. The planes through its edges bound what its rays meet; boxes that lie beyond one
 of them are left out (Assarsson and Moeller, "Optimized view frustum culling algorithms for bounding boxes",
 2000). Rays then look at what is left instead of walking through the hierarchy of the scene.
+
+Stage: ray casting, before the rays, culling
+Called by: render/camera/caster.py, kernels/camera/pictures.py
+Reads: CameraRays, TraceView, lower, mask, upper
+Writes: TileView
 """
 
 import warp as wp

@@ -6,6 +6,13 @@ edge. With the features held fixed, its normal belongs to a face, or is the cros
 lies along the way between the features, normal to an edge if there is one (C. Ericson, "Real-Time Collision
 Detection", 2005, chapter 5). Whatever the features, the derivative of the distance is n · (δx₀ - δx₁) for the
 points x of both bodies; what differs is how normal and point turn and slide.
+
+Stage: collision, its last part for gradients
+Called by: solvers/featherstone/contact_adjoint.py, solvers/maximal/contact_adjoint.py,
+    solvers/semi_implicit/adjoint.py, kernels/constraints/adjoint/, kernels/maximal/adjoint/contact_terms.py,
+    kernels/penalty/
+Reads: ContactView, HullView, ShapeView, body_q
+Writes: FeatureView
 """
 
 import warp as wp

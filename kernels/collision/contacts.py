@@ -2,6 +2,12 @@
 
 Every contact looks for the contact of the last pass that it continues: the same pair of shapes and the same
 feature, or else the nearest point. Solvers start from that contact's impulse.
+
+Stage: collision, last, packing of contacts
+Called by: newtonsim/collision/collide.py, newtonsim/collision/contacts.py
+Reads: ContactView, HistoryView, ManifoldView, OverflowView, PairView, ShapeView, body_com, body_q, body_qd,
+    shape_world, world_count
+Writes: ContactView, HistoryView, ManifoldView, OverflowView, total
 """
 
 import warp as wp

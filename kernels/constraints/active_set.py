@@ -9,6 +9,11 @@ in energy coordinates, one factorization makes up for thousands of sweeps; the n
 set (Silcowitz, Niebe, Erleben, "Projected Gauss-Seidel subspace minimization method for interactive rigid
 body dynamics", 2010). C is the rows' own softness; ε D, a small share of the Delassus diagonal, makes
 redundant rows solvable. Sliding contacts keep the friction that the last sweep gave them.
+
+Stage: constraint solve, between its sweeps
+Called by: kernels/constraints/gauss_seidel.py
+Reads: ContactRowView, ContactView, DofRowView, EnvelopeView, PairRowView, RowsView, SpinRowView, TreeView, z
+Writes: EnvelopeView, RowsView, z
 """
 
 import warp as wp

@@ -8,6 +8,11 @@ prefix of both chains, and the second chain's share is added to the first.
 
 `B[c]` holds the chains of both sides one after the other, the second from entry `depth` on; `leaf` names the
 last dof of each side, or -1. An entry is a number, or a vector for three rows that share their chains.
+
+Stage: any that handles constraint rows, assembly, solve, backward pass
+Called by: kernels/constraints/, kernels/constraints/adjoint/, kernels/maximal/articulated_bodies.py
+Reads: B, KinematicsView, L, TreeView, z
+Writes: B, z
 """
 
 from typing import Any

@@ -3,6 +3,14 @@
 Both sides of a contact act at one point of the world, in the middle of the gap or overlap: forces at two
 points would not conserve angular momentum. Where that is no matter, because one side stands still or moves as
 prescribed, a gap is closed at the moving surface.
+
+Stage: constraints, assembly of rows
+Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/contact_terms.py,
+    kernels/constraints/adjoint/impact_terms.py, kernels/constraints/reactions.py,
+    kernels/constraints/records.py, kernels/constraints/spin_rows.py
+Reads: ConstraintSettings, ContactRowView, ContactView, KinematicsView, L, ModelShapeMaterials, ShapeView,
+    TreeView, body_com, body_q, body_qd, impulse, kept, share, world_state, z
+Writes: ContactRowView, memory
 """
 
 import warp as wp

@@ -4,6 +4,12 @@ A row keeps its velocity v within a wanted interval [target_lower, target_upper]
 [lower, upper]: a limit has an interval and no bounds, dry friction and servos a single velocity and bounds,
 a drive at its effort limit softness besides. Rows of two bodies are in `pair_rows`; these are a family of
 their own because they are many, mostly out of reach and left out, and half as wide.
+
+Stage: constraints, assembly of rows
+Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/row_terms.py,
+    kernels/constraints/pair_rows.py
+Reads: ConstraintSettings, DofRowView, DriveView, L, LimitView, ServoView, TreeView, act, implicit, q, v_free
+Writes: DofRowView, ServoView
 """
 
 import warp as wp

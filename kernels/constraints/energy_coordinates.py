@@ -1,4 +1,11 @@
-"""Joint velocities to energy coordinates, in which constraint rows are solved, and back."""
+"""Joint velocities to energy coordinates, in which constraint rows are solved, and back.
+
+Stage: constraints, before and after the solve
+Called by: solvers/featherstone/constraints.py, solvers/featherstone/solver.py,
+    kernels/constraints/adjoint/impacts.py, kernels/constraints/adjoint/velocities.py
+Reads: L, TreeView, limit, qd, v_free, world_state, z, z_moving
+Writes: MarksView, moving_qd, qd, z
+"""
 
 import warp as wp
 

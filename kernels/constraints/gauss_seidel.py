@@ -4,6 +4,12 @@ Cottle, Pang, Stone, "The Linear Complementarity Problem", 1992, chapter 5, with
 Jourdan, Alart, Jean, "A Gauss-Seidel like algorithm to solve frictional contact problems", 1998. A step of
 the tangential pair divides by the largest eigenvalue of its 2x2 block: a fixed point then has friction
 exactly opposite to sliding. Between sweeps, the impulses that act are solved for directly, see `active_set`.
+
+Stage: constraints, solve
+Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/modes.py,
+    kernels/constraints/adjoint/velocities.py, kernels/constraints/pair_solve.py
+Reads: ContactView, EnvelopeView, RowsView, TreeView
+Writes: EnvelopeView, RowsView, iterations, residual, world_state, z, z_moving
 """
 
 import warp as wp

@@ -4,6 +4,12 @@ Newton's law of impact for every contact at once sends a ball that hits a row of
 generalized reflections of Smith, Kaufman, Vouga, Tamstorf, Grinspun, "Reflections on simultaneous impact",
 2012, treat what approaches now as one inelastic impact, reflect by (1 + e) of its impulse, and go on with
 what that lets approach: the last ball flies off, and a box that lands flat rises straight.
+
+Stage: constraint solve, before its sweeps, propagated impacts
+Called by: kernels/constraints/adjoint/contact_terms.py, kernels/constraints/adjoint/impacts.py,
+    kernels/constraints/gauss_seidel.py
+Reads: ContactRowView, ContactView, EnvelopeView, TreeView, z
+Writes: ContactRowView, EnvelopeView
 """
 
 import warp as wp

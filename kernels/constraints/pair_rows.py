@@ -9,6 +9,13 @@ into the wanted rate, so that loops do not drift apart while they swing.
 Sources: Baumgarte, "Stabilization of constraints and integrals of motion in dynamical systems", 1972;
 Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 8 (loop joints and their stabilisation);
 Dobrowolski, "Swing-twist decomposition in Clifford algebra", 2015 (twist angle).
+
+Stage: constraints, assembly of rows
+Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/row_terms.py,
+    kernels/penalty/loops.py
+Reads: BodyStateView, ConstraintSettings, JointView, KinematicsView, L, LoopView, PairRowView, TreeView,
+    body_A, gravity, q, qd
+Writes: PairRowView
 """
 
 import warp as wp

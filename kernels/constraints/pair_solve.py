@@ -1,4 +1,10 @@
-"""Projected Gauss-Seidel over the rows between bodies and dofs alone, see `gauss_seidel`."""
+"""Projected Gauss-Seidel over the rows between bodies and dofs alone, see `gauss_seidel`.
+
+Stage: constraints, solve without contacts
+Called by: solvers/featherstone/constraints.py
+Reads: PairRowView, TreeView
+Writes: PairRowView, acted, z
+"""
 
 import warp as wp
 

@@ -4,6 +4,12 @@ The wrench through a joint is what the recursive Newton-Euler algorithm passes o
 (Featherstone, "Rigid Body Dynamics Algorithms", 2008, section 5.3) when the accelerations are those of the
 step and all impulses but the joint's own count as external. One thread per world adds them up in the order of
 the rows, so that the sums are the same in every run.
+
+Stage: after a step, where forces are read
+Called by: solvers/featherstone/reactions.py
+Reads: BodyStateView, ContactView, JointView, KinematicsView, LoopView, RowsView, ShapeView, body_F, impulse,
+    qd
+Writes: body_f, force, qdd, wrench
 """
 
 import warp as wp

@@ -6,6 +6,12 @@ tau, hits it at w = sqrt(V² + 2 g gap), leaves it at e w, and is y = e w (h - t
 at the end; the stored velocity is then e w - g (h - tau) + g h/2, while the position moves by y - gap. This
 is the exact motion under a constant pull, and so are its derivatives, whatever the step. Along the surface
 the body moves with its slip before the impact for tau, and with that after it for the rest of the step.
+
+Stage: constraints, assembly of rows of contacts that bounce
+Called by: kernels/constraints/adjoint/contact_terms.py, kernels/constraints/contact_rows.py,
+    kernels/constraints/impacts.py, kernels/maximal/contacts.py
+Reads: its arguments
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

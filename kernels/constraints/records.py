@@ -3,6 +3,11 @@
 A row holds the points on both surfaces, the normal and the distance; of contacts also the normal force
 and two friction forces with their directions. Both directions follow from the normal alone, so that they
 keep still while a contact lasts.
+
+Stage: after a step, where a PyBullet client reads contacts
+Called by: newtonsim/pybullet_compat/queries/contact_reading.py
+Reads: ContactView, ReportView, ShapeView, X, impulse
+Writes: ContactRecords
 """
 
 import warp as wp

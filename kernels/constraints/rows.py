@@ -1,4 +1,8 @@
-"""All constraint rows of a step."""
+"""All constraint rows of a step.
+
+Stage: constraints, from assembly to backward pass
+Used by: solvers/featherstone/, kernels/constraints/, kernels/constraints/adjoint/
+"""
 
 import warp as wp
 

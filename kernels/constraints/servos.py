@@ -7,6 +7,11 @@ A servo is a bounded row of the constraint solve, see `constraints.dof_rows`. It
 with e the error of the position and v the velocity that the step would end with if no constraint acted. With
 kd = 1 and v_d = 0 the error shrinks by the factor 1 - kp in each step. A servo in mode SERVO_PD is a spring
 kp and damper kd instead, which act at the end of the step, within the same bound of force.
+
+Stage: forces at the start of a step; constraints, assembly of rows
+Called by: solvers/featherstone/stages.py, kernels/constraints/dof_rows.py
+Reads: ServoView, TreeView, q, qd
+Writes: joint_f
 """
 
 import warp as wp

@@ -4,6 +4,11 @@ Trees that touch or are coupled form an island (Mirtich, "Impulse-based Dynamic 
 Systems", 1996, on contact groups). An island whose trees have all been slow for long enough falls asleep:
 its trees stand still, and pairs of shapes that cannot move are left out of the collision pass. It wakes as a
 whole when something that moves comes near, or when its inputs or coordinates change.
+
+Stage: first and last of a step with sleeping islands
+Called by: solvers/featherstone/sleep.py
+Reads: ContactView, PairView, ShapeView, SleepView, TreeView, 13 arrays
+Writes: PlacementView, SleepView, body_leaf, body_qd, qd
 """
 
 import warp as wp

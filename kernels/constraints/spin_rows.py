@@ -1,4 +1,11 @@
-"""Constraint rows of contacts for torsional and rolling friction, where the scene has them."""
+"""Constraint rows of contacts for torsional and rolling friction, where the scene has them.
+
+Stage: constraints, assembly of rows
+Called by: solvers/featherstone/constraints.py
+Reads: ConstraintSettings, ContactRowView, ContactView, KinematicsView, L, ShapeView, SpinRowView, TreeView,
+    body_qd, mu, mu_rolling, mu_torsion
+Writes: SpinRowView
+"""
 
 import warp as wp
 

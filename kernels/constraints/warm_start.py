@@ -1,4 +1,10 @@
-"""Copies of what the sweeps of a step start from."""
+"""Copies of what the sweeps of a step start from.
+
+Stage: constraints, before and after the solve
+Called by: solvers/featherstone/warm_start.py
+Reads: source
+Writes: target
+"""
 
 import warp as wp
 

@@ -1,4 +1,10 @@
-"""From actions to controls."""
+"""From actions to controls.
+
+Stage: environment, first of a step, actions
+Called by: newtonsim/envs/task.py, kernels/envs/free.py
+Reads: EnvView
+Writes: EnvView
+"""
 
 import warp as wp
 

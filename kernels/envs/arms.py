@@ -1,4 +1,10 @@
-"""Arms and pendulums on a fixed base."""
+"""Arms and pendulums on a fixed base.
+
+Stage: environment, starts, observations, rewards
+Called by: newtonsim/envs/tasks/arms.py
+Reads: EnvView, mask
+Writes: EnvView
+"""
 
 import warp as wp
 

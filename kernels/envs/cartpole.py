@@ -3,6 +3,11 @@
 Coordinates of a world: position of the cart [m], angle of the pole from upright [rad].
 Numbers: bound of the position, bound of the angle, half the width of the start's range, force of a push,
 mean start angle.
+
+Stage: environment, starts, actions, observations, rewards
+Called by: newtonsim/envs/tasks/cartpole.py
+Reads: EnvView, mask
+Writes: EnvView
 """
 
 import warp as wp

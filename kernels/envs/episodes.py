@@ -1,4 +1,10 @@
-"""Begin and end of episodes: time limits, statistics, worlds that are to start anew."""
+"""Begin and end of episodes: time limits, statistics, worlds that are to start anew.
+
+Stage: environment, last of a step, episodes
+Called by: newtonsim/envs/batched.py
+Reads: EnvView, mask
+Writes: EnvView, EpisodeView
+"""
 
 import warp as wp
 

@@ -2,6 +2,11 @@
 
 Mnih et al. ("Human-level control through deep reinforcement learning", Nature, 2015) observe the luminance of
 the last four pictures, from which velocities can be told.
+
+Stage: environment, observations from cameras
+Called by: newtonsim/envs/frames.py
+Reads: FrameView, broken, ended, mask
+Writes: FrameView
 """
 
 import warp as wp

@@ -2,6 +2,11 @@
 
 Body 0 of a world is the torso, on a free joint; all further coordinates are angles. Memory: x before the
 step, of the torso or of the centre of mass. The centre of mass, without more, is that of the whole robot.
+
+Stage: environment, starts, actions, observations, rewards
+Called by: newtonsim/envs/tasks/free.py
+Reads: EnvView, mask
+Writes: EnvView
 """
 
 import warp as wp

@@ -1,4 +1,10 @@
-"""Height scan of environments: a grid of rays straight down about a body, turned with its heading."""
+"""Height scan of environments: a grid of rays straight down about a body, turned with its heading.
+
+Stage: environment, sensors
+Called by: newtonsim/envs/sensors.py
+Reads: EnvView, ScanView, SceneView, mask
+Writes: EnvView
+"""
 
 import warp as wp
 

@@ -2,6 +2,11 @@
 
 The first seven coordinates of a world are the angles of the arm, the last body is a marker of the target,
 which nothing touches. Memory: targets of the drives of the arm [rad], then the target [m].
+
+Stage: environment, starts, actions, observations, rewards
+Called by: newtonsim/envs/tasks/manipulation.py
+Reads: EnvView, mask
+Writes: EnvView
 """
 
 import warp as wp

@@ -1,6 +1,11 @@
 """Robots that run in the x-z plane: hopper, walker, half cheetah.
 
 The first three coordinates of a world are x, z and pitch of the torso. Memory: x before the step.
+
+Stage: environment, starts, observations, rewards
+Called by: newtonsim/envs/tasks/planar.py
+Reads: EnvView, mask
+Writes: EnvView
 """
 
 import warp as wp

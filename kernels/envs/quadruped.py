@@ -2,6 +2,11 @@
 
 Memory: command (x and y [m/s], turning [rad/s]), the last actions, and the actions before.
 Numbers: those named below, then the angles of the home pose.
+
+Stage: environment, starts, actions, observations, rewards
+Called by: newtonsim/envs/tasks/quadruped.py, kernels/envs/terrain.py
+Reads: EnvView, mask
+Writes: EnvView
 """
 
 import warp as wp

@@ -2,6 +2,11 @@
 
 Body 0 of a world is the chassis, the last one the ball. The motors are those that steer the left and the
 right front wheel, and then those of the left and the right rear wheel.
+
+Stage: environment, starts, actions, observations, rewards
+Called by: newtonsim/envs/tasks/racecar.py
+Reads: EnvView, mask
+Writes: EnvView
 """
 
 import warp as wp

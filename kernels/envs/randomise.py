@@ -1,4 +1,10 @@
-"""Worlds that differ by masses, friction, motors, drives, pushes and terrain, drawn anew for each episode."""
+"""Worlds that differ by masses, friction, motors, drives, pushes and terrain, drawn anew for each episode.
+
+Stage: environment, starts and pushes
+Called by: newtonsim/envs/randomise.py
+Reads: EnvView, RangeView, mask
+Writes: EnvView, RangeView
+"""
 
 import warp as wp
 

@@ -1,4 +1,10 @@
-"""Sensors of environments, one row of readings per world: inertial, contact, joint; and noise on all."""
+"""Sensors of environments, one row of readings per world: inertial, contact, joint; and noise on all.
+
+Stage: environment, sensors
+Called by: newtonsim/envs/sensors.py
+Reads: DriveView, EnvView, ImuView, axis, body, coord, deviation, dof, mask, wrench
+Writes: EnvView, ImuView
+"""
 
 import warp as wp
 

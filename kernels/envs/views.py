@@ -2,6 +2,11 @@
 
 Lengths: W worlds, A actions, O observations, S readings of sensors, M memory, K kept, all of one world; world
 w owns the coordinates from `w * coords` on, likewise its dofs, axes and bodies.
+
+Stage: environment, all stages
+Called by: newtonsim/envs/__init__.py, kernels/envs/
+Reads: EnvView
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

@@ -8,6 +8,12 @@ limits, dry friction) that held in the step before. Forces of constraints are ex
 before, those of contacts and limits as far as they lasted for three steps; impacts do not. Drives are not
 remembered, as they change between terms of H and rows: they are expected to follow their law, those that were
 at their effort limit to stay there.
+
+Stage: coupling of robots with particles, around the substeps of the particles
+Called by: solvers/featherstone/articulated_bodies.py
+Reads: BodyView, DofRowView, DriveView, JointView, KinematicsView, L, MotionView, PairRowView, TreeView, 15
+    arrays
+Writes: B, MotionView, 12 arrays
 """
 
 import warp as wp

@@ -2,6 +2,12 @@
 
 The impulse along an axis is found exactly for its single degree of freedom: drive, spring, damping, armature
 and limit act with the velocity at the end of the substep, so that any gain is stable at any step.
+
+Stage: substep in maximal coordinates, drives and limits
+Called by: kernels/maximal/adjoint/modes.py, kernels/maximal/adjoint/substep.py, kernels/maximal/joints.py,
+    kernels/maximal/motion.py, kernels/maximal/sweeps.py
+Reads: AxisView, JointView, RowView, near
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

@@ -1,4 +1,10 @@
-"""What sweeps do at one contact between bodies: see `maximal.contacts`."""
+"""What sweeps do at one contact between bodies: see `maximal.contacts`.
+
+Stage: substep in maximal coordinates, sweeps
+Called by: kernels/maximal/sweeps.py
+Reads: BodyContactView, ContactView, MotionView, SpinView
+Writes: BodyContactView, MotionView, SpinView
+"""
 
 import warp as wp
 

@@ -6,6 +6,13 @@ bounded by their sum (Coulomb), not by the correction of one sweep. Then velocit
 that what removes a penetration does not become speed, and for restitution (Müller, Macklin, Chentanez,
 Jeschke, Kim, "Detailed rigid body simulation with extended position based dynamics", SCA 2020, section 3.6).
 What bounces in a substep ends it where it gets from the time of its impact on, see `rebounds`.
+
+Stage: substep in maximal coordinates, before and after the sweeps
+Called by: solvers/maximal/sweeps.py, kernels/maximal/adjoint/contact_terms.py,
+    kernels/maximal/contact_sweep.py
+Reads: BodyContactView, BodySettings, ContactView, ModelShapeMaterials, MotionView, ShapeView, SpinView,
+    gravity, mask, mu_rolling, mu_torsion
+Writes: BodyContactView
 """
 
 import warp as wp

@@ -1,4 +1,11 @@
-"""Rows of joints and constraints between bodies: where they push, and what they measure."""
+"""Rows of joints and constraints between bodies: where they push, and what they measure.
+
+Stage: substep in maximal coordinates, before and after the sweeps
+Called by: solvers/maximal/sweeps.py, kernels/maximal/adjoint/modes.py, kernels/maximal/adjoint/row_terms.py,
+    kernels/maximal/adjoint/substep.py, kernels/maximal/sweeps.py
+Reads: BodySettings, JointView, LoopView, MotionView, RowView, SpinView, 10 arrays
+Writes: MotionView, RowView
+"""
 
 import warp as wp
 

@@ -4,6 +4,11 @@ The angular momentum of a body is what impulses change; in a substep it turns wi
 belongs to that momentum in its orientation half-way. This midpoint rule is of second order, symmetric, and
 stable at any spin, since the momentum keeps its size whatever the angular velocity (after Hairer, Lubich,
 Wanner, "Geometric Numerical Integration", 2006, section VII.5).
+
+Stage: substep in maximal coordinates, free motion first, poses last
+Called by: solvers/maximal/sweeps.py, kernels/maximal/adjoint/substep.py, kernels/maximal/adjoint/system.py
+Reads: JointView, MotionView, SpinView, angular, body_qd, enabled, inertia, linear, near, q
+Writes: MotionView, SpinView, body_q, body_qd, near, q, qd
 """
 
 import warp as wp

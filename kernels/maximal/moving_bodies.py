@@ -4,6 +4,12 @@ The bodies move with velocities of their own that feel the impulses of the parti
 impulses is what the solver of the bodies is given, if it is another one. Where many particles touch one body,
 each sees a part of its mass, so that all can be handled at once (mass splitting: Tonge, Benevolenski,
 Voroshilov, "Mass splitting for jitter-free parallel rigid body simulation", SIGGRAPH 2012).
+
+Stage: before and after the substeps in maximal coordinates
+Called by: solvers/maximal/moving_bodies.py, kernels/maximal/adjoint/substep.py, kernels/maximal/,
+    kernels/particles/, kernels/particles/vbd/contacts.py, kernels/particles/xpbd/contacts.py
+Reads: MotionView, body_f, body_q, body_qd, gravity, inv_inertia, inv_mass
+Writes: MotionView, body_f
 """
 
 import warp as wp

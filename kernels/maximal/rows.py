@@ -6,6 +6,13 @@ equations of motion of a system with constraints", 1977), a symplectic method: s
 energy, where directions of the end, as in Müller, Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body
 simulation with extended position based dynamics", SCA 2020, take energy out of every swing. Forces on both
 bodies of a row act at one point, so that momentum and angular momentum are conserved.
+
+Stage: substep in maximal coordinates, assembly of rows and sweeps
+Called by: kernels/maximal/adjoint/modes.py, kernels/maximal/adjoint/row_terms.py,
+    kernels/maximal/adjoint/system.py, kernels/maximal/contacts.py, kernels/maximal/joints.py,
+    kernels/maximal/sweeps.py
+Reads: JointView, LoopView, MotionView, RowView, SpinView
+Writes: MotionView, RowView
 """
 
 import warp as wp

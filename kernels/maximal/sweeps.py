@@ -1,4 +1,10 @@
-"""Gauss-Seidel sweeps over the joints, constraints and contacts of a world, one after the other."""
+"""Gauss-Seidel sweeps over the joints, constraints and contacts of a world, one after the other.
+
+Stage: substep in maximal coordinates, sweeps
+Called by: solvers/maximal/sweeps.py, kernels/maximal/adjoint/modes.py
+Reads: BlockView, BodyContactView, BodySettings, ContactView, MotionView, SpinView
+Writes: BlockView, BodyContactView, MotionView, SpinView
+"""
 
 import warp as wp
 

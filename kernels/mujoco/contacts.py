@@ -2,6 +2,11 @@
 
 A contact there has a frame whose first row is the normal from the first geom to the second, the distance and
 the point midway between both surfaces. See "Contact" in MuJoCo's chapter "Computation".
+
+Stage: step by MuJoCo, before it, collision
+Called by: solvers/mujoco/contacts.py
+Reads: ContactView, MujocoView, SurfaceView, body_q
+Writes: MujocoContactView
 """
 
 import warp as wp

@@ -3,6 +3,11 @@
 MuJoCo's quaternions are wxyz. A free joint there has the pose of the body frame, the velocity of that frame's
 origin in world axes and the angular velocity in body axes; a ball joint turns the body frame about a point of
 the body, with the angular velocity in body axes. See "Floating objects" in MuJoCo's chapter "Modeling".
+
+Stage: step by MuJoCo, before and after it
+Called by: solvers/mujoco/solver.py, solvers/mujoco/transfer.py
+Reads: JointView, MujocoView, 12 arrays
+Writes: 13 arrays
 """
 
 import warp as wp

@@ -1,4 +1,10 @@
-"""Forces of the air on triangles: drag and lift of a thin plate, explicit at the start of a step."""
+"""Forces of the air on triangles: drag and lift of a thin plate, explicit at the start of a step.
+
+Stage: forces on particles at the start of a step
+Called by: solvers/particles/aerodynamics.py, kernels/particles/adjoint/steps.py, kernels/penalty/elements.py
+Reads: force, indices, materials, start, triangle, v, x
+Writes: f, force
+"""
 
 import warp as wp
 

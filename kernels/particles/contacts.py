@@ -4,6 +4,13 @@ The deepest point of a triangle is searched from its centre by descent along the
 projected onto the triangle (Macklin, Erleben, Müller, Chentanez, Jeschke, Corse, "Local optimization for
 robust signed distance field collision", PACMCGIT 3(1), 2020). Shapes are first sought near blocks of
 particles or triangles that follow each other in their arrays.
+
+Stage: collision of particles with shapes
+Called by: solvers/particles/contacts.py, kernels/particles/adjoint/curvature.py,
+    kernels/particles/features.py, kernels/particles/vbd/components.py, kernels/particles/vbd/contacts.py,
+    kernels/particles/xpbd/contacts.py
+Reads: BlockView, Mixing, MotionView, RigidView, SurfaceMaterial, indices, inv_mass, v, x
+Writes: BlockView, ContactView, FaceView, MotionView
 """
 
 import warp as wp

@@ -1,4 +1,10 @@
-"""Particles at the borders of a step of FeatherstoneSolver."""
+"""Particles at the borders of a step of FeatherstoneSolver.
+
+Stage: first and last of a step with particles
+Called by: solvers/featherstone/deformable_stage.py, solvers/nonfinite.py, solvers/particles/sweep_solver.py
+Reads: v, world, x
+Writes: MarksView, v_out, x_out
+"""
 
 import warp as wp
 

@@ -3,6 +3,11 @@
 The gap beside a feature is known to second order: gap + n·δ + ½ δ·C δ for a displacement δ in the frame of
 the body. The forces of a step need gap and normal n alone; their slopes need the curvature C of the surface
 at this distance, which is found from normals close by.
+
+Stage: collision of particles with shapes, for penalties
+Called by: solvers/semi_implicit/contacts.py, kernels/particles/adjoint/curvature.py
+Reads: ContactView, FaceView, FeatureView, RigidView, body_q, indices, order, radius, v, x
+Writes: FeatureView
 """
 
 import warp as wp

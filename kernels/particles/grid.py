@@ -4,6 +4,12 @@ Each world has a grid of its own: a box of cells about its particles while there
 that repeats itself, so that cells far apart share a place (Teschner, Heidelberger, Müller, Pomeranets, Gross,
 "Optimized spatial hashing for collision detection of deformable objects", VMV 2003). Particles are placed by
 counting (Green, "Particle simulation using CUDA", NVIDIA 2010), in each cell in the order of their numbers.
+
+Stage: broad phase of particles
+Called by: solvers/particles/grid.py, kernels/particles/pairs.py, kernels/particles/surface_pairs.py,
+    kernels/penalty/grains.py
+Reads: GridView, base, chunk_first, chunk_start, count, total, x
+Writes: GridView, start, total
 """
 
 import warp as wp

@@ -5,6 +5,11 @@ sections 4 and 6.1; impulses are accumulated over the sweeps and kept in the fri
 pair belongs to the particle whose cell comes first. Blocks of cells of the same parity share no particle, so
 that eight colours of them are solved one after the other (as in Fratarcangeli, Tibaldo, Pellacini, "Vivace: a
 practical Gauss-Seidel method for stable soft body dynamics", TOG 35(6), 2016, but known from the start).
+
+Stage: XPBD substep, contacts between particles
+Called by: solvers/particles/pairs.py, kernels/penalty/grains.py
+Reads: GrainView, GridView, PairView, cell, point, shift, v, x
+Writes: Pair, PairView, count, listed, shift
 """
 
 import warp as wp

@@ -3,6 +3,11 @@
 Ellipsoids: D. Eberly, "Distance from a point to an ellipse, an ellipsoid, or a hyperellipsoid", 2013; moving
 points: conservative advancement (B. Mirtich, "Impulse-based dynamic simulation of rigid body systems", 1996,
 section 2.3).
+
+Stage: narrow phase of particles with shapes
+Called by: solvers/particles/contacts.py, kernels/particles/contacts.py, kernels/particles/features.py
+Reads: MotionView, RigidView
+Writes: RigidView
 """
 
 import warp as wp

@@ -3,6 +3,11 @@
 A particle stays on the side of a triangle on which it was at the start of the substep, its own radius and
 that of the triangle's corners away from it (Bridson, Fedkiw, Anderson, "Robust treatment of collisions,
 contact and friction for cloth animation", SIGGRAPH 2002, section 7, as constraints).
+
+Stage: XPBD substep, contacts of particles with triangles
+Called by: solvers/particles/surface_pairs.py
+Reads: GridView, SurfacePairView, SurfaceView, start, v, x
+Writes: SurfacePairView, shift
 """
 
 import warp as wp

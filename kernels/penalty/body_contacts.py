@@ -3,6 +3,11 @@
 The forward pass (`penalty.contact_law`) takes normal and points from the collision pass. Here they follow the
 features in contact (`contact_features`): the values are the same, and their derivatives those of the
 collision pass.
+
+Stage: backward pass of penalty forces, contacts between bodies
+Called by: solvers/semi_implicit/bodies.py
+Reads: ContactView, FeatureView, ModelShapeMaterials, body_com, body_q, body_qd, shape_body
+Writes: body_f
 """
 
 import warp as wp

@@ -5,6 +5,12 @@ al., "ADD: Analytically differentiable dynamics for multi-body systems with fric
 damper fades in over a small depth of penetration and slip is smoothed below a small speed: forces have a
 derivative everywhere but at first touch. The features in contact stay fixed; their distance follows the body
 poses.
+
+Stage: penalty forces, contacts between bodies
+Called by: solvers/featherstone/contact_adjoint.py, solvers/featherstone/step_adjoint.py, solvers/penalty.py,
+    kernels/penalty/body_contacts.py, kernels/penalty/grains.py, kernels/penalty/particle_contacts.py
+Reads: ContactView, FeatureView, ModelShapeMaterials, a, body_com, body_q, body_qd, shape_body
+Writes: body_f, total
 """
 
 import warp as wp

@@ -2,6 +2,11 @@
 
 Each particle sums up the forces of its neighbours in the order of the grid: no sum depends on threads, and
 forces of two on each other are opposite to the last bit.
+
+Stage: penalty forces, contacts between particles
+Called by: solvers/semi_implicit/grains.py
+Reads: GrainMaterial, GrainView, GridView, v, x
+Writes: f
 """
 
 import warp as wp

@@ -5,6 +5,11 @@ same force at the child's anchor, so that momentum and angular momentum stay.
 
 The springs against turning are those against shifting times the inertia that turns over the mass that moves:
 all errors of a joint swing at the same frequency, and a slender rod needs no shorter step than a ball.
+
+Stage: penalty forces, joints
+Called by: solvers/semi_implicit/bodies.py, kernels/penalty/loops.py
+Reads: AttachView, BodyMotionView, DriveView, JointInputView, JointView, before, raw, torque
+Writes: part, q, torque
 """
 
 import warp as wp

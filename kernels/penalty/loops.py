@@ -3,6 +3,12 @@
 Each row of `pair_rows` measures one number of the motion of body 1 relative to body 0, and has the wrench
 whose power is the rate of that number: a spring and a damper along it keep the number where the constraint
 wants it. All rows swing at the frequency of the joints' springs (`penalty.joints`).
+
+Stage: penalty forces, constraints
+Called by: solvers/semi_implicit/loops.py
+Reads: AttachView, BodyMotionView, JointInputView, JointView, LoopRowView, LoopView, dof_joint, effort,
+    given, order, slot, start
+Writes: effort, f, part
 """
 
 import warp as wp

@@ -3,6 +3,11 @@
 The features in contact stay fixed (`particles.features`); gap, normal and forces follow the particles and the
 bodies. Forces are those between bodies (`penalty.contact_law`), with dampers that at most stop what they damp
 within a step: light particles need no shorter step for them.
+
+Stage: penalty forces, contacts of particles
+Called by: solvers/semi_implicit/contacts.py, kernels/penalty/grains.py
+Reads: BodyView, FeatureView, SoftMaterial, indices, order, v, x
+Writes: body_f, corner, f
 """
 
 import warp as wp

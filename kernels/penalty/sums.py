@@ -1,6 +1,11 @@
 """Sums of forces: what acts on a particle or a body lies in places that its elements wrote.
 
 Each sum runs over a list of places, `slot[start[i]:start[i + 1]]`, in a fixed order.
+
+Stage: penalty forces, last, sums
+Called by: solvers/semi_implicit/bodies.py, solvers/semi_implicit/elements.py
+Reads: corner, external, part, slot, start
+Writes: f
 """
 
 import warp as wp

@@ -1,4 +1,10 @@
-"""Contacts between bodies whose penalty force has no derivative."""
+"""Contacts between bodies whose penalty force has no derivative.
+
+Stage: backward pass of penalty forces, worlds without gradient
+Called by: solvers/semi_implicit/adjoint.py
+Reads: ContactView, FeatureView, body_world, shape_body
+Writes: body_qd_grad, refused
+"""
 
 import warp as wp
 

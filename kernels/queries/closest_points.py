@@ -2,6 +2,11 @@
 
 Of two sets the pair of shapes with the least signed distance counts. Pairs are tried in the order that lets
 the boxes about the shapes rule out most of the others: the pair with the nearest boxes comes first.
+
+Stage: queries between steps
+Called by: newtonsim/queries/scene_query.py, kernels/queries/closest_records.py
+Reads: SceneView, SetView, lower, upper, worlds
+Writes: ClosestView, count, shapes
 """
 
 import warp as wp

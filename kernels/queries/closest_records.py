@@ -1,4 +1,10 @@
-"""Closest points of many pairs of shapes, thickness included, as rows of numbers for the host."""
+"""Closest points of many pairs of shapes, thickness included, as rows of numbers for the host.
+
+Stage: queries between steps
+Called by: newtonsim/pybullet_compat/queries/closest_points.py
+Reads: SceneView, pairs, reach
+Writes: found, numbers
+"""
 
 import warp as wp
 

@@ -4,6 +4,12 @@ Each solid is cut out of the line as the interval between its entry and its exit
 Cyrus and Beck ("Generalized two- and three-dimensional clipping", 1978), quadrics by the numerically stable
 root of the quadratic through the point of closest approach (Haines, Guenther, Akenine-Moeller, "Precision
 improvements for ray/sphere intersection", Ray Tracing Gems, 2019). Lines are given in the frame of the solid.
+
+Stage: queries between steps; ray casting
+Called by: kernels/camera/elements.py, kernels/camera/scene.py, kernels/queries/closest_points.py,
+    kernels/queries/ray_surfaces.py, kernels/queries/ray_times.py, kernels/queries/rays.py
+Reads: HullView
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

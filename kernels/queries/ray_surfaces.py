@@ -3,6 +3,11 @@
 Meshes go through their bounding volume hierarchy with the watertight triangle test of Woop, Benthin and Wald
 ("Watertight ray/triangle intersection", JCGT, 2013); distance fields are sphere traced (Hart, "Sphere
 tracing", The Visual Computer, 1996) and the sign change is bisected.
+
+Stage: queries between steps; ray casting
+Called by: kernels/camera/scene.py, kernels/queries/rays.py
+Reads: its arguments
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

@@ -6,6 +6,11 @@ through the point of closest approach (Haines, Guenther, Akenine-Moeller, "Preci
 ray/sphere intersection", Ray Tracing Gems, 2019). A line that leaves the tube of a capsule beyond an end does
 so within the ball there. Lines are given in the frame of the solid; functions return the entry and the exit,
 in lengths of the direction, and the entry is above the exit where the line misses.
+
+Stage: ray casting
+Called by: kernels/camera/scene.py
+Reads: its arguments
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

@@ -3,6 +3,12 @@
 A ray meets the shapes of its own world and the global ones. Boxes about the shapes are tried first by their
 slabs (Kay and Kajiya, "Ray tracing complex scenes", 1986); what they leave is answered in the frame of the
 shape. Each shape counts once on a ray, at the first point where the ray meets it.
+
+Stage: queries between steps; sensors of environments
+Called by: newtonsim/queries/prepared_segments.py, newtonsim/queries/rays.py, kernels/envs/heights.py,
+    kernels/queries/closest_points.py
+Reads: RayView, SceneView
+Writes: RayHitView
 """
 
 import warp as wp

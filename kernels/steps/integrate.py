@@ -1,4 +1,10 @@
-"""Semi-implicit Euler steps of particles and of bodies in maximal coordinates."""
+"""Semi-implicit Euler steps of particles and of bodies in maximal coordinates.
+
+Stage: integration, last of a step
+Called by: solvers/base.py, solvers/kinematic_bodies.py
+Reads: 14 arrays
+Writes: body_q_out, body_qd_out, v_out, x_out
+"""
 
 import warp as wp
 

@@ -1,7 +1,9 @@
 """Marks of worlds that became NaN or infinite, with what is needed to say where and when it began.
 
-Stage: the end of a step. Called by: the kernels that accept its result, see `solvers.nonfinite`. Reads: what
-is broken. Writes: `MarksView`.
+Stage: last of a step, check of its numbers
+Called by: kernels/constraints/energy_coordinates.py, kernels/particles/coupling.py, kernels/steps/motion.py
+Reads: its arguments
+Writes: MarksView
 """
 
 import warp as wp

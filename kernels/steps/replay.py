@@ -1,6 +1,11 @@
 """Calls of recorded kernels, one after the other, without going back to the host between them.
 
 For the CPU, where a kernel is a function with an address; see `newtonsim.runtime.capture`.
+
+Stage: all, in place of their launches
+Called by: newtonsim/kernel_warmup.py, newtonsim/runtime/capture.py, newtonsim/simulator.py
+Reads: table
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

@@ -1,4 +1,11 @@
-"""Per-world reset of flat arrays, and of what solvers remember of a world."""
+"""Per-world reset of flat arrays, and of what solvers remember of a world.
+
+Stage: between steps, reset of worlds
+Called by: newtonsim/kernel_warmup.py, newtonsim/simulator.py, solvers/featherstone/constraints.py,
+    solvers/featherstone/solver.py, solvers/nonfinite.py
+Reads: 14 arrays
+Writes: 16 arrays
+"""
 
 import warp as wp
 

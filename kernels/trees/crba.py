@@ -3,6 +3,12 @@
 Composite-rigid-body algorithm and LᵀDL factorization that preserves branch-induced sparsity (Featherstone,
 "Rigid Body Dynamics Algorithms", 2008, sections 6.2, 6.5 and table 6.3). Row d holds the entries of d's
 ancestors from the root down to d, contiguous, so factor and solves have no fill-in and no gaps.
+
+Stage: smooth dynamics, joint-space inertia
+Called by: newtonsim/dynamics.py, solvers/featherstone/articulated_bodies.py, solvers/featherstone/smooth.py,
+    kernels/maximal/articulated_bodies.py, kernels/trees/tree_advance.py
+Reads: BodyView, CompositeView, JointView, KinematicsView, L, TreeView, base, diagonal, floor, rhs
+Writes: CompositeView, H, KinematicsView, floor, x
 """
 
 import warp as wp

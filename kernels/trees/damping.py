@@ -1,4 +1,10 @@
-"""Explicit damping forces, added to those that act on bodies and joints in a step."""
+"""Explicit damping forces, added to those that act on bodies and joints in a step.
+
+Stage: forces at the start of a step
+Called by: solvers/featherstone/stages.py
+Reads: 9 arrays
+Writes: body_f, joint_f, target
+"""
 
 import warp as wp
 

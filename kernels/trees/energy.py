@@ -1,4 +1,11 @@
-"""Sums over the bodies of an articulation, and dense copies of sparse matrices."""
+"""Sums over the bodies of an articulation, and dense copies of sparse matrices.
+
+Stage: queries of dynamics between steps
+Called by: newtonsim/dynamics.py
+Reads: BodyView, H, KinematicsView, TreeView, a, b, body_articulation, dof_articulation, dof_local, gravity,
+    mass, moment
+Writes: a, com, dense, energy, jacobian, mass, moment, total
+"""
 
 import warp as wp
 

@@ -4,6 +4,13 @@ Every joint axis is treated as a one-degree-of-freedom virtual link, so that one
 types (Featherstone, "Rigid Body Dynamics Algorithms", 2008, sections 4.4 and 5.3). State that the loops
 carry lives in arrays: Warp's adjoint of a dynamic loop is only right that way. Functions are inlined because
 the adjoint of a call copies the views that it takes, which makes backward passes slower by a quarter.
+
+Stage: forward kinematics, first and last of a step
+Called by: newtonsim/runtime/launcher.py, solvers/featherstone/step_adjoint.py,
+    kernels/constraints/adjoint/row_terms.py, kernels/maximal/adjoint/substep.py,
+    kernels/maximal/articulated_bodies.py, kernels/penalty/joints.py, kernels/trees/
+Reads: BodyView, JointView, KinematicsView, TreeView, body_com, mask, q, qd
+Writes: KinematicsView, body_q, body_qd, origin
 """
 
 import warp as wp

@@ -2,6 +2,12 @@
 
 Three successive rotations about arbitrary axes are split by the generalised Euler-angle formula of Piovan
 and Bullo, "On coordinate-free rotation decomposition: Euler angles about arbitrary axes", 2012.
+
+Stage: last of a substep in maximal coordinates, joint coordinates
+Called by: newtonsim/kinematics.py, solvers/maximal/sweeps.py, solvers/semi_implicit/bodies.py,
+    kernels/maximal/adjoint/substep.py, kernels/maximal/, kernels/penalty/joints.py
+Reads: JointView, body_com, body_q, body_qd, mask, tree_articulation
+Writes: q, qd, tree_mask
 """
 
 import warp as wp

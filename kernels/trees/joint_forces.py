@@ -2,6 +2,12 @@
 
 Drives, springs and damping act with the velocity and position at the end of the step, so that any gain is
 stable at any step: their derivative is the diagonal that `implicit_inertia` gives.
+
+Stage: smooth dynamics, forces of joints; integration
+Called by: solvers/featherstone/, kernels/envs/sensors.py, kernels/maximal/articulated_bodies.py,
+    kernels/trees/
+Reads: DriveView, JointView, TreeView, 11 arrays
+Writes: diagonal, implicit, q_out, rate, residual
 """
 
 import warp as wp

@@ -1,6 +1,12 @@
 """Poses, velocities, dynamics and residuals of the worlds of a mask alone; the others cost next to nothing.
 
 What is not written is not to be read: it is that of another call.
+
+Stage: backward pass of smooth dynamics
+Called by: solvers/featherstone/contact_adjoint.py, solvers/featherstone/impact_adjoint.py,
+    solvers/featherstone/step_adjoint.py
+Reads: BodyView, DriveView, JointView, KinematicsView, TreeView, 15 arrays
+Writes: KinematicsView, body_A, body_F, body_q, body_qd, dof_A, residual, tau
 """
 
 import warp as wp

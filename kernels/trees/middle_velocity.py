@@ -5,6 +5,11 @@ its centre of mass or a fixed point is stiffer: its gyroscopic torque grows with
 an explicit prediction explodes once the body turns by about half a radian in a step. There the implicit
 midpoint rule is solved, which keeps the energy of a free body at any spin (Hairer, Lubich, Wanner,
 "Geometric Numerical Integration", 2006, sections IV.2 and VII.5).
+
+Stage: smooth dynamics, velocity-dependent forces
+Called by: solvers/featherstone/step_adjoint.py, kernels/trees/tree_advance.py
+Reads: BodyView, JointView, KinematicsView, TreeView, predicted, start
+Writes: middle
 """
 
 import warp as wp

@@ -3,6 +3,11 @@
 The force of a fibre depends on its activation, length and velocity: Zajac, "Muscle and tendon: properties,
 models, scaling, and application to biomechanics and motor control", 1989; the curves are those of Thelen,
 "Adjustment of muscle mechanics model parameters to simulate dynamic contractions in older adults", 2003.
+
+Stage: forces at the start of a step
+Called by: solvers/semi_implicit/bodies.py
+Reads: MuscleView, activation, body_com, body_q, body_qd, length, rate, tension
+Writes: length, part, rate, tension
 """
 
 import warp as wp

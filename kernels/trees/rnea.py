@@ -4,6 +4,12 @@ Featherstone, "Rigid Body Dynamics Algorithms", 2008, section 5.3, in world axes
 The kernel serves three purposes: bias forces (zero acceleration), inverse dynamics, and the residual
 M(q) a + c(q, v) = 0 whose derivative gives the gradient of the implicit step.
 Functions are inlined for the sake of that derivative, see `forward_kinematics`.
+
+Stage: smooth dynamics, bias forces
+Called by: newtonsim/runtime/launcher.py, solvers/featherstone/reactions.py, solvers/featherstone/smooth.py,
+    kernels/trees/masked_dynamics.py
+Reads: BodyView, JointView, KinematicsView, TreeView, body_f, gravity, qd, qdd, source
+Writes: body_A, body_F, dof_A, target, tau
 """
 
 import warp as wp

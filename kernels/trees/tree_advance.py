@@ -2,6 +2,11 @@
 
 The same functions as in `joint_forces`, `crba`, `middle_velocity` and `forward_kinematics`, whose kernels
 take one quantity each.
+
+Stage: smooth dynamics and integration, without gradient
+Called by: solvers/featherstone/articulated_bodies.py, solvers/featherstone/smooth.py
+Reads: BodyView, DriveView, JointView, KinematicsView, L, TreeView, 9 arrays
+Writes: KinematicsView, end, middle, qd_end, used
 """
 
 import warp as wp

@@ -1,6 +1,11 @@
 """Poses and velocities of a kinematic tree in one pass, for where no gradient is recorded.
 
 The same functions as in `forward_kinematics`, whose kernels take one quantity each.
+
+Stage: forward kinematics, first and last of a step, without gradient
+Called by: newtonsim/runtime/launcher.py, newtonsim/simulator.py
+Reads: BodyView, JointView, TreeView, mask, q, qd
+Writes: KinematicsView, body_q, body_qd
 """
 
 import warp as wp

@@ -1,4 +1,10 @@
-"""Collision shapes as kernels see them: placement, kind, size, and the hulls of convex meshes."""
+"""Collision shapes as kernels see them: placement, kind, size, and the hulls of convex meshes.
+
+Stage: collision, queries, ray casting
+Called by: kernels/collision/pairs/bounds.py, kernels/collision/pairs/broad_phase.py
+Reads: ShapeView, body_q
+Writes: nothing, its functions return what they find
+"""
 
 import warp as wp
 

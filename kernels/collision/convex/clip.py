@@ -4,6 +4,12 @@ Faces are cut by each other's edges (I. E. Sutherland, G. W. Hodgman, "Reentrant
 Communications of the ACM 17(1), 1974), lines by the edges of a face (M. Cyrus, J. Beck, "Generalized two- and
 three-dimensional clipping", Computers & Graphics 3(1), 1978). Neither facet is the reference: the gap at a
 place is the difference of both heights, so that nothing changes when the better aligned one changes.
+
+Stage: narrow phase, contact points of convex shapes
+Called by: kernels/collision/convex/manifold_points.py, kernels/collision/families/mesh.py,
+    kernels/collision/families/mesh_mesh.py
+Reads: corner, corner_a, corner_b, corner_label, label, label_a, label_b, line
+Writes: code, x
 """
 
 import warp as wp

@@ -3,6 +3,12 @@
 A shape is a core grown by a radius: a sphere is a point, a capsule a segment, every other shape its own core.
 Distances between cores are cheaper and more accurate than between the rounded shapes (G. van den Bergen,
 Collision Detection in Interactive 3D Environments, 2004, section 4.3, where the mappings are listed as well).
+
+Stage: narrow phase, support points of convex shapes
+Called by: kernels/collision/convex/, kernels/collision/families/, kernels/collision/surfaces/,
+    kernels/particles/, kernels/queries/closest_points.py
+Reads: HullView, ShapeView
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

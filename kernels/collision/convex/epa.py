@@ -3,6 +3,11 @@
 G. van den Bergen, "Proximity Queries and Penetration Depth Computation on 3D Game Objects", Game
 Developers Conference 2001. A polytope inside the Minkowski difference grows where it is nearest to the
 origin. Its nearest face bounds the depth from below, the plane of support of any direction from above.
+
+Stage: narrow phase, depth of convex shapes
+Called by: kernels/collision/convex/gjk.py
+Reads: HullView, a, corners, edges, normal, offset, simplex_a, simplex_w, w
+Writes: a, corners, edges, normal, offset, w
 """
 
 import warp as wp

@@ -5,6 +5,11 @@ Two shapes touch along a common normal; each takes part with what lies farthest 
 the contact frame, whose third axis is the normal, by its corners and by its height as a linear function of
 the other two coordinates. The tangents are those of T. Duff et al., "Building an Orthonormal Basis,
 Revisited", Journal of Computer Graphics Techniques 6(1), 2017.
+
+Stage: narrow phase, contact points of convex shapes
+Called by: kernels/collision/convex/manifold_points.py, kernels/collision/families/sdf.py
+Reads: HullView, corner
+Writes: corner, label
 """
 
 import warp as wp

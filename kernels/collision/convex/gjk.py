@@ -6,6 +6,12 @@ Journal of Robotics and Automation 4(2), 1988), with the bounds of G. van den Be
 Implementation for Collision Detection of Convex Objects", Journal of Graphics Tools 4(2), 1999): the point of
 the simplex nearest to the origin bounds the distance from above, the plane of support across it from below.
 The depth of overlapping cores is left to kernels/collision/convex/epa.py.
+
+Stage: narrow phase, distance of convex shapes
+Called by: kernels/collision/families/convex.py, kernels/collision/families/mesh.py,
+    kernels/collision/families/mesh_mesh.py, kernels/collision/surfaces/surfaces.py
+Reads: HullView, w
+Writes: a, w, weight
 """
 
 import warp as wp

@@ -4,6 +4,13 @@ Of many points one is kept, the one farthest from it, and those that span the la
 to either side (D. Gregorius, "Robust Contact Creation for Physics Simulations", Game Developers Conference,
 2015). We begin with the first point and exchange one for the deepest at the end, and where values are nearly
 equal, the first point wins: the choice stays from step to step, whichever corner is the deepest.
+
+Stage: narrow phase, contact points of convex shapes
+Called by: kernels/collision/families/box.py, kernels/collision/families/convex.py,
+    kernels/collision/families/mesh.py, kernels/collision/families/mesh_mesh.py,
+    kernels/collision/families/sdf.py
+Reads: HullView, x
+Writes: ManifoldView, code, x
 """
 
 import warp as wp

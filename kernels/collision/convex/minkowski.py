@@ -3,6 +3,11 @@
 The nearest point is found from signed sub-volumes, face by face (M. Montanari, N. Petrinic, E. Barbieri,
 "Improving the GJK algorithm for faster and more reliable distance queries between convex objects", ACM
 Transactions on Graphics 36(3), 2017): unlike Johnson's recursion it does not divide by cofactors that vanish.
+
+Stage: narrow phase, distance of convex shapes
+Called by: kernels/collision/convex/epa.py, kernels/collision/convex/gjk.py
+Reads: HullView, p, weight
+Writes: a, w, weight
 """
 
 import warp as wp

@@ -6,6 +6,11 @@ preferred to cross products of edges where both tell the same, and those of the 
 smaller (D. Gregorius, "The Separating Axis Test between Convex Polyhedra", Game Developers Conference, 2013).
 Of separated boxes the axis of greatest separation need not be that of the closest points, which may be a
 corner and any point of the other box: these are found from the corners themselves.
+
+Stage: narrow phase
+Called by: newtonsim/collision/collide.py
+Reads: HullView, PairView, ShapeView, shape_X
+Writes: ManifoldView
 """
 
 import warp as wp

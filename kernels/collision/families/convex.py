@@ -1,4 +1,10 @@
-"""Contact points of pairs of convex shapes without a narrow phase of their own."""
+"""Contact points of pairs of convex shapes without a narrow phase of their own.
+
+Stage: narrow phase
+Called by: newtonsim/collision/collide.py
+Reads: HullView, PairView, ShapeView, shape_X
+Writes: ManifoldView
+"""
 
 import warp as wp
 

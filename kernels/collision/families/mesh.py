@@ -7,6 +7,11 @@ a pair are gathered into one manifold.
 
 Everything is computed in the axes of the mesh with the origin at the convex shape: on a wide terrain the
 coordinates of the shape itself carry rounding that would otherwise get into the gaps.
+
+Stage: narrow phase
+Called by: newtonsim/collision/collide.py
+Reads: HullView, PairView, ShapeView, SurfaceView, shape_X
+Writes: ManifoldView
 """
 
 import warp as wp

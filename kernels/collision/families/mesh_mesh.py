@@ -4,6 +4,11 @@ Where two polyhedra touch, a vertex of one is near a face of the other, or two e
 "Real-Time Collision Detection", 2005, section 5.1.9). The vertices of each are tried against the signed
 distance of the other, which knows inside from outside however deep they are. Crossing edges are found from
 pairs of triangles, whose closest points count if both surfaces may push that way.
+
+Stage: narrow phase
+Called by: newtonsim/collision/collide.py
+Reads: HullView, PairView, ShapeView, SurfaceView, shape_X
+Writes: ManifoldView
 """
 
 import warp as wp

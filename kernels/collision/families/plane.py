@@ -1,4 +1,10 @@
-"""Contact points of convex shapes and mesh vertices with planes."""
+"""Contact points of convex shapes and mesh vertices with planes.
+
+Stage: narrow phase
+Called by: newtonsim/collision/collide.py
+Reads: HullView, PairView, ShapeView, SurfaceView, shape_X
+Writes: ManifoldView
+"""
 
 import warp as wp
 

@@ -5,6 +5,11 @@ Collision Detection, 2005, section 5.1.9. The squared distance of a point that m
 convex and piecewise quadratic, so that the root of its derivative lies between two of the at most six places
 where the axis crosses a face plane. An axis inside a box is pushed out along the normal of least depth of the
 box swept along the axis, whose faces are those of the box and the parallelograms of its edges and the axis.
+
+Stage: narrow phase
+Called by: newtonsim/collision/collide.py
+Reads: PairView, ShapeView, shape_X
+Writes: ManifoldView
 """
 
 import warp as wp

@@ -5,6 +5,11 @@ onto the shape, from several seeds (M. Macklin et al., "Local optimization for r
 collision", Proceedings of the ACM on Computer Graphics 3(1), 2020). Vertices of the shape and points of the
 field's own surface that lie against the facing side of the shape complete the manifold. Meshes and other
 fields are represented by their vertices, edges and surface points.
+
+Stage: narrow phase
+Called by: newtonsim/collision/collide.py
+Reads: HullView, PairView, ShapeView, SurfaceView, shape_X
+Writes: ManifoldView
 """
 
 import warp as wp

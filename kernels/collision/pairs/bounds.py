@@ -4,6 +4,12 @@ A convex shape reaches farthest along an axis at its support point there (Ericso
 Detection", 2005, sections 4.2 and 9.5), which makes the box of a primitive exact. Meshes, height fields and
 distance fields have the box about their turned local box (Arvo, "Transforming axis-aligned bounding boxes",
 Graphics Gems, 1990).
+
+Stage: broad phase
+Called by: newtonsim/pybullet_compat/queries/scene_queries.py, newtonsim/queries/scene_query.py,
+    kernels/collision/pairs/broad_phase.py
+Reads: HullView, ShapeView, body_q, shape_lower, shape_start, shape_upper, shapes
+Writes: lower, shape_X, upper
 """
 
 import warp as wp

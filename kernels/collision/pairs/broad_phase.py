@@ -2,6 +2,11 @@
 
 Worlds with few shapes test a list of pairs; crowded worlds sort and sweep, see `sweep`. Bounds grow by what a
 shape can travel within the step, so that fast bodies are found in time.
+
+Stage: broad phase
+Called by: newtonsim/collision/collide.py, kernels/collision/pairs/sweep.py
+Reads: HullView, PairView, PlacementView, ShapeView, body_com, body_q, body_qd, listed, listed_start
+Writes: PairView, PlacementView, count, needed
 """
 
 import warp as wp

@@ -1,4 +1,11 @@
-"""What passes from the broad phase to the narrow phase, and from there to the packing of contacts."""
+"""What passes from the broad phase to the narrow phase, and from there to the packing of contacts.
+
+Stage: between broad phase, narrow phase and packing
+Called by: kernels/collision/convex/manifold_points.py, kernels/collision/families/plane.py,
+    kernels/collision/families/round.py
+Reads: its arguments
+Writes: ManifoldView
+"""
 
 import warp as wp
 

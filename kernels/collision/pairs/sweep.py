@@ -2,6 +2,11 @@
 
 Baraff, "Dynamic Simulation of Non-Penetrating Rigid Bodies", 1992; insertion sort, because the order hardly
 changes from step to step.
+
+Stage: broad phase of crowded worlds
+Called by: newtonsim/collision/collide.py
+Reads: PairView, PlacementView, ShapeView, SweepView, entry_world
+Writes: PairView, SweepView, needed
 """
 
 import warp as wp

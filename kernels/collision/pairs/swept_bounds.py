@@ -1,4 +1,10 @@
-"""Boxes around what shapes have swept over in many steps."""
+"""Boxes around what shapes have swept over in many steps.
+
+Stage: after each step of a PyBullet client
+Called by: newtonsim/pybullet_compat/engine/swept_stage.py
+Reads: lower, upper
+Writes: swept_lower, swept_upper
+"""
 
 import warp as wp
 

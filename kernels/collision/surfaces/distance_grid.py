@@ -3,6 +3,11 @@
 Inside is told by the generalized winding number (A. Jacobson, L. Kavan, O. Sorkine-Hornung, "Robust
 inside-outside segmentation using generalized winding numbers", ACM Transactions on Graphics 32(4), 2013),
 which is right for solids that touch or overlap each other as well.
+
+Stage: building of geometry, before any step
+Called by: newtonsim/geometry/sdf.py
+Reads: point
+Writes: distance, slope, value
 """
 
 import warp as wp

@@ -1,4 +1,10 @@
-"""Values and directions of a signed distance field at a point."""
+"""Values and directions of a signed distance field at a point.
+
+Stage: narrow phase and queries, distance fields
+Called by: kernels/camera/scene.py, kernels/collision/surfaces/fields.py, kernels/queries/ray_surfaces.py
+Reads: its arguments
+Writes: nothing, its functions return what they find
+"""
 
 import warp as wp
 

@@ -4,6 +4,12 @@ The point of a convex core where the field is least is found by projected gradie
 (Bertsekas, "Nonlinear programming", 1999, section 2.3) from several starts. While the two are apart, a step
 of the field's own value makes this the alternating projection between both (Cheney and Goldstein, "Proximity
 maps for convex sets", 1959). The minimum is a local one: fields with many bumps may have a nearer point.
+
+Stage: narrow phase and queries, distance fields
+Called by: kernels/collision/families/sdf.py, kernels/particles/point_distance.py,
+    kernels/queries/closest_points.py
+Reads: HullView
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

@@ -2,6 +2,11 @@
 
 The mesh is that of `Heightfield.to_mesh`: vertices row by row along x, rows along z, heights along y; two
 triangles a cell, the first at the corner with the least x and z. All lengths are those of the unscaled mesh.
+
+Stage: narrow phase and queries, height fields
+Called by: kernels/collision/families/mesh.py, kernels/queries/ray_surfaces.py
+Reads: its arguments
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

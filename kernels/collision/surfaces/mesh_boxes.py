@@ -4,6 +4,11 @@ On a GPU Warp keeps the stack of a query by box or ray in the shared memory of t
 thread: a query within the loop of another one destroys that stack. Triangles are therefore listed before
 anything is done with them, a batch at a time; every batch walks the tree again and leaves out those that it
 has met before, since the order is always the same.
+
+Stage: narrow phase, meshes
+Called by: kernels/collision/families/mesh_mesh.py
+Reads: its arguments
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

@@ -6,6 +6,12 @@ then offers the triangles whose boxes lie within it.
 
 A surface that touches another shape overlaps it by the depth of the deepest triangle. A shape that lies in a
 closed mesh without touching the surface overlaps it by the way out through the face nearest to it.
+
+Stage: narrow phase and queries, meshes
+Called by: kernels/collision/families/sdf.py, kernels/collision/surfaces/fields.py,
+    kernels/queries/closest_points.py
+Reads: HullView
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

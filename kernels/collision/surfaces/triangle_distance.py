@@ -1,4 +1,11 @@
-"""Signed distance of points, and of edges, from the surface of a triangle mesh."""
+"""Signed distance of points, and of edges, from the surface of a triangle mesh.
+
+Stage: narrow phase, meshes
+Called by: kernels/collision/families/mesh_mesh.py, kernels/collision/families/sdf.py,
+    kernels/particles/point_distance.py
+Reads: ShapeView, SurfaceView
+Writes: nothing, its functions return what they find
+"""
 
 import warp as wp
 

@@ -5,6 +5,13 @@ neighbouring triangle goes on, and then bodies catch on edges inside of flat fac
 surface pushes at an edge are those between the normals of both triangles, its Voronoi region, and nothing
 but the face normal where the edge is flat or concave (Voronoi regions: C. Ericson, "Real-Time Collision
 Detection", 2005, sections 5.1.5 and 9.5).
+
+Stage: narrow phase, meshes
+Called by: kernels/collision/families/mesh.py, kernels/collision/families/mesh_mesh.py,
+    kernels/collision/families/sdf.py, kernels/collision/surfaces/triangle_distance.py,
+    kernels/particles/contacts.py, kernels/particles/point_distance.py
+Reads: opposite
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

@@ -7,6 +7,12 @@ sticks adds -p · J λ + m · (J v⁺ - t) + C p_n m_n, and one that slides
 slip u, -μ p_n u/|u|. Impulses p and multipliers λ, m are held fixed as well; frame, point, distance, wanted
 velocity t, softness C and friction μ follow from poses, velocities and materials as in the forward pass, with
 the features in contact fixed (`contact_features`).
+
+Stage: backward pass of constraints, after the multipliers
+Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py
+Reads: ConstraintSettings, ContactMotionView, ContactRowView, ContactView, FeatureView, ModelShapeMaterials,
+    ShapeView, 10 arrays
+Writes: found, out, reason
 """
 
 import warp as wp

@@ -2,6 +2,12 @@
 
 See `constraints.adjoint.impacts`; normals, points and restitution follow from poses and materials as in
 `constraints.adjoint.contact_terms`.
+
+Stage: backward pass of constraints, after the multipliers
+Called by: solvers/featherstone/impact_adjoint.py
+Reads: ConstraintSettings, ContactRowView, ContactView, FeatureView, ImpactMotionView, ShapeView, body_q,
+    impulse, mask, multiplier, restitution, slope
+Writes: out
 """
 
 import warp as wp

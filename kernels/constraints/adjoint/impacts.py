@@ -7,6 +7,12 @@ that of -S, S = λᵀ H (v' - v) - x · J λ + m · J v' - e x · J H⁻¹ g (im
 that take part). With h r(v) = H (v - v_free) for the residual r of a step, the first terms of all rounds are
 h cᵀ r(v') of each round and h c₀ᵀ r(v_free), for r is affine in v: with T = (-e)^k H⁻¹ g after the last of k
 rounds before it, c = (1 + e) (T - P ζ), where P takes the part of ζ = H⁻¹ g along the contacts.
+
+Stage: backward pass of constraints, propagated impacts
+Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/impact_adjoint.py
+Reads: ContactRowView, ContactView, EnvelopeView, ImpactRoundsView, L, SkylineView, TreeView, dof, place,
+    reason, z
+Writes: EnvelopeView, ImpactRoundsView, SkylineView, mask, reason, v, y, zeta
 """
 
 import warp as wp

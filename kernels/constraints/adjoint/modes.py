@@ -2,6 +2,12 @@
 
 Implicit differentiation of a complementarity problem starts from this active set, see
 `constraints.adjoint.solve`.
+
+Stage: backward pass of constraints, first, the active set
+Called by: solvers/featherstone/constraint_adjoint.py, kernels/constraints/adjoint/solution_error.py,
+    kernels/constraints/adjoint/solve.py
+Reads: ContactView, RowsView, TreeView, kept, world_state
+Writes: early, pushes
 """
 
 import warp as wp

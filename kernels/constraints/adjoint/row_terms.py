@@ -7,6 +7,13 @@ gradient by whatever a step depends on is that of -S,
 
 with the force balance r of the smooth part. Each kernel writes one number for each of its rows, from
 functions that the forward pass uses, too; reverse mode does the rest.
+
+Stage: backward pass of constraints, after the multipliers
+Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py,
+    solvers/featherstone/step_adjoint.py
+Reads: BodyStateView, BodyView, ConstraintSettings, DofRowView, DriveView, JointView, KinematicsView,
+    LimitView, LoopView, PairRowView, TreeView, V_end, V_multiplier, 13 arrays
+Writes: body_q, body_qd, out
 """
 
 import warp as wp

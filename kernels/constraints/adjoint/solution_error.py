@@ -10,6 +10,12 @@ coordinates solves
 with the weights M that the adjoint has, here transposed back. Rows that do not act but should, by the sign of
 their residual, count as equations, as in semismooth Newton methods (Hintermüller, Ito, Kunisch, "The
 primal-dual active set strategy as a semismooth Newton method", SIAM J. Optim. 13, 2002).
+
+Stage: after a step, where its accuracy is asked for
+Called by: solvers/featherstone/solution_error.py
+Reads: ContactView, ErrorView, ImpulseView, L, RowAdjointView, RowsView, SkylineView, TreeView, dof,
+    multiplier, place, residual, v_end, v_free, world_state, z
+Writes: ErrorView, SkylineView
 """
 
 import warp as wp

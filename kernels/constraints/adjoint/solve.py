@@ -18,6 +18,12 @@ Source: implicit differentiation of complementarity problems at their active set
 Belbute-Peres, Smith, Allen, Tenenbaum, Kolter, "End-to-end differentiable physics for learning and control",
 2018; Geilinger et al., "ADD: Analytically differentiable dynamics for multi-body systems with frictional
 contact", 2020.
+
+Stage: backward pass of constraints, multipliers
+Called by: solvers/featherstone/constraint_adjoint.py, kernels/constraints/adjoint/impacts.py,
+    kernels/constraints/adjoint/solution_error.py
+Reads: ContactView, ImpulseView, PairRowView, RowAdjointView, RowsView, SkylineView, TreeView, dof, place
+Writes: RowAdjointView, SkylineView, mode, multiplier, reason, y
 """
 
 import warp as wp

@@ -1,4 +1,10 @@
-"""Worlds of a backward pass: which are asked for a gradient, and why one has none."""
+"""Worlds of a backward pass: which are asked for a gradient, and why one has none.
+
+Stage: backward pass of constraints, first and last
+Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/step_adjoint.py
+Reads: TreeView, dof, slope_q, slope_qd, solved, v_end, v_free, world_start
+Writes: followed, reason
+"""
 
 import warp as wp
 

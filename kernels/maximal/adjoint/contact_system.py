@@ -3,6 +3,11 @@
 With residuals r(v, p) of `maximal.adjoint.contact_terms`, multipliers of bodies and contacts solve
 M λ + Jᵀ r_vᵀ m = g and J λ + (gradient by p) = r_pᵀ m. Normals that push and what sticks yield by a small
 softness, so that contacts can be eliminated one by one, and redundant ones share their impulse.
+
+Stage: backward pass in maximal coordinates, modes and multipliers of contacts
+Called by: solvers/maximal/contact_adjoint.py, kernels/maximal/adjoint/system.py
+Reads: BodyContactView, ContactStageView, ContactView, FeatureView, multiplier, velocity
+Writes: ContactStageView, reason
 """
 
 import warp as wp

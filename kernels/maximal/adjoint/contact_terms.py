@@ -15,6 +15,12 @@ In the velocities that lead to the end, v and w are relative to those of the tim
 The term of a contact is m · residual - p · v(λ) - y · w(λ), with m its multiplier and λ those of the bodies.
 How normal, point and gap follow from the poses at the start of the step, where features are found, is that of
 `contact_features`; the points then move with the bodies, while the normal stays.
+
+Stage: backward pass in maximal coordinates, contacts
+Called by: solvers/maximal/contact_adjoint.py, kernels/maximal/adjoint/contact_system.py
+Reads: BodyContactView, BodySettings, ContactStageView, ContactView, FeatureView, ModelShapeMaterials, 16
+    arrays
+Writes: early, foreseen, term, velocity
 """
 
 import warp as wp

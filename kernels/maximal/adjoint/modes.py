@@ -1,4 +1,10 @@
-"""What decided the impulse of each row of joints and constraints in a converged substep, and its slopes."""
+"""What decided the impulse of each row of joints and constraints in a converged substep, and its slopes.
+
+Stage: backward pass in maximal coordinates, first, the active set
+Called by: solvers/maximal/adjoint.py
+Reads: BlockView, BodySettings, MotionView, RowGradientView, RowView, SpinView, near
+Writes: RowGradientView
+"""
 
 import warp as wp
 

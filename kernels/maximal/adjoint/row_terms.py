@@ -1,6 +1,11 @@
 """Terms of a substep's Lagrangian that belong to joints and constraints, in kernels that a tape can reverse.
 
 What acts along a row has been decided (`maximal.adjoint.modes`); see `maximal.adjoint.substep` for the rest.
+
+Stage: backward pass in maximal coordinates, joints and constraints
+Called by: solvers/maximal/adjoint.py, kernels/maximal/adjoint/modes.py
+Reads: BlockView, MotionView, RowGradientView, SpinView, multiplier, near
+Writes: term
 """
 
 import warp as wp

@@ -4,6 +4,13 @@ With rows that measure c at the end, push by wrenches J of the start and yield b
 multipliers of bodies and rows solve M λ + (∂c/∂u)ᵀ m = g, J λ = C m. Rows are eliminated, for which those
 that are held get some softness more; the method of multipliers (Hestenes, "Multiplier and gradient methods",
 1969) takes its effect away again: each solution lends as much as the multipliers before need.
+
+Stage: backward pass in maximal coordinates, multipliers
+Called by: solvers/maximal/adjoint.py
+Reads: BlockSkylineView, BlockView, BodyContactView, BodySystemView, ContactStageView, ContactView,
+    MotionView, RowGradientView, SpinView, 11 arrays
+Writes: BlockSkylineView, BodySystemView, ContactStageView, RowGradientView, away, half, half_slope, kept,
+    moving, multiplier, total
 """
 
 import warp as wp

@@ -4,6 +4,11 @@ Forward, each free piece gets the velocity field (d + w × r) / h with A (w, d) 
 momentum that the substep has lost (`particles.vbd.components.weigh_lost`). A gradient c of (w, d) gives μ
 with A μ = c, as A is symmetric, and then all others are those of μᵀ (b - A (w, d)). The point that a piece
 turns about is arbitrary and has no gradient.
+
+Stage: backward pass of particles, first, motion of connected components
+Called by: solvers/vbd/adjoint.py
+Reads: PieceView, ReverseView, SubstepView, goal, motion
+Writes: PieceView, ReverseView, motion, right
 """
 
 import warp as wp

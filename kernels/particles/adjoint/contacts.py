@@ -6,6 +6,11 @@ displacement of the point is prescribed; where it slides, that along the normal,
 with μ times the normal force (Coulomb). In the adjoint, prescribed displacements are stiff springs of the
 multipliers, whose forces are the multipliers of the constraints. VBD's contacts are springs with smooth
 friction, see `particles.vbd.contacts`.
+
+Stage: backward pass of particles, contacts
+Called by: solvers/particles/adjoint_contacts.py, solvers/vbd/adjoint.py
+Reads: MatrixView, PieceView, SubstepView, TouchSlopes, diagonal, goal, stiffness, world
+Writes: MatrixView, ReverseView, SubstepView, TouchSlopes, reason, right, stiffness
 """
 
 import warp as wp

@@ -1,4 +1,10 @@
-"""Curvature of shapes where particles and triangles touch them."""
+"""Curvature of shapes where particles and triangles touch them.
+
+Stage: backward pass of particles, before the linear system
+Called by: solvers/particles/adjoint_contacts.py
+Reads: ContactView, RigidView, goal, radius, triangles, weight, x
+Writes: curvature
+"""
 
 import warp as wp
 

@@ -2,6 +2,11 @@
 
 `particles.xpbd.tetrahedra.damp_tetrahedra` resists seven rates of one tetrahedron after the other, colour by
 colour. Each is a linear map of the velocities of four corners, so the reverse goes in reverse order.
+
+Stage: backward pass of particles, last, damping
+Called by: solvers/xpbd/adjoint.py
+Reads: TetrahedronView, before, element, materials, v, x
+Writes: ReverseView, before, materials_grad, poses_grad
 """
 
 import warp as wp

@@ -3,6 +3,12 @@
 Slopes of `particles.adjoint.work` are all that is needed: by the displacement of the step, for multipliers λ
 that are unit vectors, the matrix of the linear system; at the solution λ, by positions and parameters, their
 gradients, and by λ the forces themselves.
+
+Stage: backward pass of particles, elements
+Called by: solvers/particles/adjoint_elements.py, solvers/particles/adjoint_system.py,
+    kernels/particles/adjoint/contacts.py
+Reads: EdgeView, MatrixView, SpringView, SubstepView, TetrahedronView, TriangleView, diagonal, entry
+Writes: EdgeView, MatrixView, SpringView, SubstepView, TetrahedronView, TriangleView
 """
 
 import warp as wp

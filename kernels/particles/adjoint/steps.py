@@ -1,6 +1,12 @@
 """What is explicit in an implicit Euler step of particles, backwards: prediction, velocities, forces.
 
 Kernels take gradients of what a stage writes from `slope_*` arrays and leave there those of what it reads.
+
+Stage: backward pass of particles, before and after the linear system
+Called by: solvers/particles/adjoint.py, solvers/vbd/adjoint.py, solvers/xpbd/adjoint.py,
+    kernels/particles/adjoint/contacts.py
+Reads: ReverseView, SubstepView, 17 arrays
+Writes: ReverseView, SubstepView, 11 arrays
 """
 
 import warp as wp

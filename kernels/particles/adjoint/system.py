@@ -3,6 +3,11 @@
 BiCGSTAB (van der Vorst, "Bi-CGSTAB: a fast and smoothly converging variant of Bi-CG for the solution of
 nonsymmetric linear systems", SIAM J. Sci. Stat. Comput. 13(2), 1992), preconditioned from the right by
 the blocks on the diagonal. Friction and damping make the matrix unsymmetric.
+
+Stage: backward pass of particles, linear system
+Called by: solvers/particles/adjoint_system.py
+Reads: SystemView
+Writes: SystemView
 """
 
 import warp as wp

@@ -1,4 +1,10 @@
-"""Worlds of an implicit step in which something without gradient acts, or sweeps have stopped early."""
+"""Worlds of an implicit step in which something without gradient acts, or sweeps have stopped early.
+
+Stage: backward pass of particles, worlds without gradient
+Called by: solvers/particles/adjoint.py, solvers/xpbd/adjoint.py
+Reads: GridView, PairView, SubstepView, SystemView, goal, reason, residual, world
+Writes: kept, reason, sums
+"""
 
 import warp as wp
 

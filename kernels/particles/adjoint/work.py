@@ -8,6 +8,11 @@ Energies are those of `penalty.elements`. Damping is, as a solver has it, the ra
 substep times a viscosity (XPBD) or the change of strain over its length (VBD, "secant").
 
 All is in double precision: the inertia of light particles among stiff elements is a small difference.
+
+Stage: backward pass of particles, elements
+Called by: kernels/particles/adjoint/elements.py
+Reads: its arguments
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

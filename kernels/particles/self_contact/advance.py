@@ -4,6 +4,11 @@ Corners of a pair that go the same way keep their gap, however far that is: here
 plane between the two of a pair goes with them. Where a pair would lose too much of its gap, its corners
 take only as much of their way as a plane at rest allows, which may bring other pairs into the same case;
 after some rounds, what is left of those ends the search: then all planes of that world are at rest.
+
+Stage: self-contact, motion at the start of a substep
+Called by: solvers/particles/self_contact.py
+Reads: Advance, SelfContactView, to
+Writes: Advance, x
 """
 
 import warp as wp

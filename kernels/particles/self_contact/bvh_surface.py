@@ -4,6 +4,11 @@ The triangles of a world are sorted once, so that neighbours stand together; lea
 equal share of them. Node n has the children 2 n and 2 n + 1, node 1 is the root, leaf k is node m + k: there
 are no links, and the boxes are computed from the leaves up. A box holds all points that its triangles can
 reach until the next detection (`Reach`), and half of the contact radius around them.
+
+Stage: self-contact, broad phase
+Called by: solvers/particles/self_contact.py, kernels/particles/self_contact/pairs.py
+Reads: Reach, SurfaceTree
+Writes: SurfaceTree
 """
 
 import warp as wp

@@ -12,6 +12,13 @@ Forces: quadratic in the overlap of the radius, and logarithmic below half of it
 Contact, section 3.5), with smoothed Coulomb friction whose normal force and frame are those of the refresh
 (Li et al., "Incremental Potential Contact", TOG 2020). A feature, such as an edge of several triangles,
 presses once.
+
+Stage: self-contact, planes and forces within the sweeps
+Called by: solvers/particles/self_contact.py, kernels/particles/self_contact/advance.py,
+    kernels/particles/self_contact/pairs.py, kernels/particles/self_contact/prescribed_motion.py,
+    kernels/particles/vbd/components.py, kernels/particles/vbd/self_contact_sweep.py
+Reads: SelfContactView, x, x_start
+Writes: SelfContactView
 """
 
 import warp as wp

@@ -2,6 +2,11 @@
 
 Ericson, "Real-Time Collision Detection", Morgan Kaufmann 2005, sections 5.1.5 and 5.1.9. Corners are taken
 relative to one of them first, so that small distances keep their digits far from the origin.
+
+Stage: self-contact, distances
+Called by: kernels/particles/self_contact/contact.py, kernels/particles/surface_pairs.py
+Reads: its arguments
+Writes: nothing, its functions return what they find
 """
 
 from typing import Any

@@ -3,6 +3,11 @@
 Every pair of overlapping triangle boxes is met once. Corners and sides belong to the first triangle that has
 them (representative triangles: Curtis, Tamstorf, Manocha, "Fast collision detection for deformable models
 using representative-triangles", I3D 2008), so that no pair is listed twice.
+
+Stage: self-contact, detection
+Called by: solvers/particles/self_contact.py, kernels/particles/self_contact/prescribed_motion.py
+Reads: Search, SelfContactView, busy, flags, inv_mass, particle_start, target, x
+Writes: Search, SelfContactView, x
 """
 
 import warp as wp

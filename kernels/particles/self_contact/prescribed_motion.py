@@ -3,6 +3,11 @@
 They start where the last step has left them, free of penetration, and go to where the user has put them
 within the step, as far as no pair loses its gap. This needs that nothing else was moved: if any other
 particle of the world is not where the last step has left it, all are taken as they are.
+
+Stage: self-contact, first and last of a step
+Called by: solvers/particles/self_contact.py
+Reads: Memory, Search, SelfContactView, flags, inv_mass, target, x
+Writes: Memory, target, x
 """
 
 import warp as wp

@@ -4,6 +4,11 @@ A piece that moves as one does not change its energies, so inertia and contacts 
 Particle by particle that is the slowest mode of all, and the momentum that is missing in between would be
 lost. Here a Newton step with six unknowns finds the motion of each free piece after each sweep: forces and
 torques on it balance, and its momentum changes by that of contacts and gravity alone.
+
+Stage: VBD substep, after each sweep, motion of connected components
+Called by: solvers/vbd/adjoint.py, solvers/vbd/components.py
+Reads: DescentView, MotionView, PieceView, SelfContactView, StencilView, TouchView, now
+Writes: PieceView, StencilView, v
 """
 
 import warp as wp

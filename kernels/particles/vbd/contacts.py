@@ -4,6 +4,11 @@ A body yields within the sweep in which it is pushed: its mobility acts in serie
 compliance of extended position-based dynamics does, so that stiff contacts with light bodies converge. Its
 velocity holds the impulses of the sweeps before; these are kept with the contacts. Friction is Coulomb's,
 smoothed below a speed (Li et al., "Incremental potential contact", TOG 39(4), 2020).
+
+Stage: VBD substep, contacts with shapes
+Called by: solvers/vbd/particles.py, kernels/particles/vbd/components.py, kernels/particles/vbd/sweep.py
+Reads: DescentView, MotionView, StencilView, TouchView, order
+Writes: MotionView, TouchView
 """
 
 import warp as wp

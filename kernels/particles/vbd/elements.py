@@ -17,6 +17,11 @@ known at rest comes down to a few numbers for each pair of a particle and an ele
 Positions are x + u, with u the displacement in the substep: differences of both are taken apart, so that the
 rounding of large coordinates does not act as a strain. The loops are in C++, as in `sparse_blas`: all arrays
 have to be contiguous.
+
+Stage: VBD substep, sweeps
+Called by: kernels/particles/vbd/self_contact_sweep.py, kernels/particles/vbd/sweep.py
+Reads: StencilView
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

@@ -1,4 +1,10 @@
-"""Particles before and after the sweeps of vertex block descent."""
+"""Particles before and after the sweeps of vertex block descent.
+
+Stage: VBD substep, before and after the sweeps
+Called by: solvers/vbd/particles.py
+Reads: DescentView, StencilView, flags, force, gravity, mass, particle_world, v, world_mask, x
+Writes: DescentView, StencilView, v, x
+"""
 
 import warp as wp
 

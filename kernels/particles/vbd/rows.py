@@ -2,6 +2,11 @@
 
 Materials, shapes at rest and activations are read anew in each substep, so that changes of them are seen. The
 numbers are explained in `particles.vbd.elements`.
+
+Stage: VBD substep, before the sweeps
+Called by: solvers/vbd/particles.py
+Reads: EdgeView, SpringView, StencilView, TetrahedronView, TriangleView
+Writes: StencilView
 """
 
 import warp as wp

@@ -2,6 +2,11 @@
 
 Chen, Hsu, Liu, Macklin, Yang, Yuksel, "Offset Geometric Contact", TOG 2025: contact forces enter the Newton
 step of each particle, and the step is cut short where it would lead through a plane between two surfaces.
+
+Stage: VBD substep, sweeps with self-contact
+Called by: solvers/vbd/components.py, solvers/vbd/particles.py
+Reads: ContactView, DescentView, MotionView, SelfContactView, StencilView, TouchView, now, order
+Writes: StencilView, busy, now, x
 """
 
 import warp as wp

@@ -2,6 +2,11 @@
 
 Chen, Liu, Yang, Yuksel, "Vertex Block Descent", TOG 43(4), 2024. The objective of a substep of length h is
 ½ Σ m |u - g|² / h² plus the energies, u the displacements and g those of inertia alone.
+
+Stage: VBD substep, sweeps
+Called by: solvers/vbd/particles.py, kernels/particles/vbd/self_contact_sweep.py
+Reads: DescentView, MotionView, StencilView, TouchView
+Writes: StencilView
 """
 
 import warp as wp

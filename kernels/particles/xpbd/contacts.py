@@ -4,6 +4,11 @@ Impulses of contacts are accumulated over the sweeps and kept in the friction co
 Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body simulation with extended position based dynamics", SCA
 2020, section 3.5, with the cone of Coulomb in place of two tests). Bodies feel them as `moving_bodies`
 describes.
+
+Stage: XPBD substep, contacts with shapes
+Called by: solvers/particles/contacts.py, solvers/xpbd/particles.py
+Reads: ContactView, FaceView, MotionView, RigidView, body, face, indices, inv_mass, particle, point, v, x
+Writes: ContactView, FaceView, MotionView, shift, v
 """
 
 import warp as wp

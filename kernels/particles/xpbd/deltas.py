@@ -1,4 +1,10 @@
-"""Corrections of positions as changes of position and velocity: particles and rigid bodies."""
+"""Corrections of positions as changes of position and velocity: particles and rigid bodies.
+
+Stage: XPBD, its function for corrections from outside
+Called by: solvers/xpbd/solver.py
+Reads: 11 arrays
+Writes: body_q_out, body_qd_out, v_out, x_out
+"""
 
 import warp as wp
 

@@ -3,6 +3,11 @@
 The constraint is the angle between two triangles; its gradients are those of Tamstorf, Grinspun, "Discrete
 bending forces and their Jacobians", Graphical Models 75, 2013. Elements are stored as in
 `particles.xpbd.springs`.
+
+Stage: XPBD substep, sweeps over elements
+Called by: solvers/xpbd/elements.py
+Reads: EdgeView, inv_mass, mask, properties, rest_angle, rest_length, v, world, x
+Writes: EdgeView, shift
 """
 
 import warp as wp

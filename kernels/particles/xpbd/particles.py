@@ -5,6 +5,11 @@ Macklin, Müller, Chentanez, "XPBD: position-based simulation of compliant const
 Corrections are summed in `shift`, apart from the predicted positions: velocities are then free of the
 rounding that a difference of two positions has, which divided by a short step would be larger than the
 motion.
+
+Stage: XPBD substep, before and after the sweeps
+Called by: solvers/xpbd/particles.py
+Reads: external, flags, force, gravity, inv_mass, shift, weight
+Writes: force, shift, v, weight, x
 """
 
 import warp as wp

@@ -4,6 +4,11 @@ Elements are stored by colour: those of one colour share no particle, and lie on
 What an element exerts is kept as a vector, not as a multiplier of the constraint's gradient as in Macklin et
 al. 2016: when the gradient turns during the sweeps, the vector is turned with it, so that sweeps end at the
 implicit Euler step itself, and not near it.
+
+Stage: XPBD substep, sweeps over elements
+Called by: solvers/xpbd/elements.py
+Reads: SpringView, 10 arrays
+Writes: SpringView, shift
 """
 
 import warp as wp

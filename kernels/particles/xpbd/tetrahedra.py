@@ -13,6 +13,11 @@ as if its stiffness μ V (1 - 1 / (1 + I)) were constant; its Lamé parameters a
 A tetrahedron exerts -P on F, its deformation gradient; P is kept as it acts, see `particles.xpbd.springs`.
 The axes of the rest shape are turned to those in which the mobility G = Dᵀ M⁻¹ D of F is diagonal, which
 changes neither energy.
+
+Stage: XPBD substep, sweeps over elements
+Called by: solvers/xpbd/adjoint.py, solvers/xpbd/elements.py
+Reads: TetrahedronView, activations, inv_mass, mask, materials, poses, world, x
+Writes: TetrahedronView, shift, v
 """
 
 import warp as wp

@@ -5,6 +5,11 @@ material (Macklin et al. 2016, section 4). With F the 3x2 deformation gradient, 
 where P = F S and S is the second Piola-Kirchhoff stress times the rest area. P is kept as it acts, see
 `particles.xpbd.springs`. Since the material is isotropic, its axes are turned to those in which the mobility
 G = Dᵀ M⁻¹ D of F is diagonal.
+
+Stage: XPBD substep, sweeps over elements
+Called by: solvers/xpbd/elements.py
+Reads: TriangleView, 9 arrays
+Writes: TriangleView, shift
 """
 
 import warp as wp

@@ -2,6 +2,11 @@
 
 Written in C++ like `sparse_blas`, since these are the inner loops of inverse kinematics. Golub and Van Loan,
 "Matrix computations", 2013, sections 4.1 (LDLᵀ) and 8.5 (Jacobi).
+
+Stage: inverse kinematics of a PyBullet client
+Called by: kernels/trees/exact/reach.py
+Reads: J, damping, e
+Writes: A, V, x
 """
 
 import warp as wp

@@ -3,6 +3,11 @@
 Joint-space inertia by the composite-rigid-body algorithm and joint forces by the recursive Newton-Euler
 algorithm: Featherstone, "Rigid body dynamics algorithms", 2008, chapters 6 and 5. The first six degrees of
 freedom are those of the base, ω and the velocity of its centre of mass.
+
+Stage: kinematics and dynamics that a PyBullet client asks for
+Called by: newtonsim/pybullet_compat/kinematics/chains.py
+Reads: ChainMotion, ChainState, ChainView, link, point
+Writes: ChainMotion, ChainState, CompositeView, out
 """
 
 import warp as wp

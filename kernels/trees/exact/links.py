@@ -1,4 +1,10 @@
-"""Forward kinematics of one articulated body: link frames and the twists of its degrees of freedom."""
+"""Forward kinematics of one articulated body: link frames and the twists of its degrees of freedom.
+
+Stage: kinematics and dynamics that a PyBullet client asks for
+Called by: kernels/trees/exact/dynamics.py, kernels/trees/exact/reach.py
+Reads: ChainState, ChainView
+Writes: ChainState
+"""
 
 import warp as wp
 

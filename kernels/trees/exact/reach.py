@@ -4,6 +4,11 @@ Damped least squares, its use of the null space, and selectively damped least sq
 "Selectively damped least squares for inverse kinematics", Journal of Graphics Tools, 2005, and Buss,
 "Introduction to inverse kinematics with Jacobian transpose, pseudoinverse and damped least squares methods",
 2004. Damping, gains and the order of things are those that PyBullet 3.2.7 shows from outside.
+
+Stage: inverse kinematics of a PyBullet client
+Called by: newtonsim/pybullet_compat/kinematics/reach.py
+Reads: ChainState, ChainView, ReachView
+Writes: ChainState, ReachView
 """
 
 import warp as wp

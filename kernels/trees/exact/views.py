@@ -4,6 +4,10 @@ Lengths: L links, the base being link 0; D degrees of freedom and Q coordinates 
 C configurations; E most effectors. The base has no coordinates here: its orientation is given with each
 configuration, and everything is expressed about its centre of mass, along the axes in which that orientation
 is given.
+
+Stage: kinematics and dynamics that a PyBullet client asks for
+Used by: newtonsim/pybullet_compat/kinematics/chains.py, newtonsim/pybullet_compat/kinematics/reach.py,
+    kernels/trees/exact/dynamics.py, kernels/trees/exact/links.py, kernels/trees/exact/reach.py
 """
 
 import warp as wp
