@@ -23,7 +23,7 @@ from collections.abc import Callable
 import numpy as np
 import warp as wp
 from harness import DT, arguments, missing, table, write_json
-from robot_task import robot_path
+from tasks.robots import robot_path
 
 FEW = 64
 MODULES = {"newtonsim": "newtonsim", "Newton": "newton", "mujoco_warp": "mujoco_warp", "MuJoCo": "mujoco"}

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
-from contact_scene import describe
 from engines.contacts import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine
 from harness import DT, arguments, interleave, missing, table, write_json
+from tasks.contacts import describe
 
 import newtonsim
 from newtonsim.examples import scenes

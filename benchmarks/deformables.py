@@ -3,8 +3,8 @@
     python benchmarks/deformables.py [--scenes cloth twist beam net heap] [--blocks 7] [--json OUT]
 
 Elastic scenes: both engines make steps from the same states of the motion, and the residual says how far from
-the end point of implicit Euler they come (deformables_residual.py; norm of the gradient over its norm at the
-inertial point, geometric mean over the states, after three steps of their own). Levels are what Newton
+the end point of implicit Euler they come (tasks/deformables_residual.py; norm of the gradient over its norm
+at the inertial point, geometric mean over the states, after three steps of their own). Levels are what Newton
 reaches with its default number of iterations, and with four times as many; each engine gets the fewest
 iterations by which it is there. In the twist only particles count that are further from others than contact
 reaches: what an engine means by contact is its own matter. Newton's XPBD has no triangles, and its tetrahedra
@@ -23,8 +23,15 @@ from collections.abc import Callable
 
 import numpy as np
 import warp as wp
-from deformables_residual import Objective, overlap
-from deformables_scenes import (
+from engines.deformables import (
+    Engine,
+    our_heaps,
+    our_steps,
+    peer_heaps,
+    peer_steps,
+)
+from harness import arguments, interleave, missing, table, write_json
+from tasks.deformables import (
     Heap,
     Scene,
     hanging_cloth,
@@ -34,14 +41,7 @@ from deformables_scenes import (
     soft_beam,
     twisted_cloth,
 )
-from engines.deformables import (
-    Engine,
-    our_heaps,
-    our_steps,
-    peer_heaps,
-    peer_steps,
-)
-from harness import arguments, interleave, missing, table, write_json
+from tasks.deformables_residual import Objective, overlap
 
 SCENES = ("cloth", "twist", "beam", "beam_xpbd", "net", "heap")
 MOST = 640  # iterations that are tried

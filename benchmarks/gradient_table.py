@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 import warp as wp
-from gradient_cases import COLUMNS, GROUPS, Case, group_of, make_case, rollout
-from gradient_scenes import CONTACT, SCENES, SMOOTH, STEPS
+from tasks.gradient_cases import COLUMNS, GROUPS, Case, group_of, make_case, rollout
+from tasks.gradient_scenes import CONTACT, SCENES, SMOOTH, STEPS
 
 from newtonsim import diff
 from newtonsim.diff.check_report import CHANCE

@@ -27,8 +27,8 @@ import warp as wp
 from engines.gradients import Choice, Engine, OurEngine
 from engines.gradients_mujoco import MujocoEngine
 from engines.gradients_newton import NewtonEngine
-from gradient_tasks import TASKS, Task, bounce_slope
 from harness import arguments, interleave, missing, table, write_json
+from tasks.gradients import TASKS, Task, bounce_slope
 
 from newtonsim.diff.differences import NEIGHBOURS, SPANS, estimate, measure_noise
 from newtonsim.errors import NotDifferentiableError

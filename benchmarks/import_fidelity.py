@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import import_facts
+from engines import import_facts
 
 OUT = Path(__file__).parents[1] / "docs" / "import_fidelity.md"
 RESULTS = Path(__file__).parent / "results" / "import_fidelity.json"

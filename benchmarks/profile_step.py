@@ -24,7 +24,7 @@ from unittest import mock
 import numpy as np
 import warp as wp
 from harness import DT, arguments, table, write_json
-from robot_task import HOLD, SETTLING, load_task, robot_path
+from tasks.robots import HOLD, SETTLING, load_task, robot_path
 
 from newtonsim import Simulator
 from newtonsim.cli import scene as cli_scene

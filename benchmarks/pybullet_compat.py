@@ -2,10 +2,10 @@
 
     python benchmarks/pybullet_compat.py [--cases kuka ant ...] [--worlds 1024] [--short] [--json OUT]
 
-Both modules run the same scripts (`pybullet_scenes.py`) with the same models: those of pybullet_data where it
-is installed. A unit of work is one step of the script's loop with all its calls, or one call. `ratio` is
-PyBullet's time over that of newtonsim: above 1 newtonsim is faster. `worlds` compares one script for many
-arms in one client (`num_worlds`) with the script for one arm, made once for each.
+Both modules run the same scripts (`tasks/pybullet_scripts.py`) with the same models: those of pybullet_data
+where it is installed. A unit of work is one step of the script's loop with all its calls, or one call.
+`ratio` is PyBullet's time over that of newtonsim: above 1 newtonsim is faster. `worlds` compares one script
+for many arms in one client (`num_worlds`) with the script for one arm, made once for each.
 
 PyBullet runs as it comes, with at most 50 sweeps of its solver. The file is not called pybullet.py because it
 would be found instead of the module of that name.
@@ -19,10 +19,9 @@ import time
 from pathlib import Path
 from types import ModuleType
 
-import pybullet_scenes
 import warp as wp
 from harness import DT, arguments, interleave, missing, table, write_json
-from pybullet_scenes import SCENES, Work
+from tasks.pybullet_scripts import SCENES, Work, kuka
 
 DIRECT = 2
 OURS, PEER = "newtonsim.pybullet_compat", "pybullet"
@@ -109,7 +108,7 @@ def measure_worlds(options: argparse.Namespace) -> dict[str, object]:
         client.setAdditionalSearchPath(model_folder())
         client.setGravity(0.0, 0.0, -9.81)
         clients.append(client)
-        work[str(worlds)] = pybullet_scenes.kuka(client)
+        work[str(worlds)] = kuka(client)
         work[str(worlds)](20)
     blocks, seconds = (3, 0.02) if options.short else (options.blocks, 0.3)
     one, many = (sample.median for sample in interleave(work, seconds, blocks).values())

@@ -99,8 +99,8 @@ def measure_robot(
 
 def measure_pile(names: list[str], options: argparse.Namespace) -> list[dict[str, object]]:
     """Return the figures of each engine for the pyramid of boxes."""
-    from contact_scene import describe
     from engines.contacts import MujocoEngine, NewtonsimEngine, PybulletEngine
+    from tasks.contacts import describe
 
     from newtonsim.examples import scenes
 

@@ -27,7 +27,7 @@ from engines.mujoco_models import describe_options, mujoco_model
 from engines.robots import MujocoRobots, NewtonsimRobots, PybulletRobots
 from engines.robots_on_warp import NEWTON_CHOICES, NEWTON_SHORT, MujocoWarpRobots, NewtonChoice, NewtonRobots
 from harness import arguments, cores, interleave, missing, seconds_per_unit, table, write_json
-from robot_task import (
+from tasks.robots import (
     FLAILING,
     HOLD,
     MOTIONS,

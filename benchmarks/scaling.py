@@ -23,11 +23,11 @@ from pathlib import Path
 
 import numpy as np
 import warp as wp
-from contact_scene import describe
 from engines.contacts import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine
 from engines.robots import MujocoRobots, NewtonsimRobots
 from harness import DT, arguments, cores, interleave, missing, seconds_per_unit, table, write_json
-from robot_task import RobotEngine, Task, load_task, settle, stability
+from tasks.contacts import describe
+from tasks.robots import RobotEngine, Task, load_task, settle, stability
 
 import newtonsim
 from newtonsim.examples.scenes.parts import add_box, new_scene
@@ -57,8 +57,6 @@ def main() -> None:
     print("\n".join(dict.fromkeys(notes)))
     write_json(options.json, results | {"notes": notes}, options.device)
     if options.plots:
-        from scaling_plots import plot
-
         plot(results, Path(options.plots))
 
 
@@ -235,6 +233,45 @@ def build_bodies(scene: str, count: int) -> newtonsim.ModelBuilder:
             body = builder.add_body(origin=(*position, 0.0, 0.0, 0.0, 1.0))
             builder.add_shape_sphere(body, radius=0.1, density=1000.0)
     return builder
+
+
+def plot(results: dict[str, list[dict[str, object]]], folder: Path) -> None:
+    """Write worlds.png and bodies.png, as far as there are figures for them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tables = {
+        "worlds": (("robot", "worlds", "steps_per_second"), "environment steps per second"),
+        "bodies": (("scene", "bodies", "microseconds"), "time of a step [µs]"),
+    }
+    for name, (keys, label) in tables.items():
+        if name in results:
+            _plot(results[name], keys, label, folder / f"{name}.png")
+
+
+def _plot(figures: list[dict[str, object]], keys: tuple[str, str, str], label: str, path: Path) -> None:
+    """Draw one panel for each robot or scene, one line for each engine."""
+    from matplotlib.figure import Figure
+
+    panel, x, y = keys
+    names = list(dict.fromkeys(figure[panel] for figure in figures))
+    picture = Figure(figsize=(4.2 * len(names), 3.6), layout="constrained")
+    axes = picture.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axis, name in zip(axes, names, strict=True):
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for figure in figures:
+            if figure[panel] == name:
+                lines.setdefault(_label(figure), []).append((figure[x], figure[y]))
+        for engine, points in lines.items():
+            axis.loglog(*zip(*sorted(points)), marker="o", markersize=3, label=engine)
+        axis.set(title=name, xlabel=x)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel(label)
+    axes[0].legend(fontsize="small")
+    picture.savefig(path, dpi=110)
+
+
+def _label(figure: dict[str, object]) -> str:
+    threads = figure.get("threads")
+    return str(figure["engine"]) + (f", {threads} thread{'s' * (threads > 1)}" if threads else "")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ is no file of the graph.
 
 import ast
 import functools
-import pathlib
 from collections.abc import Iterable, Mapping
 
 from rooms import ROOT, module_name, source_files
@@ -128,15 +127,6 @@ def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
         if node not in index:
             visit(node)
     return found
-
-
-def files_per_folder() -> dict[pathlib.Path, int]:
-    """Return the number of Python files side by side in each folder of the package, without `__init__`."""
-    counts: dict[pathlib.Path, int] = {}
-    for path in source_files():
-        if path.name != "__init__.py":
-            counts[path.parent] = counts.get(path.parent, 0) + 1
-    return counts
 
 
 def _names_handed_on(tree: ast.Module) -> dict[str, tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 from harness import DT, missing
-from robot_task import Task, load_task
+from tasks.robots import Task, load_task
 
 from engines.mujoco_models import mujoco_from_urdf, mujoco_model, mujoco_pose
 from engines.pybullet_client import PybulletClient, quiet

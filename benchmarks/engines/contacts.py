@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 import warp as wp
-from contact_scene import (
+from tasks.contacts import (
     CONJUGATE,
     CORNERS,
     IDENTITY,

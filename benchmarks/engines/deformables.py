@@ -1,7 +1,7 @@
 """One scene of deformables in two engines: newtonsim and Newton, both with a step replayed from a graph.
 
 Particles, elements, masses and time steps are equal. Coefficients are equal too: both engines mean the same
-by them, up to the energy of triangles, see deformables_residual.py.
+by them, up to the energy of triangles, see tasks/deformables_residual.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 import warp as wp
-from deformables_scenes import Heap, Scene
+from tasks.deformables import Heap, Scene
 
 import newtonsim
 from engines.newton_models import newton_particles

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 import warp as wp
-from gradient_tasks import Task
+from tasks.gradients import Task
 
 import newtonsim
 from newtonsim import diff

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from gradient_tasks import Task
+from tasks.gradients import Task
 
 import newtonsim
 

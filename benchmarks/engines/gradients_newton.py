@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import warp as wp
-from gradient_tasks import Task
+from tasks.gradients import Task
 
 import newtonsim
 from engines.gradients import Choice, WarpEngine, make_loss

@@ -2,7 +2,7 @@
 
 import numpy as np
 from harness import DT
-from robot_task import Task
+from tasks.robots import Task
 
 
 def mujoco_model(task: Task, integrator: str | None = None, solver: str | None = None):

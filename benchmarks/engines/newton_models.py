@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import warp as wp
-from deformables_scenes import GRAVITY
+from tasks.deformables import GRAVITY
 
 import newtonsim
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import warp as wp
-from gradient_scenes import Setting, four_bar
+from tasks.gradient_scenes import Setting, four_bar
 
 import newtonsim
 from newtonsim.solvers import FeatherstoneSolver, SemiImplicitSolver

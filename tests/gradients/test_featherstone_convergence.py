@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import warp as wp
-from gradient_cases import make_case
+from tasks.gradient_cases import make_case
 
 import newtonsim
 from newtonsim import diff

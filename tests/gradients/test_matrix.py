@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import warp as wp
 from collision.surfaces_lab import box_mesh
-from gradient_cases import COLUMNS, make_case
-from gradient_scenes import SCENES
 from gradient_table import Entry, measure, tolerance_of
+from tasks.gradient_cases import COLUMNS, make_case
+from tasks.gradient_scenes import SCENES
 
 import newtonsim
 from newtonsim import diff

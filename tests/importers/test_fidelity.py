@@ -6,10 +6,10 @@
 from pathlib import Path
 
 import gymnasium
-import import_facts
 import mujoco
 import pybullet_data
 import pytest
+from engines import import_facts
 
 GYMNASIUM = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 MUJOCO = Path(mujoco.__file__).parent / "testdata"

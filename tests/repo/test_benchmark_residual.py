@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from deformables_residual import (
+from tasks.deformables_residual import (
     Elements,
     Hinges,
     NeoHookeanTriangles,

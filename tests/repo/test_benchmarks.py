@@ -66,7 +66,7 @@ def test_robots_start_alike_in_all_engines(peer: str):
     """Robots fall freely for a few steps, from the same heights; their motors have no say in it."""
     pytest.importorskip(peer)
     engines = importlib.import_module("engines.robots")
-    task = importlib.import_module("robot_task").load_task("humanoid", 3)
+    task = importlib.import_module("tasks.robots").load_task("humanoid", 3)
     lifted = task.poses.copy()
     lifted[:, 2] += np.array([0.5, 1.0, 1.5])
     task.poses[:] = lifted
@@ -84,7 +84,7 @@ def test_robots_start_alike_in_all_engines(peer: str):
 
 def test_the_quadruped_stands_on_its_drives():
     engines = importlib.import_module("engines.robots")
-    task_module = importlib.import_module("robot_task")
+    task_module = importlib.import_module("tasks.robots")
     assert task_module.robot_path("quadruped") == str(asset_path("quadruped.xml"))
     engine = engines.NewtonsimRobots(task_module.load_task("quadruped", 2), threads=1)
     task_module.settle(engine, 2.0)
@@ -100,7 +100,7 @@ def test_engines_have_the_same_task_and_gradient(name: str):
     Not with contact, which MuJoCo makes soft.
     """
     pytest.importorskip("mujoco")
-    tasks = importlib.import_module("gradient_tasks")
+    tasks = importlib.import_module("tasks.gradients")
     task = tasks.TASKS[name]
     engines = importlib.import_module("engines.gradients")
     ours = engines.OurEngine(task, engines.Choice("FeatherstoneSolver"))

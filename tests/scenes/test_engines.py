@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from contact_scene import describe
 from engines.contacts import MujocoEngine, NewtonsimEngine, PybulletEngine
+from tasks.contacts import describe
 
 from newtonsim.examples import scenes
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from engines.pybullet_client import quiet
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import UnsupportedElementWarning
 from newtonsim.importers import ImportReport, parse_mjcf, parse_urdf
@@ -192,7 +191,7 @@ def read_pybullet(path: Path) -> Facts:
     massless, continuous = _links_and_joints(path)
     client = p.connect(p.DIRECT)
     try:
-        with _silence():
+        with quiet():
             body = p.loadURDF(str(path), flags=p.URDF_USE_INERTIA_FROM_FILE)
         mass, ranges, dofs = 0.0, {}, 0
         if p.getBodyInfo(body)[0].decode() not in massless:
@@ -223,21 +222,6 @@ def _links_and_joints(path: Path) -> tuple[set[str], set[str]]:
     return massless, {
         joint.text_of("name", "") for joint in root.findall("joint") if joint.text_of("type") == "continuous"
     }
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Send what the C library prints to nowhere."""
-    kept = [os.dup(1), os.dup(2)]
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
-        os.dup2(nowhere.fileno(), 2)
-        try:
-            yield
-        finally:
-            for number, copy in enumerate(kept, start=1):
-                os.dup2(copy, number)
-                os.close(copy)
 
 
 # -- comparison ----------------------------------------------------------------------------------------------

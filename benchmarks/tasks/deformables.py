@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from deformables_residual import (
+
+import newtonsim
+from tasks.deformables_residual import (
     Elements,
     Hinges,
     NeoHookeanTriangles,
@@ -15,8 +17,6 @@ from deformables_residual import (
     Tetrahedra,
     Triangles,
 )
-
-import newtonsim
 
 GRAVITY = np.array([0.0, 0.0, -9.81])
 """Acceleration of gravity in all scenes [m/s^2]."""

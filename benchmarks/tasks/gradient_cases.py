@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import warp as wp
-from gradient_scenes import CONTACT, SCENES, SMOOTH, STEPS, Scene, Setting
 
 import newtonsim
 from newtonsim.solvers import FeatherstoneSolver, SemiImplicitSolver, VBDSolver, XPBDSolver
 from newtonsim.solvers.base import SolverBase
+from tasks.gradient_scenes import CONTACT, SCENES, SMOOTH, STEPS, Scene, Setting
 
 wp.set_module_options({"max_unroll": 0})
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
-from gradient_scenes import Setting, arm2, arm7, box, cloth, free_body
 
 import newtonsim
+from tasks.gradient_scenes import Setting, arm2, arm7, box, cloth, free_body
 
 ARM = (3.0, 3.0, 2.0, 2.0, 0.3, 0.3, 0.01)
 """Natural sizes of the torques of the arm [N m]."""

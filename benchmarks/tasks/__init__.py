@@ -1,0 +1,1 @@
+"""What the benchmarks simulate, the same for every engine: scenes, robots, losses and scripts."""
