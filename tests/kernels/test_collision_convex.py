@@ -127,7 +127,7 @@ def test_overlap_of_two_faces_is_the_intersection_of_the_polygons(device):
     for count_a, count_b in [(4, 4), (3, 8), (8, 5), (4, 3)]:
         angles_a, angles_b = (np.arange(n) * 2.0 * np.pi / n + rng.uniform() for n in (count_a, count_b))
         a = np.stack([np.cos(angles_a), 0.7 * np.sin(angles_a)], axis=1)
-        b = np.stack([0.8 * np.cos(angles_b), np.sin(angles_b)], axis=1) + [0.3, 0.1]
+        b = np.stack([0.3 + 0.8 * np.cos(angles_b), 0.1 + np.sin(angles_b)], axis=1)
         slope_a, slope_b = 0.1 * rng.normal(size=(2, 2))
         x = wp.zeros(int(CLIP_ROOM), dtype=wp.vec3, device=device)
         code = wp.zeros(int(CLIP_ROOM), dtype=int, device=device)

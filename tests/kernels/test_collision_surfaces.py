@@ -89,7 +89,8 @@ def test_batches_hold_every_triangle_in_a_box_once(device):
         np.all((corners.min(axis=1) <= u) & (corners.max(axis=1) >= l), axis=1) for l, u in zip(lower, upper)
     ]
     np.testing.assert_array_equal(seen.numpy(), np.array(meet, np.int32))
-    assert meet[0].all() and 32 < meet[1].sum() < len(ball.faces)
+    assert meet[0].all()
+    assert 32 < meet[1].sum() < len(ball.faces)
 
 
 def test_signed_distance_from_a_stretched_box(device):

@@ -1,0 +1,217 @@
+"""Sparse factorizations and the loops they are made of, against dense matrices of NumPy."""
+
+import numpy as np
+import pytest
+import warp as wp
+from kernel_calls import DeviceFunctions
+from small_trees import SmallTree
+
+from newtonsim.kernels.algebra import envelope, skyline_algebra
+from newtonsim.kernels.algebra.block_lu import (
+    BlockSkylineView,
+    add_outer,
+    add_to_block,
+    block_sum,
+    clear_blocks,
+    couple_blocks,
+    factorize_blocks,
+    lay_out_blocks,
+    solve_blocks,
+)
+from newtonsim.kernels.algebra.skyline_lu import (
+    begin_skyline,
+    clear_skyline,
+    factorize_skyline,
+    solve_skyline,
+)
+from newtonsim.kernels.algebra.sparse_blas import axpyi, doti, point_velocities, row_gram3
+from newtonsim.solvers.featherstone.skyline import skyline_of
+
+wp.set_module_options({"enable_backward": False})
+
+call = DeviceFunctions(
+    __name__,
+    add_outer,
+    add_to_block,
+    block_sum,
+    clear_blocks,
+    couple_blocks,
+    factorize_blocks,
+    lay_out_blocks,
+    solve_blocks,
+    envelope.widen_envelope,
+    envelope.lay_out_envelope,
+    envelope.factorize_envelope,
+    envelope.solve_envelope,
+    envelope.add_row,
+    envelope.add_triple,
+    envelope.row_change,
+    envelope.triple_change,
+    begin_skyline,
+    clear_skyline,
+    factorize_skyline,
+    solve_skyline,
+    skyline_algebra.couple_chains,
+    skyline_algebra.add_outer,
+    skyline_algebra.row_product,
+    skyline_algebra.push_row_to,
+    axpyi,
+    doti,
+    point_velocities,
+    row_gram3,
+)
+
+# two arms on a trunk and a body of its own
+PARENTS = [-1, 0, 1, 2, 1, 4, -1]
+PAIRS = [(3, 5), (5, -1), (6, 2), (-1, 3), (3, 2)]
+DEPTH = 4
+
+
+def doubles(values, device) -> wp.array:
+    return wp.array(np.asarray(values, np.float64), dtype=wp.float64, device=device)
+
+
+def test_unsymmetric_block_matrix_is_solved(device):
+    rng = np.random.default_rng(0)
+    starts, room = np.array([0, 4, 9]), 40
+    pairs = {0: [(0, 3), (1, 2)], 1: [(0, 1), (1, 4), (2, 4), (3, 3)]}
+    sky = BlockSkylineView()
+    sky.world_start = wp.array(starts, dtype=int, device=device)
+    sky.entry_start = wp.array([0, 15, room], dtype=int, device=device)
+    sky.first, sky.row = (wp.zeros(9, dtype=int, device=device) for _ in range(2))
+    sky.lower, sky.upper = (wp.zeros(36 * room, dtype=wp.float64, device=device) for _ in range(2))
+    sky.x = doubles(rng.normal(size=54), device)
+    call(device, clear_blocks, sky, [0, 1])
+    for w, coupled in pairs.items():
+        for i, j in coupled:
+            call(device, couple_blocks, sky, starts[w], i, j)
+    assert call(device, lay_out_blocks, sky, [0, 1]).all()
+    dense = np.zeros((54, 54))
+    for w, coupled in pairs.items():
+        blocks = starts[w + 1] - starts[w]
+        outers = [(i, i, 5.0) for i in range(blocks) for _ in range(8)] + [(i, j, 1.0) for i, j in coupled]
+        for i, j, factor in outers + [(j, i, 0.5) for i, j in coupled]:
+            row, column = np.float32(rng.normal(size=(2, 6)))
+            call(device, add_outer, sky, starts[w], i, row, j, column, factor)
+            a, b = 6 * (starts[w] + i), 6 * (starts[w] + j)
+            dense[a : a + 6, b : b + 6] += factor * np.outer(row.astype(np.float64), column)
+    right = sky.x.numpy().copy()
+    assert np.all(call(device, factorize_blocks, sky, [0, 1]) > 1e-8)
+    call(device, solve_blocks, sky, [0, 1])
+    np.testing.assert_allclose(dense @ sky.x.numpy(), right, atol=1e-8)
+
+
+def test_blocks_of_a_vector(device):
+    v = np.arange(6.0)
+    x = doubles(np.zeros(18), device)
+    call(device, add_to_block, 1, 2.0, v, x)
+    np.testing.assert_array_equal(x.numpy().reshape(3, 6), [np.zeros(6), 2.0 * v, np.zeros(6)])
+    assert call(device, block_sum, 1.0, 1, v, x)[0] == 1.0 + 2.0 * v @ v
+
+
+def envelope_of(tree: SmallTree, order: np.ndarray) -> envelope.EnvelopeView:
+    n, device = len(order), tree.device
+    env = envelope.EnvelopeView()
+    env.world_start, env.entry_start = tree.ints([0, n]), tree.ints([0, n * n])
+    env.dof, env.place = tree.ints(order), tree.ints(np.argsort(order))
+    env.first, env.row = tree.ints(range(n)), tree.ints([0] * n)
+    env.L, env.x = doubles(np.zeros(n * n), device), doubles(np.zeros(n), device)
+    return env
+
+
+@pytest.mark.parametrize("triples", [False, True], ids=["rows", "triples"])
+def test_regularised_rows_are_solved_within_their_envelope(device, triples):
+    rng = np.random.default_rng(1)
+    tree = SmallTree(PARENTS, device)
+    n = len(PARENTS)
+    order = rng.permutation(n)
+    env = envelope_of(tree, order)
+    for pair in PAIRS:
+        call(device, envelope.widen_envelope, tree.view, env, 0, pair)
+    assert call(device, envelope.lay_out_envelope, env, 0, 1e6)[0] > 0.0
+    width = 3 if triples else 1
+    B = np.zeros((len(PAIRS), 2 * DEPTH, width))
+    dense, right, jacobians = np.eye(n), np.zeros(n), []
+    weights, residuals = rng.uniform(0.5, 50.0, (len(PAIRS), width)), rng.normal(size=(len(PAIRS), width))
+    for c, pair in enumerate(PAIRS):
+        J = np.zeros((n, width))
+        moving = sorted({d for leaf in pair if leaf >= 0 for d in tree.chains[leaf]})
+        J[moving] = rng.normal(size=(len(moving), width))
+        B[c] = tree.row(J, pair, DEPTH)
+        dense += (J * weights[c]) @ J.T
+        right += J @ (weights[c] * residuals[c])
+        jacobians.append(J)
+    rows = wp.array(B if triples else B[..., 0], dtype=wp.vec3 if triples else float, device=device)
+    add = envelope.add_triple if triples else envelope.add_row
+    change = envelope.triple_change if triples else envelope.row_change
+    for c, pair in enumerate(PAIRS):
+        call(device, add, tree.view, env, 0, pair, DEPTH, c, weights[c], residuals[c], rows)
+    call(device, envelope.factorize_envelope, env, 0, 1e-12)
+    call(device, envelope.solve_envelope, env, 0)
+    x = np.linalg.solve(dense, right)
+    np.testing.assert_allclose(env.x.numpy()[np.argsort(order)], x, atol=1e-5)
+    for c, pair in enumerate(PAIRS):
+        found = call(device, change, tree.view, env, 0, pair, DEPTH, c, weights[c], residuals[c], rows)
+        exact = weights[c] * (residuals[c] - jacobians[c].T @ x)
+        np.testing.assert_allclose(found[0], exact if triples else exact[0], rtol=1e-4, atol=1e-4)
+
+
+def test_unsymmetric_rows_are_solved_within_their_skyline(device):
+    rng = np.random.default_rng(2)
+    tree = SmallTree(PARENTS, device)
+    n = len(PARENTS)
+    order = rng.permutation(n)
+    place = tree.ints(np.argsort(order))
+    sky = skyline_of(np.array([0, n]), wp.get_device(device))
+    call(device, clear_skyline, sky, 0)
+    for pair in PAIRS:
+        call(device, skyline_algebra.couple_chains, tree.view, place, sky, 0, pair)
+    assert call(device, begin_skyline, sky, 0)[0]
+    dense = np.eye(n)
+    for pair in PAIRS:
+        moving = sorted({d for leaf in pair if leaf >= 0 for d in tree.chains[leaf]})
+        left, right = np.zeros((2, n, 3))
+        left[moving], right[moving] = np.float32(rng.normal(size=(2, len(moving), 3)))
+        M = rng.normal(size=(3, 3))
+        dense += left @ M @ right.T
+        rows = [wp.array(tree.row(J, pair, DEPTH)[None], dtype=wp.vec3, device=device) for J in (left, right)]
+        call(device, skyline_algebra.add_outer, tree.view, place, sky, 0, pair, DEPTH, 0, M, *rows)
+    given = rng.normal(size=n)
+    sky.x = doubles(given[order], device)
+    call(device, factorize_skyline, sky, 0)
+    call(device, solve_skyline, sky, 0)
+    x = np.linalg.solve(dense, given)
+    np.testing.assert_allclose(sky.x.numpy()[np.argsort(order)], x, rtol=1e-9, atol=1e-10)
+    # products with a row of a Jacobian, and its transpose
+    pair, J = PAIRS[0], np.zeros(n)
+    J[sorted({*tree.chains[3], *tree.chains[5]})] = rng.normal(size=6)
+    row = wp.array(tree.row(J, pair, DEPTH)[None], dtype=float, device=device)
+    found = call(device, skyline_algebra.row_product, tree.view, place, sky, 0, pair, DEPTH, 0, row)
+    np.testing.assert_allclose(found, J @ x, rtol=1e-5)
+    call(device, skyline_algebra.push_row_to, tree.view, place, sky.sum, 0, pair, DEPTH, 0, 3.0, row)
+    np.testing.assert_allclose(sky.sum.numpy()[np.argsort(order)], 3.0 * J, rtol=1e-6)
+
+
+def test_loops_over_index_lists(device):
+    rng = np.random.default_rng(3)
+    x, y, index = rng.normal(size=10), rng.normal(size=20), rng.permutation(20)[:10]
+    arrays = [wp.array(x, dtype=float, device=device), wp.array(index, dtype=int, device=device)]
+    target = wp.array(y, dtype=float, device=device)
+    # from entry 3 on, five of them
+    assert call(device, doti, 5, *arrays, 3, target)[0] == pytest.approx(x[3:8] @ y[index[3:8]], abs=1e-5)
+    call(device, axpyi, 5, 2.0, *arrays, 3, target)
+    y[index[3:8]] += 2.0 * x[3:8]
+    np.testing.assert_allclose(target.numpy(), y, atol=1e-6)
+
+
+def test_velocities_of_a_point_by_unit_rates_and_their_gram_matrix(device):
+    rng = np.random.default_rng(4)
+    S, frame, arm = rng.normal(size=(6, 6)), np.linalg.qr(rng.normal(size=(3, 3)))[0], rng.normal(size=3)
+    twists = wp.array(S, dtype=wp.spatial_vector, device=device)
+    index = wp.array([5, 0, 3, 2], dtype=int, device=device)
+    found = wp.zeros((2, 5), dtype=wp.vec3, device=device)
+    call(device, point_velocities, 3, twists, index, 1, frame, arm, found, 1, 2)
+    exact = (S[[0, 3, 2], 3:] + np.cross(S[[0, 3, 2], :3], arm)) @ frame.T
+    np.testing.assert_allclose(found.numpy()[1, 2:], exact, atol=1e-5)
+    assert not found.numpy()[0].any()
+    np.testing.assert_allclose(call(device, row_gram3, 3, found, 1, 2)[0], exact.T @ exact, atol=1e-4)

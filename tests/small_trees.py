@@ -1,0 +1,61 @@
+"""A kinematic tree of a few degrees of freedom, as kernels and as NumPy see it."""
+
+import numpy as np
+import warp as wp
+
+from newtonsim.kernels.views.model import TreeView
+
+
+class SmallTree:
+    """Degrees of freedom that hang on each other; each moves a body of its own.
+
+    Attributes:
+        parents: Degree of freedom on which each one hangs, or -1.
+        chains: For each one all that move its body, from the root down to itself.
+        view: The tree, world 0, on a device.
+    """
+
+    def __init__(self, parents: list[int], device: str):
+        self.parents, self.device = parents, device
+        self.chains: list[list[int]] = []
+        for d, parent in enumerate(parents):
+            self.chains.append([*(self.chains[parent] if parent >= 0 else []), d])
+        depths = [len(chain) - 1 for chain in self.chains]
+        tree = self.view = TreeView()
+        tree.dof_start = self.ints([0, len(parents)])
+        tree.dof = tree.dof_body = tree.body_leaf = self.ints(range(len(parents)))
+        tree.dof_depth = self.ints(depths)
+        tree.dof_row = self.ints(np.cumsum([0, *[n + 1 for n in depths[:-1]]]))
+        tree.row_dof = self.ints(np.concatenate(self.chains))
+        tree.world = self.ints([0])
+        tree.body_tree = tree.dof_world = self.ints([0] * len(parents))
+
+    def ints(self, values) -> wp.array:
+        return wp.array(np.array(values, np.int32), dtype=int, device=self.device)
+
+    def floats(self, values) -> wp.array:
+        return wp.array(np.array(values, np.float32), dtype=float, device=self.device)
+
+    def random_inertia(self, rng: np.random.Generator) -> np.ndarray:
+        """A joint-space inertia: a sum of b bᵀ over rows that are zero off the chain of a body."""
+        H = np.diag(rng.uniform(0.5, 1.0, len(self.parents)))
+        for chain in self.chains:
+            b = np.zeros(len(self.parents))
+            b[chain] = rng.normal(size=len(chain))
+            H += np.outer(b, b)
+        return H
+
+    def sparse(self, H: np.ndarray) -> wp.array:
+        """The rows of a matrix along the chains, as kernels store it."""
+        return self.floats(np.concatenate([H[d, chain] for d, chain in enumerate(self.chains)]))
+
+    def row(self, b: np.ndarray, leaves: tuple[int, int], depth: int) -> np.ndarray:
+        """A row of a Jacobian along the chains of both sides; what both share is with the first."""
+        row = np.zeros((2 * depth, *b.shape[1:]))
+        seen: set[int] = set()
+        for side, leaf in enumerate(leaves):
+            for k, d in enumerate(self.chains[leaf] if leaf >= 0 else []):
+                if d not in seen:
+                    row[side * depth + k] = b[d]
+                seen.add(d)
+        return row
