@@ -55,6 +55,8 @@ def tetrahedron(x, x0, inverse, material, activation, dt) -> float:
     mu, lame, damping = material
     F = (x[1:] - x[0]).T @ inverse
     J, change = np.linalg.det(F), green(x, inverse) - green(x0, inverse)
-    density = 0.5 * mu * (np.sum(F**2) - 3.0) - mu * (J - 1.0) + 0.5 * (lame + mu) * (J - 1.0 - activation) ** 2
+    density = (
+        0.5 * mu * (np.sum(F**2) - 3.0) - mu * (J - 1.0) + 0.5 * (lame + mu) * (J - 1.0 - activation) ** 2
+    )
     density += damping / dt * (mu * np.sum(change**2) + 0.5 * lame * np.trace(change) ** 2)
     return density / (6.0 * np.linalg.det(inverse))

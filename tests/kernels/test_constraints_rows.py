@@ -164,7 +164,9 @@ class TwoBodies:
         return [
             {
                 "x": self.x[k] + t * self.v[k] + 0.5 * t * t * self.a[k],
-                "q": (Rotation.from_rotvec(t * self.w[k] + 0.5 * t * t * self.alpha[k]) * self.q[k]).as_quat(),
+                "q": (
+                    Rotation.from_rotvec(t * self.w[k] + 0.5 * t * t * self.alpha[k]) * self.q[k]
+                ).as_quat(),
                 "w": self.w[k],
                 "v": self.v[k],
                 "alpha": self.alpha[k],
@@ -235,13 +237,17 @@ def test_tangents_are_unit_vectors_across_the_normal(device, function):
 
 def test_turn_of_a_ball_joint_to_its_target(device):
     turns = Rotation.from_rotvec(np.random.default_rng(6).uniform(-1.8, 1.8, (50, 3)))
-    vectors = call(device, rotation_vector, turns.as_quat() * np.random.default_rng(7).choice([-1, 1], (50, 1)))
+    vectors = call(
+        device, rotation_vector, turns.as_quat() * np.random.default_rng(7).choice([-1, 1], (50, 1))
+    )
     np.testing.assert_allclose(vectors, turns.as_rotvec(), atol=1e-5)
     target, now = Rotation.random(2, random_state=6)
     arrays = [wp.array(np.append([0.5], q.as_quat()), dtype=float, device=device) for q in (target, now)]
     # from now to the target, in the axes of the parent
     errors = call(device, position_error, 0, -1, 1, [0, 1, 2], *arrays)
-    np.testing.assert_allclose(Rotation.from_rotvec(errors).as_matrix() @ now.as_matrix(), target.as_matrix(), atol=1e-5)
+    np.testing.assert_allclose(
+        Rotation.from_rotvec(errors).as_matrix() @ now.as_matrix(), target.as_matrix(), atol=1e-5
+    )
     arrays[0] = wp.array([2.0], dtype=float, device=device)
     assert call(device, position_error, 0, 0, -1, 0, *arrays)[0] == 1.5
 

@@ -229,9 +229,13 @@ def test_polynomials_of_couplings_and_their_slopes(device):
     x = np.linspace(-1.5, 1.5, 7)
     exact = np.polynomial.Polynomial(coefficients[1])
     np.testing.assert_allclose(call(device, polynomial, 1, x, loop)[:, 0], exact(x), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(call(device, polynomial, 1, x, loop)[:, 1], exact.deriv()(x), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        call(device, polynomial, 1, x, loop)[:, 1], exact.deriv()(x), rtol=1e-4, atol=1e-4
+    )
     np.testing.assert_allclose(call(device, polynomial_value, 1, x, loop), exact(x), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(call(device, polynomial_slope, 1, x, loop), exact.deriv()(x), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        call(device, polynomial_slope, 1, x, loop), exact.deriv()(x), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_slope_of_the_exponential_map_and_its_transpose(device):
@@ -252,7 +256,9 @@ def test_momentum_of_a_turned_body(device):
     inertia = np.diag([0.1, 0.2, 0.5])
     R = turns.as_matrix()
     found = call(device, momentum_of, 3.0, inertia, turns.as_quat(), twist)
-    np.testing.assert_allclose(found[:, :3], np.einsum("nij,nj->ni", R @ inertia @ R.transpose(0, 2, 1), twist[:, :3]), atol=1e-5)
+    np.testing.assert_allclose(
+        found[:, :3], np.einsum("nij,nj->ni", R @ inertia @ R.transpose(0, 2, 1), twist[:, :3]), atol=1e-5
+    )
     np.testing.assert_allclose(found[:, 3:], 3.0 * twist[:, 3:], rtol=1e-6)
 
 
@@ -269,4 +275,6 @@ def test_friction_across_the_normal_at_its_solution(device):
     held = call(device, across_residual, int(HOLDS), rate, against, 0.7, n)
     np.testing.assert_allclose(held, slip, atol=1e-5)
     long = call(device, bounded, rate, 0.5)
-    np.testing.assert_allclose(long, rate * np.minimum(1.0, 0.5 / np.linalg.norm(rate, axis=1))[:, None], atol=1e-6)
+    np.testing.assert_allclose(
+        long, rate * np.minimum(1.0, 0.5 / np.linalg.norm(rate, axis=1))[:, None], atol=1e-6
+    )

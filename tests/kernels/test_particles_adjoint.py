@@ -91,7 +91,7 @@ def test_work_of_a_tetrahedron(device):
 def test_rigid_motion_does_no_work_against_elements(device):
     c = Corners(4, 4)
     # a rotation rate about an axis, as a multiplier
-    c.multiplier = np.cross([0.3, -0.5, 0.7], c.x) + [1.0, 2.0, 3.0]
+    c.multiplier = np.cross([0.3, -0.5, 0.7], c.x) + np.array([1.0, 2.0, 3.0])
     c.x0 = c.x
     inverse = np.linalg.inv((c.rest[1:] - c.rest[0]).T)
     edges, start, multiplier = ((y[1:] - y[0]).T for y in (c.x, c.x0, c.multiplier))
@@ -155,7 +155,7 @@ def test_unsymmetric_systems_of_several_worlds(device):
     s.matrix = MatrixView()
     s.matrix.row_start, s.matrix.column = ints(rows), ints(columns)
     s.matrix.value = wp.array(np.array(blocks), dtype=wp.mat33d, device=device)
-    s.diagonal, s.particle = ints(diagonal), ints(sum(worlds, []))
+    s.diagonal, s.particle = ints(diagonal), ints(worlds[0] + worlds[1])
     s.world_start = ints([0, 3, 7, 7])
     s.mass = wp.ones(n, dtype=wp.float64, device=device)
     s.inverse = wp.zeros(n, dtype=wp.mat33d, device=device)

@@ -115,7 +115,9 @@ def test_nearest_features_of_elements(device):
         assert np.all(slope[t < 1.0] > -1e-10)
     # the direction of a gap that single precision would lose
     a, b = np.array([0.0, 0.0, 1e-7]), np.eye(3)
-    np.testing.assert_allclose(call(device, fine_normal, False, a, b[0], b[1], -b[0] - b[1])[0], b[2], atol=1e-6)
+    np.testing.assert_allclose(
+        call(device, fine_normal, False, a, b[0], b[1], -b[0] - b[1])[0], b[2], atol=1e-6
+    )
 
 
 def test_force_of_self_contact_is_the_slope_of_its_energy(device):
@@ -146,12 +148,16 @@ def test_air_brakes_along_the_motion_and_lifts_across_it(device):
     n = np.cross(ab, ac)
     area = 0.5 * np.linalg.norm(n, axis=1)
     n /= np.linalg.norm(n, axis=1, keepdims=True)
-    np.testing.assert_allclose(drag, -1.2 * (area * np.abs(np.sum(n * v, axis=1)))[:, None] * v, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        drag, -1.2 * (area * np.abs(np.sum(n * v, axis=1)))[:, None] * v, rtol=1e-4, atol=1e-5
+    )
     lift = call(device, air_force, ab, ac, v, 0.0, 1.2)
     np.testing.assert_allclose(np.sum(lift * v, axis=1), 0.0, atol=1e-4)
     # against the side from which the air comes, and with the square of the speed
     assert np.all(np.sum(lift * n, axis=1) * np.sum(v * n, axis=1) < 1e-6)
-    np.testing.assert_allclose(call(device, air_force, ab, ac, 2.0 * v, 0.0, 1.2), 4.0 * lift, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        call(device, air_force, ab, ac, 2.0 * v, 0.0, 1.2), 4.0 * lift, rtol=1e-4, atol=1e-5
+    )
     # the order of the corners does not matter
     np.testing.assert_allclose(call(device, air_force, ac, ab, v, 0.0, 1.2), lift, rtol=1e-4, atol=1e-5)
 
@@ -161,7 +167,11 @@ def test_cells_of_particles(device):
     cells = call(device, lattice_cell, p, 0.1)
     exact = np.floor(np.float32(p).astype(np.float64) / np.float64(np.float32(0.1)))
     np.testing.assert_array_equal(cells, exact)
-    assert call(device, is_placeable, [[0, 0, 0], [np.nan, 0, 0], [0, 0, np.nan]]).tolist() == [True, False, False]
+    assert call(device, is_placeable, [[0, 0, 0], [np.nan, 0, 0], [0, 0, np.nan]]).tolist() == [
+        True,
+        False,
+        False,
+    ]
     c = np.arange(-20, 20)
     np.testing.assert_array_equal(call(device, folded, c, 7), c % 7)
     np.testing.assert_array_equal(call(device, wrapped, np.arange(-1, 8), 7), np.arange(-1, 8) % 7)

@@ -67,9 +67,13 @@ def test_newton_step_of_a_block(device):
     np.testing.assert_allclose(call(device, relaxed_step, block, 0.1, 1.0, 1.0), exact, rtol=1e-3, atol=1e-3)
     # where inertia alone resists a longer step gains nothing
     free = {"force": [1.0, 2.0, 3.0], "diagonal": [4.0, 4.0, 4.0], "mixed": [0.0, 0.0, 0.0]}
-    np.testing.assert_allclose(call(device, relaxed_step, free, 4.0, 1.8, 9.0)[0], [0.25, 0.5, 0.75], rtol=1e-6)
-    # where it is nothing beside the stiffness, the step is lengthened by the whole factor, or as far as allowed
-    np.testing.assert_allclose(call(device, relaxed_step, free, 0.0, 1.8, 9.0)[0], [0.45, 0.9, 1.35], rtol=1e-6)
+    np.testing.assert_allclose(
+        call(device, relaxed_step, free, 4.0, 1.8, 9.0)[0], [0.25, 0.5, 0.75], rtol=1e-6
+    )
+    # where it is nothing beside the stiffness, the step grows by the factor, or as far as allowed
+    np.testing.assert_allclose(
+        call(device, relaxed_step, free, 0.0, 1.8, 9.0)[0], [0.45, 0.9, 1.35], rtol=1e-6
+    )
     short = call(device, relaxed_step, free, 0.0, 1.8, 0.1)[0] - [0.25, 0.5, 0.75]
     np.testing.assert_allclose(np.linalg.norm(short), 0.1, rtol=1e-4)
 
@@ -165,7 +169,15 @@ def test_corrections_become_positions_and_velocities(device):
     flags = array(np.array([1, 1, 0], np.uint32), wp.uint32)
     ends = [wp.zeros(3, dtype=wp.vec3, device=device) for _ in range(2)]
     # the second has no mass, the third is not active
-    inputs = [0, array([1.0, 0.0, 1.0]), flags, *(array(y, wp.vec3) for y in (x, v, shift)), 100.0, 0.5, *ends]
+    inputs = [
+        0,
+        array([1.0, 0.0, 1.0]),
+        flags,
+        *(array(y, wp.vec3) for y in (x, v, shift)),
+        100.0,
+        0.5,
+        *ends,
+    ]
     wp.launch(apply_particle_deltas, 3, inputs, device=device)
     np.testing.assert_allclose(ends[0].numpy(), [x[0] + shift[0], x[1], x[2]], atol=1e-6)
     np.testing.assert_allclose(ends[1].numpy(), [v[0] + 2.0 * shift[0], v[1], v[2]], atol=1e-6)
@@ -173,7 +185,12 @@ def test_corrections_become_positions_and_velocities(device):
     pose, com = np.concatenate([x[0], turn.as_quat()]), np.array([0.1, 0.2, -0.3])
     moments, delta = np.array([0.2, 0.5, 0.4]), np.array([0.02, -0.03, 0.01, 0.1, 0.2, -0.1])
     ends = [wp.zeros(1, dtype=t, device=device) for t in (wp.transform, wp.spatial_vector)]
-    inputs = [0, array([pose], wp.transform), array(np.zeros((1, 6)), wp.spatial_vector), array([com], wp.vec3)]
+    inputs = [
+        0,
+        array([pose], wp.transform),
+        array(np.zeros((1, 6)), wp.spatial_vector),
+        array([com], wp.vec3),
+    ]
     inputs += [array([0.5]), array([np.diag(1.0 / moments)], wp.mat33), array([delta], wp.spatial_vector)]
     wp.launch(apply_body_deltas, 1, [*inputs, array([2.0]), 1, 0.1, *ends], device=device)
     R = turn.as_matrix()

@@ -88,7 +88,9 @@ def test_link_frames_and_jacobian(device):
     point = np.array([0.3, -0.1, 0.2])
     points = wp.array(np.tile(point, (3, 1)), dtype=wp.vec3d, device=device)
     jacobians = wp.zeros((3, 6 * 9), dtype=wp.float64, device=device)
-    wp.launch(compute_jacobian, 3, [arm.chain, arm.state, ints([3], device), points, jacobians], device=device)
+    wp.launch(
+        compute_jacobian, 3, [arm.chain, arm.state, ints([3], device), points, jacobians], device=device
+    )
     for c in range(3):
         for i, (R, p) in enumerate(small_arm.frames(q[c])):
             np.testing.assert_allclose(found[c, i + 1, :3], p, atol=1e-12)
@@ -141,7 +143,10 @@ def test_damped_least_squares(device):
 
 
 def test_unknowns_that_a_singular_matrix_leaves_open_are_zero(device):
-    A, x = doubles([[4.0, 0.0, 2.0, 0.0, 0.0, 0.0, 2.0, 0.0, 1.0]], device), doubles([[8.0, 3.0, 4.0]], device)
+    A, x = (
+        doubles([[4.0, 0.0, 2.0, 0.0, 0.0, 0.0, 2.0, 0.0, 1.0]], device),
+        doubles([[8.0, 3.0, 4.0]], device),
+    )
     # the third row is half the first, the second is empty
     call(device, solve_symmetric, 0, 3, A, x)
     np.testing.assert_allclose(x.numpy()[0], [2.0, 0.0, 0.0], atol=1e-12)
@@ -161,4 +166,6 @@ def test_eigenvectors(device):
 def test_rotation_vectors_take_the_short_way(device):
     turns = Rotation.random(50, random_state=6)
     sign = np.random.default_rng(6).choice([-1.0, 1.0], (50, 1))
-    np.testing.assert_allclose(call(device, rotation_vector, sign * turns.as_quat()), turns.as_rotvec(), atol=1e-12)
+    np.testing.assert_allclose(
+        call(device, rotation_vector, sign * turns.as_quat()), turns.as_rotvec(), atol=1e-12
+    )

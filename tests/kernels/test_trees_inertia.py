@@ -104,8 +104,6 @@ def test_rows_in_energy_coordinates_have_the_delassus_matrix_and_push_as_forces_
 def test_common_ancestors_of_two_bodies(device):
     tree = SmallTree([*PARENTS, -1, 7], device)
     pairs = [(a, b) for a in range(9) for b in range(9)] + [(-1, 3), (3, -1)]
-    common = [
-        len(set(tree.chains[a]) & set(tree.chains[b])) if min(a, b) >= 0 else 0 for a, b in pairs
-    ]
+    common = [len(set(tree.chains[a]) & set(tree.chains[b])) if min(a, b) >= 0 else 0 for a, b in pairs]
     a, b = np.transpose(pairs)
     assert call(device, shared_prefix, tree.view, a, b).tolist() == common

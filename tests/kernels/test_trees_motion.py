@@ -99,7 +99,11 @@ def test_poses_velocities_and_inertia_of_an_arm(device):
     composite.com = wp.zeros(3, dtype=wp.vec3, device=device)
     composite.inertia = wp.zeros(3, dtype=wp.mat33, device=device)
     arm.launch(crba.composite_inertia, 1, arm.joint, arm.body, arm.kin, composite)
-    added, H, floor = arm.small.floats([0.5, 0.0, 0.0]), arm.small.floats([0.0] * 5), arm.small.floats([0.0] * 3)
+    added, H, floor = (
+        arm.small.floats([0.5, 0.0, 0.0]),
+        arm.small.floats([0.0] * 5),
+        arm.small.floats([0.0] * 3),
+    )
     arm.launch(crba.joint_space_inertia, 3, arm.kin, composite, added, H, floor)
     exact = small_arm.mass_matrix(q) + np.diag([0.5, 0.0, 0.0])
     np.testing.assert_allclose(H.numpy(), arm.small.sparse(exact).numpy(), rtol=1e-4, atol=1e-5)
@@ -170,7 +174,9 @@ def test_components_are_those_of_least_squares(device, n):
         np.testing.assert_allclose(found[k, :n], exact, rtol=2e-3, atol=2e-3)
     # a direction twice over gets nothing the second time
     again = call(device, components, 2, c[0], c[0], c[2], v)
-    np.testing.assert_allclose(again[:, :2], np.stack([np.sum(c[0] * v, axis=1), np.zeros(50)], axis=1), atol=1e-5)
+    np.testing.assert_allclose(
+        again[:, :2], np.stack([np.sum(c[0] * v, axis=1), np.zeros(50)], axis=1), atol=1e-5
+    )
 
 
 def test_free_spin_of_the_midpoint_rule_keeps_energy_and_momentum(device):
@@ -202,7 +208,9 @@ def test_muscles(device):
     assert (here - below) / h == pytest.approx((above - here) / h, rel=0.05)
     # a fibre at its best length that is held, pennate by 20 degrees, pulls its tendon with its cosine
     pen, lt, lmax = np.deg2rad(20.0), 0.2, 0.1
-    tension = call(device, muscle_tension, lt + lmax * np.cos(pen), 0.0, [1.0, 0.5, 2.0, -1.0], 300.0, 1.5, lt, lmax, pen)
+    tension = call(
+        device, muscle_tension, lt + lmax * np.cos(pen), 0.0, [1.0, 0.5, 2.0, -1.0], 300.0, 1.5, lt, lmax, pen
+    )
     np.testing.assert_allclose(tension, 300.0 * np.cos(pen) * np.array([1.0, 0.5, 1.0, 0.0]), atol=1e-2)
     assert call(device, muscle_tension, 0.15, 0.0, 1.0, 300.0, 1.5, lt, lmax, pen)[0] == 0.0
 
@@ -220,7 +228,9 @@ def test_implicit_inertia_is_the_slope_of_what_acts_at_the_end_of_the_step(devic
     v = np.array([-1.0, 1.0])
     effort = call(device, drive_effort, drive, 0, 0.9, q + dt * v, v)
     slope = -(effort[1] - effort[0]) / 2.0 + 0.3 + 7.0 * dt
-    assert call(device, implicit_inertia, 0, tree.view, drive, 1, dt)[0] == pytest.approx(0.1 + dt * slope, rel=1e-5)
+    assert call(device, implicit_inertia, 0, tree.view, drive, 1, dt)[0] == pytest.approx(
+        0.1 + dt * slope, rel=1e-5
+    )
     assert call(device, implicit_inertia, 0, tree.view, drive, 0, dt)[0] == pytest.approx(
         0.1 + dt * (0.3 + 7.0 * dt), rel=1e-5
     )
@@ -238,7 +248,12 @@ def test_damping_takes_energy_from_every_motion(device):
     wrench = wp.zeros(20, dtype=wp.spatial_vector, device=device)
     inputs = [0, array([2.0] * 20), array(inertia, wp.mat33)]
     inputs += [array(np.hstack([np.zeros((20, 3)), turns.as_quat()]), wp.transform)]
-    inputs += [array(np.hstack([spin, speed]), wp.spatial_vector), array([0.3] * 20), array([0.5] * 20), wrench]
+    inputs += [
+        array(np.hstack([spin, speed]), wp.spatial_vector),
+        array([0.3] * 20),
+        array([0.5] * 20),
+        wrench,
+    ]
     wp.launch(damping.damp_bodies, 20, inputs, device=device)
     world = turns.as_matrix() @ inertia @ turns.as_matrix().transpose(0, 2, 1)
     torque = -0.5 * (1.0 + np.linalg.norm(spin, axis=1))[:, None] * np.einsum("nij,nj->ni", world, spin)
