@@ -1,4 +1,4 @@
-"""An arm of three joints in NumPy: frames in closed form, the rest by differences and Lagrange's equations."""
+"""An arm of three joints in NumPy: frames in closed form, the rest by differences and Lagrange."""
 
 import numpy as np
 from scipy.spatial.transform import Rotation

@@ -48,7 +48,8 @@ def test_every_kernel_folder_has_tests_of_its_functions():
 
 
 def test_the_check_sees():
-    body = "@wp.func\ndef f(x: float):\n    return x\n\n@wp.kernel(module='a')\ndef k():\n    pass\n\ndef host():\n    pass"
+    body = "@wp.func\ndef f(x: float):\n    return x\n\n@wp.kernel(module='a')\ndef k():\n    pass\n"
+    body += "\ndef host():\n    pass"
     assert device_functions(body) == {"f", "k"}
     functions = {
         "newtonsim.kernels.a.one": {"f"},
