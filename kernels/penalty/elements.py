@@ -16,6 +16,14 @@ Writes: corner
 import warp as wp
 
 from newtonsim.kernels.particles.aerodynamics import air_force
+from newtonsim.kernels.particles.elements.spring import controlled_length
+from newtonsim.kernels.particles.elements.triangle import (
+    deformation_column,
+    deformation_columns,
+    green_strain,
+    membrane_stress,
+    strain_change,
+)
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -48,7 +56,7 @@ def pull_springs(
     pull = wp.vec3(0.0, 0.0, 0.0)
     if length > 0.0:
         n = d / length
-        stretch = length - rest_length[s] * (1.0 - control[s])
+        stretch = length - controlled_length(rest_length[s], control[s])
         pull = (stiffness[s] * stretch + damping[s] * wp.dot(n, v[j] - v[i])) * n
     corner[place + 2 * s] = pull
     corner[place + 2 * s + 1] = -pull
@@ -79,19 +87,16 @@ def stretch_triangles(
     inverse = poses[t]
     ab = x[j] - x[i]
     ac = x[k] - x[i]
-    f0 = ab * inverse[0, 0] + ac * inverse[1, 0]
-    f1 = ab * inverse[0, 1] + ac * inverse[1, 1]
-    rate0 = (v[j] - v[i]) * inverse[0, 0] + (v[k] - v[i]) * inverse[1, 0]
-    rate1 = (v[j] - v[i]) * inverse[0, 1] + (v[k] - v[i]) * inverse[1, 1]
-    g00 = 0.5 * (wp.dot(f0, f0) - 1.0)
-    g11 = 0.5 * (wp.dot(f1, f1) - 1.0)
-    g01 = 0.5 * wp.dot(f0, f1)
-    ke = materials[t, 0]
+    f0, f1 = deformation_columns(ab, ac, inverse)
+    rate0 = deformation_column(v[j] - v[i], v[k] - v[i], inverse, 0)
+    rate1 = deformation_column(v[j] - v[i], v[k] - v[i], inverse, 1)
+    g00, g11, g01 = green_strain(f0, f1)
     kd = materials[t, 2]
-    spread = materials[t, 1] * (g00 + g11 - activations[t])
-    s00 = 2.0 * ke * g00 + spread + kd * wp.dot(f0, rate0)
-    s11 = 2.0 * ke * g11 + spread + kd * wp.dot(f1, rate1)
-    s01 = 2.0 * ke * g01 + 0.5 * kd * (wp.dot(f0, rate1) + wp.dot(f1, rate0))
+    s00, s11, s01 = membrane_stress(g00, g11, g01, materials[t, 0], materials[t, 1], activations[t])
+    rate00, rate11, rate01 = strain_change(f0, f1, rate0, rate1)
+    s00 += kd * rate00
+    s11 += kd * rate11
+    s01 += 0.5 * kd * rate01
     p0 = areas[t] * (f0 * s00 + f1 * s01)
     p1 = areas[t] * (f0 * s01 + f1 * s11)
     on_b = -(p0 * inverse[0, 0] + p1 * inverse[0, 1])

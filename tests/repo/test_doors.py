@@ -23,8 +23,8 @@ kernels.collision.families
 kernels.steps
 kernels.constraints kernels.constraints.adjoint kernels.queries
 kernels.maximal kernels.maximal.adjoint kernels.camera kernels.envs kernels.mujoco
-kernels.particles.self_contact kernels.particles kernels.particles.xpbd kernels.particles.vbd
-kernels.particles.adjoint
+kernels.particles.elements kernels.particles.self_contact kernels.particles
+kernels.particles.xpbd kernels.particles.vbd kernels.particles.adjoint
 kernels.penalty
 
 scene runtime geometry collision builder kinematics dynamics testing queries solver_protocol simulator diff

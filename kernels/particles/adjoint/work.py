@@ -4,8 +4,8 @@ For each element the work S = λᵀ R of a field of displacements λ against its
 implicit Euler step (minus its forces at the end) is written once, in vectors from one corner to the others.
 Everything that an adjoint needs is a slope of it (`wp.grad`), see `particles.adjoint.elements`.
 
-Energies are those of `penalty.elements`. Damping is, as a solver has it, the rate of strain at the end of the
-substep times a viscosity (XPBD) or the change of strain over its length (VBD, "secant").
+Energies are those of `particles.elements`. Damping is, as a solver has it, the rate of strain at the end of
+the substep times a viscosity (XPBD) or the change of strain over its length (VBD, "secant").
 
 All is in double precision: the inertia of light particles among stiff elements is a small difference.
 
@@ -16,6 +16,14 @@ Writes: nothing, its functions return what they find
 """
 
 import warp as wp
+
+from newtonsim.kernels.particles.elements.spring import controlled_length
+from newtonsim.kernels.particles.elements.triangle import (
+    deformation_columns,
+    green_strain,
+    membrane_stress,
+    strain_change,
+)
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -43,18 +51,12 @@ def spring_work(
     """Work of a spring; all vectors from its first end to its second."""
     length = wp.length(d)
     n = d / length
-    tension = stiffness * (length - rest * (ONE - control))
+    tension = stiffness * (length - controlled_length(rest, control))
     if secant == 1:
         tension += damping / dt * (length - wp.length(start))
     else:
         tension += damping / dt * wp.dot(n, moved)
     return tension * wp.dot(n, multiplier)
-
-
-@wp.func
-def strain_work(f0: wp.vec3d, f1: wp.vec3d, q0: wp.vec3d, q1: wp.vec3d) -> wp.vec3d:
-    """Slopes of Green's strain (00, 11, 2 x 01) with the columns f of the deformation gradient along q."""
-    return wp.vec3d(wp.dot(f0, q0), wp.dot(f1, q1), wp.dot(f0, q1) + wp.dot(f1, q0))
 
 
 @wp.func
@@ -75,33 +77,24 @@ def triangle_work(
     secant: int,
 ) -> wp.float64:
     """Work of a triangle with the material (ke, ka, kd); vectors from its first corner to the others."""
-    f0 = b * pose[0, 0] + c * pose[1, 0]
-    f1 = b * pose[0, 1] + c * pose[1, 1]
-    q0 = multiplier_b * pose[0, 0] + multiplier_c * pose[1, 0]
-    q1 = multiplier_b * pose[0, 1] + multiplier_c * pose[1, 1]
-    g00 = HALF * (wp.dot(f0, f0) - ONE)
-    g11 = HALF * (wp.dot(f1, f1) - ONE)
-    g01 = HALF * wp.dot(f0, f1)
-    spread = material[1] * (g00 + g11 - activation)
-    s00 = TWO * material[0] * g00 + spread
-    s11 = TWO * material[0] * g11 + spread
-    s01 = TWO * material[0] * g01
+    f0, f1 = deformation_columns(b, c, pose)
+    q0, q1 = deformation_columns(multiplier_b, multiplier_c, pose)
+    g00, g11, g01 = green_strain(f0, f1)
+    s00, s11, s01 = membrane_stress(g00, g11, g01, material[0], material[1], activation)
     viscous = material[2] / dt
     if secant == 1:
-        o0 = start_b * pose[0, 0] + start_c * pose[1, 0]
-        o1 = start_b * pose[0, 1] + start_c * pose[1, 1]
+        o0, o1 = deformation_columns(start_b, start_c, pose)
         s00 += viscous * HALF * (wp.dot(f0, f0) - wp.dot(o0, o0))
         s11 += viscous * HALF * (wp.dot(f1, f1) - wp.dot(o1, o1))
         s01 += viscous * HALF * (wp.dot(f0, f1) - wp.dot(o0, o1))
     else:
-        r0 = moved_b * pose[0, 0] + moved_c * pose[1, 0]
-        r1 = moved_b * pose[0, 1] + moved_c * pose[1, 1]
-        rate = strain_work(f0, f1, r0, r1)
-        s00 += viscous * rate[0]
-        s11 += viscous * rate[1]
-        s01 += viscous * HALF * rate[2]
-    work = strain_work(f0, f1, q0, q1)
-    return area * (s00 * work[0] + s11 * work[1] + s01 * work[2])
+        r0, r1 = deformation_columns(moved_b, moved_c, pose)
+        rate00, rate11, rate01 = strain_change(f0, f1, r0, r1)
+        s00 += viscous * rate00
+        s11 += viscous * rate11
+        s01 += viscous * HALF * rate01
+    work00, work11, work01 = strain_change(f0, f1, q0, q1)
+    return area * (s00 * work00 + s11 * work11 + s01 * work01)
 
 
 @wp.func

@@ -11,6 +11,7 @@ Writes: StencilView
 
 import warp as wp
 
+from newtonsim.kernels.particles.elements.spring import controlled_length
 from newtonsim.kernels.particles.vbd.elements import StencilView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -65,7 +66,7 @@ def pack_springs(first: int, springs: SpringView, dt: float, stencils: StencilVi
     """One thread per spring: stiffness and length at rest that stand for spring and damper."""
     s = springs.order[first + wp.tid()]
     start = wp.length(stencils.x[springs.indices[2 * s + 1]] - stencils.x[springs.indices[2 * s]])
-    rest = springs.rest_length[s] * (1.0 - springs.control[s])
+    rest = controlled_length(springs.rest_length[s], springs.control[s])
     viscous = springs.damping[s] / dt
     total = springs.stiffness[s] + viscous
     stencils.spring_row[2 * s] = total

@@ -13,6 +13,8 @@ Writes: SpringView, shift
 
 import warp as wp
 
+from newtonsim.kernels.particles.elements.spring import controlled_length
+
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
@@ -48,7 +50,7 @@ def prepare_springs(
     i = springs.ends[s][0]
     j = springs.ends[s][1]
     springs.weight[s] = wp.vec2(inv_mass[i], inv_mass[j])
-    springs.rest[s] = rest_length[e] * (1.0 - control[e])
+    springs.rest[s] = controlled_length(rest_length[e], control[e])
     springs.stiffness[s] = stiffness[e]
     springs.damping[s] = damping[e]
     springs.across[s] = across[e]

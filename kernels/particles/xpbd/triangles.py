@@ -14,6 +14,8 @@ Writes: TriangleView, shift
 
 import warp as wp
 
+from newtonsim.kernels.particles.elements.triangle import deformation_columns, green_strain, strain_change
+
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # largest change of F that is made at once, over F or over 1: the answer is that of small changes
@@ -116,20 +118,13 @@ def start_triangles(
 
 
 @wp.func
-def turned_columns(e1: wp.vec3, e2: wp.vec3, rest: wp.mat22):
-    """Columns of the matrix that maps vectors at rest, in the turned axes, so that edges become e1 and e2."""
-    return e1 * rest[0, 0] + e2 * rest[1, 0], e1 * rest[0, 1] + e2 * rest[1, 1]
-
-
-@wp.func
 def elastic_stress(f0: wp.vec3, f1: wp.vec3, k: wp.vec3, goal: float) -> wp.vec3:
     """Stress (00, 11, 01) of the strain of F, without viscosity [N m]."""
     k_near = 2.0 * k[0] + k[1]
-    strain0 = 0.5 * (wp.dot(f0, f0) - 1.0) - goal
-    strain1 = 0.5 * (wp.dot(f1, f1) - 1.0) - goal
-    return -wp.vec3(
-        k_near * strain0 + k[1] * strain1, k[1] * strain0 + k_near * strain1, k[0] * wp.dot(f0, f1)
-    )
+    g00, g11, g01 = green_strain(f0, f1)
+    beyond0 = g00 - goal
+    beyond1 = g11 - goal
+    return -wp.vec3(k_near * beyond0 + k[1] * beyond1, k[1] * beyond0 + k_near * beyond1, 2.0 * k[0] * g01)
 
 
 @wp.func
@@ -217,7 +212,7 @@ def solve_triangles(
     s0 = shift[corner[0]]
     s1 = shift[corner[1]] - s0
     s2 = shift[corner[2]] - s0
-    f0, f1 = turned_columns((x[corner[1]] - x[corner[0]]) + s1, (x[corner[2]] - x[corner[0]]) + s2, d)
+    f0, f1 = deformation_columns((x[corner[1]] - x[corner[0]]) + s1, (x[corner[2]] - x[corner[0]]) + s2, d)
     k = triangles.stiffness[t]
     stress = elastic_stress(f0, f1, k, triangles.goal[t])
     viscous = float(0.0)
@@ -225,9 +220,9 @@ def solve_triangles(
         viscous = k[2] / dt
         m1 = (v[corner[1]] - v[corner[0]]) * dt + s1
         m2 = (v[corner[2]] - v[corner[0]]) * dt + s2
-        r0, r1 = turned_columns(m1, m2, d)
-        shear = 0.5 * (wp.dot(f0, r1) + wp.dot(f1, r0))
-        stress -= wp.vec3(wp.dot(f0, r0), wp.dot(f1, r1), shear) * viscous
+        r0, r1 = deformation_columns(m1, m2, d)
+        moved00, moved11, moved01 = strain_change(f0, f1, r0, r1)
+        stress -= wp.vec3(moved00, moved11, 0.5 * moved01) * viscous
     p0 = wp.vec3(0.0)
     p1 = wp.vec3(0.0)
     if fresh == 0:

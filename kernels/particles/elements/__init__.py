@@ -1,0 +1,1 @@
+"""Elements between particles: energies, and what is the same in all solvers."""
