@@ -13,6 +13,9 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 
+CONVERGENCE_TOLERANCE = 0.01
+"""Part of what constraints do by which recorded steps may miss the converged ones without a warning."""
+
 
 @dataclass
 class Step:

@@ -3,31 +3,22 @@
 A spring and damper along the normal and Coulomb friction regularised around zero slip, as in Geilinger et
 al., "ADD: Analytically differentiable dynamics for multi-body systems with frictional contact", 2020. The
 damper fades in over a small depth of penetration and slip is smoothed below a small speed: forces have a
-derivative everywhere but at first touch. The features in contact stay fixed; their distance follows the body
-poses.
+derivative everywhere but at first touch; `penalty.feature_contacts` has those of FeatherstoneSolver.
 
 Stage: penalty forces, contacts between bodies
-Called by: solvers/featherstone/contact_adjoint.py, solvers/featherstone/step_adjoint.py, solvers/penalty.py,
-    kernels/penalty/body_contacts.py, kernels/penalty/grains.py, kernels/penalty/particle_contacts.py
-Reads: ContactView, FeatureView, ModelShapeMaterials, a, body_com, body_q, body_qd, shape_body
-Writes: body_f, total
+Called by: solvers/penalty.py, kernels/penalty/body_contacts.py, kernels/penalty/feature_contacts.py,
+    kernels/penalty/grains.py, kernels/penalty/particle_contacts.py
+Reads: ContactView, ModelShapeMaterials, body_com, body_q, body_qd, shape_body
+Writes: body_f
 """
 
 import warp as wp
 
 from newtonsim.kernels.algebra.body_points import point_in_world, point_velocity
-from newtonsim.kernels.collision.contact_features import (
-    NORMAL_UNKNOWN,
-    FeatureView,
-    body_pose,
-    contact_geometry,
-)
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.views.structs import ModelShapeMaterials
 
-# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
-DIFFERENTIABLE = True
 
 FADE_DEPTH = wp.constant(1.0e-3)  # [m], where a solver has no option for it
 
@@ -106,56 +97,3 @@ def apply_contact_penalty(
     force = contact_force(wp.dot(n, x1 - x0), v, n, ke, kd, kf, mu, slip_speed, fade_depth)
     push_body(b0, x0, force, body_q, body_com, body_f)
     push_body(b1, x1, -force, body_q, body_com, body_f)
-
-
-@wp.kernel
-def apply_feature_penalty(
-    first: int,
-    contacts: ContactView,
-    features: FeatureView,
-    shape_body: wp.array(dtype=int),
-    material: ModelShapeMaterials,
-    body_com: wp.array(dtype=wp.vec3),
-    body_q: wp.array(dtype=wp.transform),
-    body_qd: wp.array(dtype=wp.spatial_vector),
-    slip_speed: float,
-    fade_depth: float,
-    body_f: wp.array(dtype=wp.spatial_vector),
-):
-    """One thread per contact place: `apply_contact_penalty` for its gradients.
-
-    Normals and points follow the poses with the features in contact fixed. Contacts whose features have no
-    rule give NaN.
-    """
-    c = first + wp.tid()
-    s0 = contacts.shape0[c]
-    s1 = contacts.shape1[c]
-    if s0 < 0 or contacts.distance[c] >= 0.0:
-        return
-    b0 = shape_body[s0]
-    b1 = shape_body[s1]
-    g = contact_geometry(c, body_pose(b0, body_q), body_pose(b1, body_q), contacts.normal[c], features)
-    n = g.normal
-    x0 = g.point + (0.5 * g.distance) * n
-    x1 = g.point - (0.5 * g.distance) * n
-    v = point_velocity(b0, x0, body_q, body_com, body_qd) - point_velocity(b1, x1, body_q, body_com, body_qd)
-    ke = 0.5 * (material.ke[s0] + material.ke[s1])
-    kd = 0.5 * (material.kd[s0] + material.kd[s1])
-    kf = 0.5 * (material.kf[s0] + material.kf[s1])
-    mu = 0.5 * (material.mu[s0] + material.mu[s1])
-    force = contact_force(-g.distance, v, n, ke, kd, kf, mu, slip_speed, fade_depth)
-    if features.normal[c] == NORMAL_UNKNOWN:
-        force = wp.nan * force
-    push_body(b0, x0, force, body_q, body_com, body_f)
-    push_body(b1, x1, -force, body_q, body_com, body_f)
-
-
-@wp.kernel
-def add_wrenches(
-    first: int,
-    a: wp.array(dtype=wp.spatial_vector),
-    total: wp.array(dtype=wp.spatial_vector),
-):
-    """One thread per body: total += a; atomic, because the adjoint of a read and a write would be wrong."""
-    b = first + wp.tid()
-    wp.atomic_add(total, b, a[b])

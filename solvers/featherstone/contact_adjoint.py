@@ -15,7 +15,7 @@ from newtonsim.kernels.constraints.adjoint.contact_terms import ContactMotionVie
 from newtonsim.kernels.constraints.adjoint.modes import RowAdjointView
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.kernels.constraints.rows import RowsView
-from newtonsim.kernels.penalty import contact_law
+from newtonsim.kernels.penalty import feature_contacts
 from newtonsim.kernels.trees import masked_dynamics
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
@@ -247,7 +247,7 @@ class ContactAdjoint:
         if contacts.rigid_contact_max == 0:
             return
         record.backward_only(
-            contact_law.apply_feature_penalty,
+            feature_contacts.apply_feature_penalty,
             "contact",
             reads=dict(
                 contacts=contacts.view,

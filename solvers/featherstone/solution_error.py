@@ -16,7 +16,7 @@ from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.featherstone.constraint_adjoint import ConstraintAdjoint
 from newtonsim.solvers.featherstone.smooth import SmoothStage
-from newtonsim.solvers.maximal.adjoint import MOST_AWAY
+from newtonsim.solvers.step import CONVERGENCE_TOLERANCE
 
 
 class SolutionError:
@@ -85,7 +85,7 @@ class SolutionError:
         off, acted = self.errors.sums.numpy().T
         part = np.sqrt(np.divide(off, acted, out=np.zeros_like(off), where=acted > 0.0))
         tree = int(np.argmax(part)) if len(part) else 0
-        if not len(part) or part[tree] <= max(MOST_AWAY, 2.0 * self._told):
+        if not len(part) or part[tree] <= max(CONVERGENCE_TOLERANCE, 2.0 * self._told):
             return
         self._told = part[tree]
         world = topology_of(self.model).view.world.numpy()[tree]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
@@ -33,12 +34,14 @@ from newtonsim.solvers.featherstone.sleep import Awake, SleepOptions, SleepStage
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.stages import AddedForces, StepStage
 from newtonsim.solvers.featherstone.step import FeatherstoneStep
-from newtonsim.solvers.featherstone.step_adjoint import FeatherstoneAdjoint
 from newtonsim.solvers.featherstone.warm_start import StartingImpulses
 from newtonsim.solvers.kinematic_bodies import move_kinematic_bodies
 from newtonsim.solvers.launched import LaunchedSolver
 from newtonsim.solvers.particles.system import ParticleSystem
 from newtonsim.solvers.penalty import SLIP_SPEED
+
+if TYPE_CHECKING:
+    from newtonsim.solvers.featherstone.step_adjoint import FeatherstoneAdjoint
 
 _ELEMENTS = {
     "spring": "springs",
@@ -174,9 +177,7 @@ class FeatherstoneSolver(LaunchedSolver):
         self._rest = self.sleep or Awake()
         self.world_nonfinite = self.constraints.nonfinite.worlds
         self.default_control = model.control(clone_variables=False)
-        self.adjoint = None
-        if model.requires_grad:
-            self.adjoint = FeatherstoneAdjoint(model, self.options, self._contact_mode)
+        self.adjoint = self._make_adjoint()
         # a list, since a replaced attribute would have graphs captured anew
         self._shared_starts: list[StartingImpulses] = []
         self._particles: DeformableStage | FreeParticles = FreeParticles()
@@ -249,6 +250,14 @@ class FeatherstoneSolver(LaunchedSolver):
                 reads=dict(limit=self.speed_limit),
                 writes=dict(qd=joint_qd, moving_qd=moving_qd),
             )
+
+    def _make_adjoint(self) -> FeatherstoneAdjoint | None:
+        if not self.model.requires_grad:
+            return None
+        # here, because its kernels take as long to import as those of the step, and few models need them
+        from newtonsim.solvers.featherstone.step_adjoint import FeatherstoneAdjoint
+
+        return FeatherstoneAdjoint(self.model, self.options, self._contact_mode)
 
     def _make_servos(self, enabled: bool, sleep: bool) -> JointServos | None:
         if not enabled:

@@ -22,7 +22,7 @@ from newtonsim.kernels.constraints.adjoint import row_terms as row_terms_adjoint
 from newtonsim.kernels.constraints.adjoint import velocities as velocities_adjoint
 from newtonsim.kernels.constraints.adjoint import worlds as worlds_adjoint
 from newtonsim.kernels.constraints.pair_rows import BodyStateView
-from newtonsim.kernels.penalty import contact_law
+from newtonsim.kernels.penalty import feature_contacts
 from newtonsim.kernels.trees import forward_kinematics, joint_forces, masked_dynamics, middle_velocity, rnea
 from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Launcher, Motion
@@ -61,7 +61,7 @@ class FeatherstoneAdjoint:
             rnea,
             joint_forces,
             middle_velocity,
-            contact_law,
+            feature_contacts,
             row_terms_adjoint,
             contact_terms_adjoint,
             impact_terms,
@@ -564,7 +564,10 @@ class FeatherstoneAdjoint:
             record = self._launcher(record_tape=True)
             v = record.views
             record.backward_only(
-                contact_law.add_wrenches, "body", reads=dict(a=state.body_f), writes=dict(total=self.body_f)
+                feature_contacts.add_wrenches,
+                "body",
+                reads=dict(a=state.body_f),
+                writes=dict(total=self.body_f),
             )
             if isinstance(self.contact_mode, CompliantContacts):
                 record.velocities(self.motion, state.joint_qd)

@@ -29,7 +29,7 @@ from newtonsim.scene.state import State
 from newtonsim.solvers.maximal.contact_adjoint import BodyContactTerms
 from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.maximal.sweeps import BodySweeps
-from newtonsim.solvers.step import Step
+from newtonsim.solvers.step import CONVERGENCE_TOLERANCE, Step
 
 _OPTIONS = (
     "contact_relaxation",
@@ -43,8 +43,6 @@ _OPTIONS = (
     "friction_combine",
 )
 _MOST_BLOCKS = 1 << 14
-MOST_AWAY = 0.01
-"""Part of what constraints do by which steps may miss the converged ones without a warning."""
 _REASONS = {
     int(system_adjoint.REASON_ROOM): "its bodies couple too many others for the adjoint system",
     int(system_adjoint.REASON_TURN): "a body with joints turned by more than 0.7 rad in a substep",
@@ -176,7 +174,7 @@ class BodyAdjoint:
         part = np.sqrt(np.divide(off, acted, out=np.zeros_like(off), where=worlds & (acted > 0.0)))
         part = np.nan_to_num(part)
         worst = int(np.argmax(part))
-        if part[worst] > max(MOST_AWAY, 2.0 * self._told):
+        if part[worst] > max(CONVERGENCE_TOLERANCE, 2.0 * self._told):
             self._told = part[worst]
             warnings.warn(
                 f"{solver}: sweeps ended {part[worst]:.0%} of what joints and contacts do away from the "

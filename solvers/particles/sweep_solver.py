@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from typing import ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import warp as wp
 
@@ -15,15 +15,17 @@ from newtonsim.runtime.shards import Shard
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.launched import LaunchedSolver
-from newtonsim.solvers.maximal.adjoint import BodyAdjoint
 from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.maximal.sweeps import BodySweeps
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
-from newtonsim.solvers.particles.adjoint import ImplicitParticles, ParticleAdjoint
 from newtonsim.solvers.particles.system import ParticleStep, advance
 from newtonsim.solvers.step import Step
 
-Particles = TypeVar("Particles", bound=ImplicitParticles)
+if TYPE_CHECKING:
+    from newtonsim.solvers.maximal.adjoint import BodyAdjoint
+    from newtonsim.solvers.particles.adjoint import ImplicitParticles, ParticleAdjoint
+
+Particles = TypeVar("Particles", bound="ImplicitParticles")
 
 _MATERIALS = ("ke", "kd", "kf", "mu", "restitution")
 
@@ -64,6 +66,8 @@ class SweptModel(Generic[Particles]):
             self.adjoint = adjoint(twin())
         self.body_adjoint: BodyAdjoint | None = None
         if model.requires_grad and self.constraints is not None and not model.particle_count:
+            from newtonsim.solvers.maximal.adjoint import BodyAdjoint  # here, see `_make_adjoint`
+
             self.body_adjoint = BodyAdjoint(self.constraints)
 
     def adjoints(self) -> tuple[ParticleAdjoint | BodyAdjoint, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import warp as wp
 
@@ -18,12 +20,14 @@ from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.launched import LaunchedSolver
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
-from newtonsim.solvers.semi_implicit.adjoint import SemiImplicitAdjoint
 from newtonsim.solvers.semi_implicit.bodies import BodyForces
 from newtonsim.solvers.semi_implicit.contacts import SoftContactForces
 from newtonsim.solvers.semi_implicit.elements import ElementForces
 from newtonsim.solvers.semi_implicit.grains import GrainForces, reach_of
 from newtonsim.solvers.step import Step
+
+if TYPE_CHECKING:
+    from newtonsim.solvers.semi_implicit.adjoint import SemiImplicitAdjoint
 
 _SLIP_SPEED = 1.0e-3
 """Speed [m/s or rad/s] below which friction fades, at `friction_smoothing` 1."""
@@ -117,7 +121,14 @@ class SemiImplicitSolver(LaunchedSolver):
         self.nonfinite = NonfiniteWorlds(model)
         self.world_nonfinite = self.nonfinite.worlds
         self.starts = self.elements.starts | self.bodies.starts
-        self.adjoint = SemiImplicitAdjoint(self) if model.requires_grad else None
+        self.adjoint = self._make_adjoint()
+
+    def _make_adjoint(self) -> SemiImplicitAdjoint | None:
+        if not self.model.requires_grad:
+            return None
+        from newtonsim.solvers.semi_implicit.adjoint import SemiImplicitAdjoint  # few models need it
+
+        return SemiImplicitAdjoint(self)
 
     def _prepare(self, model: Model) -> Control:
         self.check_model(model)

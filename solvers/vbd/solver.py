@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import warp as wp
 
@@ -13,8 +14,10 @@ from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.particles.self_contact import SelfContact
 from newtonsim.solvers.particles.sweep_solver import SweepSolver, SweptModel
-from newtonsim.solvers.vbd.adjoint import VBDParticleAdjoint
 from newtonsim.solvers.vbd.particles import VBDParticles
+
+if TYPE_CHECKING:
+    from newtonsim.solvers.vbd.adjoint import VBDParticleAdjoint
 
 
 class VBDSolver(SweepSolver[VBDParticles]):
@@ -118,7 +121,7 @@ class VBDSolver(SweepSolver[VBDParticles]):
                 edge_edge_parallel_epsilon,
             )
         make = partial(VBDParticles, model, model)
-        self._parts = SweptModel(model, make(surfaces=self.surfaces), make, VBDParticleAdjoint)
+        self._parts = SweptModel(model, make(surfaces=self.surfaces), make, _make_adjoint)
         self.constraints = self._parts.constraints
         self.nonfinite = self._parts.nonfinite
         self.world_nonfinite = self.nonfinite.worlds
@@ -165,6 +168,13 @@ class VBDSolver(SweepSolver[VBDParticles]):
             return None
         bodies = [] if self.constraints is None else self.constraints.carried_arrays()
         return [*bodies, self._parts.particles.descent.gain]
+
+
+def _make_adjoint(particles: VBDParticles) -> VBDParticleAdjoint:
+    # here, because few models need the kernels of the backward pass, which take long to import
+    from newtonsim.solvers.vbd.adjoint import VBDParticleAdjoint
+
+    return VBDParticleAdjoint(particles)
 
 
 def _check_options(solver: VBDSolver) -> None:

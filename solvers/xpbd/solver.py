@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import warp as wp
@@ -16,8 +17,10 @@ from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.maximal.sweeps import BodySweeps
 from newtonsim.solvers.particles.sweep_solver import SweepSolver, SweptModel
-from newtonsim.solvers.xpbd.adjoint import XPBDParticleAdjoint
 from newtonsim.solvers.xpbd.particles import XPBDParticles
+
+if TYPE_CHECKING:
+    from newtonsim.solvers.xpbd.adjoint import XPBDParticleAdjoint
 
 
 class XPBDSolver(SweepSolver[XPBDParticles]):
@@ -120,7 +123,7 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
         if model.muscle_count:
             raise ModelError("XPBDSolver has no muscles, and the model has: SemiImplicitSolver has them")
         make = partial(XPBDParticles, model, model, friction="mean", pairs=self.particle_contact)
-        return SweptModel(model, make(), make, XPBDParticleAdjoint)
+        return SweptModel(model, make(), make, _make_adjoint)
 
     def _all_parts(self) -> Iterable[SweptModel[XPBDParticles]]:
         return self._parts.values()
@@ -249,6 +252,13 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
             ),
             writes=dict(body_q_out=state_out.body_q, body_qd_out=state_out.body_qd),
         )
+
+
+def _make_adjoint(particles: XPBDParticles) -> XPBDParticleAdjoint:
+    # here, because few models need the kernels of the backward pass, which take long to import
+    from newtonsim.solvers.xpbd.adjoint import XPBDParticleAdjoint
+
+    return XPBDParticleAdjoint(particles)
 
 
 def _check_options(solver: XPBDSolver) -> None:

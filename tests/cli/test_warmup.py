@@ -56,7 +56,6 @@ def command(cache: str, *arguments: str) -> tuple[list[str], list[str]]:
 
 
 DIFFERENTIABLE = {
-    "penalty.contact_law",
     "trees.forward_kinematics",
     "steps.integrate",
     "trees.joint_forces",

@@ -22,6 +22,29 @@ def test_no_heavy_library(module: str):
     assert run(code, *HEAVY).split() == []
 
 
+SOLVER = """
+import sys
+from newtonsim import ModelBuilder
+from newtonsim.solvers import {solver} as Solver
+def adjoints():
+    return [name for name in sys.modules if name.startswith("newtonsim.") and "adjoint" in name]
+builder = ModelBuilder()
+builder.add_shape_sphere(builder.add_body(), radius=0.1)
+Solver(builder.finalize("cpu"))
+print("without", len(adjoints()))
+Solver(builder.finalize("cpu", requires_grad=True))
+print("with", len(adjoints()))
+"""
+
+
+@pytest.mark.parametrize("solver", ["FeatherstoneSolver", "XPBDSolver", "VBDSolver", "SemiImplicitSolver"])
+def test_backward_passes_load_with_the_first_model_that_has_gradients(solver: str):
+    counts = [line.split() for line in run(SOLVER.format(solver=solver)).splitlines() if "with" in line]
+    assert counts[0] == ["without", "0"]
+    assert counts[1][0] == "with"
+    assert int(counts[1][1]) > 0
+
+
 def test_warp_is_not_started():
     # Warp announces itself when it starts; the second run shows that this test would see it.
     assert run("import newtonsim.pybullet_compat") == ""
