@@ -141,6 +141,21 @@ def test_overlap_of_two_faces_is_the_intersection_of_the_polygons(device):
         assert len(set(code.numpy()[:count])) == count
 
 
+def test_overlap_of_lines_ends_where_one_of_both_ends(device):
+    square = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
+    line, beside = np.array([[-1.5, 0.0], [0.5, 0.0]]), np.array([[2.0, 0.0], [-0.4, 0.0]])
+    across = np.array([[0.0, -1.0], [0.2, 1.0]])
+    slope_a, slope_b = np.array([0.1, 0.0]), np.array([-0.05, 0.0])
+    for other, expected in [(beside, [-0.4, 0.5]), (square, [-1.0, 0.5]), (across, [])]:
+        x = wp.zeros(int(CLIP_ROOM), dtype=wp.vec3, device=device)
+        code = wp.zeros(int(CLIP_ROOM), dtype=int, device=device)
+        faces = [*facet(device, line, 0.02, slope_a), *facet(device, other, -0.01, slope_b)]
+        count = call(device, overlap, *faces, 1e-4, x, code)[0]
+        found = x.numpy()[:count]
+        np.testing.assert_allclose(np.sort(found[:, 0]), expected, atol=1e-5)
+        np.testing.assert_allclose(found[:, 2], 0.03 + 0.15 * found[:, 0], atol=1e-6)
+
+
 def test_four_points_of_many_hold_the_deepest_and_most_of_the_area(device):
     rng = np.random.default_rng(5)
     for _ in range(20):

@@ -297,9 +297,10 @@ def test_stacks_of_pictures(device, channels):
     np.testing.assert_allclose(
         frames.stack.numpy().reshape(shape), np.concatenate([first, first], axis=3), atol=0.51
     )
-    second = show(push_frames, ended, no)
+    second = show(push_frames, no, no)
+    third = show(push_frames, ended, no)
     found = frames.stack.numpy().reshape(shape)
-    np.testing.assert_allclose(found, np.concatenate([first, second], axis=3), atol=0.51)
+    np.testing.assert_allclose(found, np.concatenate([second, third], axis=3), atol=0.51)
     final = frames.final.numpy().reshape(shape)
     assert not final[0].any()
     np.testing.assert_array_equal(final[1], found[1])

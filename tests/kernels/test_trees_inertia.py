@@ -9,6 +9,8 @@ from small_trees import SmallTree
 from newtonsim.kernels.constraints.adjoint.velocities import to_energy_gradient
 from newtonsim.kernels.constraints.chains import push_row, row_velocity, shared_prefix, whiten_sides
 from newtonsim.kernels.constraints.energy_coordinates import to_energy_coordinates, to_joint_velocities
+from newtonsim.kernels.constraints.pair_rows import PairRowView
+from newtonsim.kernels.constraints.pair_solve import solve_pairs
 from newtonsim.kernels.trees.crba import factorize, solve
 from newtonsim.kernels.views.model import TreeView
 
@@ -99,6 +101,47 @@ def test_rows_in_energy_coordinates_have_the_delassus_matrix_and_push_as_forces_
         np.testing.assert_allclose(qd.numpy(), np.linalg.solve(f.H, jacobians[c]), rtol=1e-3, atol=1e-4)
         velocities = call(device, row_velocity, f.tree.view, pairs, range(len(pairs)), DEPTH, rows, z)
         np.testing.assert_allclose(velocities, delassus[c], rtol=1e-3, atol=1e-4)
+
+
+def test_sweeps_end_where_equalities_hold_and_inequalities_push_or_are_open(device):
+    f = Factors(device, 3)
+    n, pairs = len(PARENTS), [(3, -1), (5, -1), (6, -1), (-1, 2), (1, -1)]
+    count = len(pairs)
+    jacobians, B = np.zeros((count, n)), np.zeros((count, 2 * DEPTH))
+    for c, pair in enumerate(pairs):
+        leaf = max(pair)
+        jacobians[c, f.tree.chains[leaf]] = f.rng.normal(size=len(f.tree.chains[leaf]))
+        own = jacobians[c, f.tree.chains[leaf]]
+        B[c, pair.index(leaf) * DEPTH :][: len(own)] = own
+    rows = PairRowView()
+    rows.B = wp.array(B, dtype=float, device=device)
+    rows.leaf = wp.array(pairs, dtype=wp.vec2i, device=device)
+    wp.launch(whiten, count, [f.tree.view, f.L, rows.leaf, rows.B], device=device)
+    delassus = jacobians @ np.linalg.solve(f.H, jacobians.T)
+    rows.world_start, rows.delassus = f.tree.ints([0, count]), f.tree.floats(np.diag(delassus))
+    rows.softness, rows.impulse = f.tree.floats(np.zeros(count)), f.tree.floats(np.zeros(count))
+    # two equalities, two contacts that may only push, one row with bounded force
+    rows.target_lower = f.tree.floats([0.2, -0.3, 0.0, 0.0, 5.0])
+    rows.target_upper = f.tree.floats([0.2, -0.3, 1e30, 1e30, 5.0])
+    rows.lower = f.tree.floats([-1e30, -1e30, 0.0, 0.0, -0.1])
+    rows.upper = f.tree.floats([1e30, 1e30, 1e30, 1e30, 0.1])
+    qd = f.rng.normal(size=n)
+    z, acted = f.tree.floats(np.zeros(n)), f.tree.ints([0])
+    inputs = [0, f.tree.view, f.L, f.tree.floats(qd), z]
+    wp.launch(to_energy_coordinates, n, inputs, device=device)
+    wp.launch(solve_pairs, 1, [0, f.tree.view, rows, DEPTH, 2000, 1e-7, z, acted], device=device)
+    p = rows.impulse.numpy().astype(np.float64)
+    v = jacobians @ qd + delassus @ p
+    np.testing.assert_allclose(v[:2], [0.2, -0.3], atol=1e-3)
+    assert np.all(p[2:4] >= 0.0)
+    assert np.all(v[2:4] > -1e-3)
+    np.testing.assert_allclose(p[2:4] * v[2:4], 0.0, atol=1e-3)
+    assert p[4] == np.float32(0.1)
+    assert v[4] < 5.0
+    # the velocities are those that the impulses lead to
+    found = call(device, row_velocity, f.tree.view, pairs, range(count), DEPTH, rows.B, z)
+    np.testing.assert_allclose(found, v, atol=1e-3)
+    assert acted.numpy()[0] == 1
 
 
 def test_common_ancestors_of_two_bodies(device):

@@ -8,7 +8,7 @@ from kernel_calls import DeviceFunctions
 from scipy.spatial.transform import Rotation
 from small_trees import SmallTree
 
-from newtonsim.kernels.trees import crba, damping, forward_kinematics, rnea
+from newtonsim.kernels.trees import crba, damping, energy, forward_kinematics, rnea
 from newtonsim.kernels.trees.inverse_kinematics import components, split_rotation, wrap_angle
 from newtonsim.kernels.trees.joint_forces import drive_effort, implicit_inertia
 from newtonsim.kernels.trees.middle_velocity import middle_spin
@@ -108,6 +108,21 @@ def test_poses_velocities_and_inertia_of_an_arm(device):
     exact = small_arm.mass_matrix(q) + np.diag([0.5, 0.0, 0.0])
     np.testing.assert_allclose(H.numpy(), arm.small.sparse(exact).numpy(), rtol=1e-4, atol=1e-5)
     assert composite.mass.numpy()[0] == pytest.approx(small_arm.MASSES.sum())
+
+
+def test_energies_of_an_arm(device):
+    q, qd = np.random.default_rng(8).uniform(-1.0, 1.0, (2, 3))
+    arm = Arm(device)
+    arm.place(q, qd)
+    articulation, gravity = (
+        arm.small.ints([0, 0, 0]),
+        wp.array([small_arm.GRAVITY], dtype=wp.vec3, device=device),
+    )
+    kinetic, potential = (arm.small.floats([0.0]) for _ in range(2))
+    arm.launch(energy.sum_kinetic_energy, 3, arm.body, arm.kin, articulation, kinetic)
+    arm.launch(energy.sum_potential_energy, 3, arm.body, arm.kin, gravity, articulation, potential)
+    assert kinetic.numpy()[0] == pytest.approx(0.5 * qd @ small_arm.mass_matrix(q) @ qd, rel=1e-4)
+    assert potential.numpy()[0] == pytest.approx(small_arm.potential(q), rel=1e-4)
 
 
 def test_inverse_dynamics_solves_the_equations_of_lagrange(device):
