@@ -8,6 +8,8 @@ from kernel_calls import DeviceFunctions
 
 from newtonsim.geometry import Heightfield, Mesh
 from newtonsim.kernels.collision.pairs.bounds import Bounds
+from newtonsim.kernels.collision.surfaces.field_values import field_normal
+from newtonsim.kernels.collision.surfaces.fields import level_at
 from newtonsim.kernels.collision.surfaces.height_grid import surface_at
 from newtonsim.kernels.collision.surfaces.mesh_boxes import triangles_after, triangles_in_box
 from newtonsim.kernels.collision.surfaces.surfaces import box_gap
@@ -21,7 +23,9 @@ from newtonsim.kernels.collision.surfaces.triangle_surface import (
 
 wp.set_module_options({"enable_backward": False})
 
-call = DeviceFunctions(__name__, surface_at, box_gap, level_of_surface, mirrored, nearest_on_triangle)
+call = DeviceFunctions(
+    __name__, field_normal, level_at, surface_at, box_gap, level_of_surface, mirrored, nearest_on_triangle
+)
 
 
 @wp.kernel
@@ -142,3 +146,29 @@ def test_gap_of_boxes(device):
 @pytest.mark.parametrize("scale", [(1, 2, 3), (-1, 2, 3), (-1, -2, 3), (-1, -2, -3), (1, 0, -1)])
 def test_scale_mirrors_where_its_determinant_is_negative(device, scale):
     assert call(device, mirrored, scale)[0] == np.sign(np.prod(scale))
+
+
+def test_level_of_a_field_is_the_distance_within_its_box_and_beyond(device):
+    lower, voxel, radius = -0.5, 0.02, 0.3
+    grid = lower + voxel * np.stack(np.meshgrid(*[np.arange(51)] * 3, indexing="ij"), axis=3)
+    values = np.float32(np.linalg.norm(grid, axis=3) - radius)
+    volume = wp.Volume.load_from_numpy(values, [lower] * 3, voxel, 1.0, device=device)
+    p = np.random.default_rng(5).uniform(-0.45, 0.45, (200, 3))
+    p = p[np.linalg.norm(p, axis=1) > 0.05]
+    scale = 1.5
+    field = {"volume": volume.id, "scale": scale, "lower": [-0.48 * scale] * 3, "upper": [0.48 * scale] * 3}
+    field["X"] = [0, 0, 0, 0, 0, 0, 1]
+    # the same points within, and far outside of the box
+    for factor in (scale, 4.0 * scale):
+        at = factor * p
+        level = call(device, level_at, field, at)
+        away = np.linalg.norm(at, axis=1)
+        exact = away - scale * radius
+        inside = np.all(np.abs(at) < 0.46 * scale, axis=1)
+        np.testing.assert_allclose(level["value"][inside], exact[inside], atol=3e-3)
+        outside = ~inside & (exact > 0.0)
+        np.testing.assert_allclose(level["value"][outside], exact[outside], rtol=2e-2, atol=3e-3)
+        cosine = np.sum(level["slope"] * at, axis=1) / away
+        assert cosine.min() > 0.98
+    n = call(device, field_normal, volume.id, p, 0.01)
+    np.testing.assert_allclose(n, p / np.linalg.norm(p, axis=1, keepdims=True), atol=0.05)

@@ -12,6 +12,8 @@ from newtonsim.kernels.particles.vbd.rows import bending_angle, shape_slope
 from newtonsim.kernels.particles.xpbd.contacts import within_cone
 from newtonsim.kernels.particles.xpbd.deltas import apply_body_deltas, apply_particle_deltas
 from newtonsim.kernels.particles.xpbd.edges import fold_of
+from newtonsim.kernels.particles.xpbd.particles import finish_particles, predict_particles
+from newtonsim.kernels.particles.xpbd.springs import SpringView, solve_springs
 from newtonsim.kernels.particles.xpbd.tetrahedra import answer_to, make_answer, mobility_of
 from newtonsim.kernels.particles.xpbd.triangles import elastic_stress, solve_stress
 
@@ -201,3 +203,39 @@ def test_corrections_become_positions_and_velocities(device):
     turned = Rotation.from_rotvec(spin) * turn
     np.testing.assert_allclose(Rotation.from_quat(end[3:]).as_matrix(), turned.as_matrix(), atol=1e-5)
     np.testing.assert_allclose(turned.apply(com) + end[:3], turn.apply(com) + x[0] + move, atol=1e-5)
+
+
+def test_sweeps_over_a_spring_end_at_the_implicit_euler_step(device):
+    def array(values, dtype=float) -> wp.array:
+        return wp.array(values, dtype=dtype, device=device)
+
+    rng = np.random.default_rng(10)
+    dt, k, c, rest = 0.02, 5e3, 3.0, 0.5
+    mass = np.array([0.5, 2.0])
+    start, before = np.array([[0.0, 0.0, 0.0], [0.6, 0.3, 0.0]]), rng.normal(size=(2, 3))
+    gravity = np.array([0.0, 0.0, -9.81])
+    x, v, shift = (array(values, wp.vec3) for values in (start, before, np.zeros((2, 3))))
+    weight, force = array(1.0 / mass), array(np.zeros((2, 3)), wp.vec3)
+    springs = SpringView()
+    springs.ends, springs.weight = array([[0, 1]], wp.vec2i), array([1.0 / mass], wp.vec2)
+    springs.rest, springs.stiffness, springs.damping = array([rest]), array([k]), array([c])
+    springs.force = array([[0.0, 0.0, 0.0]], wp.vec3)
+    wp.launch(
+        predict_particles,
+        2,
+        [0, weight, force, array([gravity], wp.vec3), 1e3, dt, x, v, shift],
+        device=device,
+    )
+    for sweep in range(60):
+        inputs = [0, 0, springs, x, v, dt, int(sweep == 0), 1.0, shift]
+        wp.launch(solve_springs, 1, inputs, device=device)
+    wp.launch(finish_particles, 2, [0, weight, 1e3, dt, x, v, shift], device=device)
+    end, speed = x.numpy().astype(np.float64), v.numpy().astype(np.float64)
+    np.testing.assert_allclose(end, start + dt * speed, atol=1e-5)
+    d = end[1] - end[0]
+    n = d / np.linalg.norm(d)
+    pull = (k * (np.linalg.norm(d) - rest) + c * n @ (speed[1] - speed[0])) * n
+    gained = mass[:, None] * ((speed - before) / dt - gravity)
+    np.testing.assert_allclose(gained, [pull, -pull], rtol=2e-3, atol=0.2)
+    # what acts on one end acts on the other
+    np.testing.assert_allclose(gained.sum(axis=0), 0.0, atol=1e-2)
