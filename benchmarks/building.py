@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 import warp as wp
-from harness import DT, arguments, missing, table, write_json
+from harness import DT, arguments, finish, installed, table
 from tasks.robots import robot_path
 
 FEW = 64
@@ -39,8 +39,8 @@ def main() -> None:
         print(json.dumps(CHILDREN[options.child](options.worlds, options.device)))
         return
     worlds = options.worlds or (512 if options.short else 4096)
-    notes = [line for name in MODULES if (line := missing(MODULES[name]))]
-    names = [name for name in MODULES if not missing(MODULES[name])]
+    notes: list[str] = []
+    names = installed(MODULES, notes)
     names = names[:1] if options.alone else [n for n in names if options.device == "cpu" or n != "MuJoCo"]
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     few = {name: child(name, FEW, options.device) for name in names}
@@ -61,8 +61,7 @@ def main() -> None:
         )
     header = ("engine", "worlds", "build [s]", "to first step [s]", "kB/world", "arrays [kB/world]")
     print(table(header, [tuple(figure.values()) for figure in figures]))
-    print("\n".join(notes))
-    write_json(options.json, {"figures": figures, "notes": notes}, options.device)
+    finish(options, {"figures": figures}, notes)
 
 
 def child(name: str, worlds: int, device: str) -> dict[str, float]:

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import time
 from collections.abc import Callable
 
 import numpy as np
 import warp as wp
 from engines.cameras import ENGINES
-from harness import arguments, interleave, missing, table, write_json
+from harness import arguments, finish, installed, interleave, missing, table, timing
 
 OURS, PEER = "newtonsim.pybullet_compat", "pybullet"
 SCENE_SIZE, WORLD_SIZE = (320, 240), 84
@@ -37,15 +36,12 @@ def main() -> None:
     worlds = measure_worlds(options, notes)
     for rows in (scene, worlds):
         print(table(list(rows[0]), [list(row.values()) for row in rows]) + "\n")
-    print("\n".join(notes))
-    write_json(options.json, {"scene": scene, "worlds": worlds, "notes": notes}, options.device)
+    finish(options, {"scene": scene, "worlds": worlds}, notes)
 
 
 def measure_scene(options: argparse.Namespace, notes: list[str]) -> list[dict[str, object]]:
     """Time getCameraImage of a scene of 20 bodies."""
-    names = [OURS] if options.alone or missing(PEER) else [OURS, PEER]
-    if not options.alone and missing(PEER):
-        notes.append(missing(PEER))
+    names = [OURS] if options.alone else [OURS, *installed({PEER: PEER}, notes)]
     work = {name: build_scene(importlib.import_module(name)) for name in names}
     labels = {name: np.reshape(take()[4], SCENE_SIZE[::-1]) for name, take in work.items()}
     samples = run(work, options)
@@ -145,11 +141,8 @@ def run(work: dict[str, Callable[[], object]], options: argparse.Namespace) -> d
 
         return several
 
-    clock = time.process_time if options.cpu_time else time.perf_counter
-    seconds = 0.05 if options.short else 0.5
-    return interleave(
-        {name: repeat(call) for name, call in work.items()}, seconds, options.blocks, clock=clock
-    )
+    how = timing(options, 0.5, short=(options.blocks, 0.05))
+    return interleave({name: repeat(call) for name, call in work.items()}, how)
 
 
 if __name__ == "__main__":

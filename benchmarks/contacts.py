@@ -12,14 +12,13 @@ blocks: it tells whether a pile stands.
 """
 
 import argparse
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
 from engines.contacts import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine
-from harness import DT, arguments, interleave, missing, table, write_json
+from harness import DT, arguments, finish, installed, interleave, table, timing
 from tasks.contacts import describe
 
 import newtonsim
@@ -63,22 +62,20 @@ def measure(name: str, case: Case, options: argparse.Namespace, notes: list[str]
             "mujoco": lambda: MujocoEngine(scene, DT, case.mujoco_solver),
             "pybullet": lambda: PybulletEngine(scene, DT),
         }
-        notes += [line for module in makers if (line := missing(module))]
-        engines += [maker() for module, maker in makers.items() if not missing(module)]
+        engines += [makers[module]() for module in installed({name: name for name in makers}, notes)]
     for engine in engines:
         settle(engine, case)
     start = {engine.name: engine.positions() for engine in engines}
-    clock = time.process_time if options.cpu_time else time.perf_counter
-    blocks, seconds = (3, 0.05) if options.short else (options.blocks, 0.2)
-    longest = max(1, int(LONGEST_RUN / DT / blocks))
-    samples = interleave({e.name: e.step for e in engines}, seconds, blocks, longest, clock)
+    how = timing(options, 0.2)
+    longest = max(1, int(LONGEST_RUN / DT / how.blocks))
+    samples = interleave({e.name: e.step for e in engines}, how, longest)
     return [
         {
             "scene": name,
             "engine": engine.name,
             "microseconds": 1.0e6 * samples[engine.name].median,
             "contacts": engine.contacts(),
-            "steps": blocks * samples[engine.name].units,
+            "steps": how.blocks * samples[engine.name].units,
             "moved_mm": 1.0e3 * float(np.linalg.norm(engine.positions() - start[engine.name], axis=1).max()),
             "mean_height_m": float(engine.positions()[:, 2].mean()),
         }
@@ -120,8 +117,7 @@ def main() -> None:
         for row in rows:
             row.insert(3, f"{row[2] / found[0]['microseconds']:.2f}x")
         print(table(header, rows) + "\n", flush=True)
-    print("\n".join(dict.fromkeys(notes)))
-    write_json(options.json, {"figures": figures, "notes": notes}, options.device)
+    finish(options, {"figures": figures}, notes)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ figure is the median over the blocks.
 """
 
 import argparse
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -30,7 +29,7 @@ from engines.deformables import (
     peer_heaps,
     peer_steps,
 )
-from harness import arguments, interleave, missing, table, write_json
+from harness import arguments, finish, interleave, missing, table, timing
 from tasks.deformables import (
     Heap,
     Scene,
@@ -47,6 +46,7 @@ SCENES = ("cloth", "twist", "beam", "beam_xpbd", "net", "heap")
 MOST = 640  # iterations that are tried
 LEAD = 3  # steps that an engine makes of its own before the one that counts
 DEFAULTS = {"VBD": 10, "XPBD": 2}  # iterations of Newton's solvers
+SHORT = (3, 0.02)  # blocks, and the time of one [s]
 HEADER = ("scene", "residual", "engine", "iterations", "reached", "us/step", "spread", "of newtonsim")
 
 Maker = Callable[[int], Engine]
@@ -158,7 +158,7 @@ def compare(
             runner = make(counts[engine])
             runner.start_from(*starts[-1][1:])
             contestants[engine] = runner.again
-    samples = timed(contestants, options)
+    samples = interleave(contestants, timing(options, 0.3, SHORT))
     return [
         {
             "scene": name,
@@ -171,13 +171,6 @@ def compare(
         }
         for engine in makers
     ]
-
-
-def timed(contestants: dict[str, Callable[[int], None]], options: argparse.Namespace):
-    """Time engines in turn."""
-    clock = time.process_time if options.cpu_time else time.perf_counter
-    blocks, seconds = (3, 0.02) if options.short else (options.blocks, 0.3)
-    return interleave(contestants, seconds, blocks, clock=clock) if contestants else {}
 
 
 def measure_heap(options: argparse.Namespace, notes: list[str]) -> list[dict[str, object]]:
@@ -201,7 +194,8 @@ def measure_heap(options: argparse.Namespace, notes: list[str]) -> list[dict[str
             if k is not None:
                 runners[engine] = makers[engine](trials[k])
                 rest(runners[engine], pile)
-        samples = timed({engine: runner.step for engine, runner in runners.items()}, options)
+        steps = {engine: runner.step for engine, runner in runners.items()}
+        samples = interleave(steps, timing(options, 0.3, SHORT))
         for engine, k in chosen.items():
             best = min(found[engine]) if k is None else found[engine][k]
             figures.append(
@@ -255,8 +249,7 @@ def main() -> None:
         found = measure_heap(options, notes) if name == "heap" else measure(name, options, notes)
         figures += found
         print(show(found) + "\n", flush=True)
-    print("\n".join(dict.fromkeys(notes)))
-    write_json(options.json, {"figures": figures, "notes": notes})
+    finish(options, {"figures": figures}, notes)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from contextlib import ExitStack, suppress
 
 import numpy as np
 import warp as wp
-from harness import arguments, cores, interleave, missing, table, write_json
+from harness import arguments, cores, interleave, missing, table, timing, write_json
 
 from newtonsim import Simulator, envs
 from newtonsim.envs import pybullet_names
@@ -156,17 +156,15 @@ def samples(name: str, options: argparse.Namespace, notes: list[str]) -> list[di
         if not options.alone and on_cpu:
             runs.update(gymnasium_runs(name, options, notes, opened))
             runs.update(pybullet_runs(name, notes))
-        clock = time.process_time if options.cpu_time else time.perf_counter
-        seconds = 0.05 if options.short else 0.5
         work = {key: run for key, (run, _) in runs.items()}
-        timings = interleave(work, seconds, options.blocks, clock=clock)
+        timings = interleave(work, timing(options, 0.5, short=(options.blocks, 0.05)))
     rows = []
-    for (engine, threads), timing in timings.items():
+    for (engine, threads), sample in timings.items():
         worlds = runs[engine, threads][1]
         ours = timings["newtonsim", threads].seconds
-        ratios = [theirs / own * options.worlds / worlds for theirs, own in zip(timing.seconds, ours)]
+        ratios = [theirs / own * options.worlds / worlds for theirs, own in zip(sample.seconds, ours)]
         low, middle, high = np.quantile(ratios, (0.25, 0.5, 0.75)).tolist()
-        each = timing.median / worlds
+        each = sample.median / worlds
         rows.append(
             {
                 "environment": name,
@@ -175,7 +173,7 @@ def samples(name: str, options: argparse.Namespace, notes: list[str]) -> list[di
                 "worlds": worlds,
                 "per_second": 1.0 / each,
                 "microseconds": 1.0e6 * each,
-                "spread": timing.spread,
+                "spread": sample.spread,
                 "ratio": middle,
                 "ratio_low": low,
                 "ratio_high": high,

@@ -18,7 +18,6 @@ replayed from one graph, as is its backward pass.
 from __future__ import annotations
 
 import argparse
-import time
 import warnings
 from collections.abc import Iterator
 
@@ -27,7 +26,7 @@ import warp as wp
 from engines.gradients import Choice, Engine, OurEngine
 from engines.gradients_mujoco import MujocoEngine
 from engines.gradients_newton import NewtonEngine
-from harness import arguments, interleave, missing, table, write_json
+from harness import arguments, finish, interleave, missing, table, timing
 from tasks.gradients import TASKS, Task, bounce_slope
 
 from newtonsim.diff.differences import NEIGHBOURS, SPANS, estimate, measure_noise
@@ -165,11 +164,9 @@ def measure(task: Task, options: argparse.Namespace, notes: list[str]) -> list[d
         contestants[engine.name, "forward"] = engine.forward
         if found["error"] is not None:
             contestants[engine.name, "both"] = engine.both
-    clock = time.process_time if options.cpu_time else time.perf_counter
-    blocks, seconds = (3, 0.02) if options.short else (options.blocks, 0.2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        samples = interleave(contestants, seconds, blocks, clock=clock)
+        samples = interleave(contestants, timing(options, 0.2, short=(3, 0.02)))
     for row in figures:
         forward = samples[row["engine"], "forward"].median
         both = samples.get((row["engine"], "both"))
@@ -195,9 +192,7 @@ def main() -> None:
     notes.append(
         f"sphere bounce: the slope of a bounce without loss is {bounce_slope(drop.dt * drop.steps):.3f}"
     )
-    for note in dict.fromkeys(notes):
-        print(note)
-    write_json(options.json, {"gradients": figures, "notes": notes})
+    finish(options, {"gradients": figures}, notes)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,12 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
 
 DT = 1.0 / 240.0
 """Time step of all tables [s]."""
@@ -46,30 +49,51 @@ class Sample:
         return 0.5 * (high - low) / self.median
 
 
+@dataclass(frozen=True)
+class Timing:
+    """How contestants are timed.
+
+    Attributes:
+        blocks: Blocks of each contestant.
+        seconds: Wall-clock time of a block [s]; each contestant gets as many units of work as fit.
+        clock: What tells the time: `time.perf_counter`, or `time.process_time` for contestants with one
+            thread on a machine that others load as well.
+    """
+
+    blocks: int
+    seconds: float
+    clock: Callable[[], float] = time.perf_counter
+
+
+def timing(options: argparse.Namespace, seconds: float, short: tuple[int, float] = (3, 0.05)) -> Timing:
+    """Return what the command line says about timing.
+
+    Args:
+        options: What the parser of `arguments` read.
+        seconds: Time of a block [s].
+        short: Number of blocks and time of one [s] in the short form.
+    """
+    clock = time.process_time if options.cpu_time else time.perf_counter
+    return Timing(*(short if options.short else (options.blocks, seconds)), clock)
+
+
 def interleave(
-    contestants: Mapping[str, Callable[[int], None]],
-    block_seconds: float,
-    blocks: int,
-    longest: int = 10**9,
-    clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, Sample]:
+    contestants: Mapping[Name, Callable[[int], None]], how: Timing, longest: int = 10**9
+) -> dict[Name, Sample]:
     """Time contestants in turn, so that a machine that slows down slows all of them.
 
     Args:
         contestants: Functions that do a number of units of work.
-        block_seconds: Wall-clock time of a block; each contestant gets as many units as fit.
-        blocks: Blocks of each contestant.
+        how: Blocks and clock.
         longest: Most units in a block.
-        clock: What tells the time: `time.perf_counter`, or `time.process_time` for contestants with one
-            thread on a machine that others load as well.
     """
-    counts = {name: min(longest, block_size(work, block_seconds)) for name, work in contestants.items()}
-    times: dict[str, list[float]] = {name: [] for name in contestants}
+    counts = {name: min(longest, block_size(work, how.seconds)) for name, work in contestants.items()}
+    times: dict[Name, list[float]] = {name: [] for name in contestants}
     names = list(contestants)
-    for block in range(blocks):
+    for block in range(how.blocks if names else 0):
         shift = block % len(names)
         for name in names[shift:] + names[:shift]:
-            times[name].append(seconds_per_unit(contestants[name], counts[name], clock))
+            times[name].append(seconds_per_unit(contestants[name], counts[name], how.clock))
     return {name: Sample(times[name], counts[name]) for name in names}
 
 
@@ -97,6 +121,17 @@ def missing(module: str) -> str | None:
     if importlib.util.find_spec(module) is not None:
         return None
     return f"{module} is not installed: pip install newtonsim[bench]"
+
+
+def installed(modules: Mapping[str, str], notes: list[str]) -> list[str]:
+    """Return the contestants whose module is installed, and note how to get those of the others.
+
+    Args:
+        modules: Module that each contestant needs.
+        notes: Extended.
+    """
+    notes += [line for module in modules.values() if (line := missing(module))]
+    return [name for name, module in modules.items() if not missing(module)]
 
 
 def cores() -> int:
@@ -185,3 +220,15 @@ def write_json(path: str | None, results: object, device: str = "cpu") -> None:
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"machine": machine(device), "results": results}, file, indent=1)
             file.write("\n")
+
+
+def finish(options: argparse.Namespace, results: dict[str, object], notes: list[str]) -> None:
+    """Print what there is to note, each line once, and write it with the results.
+
+    Args:
+        options: What the parser of `arguments` read.
+        results: Lists of figures by name.
+        notes: Lines.
+    """
+    print("\n".join(dict.fromkeys(notes)))
+    write_json(options.json, results | {"notes": notes}, getattr(options, "device", "cpu"))

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import time
 from pathlib import Path
 from types import ModuleType
 
 import warp as wp
-from harness import DT, arguments, interleave, missing, table, write_json
+from harness import DT, Timing, arguments, finish, installed, interleave, missing, table, timing
 from tasks.pybullet_scripts import SCENES, Work, kuka
 
 DIRECT = 2
+SHORT = (3, 0.02)  # blocks, and the time of one [s]
 OURS, PEER = "newtonsim.pybullet_compat", "pybullet"
 
 
@@ -34,10 +34,7 @@ def main() -> None:
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_ERROR
     notes: list[str] = []
-    names = [OURS] if options.alone else [OURS, PEER]
-    if PEER in names and missing(PEER):
-        notes.append(missing(PEER))
-        names.remove(PEER)
+    names = [OURS] if options.alone else [OURS, *installed({PEER: PEER}, notes)]
     modules = {name: importlib.import_module(name) for name in names}
     figures, worlds = [], []
     for case in options.cases:
@@ -49,8 +46,7 @@ def main() -> None:
         print(table(list(figures[0]), [list(figure.values()) for figure in figures]) + "\n")
     if worlds:
         print(table(list(worlds[0]), [list(figure.values()) for figure in worlds]) + "\n")
-    print("\n".join(dict.fromkeys(notes)))
-    write_json(options.json, {"figures": figures, "worlds": worlds, "notes": notes})
+    finish(options, {"figures": figures, "worlds": worlds}, notes)
 
 
 def model_folder() -> str:
@@ -78,9 +74,7 @@ def measure(
             notes.append(f"{case}, {name}: {problem}")
         else:
             work[name](round(settling / DT) + 1)
-    clock = time.process_time if options.cpu_time else time.perf_counter
-    blocks, seconds = (3, 0.02) if options.short else (options.blocks, 0.1)
-    samples = interleave(work, seconds, blocks, clock=clock) if work else {}
+    samples = interleave(work, timing(options, 0.1, SHORT))
     for module in modules.values():
         module.disconnect()
     base = samples.get(OURS)
@@ -110,8 +104,8 @@ def measure_worlds(options: argparse.Namespace) -> dict[str, object]:
         clients.append(client)
         work[str(worlds)] = kuka(client)
         work[str(worlds)](20)
-    blocks, seconds = (3, 0.02) if options.short else (options.blocks, 0.3)
-    one, many = (sample.median for sample in interleave(work, seconds, blocks).values())
+    how = Timing(*(SHORT if options.short else (options.blocks, 0.3)))
+    one, many = (sample.median for sample in interleave(work, how).values())
     for client in clients:
         client.disconnect()
     return {

@@ -17,19 +17,19 @@ parts of the arm, the quadruped and the ant touch each other; those of the human
 from __future__ import annotations
 
 import argparse
-import time
 import warnings
 from collections.abc import Callable
 
 import numpy as np
 import warp as wp
 from engines.calls import MAKERS, MODULES, CallEngine, Robot, known_robots
-from harness import DT, arguments, interleave, missing, table, write_json
+from harness import DT, arguments, finish, installed, interleave, table, timing
 
 from newtonsim.errors import UnsupportedElementWarning
 
 CASES = ("kuka", "a1", "ant", "humanoid", "pile")
 SETTLING = 5.0  # [s]
+SHORT = (5, 0.05)  # blocks, and the time of one [s]
 AT_REST = 1.0  # [rad/s or m/s]
 
 
@@ -40,12 +40,7 @@ def main() -> None:
     wp.config.log_level = wp.LOG_ERROR
     warnings.simplefilter("ignore", UnsupportedElementWarning)
     notes: list[str] = []
-    names = [name for name in MAKERS if not options.alone or name == "newtonsim"]
-    for name in list(names):
-        absent = missing(MODULES[name])
-        if absent:
-            notes.append(absent)
-            names.remove(name)
+    names = ["newtonsim"] if options.alone else installed(MODULES, notes)
     robots = known_robots(notes)
     figures = []
     header = (
@@ -66,8 +61,7 @@ def main() -> None:
             continue
         figures += found
         print(table(header, [row(figure, found[0]) for figure in found]) + "\n", flush=True)
-    print("\n".join(dict.fromkeys(notes)))
-    write_json(options.json, {"figures": figures, "notes": notes})
+    finish(options, {"figures": figures}, notes)
 
 
 def measure_robot(
@@ -87,8 +81,9 @@ def measure_robot(
         if not speed < AT_REST:
             notes.append(f"{case}, {name}: unstable, not counted")
             del steps[name], loops[name]
-    plain = timed(steps, options)
-    looped = timed(loops, options)
+    how = timing(options, 0.2, SHORT)
+    plain = interleave(steps, how)
+    looped = interleave(loops, how)
     for name, engine in engines.items():
         height, speed = engine.at_rest()
         if not np.isfinite(speed):
@@ -116,14 +111,8 @@ def measure_pile(names: list[str], options: argparse.Namespace) -> list[dict[str
         engine = makers[name]()
         engine.step(round(2.0 / DT))
         work[name] = lambda n, step=engine.step: [step(1) for _ in range(n)] and None
-    return [figure("pile", name, sample, None) for name, sample in timed(work, options).items()]
-
-
-def timed(work: dict[str, Callable[[int], None]], options: argparse.Namespace):
-    """Time contestants as the options say."""
-    clock = time.process_time if options.cpu_time else time.perf_counter
-    blocks, seconds = (5, 0.05) if options.short else (options.blocks, 0.2)
-    return interleave(work, seconds, blocks, clock=clock)
+    samples = interleave(work, timing(options, 0.2, SHORT))
+    return [figure("pile", name, sample, None) for name, sample in samples.items()]
 
 
 def steps_of(engine: CallEngine) -> Callable[[int], None]:

@@ -26,7 +26,7 @@ import warp as wp
 from engines.mujoco_models import describe_options, mujoco_model
 from engines.robots import MujocoRobots, NewtonsimRobots, PybulletRobots
 from engines.robots_on_warp import NEWTON_CHOICES, NEWTON_SHORT, MujocoWarpRobots, NewtonChoice, NewtonRobots
-from harness import arguments, cores, interleave, missing, seconds_per_unit, table, write_json
+from harness import arguments, cores, finish, interleave, missing, seconds_per_unit, table, timing
 from tasks.robots import (
     FLAILING,
     HOLD,
@@ -156,9 +156,7 @@ def measure(
                 stable[label(engine)] = engine
         shares = {name: restless(engine) for name, engine in stable.items()}
         work = {name: block(engine, task, motion) for name, engine in stable.items()}
-        clock = time.process_time if options.cpu_time else time.perf_counter
-        blocks, seconds = (5, 0.1) if options.short else (options.blocks, 0.4)
-        samples = interleave(work, seconds, blocks, clock=clock)
+        samples = interleave(work, timing(options, 0.4, short=(5, 0.1)))
         for name, engine in stable.items():
             yield {
                 "robot": task.name,
@@ -253,8 +251,8 @@ def main() -> None:
                 engine.close()
             show(found)
             figures += found
-    print("\n" + "\n".join(dict.fromkeys(notes)))
-    write_json(options.json, {"figures": figures, "notes": notes}, options.device)
+    print()
+    finish(options, {"figures": figures}, notes)
 
 
 if __name__ == "__main__":

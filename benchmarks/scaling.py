@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ import numpy as np
 import warp as wp
 from engines.contacts import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine
 from engines.robots import MujocoRobots, NewtonsimRobots
-from harness import DT, arguments, cores, interleave, missing, seconds_per_unit, table, write_json
+from harness import DT, arguments, cores, finish, installed, interleave, seconds_per_unit, table, timing
 from tasks.contacts import describe
 from tasks.robots import RobotEngine, Task, load_task, settle, stability
 
@@ -54,8 +53,7 @@ def main() -> None:
         results["worlds"] = worlds_table(options, notes)
     if "bodies" in options.tables:
         results["bodies"] = bodies_table(options, notes)
-    print("\n".join(dict.fromkeys(notes)))
-    write_json(options.json, results | {"notes": notes}, options.device)
+    finish(options, results, notes)
     if options.plots:
         plot(results, Path(options.plots))
 
@@ -104,9 +102,7 @@ def worlds_figures(
     if options.device != "cpu":
         makers = [lambda: NewtonsimRobots(task, options.device)]
     elif not options.alone:
-        if missing("mujoco"):
-            notes.append(missing("mujoco"))
-        else:
+        if installed({"MuJoCo": "mujoco"}, notes):
             makers.append(lambda: MujocoRobots(task, threads[-1], "EULER"))
     work = {}
     engines = [maker() for maker in makers]
@@ -116,9 +112,7 @@ def worlds_figures(
         if problem:
             notes.append(f"{robot}, {engine.name}, {count} worlds: {problem}")
         work[engine.name, engine.threads] = lambda n, run=engine.run: run(n, None)
-    clock = time.process_time if options.cpu_time else time.perf_counter
-    blocks, seconds = (3, 0.05) if options.short else (options.blocks, 0.3)
-    samples = interleave(work, seconds, blocks, clock=clock)
+    samples = interleave(work, timing(options, 0.3))
     for engine in engines:
         engine.close()
     return [
@@ -169,24 +163,18 @@ def bodies_figures(
     makers: dict[str, Callable[[], Engine]] = {"newtonsim": lambda: NewtonsimEngine(model, DT)}
     if not options.alone and options.device == "cpu":
         description = describe(model)
-        for name, module, maker in (
-            ("PyBullet", "pybullet", PybulletEngine),
-            ("MuJoCo", "mujoco", MujocoEngine),
-        ):
-            if missing(module):
-                notes.append(missing(module))
-            elif name not in slow:
-                makers[name] = lambda maker=maker: maker(description, DT)
+        peers = {"PyBullet": PybulletEngine, "MuJoCo": MujocoEngine}
+        for name in installed({name: name.lower() for name in peers}, notes):
+            if name not in slow:
+                makers[name] = lambda maker=peers[name]: maker(description, DT)
     engines = {name: maker() for name, maker in makers.items()}
     for name, engine in list(engines.items()):
         if not ready(engine, 1.0 if options.short else 3.0):
             notes.append(f"{scene}, {count} bodies: {name} needs more than {PATIENCE:g} s for a step")
             slow.add(name)
             del engines[name]
-    clock = time.process_time if options.cpu_time else time.perf_counter
-    blocks, seconds = (3, 0.05) if options.short else (options.blocks, 0.2)
     work = {name: engine.step for name, engine in engines.items()}
-    samples = interleave(work, seconds, blocks, longest=60, clock=clock)
+    samples = interleave(work, timing(options, 0.2), longest=60)
     return [
         {
             **{"scene": scene, "engine": name, "bodies": count, "contacts": engines[name].contacts()},

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from harness import DT, arguments, missing, table, write_json
+from harness import DT, arguments, finish, installed, table
 
 from newtonsim.examples import asset_path
 
@@ -37,8 +37,8 @@ def main() -> None:
         {"Newton": run_newton, "mujoco_warp": run_mujoco_warp}[options.child](options.device)
         return
     cold, warm = (1, 2) if options.short else (options.cold_repetitions, options.repetitions)
-    notes = [line for name in MODULES if (line := missing(MODULES[name]))]
-    names = [name for name in MODULES if not missing(MODULES[name])]
+    notes: list[str] = []
+    names = installed(MODULES, notes)
     names = names[:1] if options.alone else names
     runs: dict[tuple[str, str], list[tuple[float, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -57,8 +57,7 @@ def main() -> None:
         figures.append({"engine": name, "cache": cache, "first_step_seconds": first, "end_seconds": end})
     header = ("engine", "cache", "first step [s]", "end [s]")
     print(table(header, [tuple(figure.values()) for figure in figures]))
-    print("\n".join(notes))
-    write_json(options.json, {"figures": figures, "notes": notes}, options.device)
+    finish(options, {"figures": figures}, notes)
 
 
 def run(name: str, cache: str, device: str) -> tuple[float, float]:

@@ -339,6 +339,13 @@ def sphere_bounce(setting: Setting) -> newtonsim.ModelBuilder:
         material["kd"] = 2.0 * math.sqrt(material["ke"]) * log / math.hypot(math.pi, log)
     if setting.restitution:
         material["restitution"] = 0.7
+    add_ball(builder, gap, material)
+    builder.joint_qd[:] = [1.0, 2.0, 0.5, 3.0, 0.3, -speed]
+    return builder
+
+
+def add_ball(builder: newtonsim.ModelBuilder, gap: float, material: dict[str, float]) -> None:
+    """Add a ball of 1 kg and 0.1 m at a height [m] over the ground, and that ground, of one material."""
     pose = wp.transform((0.0, 0.0, 0.1 + gap), wp.quat_identity())
     body = builder.add_body(origin=pose, key="ball")
     density = 1.0 / (4.0 / 3.0 * math.pi * 1.0e-3)
@@ -347,8 +354,6 @@ def sphere_bounce(setting: Setting) -> newtonsim.ModelBuilder:
     builder.add_articulation()
     builder.add_joint_free(body)
     builder.joint_q[:] = [*pose.p, *pose.q]
-    builder.joint_qd[:] = [1.0, 2.0, 0.5, 3.0, 0.3, -speed]
-    return builder
 
 
 # --- particles ---------------------------------------------------------------------------------------------

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import warp as wp
 
 import newtonsim
-from tasks.gradient_scenes import Setting, arm2, arm7, box, cloth, free_body
+from tasks.gradient_scenes import Setting, add_ball, arm2, arm7, box, cloth, free_body
 
 ARM = (3.0, 3.0, 2.0, 2.0, 0.3, 0.3, 0.01)
 """Natural sizes of the torques of the arm [N m]."""
@@ -80,14 +79,7 @@ def bounce(setting: Setting) -> newtonsim.ModelBuilder:
     material = {"mu": 0.0, "restitution": 1.0}
     if setting.penalty:
         material |= {"ke": 1.0e4, "kd": 0.0, "kf": 0.0}
-    pose = wp.transform((0.0, 0.0, 0.1 + DROP), wp.quat_identity())
-    body = builder.add_body(origin=pose, key="ball")
-    density = 1.0 / (4.0 / 3.0 * math.pi * 1.0e-3)
-    builder.add_shape_sphere(body, radius=0.1, density=density, thickness=0.0, **material)
-    builder.set_ground_plane(**material)
-    builder.add_articulation()
-    builder.add_joint_free(body)
-    builder.joint_q[:] = [*pose.p, *pose.q]
+    add_ball(builder, DROP, material)
     return builder
 
 
