@@ -122,23 +122,23 @@ def _complement(axes: np.ndarray) -> np.ndarray:
 def loop_view(model: Model) -> pair_rows.LoopView:
     """Return the arrays of the model's constraints, taken anew for each step: they may be replaced."""
     view = pair_rows.LoopView()
-    for name in (
-        "parent",
-        "child",
-        "X_p",
-        "X_c",
-        "enabled",
-        "max_force",
-        "recovery_time",
-        "linear_compliance",
-        "angular_compliance",
-        "distance_lower",
-        "distance_upper",
-        "coefficients",
-        "limit_lower",
-        "limit_upper",
-    ):
-        setattr(view, name, getattr(model, f"constraint_{name}"))
-    for name in ("twist_lower", "twist_upper", "swing_limit", "distance_lower", "distance_upper"):
-        setattr(view, f"joint_{name}", getattr(model, f"joint_{name}"))
+    view.parent = model.constraint_parent
+    view.child = model.constraint_child
+    view.X_p = model.constraint_X_p
+    view.X_c = model.constraint_X_c
+    view.enabled = model.constraint_enabled
+    view.max_force = model.constraint_max_force
+    view.recovery_time = model.constraint_recovery_time
+    view.linear_compliance = model.constraint_linear_compliance
+    view.angular_compliance = model.constraint_angular_compliance
+    view.distance_lower = model.constraint_distance_lower
+    view.distance_upper = model.constraint_distance_upper
+    view.coefficients = model.constraint_coefficients
+    view.limit_lower = model.constraint_limit_lower
+    view.limit_upper = model.constraint_limit_upper
+    view.joint_twist_lower = model.joint_twist_lower
+    view.joint_twist_upper = model.joint_twist_upper
+    view.joint_swing_limit = model.joint_swing_limit
+    view.joint_distance_lower = model.joint_distance_lower
+    view.joint_distance_upper = model.joint_distance_upper
     return view

@@ -11,9 +11,13 @@ from newtonsim.scene.allocation import zeros
 def features_of(count: int, device: wp.Device) -> FeatureView:
     """Features of so many contact places, none found yet."""
     view = FeatureView()
-    for name, dtype in (("normal", int), ("holder", int), ("face", wp.vec3)):
-        setattr(view, name, zeros(count, dtype=dtype, device=device))
-    sides = {"kind": int, "core": wp.vec3, "axis": wp.vec3, "radius": float, "size": wp.vec3, "turn": wp.quat}
-    for name, dtype in sides.items():
-        setattr(view, name, zeros((count, 2), dtype=dtype, device=device))
+    view.normal = zeros(count, dtype=int, device=device)
+    view.holder = zeros(count, dtype=int, device=device)
+    view.face = zeros(count, dtype=wp.vec3, device=device)
+    view.kind = zeros((count, 2), dtype=int, device=device)
+    view.core = zeros((count, 2), dtype=wp.vec3, device=device)
+    view.axis = zeros((count, 2), dtype=wp.vec3, device=device)
+    view.radius = zeros((count, 2), dtype=float, device=device)
+    view.size = zeros((count, 2), dtype=wp.vec3, device=device)
+    view.turn = zeros((count, 2), dtype=wp.quat, device=device)
     return view

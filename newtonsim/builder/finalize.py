@@ -20,8 +20,6 @@ from newtonsim.scene.joint_types import quaternion_starts
 from newtonsim.scene.model import ContactRules, Model
 from newtonsim.scene.revisions import counted
 
-_GEOMETRY = {"type": "shape_geo_type", "is_solid": "shape_geo_is_solid"}
-_GEOMETRY |= {"thickness": "shape_geo_thickness", "scale": "shape_geo_scale"}
 _WORLD_STARTS = {
     "body": "body_world",
     "joint": "joint_world",
@@ -168,16 +166,15 @@ class _Allocation:
     def _worlds(self) -> None:
         """Set where each world starts; what belongs to the global world stands outside those ranges."""
         model, worlds = self.model, self.model.world_count
-        for kind, name in _WORLD_STARTS.items():
-            setattr(model, f"world_{kind}_start", world_starts(self.arrays[name], worlds))
+        model.world_body_start = world_starts(self.arrays["body_world"], worlds)
+        model.world_joint_start = world_starts(self.arrays["joint_world"], worlds)
+        model.world_shape_start = world_starts(self.arrays["shape_world"], worlds)
+        model.world_particle_start = world_starts(self.arrays["particle_world"], worlds)
         joint_start = model.world_joint_start
-        ends = {
-            "coord": ("joint_q_start", model.joint_coord_count),
-            "dof": ("joint_qd_start", model.joint_dof_count),
-        }
-        for kind, (name, count) in ends.items():
-            bounds = np.append(self.arrays[name], count)
-            setattr(model, f"world_{kind}_start", bounds[joint_start].astype(np.int32))
+        bounds = np.append(self.arrays["joint_q_start"], model.joint_coord_count)
+        model.world_coord_start = bounds[joint_start].astype(np.int32)
+        bounds = np.append(self.arrays["joint_qd_start"], model.joint_dof_count)
+        model.world_dof_start = bounds[joint_start].astype(np.int32)
 
     def _particles(self) -> None:
         model = self.model
@@ -205,11 +202,12 @@ class _Allocation:
 
     def _joints(self) -> None:
         model, arrays = self.model, self.arrays
-        for name, count in (
-            ("joint_q_start", model.joint_coord_count),
-            ("joint_qd_start", model.joint_dof_count),
-        ):
-            setattr(model, name, self._put(np.append(arrays[name], count).astype(np.int32), wp.int32))
+        model.joint_q_start = self._put(
+            np.append(arrays["joint_q_start"], model.joint_coord_count).astype(np.int32), wp.int32
+        )
+        model.joint_qd_start = self._put(
+            np.append(arrays["joint_qd_start"], model.joint_dof_count).astype(np.int32), wp.int32
+        )
         inbound = np.full(model.body_count + 1, -1, np.int32)
         inbound[arrays["joint_child"]] = np.arange(model.joint_count)
         model.joint_ancestor = self._put(inbound[arrays["joint_parent"]], wp.int32)
@@ -221,11 +219,17 @@ class _Allocation:
     def _shapes(self, ground: int | None) -> None:
         model, arrays = self.model, self.arrays
         model.shape_materials = counted(ModelShapeMaterials)
-        for field in ("ke", "kd", "kf", "ka", "mu", "restitution"):
-            setattr(model.shape_materials, field, self._array(f"shape_material_{field}"))
+        model.shape_materials.ke = self._array("shape_material_ke")
+        model.shape_materials.kd = self._array("shape_material_kd")
+        model.shape_materials.kf = self._array("shape_material_kf")
+        model.shape_materials.ka = self._array("shape_material_ka")
+        model.shape_materials.mu = self._array("shape_material_mu")
+        model.shape_materials.restitution = self._array("shape_material_restitution")
         model.shape_geo = counted(ModelShapeGeometry)
-        for field, name in _GEOMETRY.items():
-            setattr(model.shape_geo, field, self._array(name))
+        model.shape_geo.type = self._array("shape_geo_type")
+        model.shape_geo.is_solid = self._array("shape_geo_is_solid")
+        model.shape_geo.thickness = self._array("shape_geo_thickness")
+        model.shape_geo.scale = self._array("shape_geo_scale")
         model.shape_geo.source = self._put(self._source_ids(), wp.uint64)
         radii = _collision_radii(arrays["shape_geo_type"], arrays["shape_geo_scale"], model.shape_geo_src)
         model.shape_collision_radius = self._put(radii.astype(np.float32), wp.float32)

@@ -16,20 +16,6 @@ from newtonsim.runtime import compilation
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
 
-_POINT_ARRAYS = {
-    "rigid_contact_point0": ("point0", wp.vec3),
-    "rigid_contact_point1": ("point1", wp.vec3),
-    "rigid_contact_offset0": ("offset0", wp.vec3),
-    "rigid_contact_offset1": ("offset1", wp.vec3),
-    "rigid_contact_normal": ("normal", wp.vec3),
-    "rigid_contact_thickness": ("thickness", float),
-    "rigid_contact_distance": ("distance", float),
-    "rigid_contact_shape0": ("shape0", int),
-    "rigid_contact_shape1": ("shape1", int),
-    "rigid_contact_point_id": ("feature", int),
-    "rigid_contact_match": ("match", int),
-}
-
 
 class Contacts:
     """Contacts between the shapes of a model, packed per world.
@@ -71,18 +57,25 @@ class Contacts:
         self.world_count = zeros(model.world_count, dtype=int, device=device)
         self.pairs_needed = zeros(model.world_count, dtype=int, device=device)
         self.contacts_needed = zeros(model.world_count, dtype=int, device=device)
-        view = ContactView()
-        for name, (field, dtype) in _POINT_ARRAYS.items():
-            array = zeros(plan.contact_count, dtype=dtype, device=device)
-            setattr(self, name, array)
-            setattr(view, field, array)
+        view, count = ContactView(), plan.contact_count
+        self.rigid_contact_point0 = view.point0 = zeros(count, dtype=wp.vec3, device=device)
+        self.rigid_contact_point1 = view.point1 = zeros(count, dtype=wp.vec3, device=device)
+        self.rigid_contact_offset0 = view.offset0 = zeros(count, dtype=wp.vec3, device=device)
+        self.rigid_contact_offset1 = view.offset1 = zeros(count, dtype=wp.vec3, device=device)
+        self.rigid_contact_normal = view.normal = zeros(count, dtype=wp.vec3, device=device)
+        self.rigid_contact_thickness = view.thickness = zeros(count, dtype=float, device=device)
+        self.rigid_contact_distance = view.distance = zeros(count, dtype=float, device=device)
+        self.rigid_contact_shape0 = view.shape0 = zeros(count, dtype=int, device=device)
+        self.rigid_contact_shape1 = view.shape1 = zeros(count, dtype=int, device=device)
+        self.rigid_contact_point_id = view.feature = zeros(count, dtype=int, device=device)
+        self.rigid_contact_match = view.match = zeros(count, dtype=int, device=device)
         self.rigid_contact_shape0.fill_(-1)
         self.rigid_contact_shape1.fill_(-1)
         view.world_start = self.world_start
         view.world_count = self.world_count
         view.world = plan.contact_world
-        view.pair = zeros(plan.contact_count, dtype=int, device=device)
-        view.point = zeros(plan.contact_count, dtype=int, device=device)
+        view.pair = zeros(count, dtype=int, device=device)
+        view.point = zeros(count, dtype=int, device=device)
         self.view = view
         self._allocate_passes(model, plan)
         self._warned = False
@@ -172,8 +165,9 @@ def _owners(start: np.ndarray, device: wp.Device) -> wp.array:
 def _placement(shapes: int, device: wp.Device) -> PlacementView:
     place = PlacementView()
     place.X = zeros(shapes, dtype=wp.transform, device=device)
-    for name in ("lower", "upper", "velocity"):
-        setattr(place, name, zeros(shapes, dtype=wp.vec3, device=device))
+    place.lower = zeros(shapes, dtype=wp.vec3, device=device)
+    place.upper = zeros(shapes, dtype=wp.vec3, device=device)
+    place.velocity = zeros(shapes, dtype=wp.vec3, device=device)
     place.spin = zeros(shapes, dtype=float, device=device)
     place.grow = zeros(shapes, dtype=float, device=device)
     place.awake = put(np.full(shapes, 1), dtype=int, device=device)
@@ -185,8 +179,9 @@ def _pairs(plan: CollisionPlan, device: wp.Device) -> PairView:
     pairs.world_start = put(plan.pair_start, dtype=int, device=device)
     pairs.world_count = zeros(len(plan.pair_start) - 1, dtype=int, device=device)
     pairs.world = _owners(plan.pair_start, device)
-    for name in ("shape0", "shape1", "family"):
-        setattr(pairs, name, zeros(plan.pair_count, dtype=int, device=device))
+    pairs.shape0 = zeros(plan.pair_count, dtype=int, device=device)
+    pairs.shape1 = zeros(plan.pair_count, dtype=int, device=device)
+    pairs.family = zeros(plan.pair_count, dtype=int, device=device)
     pairs.reach = zeros(plan.pair_count, dtype=float, device=device)
     return pairs
 
@@ -205,8 +200,10 @@ def _manifolds(plan: CollisionPlan, device: wp.Device) -> ManifoldView:
 def _history(shapes: int, plan: CollisionPlan, device: wp.Device) -> HistoryView:
     history = HistoryView()
     history.head = put(np.full(shapes, -1), dtype=int, device=device)
-    for name in ("next", "other", "count", "first"):
-        setattr(history, name, zeros(plan.pair_count, dtype=int, device=device))
+    history.next = zeros(plan.pair_count, dtype=int, device=device)
+    history.other = zeros(plan.pair_count, dtype=int, device=device)
+    history.count = zeros(plan.pair_count, dtype=int, device=device)
+    history.first = zeros(plan.pair_count, dtype=int, device=device)
     history.feature = zeros(plan.contact_count, dtype=int, device=device)
     history.point0 = zeros(plan.contact_count, dtype=wp.vec3, device=device)
     return history

@@ -48,14 +48,15 @@ class Buffers:
         view.body_mass, view.body_com = model.body_mass, model.body_com
         view.body_inertia, view.joint_axis_mode = model.body_inertia, model.joint_axis_mode
         view.motor_axis = put(motors.axes, dtype=int, device=device)
-        for name, values in (("motor_gear", motors.gears), ("numbers", task.numbers() or [0.0])):
-            setattr(view, name, put(values, dtype=float, device=device))
+        view.motor_gear = put(motors.gears, dtype=float, device=device)
+        view.numbers = put(task.numbers() or [0.0], dtype=float, device=device)
         view.strength = put(np.ones(worlds), dtype=float, device=device)
         view.action_low = put(motors.low, dtype=float, device=device)
         view.action_high = put(motors.high, dtype=float, device=device)
         view.control_dt = task.dt * task.frame_skip
-        for name in ("key", "episode", "length"):
-            setattr(view, name, zeros(worlds, dtype=int, device=device))
+        view.key = zeros(worlds, dtype=int, device=device)
+        view.episode = zeros(worlds, dtype=int, device=device)
+        view.length = zeros(worlds, dtype=int, device=device)
         wrenches = model.body_count if task.contact_wrenches else 0
         view.body_wrench = zeros(wrenches, dtype=wp.spatial_vector, device=device)
         view.memory = zeros((worlds, max(task.memory_size, 1)), dtype=float, device=device)
@@ -78,22 +79,17 @@ class Buffers:
 
     def _count_of_worlds(self, model: Model) -> None:
         """Note how much of the model each world has."""
-        for field, starts, total in (
-            ("coords", model.world_coord_start, model.joint_coord_count),
-            ("dofs", model.world_dof_start, model.joint_dof_count),
-            ("bodies", model.world_body_start, model.body_count),
-        ):
-            sizes = np.diff(np.asarray(starts))
-            if np.any(sizes != sizes[0]) or sizes.sum() != total:
-                raise ModelError(f"{field}: expected as many in every world and none outside, got {sizes}")
-            setattr(self.view, field, int(sizes[0]))
+        self.view.coords = _per_world("coords", model.world_coord_start, model.joint_coord_count)
+        self.view.dofs = _per_world("dofs", model.world_dof_start, model.joint_dof_count)
+        self.view.bodies = _per_world("bodies", model.world_body_start, model.body_count)
         self.view.axes = model.joint_axis_count // model.world_count
 
     def attach(self, sim: Simulator) -> EnvView:
         """Return the view with the arrays that a simulation has now."""
         state, control = sim.state, sim.control
-        for name in ("joint_q", "joint_qd", "body_q", "body_qd", "body_f"):
-            setattr(self.view, name, getattr(state, name))
+        self.view.joint_q, self.view.joint_qd = state.joint_q, state.joint_qd
+        self.view.body_q, self.view.body_qd = state.body_q, state.body_qd
+        self.view.body_f = state.body_f
         self.view.joint_act, self.view.joint_f = control.joint_act, control.joint_f
         marks = getattr(sim.solver, "world_nonfinite", None)
         self.episodes.nonfinite = (
@@ -102,17 +98,25 @@ class Buffers:
         return self.view
 
 
+def _per_world(what: str, starts: np.ndarray, total: int) -> int:
+    """Return how many of something each world has, from the first of each world and the end of the last."""
+    sizes = np.diff(np.asarray(starts))
+    if np.any(sizes != sizes[0]) or sizes.sum() != total:
+        raise ModelError(f"{what}: expected as many in every world and none outside, got {sizes}")
+    return int(sizes[0])
+
+
 def _episodes(worlds: int, observation_size: int, device: wp.Device) -> EpisodeView:
     """Return the statistics of episodes, all zero."""
     view = EpisodeView()
-    for name in ("truncated", "ended", "fresh", "waiting", "broken"):
-        setattr(view, name, zeros(worlds, dtype=bool, device=device))
-    for name, dtype in (
-        ("failures", int),
-        ("episode_return", float),
-        ("final_return", float),
-        ("final_length", int),
-    ):
-        setattr(view, name, zeros(worlds, dtype=dtype, device=device))
+    view.truncated = zeros(worlds, dtype=bool, device=device)
+    view.ended = zeros(worlds, dtype=bool, device=device)
+    view.fresh = zeros(worlds, dtype=bool, device=device)
+    view.waiting = zeros(worlds, dtype=bool, device=device)
+    view.broken = zeros(worlds, dtype=bool, device=device)
+    view.failures = zeros(worlds, dtype=int, device=device)
+    view.episode_return = zeros(worlds, dtype=float, device=device)
+    view.final_return = zeros(worlds, dtype=float, device=device)
+    view.final_length = zeros(worlds, dtype=int, device=device)
     view.final_obs = zeros((worlds, observation_size), dtype=float, device=device)
     return view

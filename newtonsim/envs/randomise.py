@@ -71,6 +71,10 @@ class Randomisation:
             )
 
 
+_NOTHING = (0.0, 0.0)
+"""Range of what is not drawn."""
+
+
 class Randomiser:
     """Draws for the worlds of a model; its values at the start are the nominal ones.
 
@@ -82,10 +86,11 @@ class Randomiser:
 
     def __init__(self, ranges: Randomisation, model: Model, control_dt: float):
         view = self._view = RangeView()
-        for name in ("mass", "friction", "strength", "gains", "terrain"):
-            low, high = getattr(ranges, name) or (0.0, 0.0)
-            setattr(view, f"{name}_low", low)
-            setattr(view, f"{name}_high", high)
+        view.mass_low, view.mass_high = ranges.mass or _NOTHING
+        view.friction_low, view.friction_high = ranges.friction or _NOTHING
+        view.strength_low, view.strength_high = ranges.strength or _NOTHING
+        view.gains_low, view.gains_high = ranges.gains or _NOTHING
+        view.terrain_low, view.terrain_high = ranges.terrain or _NOTHING
         view.draws_terrain = int(ranges.terrain is not None)
         view.push_every = max(1, round(ranges.push_seconds / control_dt)) if ranges.push_seconds else 0
         view.push_force = ranges.push_force

@@ -45,18 +45,23 @@ class RayHits:
         flat = (math.prod(self.batch), max_hits or 1)
         self.view = RayHitView()
 
-        def make(name: str, dtype: type) -> wp.array:
-            array = wp.zeros(flat, dtype=dtype, device=device)
-            setattr(self.view, name, array)
-            return array.reshape(full)
+        def make(dtype: type) -> wp.array:
+            return wp.zeros(flat, dtype=dtype, device=device)
 
-        self.distance = make("distance", wp.float32)
-        self.fraction = make("fraction", wp.float32)
-        self.shape = make("shape", wp.int32)
-        self.body = make("body", wp.int32)
-        self.point = make("point", wp.vec3)
-        self.normal = make("normal", wp.vec3)
-        self.triangle = make("triangle", wp.int32)
+        self.view.distance = make(wp.float32)
+        self.view.fraction = make(wp.float32)
+        self.view.shape = make(wp.int32)
+        self.view.body = make(wp.int32)
+        self.view.point = make(wp.vec3)
+        self.view.normal = make(wp.vec3)
+        self.view.triangle = make(wp.int32)
+        self.distance = self.view.distance.reshape(full)
+        self.fraction = self.view.fraction.reshape(full)
+        self.shape = self.view.shape.reshape(full)
+        self.body = self.view.body.reshape(full)
+        self.point = self.view.point.reshape(full)
+        self.normal = self.view.normal.reshape(full)
+        self.triangle = self.view.triangle.reshape(full)
 
     @property
     def hit(self) -> np.ndarray:
@@ -91,18 +96,23 @@ class ClosestPoints:
         self.batch = tuple(shape)
         self.view = ClosestView()
 
-        def make(name: str, dtype: type) -> wp.array:
-            array = wp.zeros(math.prod(self.batch), dtype=dtype, device=device)
-            setattr(self.view, name, array)
-            return array.reshape(self.batch)
+        def make(dtype: type) -> wp.array:
+            return wp.zeros(math.prod(self.batch), dtype=dtype, device=device)
 
-        self.found = make("found", wp.int32)
-        self.distance = make("distance", wp.float32)
-        self.normal = make("normal", wp.vec3)
-        self.point_a = make("point_a", wp.vec3)
-        self.point_b = make("point_b", wp.vec3)
-        self.shape_a = make("shape_a", wp.int32)
-        self.shape_b = make("shape_b", wp.int32)
+        self.view.found = make(wp.int32)
+        self.view.distance = make(wp.float32)
+        self.view.normal = make(wp.vec3)
+        self.view.point_a = make(wp.vec3)
+        self.view.point_b = make(wp.vec3)
+        self.view.shape_a = make(wp.int32)
+        self.view.shape_b = make(wp.int32)
+        self.found = self.view.found.reshape(self.batch)
+        self.distance = self.view.distance.reshape(self.batch)
+        self.normal = self.view.normal.reshape(self.batch)
+        self.point_a = self.view.point_a.reshape(self.batch)
+        self.point_b = self.view.point_b.reshape(self.batch)
+        self.shape_a = self.view.shape_a.reshape(self.batch)
+        self.shape_b = self.view.shape_b.reshape(self.batch)
 
 
 class ShapesInBoxes:

@@ -34,34 +34,29 @@ class ModelViews:
     def __init__(self, model: Model):
         self.tree = topology_of(model).view
         self.joint = JointView()
-        for field in (
-            "type",
-            "parent",
-            "child",
-            "q_start",
-            "qd_start",
-            "axis_start",
-            "axis_dim",
-            "X_p",
-            "X_c",
-            "axis",
-        ):
-            setattr(self.joint, field, getattr(model, f"joint_{field}"))
+        self.joint.type = model.joint_type
+        self.joint.parent = model.joint_parent
+        self.joint.child = model.joint_child
+        self.joint.q_start = model.joint_q_start
+        self.joint.qd_start = model.joint_qd_start
+        self.joint.axis_start = model.joint_axis_start
+        self.joint.axis_dim = model.joint_axis_dim
+        self.joint.X_p = model.joint_X_p
+        self.joint.X_c = model.joint_X_c
+        self.joint.axis = model.joint_axis
         self.body = BodyView()
-        for field in ("mass", "com", "inertia"):
-            setattr(self.body, field, getattr(model, f"body_{field}"))
+        self.body.mass = model.body_mass
+        self.body.com = model.body_com
+        self.body.inertia = model.body_inertia
         self.drive = DriveView()
         self.drive.mode = model.joint_axis_mode
-        for field in (
-            "target_ke",
-            "target_kd",
-            "stiffness",
-            "spring_ref",
-            "effort_limit",
-            "armature",
-            "damping",
-        ):
-            setattr(self.drive, field, getattr(model, f"joint_{field}"))
+        self.drive.target_ke = model.joint_target_ke
+        self.drive.target_kd = model.joint_target_kd
+        self.drive.stiffness = model.joint_stiffness
+        self.drive.spring_ref = model.joint_spring_ref
+        self.drive.effort_limit = model.joint_effort_limit
+        self.drive.armature = model.joint_armature
+        self.drive.damping = model.joint_damping
 
 
 class Motion:
@@ -96,8 +91,12 @@ class Motion:
                 self.kin.body_com = own(bodies, wp.vec3)
                 self.kin.body_I = own(bodies, wp.mat33)
         else:
-            for field in ("origin", "dof_X", "S", "body_X", "body_com", "body_I"):
-                setattr(self.kin, field, getattr(poses.kin, field))
+            self.kin.origin = poses.kin.origin
+            self.kin.dof_X = poses.kin.dof_X
+            self.kin.S = poses.kin.S
+            self.kin.body_X = poses.kin.body_X
+            self.kin.body_com = poses.kin.body_com
+            self.kin.body_I = poses.kin.body_I
         self.kin.dof_V = own(dofs, wp.spatial_vector)
         self.kin.body_V = own(bodies, wp.spatial_vector)
         if not forces:

@@ -184,8 +184,12 @@ class Model(Revised, DescriptionMethods):
         self.articulation_key: list[str] = []
         self.articulation_count = 0
         self.muscle_start = None
-        for kind in ("body", "joint", "coord", "dof", "shape", "particle"):
-            setattr(self, f"world_{kind}_start", np.zeros(2, np.int32))
+        self.world_body_start = np.zeros(2, np.int32)
+        self.world_joint_start = np.zeros(2, np.int32)
+        self.world_coord_start = np.zeros(2, np.int32)
+        self.world_dof_start = np.zeros(2, np.int32)
+        self.world_shape_start = np.zeros(2, np.int32)
+        self.world_particle_start = np.zeros(2, np.int32)
 
     def _create_shape_attributes(self) -> None:
         self.shape_materials = None

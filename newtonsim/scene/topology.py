@@ -105,26 +105,22 @@ def _find_trees(model: Model) -> Topology:
     body_leaf[child] = _last_dof(ancestor, level, dofs, qd_start)
     joint_world = np.maximum(model.joint_world.numpy(), 0)
 
-    arrays = {
-        "joint_start": joint_start,
-        "joint": order,
-        "dof_start": dof_start,
-        "dof": dof_order,
-        "world": joint_world[roots],
-        "dof_depth": dof_depth,
-        "dof_row": dof_row,
-        "row_dof": row_dof,
-        "dof_body": child[dof_joint],
-        "dof_axis": dof_axis,
-        "dof_coord": dof_coord,
-        "dof_world": joint_world[dof_joint],
-        "body_tree": body_tree,
-        "body_leaf": body_leaf,
-    }
     articulation = np.searchsorted(model.articulation_start.numpy(), roots, side="right") - 1
     view = TreeView()
-    for name, values in arrays.items():
-        setattr(view, name, put(values, dtype=int, device=model.device))
+    view.joint_start = put(joint_start, dtype=int, device=model.device)
+    view.joint = put(order, dtype=int, device=model.device)
+    view.dof_start = put(dof_start, dtype=int, device=model.device)
+    view.dof = put(dof_order, dtype=int, device=model.device)
+    view.world = put(joint_world[roots], dtype=int, device=model.device)
+    view.dof_depth = put(dof_depth, dtype=int, device=model.device)
+    view.dof_row = put(dof_row, dtype=int, device=model.device)
+    view.row_dof = put(row_dof, dtype=int, device=model.device)
+    view.dof_body = put(child[dof_joint], dtype=int, device=model.device)
+    view.dof_axis = put(dof_axis, dtype=int, device=model.device)
+    view.dof_coord = put(dof_coord, dtype=int, device=model.device)
+    view.dof_world = put(joint_world[dof_joint], dtype=int, device=model.device)
+    view.body_tree = put(body_tree, dtype=int, device=model.device)
+    view.body_leaf = put(body_leaf, dtype=int, device=model.device)
     return Topology(
         tree_count=len(roots),
         max_depth=int(dof_depth.max(initial=-1)) + 1,

@@ -85,8 +85,9 @@ class Textures:
         self._waiting.clear()
         places = np.array(self._places, np.int32).reshape(-1, 3)
         view = camera_pictures.TextureView()
-        for name, column in zip(("start", "height", "width"), places.T):
-            setattr(view, name, wp.array(np.ascontiguousarray(column), dtype=int, device=device))
+        view.start, view.height, view.width = (
+            wp.array(np.ascontiguousarray(column), dtype=int, device=device) for column in places.T
+        )
         view.texel, view.smooth = self._texels, int(self.smooth)
         means = np.array(self._means, np.float32).reshape(-1, 4)
         view.mean = wp.array(means, dtype=wp.vec4, device=device)

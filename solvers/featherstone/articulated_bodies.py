@@ -44,9 +44,15 @@ class ArticulatedBodies(MovingBodies):
         self._implicit = zeros(dofs, dtype=int, device=device)
         self._saturated = zeros(dofs, dtype=int, device=device)
         self._latest = zeros(dofs, dtype=wp.vec2, device=device)
-        names = ("hold", "forces", "diagonal", "floor", "force", "qd", "change", "zero", "z")
-        for name in names:
-            setattr(self, f"_{name}", zeros(dofs, dtype=float, device=device))
+        self._hold = zeros(dofs, dtype=float, device=device)
+        self._forces = zeros(dofs, dtype=float, device=device)
+        self._diagonal = zeros(dofs, dtype=float, device=device)
+        self._floor = zeros(dofs, dtype=float, device=device)
+        self._force = zeros(dofs, dtype=float, device=device)
+        self._qd = zeros(dofs, dtype=float, device=device)
+        self._change = zeros(dofs, dtype=float, device=device)
+        self._zero = zeros(dofs, dtype=float, device=device)
+        self._z = zeros(dofs, dtype=float, device=device)
 
     def begin(self, launch: Launcher, state: State, control: Control, joint_f: wp.array, dt: float) -> None:
         """Start a step: poses, expected velocities, and how bodies yield.

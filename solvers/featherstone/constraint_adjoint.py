@@ -141,9 +141,10 @@ class ConstraintAdjoint:
         """Impulses and velocities of the final solution, or of the one that moves the coordinates."""
         view = ImpulseView()
         rows, env = self.stage.rows, self.stage.envelope
-        for family in ("dof", "pair", "contact", "spin"):
-            kept = getattr(env, f"kept_{family}")
-            setattr(view, family, kept if pushing else getattr(rows, family).impulse)
+        view.dof = env.kept_dof if pushing else rows.dof.impulse
+        view.pair = env.kept_pair if pushing else rows.pair.impulse
+        view.contact = env.kept_contact if pushing else rows.contact.impulse
+        view.spin = env.kept_spin if pushing else rows.spin.impulse
         view.z = env.kept_z if pushing else self.stage.z
         return view
 
@@ -383,13 +384,18 @@ class ConstraintAdjoint:
 def _row_adjoints(stage: ConstraintStage, device: wp.Device) -> RowAdjointView:
     rows = stage.rows
     view = RowAdjointView()
-    for family, dtype in (("dof", float), ("pair", float), ("contact", wp.vec3), ("spin", wp.vec3)):
-        count = len(getattr(rows, family).impulse)
-        mode = wp.vec2i if family == "spin" else int
-        setattr(view, f"{family}_mode", zeros(count, dtype=mode, device=device))
-        setattr(view, f"{family}_multiplier", zeros(count, dtype=dtype, device=device))
-    view.contact_early = zeros(len(rows.contact.impulse), dtype=wp.vec2, device=device)
-    view.contact_pushes = zeros(len(rows.contact.impulse), dtype=int, device=device)
+    dofs, pairs = len(rows.dof.impulse), len(rows.pair.impulse)
+    contacts, spins = len(rows.contact.impulse), len(rows.spin.impulse)
+    view.dof_mode = zeros(dofs, dtype=int, device=device)
+    view.dof_multiplier = zeros(dofs, dtype=float, device=device)
+    view.pair_mode = zeros(pairs, dtype=int, device=device)
+    view.pair_multiplier = zeros(pairs, dtype=float, device=device)
+    view.contact_mode = zeros(contacts, dtype=int, device=device)
+    view.contact_multiplier = zeros(contacts, dtype=wp.vec3, device=device)
+    view.spin_mode = zeros(spins, dtype=wp.vec2i, device=device)
+    view.spin_multiplier = zeros(spins, dtype=wp.vec3, device=device)
+    view.contact_early = zeros(contacts, dtype=wp.vec2, device=device)
+    view.contact_pushes = zeros(contacts, dtype=int, device=device)
     return view
 
 

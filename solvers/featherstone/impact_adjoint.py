@@ -51,10 +51,15 @@ class ImpactAdjoint:
         self._env.kept_contact = zeros(places, dtype=wp.vec3, device=device)
         view.count = zeros(model.world_count, dtype=int, device=device)
         view.restitution = zeros(model.world_count, dtype=float, device=device)
-        for name in ("impulse", "multiplier", "slope"):
-            setattr(view, name, zeros((_ROUNDS, places), dtype=float, device=device))
-        for name in ("z", "zeta", "force", "v", "v_zeta", "v_force"):
-            setattr(view, name, zeros((_ROUNDS, dofs), dtype=float, device=device))
+        view.impulse = zeros((_ROUNDS, places), dtype=float, device=device)
+        view.multiplier = zeros((_ROUNDS, places), dtype=float, device=device)
+        view.slope = zeros((_ROUNDS, places), dtype=float, device=device)
+        view.z = zeros((_ROUNDS, dofs), dtype=float, device=device)
+        view.zeta = zeros((_ROUNDS, dofs), dtype=float, device=device)
+        view.force = zeros((_ROUNDS, dofs), dtype=float, device=device)
+        view.v = zeros((_ROUNDS, dofs), dtype=float, device=device)
+        view.v_zeta = zeros((_ROUNDS, dofs), dtype=float, device=device)
+        view.v_force = zeros((_ROUNDS, dofs), dtype=float, device=device)
         view.left = zeros(dofs, dtype=float, device=device)
         self.rounds = view
         self.mask = zeros(model.world_count, dtype=int, device=device)
@@ -64,9 +69,10 @@ class ImpactAdjoint:
         self._rows = [[a[r] for a in (view.impulse, view.multiplier, view.slope)] for r in range(_ROUNDS)]
         self._fields = [Motion(model, requires_grad=True, poses=poses, forces=False) for _ in range(2)]
         self._motion = ImpactMotionView()
-        for name in ("multiplier", "end"):
-            velocities = zeros(model.body_count, dtype=wp.spatial_vector, device=device, requires_grad=True)
-            setattr(self._motion, name, velocities)
+        self._motion.multiplier, self._motion.end = (
+            zeros(model.body_count, dtype=wp.spatial_vector, device=device, requires_grad=True)
+            for _ in range(2)
+        )
         self._terms = zeros(places, dtype=float, device=device, requires_grad=True)
 
     def follow(self, launch: Launcher, constraints: ConstraintAdjoint, contacts: Contacts, dt: float) -> None:

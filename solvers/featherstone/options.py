@@ -16,7 +16,7 @@ _CHOICES = {
     "restitution_combine": _COMBINES,
 }
 _SHARES = ("contact_erp", "limit_erp", "loop_erp", "warm_start")
-_COPIED = (
+_NOT_NEGATIVE = (
     "contact_cfm",
     "contact_slop",
     "contact_skin",
@@ -100,7 +100,7 @@ class ConstraintOptions(Revised):
         for name in _SHARES:
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
-        for name in (*_COPIED, "tolerance", "recovery_time"):
+        for name in (*_NOT_NEGATIVE, "tolerance", "recovery_time"):
             if not getattr(self, name) >= 0.0:
                 raise ValueError(f"{name}: expected a number not below 0, got {getattr(self, name)}")
 
@@ -120,6 +120,13 @@ class ConstraintOptions(Revised):
         s.soft_contacts = _SOFTNESSES.index(self.contact_softness)
         s.friction_product = _COMBINES.index(self.friction_combine)
         s.restitution_product = _COMBINES.index(self.restitution_combine)
-        for name in _COPIED:
-            setattr(s, name, getattr(self, name))
+        s.contact_cfm = self.contact_cfm
+        s.contact_slop = self.contact_slop
+        s.contact_skin = self.contact_skin
+        s.max_push_speed = self.max_push_speed
+        s.restitution_speed = self.restitution_speed
+        s.limit_cfm = self.limit_cfm
+        s.max_limit_speed = self.max_limit_speed
+        s.limit_margin = self.limit_margin
+        s.warm_start = self.warm_start
         return s

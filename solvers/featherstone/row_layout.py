@@ -22,11 +22,6 @@ from newtonsim.solvers.constraint_rows import ZERO, constraint_row_table, pair_t
 _X_AXIS = (1.0, 0.0, 0.0)
 
 
-def _zeros(view: object, count: int, device: wp.Device, **fields: type) -> None:
-    for name, dtype in fields.items():
-        setattr(view, name, zeros(count, dtype=dtype, device=device))
-
-
 def dof_rows(model: Model, servos: bool) -> DofRowView:
     """Find every dof that can have a row of its own, grouped by world; with servos or without."""
     view = topology_of(model).view
@@ -54,8 +49,14 @@ def dof_rows(model: Model, servos: bool) -> DofRowView:
     rows.world_count = zeros(model.world_count, dtype=int, device=device)
     rows.world_servos = zeros(model.world_count, dtype=int, device=device)
     rows.source = zeros(count, dtype=int, device=device)
-    numbers = ("lower", "upper", "target_lower", "target_upper", "softness", "delassus", "impulse", "memory")
-    _zeros(rows, count, device, **dict.fromkeys(numbers, float))
+    rows.lower = zeros(count, dtype=float, device=device)
+    rows.upper = zeros(count, dtype=float, device=device)
+    rows.target_lower = zeros(count, dtype=float, device=device)
+    rows.target_upper = zeros(count, dtype=float, device=device)
+    rows.softness = zeros(count, dtype=float, device=device)
+    rows.delassus = zeros(count, dtype=float, device=device)
+    rows.impulse = zeros(count, dtype=float, device=device)
+    rows.memory = zeros(count, dtype=float, device=device)
     rows.B = zeros((count, topology_of(model).max_depth), dtype=float, device=device)
     return rows
 
@@ -88,21 +89,31 @@ def pair_rows_of(model: Model) -> PairRowView:
     rows = PairRowView()
     rows.world_start = _starts(world, model)
     rows.world = put(world, dtype=int, device=device)
-    for name in ("kind", "constraint", "joint", "index"):
-        setattr(rows, name, put(table[name], dtype=int, device=device))
+    rows.kind = put(table["kind"], dtype=int, device=device)
+    rows.constraint = put(table["constraint"], dtype=int, device=device)
+    rows.joint = put(table["joint"], dtype=int, device=device)
+    rows.index = put(table["index"], dtype=int, device=device)
     rows.dofs = put(table["dofs"], dtype=wp.vec2i, device=device)
-    for name in ("axis0", "axis1"):
-        setattr(rows, name, put(table[name], dtype=wp.vec3, device=device))
-    numbers = ("lower", "upper", "target_lower", "target_upper", "softness", "delassus", "impulse")
-    vectors = dict.fromkeys(("force", "torque", "point"), wp.vec3)
-    _zeros(rows, count, device, leaf=wp.vec2i, **dict.fromkeys(numbers, float), **vectors)
+    rows.axis0 = put(table["axis0"], dtype=wp.vec3, device=device)
+    rows.axis1 = put(table["axis1"], dtype=wp.vec3, device=device)
+    rows.leaf = zeros(count, dtype=wp.vec2i, device=device)
+    rows.lower = zeros(count, dtype=float, device=device)
+    rows.upper = zeros(count, dtype=float, device=device)
+    rows.target_lower = zeros(count, dtype=float, device=device)
+    rows.target_upper = zeros(count, dtype=float, device=device)
+    rows.softness = zeros(count, dtype=float, device=device)
+    rows.delassus = zeros(count, dtype=float, device=device)
+    rows.impulse = zeros(count, dtype=float, device=device)
+    rows.force = zeros(count, dtype=wp.vec3, device=device)
+    rows.torque = zeros(count, dtype=wp.vec3, device=device)
+    rows.point = zeros(count, dtype=wp.vec3, device=device)
     rows.B = zeros((count, 2 * topology_of(model).max_depth), dtype=float, device=device)
     return rows
 
 
 def _joint_limit_rows(model: Model) -> list[np.ndarray]:
     """Rows of the swing and twist limits of ball joints and of the limits of distance joints."""
-    kind, parent, child = (getattr(model, f"joint_{name}").numpy() for name in ("type", "parent", "child"))
+    kind, parent, child = (a.numpy() for a in (model.joint_type, model.joint_parent, model.joint_child))
     patterns = {
         JointType.BALL: [
             (row_kind, 0, _X_AXIS, ZERO) for row_kind in (pair_rows.PAIR_SWING, pair_rows.PAIR_TWIST)
@@ -120,10 +131,19 @@ def contact_rows_of(model: Model) -> ContactRowView:
     """Make room for the rows of all contacts."""
     count, device = collision_plan_of(model).contact_count, model.device
     rows = ContactRowView()
-    numbers = {"leaf": wp.vec2i, "friction": float, "softness": float, "soft": int}
-    vectors = dict.fromkeys(("target", "impact", "timed", "impulse", "memory"), wp.vec3)
-    vectors |= dict.fromkeys(("moving", "early", "delassus", "coupling"), wp.vec2)
-    _zeros(rows, count, device, **numbers, **vectors)
+    rows.leaf = zeros(count, dtype=wp.vec2i, device=device)
+    rows.friction = zeros(count, dtype=float, device=device)
+    rows.softness = zeros(count, dtype=float, device=device)
+    rows.soft = zeros(count, dtype=int, device=device)
+    rows.target = zeros(count, dtype=wp.vec3, device=device)
+    rows.impact = zeros(count, dtype=wp.vec3, device=device)
+    rows.timed = zeros(count, dtype=wp.vec3, device=device)
+    rows.impulse = zeros(count, dtype=wp.vec3, device=device)
+    rows.memory = zeros(count, dtype=wp.vec3, device=device)
+    rows.moving = zeros(count, dtype=wp.vec2, device=device)
+    rows.early = zeros(count, dtype=wp.vec2, device=device)
+    rows.delassus = zeros(count, dtype=wp.vec2, device=device)
+    rows.coupling = zeros(count, dtype=wp.vec2, device=device)
     rows.B = zeros((count, _contact_row_length(model)), dtype=wp.vec3, device=device)
     return rows
 
@@ -137,13 +157,16 @@ def spin_rows_of(model: Model) -> SpinRowView:
     """Make room for torsional and rolling friction if a shape of the model has it now."""
     coefficients = (model.shape_mu_torsion, model.shape_mu_rolling)
     spins = any(mu.size and np.any(mu.numpy() > 0.0) for mu in coefficients)
-    count = collision_plan_of(model).contact_count if spins else 0
+    count, device = collision_plan_of(model).contact_count if spins else 0, model.device
     rows = SpinRowView()
-    vectors = dict.fromkeys(("target", "impulse", "memory"), wp.vec3)
-    _zeros(
-        rows, count, model.device, torsion=float, rolling=float, **vectors, delassus=wp.vec2, coupling=wp.vec2
-    )
-    rows.B = zeros((count, _contact_row_length(model)), dtype=wp.vec3, device=model.device)
+    rows.torsion = zeros(count, dtype=float, device=device)
+    rows.rolling = zeros(count, dtype=float, device=device)
+    rows.target = zeros(count, dtype=wp.vec3, device=device)
+    rows.impulse = zeros(count, dtype=wp.vec3, device=device)
+    rows.memory = zeros(count, dtype=wp.vec3, device=device)
+    rows.delassus = zeros(count, dtype=wp.vec2, device=device)
+    rows.coupling = zeros(count, dtype=wp.vec2, device=device)
+    rows.B = zeros((count, _contact_row_length(model)), dtype=wp.vec3, device=device)
     return rows
 
 
@@ -171,7 +194,10 @@ def envelope_of(model: Model, rows: RowsView, most: float) -> EnvelopeView:
     env.entry_start = put(np.concatenate(([0], np.cumsum(room))), dtype=int, device=device)
     env.L = zeros(int(room.sum()), dtype=wp.float64, device=device)
     env.x = zeros(len(order), dtype=wp.float64, device=device)
-    _zeros(env, len(order), device, first=int, row=int, z=float, kept_z=float)
+    env.first = zeros(len(order), dtype=int, device=device)
+    env.row = zeros(len(order), dtype=int, device=device)
+    env.z = zeros(len(order), dtype=float, device=device)
+    env.kept_z = zeros(len(order), dtype=float, device=device)
     env.pause = zeros(model.world_count, dtype=int, device=device)
     env.kept_dof = zeros(len(rows.dof.impulse), dtype=float, device=device)
     env.kept_pair = zeros(len(rows.pair.impulse), dtype=float, device=device)

@@ -13,8 +13,6 @@ from newtonsim.scene.enums import JointType
 from newtonsim.scene.model import Model
 from newtonsim.scene.revisions import Revised
 
-_ARRAYS = ("mode", "kp", "kd", "target_q", "target_qd", "max_speed", "max_force", "applied")
-
 
 class ServoMode(IntEnum):
     """What the servo of a degree of freedom does."""
@@ -78,8 +76,14 @@ class JointServos(Revised):
         if self.period is not None and not self.period > 0.0:
             raise ValueError(f"period: expected a positive number or None, got {self.period}")
         view = constraints_servos.ServoView()
-        for name in _ARRAYS:
-            setattr(view, name, getattr(self, name))
+        view.mode = self.mode
+        view.kp = self.kp
+        view.kd = self.kd
+        view.target_q = self.target_q
+        view.target_qd = self.target_qd
+        view.max_speed = self.max_speed
+        view.max_force = self.max_force
+        view.applied = self.applied
         view.ball, view.component = self._ball, self._component
         view.period = dt if self.period is None else self.period
         return view

@@ -25,10 +25,10 @@ def skyline_of(world_start: np.ndarray, device: wp.Device, most: float | None = 
     sky = SkylineView()
     sky.world_start = put(world_start, dtype=int, device=device)
     sky.entry_start = put(np.concatenate(([0], np.cumsum(room))), dtype=int, device=device)
-    for name in ("first", "row"):
-        setattr(sky, name, zeros(int(size.sum()), dtype=int, device=device))
-    for name in ("lower", "upper"):
-        setattr(sky, name, zeros(int(room.sum()), dtype=wp.float64, device=device))
-    for name in ("x", "sum"):
-        setattr(sky, name, zeros(int(size.sum()), dtype=wp.float64, device=device))
+    sky.first = zeros(int(size.sum()), dtype=int, device=device)
+    sky.row = zeros(int(size.sum()), dtype=int, device=device)
+    sky.lower = zeros(int(room.sum()), dtype=wp.float64, device=device)
+    sky.upper = zeros(int(room.sum()), dtype=wp.float64, device=device)
+    sky.x = zeros(int(size.sum()), dtype=wp.float64, device=device)
+    sky.sum = zeros(int(size.sum()), dtype=wp.float64, device=device)
     return sky

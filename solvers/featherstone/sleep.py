@@ -85,8 +85,9 @@ class SleepStage:
         order = np.argsort(tree_world, kind="stable")
         self.view.tree = wp.array(order, dtype=int, device=device)
         self.view.world_start = self._starts(tree_world[order])
-        for name in ("asleep", "island", "wake"):
-            setattr(self.view, name, wp.zeros(trees, dtype=int, device=device))
+        self.view.asleep = wp.zeros(trees, dtype=int, device=device)
+        self.view.island = wp.zeros(trees, dtype=int, device=device)
+        self.view.wake = wp.zeros(trees, dtype=int, device=device)
         self.view.wake_world = wp.zeros(model.world_count, dtype=int, device=device)
         self.view.seen_body_q = wp.zeros(model.body_count, dtype=wp.transform, device=device)
         self.view.rest_time = wp.zeros(trees, dtype=float, device=device)

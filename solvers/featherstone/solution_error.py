@@ -38,8 +38,8 @@ class SolutionError:
         self.errors.change = zeros(model.joint_dof_count, dtype=float, device=device)
         self.errors.sums = zeros(trees, dtype=wp.vec2d, device=device)
         self.errors.worst = zeros(trees, dtype=float, device=device)
-        for name in ("steps", "worst_step"):
-            setattr(self.errors, name, zeros(trees, dtype=int, device=device))
+        self.errors.steps = zeros(trees, dtype=int, device=device)
+        self.errors.worst_step = zeros(trees, dtype=int, device=device)
         self._told = 0.0
 
     def add(

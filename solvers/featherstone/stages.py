@@ -187,8 +187,11 @@ class PDForces(Revised):
     def apply(self, launch: Launcher, step: StepForces) -> None:
         """See `StepStage.apply`."""
         view = constraints_servos.ServoView()
-        for name in ("kp", "kd", "target_q", "target_qd", "max_force"):
-            setattr(view, name, getattr(self, name))
+        view.kp = self.kp
+        view.kd = self.kd
+        view.target_q = self.target_q
+        view.target_qd = self.target_qd
+        view.max_force = self.max_force
         view.ball, view.component = self._ball, self._component
         launch(
             constraints_servos.add_pd_forces,

@@ -103,16 +103,21 @@ class FeatherstoneAdjoint:
         def make(count: int, dtype: type, requires_grad: bool = True) -> wp.array:
             return zeros(count, dtype=dtype, device=model.device, requires_grad=requires_grad)
 
-        for name in ("qdd", "residual", "v_end", "v_bias", "moving", "qd_out"):
-            setattr(self, name, make(dofs, float))
-        for name in ("final_gradient", "pushing_gradient"):
-            setattr(self, name, make(dofs, float, requires_grad=False))
+        self.qdd = make(dofs, float)
+        self.residual = make(dofs, float)
+        self.v_end = make(dofs, float)
+        self.v_bias = make(dofs, float)
+        self.moving = make(dofs, float)
+        self.qd_out = make(dofs, float)
+        self.final_gradient = make(dofs, float, requires_grad=False)
+        self.pushing_gradient = make(dofs, float, requires_grad=False)
         self.zero = make(dofs, float, requires_grad=False)
         self.q_out = make(model.joint_coord_count, float)
-        for name in ("body_q", "body_q_out"):
-            setattr(self, name, make(bodies, wp.transform))
-        for name in ("body_qd", "body_f", "body_qd_out"):
-            setattr(self, name, make(bodies, wp.spatial_vector))
+        self.body_q = make(bodies, wp.transform)
+        self.body_q_out = make(bodies, wp.transform)
+        self.body_qd = make(bodies, wp.spatial_vector)
+        self.body_f = make(bodies, wp.spatial_vector)
+        self.body_qd_out = make(bodies, wp.spatial_vector)
 
     def record(self, tape: wp.Tape, step: FeatherstoneStep) -> None:
         """Append the backward pass of one step to a tape."""

@@ -31,17 +31,6 @@ from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.maximal.sweeps import BodySweeps
 from newtonsim.solvers.step import CONVERGENCE_TOLERANCE, Step
 
-_OPTIONS = (
-    "contact_relaxation",
-    "con_weighting",
-    "angular_damping",
-    "restitution",
-    "push_speed",
-    "recovery_speed",
-    "limit_speed",
-    "soft_limits",
-    "friction_combine",
-)
 _MOST_BLOCKS = 1 << 14
 _REASONS = {
     int(system_adjoint.REASON_ROOM): "its bodies couple too many others for the adjoint system",
@@ -253,8 +242,15 @@ class BodyAdjoint:
     def _replay(self, launch: Launcher, step: Step, substeps: int) -> None:
         """Solve the step again, up to the end of its last substep, and keep where substeps start."""
         again, bodies, state = self._again, self._bodies, step.state_in
-        for name in _OPTIONS:
-            setattr(again, name, getattr(self.sweeps, name))
+        again.contact_relaxation = self.sweeps.contact_relaxation
+        again.con_weighting = self.sweeps.con_weighting
+        again.angular_damping = self.sweeps.angular_damping
+        again.restitution = self.sweeps.restitution
+        again.push_speed = self.sweeps.push_speed
+        again.recovery_speed = self.sweeps.recovery_speed
+        again.limit_speed = self.sweeps.limit_speed
+        again.soft_limits = self.sweeps.soft_limits
+        again.friction_combine = self.sweeps.friction_combine
         again.linear_relaxation = again.angular_relaxation = again.warm_start = 1.0
         again.joint_warm_start = 0.0
         again.velocity_sweeps = max(self.velocity_sweeps, self.sweeps.velocity_sweeps)
@@ -653,9 +649,8 @@ class BodyAdjoint:
 def _fill_axis(block: BlockView, none: wp.array) -> None:
     """Put an array where inputs are missing; tapes want every array of a struct."""
     axis = block.axis
-    for name in ("act", "force"):
-        if getattr(axis, name) is None:
-            setattr(axis, name, none)
+    axis.act = none if axis.act is None else axis.act
+    axis.force = none if axis.force is None else axis.force
     block.axis = axis
 
 
@@ -676,12 +671,21 @@ def _row_view(model: Model, rows: RowView, count: int) -> RowGradientView:
     view.row = put(np.concatenate(in_order), dtype=int, device=device)
     before = np.concatenate(([0], np.cumsum(np.diff(starts)[blocks])))
     view.world_start = put(before[rows.world_start.numpy()], dtype=int, device=device)
-    kinds: dict[str, type] = dict.fromkeys(("mode", "side", "drive", "slip", "soft"), int)
-    numbers = ("total", "multiplier", "give", "scale", "lent")
-    kinds |= dict.fromkeys(numbers, float) | {"slope": wp.vec2}
-    kinds |= dict.fromkeys(("pull0", "pull1", "end0", "end1"), wp.spatial_vector)
-    for name, dtype in kinds.items():
-        setattr(view, name, zeros(count, dtype=dtype, device=device))
+    view.mode = zeros(count, dtype=int, device=device)
+    view.side = zeros(count, dtype=int, device=device)
+    view.drive = zeros(count, dtype=int, device=device)
+    view.slip = zeros(count, dtype=int, device=device)
+    view.soft = zeros(count, dtype=int, device=device)
+    view.total = zeros(count, dtype=float, device=device)
+    view.multiplier = zeros(count, dtype=float, device=device)
+    view.give = zeros(count, dtype=float, device=device)
+    view.scale = zeros(count, dtype=float, device=device)
+    view.lent = zeros(count, dtype=float, device=device)
+    view.slope = zeros(count, dtype=wp.vec2, device=device)
+    view.pull0 = zeros(count, dtype=wp.spatial_vector, device=device)
+    view.pull1 = zeros(count, dtype=wp.spatial_vector, device=device)
+    view.end0 = zeros(count, dtype=wp.spatial_vector, device=device)
+    view.end1 = zeros(count, dtype=wp.spatial_vector, device=device)
     return view
 
 
@@ -703,10 +707,10 @@ def _system_of(model: Model) -> tuple[BodySystemView, BlockSkylineView]:
     room = np.minimum(blocks * (blocks + 1) // 2, _MOST_BLOCKS)
     sky.world_start = put(start, dtype=int, device=device)
     sky.entry_start = put(np.concatenate(([0], np.cumsum(room))), dtype=int, device=device)
-    for name in ("first", "row"):
-        setattr(sky, name, zeros(count, dtype=int, device=device))
-    for name in ("given", "x"):
-        setattr(sky, name, zeros(6 * count, dtype=wp.float64, device=device))
-    for name in ("lower", "upper"):
-        setattr(sky, name, zeros(36 * int(room.sum()), dtype=wp.float64, device=device))
+    sky.first = zeros(count, dtype=int, device=device)
+    sky.row = zeros(count, dtype=int, device=device)
+    sky.given = zeros(6 * count, dtype=wp.float64, device=device)
+    sky.x = zeros(6 * count, dtype=wp.float64, device=device)
+    sky.lower = zeros(36 * int(room.sum()), dtype=wp.float64, device=device)
+    sky.upper = zeros(36 * int(room.sum()), dtype=wp.float64, device=device)
     return system, sky

@@ -259,10 +259,17 @@ class BodyContactTerms:
 
 def _stage_of(count: int, device: wp.Device) -> ContactStageView:
     view = ContactStageView()
-    kinds = {"acts": int, "mode": wp.vec4i, "arm0": wp.vec3, "arm1": wp.vec3, "gap": float, "wedge": float}
-    kinds |= dict.fromkeys(("total", "push", "want", "multiplier"), wp.spatial_vector)
-    for name, dtype in kinds.items():
-        setattr(view, name, zeros(count, dtype=dtype, device=device))
-    for name, dtype in (("along", wp.spatial_vector), ("pull", wp.spatial_vector), ("scale", float)):
-        setattr(view, name, zeros((count, 6), dtype=dtype, device=device))
+    view.acts = zeros(count, dtype=int, device=device)
+    view.mode = zeros(count, dtype=wp.vec4i, device=device)
+    view.arm0 = zeros(count, dtype=wp.vec3, device=device)
+    view.arm1 = zeros(count, dtype=wp.vec3, device=device)
+    view.gap = zeros(count, dtype=float, device=device)
+    view.wedge = zeros(count, dtype=float, device=device)
+    view.total = zeros(count, dtype=wp.spatial_vector, device=device)
+    view.push = zeros(count, dtype=wp.spatial_vector, device=device)
+    view.want = zeros(count, dtype=wp.spatial_vector, device=device)
+    view.multiplier = zeros(count, dtype=wp.spatial_vector, device=device)
+    view.along = zeros((count, 6), dtype=wp.spatial_vector, device=device)
+    view.pull = zeros((count, 6), dtype=wp.spatial_vector, device=device)
+    view.scale = zeros((count, 6), dtype=float, device=device)
     return view

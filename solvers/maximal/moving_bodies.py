@@ -27,11 +27,15 @@ class MovingBodies:
         self.model = model
         count, device = model.body_count, model.device
         view = maximal_moving_bodies.MotionView()
-        kinds = {"inv_mass": float, "inv_inertia": wp.mat33, "touching": int}
-        kinds |= dict.fromkeys(("origin", "pose"), wp.transform)
-        kinds |= dict.fromkeys(("velocity", "expected", "impulse", "total"), wp.spatial_vector)
-        for name, dtype in kinds.items():
-            setattr(view, name, zeros(count, dtype=dtype, device=device))
+        view.inv_mass = zeros(count, dtype=float, device=device)
+        view.inv_inertia = zeros(count, dtype=wp.mat33, device=device)
+        view.touching = zeros(count, dtype=int, device=device)
+        view.origin = zeros(count, dtype=wp.transform, device=device)
+        view.pose = zeros(count, dtype=wp.transform, device=device)
+        view.velocity = zeros(count, dtype=wp.spatial_vector, device=device)
+        view.expected = zeros(count, dtype=wp.spatial_vector, device=device)
+        view.impulse = zeros(count, dtype=wp.spatial_vector, device=device)
+        view.total = zeros(count, dtype=wp.spatial_vector, device=device)
         view.com = model.body_com
         self.view = view
 

@@ -48,27 +48,28 @@ def body_rows_of(model: Model) -> tuple[RowView, wp.array]:
     rows.block = put(order, dtype=int, device=device)
     world_start = np.searchsorted(world[order], np.arange(model.world_count + 1))
     rows.world_start = put(world_start, dtype=int, device=device)
-    for name in ("kind", "number", "index", "dof"):
-        setattr(rows, name, put(table[name], dtype=int, device=device))
-    for name in ("axis0", "axis1"):
-        setattr(rows, name, put(table[name], dtype=wp.vec3, device=device))
+    rows.kind = put(table["kind"], dtype=int, device=device)
+    rows.number = put(table["number"], dtype=int, device=device)
+    rows.index = put(table["index"], dtype=int, device=device)
+    rows.dof = put(table["dof"], dtype=int, device=device)
+    rows.axis0 = put(table["axis0"], dtype=wp.vec3, device=device)
+    rows.axis1 = put(table["axis1"], dtype=wp.vec3, device=device)
     rows.coupled = put(table["coupled"], dtype=wp.vec2i, device=device)
-    for name in ("force", "torque0", "torque1", "turn0", "turn1"):
-        setattr(rows, name, zeros(len(table), dtype=wp.vec3, device=device))
-    numbers = (
-        "mobility",
-        "start",
-        "before",
-        "ahead",
-        "rest",
-        "give",
-        "goal",
-        "impulse",
-        "carried",
-        "relaxed",
-    )
-    for name in numbers:
-        setattr(rows, name, zeros(len(table), dtype=float, device=device))
+    rows.force = zeros(len(table), dtype=wp.vec3, device=device)
+    rows.torque0 = zeros(len(table), dtype=wp.vec3, device=device)
+    rows.torque1 = zeros(len(table), dtype=wp.vec3, device=device)
+    rows.turn0 = zeros(len(table), dtype=wp.vec3, device=device)
+    rows.turn1 = zeros(len(table), dtype=wp.vec3, device=device)
+    rows.mobility = zeros(len(table), dtype=float, device=device)
+    rows.start = zeros(len(table), dtype=float, device=device)
+    rows.before = zeros(len(table), dtype=float, device=device)
+    rows.ahead = zeros(len(table), dtype=float, device=device)
+    rows.rest = zeros(len(table), dtype=float, device=device)
+    rows.give = zeros(len(table), dtype=float, device=device)
+    rows.goal = zeros(len(table), dtype=float, device=device)
+    rows.impulse = zeros(len(table), dtype=float, device=device)
+    rows.carried = zeros(len(table), dtype=float, device=device)
+    rows.relaxed = zeros(len(table), dtype=float, device=device)
     rows.answer = zeros(len(table), dtype=wp.spatial_vector, device=device)
     owner = np.where(table["block"] < joints, table["block"], -1)
     return rows, put(owner, dtype=int, device=device)

@@ -12,7 +12,6 @@ from newtonsim.collision.collide import find_contacts
 from newtonsim.collision.contacts import Contacts
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import ModelError
-from newtonsim.kernels.constraints.pair_rows import LoopView
 from newtonsim.kernels.maximal import contacts as maximal_contacts
 from newtonsim.kernels.maximal import joints as maximal_joints
 from newtonsim.kernels.maximal import motion as maximal_motion
@@ -30,6 +29,7 @@ from newtonsim.scene.joint_types import is_floating
 from newtonsim.scene.model import Model
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
+from newtonsim.solvers.constraint_rows import loop_view
 from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.maximal.row_layout import body_rows_of
 
@@ -438,8 +438,15 @@ class BodySweeps(Revised):
         model = self.model
         s = BodySettings()
         s.dt, s.step, s.before = dt, self._now.dt, dt * self._now.substep
-        for name in (*_SHARES, *_POSITIVE):
-            setattr(s, name, float(getattr(self, name)))
+        s.linear_relaxation = float(self.linear_relaxation)
+        s.angular_relaxation = float(self.angular_relaxation)
+        s.contact_relaxation = float(self.contact_relaxation)
+        s.warm_start = float(self.warm_start)
+        s.joint_warm_start = float(self.joint_warm_start)
+        s.push_speed = float(self.push_speed)
+        s.recovery_speed = float(self.recovery_speed)
+        s.limit_speed = float(self.limit_speed)
+        s.angular_damping = float(self.angular_damping)
         s.torsion = float(model.rigid_contact_torsional_friction)
         s.rolling = float(model.rigid_contact_rolling_friction)
         s.restitution = int(self.restitution)
@@ -455,11 +462,15 @@ class BodySweeps(Revised):
         block.enabled = model.joint_enabled
         block.linear_compliance = model.joint_linear_compliance
         block.angular_compliance = model.joint_angular_compliance
-        block.loop = _loop_view(model)
+        block.loop = loop_view(model)
         axis = AxisView()
         axis.drive = launch.views.drive
-        for name in ("limit_lower", "limit_upper", "limit_ke", "limit_kd", "velocity_limit", "friction"):
-            setattr(axis, name, getattr(model, f"joint_{name}"))
+        axis.limit_lower = model.joint_limit_lower
+        axis.limit_upper = model.joint_limit_upper
+        axis.limit_ke = model.joint_limit_ke
+        axis.limit_kd = model.joint_limit_kd
+        axis.velocity_limit = model.joint_velocity_limit
+        axis.friction = model.joint_friction
         axis.act, axis.force = control.joint_act, control.joint_f
         axis.soft_limits = int(self.soft_limits)
         axis.limit_speed = float(self.limit_speed)
@@ -467,19 +478,6 @@ class BodySweeps(Revised):
         block.row_joint = self._row_joint
         block.rows = self._rows
         return block
-
-
-def _loop_view(model: Model) -> LoopView:
-    view = LoopView()
-    for name in ("parent", "child", "X_p", "X_c", "enabled", "max_force", "recovery_time"):
-        setattr(view, name, getattr(model, f"constraint_{name}"))
-    for name in ("linear_compliance", "angular_compliance", "distance_lower", "distance_upper"):
-        setattr(view, name, getattr(model, f"constraint_{name}"))
-    for name in ("coefficients", "limit_lower", "limit_upper"):
-        setattr(view, name, getattr(model, f"constraint_{name}"))
-    for name in ("twist_lower", "twist_upper", "swing_limit", "distance_lower", "distance_upper"):
-        setattr(view, f"joint_{name}", getattr(model, f"joint_{name}"))
-    return view
 
 
 def _spin_view(model: Model) -> SpinView:
@@ -495,24 +493,39 @@ def _spin_view(model: Model) -> SpinView:
         fixed = kind == JointType.FIXED
         weld[child[fixed]] = np.flatnonzero(fixed)
     view.weld = put(weld, dtype=int, device=device)
-    kinds = {"com": wp.vec3, "inv_inertia": wp.mat33, "middle": wp.quat}
-    kinds |= dict.fromkeys(("shift", "entering"), wp.spatial_vector)
-    for name, dtype in kinds.items():
-        setattr(view, name, zeros(count, dtype=dtype, device=device))
+    view.com = zeros(count, dtype=wp.vec3, device=device)
+    view.inv_inertia = zeros(count, dtype=wp.mat33, device=device)
+    view.middle = zeros(count, dtype=wp.quat, device=device)
+    view.shift = zeros(count, dtype=wp.spatial_vector, device=device)
+    view.entering = zeros(count, dtype=wp.spatial_vector, device=device)
     return view
 
 
 def _contact_view(model: Model) -> BodyContactView:
     count = collision_plan_of(model).contact_count if model.shape_count else 0
-    view = BodyContactView()
-    kinds: dict[str, type] = dict.fromkeys(("body0", "body1", "follows", "pushes", "bounces"), int)
-    kinds |= {"early": wp.spatial_vector}
-    kinds |= dict.fromkeys(("turn0", "turn1"), wp.mat33)
-    kinds |= dict.fromkeys(("mobility", "spin_mobility"), wp.vec2)
-    kinds |= dict.fromkeys(("gap", "speed", "target", "shift", "share"), float)
-    vectors = ("arm0", "arm1", "friction", "impulse", "spin", "memory", "spin_memory")
-    for name, dtype in (kinds | dict.fromkeys(vectors, wp.vec3)).items():
-        setattr(view, name, zeros(count, dtype=dtype, device=model.device))
+    view, device = BodyContactView(), model.device
+    view.body0 = zeros(count, dtype=int, device=device)
+    view.body1 = zeros(count, dtype=int, device=device)
+    view.follows = zeros(count, dtype=int, device=device)
+    view.pushes = zeros(count, dtype=int, device=device)
+    view.bounces = zeros(count, dtype=int, device=device)
+    view.early = zeros(count, dtype=wp.spatial_vector, device=device)
+    view.turn0 = zeros(count, dtype=wp.mat33, device=device)
+    view.turn1 = zeros(count, dtype=wp.mat33, device=device)
+    view.mobility = zeros(count, dtype=wp.vec2, device=device)
+    view.spin_mobility = zeros(count, dtype=wp.vec2, device=device)
+    view.gap = zeros(count, dtype=float, device=device)
+    view.speed = zeros(count, dtype=float, device=device)
+    view.target = zeros(count, dtype=float, device=device)
+    view.shift = zeros(count, dtype=float, device=device)
+    view.share = zeros(count, dtype=float, device=device)
+    view.arm0 = zeros(count, dtype=wp.vec3, device=device)
+    view.arm1 = zeros(count, dtype=wp.vec3, device=device)
+    view.friction = zeros(count, dtype=wp.vec3, device=device)
+    view.impulse = zeros(count, dtype=wp.vec3, device=device)
+    view.spin = zeros(count, dtype=wp.vec3, device=device)
+    view.memory = zeros(count, dtype=wp.vec3, device=device)
+    view.spin_memory = zeros(count, dtype=wp.vec3, device=device)
     return view
 
 

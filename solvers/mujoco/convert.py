@@ -251,27 +251,45 @@ def _view(
     ids = {joint: elements[0].id for joint, elements in trees.joints.items() if elements}
     equalities = {index: [one.id for one in found] for index, found in constraints.equalities.items()}
     bodies, joints, count = model.body_count, model.joint_count, model.constraint_count
-    arrays = {
-        "joint_row": rows("joint", joints),
-        "joint_coord": everywhere("joint", {j: int(mj_model.jnt_qposadr[i]) for j, i in ids.items()}, joints),
-        "joint_dof": everywhere("joint", {j: int(mj_model.jnt_dofadr[i]) for j, i in ids.items()}, joints),
-        "axis_ctrl": everywhere(
-            "axis", {a: one.id for a, one in trees.actuators.items()}, model.joint_axis_count
-        ),
-        "body_row": rows("body", bodies),
-        "body_id": everywhere("body", {b: one.id for b, one in trees.bodies.items() if b >= 0}, bodies),
-        "body_mocap": everywhere(
-            "body", {b: int(mj_model.body_mocapid[trees.bodies[b].id]) for b in trees.mocap}, bodies
-        ),
-        "constraint_row": rows("constraint", count),
-        "constraint_id": everywhere("constraint", {c: found[0] for c, found in equalities.items()}, count),
-        "constraint_kept": everywhere(
-            "constraint", {c: found[1] for c, found in equalities.items() if len(found) > 1}, count
-        ),
-    }
     view = MujocoView()
-    for name, values in arrays.items():
-        setattr(view, name, put(values, dtype=int, device=model.device))
+    view.joint_row = put(rows("joint", joints), dtype=int, device=model.device)
+    view.joint_coord = put(
+        everywhere("joint", {j: int(mj_model.jnt_qposadr[i]) for j, i in ids.items()}, joints),
+        dtype=int,
+        device=model.device,
+    )
+    view.joint_dof = put(
+        everywhere("joint", {j: int(mj_model.jnt_dofadr[i]) for j, i in ids.items()}, joints),
+        dtype=int,
+        device=model.device,
+    )
+    view.axis_ctrl = put(
+        everywhere("axis", {a: one.id for a, one in trees.actuators.items()}, model.joint_axis_count),
+        dtype=int,
+        device=model.device,
+    )
+    view.body_row = put(rows("body", bodies), dtype=int, device=model.device)
+    view.body_id = put(
+        everywhere("body", {b: one.id for b, one in trees.bodies.items() if b >= 0}, bodies),
+        dtype=int,
+        device=model.device,
+    )
+    view.body_mocap = put(
+        everywhere("body", {b: int(mj_model.body_mocapid[trees.bodies[b].id]) for b in trees.mocap}, bodies),
+        dtype=int,
+        device=model.device,
+    )
+    view.constraint_row = put(rows("constraint", count), dtype=int, device=model.device)
+    view.constraint_id = put(
+        everywhere("constraint", {c: found[0] for c, found in equalities.items()}, count),
+        dtype=int,
+        device=model.device,
+    )
+    view.constraint_kept = put(
+        everywhere("constraint", {c: found[1] for c, found in equalities.items() if len(found) > 1}, count),
+        dtype=int,
+        device=model.device,
+    )
     view.origin = put(chosen.origin.astype(np.float32), dtype=wp.transform, device=model.device)
     return view
 

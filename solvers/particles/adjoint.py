@@ -145,8 +145,10 @@ class ParticleAdjoint(ABC):
         self.substep.slope_rate, self.substep.residual = (
             zeros(count, dtype=wp.vec3d, device=device) for _ in range(2)
         )
-        for name in ("x", "v", "goal", "force"):
-            setattr(self.slopes, name, zeros(count, dtype=wp.vec3d, device=device))
+        self.slopes.x = zeros(count, dtype=wp.vec3d, device=device)
+        self.slopes.v = zeros(count, dtype=wp.vec3d, device=device)
+        self.slopes.goal = zeros(count, dtype=wp.vec3d, device=device)
+        self.slopes.force = zeros(count, dtype=wp.vec3d, device=device)
         self.slopes.mass = zeros(count, dtype=wp.float64, device=device)
         self.slopes.gravity = zeros(1, dtype=wp.vec3d, device=device)
         self.substep.slope_x = self.slopes.x

@@ -47,8 +47,15 @@ class ImplicitSystem:
         view.world_start = put(start, dtype=int, device=device)
         view.mass = zeros(count, dtype=wp.float64, device=device)
         view.inverse = zeros(count, dtype=wp.mat33d, device=device)
-        for name in ("right", "x", "r", "shadow", "p", "p_hat", "v", "s_hat", "t"):
-            setattr(view, name, zeros(count, dtype=wp.vec3d, device=device))
+        view.right = zeros(count, dtype=wp.vec3d, device=device)
+        view.x = zeros(count, dtype=wp.vec3d, device=device)
+        view.r = zeros(count, dtype=wp.vec3d, device=device)
+        view.shadow = zeros(count, dtype=wp.vec3d, device=device)
+        view.p = zeros(count, dtype=wp.vec3d, device=device)
+        view.p_hat = zeros(count, dtype=wp.vec3d, device=device)
+        view.v = zeros(count, dtype=wp.vec3d, device=device)
+        view.s_hat = zeros(count, dtype=wp.vec3d, device=device)
+        view.t = zeros(count, dtype=wp.vec3d, device=device)
         view.iterations = zeros(model.world_count + 1, dtype=int, device=device)
         view.residual = zeros(model.world_count + 1, dtype=wp.float64, device=device)
         self.starts = {"implicit world": np.array([0, model.world_count + 1])}

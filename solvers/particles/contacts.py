@@ -300,9 +300,14 @@ def make_contacts(count: int, most: int, device: wp.Device) -> particles_contact
     """Return room for `most` contacts of each of `count` particles or triangles."""
     contacts = particles_contacts.ContactView()
     contacts.count = zeros(count, dtype=int, device=device)
-    kinds = {"shape": int} | dict.fromkeys(("overlap", "before", "mu", "stick", "push"), float)
-    for name, dtype in (kinds | dict.fromkeys(("normal", "hold"), wp.vec3)).items():
-        setattr(contacts, name, zeros((count, most), dtype=dtype, device=device))
+    contacts.shape = zeros((count, most), dtype=int, device=device)
+    contacts.overlap = zeros((count, most), dtype=float, device=device)
+    contacts.before = zeros((count, most), dtype=float, device=device)
+    contacts.mu = zeros((count, most), dtype=float, device=device)
+    contacts.stick = zeros((count, most), dtype=float, device=device)
+    contacts.push = zeros((count, most), dtype=float, device=device)
+    contacts.normal = zeros((count, most), dtype=wp.vec3, device=device)
+    contacts.hold = zeros((count, most), dtype=wp.vec3, device=device)
     return contacts
 
 

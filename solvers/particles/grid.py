@@ -52,22 +52,25 @@ class ParticleGrid:
         self.kinds.starts.update(kinds)
         self.chunk_first = put(chunk_first, dtype=int, device=device)
         view = particles_grid.GridView()
-        host = {"first": first, "cell_first": cell_first, "group_first": group_first}
-        host |= {"group_start": group_start, "chunk_start": chunk_start}
-        host["cell_grid"] = np.repeat(np.arange(grids), cells)
-        host["grid"] = np.repeat(np.arange(grids), members)
-        for name, values in host.items():
-            setattr(view, name, put(values, dtype=int, device=device))
-        lengths = dict.fromkeys(("cell", "rank", "order"), count)
-        lengths |= dict.fromkeys(("count", "start"), int(cell_first[-1]))
-        for name, length in (
-            lengths | {"chunk_sum": max(int(chunk_start[-1]), int(group_start[-1]))}
-        ).items():
-            setattr(view, name, zeros(length, dtype=int, device=device))
-        lengths = dict.fromkeys(("corner", "cells"), grids) | {"place": count}
-        lengths |= dict.fromkeys(("group_lower", "group_upper"), int(group_start[-1]))
-        for name, length in lengths.items():
-            setattr(view, name, zeros(length, dtype=wp.vec3i, device=device))
+        view.first = put(first, dtype=int, device=device)
+        view.cell_first = put(cell_first, dtype=int, device=device)
+        view.group_first = put(group_first, dtype=int, device=device)
+        view.group_start = put(group_start, dtype=int, device=device)
+        view.chunk_start = put(chunk_start, dtype=int, device=device)
+        view.cell_grid = put(np.repeat(np.arange(grids), cells), dtype=int, device=device)
+        view.grid = put(np.repeat(np.arange(grids), members), dtype=int, device=device)
+        total, chunks, groups = int(cell_first[-1]), int(chunk_start[-1]), int(group_start[-1])
+        view.cell = zeros(count, dtype=int, device=device)
+        view.rank = zeros(count, dtype=int, device=device)
+        view.order = zeros(count, dtype=int, device=device)
+        view.count = zeros(total, dtype=int, device=device)
+        view.start = zeros(total, dtype=int, device=device)
+        view.chunk_sum = zeros(max(chunks, groups), dtype=int, device=device)
+        view.corner = zeros(grids, dtype=wp.vec3i, device=device)
+        view.cells = zeros(grids, dtype=wp.vec3i, device=device)
+        view.place = zeros(count, dtype=wp.vec3i, device=device)
+        view.group_lower = zeros(groups, dtype=wp.vec3i, device=device)
+        view.group_upper = zeros(groups, dtype=wp.vec3i, device=device)
         self.view = view
 
     def build(self, launch: Launcher, x: wp.array, reach: float) -> None:

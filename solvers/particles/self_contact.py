@@ -338,22 +338,22 @@ class SelfContact:
         self.starts["self_leaf"] = mesh.leaf_first
         self.starts["self_subtree"] = mesh.subtree_first
         leaves, triangles = int(mesh.leaf_first[-1]), self.model.tri_count
-        for name, values in (
-            ("leaf_start", mesh.leaf_start),
-            ("leaf_world", np.repeat(np.arange(mesh.worlds), mesh.leaves)),
-            ("world_leaf", mesh.leaf_first[:-1]),
-            ("world_leaves", mesh.leaves),
-            ("world_subtree", mesh.subtree_first[:-1]),
-            ("world_subtrees", mesh.subtrees),
-            ("subtree_world", np.repeat(np.arange(mesh.worlds), mesh.subtrees)),
-        ):
-            setattr(tree, name, wp.array(values, dtype=int, device=device))
-        for name in ("corners", "across"):
-            setattr(tree, name, wp.zeros(triangles, dtype=wp.vec3i, device=device))
+        tree.leaf_start = wp.array(mesh.leaf_start, dtype=int, device=device)
+        tree.leaf_world = wp.array(np.repeat(np.arange(mesh.worlds), mesh.leaves), dtype=int, device=device)
+        tree.world_leaf = wp.array(mesh.leaf_first[:-1], dtype=int, device=device)
+        tree.world_leaves = wp.array(mesh.leaves, dtype=int, device=device)
+        tree.world_subtree = wp.array(mesh.subtree_first[:-1], dtype=int, device=device)
+        tree.world_subtrees = wp.array(mesh.subtrees, dtype=int, device=device)
+        tree.subtree_world = wp.array(
+            np.repeat(np.arange(mesh.worlds), mesh.subtrees), dtype=int, device=device
+        )
+        tree.corners = wp.zeros(triangles, dtype=wp.vec3i, device=device)
+        tree.across = wp.zeros(triangles, dtype=wp.vec3i, device=device)
         tree.owned = wp.zeros(triangles, dtype=int, device=device)
-        for name, count in (("", 2 * leaves), ("triangle_", triangles)):
-            for bound in ("lower", "upper"):
-                setattr(tree, name + bound, wp.zeros(count, dtype=wp.vec3, device=device))
+        tree.lower = wp.zeros(2 * leaves, dtype=wp.vec3, device=device)
+        tree.upper = wp.zeros(2 * leaves, dtype=wp.vec3, device=device)
+        tree.triangle_lower = wp.zeros(triangles, dtype=wp.vec3, device=device)
+        tree.triangle_upper = wp.zeros(triangles, dtype=wp.vec3, device=device)
         return tree
 
     def _sort_triangles(self) -> None:
@@ -365,8 +365,10 @@ class SelfContact:
 
     def _reach(self, mesh: SurfaceMesh, radius: float, margin: float, relaxation: float) -> bvh_surface.Reach:
         reach, count, device = bvh_surface.Reach(), self.model.particle_count, self.model.device
-        for name in ("anchor", "path", "lower", "upper"):
-            setattr(reach, name, wp.zeros(count, dtype=wp.vec3, device=device))
+        reach.anchor = wp.zeros(count, dtype=wp.vec3, device=device)
+        reach.path = wp.zeros(count, dtype=wp.vec3, device=device)
+        reach.lower = wp.zeros(count, dtype=wp.vec3, device=device)
+        reach.upper = wp.zeros(count, dtype=wp.vec3, device=device)
         reach.limit = wp.zeros(count, dtype=float, device=device)
         reach.spread = float(relaxation * max(margin - radius, 0.25 * margin))
         reach.half_radius = 0.5 * float(radius)
@@ -386,11 +388,15 @@ class SelfContact:
         self.starts["self_worker"] = self.workers * np.arange(worlds + 1)
         view.pair_first = wp.array(first, dtype=int, device=device)
         view.pair_count = wp.zeros(worlds, dtype=int, device=device)
-        kinds = {"corners": wp.vec4i, "triangle": int, "radius": float, "weight": wp.vec4}
-        kinds |= {"normal": wp.vec3, "slack": wp.vec4, "before": wp.vec3}
-        kinds |= dict.fromkeys(("load", "share"), float)
-        for name, dtype in kinds.items():
-            setattr(view, name, wp.zeros(count, dtype=dtype, device=device))
+        view.corners = wp.zeros(count, dtype=wp.vec4i, device=device)
+        view.triangle = wp.zeros(count, dtype=int, device=device)
+        view.radius = wp.zeros(count, dtype=float, device=device)
+        view.weight = wp.zeros(count, dtype=wp.vec4, device=device)
+        view.normal = wp.zeros(count, dtype=wp.vec3, device=device)
+        view.slack = wp.zeros(count, dtype=wp.vec4, device=device)
+        view.before = wp.zeros(count, dtype=wp.vec3, device=device)
+        view.load = wp.zeros(count, dtype=float, device=device)
+        view.share = wp.zeros(count, dtype=float, device=device)
         view.entry = wp.zeros(4 * count, dtype=int, device=device)
 
     def _particles(self, mesh: SurfaceMesh, radius: float) -> None:
@@ -400,23 +406,26 @@ class SelfContact:
         view.start, view.count = (wp.zeros(count, dtype=int, device=device) for _ in range(2))
         view.world = wp.array(mesh.world, dtype=int, device=device)
         view.origin = wp.zeros(count, dtype=wp.vec3, device=device)
-        for name in ("free", "inv_mass", "hold"):
-            setattr(view, name, wp.zeros(count, dtype=float, device=device))
+        view.free = wp.zeros(count, dtype=float, device=device)
+        view.inv_mass = wp.zeros(count, dtype=float, device=device)
+        view.hold = wp.zeros(count, dtype=float, device=device)
         view.neighbor_start = wp.array(mesh.neighbor_start, dtype=int, device=device)
         view.neighbor = wp.array(mesh.neighbor, dtype=int, device=device)
         search.rest = wp.clone(self.model.particle_q, requires_grad=False)
         search.piece = wp.array(mesh.component, dtype=int, device=device)
-        for name in ("held", "filled"):
-            setattr(search, name, wp.zeros(count, dtype=int, device=device))
+        search.held = wp.zeros(count, dtype=int, device=device)
+        search.filled = wp.zeros(count, dtype=int, device=device)
         search.drift = wp.zeros(mesh.worlds, dtype=wp.vec3, device=device)
         self._particle_start = wp.array(self.model.world_particle_start, dtype=int, device=device)
-        for name in ("cursor", "dropped", "stopped"):
-            setattr(search, name, wp.zeros(mesh.worlds, dtype=int, device=device))
+        search.cursor = wp.zeros(mesh.worlds, dtype=int, device=device)
+        search.dropped = wp.zeros(mesh.worlds, dtype=int, device=device)
+        search.stopped = wp.zeros(mesh.worlds, dtype=int, device=device)
         search.radius = float(radius)
         self._advance = self_contact_advance.Advance()
         self._advance.way = wp.zeros(count, dtype=wp.vec3, device=device)
-        for name in ("part", "next", "still"):
-            setattr(self._advance, name, wp.zeros(count, dtype=float, device=device))
+        self._advance.part = wp.zeros(count, dtype=float, device=device)
+        self._advance.next = wp.zeros(count, dtype=float, device=device)
+        self._advance.still = wp.zeros(count, dtype=float, device=device)
         self._memory = prescribed_motion.Memory()
         self._memory.settled = wp.full(count, wp.vec3(np.nan), dtype=wp.vec3, device=device)
         self._memory.wanted = wp.zeros(count, dtype=wp.vec3, device=device)

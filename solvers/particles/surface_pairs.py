@@ -51,10 +51,12 @@ class SurfacePairs:
         self._kinds.starts["surface triangle"] = start
         view, shape = particles_surface_pairs.SurfacePairView(), (count, int(particles_surface_pairs.NEAR))
         view.count, view.dropped = (zeros(n, dtype=int, device=device) for n in (count, 1))
-        kinds = {"particle": int, "weight": wp.vec3, "normal": wp.vec3}
-        kinds |= {"least": float, "push": float, "hold": wp.vec3}
-        for name, dtype in kinds.items():
-            setattr(view, name, zeros(shape, dtype=dtype, device=device))
+        view.particle = zeros(shape, dtype=int, device=device)
+        view.weight = zeros(shape, dtype=wp.vec3, device=device)
+        view.normal = zeros(shape, dtype=wp.vec3, device=device)
+        view.least = zeros(shape, dtype=float, device=device)
+        view.push = zeros(shape, dtype=float, device=device)
+        view.hold = zeros(shape, dtype=wp.vec3, device=device)
         self.view = view
         self._met: dict[str, object] = {}
 

@@ -20,24 +20,6 @@ from newtonsim.solvers.penalty import apply_penalty
 from newtonsim.solvers.semi_implicit.elements import order_by_world, slots_of
 from newtonsim.solvers.semi_implicit.loops import LoopForces
 
-_HELD = (
-    "enabled",
-    "linear_compliance",
-    "angular_compliance",
-    "twist_lower",
-    "twist_upper",
-    "swing_limit",
-    "distance_lower",
-    "distance_upper",
-    "limit_lower",
-    "limit_upper",
-    "limit_ke",
-    "limit_kd",
-    "velocity_limit",
-    "friction",
-)
-"""Fields of AttachView that are arrays joint_* of the model."""
-
 
 class BodyForces:
     """Wrenches on the bodies.
@@ -169,11 +151,24 @@ class BodyForces:
     def _views(self, state: State) -> tuple[penalty_joints.AttachView, penalty_joints.BodyMotionView]:
         """How joints are held, gains apart, and the bodies of a state."""
         model, attach, bodies = self.model, penalty_joints.AttachView(), penalty_joints.BodyMotionView()
-        for name in _HELD:
-            setattr(attach, name, getattr(model, f"joint_{name}"))
+        attach.enabled = model.joint_enabled
+        attach.linear_compliance = model.joint_linear_compliance
+        attach.angular_compliance = model.joint_angular_compliance
+        attach.twist_lower = model.joint_twist_lower
+        attach.twist_upper = model.joint_twist_upper
+        attach.swing_limit = model.joint_swing_limit
+        attach.distance_lower = model.joint_distance_lower
+        attach.distance_upper = model.joint_distance_upper
+        attach.limit_lower = model.joint_limit_lower
+        attach.limit_upper = model.joint_limit_upper
+        attach.limit_ke = model.joint_limit_ke
+        attach.limit_kd = model.joint_limit_kd
+        attach.velocity_limit = model.joint_velocity_limit
+        attach.friction = model.joint_friction
         bodies.q, bodies.qd = state.body_q, state.body_qd
-        for name in ("com", "mass", "inertia"):
-            setattr(bodies, name, getattr(model, f"body_{name}"))
+        bodies.com = model.body_com
+        bodies.mass = model.body_mass
+        bodies.inertia = model.body_inertia
         return attach, bodies
 
     def _hold_joints(

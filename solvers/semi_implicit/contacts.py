@@ -168,8 +168,9 @@ def _features(model: Model, contacts: ContactView) -> features.FeatureView:
     view.count = zeros(size[0], dtype=int, device=device)
     view.shape = zeros(size, dtype=int, device=device)
     view.gap = zeros(size, dtype=float, device=device)
-    for name in ("point", "normal", "weight"):
-        setattr(view, name, zeros(size, dtype=wp.vec3, device=device))
+    view.point = zeros(size, dtype=wp.vec3, device=device)
+    view.normal = zeros(size, dtype=wp.vec3, device=device)
+    view.weight = zeros(size, dtype=wp.vec3, device=device)
     # only slopes need the curvature
     view.curvature = zeros(size if model.requires_grad else (0, 0), dtype=wp.mat33, device=device)
     return view

@@ -58,8 +58,13 @@ class GrainForces:
         )
         grains.body, grains.self_contact, grains.rest = self._body, self.self_contact, self._rest
         grains.mixed = int(self.grid.shared)
-        for name in ("ke", "kd", "kf", "mu", "radius", "cohesion", "mass"):
-            setattr(material, name, getattr(model, f"particle_{name}"))
+        material.ke = model.particle_ke
+        material.kd = model.particle_kd
+        material.kf = model.particle_kf
+        material.mu = model.particle_mu
+        material.radius = model.particle_radius
+        material.cohesion = model.particle_cohesion
+        material.mass = model.particle_mass
         material.slip, material.fade, material.rate = slip_speed, fade_depth, 1.0 / dt
         launch(
             penalty_grains.push_grains,

@@ -37,11 +37,12 @@ class LoopForces:
         self.owner = np.where(coupled[:, None], -1, ends).reshape(-1)
         self.row_count, self.couples = len(table), bool(coupled.any())
         self._rows = penalty_loops.LoopRowView()
-        for name in ("kind", "constraint", "index"):
-            setattr(self._rows, name, put(table[name], dtype=int, device=device))
+        self._rows.kind = put(table["kind"], dtype=int, device=device)
+        self._rows.constraint = put(table["constraint"], dtype=int, device=device)
+        self._rows.index = put(table["index"], dtype=int, device=device)
         self._rows.dofs = put(table["dofs"], dtype=wp.vec2i, device=device)
-        for name in ("axis0", "axis1"):
-            setattr(self._rows, name, put(table[name], dtype=wp.vec3, device=device))
+        self._rows.axis0 = put(table["axis0"], dtype=wp.vec3, device=device)
+        self._rows.axis1 = put(table["axis1"], dtype=wp.vec3, device=device)
         found = order_by_world(np.arange(len(table)), _row_worlds(model, table), model)
         self._order, self.starts = found.order, {"penalty_loop": found.start}
         grad = {"device": device, "requires_grad": model.requires_grad}

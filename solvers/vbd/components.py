@@ -43,16 +43,13 @@ class Pieces:
         device = model.device
         view = self.view = vbd_components.PieceView()
         faces, chunk_face = self._faces(members, chunk_start)
-        for name, values in (
-            ("particle", members),
-            ("of", label),
-            ("chunk_start", chunk_start),
-            ("chunk_piece", chunk_piece),
-            ("chunk_face", chunk_face),
-            ("face", faces),
-            ("piece_start", piece_start),
-        ):
-            setattr(view, name, put(values, dtype=int, device=device))
+        view.particle = put(members, dtype=int, device=device)
+        view.of = put(label, dtype=int, device=device)
+        view.chunk_start = put(chunk_start, dtype=int, device=device)
+        view.chunk_piece = put(chunk_piece, dtype=int, device=device)
+        view.chunk_face = put(chunk_face, dtype=int, device=device)
+        view.face = put(faces, dtype=int, device=device)
+        view.piece_start = put(piece_start, dtype=int, device=device)
         chunks, pieces = len(chunk_piece), len(piece_start) - 1
         self._make_room(view, chunks, pieces)
         world = owner[members[chunk_start[:-1]]]
@@ -75,8 +72,11 @@ class Pieces:
     def _make_crowds(self, world: np.ndarray) -> vbd_components.PieceView:
         """The pieces of each world that are near each other, as one piece; world of each chunk (chunks,)."""
         crowds, view, worlds = vbd_components.PieceView(), self.view, self.model.world_count
-        for name in ("particle", "of", "chunk_start", "chunk_face", "face"):
-            setattr(crowds, name, getattr(view, name))
+        crowds.particle = view.particle
+        crowds.of = view.of
+        crowds.chunk_start = view.chunk_start
+        crowds.chunk_face = view.chunk_face
+        crowds.face = view.face
         crowds.chunk_piece = put(world, dtype=int, device=self.model.device)
         crowds.piece_start = put(starts_of(world, worlds), dtype=int, device=self.model.device)
         self._make_room(crowds, len(world), worlds)

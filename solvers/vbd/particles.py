@@ -85,10 +85,13 @@ class VBDParticles:
         device, count, worlds = rigid.device, particles.particle_count, particles.world_count
         self.stencils = Stencils(particles)
         self.descent = vbd_particles.DescentView()
-        for name in ("mass", "inv_mass"):
-            setattr(self.descent, name, zeros(count, dtype=float, device=device))
-        for name in ("force", "goal", "predicted", "former", "gain"):
-            setattr(self.descent, name, zeros(count, dtype=wp.vec3, device=device))
+        self.descent.mass = zeros(count, dtype=float, device=device)
+        self.descent.inv_mass = zeros(count, dtype=float, device=device)
+        self.descent.force = zeros(count, dtype=wp.vec3, device=device)
+        self.descent.goal = zeros(count, dtype=wp.vec3, device=device)
+        self.descent.predicted = zeros(count, dtype=wp.vec3, device=device)
+        self.descent.former = zeros(count, dtype=wp.vec3, device=device)
+        self.descent.gain = zeros(count, dtype=wp.vec3, device=device)
         owner = particles.particle_world.numpy() if count else np.zeros(0, int)
         self.starts = self.stencils.starts | {"vbd particle": starts_of(owner, worlds)}
         self.pieces = Pieces(particles, self.stencils)

@@ -65,34 +65,36 @@ class Stencils:
         self.view.vertex = put(order, dtype=int, device=device)
         place = np.zeros(count, int)
         place[order] = np.arange(count)
-        self._lay_out("spring", elements["spring"], place)
-        self._lay_out("triangle", elements["triangle"], place)
-        self._lay_out("tetrahedron", elements["tetrahedron"], place)
+        self._lay_out_springs(elements["spring"], place)
+        self._lay_out_triangles(elements["triangle"], place)
+        self._lay_out_tetrahedra(elements["tetrahedron"], place)
         self._lay_out_edges(elements["edge"], place)
 
-    def _put(self, name: str, values: np.ndarray) -> None:
-        setattr(self.view, name, put(values.reshape(-1), dtype=int, device=self.model.device))
+    def _put(self, values: np.ndarray) -> wp.array:
+        return put(values.reshape(-1), dtype=int, device=self.model.device)
 
-    def _rows(self, name: str, count: int) -> None:
-        setattr(self.view, name, zeros(count, dtype=float, device=self.model.device))
+    def _rows(self, count: int) -> wp.array:
+        return zeros(count, dtype=float, device=self.model.device)
 
-    def _lay_out(self, name: str, elements: np.ndarray, place: np.ndarray) -> None:
-        slot, other, element = _pairs(elements, _OTHERS[name], place)
-        order = np.argsort(slot, kind="stable")
-        self._put(f"{name}_start", starts_of(slot[order], len(place)))
-        if name == "triangle":
-            self._put("triangle_corner", other[order])
-            self._put("triangle_element", element[order])
-            self._rows("triangle_row", 8 * len(order))
-            return
-        numbered = np.concatenate([other, element[:, None]], axis=1)[order]
-        if name == "spring":
-            self._put("spring_end", numbered)
-            self._rows("spring_row", 2 * len(elements))
-        else:
-            self._put("tetrahedron_corner", numbered)
-            self._rows("tetrahedron_row", 8 * len(order))
-            self._rows("tetrahedron_damping", 12 * len(order))
+    def _lay_out_springs(self, elements: np.ndarray, place: np.ndarray) -> None:
+        start, numbered, _ = _stencils(elements, _OTHERS["spring"], place)
+        self.view.spring_start = self._put(start)
+        self.view.spring_end = self._put(numbered)
+        self.view.spring_row = self._rows(2 * len(elements))
+
+    def _lay_out_triangles(self, elements: np.ndarray, place: np.ndarray) -> None:
+        start, numbered, count = _stencils(elements, _OTHERS["triangle"], place)
+        self.view.triangle_start = self._put(start)
+        self.view.triangle_corner = self._put(numbered[:, :-1])
+        self.view.triangle_element = self._put(numbered[:, -1])
+        self.view.triangle_row = self._rows(8 * count)
+
+    def _lay_out_tetrahedra(self, elements: np.ndarray, place: np.ndarray) -> None:
+        start, numbered, count = _stencils(elements, _OTHERS["tetrahedron"], place)
+        self.view.tetrahedron_start = self._put(start)
+        self.view.tetrahedron_corner = self._put(numbered)
+        self.view.tetrahedron_row = self._rows(8 * count)
+        self.view.tetrahedron_damping = self._rows(12 * count)
 
     def _lay_out_edges(self, elements: np.ndarray, place: np.ndarray) -> None:
         number = np.flatnonzero(np.all(elements >= 0, axis=1))
@@ -102,10 +104,10 @@ class Stencils:
         numbered = np.concatenate([other, number[element][:, None]], axis=1)[order]
         start = starts_of(slot[order], len(place))
         on_edge = np.bincount(slot[opposite == 0], minlength=len(place))
-        self._put("edge_start", start)
-        self._put("edge_middle", start[:-1] + on_edge)
-        self._put("edge_corner", numbered)
-        self._rows("edge_row", 2 * len(elements))
+        self.view.edge_start = self._put(start)
+        self.view.edge_middle = self._put(start[:-1] + on_edge)
+        self.view.edge_corner = self._put(numbered)
+        self.view.edge_row = self._rows(2 * len(elements))
 
 
 def _sizes(model: Model, elements: dict[str, np.ndarray]) -> np.ndarray:
@@ -134,6 +136,19 @@ def elements_of(model: Model) -> dict[str, np.ndarray]:
         name: np.zeros((0, width), int) if array is None else array.numpy().astype(int).reshape(-1, width)
         for name, (array, width) in arrays.items()
     }
+
+
+def _stencils(
+    elements: np.ndarray, others: tuple[tuple[int, ...], ...], place: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """First pair of each particle and the end of the last, then pairs by particle, and how many they are.
+
+    A pair is of a particle and an element: the element's other particles, and its number.
+    """
+    slot, other, element = _pairs(elements, others, place)
+    order = np.argsort(slot, kind="stable")
+    numbered = np.concatenate([other, element[:, None]], axis=1)[order]
+    return starts_of(slot[order], len(place)), numbered, len(order)
 
 
 def _pairs(

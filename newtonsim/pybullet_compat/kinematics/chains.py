@@ -270,8 +270,11 @@ class Chain:
         gravity = self.shared((self.worlds, 3), wp.vec3d)
         view = ChainMotion()
         view.qd, view.qdd, view.tau, view.gravity = qd.array, qdd.array, tau.array, gravity.array
-        for name in ("omega", "alpha", "acceleration", "force", "torque"):
-            setattr(view, name, self.scratch(self.link_count, wp.vec3d))
+        view.omega = self.scratch(self.link_count, wp.vec3d)
+        view.alpha = self.scratch(self.link_count, wp.vec3d)
+        view.acceleration = self.scratch(self.link_count, wp.vec3d)
+        view.force = self.scratch(self.link_count, wp.vec3d)
+        view.torque = self.scratch(self.link_count, wp.vec3d)
         return qd, qdd, gravity, tau, self.record(exact_dynamics.compute_forces, writes=dict(motion=view))
 
     def motion(self) -> tuple[np.ndarray, np.ndarray]:
