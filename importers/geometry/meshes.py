@@ -1,7 +1,5 @@
 """Triangle meshes from files."""
 
-import io
-import re
 import struct
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,14 +9,10 @@ import numpy as np
 from newtonsim.geometry import Mesh
 from newtonsim.importers.files.xml import Node, read_bytes
 from newtonsim.importers.geometry.mesh_appearance import corner_appearance, paint
+from newtonsim.importers.geometry.mesh_files import obj_points, read_parts
 from newtonsim.importers.geometry.mesh_parts import MAX_FACES, MAX_MESH_BYTES, Material, MeshPart
-from newtonsim.importers.geometry.obj_files import read_obj
 
 MAX_HEIGHTS = 16_000_000
-
-_COLLADA_APPEARANCE = re.compile(
-    rb"<(bind_material|library_(?:effects|materials|images))\b[^>]*(?<!/)>.*?</\1>", re.DOTALL
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +123,7 @@ def _read_mesh(path: Path, node: Node) -> Surface:
     if path.suffix.lower() == ".dae" and not _has_module("collada"):
         raise node.error(f"mesh file {path}: COLLADA files need pycollada (pip install newtonsim[mesh])")
     try:
-        parts = _read_parts(path)
+        parts = read_parts(str(path))
         starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
         empty = MeshPart(np.zeros((0, 3)), np.zeros((0, 3), np.int64))
         vertices = np.concatenate([part.vertices for part in (*parts, empty)])
@@ -140,72 +134,13 @@ def _read_mesh(path: Path, node: Node) -> Surface:
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise node.error(f"mesh file {path} cannot be read: {reason}") from error
     if faces.size == 0 and path.suffix.lower() == ".obj":
-        vertices = _obj_points(path)  # the loader drops points without triangles
+        vertices = obj_points(path)  # the loader drops points without triangles
     if len(vertices) > 3 and faces.size == 0:
         return Surface(*convex_hull(vertices, node))
     check_mesh(vertices, faces, node, f"mesh file {path}")
     surface = Surface(vertices, faces, *corner_appearance(parts)).welded()
     check_mesh(surface.vertices, surface.faces, node, f"mesh file {path}")
     return surface
-
-
-def _read_parts(path: Path) -> list[MeshPart]:
-    """Read what of a file has one material each."""
-    suffix = path.suffix.lower()
-    if suffix == ".obj":
-        return [part for part in read_obj(str(path)) if len(part.faces)]
-    if suffix in (".glb", ".gltf"):
-        return scene_parts(str(path))
-    if suffix == ".dae":
-        try:
-            return scene_parts(str(path), in_metres=True)
-        except Exception:  # a broken material costs the whole mesh
-            bare = _COLLADA_APPEARANCE.sub(b"", read_bytes(path, MAX_MESH_BYTES))
-            return scene_parts(io.BytesIO(bare), in_metres=True, file_type="dae")
-    import trimesh
-
-    mesh = trimesh.load_mesh(str(path), suffix[1:], process=False, skip_materials=True)
-    faces = np.asarray(getattr(mesh, "faces", np.zeros((0, 3))), np.int64)
-    return [MeshPart(np.asarray(mesh.vertices, np.float64), faces)]
-
-
-def scene_parts(file: str | io.BytesIO, in_metres: bool = False, **arguments: str) -> list[MeshPart]:
-    """Read the meshes of a file that trimesh knows.
-
-    Args:
-        file: Its path, or what it holds.
-        in_metres: Whether the unit that it names counts; ROS tools read COLLADA so, without its up axis.
-        **arguments: Passed on to `trimesh.load_scene`.
-
-    Raises:
-        Exception: Whatever trimesh's parsers raise.
-    """
-    import trimesh
-
-    parts = []
-    for mesh in trimesh.load_scene(file, process=False, **arguments).dump(concatenate=False):
-        if not hasattr(mesh, "faces"):
-            continue
-        vertices = np.asarray(mesh.vertices, np.float64)
-        if in_metres and mesh.units:
-            vertices = vertices * trimesh.units.unit_conversion(mesh.units, "meters")
-        uvs = getattr(mesh.visual, "uv", None)
-        material = getattr(mesh.visual, "material", None)
-        if material is not None:
-            image = getattr(material, "baseColorTexture", getattr(material, "image", None))
-            material = Material(tuple((np.asarray(material.main_color) / 255.0).tolist()), image=image)
-        parts.append(MeshPart(vertices, np.asarray(mesh.faces, np.int32), uvs, material))
-    return parts
-
-
-def _obj_points(path: Path) -> np.ndarray:
-    """Vertices (n, 3) of a Wavefront file."""
-    lines = (line.split() for line in read_bytes(path, MAX_MESH_BYTES).splitlines())
-    rows = [words[1:4] for words in lines if len(words) >= 4 and words[0] == b"v"]
-    try:
-        return np.array(rows, dtype=np.float64).reshape(-1, 3)
-    except ValueError:
-        return np.zeros((0, 3))
 
 
 def _read_msh(path: Path, node: Node) -> Surface:
