@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.errors import ImportFileError
+from newtonsim.importers.files.faults import REFUSE, Faults
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_ELEMENTS = 250_000
@@ -23,6 +24,7 @@ MAX_NUMBER = 1.0e30
 
 _JUNK_AFTER_DOCUMENT = 9  # expat's XML_ERROR_JUNK_AFTER_DOC_ELEMENT
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_NUMBER_AT_START = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _NUMBER_CHARACTERS = re.compile(r"[0-9eE+\-.\s]*\Z", re.ASCII)
 _LONG_LIST = 64  # numbers from which on NumPy's reader pays
 _INTEGER = re.compile(r"[+-]?\d+\Z")
@@ -88,7 +90,12 @@ class Node:
         return value
 
     def floats(
-        self, name: str, count: int | None = None, default: object = None, at_least: int | None = None
+        self,
+        name: str,
+        count: int | None = None,
+        default: object = None,
+        at_least: int | None = None,
+        faults: Faults = REFUSE,
     ) -> np.ndarray | None:
         """Return an attribute as float64 array.
 
@@ -97,6 +104,8 @@ class Node:
             count: Number of values that must be there; None takes any number.
             default: Returned (as array) when the attribute is missing; None returns None.
             at_least: With it, `count` is the largest and this the smallest number of values.
+            faults: Where these are forgiven, surplus values are left out, too few are taken as zero, and a
+                word counts as the number that it begins with.
         """
         text = self.attrib.get(name)
         if text is None:
@@ -107,9 +116,9 @@ class Node:
             expected = (
                 str(count) if low == count else f"{low} to {count if count is not None else 'any number'}"
             )
-            raise self.error(
-                f"attribute '{name}' has {len(words)} values, expected {expected}: {text[:80]!r}"
-            )
+            message = f"attribute '{name}' has {len(words)} values, expected {expected}: {text[:80]!r}"
+            faults.meet(self.error(message))
+            words = words[:count] if low is None or len(words) >= low else ["0"] * low
         if len(words) > _LONG_LIST and _NUMBER_CHARACTERS.match(text):
             try:
                 values = np.array(words, dtype=np.float64)
@@ -117,19 +126,25 @@ class Node:
                 values = np.array([np.inf])
             if (np.abs(values) <= MAX_NUMBER).all():
                 return values
-        return np.array([self._number(name, word) for word in words], dtype=np.float64)
+        return np.array([self._number(name, word, faults) for word in words], dtype=np.float64)
 
-    def float(self, name: str, default: "float | None" = None) -> "float | None":
-        """Return an attribute as one finite number, or the default."""
+    def float(self, name: str, default: "float | None" = None, faults: Faults = REFUSE) -> "float | None":
+        """Return an attribute as one finite number, or the default; see `floats` for faults."""
         text = self.attrib.get(name)
-        return default if text is None else self._number(name, text.strip())
+        return default if text is None else self._number(name, text.strip(), faults)
 
-    def positive(self, name: str) -> "float":
-        """Return a required attribute that must be a number above zero."""
-        self.required(name)
-        value = self.float(name)
+    def positive(self, name: str, faults: Faults = REFUSE) -> "float":
+        """Return a required attribute that must be a number above zero; see `floats` for faults."""
+        text = self.attrib.get(name)
+        if not text:
+            missing = self.error(f"attribute '{name}' is missing")
+            if text is None:
+                raise missing
+            faults.meet(missing)
+            return 0.0
+        value = self._number(name, text.strip(), faults)
         if value <= 0.0:
-            raise self.error(f"attribute '{name}' must be positive, got {value:g}")
+            faults.meet(self.error(f"attribute '{name}' must be positive, got {value:g}"))
         return value
 
     def int(self, name: str, default: "int | None" = None) -> "int | None":
@@ -158,13 +173,15 @@ class Node:
             raise self.error(f"attribute '{name}' is {text[:80]!r}, expected one of {', '.join(words)}")
         return text
 
-    def _number(self, name: str, word: str) -> "float":
+    def _number(self, name: str, word: str, faults: Faults) -> "float":
         # float() also accepts 'nan', 'inf', '1_000' and other alphabets' digits, which no robot format has.
         if not word.isascii() or not _NUMBER.match(word):
-            raise self.error(f"attribute '{name}' is not a finite number: {word[:80]!r}")
+            faults.meet(self.error(f"attribute '{name}' is not a finite number: {word[:80]!r}"))
+            start = _NUMBER_AT_START.match(word)
+            return float(start[1]) if start else 0.0
         value = float(word)
         if abs(value) > MAX_NUMBER:
-            raise self.error(f"attribute '{name}' is too large: {word[:80]!r}")
+            faults.meet(self.error(f"attribute '{name}' is too large: {word[:80]!r}"))
         return value
 
 

@@ -15,10 +15,19 @@ from newtonsim.importers.files.resolve import FileResolver
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose, quat_from_rpy
 from newtonsim.importers.geometry.shapes import Geometry, Material
-
-JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar", "spherical")
-GEOMETRY_TYPES = ("box", "sphere", "cylinder", "capsule", "mesh", "plane")
-"""As in the format, and Bullet's additions: spherical joints, capsules and planes."""
+from newtonsim.importers.urdf.elements import (
+    GEOMETRY_TYPES,
+    MIN_LENGTH,
+    Origin,
+    outwards,
+    read_dynamics,
+    read_inertial,
+    read_joint_ends,
+    read_mimic,
+    read_origin,
+    read_size,
+    read_tree,
+)
 
 _JOINT_PARTS = ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic")
 _SILENT = ("safety_controller", "calibration")
@@ -35,7 +44,6 @@ _GAZEBO_PHYSICS = (
     ),
     *("stopCfm", "stopErp", "fudgeFactor"),
 )
-_MIN_AXIS = 1.0e-9
 
 
 @dataclass(slots=True)
@@ -111,9 +119,9 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport) -> Rob
             _unknown(node, report)
     if not links:
         raise root.error("the robot has no links")
-    base, order = _sort_tree(root, links, joints)
+    base, below = read_tree(root, {link.name: link.node for link in links.values()}, joints.values())
     _check_mimics(joints, report)
-    return Robot(root.text_of("name", ""), links, joints, base, order)
+    return Robot(root.text_of("name", ""), links, joints, base, list(outwards(base, below)))
 
 
 def _add_unique(table: dict, record: Link | Joint, kind: str) -> None:
@@ -160,21 +168,12 @@ def _parse_link(
 
 
 def _parse_inertial(node: Node, report: ImportReport) -> Inertial:
-    pose = _parse_origin(node)
-    mass_node = node.find("mass")
-    mass = mass_node.float("value", 0.0) if mass_node is not None else 0.0
-    if mass < 0.0:
-        raise mass_node.error(f"the mass must not be negative, got {mass:g}")
-    inertia = np.zeros((3, 3))
-    inertia_node = node.find("inertia")
-    if inertia_node is not None:
-        xx, xy, xz, yy, yz, zz = (
-            inertia_node.float(name, 0.0) for name in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
-        )
-        inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        inertia = _without_negative_moments(inertia, inertia_node, report)
+    given = read_inertial(node)
+    pose, inertia = _pose(given.origin), np.zeros((3, 3))
+    if given.inertia is not None:
+        inertia = _without_negative_moments(given.inertia, node.find("inertia"), report)
     rotation = quat_matrix(pose.q)
-    return Inertial(mass, pose.p, rotation @ inertia @ rotation.T)
+    return Inertial(given.mass or 0.0, pose.p, rotation @ inertia @ rotation.T)
 
 
 def _without_negative_moments(inertia: np.ndarray, node: Node, report: ImportReport) -> np.ndarray:
@@ -207,25 +206,16 @@ def _parse_geometry(
         report.unsupported(shape, "a shape without extent is left out")
         return None
     path = None
-    if shape.tag == "box":
-        size = 0.5 * _positive_vector(shape, "size")
-    elif shape.tag == "sphere":
-        size = np.array([shape.positive("radius")])
-    elif shape.tag == "plane":
-        size = shape.floats("normal", 3, (0.0, 0.0, 1.0))
-        if not np.linalg.norm(size) > _MIN_AXIS:
-            raise shape.error("attribute 'normal' has no length")
-        size = size / np.linalg.norm(size)
-    elif shape.tag == "mesh":
+    if shape.tag == "mesh":
         path = _mesh_file(shape, resolver, node.tag == "visual", report)
         if path is None:
             return None
         size = _mesh_scale(shape, report)
     else:
-        size = np.array([shape.positive("radius"), 0.5 * shape.positive("length")])
+        size = read_size(shape)
     material = _parse_material(node, materials, resolver, report)
     return Geometry(
-        shape.tag, size, _parse_origin(node), shape, node.text_of("name"), path, material=material
+        shape.tag, size, _pose(read_origin(node)), shape, node.text_of("name"), path, material=material
     )
 
 
@@ -262,14 +252,6 @@ def _is_empty(shape: Node) -> bool:
     }
     sizes = [shape.floats(name) for name in names.get(shape.tag, ()) if shape.text_of(name)]
     return any((size == 0.0).any() and (size >= 0.0).all() for size in sizes)
-
-
-def _positive_vector(node: Node, name: str) -> np.ndarray:
-    node.required(name)
-    values = node.floats(name, 3)
-    if (values <= 0.0).any():
-        raise node.error(f"attribute '{name}' must be positive, got {node.text_of(name)!r}")
-    return values
 
 
 def _global_materials(root: Node, resolver: FileResolver, report: ImportReport) -> dict[str, Material]:
@@ -315,36 +297,19 @@ def _parse_material(
     return materials.get(own.text_of("name", ""), Material())
 
 
-def _parse_origin(node: Node) -> Pose:
-    origin = node.find("origin")
-    if origin is None:
-        return Pose.identity()
-    rpy = origin.floats("rpy", 3, (0.0, 0.0, 0.0))
-    return Pose(origin.floats("xyz", 3, (0.0, 0.0, 0.0)), quat_from_rpy(rpy))
+def _pose(origin: Origin) -> Pose:
+    return Pose(origin.xyz, quat_from_rpy(origin.rpy))
 
 
 # -- joints --------------------------------------------------------------------------------------------------
 
 
 def _parse_joint(node: Node, report: ImportReport) -> Joint:
-    kind = node.required("type")
-    if kind not in JOINT_TYPES:
-        raise node.error(f"joint type {kind!r} is unknown; supported: {', '.join(JOINT_TYPES)}")
-    ends = []
-    for tag in ("parent", "child"):
-        end = node.find(tag)
-        if end is None:
-            raise node.error(f"<{tag}> is missing")
-        ends.append(end.required("link"))
-    joint = Joint(node.required("name"), kind, *ends, node, _parse_origin(node), _parse_axis(node, kind))
+    name, kind, parent, child = read_joint_ends(node)
+    joint = Joint(name, kind, parent, child, node, _pose(read_origin(node)), _parse_axis(node, kind))
     _parse_limit(node, joint, report)
-    dynamics = node.find("dynamics")
-    if dynamics is not None:
-        joint.damping = _not_negative(dynamics, "damping")
-        joint.friction = _not_negative(dynamics, "friction")
-    mimic = node.find("mimic")
-    if mimic is not None:
-        joint.mimic = (mimic.required("joint"), mimic.float("multiplier", 1.0), mimic.float("offset", 0.0))
+    joint.damping, joint.friction = read_dynamics(node)
+    joint.mimic = read_mimic(node)
     for part in node.children:
         if part.tag in _SILENT:
             report.ignored(part)
@@ -353,18 +318,11 @@ def _parse_joint(node: Node, report: ImportReport) -> Joint:
     return joint
 
 
-def _not_negative(node: Node, name: str) -> float:
-    value = node.float(name, 0.0)
-    if value < 0.0:
-        raise node.error(f"attribute '{name}' must not be negative, got {value:g}")
-    return value
-
-
 def _parse_axis(node: Node, kind: str) -> np.ndarray:
     axis_node = node.find("axis")
     axis = np.array([1.0, 0.0, 0.0]) if axis_node is None else axis_node.floats("xyz", 3, (1.0, 0.0, 0.0))
     length = np.linalg.norm(axis)
-    if length < _MIN_AXIS:
+    if length < MIN_LENGTH:
         if kind not in ("fixed", "floating", "spherical"):
             raise axis_node.error("the joint axis has no length")
         return np.array([1.0, 0.0, 0.0])
@@ -421,43 +379,3 @@ def _check_mimics(joints: dict[str, Joint], report: ImportReport) -> None:
                 raise joint.node.error("the <mimic> elements form a circle")
             seen.add(current.name)
             current = joints.get(current.mimic[0])
-
-
-# -- tree ----------------------------------------------------------------------------------------------------
-
-
-def _sort_tree(root: Node, links: dict[str, Link], joints: dict[str, Joint]) -> tuple[str, list[Joint]]:
-    """Return the root link and the joints in depth-first order; every link must be reached exactly once."""
-    parent_joint: dict[str, Joint] = {}
-    below: dict[str, list[Joint]] = {name: [] for name in links}
-    for joint in joints.values():
-        for end in (joint.parent, joint.child):
-            if end not in links:
-                raise joint.node.error(f"joint {joint.name!r} names the link {end!r}, which is not there")
-        if joint.parent == joint.child:
-            raise joint.node.error(f"joint {joint.name!r} connects link {joint.child!r} with itself")
-        if joint.child in parent_joint:
-            other = parent_joint[joint.child].name
-            raise joint.node.error(
-                f"link {joint.child!r} is the child of two joints, {other!r} and {joint.name!r}"
-            )
-        parent_joint[joint.child] = joint
-        below[joint.parent].append(joint)
-    bases = [name for name in links if name not in parent_joint]
-    if not bases:
-        raise root.error("the joints form a circle: every link is the child of a joint")
-    if len(bases) > 1:
-        raise links[bases[1]].node.error(
-            f"the robot has several root links: {', '.join(map(repr, bases[:5]))}"
-        )
-    order: list[Joint] = []
-    stack = list(reversed(below[bases[0]]))
-    while stack:
-        joint = stack.pop()
-        order.append(joint)
-        stack.extend(reversed(below[joint.child]))
-    if len(order) != len(joints):
-        reached = {bases[0], *(joint.child for joint in order)}
-        lost = next(name for name in links if name not in reached)
-        raise links[lost].node.error(f"link {lost!r} is part of a circle of joints")
-    return bases[0], order

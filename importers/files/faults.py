@@ -1,0 +1,51 @@
+"""What a reader does about a fault of a file: refuse the file, or read on and say what was forgiven."""
+
+import warnings
+from typing import Protocol
+
+from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+
+
+class Faults(Protocol):
+    """Decides whether a file with a fault is read on."""
+
+    def meet(self, fault: ImportFileError) -> None:
+        """Take note of a fault; if this returns, the reader goes on with a stand-in.
+
+        Args:
+            fault: Names file, line, element and value.
+
+        Raises:
+            ImportFileError: The fault, where files must have none.
+        """
+
+
+class Refuse:
+    """Refuses a file at its first fault."""
+
+    def meet(self, fault: ImportFileError) -> None:
+        """Raise the fault."""
+        raise fault
+
+
+class Forgive:
+    """Forgives all faults that a reader has a stand-in for.
+
+    Attributes:
+        forgiven: The faults, in the order in which they were met.
+    """
+
+    def __init__(self) -> None:
+        self.forgiven: list[ImportFileError] = []
+
+    def meet(self, fault: ImportFileError) -> None:
+        """Remember the fault."""
+        self.forgiven.append(fault)
+
+    def warn(self, stacklevel: int = 1) -> None:
+        """Warn of each fault once, as seen from `stacklevel` callers up."""
+        for text in dict.fromkeys(map(str, self.forgiven)):
+            warnings.warn(text, UnsupportedElementWarning, stacklevel=stacklevel + 1)
+
+
+REFUSE = Refuse()
