@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose, quat_from_rpy
 
@@ -36,10 +37,10 @@ def required(node: Node, tag: str) -> str:
     return value
 
 
-def number(node: Node, tag: str, default: float | None = None) -> float | None:
+def number(node: Node, tag: str, default: float | None = None, faults: Faults = REFUSE) -> float | None:
     """One finite number."""
     child = node.find(tag)
-    return default if child is None else _as_attribute(child, tag).float(tag)
+    return default if child is None else _as_attribute(child, tag).float(tag, faults=faults)
 
 
 def not_negative(node: Node, tag: str, default: float = 0.0) -> float:
@@ -75,12 +76,14 @@ def bound(node: Node, tag: str, default: float) -> float:
     return math.copysign(math.inf, value) if abs(value) >= UNBOUNDED else value
 
 
-def vector(node: Node, tag: str, count: int, default: object = None) -> np.ndarray | None:
+def vector(
+    node: Node, tag: str, count: int, default: object = None, faults: Faults = REFUSE
+) -> np.ndarray | None:
     """`count` finite numbers."""
     child = node.find(tag)
     if child is None:
         return None if default is None else np.asarray(default, dtype=np.float64)
-    return _as_attribute(child, tag).floats(tag, count)
+    return _as_attribute(child, tag).floats(tag, count, faults=faults)
 
 
 def flag(node: Node, tag: str, default: bool) -> bool:

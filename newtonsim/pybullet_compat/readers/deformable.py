@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from newtonsim.importers.files.faults import Faults
 from newtonsim.importers.files.xml import Node
 from newtonsim.pybullet_compat.readers.geometry import find_file
-from newtonsim.pybullet_compat.readers.xml_text import number
 
 _VALUES = {
     "collision_margin": "collisionMargin",
@@ -19,12 +19,13 @@ _SPRINGS = {
 }
 
 
-def read_deformable(node: Node, document: str) -> dict[str, object]:
+def read_deformable(node: Node, document: str, faults: Faults) -> dict[str, object]:
     """Read a <deformable>.
 
     Args:
         node: The element.
         document: The file that it stands in.
+        faults: Meets what is forgiven.
 
     Returns:
         Arguments of loadSoftBody, without position, orientation and scale.
@@ -38,22 +39,22 @@ def read_deformable(node: Node, document: str) -> dict[str, object]:
     inertial = node.find("inertial")
     mass = inertial.find("mass") if inertial is not None else None
     if mass is not None and mass.text_of("value") is not None:
-        arguments["mass"] = number(mass.text_of("value"))
+        arguments["mass"] = mass.float("value", faults=faults)
     for part in node.children:
         if part.tag in _VALUES and part.text_of("value") is not None:
-            arguments[_VALUES[part.tag]] = number(part.text_of("value"))
+            arguments[_VALUES[part.tag]] = part.float("value", faults=faults)
         elif part.tag == "neohookean":
             arguments["useNeoHookean"] = 1
-            arguments.update(_named(part, _NEO_HOOKEAN))
+            arguments.update(_named(part, _NEO_HOOKEAN, faults))
         elif part.tag == "spring":
             arguments["useMassSpring"] = 1
-            arguments.update(_named(part, _SPRINGS))
+            arguments.update(_named(part, _SPRINGS, faults))
             arguments["useBendingSprings"] = int("springBendingStiffness" in arguments)
     return arguments
 
 
-def _named(node: Node, names: dict[str, str]) -> dict[str, float]:
-    return {ours: number(node.text_of(name)) for name, ours in names.items() if name in node.attrib}
+def _named(node: Node, names: dict[str, str], faults: Faults) -> dict[str, float]:
+    return {ours: node.float(name, faults=faults) for name, ours in names.items() if name in node.attrib}
 
 
 def _file(node: Node, tag: str, document: str) -> str:

@@ -9,22 +9,20 @@ inertias those of boxes. Actuators, sites, tendons, damping, armature and stiffn
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass, field
 from math import radians
-from pathlib import Path
 
 import numpy as np
 
-from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.importers.files.faults import Forgive
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.document import Defaults
 from newtonsim.pybullet_compat.descriptions.description import BodyDescription, Link, Surface
 from newtonsim.pybullet_compat.descriptions.kinds import JointKind, LoadFlag
-from newtonsim.pybullet_compat.readers.mjcf_geoms import Geom, GeomReader, inertia_of_geoms
+from newtonsim.pybullet_compat.readers.documents import read_xml
+from newtonsim.pybullet_compat.readers.mjcf_geoms import Geom, GeomReader, inertia_of_geoms, quat_of_wxyz
 from newtonsim.pybullet_compat.readers.options import LoadOptions
-from newtonsim.pybullet_compat.readers.xml_text import number, numbers, read_xml, vector3
 
 _JOINT_KINDS = {
     "hinge": JointKind.REVOLUTE,
@@ -60,17 +58,12 @@ def read_mjcf(path: str | os.PathLike, options: LoadOptions | None = None) -> li
     Raises:
         ImportFileError: With file, line and element: what PyBullet answers with "Couldn't load .mjcf file.".
     """
-    options = options or LoadOptions()
-    try:
-        root = read_xml(Path(path), options.use_cache)
-    except (OSError, ValueError) as error:
-        raise ImportFileError(f"cannot be read: {error}", path=str(path)[:300]) from error
+    options, faults = options or LoadOptions(), Forgive()
+    root = read_xml(path, faults, options.use_cache)
     if root.tag != "mujoco":
         raise root.error("the root element of an MJCF file is <mujoco>")
-    reader = _MjcfReader(root, os.fspath(path), options)
-    bodies = reader.read()
-    for message in reader.warnings:
-        warnings.warn(message, UnsupportedElementWarning, stacklevel=2)
+    bodies = _MjcfReader(root, os.fspath(path), options, faults).read()
+    faults.warn(stacklevel=2)
     return bodies
 
 
@@ -111,9 +104,8 @@ class _Model:
 class _MjcfReader:
     """Reads one document; `unnamed` counts what gets a name from a number."""
 
-    def __init__(self, root: Node, path: str, options: LoadOptions):
-        self.root, self.options = root, options
-        self.warnings: list[str] = []
+    def __init__(self, root: Node, path: str, options: LoadOptions, faults: Forgive):
+        self.root, self.options, self.faults = root, options, faults
         self.unnamed = 0
         self.models = 0
         self.defaults = Defaults()
@@ -121,11 +113,11 @@ class _MjcfReader:
             self.defaults.read(node)
         compilers = root.findall("compiler")
         self.degrees = any(node.text_of("angle") == "degree" for node in compilers)
-        self.geoms = GeomReader(root, path, self.defaults, options, self.warn)
+        self.geoms = GeomReader(root, path, self.defaults, options, faults)
 
     def warn(self, node: Node, message: str) -> None:
         """Note that an element is not taken as it stands."""
-        self.warnings.append(f"{node.path}:{node.line}: <{node.label}> {message}")
+        self.faults.meet(node.error(message))
 
     def read(self) -> list[BodyDescription]:
         bodies = []
@@ -192,7 +184,7 @@ class _MjcfReader:
             if name in node.attrib:
                 self.warn(node, f"{name} is not read, only quat")
         own = model.add(Link(node.text_of("name") or ""))
-        pose = _body_pose(node)
+        pose = self._pose(node)
         joints = [j for j in node.findall("joint") if self._joint_kind(j) is not None]
         if parent is None:
             model.root = model.add(_massless()) if joints else own
@@ -209,7 +201,7 @@ class _MjcfReader:
             return
         above = last if joints else parent
         # the anchor of the first joint counts for the body even below several joints
-        fixed = Pose(-_position(joints[0]), Pose.identity().q) if joints else pose
+        fixed = Pose(-self._position(joints[0]), Pose.identity().q) if joints else pose
         self._hang(model, above, own, f"jointfix_{self._number()}_{above}", fixed)
 
     def _hang(self, model: _Model, above: int, own: int, name: str, pose: Pose) -> None:
@@ -234,12 +226,12 @@ class _MjcfReader:
         for k, node in enumerate(joints):
             kind = self._joint_kind(node)
             place = model.add(_massless())
-            anchor = _position(node)
+            anchor = self._position(node)
             name = node.text_of("name") or f"joint{self._number()}_{place}_{model.joints}"
             frame = (
                 pose @ Pose(anchor, Pose.identity().q)
                 if k == 0
-                else Pose(anchor - _position(joints[0]), Pose.identity().q)
+                else Pose(anchor - self._position(joints[0]), Pose.identity().q)
             )
             link = model.join(parent, place, name, kind, frame)
             link.limits = self._limits(node, kind, inherited)
@@ -251,8 +243,8 @@ class _MjcfReader:
         return parent
 
     def _axis(self, node: Node) -> np.ndarray:
-        axis = vector3(node.text_of("axis"))
-        if axis is None or not axis.any():
+        axis = node.floats("axis", 3, (0.0, 0.0, 0.0), faults=self.faults)
+        if not axis.any():
             self.warn(node, "has no axis, it is x")
             axis = np.array([1.0, 0.0, 0.0])
         return axis
@@ -262,7 +254,7 @@ class _MjcfReader:
         text = full.text_of("range")
         if full.text_of("limited") not in ("true", "1") or not text:
             return _UNLIMITED
-        values = [*numbers(text), 0.0, 0.0][:2]
+        values = [*full.floats("range", faults=self.faults).tolist(), 0.0, 0.0][:2]
         if self.degrees and kind == JointKind.REVOLUTE:
             values = [radians(value) for value in values]
         return values[0], values[1]
@@ -276,9 +268,9 @@ class _MjcfReader:
             link.surface.lateral_friction = geom.friction
             link.group, link.mask = geom.group, geom.mask
         if inertial is not None:
-            mass = inertial.text_of("mass")
-            link.mass = number(mass) if mass is not None else sum(geom.mass for geom in geoms)
-            link.inertial_pose = _body_pose(inertial)
+            mass = inertial.float("mass", faults=self.faults)
+            link.mass = mass if mass is not None else sum(geom.mass for geom in geoms)
+            link.inertial_pose = self._pose(inertial)
         else:
             link.mass = sum(geom.mass for geom in geoms)
             centre = geoms[-1].centre if geoms else np.zeros(3)
@@ -288,21 +280,15 @@ class _MjcfReader:
             link.inertia = inertia
         link.surface.collision_margin = margin
 
+    def _position(self, node: Node) -> np.ndarray:
+        return node.floats("pos", 3, (0.0, 0.0, 0.0), faults=self.faults)
+
+    def _pose(self, node: Node) -> Pose:
+        """Pose of a body: `pos` and `quat`, which is all that PyBullet reads of it."""
+        values = node.floats("quat", 4, np.zeros(4), faults=self.faults)
+        return Pose(self._position(node), quat_of_wxyz(values) if values.any() else Pose.identity().q)
+
 
 def _massless() -> Link:
     """A link between joints."""
     return Link(surface=Surface(collision_margin=0.0))
-
-
-def _position(node: Node) -> np.ndarray:
-    position = vector3(node.text_of("pos"))
-    return np.zeros(3) if position is None else position
-
-
-def _body_pose(node: Node) -> Pose:
-    """Pose of a body: `pos` and `quat`, which is all that PyBullet reads of it."""
-    values = numbers(node.text_of("quat") or "")
-    q = np.array([0.0, 0.0, 0.0, 1.0])
-    if len(values) >= 4 and any(values[:4]):
-        q = np.array([*values[1:4], values[0]]) / np.linalg.norm(values[:4])
-    return Pose(_position(node), q)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import pi
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError
 from newtonsim.geometry.transforms import quat_between
+from newtonsim.importers.files.faults import Faults
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle
 from newtonsim.importers.mjcf.document import Defaults
@@ -25,7 +25,6 @@ from newtonsim.pybullet_compat.descriptions.mass import (
 )
 from newtonsim.pybullet_compat.readers.geometry import UNNAMED_MESH, find_file, mesh_geometry
 from newtonsim.pybullet_compat.readers.options import LoadOptions
-from newtonsim.pybullet_compat.readers.xml_text import number, numbers, vector3
 
 DENSITY = 1000.0
 """Of all geoms [kg/m³]; the density in the file does not count."""
@@ -69,7 +68,7 @@ class GeomReader:
         path: The file.
         defaults: Default classes.
         options: How the file is loaded.
-        warn: Called with an element and what is not taken as it stands.
+        faults: Meets what is not taken as it stands.
     """
 
     def __init__(
@@ -78,9 +77,9 @@ class GeomReader:
         path: str,
         defaults: Defaults,
         options: LoadOptions,
-        warn: Callable[[Node, str], None],
+        faults: Faults,
     ):
-        self.path, self.defaults, self.options, self.warn = path, defaults, options, warn
+        self.path, self.defaults, self.options, self.faults = path, defaults, options, faults
         folder = ""
         for node in root.findall("compiler"):
             folder = node.text_of("meshdir") or folder
@@ -102,14 +101,14 @@ class GeomReader:
         full, _ = self.defaults.resolve(node, inherited)
         ends = self._ends(full)
         pose = self._pose(full)
-        size = numbers(full.text_of("size") or "")
+        size = self._numbers(full, "size")
         shape, seen, mass = self._shape(full, pose, size, ends)
         if shape is None:
             return None
         rgba = WHITE
-        if self.options.flags & LoadFlag.COLORS_FROM_FILE and len(numbers(full.text_of("rgba") or "")) == 4:
-            rgba = tuple(numbers(full.text_of("rgba")))
-        friction = numbers(full.text_of("friction") or "")
+        if self.options.flags & LoadFlag.COLORS_FROM_FILE and len(self._numbers(full, "rgba")) == 4:
+            rgba = tuple(self._numbers(full, "rgba"))
+        friction = self._numbers(full, "friction")
         is_line = ends is not None and shape.kind in (Kind.CAPSULE, Kind.CYLINDER)
         return Geom(
             shape=shape,
@@ -119,25 +118,30 @@ class GeomReader:
             ends=ends if is_line and shape.kind == Kind.CAPSULE else None,
             from_ends=is_line,
             friction=friction[0] if friction else 0.5,
-            group=int(number(full.text_of("contype"), 1.0)),
-            mask=int(number(full.text_of("conaffinity"), 1.0)),
+            group=int(full.float("contype", 1.0, self.faults)),
+            mask=int(full.float("conaffinity", 1.0, self.faults)),
         )
 
+    def _numbers(self, node: Node, name: str) -> list[float]:
+        """All numbers of an attribute, none where it is missing."""
+        return node.floats(name, default=(), faults=self.faults).tolist()
+
     def _ends(self, node: Node) -> np.ndarray | None:
-        values = numbers(node.text_of("fromto") or "")
+        values = self._numbers(node, "fromto")
         return np.array(values[:6]).reshape(2, 3) if len(values) >= 6 else None
 
     def _pose(self, node: Node) -> Pose:
-        position = vector3(node.text_of("pos"))
-        quaternion, turn = numbers(node.text_of("quat") or ""), numbers(node.text_of("axisangle") or "")
-        q = np.array([0.0, 0.0, 0.0, 1.0])
-        if len(quaternion) >= 4 and any(quaternion[:4]):
-            q = np.array([*quaternion[1:4], quaternion[0]]) / np.linalg.norm(quaternion[:4])
-        elif len(turn) >= 4 and any(turn[:3]):
-            q = quat_from_axis_angle(np.array(turn[:3]) / np.linalg.norm(turn[:3]), turn[3])
+        position = node.floats("pos", 3, (0.0, 0.0, 0.0), faults=self.faults)
+        quaternion = node.floats("quat", 4, np.zeros(4), faults=self.faults)
+        turn = node.floats("axisangle", 4, np.zeros(4), faults=self.faults)
+        q = Pose.identity().q
+        if quaternion.any():
+            q = quat_of_wxyz(quaternion)
+        elif turn[:3].any():
+            q = quat_from_axis_angle(turn[:3] / np.linalg.norm(turn[:3]), turn[3])
         elif node.text_of("euler") or node.text_of("zaxis") or node.text_of("xyaxes"):
-            self.warn(node, "only quat and axisangle are read as orientations")
-        return Pose(np.zeros(3) if position is None else position, q)
+            self.faults.meet(node.error("only quat and axisangle are read as orientations"))
+        return Pose(position, q)
 
     def _shape(
         self, node: Node, pose: Pose, size: list[float], ends: np.ndarray | None
@@ -165,23 +169,28 @@ class GeomReader:
             return shape, shape, DENSITY * (pi * r * r * length + caps)
         if kind == "mesh":
             return self._mesh(node, pose)
-        self.warn(node, f"geoms of type {kind!r} are not read")
+        self.faults.meet(node.error(f"geoms of type {kind!r} are not read"))
         return None, None, 0.0
 
     def _mesh(self, node: Node, pose: Pose) -> tuple[Geometry | None, Geometry | None, float]:
         name = node.text_of("mesh") or ""
         path = find_file(self.meshes[name], self.path) if name in self.meshes else None
         if path is None:
-            self.warn(node, f"mesh {name!r} is not found")
+            self.faults.meet(node.error(f"mesh {name!r} is not found"))
             return None, None, 0.0
         try:
             shape = mesh_geometry(path, (1.0, 1.0, 1.0), pose, use_cache=self.options.use_cache)
         except ImportFileError as error:
-            self.warn(node, str(error))
+            self.faults.meet(node.error(str(error)))
             return None, None, 0.0
         seen = Geometry(Kind.MESH, pose, file=path, meshes=shape.meshes)
         shape.file = UNNAMED_MESH
         return shape, seen, 0.0
+
+
+def quat_of_wxyz(values: np.ndarray) -> np.ndarray:
+    """Unit quaternion xyzw of the file's four numbers."""
+    return np.array([*values[1:4], values[0]]) / np.linalg.norm(values)
 
 
 def _along(ends: np.ndarray) -> Pose:

@@ -8,20 +8,19 @@ lights, physics settings and the surface elements of Gazebo are not read.
 from __future__ import annotations
 
 import os
-import warnings
-from pathlib import Path
 
 import numpy as np
 
-from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.importers.files.faults import Faults, Forgive
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.sdf import text
 from newtonsim.pybullet_compat.descriptions.description import BodyDescription
 from newtonsim.pybullet_compat.descriptions.frames import quat_of_rpy
+from newtonsim.pybullet_compat.readers.documents import read_xml
 from newtonsim.pybullet_compat.readers.options import LoadOptions
 from newtonsim.pybullet_compat.readers.urdf import assemble
 from newtonsim.pybullet_compat.readers.urdf_elements import Reader
-from newtonsim.pybullet_compat.readers.xml_text import number, numbers, read_xml
 
 _SHAPE_VALUES = {
     "box": ("size",),
@@ -47,28 +46,25 @@ def read_sdf(path: str | os.PathLike, options: LoadOptions | None = None) -> lis
     Raises:
         ImportFileError: With file, line and element: what PyBullet answers with "Cannot load SDF file.".
     """
-    options = options or LoadOptions()
-    try:
-        root = read_xml(Path(path), options.use_cache)
-    except (OSError, ValueError) as error:
-        raise ImportFileError(f"cannot be read: {error}", path=str(path)[:300]) from error
+    options, faults = options or LoadOptions(), Forgive()
+    root = read_xml(path, faults, options.use_cache)
     if root.tag != "sdf":
         raise root.error("the root element of an SDF file is <sdf>")
     world = root.find("world") or root
     for node in world.findall("include"):
-        warnings.warn(
-            f"{node.path}:{node.line}: <include> is not read", UnsupportedElementWarning, stacklevel=2
-        )
-    return [_read_model(node, os.fspath(path), options) for node in world.findall("model")]
+        faults.meet(node.error("is not read"))
+    bodies = [_read_model(node, os.fspath(path), options, faults) for node in world.findall("model")]
+    faults.warn(stacklevel=2)
+    return bodies
 
 
-def _read_model(node: Node, path: str, options: LoadOptions) -> BodyDescription:
+def _read_model(node: Node, path: str, options: LoadOptions, faults: Forgive) -> BodyDescription:
     if not node.text_of("name"):
         raise node.error("the model has no name")
-    reader = Reader(path, options)
-    poses = {link.text_of("name"): _pose(link, options.scale) for link in node.findall("link")}
+    reader = Reader(path, options, faults=faults)
+    poses = {link.text_of("name"): _pose(link, options.scale, faults) for link in node.findall("link")}
     body = assemble(_robot(node), reader)
-    body.pose = _pose(node, options.scale)
+    body.pose = _pose(node, options.scale, faults)
     links = [body.base, *body.links]
     for link, joint in zip(body.links, _joints_by_child(node, body), strict=True):
         parent = links[link.parent + 1]
@@ -77,13 +73,11 @@ def _read_model(node: Node, path: str, options: LoadOptions) -> BodyDescription:
         limit = axis.find("limit") if axis is not None else None
         if limit is not None and link.limits[0] <= link.limits[1]:
             # globalScaling leaves the limits of SDF joints alone
-            link.limits = (number(_text(limit, "lower"), 0.0), number(_text(limit, "upper"), -1.0))
-    static = node.find("static")
-    if static is not None and number(static.text):
+            lower = text.number(limit, "lower", 0.0, faults)
+            link.limits = (lower, text.number(limit, "upper", -1.0, faults))
+    if text.number(node, "static", 0.0, faults):
         for link in links:
             link.mass, link.inertia = 0.0, np.zeros(3)
-    for category, message in reader.warnings:
-        warnings.warn(message, category, stacklevel=3)
     return body
 
 
@@ -92,13 +86,10 @@ def _joints_by_child(node: Node, body: BodyDescription) -> list[Node]:
     return [joints[link.joint_name] for link in body.links]
 
 
-def _pose(node: Node, scale: float) -> Pose:
+def _pose(node: Node, scale: float, faults: Faults) -> Pose:
     """Read the <pose> of an element; fewer than six numbers count as none."""
-    pose = node.find("pose")
-    values = numbers(pose.text) if pose is not None else []
-    if len(values) < 6:
-        return Pose.identity()
-    return Pose(np.array(values[:3]) * scale, quat_of_rpy(np.array(values[3:6])))
+    values = text.vector(node, "pose", 6, np.zeros(6), faults)
+    return Pose(values[:3] * scale, quat_of_rpy(values[3:]))
 
 
 def _text(node: Node | None, tag: str) -> str | None:

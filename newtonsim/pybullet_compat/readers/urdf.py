@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import warnings
-from pathlib import Path
+from collections.abc import Iterable
 
-from newtonsim.errors import ImportFileError
 from newtonsim.importers.files.xml import Node
+from newtonsim.importers.urdf.elements import read_mimic, read_tree
 from newtonsim.pybullet_compat.descriptions.description import BodyDescription, Link
 from newtonsim.pybullet_compat.descriptions.kinds import LoadFlag
 from newtonsim.pybullet_compat.readers.deformable import read_deformable
+from newtonsim.pybullet_compat.readers.documents import read_xml
 from newtonsim.pybullet_compat.readers.merge import Merger
 from newtonsim.pybullet_compat.readers.options import LoadOptions
-from newtonsim.pybullet_compat.readers.urdf_elements import Reader
-from newtonsim.pybullet_compat.readers.xml_text import number, read_xml
+from newtonsim.pybullet_compat.readers.urdf_elements import Joint, Reader
 
 _JOINT_PART = (
     "joint_name",
@@ -53,21 +52,19 @@ def read_urdf(path: str | os.PathLike, options: LoadOptions | None = None) -> Bo
     """
     options = options or LoadOptions()
     reader = Reader(os.fspath(path), options)
-    try:
-        root = read_xml(Path(path), options.use_cache)
-    except (OSError, ValueError) as error:
-        raise ImportFileError(f"cannot be read: {error}", path=str(path)[:300]) from error
+    root = read_xml(path, reader.faults, options.use_cache)
     if root.tag != "robot":
         raise root.error("the root element of a URDF file is <robot>")
     if not root.text_of("name"):
         raise root.error("the robot has no name")
     soft = root.find("deformable")
     if soft is not None:
-        return BodyDescription(name=root.text_of("name"), soft=read_deformable(soft, reader.document))
-    reader.read_materials(root)
-    body = assemble(root, reader)
-    for category, message in reader.warnings:
-        warnings.warn(message, category, stacklevel=2)
+        arguments = read_deformable(soft, reader.document, reader.faults)
+        body = BodyDescription(name=root.text_of("name"), soft=arguments)
+    else:
+        reader.read_materials(root)
+        body = assemble(root, reader)
+    reader.faults.warn(stacklevel=2)
     return body
 
 
@@ -81,23 +78,22 @@ def assemble(root: Node, reader: Reader) -> BodyDescription:
     Raises:
         ImportFileError: An element is not understood, or the joints form no tree.
     """
-    links = _read_links(root, reader)
-    joints = _read_joints(root, reader, links)
-    base = _base_of(root, links, joints)
-    below: dict[str, list[str]] = {name: [] for name in links}
-    for child, (_, parent) in joints.items():
-        below[parent].append(child)
+    links, joints = _read_links(root, reader), _read_joints(root, reader)
+    nodes = {node.text_of("name"): node for node in root.findall("link")}
+    base, tree = read_tree(root, nodes, joints.values(), reader.faults)
+    above = {joint.child: (joint.record, joint.parent) for joint in joints.values()}
+    below = {name: [joint.child for joint in children] for name, children in tree.items()}
     merged: set[str] = set()
     if reader.has(LoadFlag.MERGE_FIXED_LINKS):
         fixed = reader.options.fixed
-        merged = Merger(links, joints, below, reader.inertia, reader.stand_ins, fixed).merge(base)
+        merged = Merger(links, above, below, reader.inertia, reader.stand_ins, fixed).merge(base)
     order = _order(reader, base, below, links)
     for name in (base, *order):
         reader.finish(links[name], name in merged)
     places = {name: place for place, name in enumerate(order)}
     records = []
     for name in order:
-        link, (joint, parent) = links[name], joints[name]
+        link, (joint, parent) = links[name], above[name]
         for attribute in _JOINT_PART:
             setattr(link, attribute, getattr(joint, attribute))
         link.parent = places.get(parent, -1)
@@ -115,7 +111,7 @@ def assemble(root: Node, reader: Reader) -> BodyDescription:
         collide_parent=reader.has(LoadFlag.USE_SELF_COLLISION_INCLUDE_PARENT),
         exclude_ancestors=reader.has(LoadFlag.USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS),
         maximal=options.maximal,
-        mimics=_mimics(root, records),
+        mimics=_mimics(joints.values(), records, reader),
     )
 
 
@@ -131,31 +127,14 @@ def _read_links(root: Node, reader: Reader) -> dict[str, Link]:
     return links
 
 
-def _read_joints(root: Node, reader: Reader, links: dict[str, Link]) -> dict[str, tuple[Link, str]]:
-    """Return the joint and the name of the parent by name of the child."""
-    joints: dict[str, tuple[Link, str]] = {}
-    names = set()
+def _read_joints(root: Node, reader: Reader) -> dict[str, Joint]:
+    joints: dict[str, Joint] = {}
     for node in root.findall("joint"):
-        joint, parent, child = reader.joint(node)
-        if joint.joint_name in names:
-            raise node.error(f"a second joint has the name {joint.joint_name!r}")
-        for end in (parent, child):
-            if end not in links:
-                raise node.error(f"link {end!r} is not there")
-        if child in joints:
-            raise node.error(f"link {child!r} has a second parent joint")
-        names.add(joint.joint_name)
-        joints[child] = (joint, parent)
+        joint = reader.joint(node)
+        if joint.name in joints:
+            raise node.error(f"a second joint has the name {joint.name!r}")
+        joints[joint.name] = joint
     return joints
-
-
-def _base_of(root: Node, links: dict[str, Link], joints: dict[str, tuple[Link, str]]) -> str:
-    bases = [name for name in links if name not in joints]
-    if not bases:
-        raise root.error("there is no root link: every link is the child of a joint")
-    if len(bases) > 1:
-        warnings.warn(f"{root.path}: several root links, {bases[0]!r} is taken: {bases[:5]}", stacklevel=2)
-    return bases[0]
 
 
 def _order(reader: Reader, base: str, below: dict[str, list[str]], links: dict[str, Link]) -> list[str]:
@@ -185,18 +164,13 @@ def _color_undefined(root: Node, reader: Reader, base: Link, records: list[Link]
                 visual.rgba = _COLORS[max(place - 1, 0) % len(_COLORS)]
 
 
-def _mimics(root: Node, records: list[Link]) -> list[tuple[int, int, float, float]]:
+def _mimics(
+    joints: Iterable[Joint], records: list[Link], reader: Reader
+) -> list[tuple[int, int, float, float]]:
     places = {link.joint_name: place for place, link in enumerate(records)}
     found = []
-    for node in root.findall("joint"):
-        mimic = node.find("mimic")
-        if mimic is not None and mimic.text_of("joint") in places and node.text_of("name") in places:
-            found.append(
-                (
-                    places[node.text_of("name")],
-                    places[mimic.text_of("joint")],
-                    number(mimic.text_of("multiplier"), 1.0),
-                    number(mimic.text_of("offset"), 0.0),
-                )
-            )
+    for joint in joints:
+        mimic = read_mimic(joint.node, reader.faults)
+        if mimic is not None and mimic[0] in places and joint.name in places:
+            found.append((places[joint.name], places[mimic[0]], *mimic[1:]))
     return found

@@ -1,4 +1,4 @@
-"""Elements of URDF, read with PyBullet's tolerance and its extensions."""
+"""Elements of URDF as PyBullet understands them, with its extensions."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from newtonsim.errors import UnsupportedElementWarning
+from newtonsim.importers.files.faults import Forgive
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.urdf.elements import (
+    GEOMETRY_TYPES,
+    Origin,
+    read_dynamics,
+    read_inertial,
+    read_joint_ends,
+    read_origin,
+    read_size,
+)
 from newtonsim.pybullet_compat.descriptions.description import Geometry, Link, Surface, Visual
 from newtonsim.pybullet_compat.descriptions.frames import quat_of_rpy
 from newtonsim.pybullet_compat.descriptions.kinds import Geom, JointKind, LoadFlag
@@ -16,7 +25,6 @@ from newtonsim.pybullet_compat.descriptions.mass import collision_margin, inerti
 from newtonsim.pybullet_compat.readers.geometry import cylinder_hull, find_file, mesh_geometry
 from newtonsim.pybullet_compat.readers.mesh_files import MeshFile, read_mesh_file
 from newtonsim.pybullet_compat.readers.options import LoadOptions
-from newtonsim.pybullet_compat.readers.xml_text import number, numbers, vector3
 
 WHITE = (1.0, 1.0, 1.0, 1.0)
 _JOINT_KINDS = {
@@ -28,7 +36,26 @@ _JOINT_KINDS = {
     "fixed": JointKind.FIXED,
     "floating": JointKind.FIXED,
 }
-_INERTIA = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+_NEEDED_MOMENTS = {"ixx", "iyy", "izz"}
+
+
+@dataclass(slots=True)
+class Joint:
+    """A joint between two links; `record` has only the joint's part.
+
+    Attributes:
+        name: Its name.
+        parent: Name of the link above.
+        child: Name of the link below.
+        node: The element.
+        record: What the API reports of it.
+    """
+
+    name: str
+    parent: str
+    child: str
+    node: Node
+    record: Link
 
 
 @dataclass(slots=True)
@@ -57,7 +84,7 @@ class Reader:
         inertia: Inertia matrices (3, 3) of the file by name of the link.
         inertia_factors: <inertia_scaling> by name of the link.
         stand_ins: The look of the collision shapes of links without visuals, by name of the link.
-        warnings: Where warnings are collected: (category, message).
+        faults: What was forgiven.
     """
 
     document: str
@@ -66,7 +93,7 @@ class Reader:
     inertia: dict[str, np.ndarray] = field(default_factory=dict)
     inertia_factors: dict[str, float] = field(default_factory=dict)
     stand_ins: dict[str, list[Visual]] = field(default_factory=dict)
-    warnings: list[tuple[type[Warning], str]] = field(default_factory=list)
+    faults: Forgive = field(default_factory=Forgive)
 
     def has(self, flag: LoadFlag) -> bool:
         """Whether a flag is set."""
@@ -74,94 +101,65 @@ class Reader:
 
     def warn(self, node: Node, message: str) -> None:
         """Note that an element is not taken as it stands."""
-        self.warnings.append(
-            (UnsupportedElementWarning, f"{node.path}:{node.line}: <{node.label}> {message}")
-        )
+        self.faults.meet(node.error(message))
 
     # -- frames and inertia ----------------------------------------------------------------------------------
 
-    def pose(self, node: Node | None) -> Pose:
-        """Read the <origin> below an element; what is not three numbers counts as zero."""
-        origin = node.find("origin") if node is not None else None
-        if origin is None:
-            return Pose.identity()
-        xyz, rpy = vector3(origin.text_of("xyz")), vector3(origin.text_of("rpy"))
-        for name, value in (("xyz", xyz), ("rpy", rpy)):
-            if value is None and origin.text_of(name):
-                self.warn(origin, f"{name}={origin.text_of(name)!r} has fewer than three numbers")
-        p = np.zeros(3) if xyz is None else xyz * self.options.scale
-        return Pose(p, quat_of_rpy(rpy if rpy is not None else np.zeros(3)))
+    def pose(self, node: Node) -> Pose:
+        """Read the <origin> below an element."""
+        return self._placed(read_origin(node, self.faults))
 
-    def inertial(self, node: Node | None, link: Link) -> np.ndarray:
-        """Read mass and inertial frame into a link; returns the inertia matrix (3, 3) of the file."""
-        if node is None:
+    def _placed(self, origin: Origin) -> Pose:
+        return Pose(origin.xyz * self.options.scale, quat_of_rpy(origin.rpy))
+
+    def inertial(self, node: Node, link: Link) -> np.ndarray:
+        """Read mass and inertial frame of a <link>; returns the inertia matrix (3, 3) of the file."""
+        part = node.find("inertial")
+        if part is None:
             link.mass = 0.0 if link.name == "world" else 1.0
             if link.mass:
-                self.warnings.append(
-                    (UserWarning, f"{self.document}: link {link.name!r} has no <inertial>, its mass is 1")
-                )
+                self.warn(node, "has no <inertial>, its mass is 1")
             return np.eye(3) * link.mass
-        mass, inertia = node.find("mass"), node.find("inertia")
-        if mass is None or mass.text_of("value") is None:
-            raise node.error("<mass value=...> is missing")
-        if inertia is None:
-            raise node.error("<inertia> is missing")
-        link.mass = number(mass.text_of("value"))
-        link.inertial_pose = self.pose(node)
-        given = [inertia.text_of(name) for name in _INERTIA]
-        if None in given and None in (given[0], given[3], given[5]):
-            raise inertia.error("attributes ixx, iyy and izz are needed")
-        xx, xy, xz, yy, yz, zz = (number(text) for text in given)
-        return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        given = read_inertial(part, self.faults)
+        if given.mass is None:
+            raise part.error("<mass value=...> is missing")
+        if given.inertia is None:
+            raise part.error("<inertia> is missing")
+        if not part.find("inertia").attrib.keys() >= _NEEDED_MOMENTS:
+            raise part.find("inertia").error("attributes ixx, iyy and izz are needed")
+        link.mass = given.mass
+        link.inertial_pose = self._placed(given.origin)
+        return given.inertia
 
     # -- shapes ----------------------------------------------------------------------------------------------
 
     def geometry(self, node: Node, *, visual: bool) -> Geometry:
-        """Read the <geometry> of a <visual> or <collision>."""
+        """Read the <geometry> of a <visual> or <collision>; the first of several shapes counts."""
         holder = node.find("geometry")
         if holder is None or not holder.children:
             raise node.error("<geometry> with a shape is missing")
-        shape, pose, scale = holder.children[0], self.pose(node), self.options.scale
-        if shape.tag == "sphere":
-            return Geometry(Geom.SPHERE, pose, radius=scale * self._needed(shape, "radius"))
-        if shape.tag == "box":
-            size = self._vector(shape, "size") * (0.5 * scale)
-            return Geometry(Geom.BOX, pose, half_extents=tuple(size.tolist()))
-        if shape.tag in ("cylinder", "capsule"):
-            radius, length = scale * self._needed(shape, "radius"), scale * self._needed(shape, "length")
-            if shape.tag == "capsule":
-                return Geometry(Geom.CAPSULE, pose, radius=radius, height=length)
-            if visual or self.has(LoadFlag.USE_IMPLICIT_CYLINDER):
-                return Geometry(Geom.CYLINDER, pose, radius=radius, height=length)
-            return cylinder_hull(radius, length, pose)
-        if shape.tag == "plane":
-            normal = self._vector(shape, "normal")
-            length = float(np.linalg.norm(normal))
-            normal = normal / length if length > 0.0 else np.array([0.0, 0.0, 1.0])
-            return Geometry(Geom.PLANE, pose, normal=tuple(normal.tolist()))
+        shape, pose = holder.children[0], self.pose(node)
+        if shape.tag not in GEOMETRY_TYPES:
+            raise shape.error("this shape is unknown")
         if shape.tag == "mesh":
             return self._mesh(node, shape, pose, visual)
-        raise shape.error("this shape is unknown")
-
-    def _needed(self, node: Node, name: str) -> float:
-        text = node.text_of(name)
-        if text is None:
-            raise node.error(f"attribute '{name}' is missing")
-        return number(text)
-
-    def _vector(self, node: Node, name: str) -> np.ndarray:
-        if not node.text_of(name):
-            raise node.error(f"attribute '{name}' is missing")
-        values = vector3(node.text_of(name))
-        if values is None:
-            self.warn(node, f"{name}={node.text_of(name)!r} has fewer than three numbers, taken as zero")
-            return np.zeros(3)
-        return values
+        if shape.tag == "plane":
+            shape.required("normal")
+            return Geometry(Geom.PLANE, pose, normal=tuple(read_size(shape, self.faults).tolist()))
+        size = (read_size(shape, self.faults) * self.options.scale).tolist()
+        if shape.tag == "box":
+            return Geometry(Geom.BOX, pose, half_extents=tuple(size))
+        if shape.tag == "sphere":
+            return Geometry(Geom.SPHERE, pose, radius=size[0])
+        radius, height = size[0], 2.0 * size[1]
+        if shape.tag == "capsule":
+            return Geometry(Geom.CAPSULE, pose, radius=radius, height=height)
+        if visual or self.has(LoadFlag.USE_IMPLICIT_CYLINDER):
+            return Geometry(Geom.CYLINDER, pose, radius=radius, height=height)
+        return cylinder_hull(radius, height, pose)
 
     def _mesh(self, node: Node, shape: Node, pose: Pose, visual: bool) -> Geometry:
-        name = shape.text_of("filename")
-        if not name:
-            raise shape.error("attribute 'filename' is missing")
+        name = shape.required("filename")
         path = find_file(name, self.document)
         if path is None:
             raise shape.error(f"file {name!r} is not found")
@@ -180,14 +178,12 @@ class Reader:
         )
 
     def _mesh_scale(self, shape: Node) -> np.ndarray:
-        text = shape.text_of("scale")
-        if text is None:
-            return np.full(3, self.options.scale)
-        values = numbers(text)
+        values = shape.floats("scale", default=(1.0, 1.0, 1.0), faults=self.faults)
         if len(values) < 3:
+            text = shape.text_of("scale")
             self.warn(shape, f"scale={text!r} has fewer than three numbers, the first counts for all")
-            values = [values[0] if values else 0.0] * 3
-        return np.array(values[:3]) * self.options.scale
+            values = np.full(3, values[0] if len(values) else 0.0)
+        return values[:3] * self.options.scale
 
     def visual(self, node: Node) -> Visual:
         """Read a <visual>."""
@@ -237,12 +233,9 @@ class Reader:
         color, texture, specular = node.find("color"), node.find("texture"), node.find("specular")
         material = Material()
         if color is not None and color.text_of("rgba"):
-            rgba = numbers(color.text_of("rgba"))
-            if len(rgba) < 4:
-                self.warn(node, f"rgba={color.text_of('rgba')!r} has fewer than four numbers, taken as zero")
-            material.rgba = tuple(rgba[:4]) if len(rgba) >= 4 else (0.0, 0.0, 0.0, 0.0)
-        if specular is not None and vector3(specular.text_of("rgb")) is not None:
-            material.specular = tuple(vector3(specular.text_of("rgb")).tolist())
+            material.rgba = tuple(color.floats("rgba", 4, faults=self.faults).tolist())
+        if specular is not None and len((specular.text_of("rgb") or "").split()) >= 3:
+            material.specular = tuple(specular.floats("rgb", 3, faults=self.faults).tolist())
         if texture is not None and texture.text_of("filename"):
             material.texture = find_file(texture.text_of("filename"), self.document) or ""
         return material
@@ -255,7 +248,7 @@ class Reader:
         if not name:
             raise node.error("a link has no name")
         link = Link(name)
-        self.inertia[name] = self.inertial(node.find("inertial"), link)
+        self.inertia[name] = self.inertial(node, link)
         shapes = node.findall("collision")
         collisions = [self.geometry(part, visual=False) for part in shapes]
         visuals = [self.visual(part) for part in node.findall("visual")]
@@ -264,10 +257,10 @@ class Reader:
         if not link.visuals and link.collisions:
             self.stand_ins[name] = [Visual(self.geometry(part, visual=True)) for part in shapes]
         for part in shapes:
-            if part.text_of("group") is not None:
-                link.group = int(number(part.text_of("group")))
-            if part.text_of("mask") is not None:
-                link.mask = int(number(part.text_of("mask")))
+            if "group" in part.attrib:
+                link.group = int(part.float("group", faults=self.faults))
+            if "mask" in part.attrib:
+                link.mask = int(part.float("mask", faults=self.faults))
         link.surface, self.inertia_factors[name] = self.surface(node.find("contact"))
         return link
 
@@ -303,39 +296,26 @@ class Reader:
             "damping": "contact_damping",
         }
         for part in node.children:
-            if part.tag in names and part.text_of("value") is not None:
-                setattr(surface, names[part.tag], number(part.text_of("value")))
+            if part.tag in names and "value" in part.attrib:
+                setattr(surface, names[part.tag], part.float("value", faults=self.faults))
             elif part.tag == "friction_anchor":
                 surface.friction_anchor = True
-            elif part.tag == "inertia_scaling" and part.text_of("value") is not None:
-                factor = number(part.text_of("value"))
+            elif part.tag == "inertia_scaling":
+                factor = part.float("value", factor, self.faults)
         return surface, factor
 
-    def joint(self, node: Node) -> tuple[Link, str, str]:
-        """Read a <joint> into a record that has only the joint's part; returns it with both link names."""
-        name, kind = node.text_of("name"), node.text_of("type")
-        if not name:
-            raise node.error("a joint has no name")
-        if kind not in _JOINT_KINDS:
-            raise node.error(f"joint type {kind!r} is unknown")
+    def joint(self, node: Node) -> Joint:
+        """Read a <joint>."""
+        name, kind, parent, child = read_joint_ends(node)
         if kind == "floating":
             self.warn(node, "a floating joint inside a robot is taken as fixed")
-        ends = [
-            end.text_of("link") if (end := node.find(tag)) is not None else None
-            for tag in ("parent", "child")
-        ]
-        if not all(ends):
-            raise node.error("<parent link=...> or <child link=...> is missing")
         joint = Link(joint_name=name, joint_type=int(_JOINT_KINDS[kind]), joint_pose=self.pose(node))
         axis = self._axis(node, kind)
         joint.axis_length = float(np.linalg.norm(axis)) or 1.0
         joint.axis = axis / joint.axis_length
         self._limits(node, kind, joint)
-        dynamics = node.find("dynamics")
-        if dynamics is not None:
-            joint.damping = number(dynamics.text_of("damping"))
-            joint.friction = number(dynamics.text_of("friction"))
-        return joint, *ends
+        joint.damping, joint.friction = read_dynamics(node, self.faults)
+        return Joint(name, parent, child, node, joint)
 
     def _axis(self, node: Node, kind: str) -> np.ndarray:
         if kind in ("fixed", "floating"):
@@ -343,10 +323,9 @@ class Reader:
         element = node.find("axis")
         if element is None or not element.text_of("xyz"):
             return np.array([1.0, 0.0, 0.0])
-        axis = vector3(element.text_of("xyz"))
-        if axis is None:
+        if len(element.text_of("xyz").split()) < 3:
             raise element.error(f"xyz={element.text_of('xyz')!r} has fewer than three numbers")
-        return axis
+        return element.floats("xyz", 3, faults=self.faults)
 
     def _limits(self, node: Node, kind: str, joint: Link) -> None:
         limit = node.find("limit")
@@ -355,10 +334,8 @@ class Reader:
                 raise node.error(f"a {kind} joint needs <limit>")
             return
         scale = self.options.scale if kind == "prismatic" else 1.0
-        joint.limits = (
-            scale * number(limit.text_of("lower"), 0.0),
-            scale * number(limit.text_of("upper"), -1.0),
-        )
+        lower, upper = limit.float("lower", 0.0, self.faults), limit.float("upper", -1.0, self.faults)
+        joint.limits = (scale * lower, scale * upper)
         joint.stops = kind != "continuous"
-        joint.max_force = number(limit.text_of("effort"))
-        joint.max_velocity = number(limit.text_of("velocity"))
+        joint.max_force = limit.float("effort", 0.0, self.faults)
+        joint.max_velocity = limit.float("velocity", 0.0, self.faults)
