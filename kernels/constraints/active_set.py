@@ -77,17 +77,17 @@ def interval_equation(
     target: wp.vec2,
     bounds: wp.vec2,
 ) -> Equation:
-    """Equation of a row with an interval of wanted velocities and bounds of its impulse."""
+    """Equation of a row with an interval of target velocities and bounds of its impulse."""
     e = Equation()
     e.weight = 0.0
     e.residual = 0.0
     equality = target[0] == target[1]
     if delassus > 0.0 and (impulse != 0.0 or equality) and bounds[0] < impulse and impulse < bounds[1]:
-        wanted = target[0]
+        goal = target[0]
         if impulse < 0.0:
-            wanted = target[1]
+            goal = target[1]
         e.weight = 1.0 / (SOFTENING * delassus + softness)
-        e.residual = wanted - v - softness * impulse
+        e.residual = goal - v - softness * impulse
     return e
 
 

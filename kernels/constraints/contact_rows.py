@@ -9,7 +9,7 @@ Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/cont
     kernels/constraints/adjoint/impact_terms.py, kernels/constraints/reactions.py,
     kernels/constraints/records.py, kernels/constraints/spin_rows.py
 Reads: ConstraintSettings, ContactRowView, ContactView, KinematicsView, L, ModelShapeMaterials, ShapeView,
-    TreeView, body_com, body_q, body_qd, impulse, kept, share, world_state, z
+    TreeView, body_com, body_q, body_qd, impulse, pushing_impulse, share, world_state, z
 Writes: ContactRowView, memory
 """
 
@@ -45,11 +45,11 @@ class ContactRowView:
     friction: wp.array(dtype=float)  # (C)
     softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
     soft: wp.array(dtype=int)  # (C) 1 for springs and dampers
-    target: wp.array(dtype=wp.vec3)  # (C) wanted velocity along normal, tangent 1, tangent 2 [m/s]
-    impact: wp.array(dtype=wp.vec3)  # (C) restitution, wanted normal velocity without and with it [m/s]
-    timed: wp.array(dtype=wp.vec3)  # (C) impact within the step, see `rebounds.time_of_impact`
-    early: wp.array(dtype=wp.vec2)  # (C) slip before such an impact, over the whole step [m/s]
-    moving: wp.array(dtype=wp.vec2)  # (C) wanted velocity of positions [m/s], share of the rebound left
+    target: wp.array(dtype=wp.vec3)  # (C) of the velocity along normal, tangent 1, tangent 2 [m/s]
+    impact: wp.array(dtype=wp.vec3)  # (C) restitution, target along the normal without and with it [m/s]
+    first_impact: wp.array(dtype=wp.vec3)  # (C) in the step, see `rebounds.time_of_impact`
+    slip_before_impact: wp.array(dtype=wp.vec2)  # (C) over the whole step [m/s]
+    moving: wp.array(dtype=wp.vec2)  # (C) target velocity of positions [m/s], share of the rebound left
     delassus: wp.array(dtype=wp.vec2)  # (C) normal, largest tangential
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] along normal, tangent 1, tangent 2
     memory: wp.array(dtype=wp.vec3)  # (C) last impulse of each contact feature
@@ -58,7 +58,7 @@ class ContactRowView:
 
 
 @wp.struct
-class Wanted:
+class NormalTargets:
     """Normal velocities [m/s] that a contact wants at the end of a step."""
 
     closing: float  # without restitution
@@ -73,7 +73,7 @@ class SpinRowView:
 
     torsion: wp.array(dtype=float)  # (C) [m] torque about the normal over normal force
     rolling: wp.array(dtype=float)  # (C) [m] torque about the tangents over normal force
-    target: wp.array(dtype=wp.vec3)  # (C) wanted angular velocity [rad/s]
+    target: wp.array(dtype=wp.vec3)  # (C) of the angular velocity [rad/s]
     delassus: wp.array(dtype=wp.vec2)  # (C) about the normal, largest about a tangent
     impulse: wp.array(dtype=wp.vec3)  # (C) [N m s]
     memory: wp.array(dtype=wp.vec3)  # (C)
@@ -117,33 +117,33 @@ def contact_target(
     rate: float,
     soft: bool,
     s: ConstraintSettings,
-) -> Wanted:
+) -> NormalTargets:
     """Normal velocities that a contact wants at the end of the step.
 
     A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
     and down to the slop; an impact that this step would bring about bounces at once. Contacts in the skin
     count as closed: the points of a face at rest then all want the same, zero, and can have it together.
     """
-    wanted = Wanted()
-    wanted.closing = -distance / s.dt
+    target = NormalTargets()
+    target.closing = -distance / s.dt
     if soft:
         if distance < 0.0:
-            wanted.closing = -rate * distance
+            target.closing = -rate * distance
     elif distance < s.contact_skin:
-        wanted.closing = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
-    wanted.rebound = wanted.closing
-    wanted.moving = wanted.closing
+        target.closing = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
+    target.rebound = target.closing
+    target.moving = target.closing
     bounces = restitution > 0.0 and approach < -s.restitution_speed
     if bounces and distance + s.dt * approach_free <= 0.0:
         gap = wp.max(0.0, distance)
         pull = (approach - approach_free) / s.dt
         impact = time_of_impact(gap, approach, pull, s.dt)
         after = after_impact(impact, gap, restitution, s.restitution_speed, s.dt)
-        if impact[0] > 0.0 and after[0] > wanted.closing:
-            wanted.impact = impact
-            wanted.rebound = after[0]
-            wanted.moving = after[1]
-    return wanted
+        if impact[0] > 0.0 and after[0] > target.closing:
+            target.impact = impact
+            target.rebound = after[0]
+            target.moving = after[1]
+    return target
 
 
 @wp.func
@@ -283,12 +283,12 @@ def build_contact_rows(
         prescribed -= v1
     free = triple_velocity(tree, leaf, c, depth, rows.B, z) + frame * prescribed
     approach = wp.dot(n, v0 - v1)
-    wanted = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, s)
-    rows.target[c] = wp.vec3(wanted.rebound, 0.0, 0.0) - frame * prescribed
-    rows.impact[c] = wp.vec3(restitution, wanted.closing, wanted.rebound)
-    rows.timed[c] = wanted.impact
-    rows.early[c] = wanted.impact[1] / s.dt * wp.vec2(free[1], free[2])
-    rows.moving[c] = wp.vec2(wanted.moving, 1.0)
+    target = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, s)
+    rows.target[c] = wp.vec3(target.rebound, 0.0, 0.0) - frame * prescribed
+    rows.impact[c] = wp.vec3(restitution, target.closing, target.rebound)
+    rows.first_impact[c] = target.impact
+    rows.slip_before_impact[c] = target.impact[1] / s.dt * wp.vec2(free[1], free[2])
+    rows.moving[c] = wp.vec2(target.moving, 1.0)
     rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
     if contacts.match[c] >= 0:
         rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]
@@ -300,7 +300,7 @@ def remember_contact_impulses(
     contacts: ContactView,
     world_state: wp.array(dtype=int),
     impulse: wp.array(dtype=wp.vec3),
-    kept: wp.array(dtype=wp.vec3),
+    pushing_impulse: wp.array(dtype=wp.vec3),
     share: wp.array(dtype=float),
     memory: wp.array(dtype=wp.vec3),
 ):
@@ -309,6 +309,6 @@ def remember_contact_impulses(
     w = contacts.world[c]
     if c - contacts.world_start[w] < contacts.world_count[w]:
         if world_state[w] >= PUSHED:
-            memory[c] = share[c] * kept[c]
+            memory[c] = share[c] * pushing_impulse[c]
         else:
             memory[c] = impulse[c]

@@ -1,6 +1,6 @@
 """Constraint rows on one dof: joint and velocity limits, bounded drives, dry friction, servos.
 
-A row keeps its velocity v within a wanted interval [target_lower, target_upper] by an impulse within
+A row keeps its velocity v within a target interval [target_lower, target_upper] by an impulse within
 [lower, upper]: a limit has an interval and no bounds, dry friction and servos a single velocity and bounds,
 a drive at its effort limit softness besides. Rows of two bodies are in `pair_rows`; these are a family of
 their own because they are many, mostly out of reach and left out, and half as wide.
@@ -83,7 +83,7 @@ class DofRowView:
     source: wp.array(dtype=int)  # (R) candidate of each row
     lower: wp.array(dtype=float)  # (R) bounds of the impulse
     upper: wp.array(dtype=float)
-    target_lower: wp.array(dtype=float)  # (R) bounds of the wanted velocity
+    target_lower: wp.array(dtype=float)  # (R) bounds of the target velocity
     target_upper: wp.array(dtype=float)
     softness: wp.array(dtype=float)  # (R) CFM
     delassus: wp.array(dtype=float)  # (R) BᵀB
@@ -179,10 +179,10 @@ def select_dof_rows(
             upper = limit.friction[d] * s.dt
             lower = -upper
         else:
-            wanted = servo_row(d, servo, tree, q, v_free, s.dt)
-            upper = wp.min(wanted.bound, UNBOUNDED)
+            aim = servo_row(d, servo, tree, q, v_free, s.dt)
+            upper = wp.min(aim.bound, UNBOUNDED)
             lower = -upper
-            slowest = wanted.velocity
+            slowest = aim.velocity
             if a >= 0:
                 # a servo that fought a limit would leave the result to the order of the rows
                 angle = q[tree.dof_coord[d]]
@@ -190,7 +190,7 @@ def select_dof_rows(
                 floor = wp.max(limit_speed(angle - limit.lower[a], s), -limit.velocity[a])
                 slowest = wp.max(wp.min(slowest, ceiling), wp.min(floor, ceiling))
             fastest = slowest
-            softness = wanted.softness
+            softness = aim.softness
         if upper > lower:
             r = begin + n
             rows.source[r] = source

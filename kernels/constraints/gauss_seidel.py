@@ -71,11 +71,11 @@ def wanted_impulse(
     """Impulse that brings the velocity v, reached with the impulse `old`, into the target interval.
 
     An interval asks for an impulse only where the velocity without one leaves it, which covers equalities
-    and one-sided rows alike; softness c moves the wanted velocity by -c times the impulse.
+    and one-sided rows alike; softness c moves the target velocity by -c times the impulse.
     """
     free = v - delassus * old
-    wanted = wp.clamp(free, target[0], target[1])
-    return wp.clamp((wanted - free) / (delassus + softness), bounds[0], bounds[1])
+    goal = wp.clamp(free, target[0], target[1])
+    return wp.clamp((goal - free) / (delassus + softness), bounds[0], bounds[1])
 
 
 @wp.func
@@ -295,8 +295,8 @@ def iterate(
         if used >= max_iterations or change <= tolerance or stuck:
             running = 0
         # servos along a chain are far from what sweeps would find one by one
-        early = used == 1 or used == 3
-        due = used % DIRECT_EVERY == DIRECT_FIRST or (early and rows.dof.world_servos[w] > 1)
+        first_sweeps = used == 1 or used == 3
+        due = used % DIRECT_EVERY == DIRECT_FIRST or (first_sweeps and rows.dof.world_servos[w] > 1)
         if running == 0 or stalls or due:
             alike = 0
             if solved and change > before:
@@ -470,7 +470,7 @@ def any_timed(rows: wp.ref[ContactRowView], contacts: wp.ref[ContactView], w: in
     found = bool(False)
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
-        if rows.timed[c][0] > 0.0:
+        if rows.first_impact[c][0] > 0.0:
             found = True
     return found
 
@@ -480,9 +480,9 @@ def shift_timed(rows: wp.ref[ContactRowView], contacts: wp.ref[ContactView], w: 
     """Let impacts within the step want the velocity of positions (sign 1), or again that after it (-1)."""
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
-        if rows.timed[c][0] > 0.0:
-            early = rows.early[c]
-            shift = wp.vec3(rows.moving[c][0] - rows.impact[c][2], early[0], early[1])
+        if rows.first_impact[c][0] > 0.0:
+            slip = rows.slip_before_impact[c]
+            shift = wp.vec3(rows.moving[c][0] - rows.impact[c][2], slip[0], slip[1])
             rows.target[c] = rows.target[c] + sign * shift
 
 
@@ -519,8 +519,8 @@ def solve_rows(
     w = first + wp.tid()
     if any_rebound(rows.contact, contacts, w):
         pass_on_impacts(tree, rows.contact, contacts, w, depth, restitution_speed, dt, envelope, z)
-    timed = any_timed(rows.contact, contacts, w)
-    if timed:
+    has_impact = any_timed(rows.contact, contacts, w)
+    if has_impact:
         shift_timed(rows.contact, contacts, w, 1.0)
     used = wp.vec2(0.0, 0.0)
     budget = float(direct_cost)
@@ -543,24 +543,24 @@ def solve_rows(
     state = int(NOTHING_ACTED)
     if any_impulse(rows, contacts, w) == 1:
         state = ACTED
-    if state == ACTED or timed:
-        if timed or any_push(rows, contacts, w):
+    if state == ACTED or has_impact:
+        if has_impact or any_push(rows, contacts, w):
             state = PUSHED
-            if timed:
+            if has_impact:
                 state = TIMED
             # the next step starts from the impulses that remove penetrations
             keep_impulses(rows, contacts, w, envelope, z)
             copy_velocities(envelope, w, z, z_moving)
             ease_wedged(tree, rows, contacts, w, depth, envelope, z)
-            if timed:
+            if has_impact:
                 shift_timed(rows.contact, contacts, w, -1.0)
-            if stop_pushing(tree, rows, contacts, w) or timed:
+            if stop_pushing(tree, rows, contacts, w) or has_impact:
                 again = iterate(
                     tree, rows, contacts, w, depth, pyramidal, max_iterations, tolerance, 0.0, envelope, z
                 )
                 used[1] = wp.max(used[1], again[1])
                 for i in range(envelope.world_start[w], envelope.world_start[w + 1]):
-                    if not timed and not is_single(tree, envelope.dof[i]):
+                    if not has_impact and not is_single(tree, envelope.dof[i]):
                         z_moving[envelope.dof[i]] = z[envelope.dof[i]]
     world_state[w] = state
     iterations[w] = int(used[0])

@@ -145,22 +145,22 @@ def want_outcome(
         hit = impact[2] > impact[1]
         if hit or env.kept_contact[c][1] > 0.0:
             before = normal_velocity(tree, rows, c, depth, z)
-            wanted = wp.max(0.0, normal_velocity(tree, rows, c, depth, env.kept_z))
-            moving = wanted
+            goal = wp.max(0.0, normal_velocity(tree, rows, c, depth, env.kept_z))
+            moving = goal
             share = float(-1.0)
             if hit and before < 0.0:
                 own = -impact[0] * before
-                more = wp.max(0.0, wanted - own)
-                share = (wanted - more) / own
+                more = wp.max(0.0, goal - own)
+                share = (goal - more) / own
                 gap = wp.max(0.0, contacts.distance[c])
-                after = after_impact(rows.timed[c], gap, share * impact[0], slowest, dt)
-                wanted = after[0] + more
+                after = after_impact(rows.first_impact[c], gap, share * impact[0], slowest, dt)
+                goal = after[0] + more
                 moving = after[1] + more
             target = rows.target[c]
-            wanted = wp.max(impact[1], wanted)
+            goal = wp.max(impact[1], goal)
             rows.moving[c] = wp.vec2(moving, share)
-            rows.target[c] = wp.vec3(target[0] - impact[2] + wanted, target[1], target[2])
-            rows.impact[c] = wp.vec3(impact[0], impact[1], wanted)
+            rows.target[c] = wp.vec3(target[0] - impact[2] + goal, target[1], target[2])
+            rows.impact[c] = wp.vec3(impact[0], impact[1], goal)
 
 
 @wp.func(inline=False)
@@ -175,7 +175,7 @@ def pass_on_impacts(
     env: wp.ref[EnvelopeView],
     z: wp.array(dtype=float),
 ):
-    """Follow the impacts of a step through a world, and set the wanted normal velocities accordingly.
+    """Follow the impacts of a step through a world, and set the target normal velocities accordingly.
 
     z holds the velocities without constraints; `kept_*` of the workspace are used.
     """

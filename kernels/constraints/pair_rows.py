@@ -2,9 +2,9 @@
 
 A row measures one number c of the motion of body 1 relative to body 0: a coordinate of an anchor, a cosine,
 an angle. Its rate is the power of a unit wrench on both bodies at one point, so that linear and angular
-momentum are conserved. The wanted rate brings c to zero, or keeps it within an interval. The position at the
+momentum are conserved. The target rate brings c to zero, or keeps it within an interval. The position at the
 end of the step is c + h c' + h² c''/2: the second-order term, from the bias accelerations of the bodies, goes
-into the wanted rate, so that loops do not drift apart while they swing.
+into the target rate, so that loops do not drift apart while they swing.
 
 Sources: Baumgarte, "Stabilization of constraints and integrals of motion in dynamical systems", 1972;
 Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 8 (loop joints and their stabilisation);
@@ -87,7 +87,7 @@ class PairRowView:
     leaf: wp.array(dtype=wp.vec2i)  # (R) last dof of body 1 and of body 0, or -1
     lower: wp.array(dtype=float)  # (R) bounds of the impulse
     upper: wp.array(dtype=float)
-    target_lower: wp.array(dtype=float)  # (R) bounds of the wanted velocity
+    target_lower: wp.array(dtype=float)  # (R) bounds of the target velocity
     target_upper: wp.array(dtype=float)
     softness: wp.array(dtype=float)  # (R) CFM
     delassus: wp.array(dtype=float)  # (R) BᵀB
@@ -451,7 +451,7 @@ def place_body_row(
     s: ConstraintSettings,
     rows: PairRowView,
 ) -> float:
-    """Jacobian and wanted velocity of a row between bodies; its largest thinkable mobility, 0 if idle."""
+    """Jacobian and target velocity of a row between bodies; its largest thinkable mobility, 0 if idle."""
     kind = rows.kind[r]
     c = rows.constraint[r]
     f = pair_frames(r, joint, loop, rows)
@@ -477,7 +477,7 @@ def place_body_row(
     leaf = wp.vec2i(leaf_of(tree, f.b1), leaf_of(tree, f.b0))
     rows.leaf[r] = leaf
     mobility = float(0.0)
-    # the row does not see bodies that no dof moves: their velocity goes into the wanted one
+    # the row does not see bodies that no dof moves: their velocity goes into the target
     prescribed = float(0.0)
     if leaf[0] >= 0:
         arm = m1.x - kin.origin[tree.body_tree[f.b1]]
@@ -513,7 +513,7 @@ def place_coupling(
     s: ConstraintSettings,
     rows: PairRowView,
 ):
-    """Jacobian and wanted velocity of q_a - p(q_b) = 0 with a polynomial p, linearised at q_b."""
+    """Jacobian and target velocity of q_a - p(q_b) = 0 with a polynomial p, linearised at q_b."""
     c = rows.constraint[r]
     leaf = rows.dofs[r]
     rows.leaf[r] = leaf
@@ -554,7 +554,7 @@ def build_pair_rows(
     s: ConstraintSettings,
     rows: PairRowView,
 ):
-    """One thread per row: Jacobian, wanted velocity, bounds, and the warm start from the last impulse."""
+    """One thread per row: Jacobian, target velocity, bounds, and the warm start from the last impulse."""
     r = first + wp.tid()
     start = rows.impulse[r]
     rows.impulse[r] = 0.0

@@ -1,6 +1,6 @@
-"""Servos: motors that bring a degree of freedom to a wanted velocity within one step, within their force.
+"""Servos: motors that bring a degree of freedom to a target velocity within one step, within their force.
 
-A servo is a bounded row of the constraint solve, see `constraints.dof_rows`. Its wanted velocity is
+A servo is a bounded row of the constraint solve, see `constraints.dof_rows`. Its target velocity is
 
     v* = kp e / h + (1 - kd) v + kd v_d,
 
@@ -49,7 +49,7 @@ class ServoView:
 class ServoRow:
     """What a servo asks of its dof."""
 
-    velocity: float  # wanted velocity
+    velocity: float  # target velocity
     softness: float  # CFM
     bound: float  # largest impulse
 
@@ -97,7 +97,7 @@ def servo_row(
     v_free: wp.array(dtype=float),
     dt: float,
 ) -> ServoRow:
-    """Wanted velocity, softness and bound of the servo of dof d."""
+    """Target velocity, softness and bound of the servo of dof d."""
     row = ServoRow()
     row.bound = 0.0
     mode = servo.mode[d]

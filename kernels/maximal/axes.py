@@ -192,16 +192,16 @@ def drive_impulse(a: int, start: float, axis: AxisView, dt: float) -> wp.vec2:
         The impulse at a mean rate of zero, and by how much a unit rate lessens it.
     """
     drive = float(0.0)
-    give = float(0.0)
+    drive_slope = float(0.0)
     if axis.drive.mode[a] == MODE_FORCE:
         drive = dt * axis.act[a]
     elif axis.drive.mode[a] == MODE_POSITION:
         drive = dt * axis.drive.target_ke[a] * (axis.act[a] - start)
-        give = dt * (dt * axis.drive.target_ke[a] + axis.drive.target_kd[a])
+        drive_slope = dt * (dt * axis.drive.target_ke[a] + axis.drive.target_kd[a])
     elif axis.drive.mode[a] == MODE_VELOCITY:
-        give = dt * axis.drive.target_ke[a]
-        drive = give * axis.act[a]
-    return wp.vec2(drive, give)
+        drive_slope = dt * axis.drive.target_ke[a]
+        drive = drive_slope * axis.act[a]
+    return wp.vec2(drive, drive_slope)
 
 
 @wp.func
@@ -228,14 +228,14 @@ def axis_velocity(r: int, free: float, axis: AxisView, dt: float, rows: RowView)
         bound = dt * axis.drive.effort_limit[a]
         driven = drive_impulse(a, start, axis, dt)
         drive = driven[0]
-        give = driven[1]
-        v = (mean + w * (constant + drive)) / (1.0 + w * (slope + give))
-        effort = drive - give * v
+        drive_slope = driven[1]
+        v = (mean + w * (constant + drive)) / (1.0 + w * (slope + drive_slope))
+        effort = drive - drive_slope * v
         if wp.abs(effort) > bound:
             drive = wp.clamp(effort, -bound, bound)
-            give = 0.0
+            drive_slope = 0.0
         constant += drive
-        slope += give
+        slope += drive_slope
     v = (mean + w * constant) / (1.0 + w * slope)
     friction = axis.friction[d] * dt
     if friction > 0.0:
@@ -255,12 +255,12 @@ def limit_velocity(
     a: int,
     v: float,
     pushed: float,
-    give: float,
+    scaled_slope: float,
     axis: AxisView,
     dt: float,
     rows: RowView,
 ) -> float:
-    """Mean rate of row r within the limits of axis a; without them (1 + give) v = pushed."""
+    """Mean rate of row r within the limits of axis a; without them (1 + scaled_slope) v = pushed."""
     lower = axis.limit_lower[a]
     upper = axis.limit_upper[a]
     result = v
@@ -272,7 +272,7 @@ def limit_velocity(
         gap = bound - start
         if axis.soft_limits == 1 and ke > 0.0:
             w = dt * rows.mobility[r]
-            result = (pushed + w * ke * gap) / (1.0 + give + w * (dt * ke + axis.limit_kd[a]))
+            result = (pushed + w * ke * gap) / (1.0 + scaled_slope + w * (dt * ke + axis.limit_kd[a]))
             # limits push, and never pull
             result = wp.where(end < lower, wp.max(result, v), wp.min(result, v))
         else:

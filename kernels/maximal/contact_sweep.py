@@ -72,7 +72,7 @@ def slow_sliding(
     n: wp.vec3,
     along: float,
     before: wp.vec3,
-    early: wp.vec3,
+    slip_before_impact: wp.vec3,
     view: BodyContactView,
     bodies: MotionView,
 ):
@@ -83,14 +83,17 @@ def slow_sliding(
         n: Its normal.
         along: Normal impulse.
         before: Tangential impulse so far.
-        early: Velocity at which it slides when it has stopped, by what it slid before an impact.
+        slip_before_impact: Velocity at which it slides when it has stopped, by what it slid before an impact.
         view: Contacts.
         bodies: Bodies.
     """
     tangential = wp.vec3(0.0)
     mobility = view.mobility[c][1]
     if mobility > 0.0 and along + view.shift[c] > 0.0:
-        u = relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies) - early
+        u = (
+            relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies)
+            - slip_before_impact
+        )
         sliding = u - wp.dot(n, u) * n
         # what is wedged in sticks, too
         most = view.friction[c][0] * (along + view.shift[c])
@@ -104,21 +107,21 @@ def slow_spinning(
     c: int,
     n: wp.vec3,
     along: float,
-    early: wp.vec3,
+    spin_before_impact: wp.vec3,
     view: BodyContactView,
     spin: SpinView,
     bodies: MotionView,
 ):
     """Torsional and rolling friction of contact c, within bounds that grow with its normal impulse.
 
-    `early` is for spins what it is for velocities in `slow_sliding`.
+    `spin_before_impact` is for spins what `slip_before_impact` is for velocities in `slow_sliding`.
     """
     torsion = view.friction[c][1] * along
     rolling = view.friction[c][2] * along
     before = view.spin[c]
     if torsion <= 0.0 and rolling <= 0.0 and wp.length_sq(before) == 0.0:
         return
-    w = relative_spin(view.body0[c], view.body1[c], bodies) - early
+    w = relative_spin(view.body0[c], view.body1[c], bodies) - spin_before_impact
     about = wp.dot(n, w)
     mobility = view.spin_mobility[c]
     pivoting = wp.dot(n, before)
@@ -152,9 +155,9 @@ def part_contact(
     if b1 >= 0:
         w = wp.spatial_top(spin.shift[b1])
         speed -= wp.dot(n, wp.spatial_bottom(spin.shift[b1]) + wp.cross(w, view.arm1[c]))
-    wanted = wp.min(-view.gap[c] / s.dt, s.push_speed)
+    goal = wp.min(-view.gap[c] / s.dt, s.push_speed)
     before = view.shift[c]
-    total = wp.max(0.0, before + factor * (wanted - speed) / view.mobility[c][0])
+    total = wp.max(0.0, before + factor * (goal - speed) / view.mobility[c][0])
     view.shift[c] = total
     x = (total - before) * n
     if b0 >= 0:
@@ -192,9 +195,9 @@ def solve_contact(
     tangential = view.impulse[c] - before * n
     along = wp.max(0.0, before + factor * (view.speed[c] - wp.dot(n, u)) / mobility)
     push_contact(c, (along - before) * n, view, bodies)
-    early = view.early[c]
-    slow_sliding(c, n, along, tangential, wp.spatial_bottom(early), view, bodies)
-    slow_spinning(c, n, along, wp.spatial_top(early), view, spin, bodies)
+    motion = view.motion_before_impact[c]
+    slow_sliding(c, n, along, tangential, wp.spatial_bottom(motion), view, bodies)
+    slow_spinning(c, n, along, wp.spatial_top(motion), view, spin, bodies)
 
 
 @wp.func

@@ -74,7 +74,7 @@ class BodyContactView:
     bounces: wp.array(
         dtype=int
     )  # (C) after the impact that is foreseen in the substep; or UNTIMED, NO_REBOUND
-    early: wp.array(dtype=wp.spatial_vector)  # (C) mean spin and velocity up to that impact, relative
+    motion_before_impact: wp.array(dtype=wp.spatial_vector)  # (C) mean relative spin and velocity
     shift: wp.array(dtype=float)  # (C) [N s] what removes a penetration in the substep
     share: wp.array(dtype=float)  # (C) 1 over the points of the pair
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] on body 0, world axes
@@ -146,8 +146,8 @@ def foresee(gap: float, approach: float, pull: float, e: float, bounces: int, s:
     end = end_of_bounces(impact, way, e, bounces, s.step)
     # where the rest of the step leads to from the end of the substep
     height = way + s.step * end[1] - (s.step - s.before - s.dt) * end[0]
-    early = wp.clamp((impact[1] - s.before) / s.dt, 0.0, 1.0)
-    return wp.vec3(end[0], (height - wp.max(gap, 0.0)) / s.dt, early)
+    share = wp.clamp((impact[1] - s.before) / s.dt, 0.0, 1.0)
+    return wp.vec3(end[0], (height - wp.max(gap, 0.0)) / s.dt, share)
 
 
 @wp.func
@@ -337,7 +337,7 @@ def place_contacts(
     view.spin_mobility[c] = wp.vec2(about, W[0, 0] + W[1, 1] + W[2, 2] - about)
     view.target[c] = 0.0
     view.speed[c] = -wp.max(gap, 0.0) / s.dt
-    view.early[c] = wp.spatial_vector()
+    view.motion_before_impact[c] = wp.spatial_vector()
     view.shift[c] = 0.0
     if s.restitution == 1:
         e = mixed(material.restitution[s0], material.restitution[s1], s.product)
@@ -352,7 +352,7 @@ def place_contacts(
             view.target[c] = seen[0]
             view.speed[c] = seen[1]
             slip = relative_velocity(b0, b1, view.arm0[c], view.arm1[c], bodies)
-            view.early[c] = seen[2] * wp.spatial_vector(relative_spin(b0, b1, bodies), slip)
+            view.motion_before_impact[c] = seen[2] * wp.spatial_vector(relative_spin(b0, b1, bodies), slip)
     view.share[c] = 1.0 / float(wp.max(pair_size(c, contacts), 1))
     if fresh == 1:
         view.impulse[c] = wp.vec3(0.0)

@@ -128,7 +128,7 @@ def clear_of_held(k: int, r: int, m: float, rows: RowView):
     for e in range(count):
         y[e] = coupling(first + e, r, m, rows)
     y = rows.inverse[k] * y
-    rows.answer[r] = y
+    rows.held_response[r] = y
     for e in range(count):
         s = first + e
         rows.force[r] = rows.force[r] - y[e] * rows.force[s]
@@ -164,7 +164,7 @@ def aim_row(
             keep = wp.max(0.0, 1.0 - dt / recovery)
     if rigid:
         keep = wp.max(keep, 1.0 - dt * s.recovery_speed / wp.max(wp.abs(start), 1.0e-9))
-    rows.give[r] = compliance / (dt * dt)
+    rows.scaled_compliance[r] = compliance / (dt * dt)
     rows.goal[r] = keep * start
     rows.impulse[r] = wp.where(rigid, warm, 0.0) * rows.impulse[r]
     rows.relaxed[r] = 0.0
@@ -237,7 +237,7 @@ def place_block(
             K[e, i] = mobility
         compliance = row_compliance(r, k, joints, rows, loop, linear, angular)
         aim_row(r, k, joints, compliance, loop, dt, warm, s, rows)
-        K[i, i] = K[i, i] + rows.give[r]
+        K[i, i] = K[i, i] + rows.scaled_compliance[r]
     rows.inverse[k] = invert(K, count)
     for r in range(first + count, rows.row_start[k + 1]):
         rows.carried[r] = 0.0
@@ -248,10 +248,10 @@ def place_block(
         place_wrench(r, direct_row(r, k, joint, p, near, rows), p, f, bodies, spin, rows)
         rows.start[r] = measure_row(r, k, joint, p, near, rows)
         rate = row_rate(r, entering, rows)
-        ahead = rows.before[r] - rate
+        excess = rows.before[r] - rate
         if fresh == 1:
-            ahead = rows.ahead[r]
-        rows.before[r] = rate + share * ahead
+            excess = rows.rate_excess[r]
+        rows.before[r] = rate + share * excess
         alone = coupling(r, r, m, rows)
         clear_of_held(k, r, m, rows)
         mobility = coupling(r, r, m, rows)
@@ -346,7 +346,7 @@ def compare_rates(first: int, qd: wp.array(dtype=float), rows: RowView):
     j = first + wp.tid()
     for r in range(rows.row_start[j], rows.row_start[j + 1]):
         if rows.dof[r] >= 0:
-            rows.ahead[r] = rows.before[r] - qd[rows.dof[r]]
+            rows.rate_excess[r] = rows.before[r] - qd[rows.dof[r]]
 
 
 @wp.kernel
@@ -357,7 +357,7 @@ def forget_rates(first: int, mask: wp.array(dtype=bool), rows: RowView):
         for i in range(rows.world_start[w], rows.world_start[w + 1]):
             k = rows.block[i]
             for r in range(rows.row_start[k], rows.row_start[k + 1]):
-                rows.ahead[r] = 0.0
+                rows.rate_excess[r] = 0.0
                 rows.impulse[r] = 0.0
 
 

@@ -86,13 +86,13 @@ class RowView:
     mobility: wp.array(dtype=float)  # (R) rate for a unit impulse
     start: wp.array(dtype=float)  # (R) what the row measures at the start of the substep
     before: wp.array(dtype=float)  # (R) mean rate in the last substep
-    ahead: wp.array(dtype=float)  # (R) by which that was above the rate at the end of the last step
+    rate_excess: wp.array(dtype=float)  # (R) by which that was above the rate at the end of the last step
     rest: wp.array(dtype=float)  # (R) what it would measure at the end if its rate were 0
-    give: wp.array(dtype=float)  # (R) compliance of a held row over the square of the substep
+    scaled_compliance: wp.array(dtype=float)  # (R) compliance of a held row over the square of the substep
     goal: wp.array(dtype=float)  # (R) what a held row is to measure at the end of the substep
     impulse: wp.array(dtype=float)  # (R) kept from step to step
     carried: wp.array(dtype=float)  # (R) impulse along an axis by couplings
-    answer: wp.array(dtype=wp.spatial_vector)  # (R) what a unit impulse takes from each held row of its block
+    held_response: wp.array(dtype=wp.spatial_vector)  # (R) taken by a unit impulse from its block's held rows
     relaxed: wp.array(dtype=float)  # (R) impulse by which velocities alone were corrected in the substep
 
 
@@ -227,8 +227,8 @@ def row_value(kind: int, p: Pair, axis0: wp.vec3, axis1: wp.vec3) -> float:
         n0 = wp.quat_rotate(p.q0, axis0)
         n1 = wp.quat_rotate(p.q1, axis1)
         # by angles, since the slope of the cosine is gone where bodies are far out of place
-        wanted = wp.atan2(wp.length(wp.cross(axis0, axis1)), wp.dot(axis0, axis1))
-        value = wanted - wp.atan2(wp.length(wp.cross(n0, n1)), wp.dot(n0, n1))
+        goal = wp.atan2(wp.length(wp.cross(axis0, axis1)), wp.dot(axis0, axis1))
+        value = goal - wp.atan2(wp.length(wp.cross(n0, n1)), wp.dot(n0, n1))
     elif kind == ROW_TILT:
         a0 = wp.quat_rotate(p.q0, axis1)
         a1 = wp.quat_rotate(p.q1, axis1)

@@ -92,13 +92,13 @@ def solve_interval(r: int, k: int, rate: float, block: BlockView, s: BodySetting
     # mean rates in the substep, see `axis_velocity`
     free = rate + (rows.rest[r] - rows.start[r]) / s.dt - rows.mobility[r] * rows.impulse[r]
     bound = wp.clamp(rows.start[r] + s.dt * free, allowed[0], allowed[1])
-    wanted = (bound - rows.start[r]) / s.dt
+    goal = (bound - rows.start[r]) / s.dt
     # from outside no faster than this
     if rows.start[r] < allowed[0]:
-        wanted = wp.max(free, wp.min(wanted, s.limit_speed))
+        goal = wp.max(free, wp.min(goal, s.limit_speed))
     elif rows.start[r] > allowed[1]:
-        wanted = wp.min(free, wp.max(wanted, -s.limit_speed))
-    return (wanted - free) / (rows.mobility[r] + compliance)
+        goal = wp.min(free, wp.max(goal, -s.limit_speed))
+    return (goal - free) / (rows.mobility[r] + compliance)
 
 
 @wp.func
@@ -107,7 +107,7 @@ def held_impulse(k: int, i: int, rows: RowView) -> float:
     first = rows.row_start[k]
     total = rows.impulse[first + i]
     for r in range(first + rows.held[k], rows.row_start[k + 1]):
-        total -= rows.answer[r][i] * (rows.impulse[r] + rows.carried[r])
+        total -= rows.held_response[r][i] * (rows.impulse[r] + rows.carried[r])
     return total
 
 
@@ -121,8 +121,8 @@ def solve_held(k: int, u: Twists, m0: float, m1: float, block: BlockView, s: Bod
     for i in range(count):
         r = first + i
         wrong[i] = (rows.goal[r] - rows.rest[r]) / s.dt - row_rate(r, u, rows)
-        if rows.give[r] > 0.0:
-            wrong[i] -= rows.give[r] * held_impulse(k, i, rows)
+        if rows.scaled_compliance[r] > 0.0:
+            wrong[i] -= rows.scaled_compliance[r] * held_impulse(k, i, rows)
     x = rows.inverse[k] * wrong * relaxation_of(k, rows, s)
     e = u
     for i in range(count):
@@ -286,7 +286,7 @@ def sweep_worlds(
 @wp.func
 def is_rigid(r: int, k: int, block: BlockView) -> bool:
     """Whether row r of block k holds without compliance, and whatever the force."""
-    rigid = block.rows.give[r] == 0.0
+    rigid = block.rows.scaled_compliance[r] == 0.0
     if k >= block.joints:
         rigid = rigid and block.loop.max_force[k - block.joints] > 1.0e30
     return rigid
@@ -321,22 +321,22 @@ def relax_held(k: int, block: BlockView, spin: SpinView, bodies: MotionView):
     torque = wp.spatial_top(total)
     force = wp.spatial_bottom(total)
     kick = Twists()
-    answer = float(0.0)
+    curvature = float(0.0)
     if f.b0 >= 0:
         turn = torque + wp.cross(p.r0, force)
         kick.v0 = bodies.inv_mass[f.b0] * force
         kick.w0 = spin.inv_inertia[f.b0] * turn
-        answer += wp.dot(kick.v0, force) + wp.dot(kick.w0, turn)
+        curvature += wp.dot(kick.v0, force) + wp.dot(kick.w0, turn)
     if f.b1 >= 0:
         turn = torque + wp.cross(p.r1, force)
         kick.v1 = bodies.inv_mass[f.b1] * force
         kick.w1 = spin.inv_inertia[f.b1] * turn
-        answer += wp.dot(kick.v1, force) + wp.dot(kick.w1, turn)
+        curvature += wp.dot(kick.v1, force) + wp.dot(kick.w1, turn)
     # no further than where the energy is least
     share = float(1.0)
     power = wp.dot(x, wrong)
-    if answer > power:
-        share = wp.max(power, 0.0) / answer
+    if curvature > power:
+        share = wp.max(power, 0.0) / curvature
     u.v0 = u.v0 - share * kick.v0
     u.w0 = u.w0 - share * kick.w0
     u.v1 = u.v1 + share * kick.v1

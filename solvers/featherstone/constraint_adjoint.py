@@ -175,9 +175,11 @@ class ConstraintAdjoint:
                     contacts=contacts.view,
                     world_state=stage.world_state,
                     final=int(not pushing),
-                    kept=env.kept_contact,
+                    pushing_impulse=env.kept_contact,
                 ),
-                writes=dict(pushes=self.rows.contact_pushes, early=self.rows.contact_early),
+                writes=dict(
+                    pushes=self.rows.contact_pushes, slip_before_impact=self.rows.contact_slip_before_impact
+                ),
             )
         launch(
             solve_adjoint.solve_adjoint,
@@ -394,7 +396,7 @@ def _row_adjoints(stage: ConstraintStage, device: wp.Device) -> RowAdjointView:
     view.contact_multiplier = zeros(contacts, dtype=wp.vec3, device=device)
     view.spin_mode = zeros(spins, dtype=wp.vec2i, device=device)
     view.spin_multiplier = zeros(spins, dtype=wp.vec3, device=device)
-    view.contact_early = zeros(contacts, dtype=wp.vec2, device=device)
+    view.contact_slip_before_impact = zeros(contacts, dtype=wp.vec2, device=device)
     view.contact_pushes = zeros(contacts, dtype=int, device=device)
     return view
 

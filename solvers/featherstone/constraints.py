@@ -358,7 +358,7 @@ class ConstraintStage:
                         contacts=contacts.view,
                         world_state=self.world_state,
                         impulse=rows.impulse,
-                        kept=with_push,
+                        pushing_impulse=with_push,
                         share=self.envelope.kept_share,
                     ),
                     writes=dict(memory=rows.memory),

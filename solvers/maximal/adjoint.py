@@ -234,7 +234,7 @@ class BodyAdjoint:
             system_adjoint.keep_reasons,
             "world",
             reads=dict(system=self._system),
-            writes=dict(kept=self._reasons),
+            writes=dict(kept_reason=self._reasons),
         )
         if not self.model.device.is_capturing:
             self.check_gradient()
@@ -678,7 +678,7 @@ def _row_view(model: Model, rows: RowView, count: int) -> RowGradientView:
     view.soft = zeros(count, dtype=int, device=device)
     view.total = zeros(count, dtype=float, device=device)
     view.multiplier = zeros(count, dtype=float, device=device)
-    view.give = zeros(count, dtype=float, device=device)
+    view.impulse_slope = zeros(count, dtype=float, device=device)
     view.scale = zeros(count, dtype=float, device=device)
     view.lent = zeros(count, dtype=float, device=device)
     view.slope = zeros(count, dtype=wp.vec2, device=device)

@@ -42,7 +42,7 @@ class BodyContactTerms:
         options = {"device": device, "requires_grad": True}
         self._started = wp.zeros(model.body_count, dtype=wp.spatial_vector, **options)
         self._foreseen = wp.zeros(self._count, dtype=wp.vec3, **options)
-        self._early = wp.zeros(self._count, dtype=wp.spatial_vector, **options)
+        self._motion_before_impact = wp.zeros(self._count, dtype=wp.spatial_vector, **options)
         stages = ("STAGE_SHIFT", "STAGE_POSITION", "STAGE_VELOCITY")
         self._terms = {
             int(getattr(contact_terms_adjoint, stage)): zeros(
@@ -163,7 +163,7 @@ class BodyContactTerms:
         if not self._count:
             return
         model, sweeps, role = self.model, self._sweeps, self._system.role
-        for array in (self._started, self._foreseen, self._early):
+        for array in (self._started, self._foreseen, self._motion_before_impact):
             array.grad.zero_()
         record(
             contact_terms_adjoint.start_bodies,
@@ -197,7 +197,7 @@ class BodyContactTerms:
                 center=center,
                 velocity=self._started,
             ),
-            writes=dict(foreseen=self._foreseen, early=self._early),
+            writes=dict(foreseen=self._foreseen, motion_before_impact=self._motion_before_impact),
         )
 
     def weigh(
@@ -245,7 +245,7 @@ class BodyContactTerms:
                 multiplier=multiplier,
                 velocity=velocity,
                 foreseen=self._foreseen,
-                early=self._early,
+                motion_before_impact=self._motion_before_impact,
                 view=view,
             ),
             writes=dict(term=self._terms[number]),

@@ -428,7 +428,7 @@ class BodySweeps(Revised):
             )
 
     def _memory(self) -> list[wp.array]:
-        return [self._places.memory, self._places.spin_memory, self._rows.ahead, self._rows.impulse]
+        return [self._places.memory, self._places.spin_memory, self._rows.rate_excess, self._rows.impulse]
 
     def carried_arrays(self) -> list[wp.array]:
         """Arrays by which earlier steps decide on the bits of the next one, see `SolverBase`."""
@@ -509,7 +509,7 @@ def _contact_view(model: Model) -> BodyContactView:
     view.follows = zeros(count, dtype=int, device=device)
     view.pushes = zeros(count, dtype=int, device=device)
     view.bounces = zeros(count, dtype=int, device=device)
-    view.early = zeros(count, dtype=wp.spatial_vector, device=device)
+    view.motion_before_impact = zeros(count, dtype=wp.spatial_vector, device=device)
     view.turn0 = zeros(count, dtype=wp.mat33, device=device)
     view.turn1 = zeros(count, dtype=wp.mat33, device=device)
     view.mobility = zeros(count, dtype=wp.vec2, device=device)

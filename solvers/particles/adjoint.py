@@ -294,7 +294,7 @@ class ParticleAdjoint(ABC):
             unsupported_adjoint.keep_reasons,
             "implicit world",
             reads=dict(reason=self.reason),
-            writes=dict(kept=self.kept_reason),
+            writes=dict(kept_reason=self.kept_reason),
         )
 
     def check_gradient(self, solver: str) -> None:

@@ -412,7 +412,7 @@ class SelfContact:
         view.neighbor_start = wp.array(mesh.neighbor_start, dtype=int, device=device)
         view.neighbor = wp.array(mesh.neighbor, dtype=int, device=device)
         search.rest = wp.clone(self.model.particle_q, requires_grad=False)
-        search.piece = wp.array(mesh.component, dtype=int, device=device)
+        search.component = wp.array(mesh.component, dtype=int, device=device)
         search.held = wp.zeros(count, dtype=int, device=device)
         search.filled = wp.zeros(count, dtype=int, device=device)
         search.drift = wp.zeros(mesh.worlds, dtype=wp.vec3, device=device)
@@ -428,7 +428,7 @@ class SelfContact:
         self._advance.still = wp.zeros(count, dtype=float, device=device)
         self._memory = prescribed_motion.Memory()
         self._memory.settled = wp.full(count, wp.vec3(np.nan), dtype=wp.vec3, device=device)
-        self._memory.wanted = wp.zeros(count, dtype=wp.vec3, device=device)
+        self._memory.prescribed = wp.zeros(count, dtype=wp.vec3, device=device)
         self._memory.changed = wp.zeros(mesh.worlds, dtype=int, device=device)
         self._advance.broken = wp.zeros(mesh.worlds, dtype=int, device=device)
         self.search = search

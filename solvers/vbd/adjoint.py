@@ -21,7 +21,7 @@ class VBDParticleAdjoint(ParticleAdjoint):
     def __init__(self, particles: VBDParticles):
         inv_mass = particles.descent.inv_mass
         super().__init__(particles, inv_mass, components_adjoint, secant=True, forces_in_substeps=False)
-        count = len(particles.pieces.view.free)
+        count = len(particles.components.view.free)
         self._motion = zeros(count, dtype=wp.spatial_vector, device=self.model.device)
 
     def _law(self, dt: float) -> Law:
@@ -38,9 +38,9 @@ class VBDParticleAdjoint(ParticleAdjoint):
         )
 
     def _reverse_velocities(self, launch: Launcher, kept: KeptSubstep, dt: float) -> None:
-        """Back through the motion that gives free pieces the momentum that they have lost."""
+        """Back through the motion that gives free components the momentum that they have lost."""
         particles, right = self.particles, self.system.view.right
-        descent, stencils, pieces = particles.descent, particles.stencils.view, particles.pieces.view
+        descent, stencils, components = particles.descent, particles.stencils.view, particles.components.view
         for array, value in ((stencils.x, kept.x), (stencils.u, kept.u), (descent.goal, kept.goal)):
             wp.copy(array, value)
         launch(
@@ -53,26 +53,26 @@ class VBDParticleAdjoint(ParticleAdjoint):
                 descent=descent,
                 s=stencils,
             ),
-            writes=dict(pieces=pieces),
+            writes=dict(components=components),
         )
-        launch(vbd_components.solve_pieces, "vbd piece", writes=dict(pieces=pieces))
+        launch(vbd_components.solve_components, "vbd component", writes=dict(components=components))
         launch(
             components_adjoint.keep_motion,
-            "vbd piece",
-            reads=dict(pieces=pieces),
+            "vbd component",
+            reads=dict(components=components),
             writes=dict(motion=self._motion),
         )
         launch(
             components_adjoint.weigh_gradients,
             "vbd chunk",
             reads=dict(s=self.substep, reverse=self.slopes),
-            writes=dict(pieces=pieces),
+            writes=dict(components=components),
         )
-        launch(vbd_components.solve_pieces, "vbd piece", writes=dict(pieces=pieces))
+        launch(vbd_components.solve_components, "vbd component", writes=dict(components=components))
         launch(
             components_adjoint.reverse_momentum,
             "vbd chunk",
-            reads=dict(goal=kept.goal, motion=self._motion, s=self.substep, pieces=pieces),
+            reads=dict(goal=kept.goal, motion=self._motion, s=self.substep, components=components),
             writes=dict(reverse=self.slopes, right=right),
         )
         self._reverse_displacements(launch)
@@ -81,7 +81,7 @@ class VBDParticleAdjoint(ParticleAdjoint):
                 launch(
                     contacts_adjoint.reverse_touches,
                     "vbd chunk",
-                    reads=dict(goal=kept.goal, s=self.substep, pieces=pieces),
+                    reads=dict(goal=kept.goal, s=self.substep, components=components),
                     writes=dict(touch=view, reverse=self.slopes, right=right),
                 )
 

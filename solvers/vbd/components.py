@@ -1,4 +1,4 @@
-"""Connected pieces of particles, each of which moves as one after every sweep of vertex block descent."""
+"""Connected components of particles, each of which moves as one after every sweep of vertex block descent."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from newtonsim.solvers.particles.system import starts_of
 from newtonsim.solvers.vbd.stencils import Stencils, elements_of
 
 
-class Pieces:
-    """Pieces whose particles hang together by elements; single particles are none.
+class Components:
+    """Connected components, whose particles hang together by elements; single particles are none.
 
     Args:
         model: The particles.
@@ -27,7 +27,7 @@ class Pieces:
 
     Attributes:
         view: What kernels see.
-        crowds: The same for the pieces of each world that are near each other, taken as one.
+        crowds: The same for the components of each world that are near each other, taken as one.
         starts: Kinds of index, see `Shard`.
     """
 
@@ -39,46 +39,46 @@ class Pieces:
         size = np.bincount(label, minlength=1)[label] if count else np.zeros(0, int)
         members = np.flatnonzero(size > 1)
         members = members[np.lexsort((members, label[members], owner[members]))]
-        chunk_start, chunk_piece, piece_start = _chunks(label[members], int(vbd_components.CHUNK))
+        chunk_start, chunk_component, component_start = _chunks(label[members], int(vbd_components.CHUNK))
         device = model.device
-        view = self.view = vbd_components.PieceView()
+        view = self.view = vbd_components.ComponentView()
         faces, chunk_face = self._faces(members, chunk_start)
         view.particle = put(members, dtype=int, device=device)
         view.of = put(label, dtype=int, device=device)
         view.chunk_start = put(chunk_start, dtype=int, device=device)
-        view.chunk_piece = put(chunk_piece, dtype=int, device=device)
+        view.chunk_component = put(chunk_component, dtype=int, device=device)
         view.chunk_face = put(chunk_face, dtype=int, device=device)
         view.face = put(faces, dtype=int, device=device)
-        view.piece_start = put(piece_start, dtype=int, device=device)
-        chunks, pieces = len(chunk_piece), len(piece_start) - 1
-        self._make_room(view, chunks, pieces)
+        view.component_start = put(component_start, dtype=int, device=device)
+        chunks, components = len(chunk_component), len(component_start) - 1
+        self._make_room(view, chunks, components)
         world = owner[members[chunk_start[:-1]]]
         self.crowds = self._make_crowds(world)
         self.starts = {
             "vbd chunk": starts_of(world, worlds),
-            "vbd piece": starts_of(world[piece_start[:-1]], worlds),
+            "vbd component": starts_of(world[component_start[:-1]], worlds),
         }
 
-    def _make_room(self, view: vbd_components.PieceView, chunks: int, pieces: int) -> None:
-        """Make room for what is found of chunks and pieces."""
+    def _make_room(self, view: vbd_components.ComponentView, chunks: int, components: int) -> None:
+        """Make room for what is found of chunks and components."""
         device = self.model.device
         view.force = zeros(chunks, dtype=wp.spatial_vector, device=device)
         view.stiffness = zeros(chunks, dtype=wp.spatial_matrix, device=device)
         view.held, view.apart = (zeros(chunks, dtype=int, device=device) for _ in range(2))
-        view.free = zeros(pieces, dtype=int, device=device)
-        view.gain = zeros(pieces, dtype=float, device=device)
-        view.motion = zeros(pieces, dtype=wp.spatial_vector, device=device)
+        view.free = zeros(components, dtype=int, device=device)
+        view.gain = zeros(components, dtype=float, device=device)
+        view.motion = zeros(components, dtype=wp.spatial_vector, device=device)
 
-    def _make_crowds(self, world: np.ndarray) -> vbd_components.PieceView:
-        """The pieces of each world that are near each other, as one piece; world of each chunk (chunks,)."""
-        crowds, view, worlds = vbd_components.PieceView(), self.view, self.model.world_count
+    def _make_crowds(self, world: np.ndarray) -> vbd_components.ComponentView:
+        """The components of each world that are near each other, as one; world of each chunk (chunks,)."""
+        crowds, view, worlds = vbd_components.ComponentView(), self.view, self.model.world_count
         crowds.particle = view.particle
         crowds.of = view.of
         crowds.chunk_start = view.chunk_start
         crowds.chunk_face = view.chunk_face
         crowds.face = view.face
-        crowds.chunk_piece = put(world, dtype=int, device=self.model.device)
-        crowds.piece_start = put(starts_of(world, worlds), dtype=int, device=self.model.device)
+        crowds.chunk_component = put(world, dtype=int, device=self.model.device)
+        crowds.component_start = put(starts_of(world, worlds), dtype=int, device=self.model.device)
         self._make_room(crowds, len(world), worlds)
         return crowds
 
@@ -92,11 +92,14 @@ class Pieces:
         return order, starts_of(chunk[order], len(chunk_start) - 1)
 
     def begin_substep(self, launch: Launcher, descent: DescentView) -> None:
-        """Find which pieces are free to move."""
+        """Find which components are free to move."""
         launch(
-            vbd_components.count_held, "vbd chunk", reads=dict(descent=descent), writes=dict(pieces=self.view)
+            vbd_components.count_held,
+            "vbd chunk",
+            reads=dict(descent=descent),
+            writes=dict(components=self.view),
         )
-        launch(vbd_components.find_free, "vbd piece", writes=dict(pieces=self.view))
+        launch(vbd_components.find_free, "vbd component", writes=dict(components=self.view))
 
     def move(
         self,
@@ -110,7 +113,7 @@ class Pieces:
         now: wp.array | None,
         rounds: int,
     ) -> None:
-        """Move each free piece to where inertia and contacts balance.
+        """Move each free component to where inertia and contacts balance.
 
         Args:
             launch: For the worlds, with the kinds of index of `starts`.
@@ -119,12 +122,12 @@ class Pieces:
             touch: Contacts with them.
             bodies: The bodies.
             descent: The particles.
-            surfaces: Contact between the pieces' triangles; None for none.
+            surfaces: Contact between the components' triangles; None for none.
             now: Present positions, if there is such contact.
             rounds: Newton steps.
         """
         view, stencils = self.view, self.stencils.view
-        for kernel in (vbd_components.solve_pieces, vbd_components.retreat) * rounds:
+        for kernel in (vbd_components.solve_components, vbd_components.retreat) * rounds:
             launch(
                 vbd_components.weigh_chunks,
                 "vbd chunk",
@@ -136,17 +139,19 @@ class Pieces:
                     descent=descent,
                     s=stencils,
                 ),
-                writes=dict(pieces=view),
+                writes=dict(components=view),
             )
             if surfaces is not None:
                 launch(
                     vbd_components.weigh_surfaces,
                     "vbd chunk",
                     reads=dict(dt=dt, s=stencils, contact=surfaces.view, now=now),
-                    writes=dict(pieces=view),
+                    writes=dict(components=view),
                 )
-            launch(kernel, "vbd piece", writes=dict(pieces=view))
-            launch(vbd_components.move_chunks, "vbd chunk", reads=dict(pieces=view), writes=dict(s=stencils))
+            launch(kernel, "vbd component", writes=dict(components=view))
+            launch(
+                vbd_components.move_chunks, "vbd chunk", reads=dict(components=view), writes=dict(s=stencils)
+            )
             if surfaces is not None:
                 launch(
                     self_contact_sweep.place_particles,
@@ -173,7 +178,7 @@ class Pieces:
         surfaces: SelfContact | None,
         v: wp.array,
     ) -> None:
-        """Correct the velocities of each free piece, so that it has the momentum that contacts gave it.
+        """Correct the velocities of each free component, so that it has the momentum that contacts gave it.
 
         Args:
             launch: For the worlds, with the kinds of index of `starts`.
@@ -181,38 +186,42 @@ class Pieces:
             touching: Whether there are shapes to touch.
             touch: Contacts with them, with the impulses that they had.
             descent: The particles.
-            surfaces: Contact between triangles; pieces that are near each other are corrected together.
+            surfaces: Contact between triangles; components that are near each other are corrected together.
             v: Velocities at the end of the substep [m/s].
         """
-        kinds = [("vbd piece", self.view)]
+        kinds = [("vbd component", self.view)]
         if surfaces is not None:
             launch(
                 vbd_components.find_near,
                 "vbd chunk",
-                reads=dict(pieces=self.view, contact=surfaces.view),
+                reads=dict(components=self.view, contact=surfaces.view),
                 writes=dict(crowd=self.crowds),
             )
-            launch(vbd_components.join_crowd, "vbd piece", writes=dict(pieces=self.view, crowd=self.crowds))
-            launch(vbd_components.find_free, "world", writes=dict(pieces=self.crowds))
+            launch(
+                vbd_components.join_crowd,
+                "vbd component",
+                writes=dict(components=self.view, crowd=self.crowds),
+            )
+            launch(vbd_components.find_free, "world", writes=dict(components=self.crowds))
             kinds.append(("world", self.crowds))
         for kind, view in kinds:
             launch(
                 vbd_components.weigh_lost,
                 "vbd chunk",
                 reads=dict(dt=dt, touching=int(touching), touch=touch, descent=descent, s=self.stencils.view),
-                writes=dict(pieces=view),
+                writes=dict(components=view),
             )
-            launch(vbd_components.solve_pieces, kind, writes=dict(pieces=view))
+            launch(vbd_components.solve_components, kind, writes=dict(components=view))
             launch(
                 vbd_components.restore_momentum,
                 "vbd chunk",
-                reads=dict(dt=dt, s=self.stencils.view, pieces=view),
+                reads=dict(dt=dt, s=self.stencils.view, components=view),
                 writes=dict(v=v),
             )
 
 
 def _labels(count: int, elements: dict[str, np.ndarray]) -> np.ndarray:
-    """Number of the piece of each particle (count,)."""
+    """Number of the component of each particle (count,)."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 

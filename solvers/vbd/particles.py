@@ -21,11 +21,11 @@ from newtonsim.solvers.particles.aerodynamics import Air
 from newtonsim.solvers.particles.contacts import ParticleContacts
 from newtonsim.solvers.particles.self_contact import SelfContact
 from newtonsim.solvers.particles.system import ParticleStep, check_models, starts_of
-from newtonsim.solvers.vbd.components import Pieces
+from newtonsim.solvers.vbd.components import Components
 from newtonsim.solvers.vbd.stencils import Stencils, elements_of
 
 _LAST_ROUNDS = 5
-"""Newton steps for the motion of whole pieces after the last sweep: what is left is lost momentum."""
+"""Newton steps for the motion of whole components after the last sweep: what is left is lost momentum."""
 
 _PLAIN_SWEEPS = 2
 """Sweeps at the end without relaxation, which smooth out what longer steps leave between neighbours.
@@ -94,8 +94,8 @@ class VBDParticles:
         self.descent.gain = zeros(count, dtype=wp.vec3, device=device)
         owner = particles.particle_world.numpy() if count else np.zeros(0, int)
         self.starts = self.stencils.starts | {"vbd particle": starts_of(owner, worlds)}
-        self.pieces = Pieces(particles, self.stencils)
-        self.starts |= self.pieces.starts
+        self.components = Components(particles, self.stencils)
+        self.starts |= self.components.starts
         self.contacts = ParticleContacts(particles, rigid, mixing)
         self.surfaces = surfaces if surfaces is not None and surfaces.active else None
         if self.surfaces is not None:
@@ -148,7 +148,7 @@ class VBDParticles:
             reads=dict(x=step.x, v=step.v, dt=dt),
             writes=dict(descent=descent, stencils=view),
         )
-        self.pieces.begin_substep(launch, descent)
+        self.components.begin_substep(launch, descent)
         self._pack(launch, step, dt)
         if self.surfaces is not None:
             self.surfaces.aim(launch, step.x, self.substeps - step.substep, descent.predicted)
@@ -328,7 +328,7 @@ class VBDParticles:
         last = step.sweep == self.iterations
         now = None if surfaces is None else self._now
         rounds = _LAST_ROUNDS if last else 1
-        self.pieces.move(launch, dt, self._touches, touch, bodies, descent, surfaces, now, rounds)
+        self.components.move(launch, dt, self._touches, touch, bodies, descent, surfaces, now, rounds)
         if self._touches and (last or self.rigid.body_count):
             launch(
                 vbd_contacts.push_by_particles,
@@ -353,7 +353,7 @@ class VBDParticles:
             writes=dict(x=step.x, v=step.v),
         )
         inputs = [dt, self._touches, self.touch(), self.descent, self.surfaces, step.v]
-        self.pieces.restore_momentum(launch, *inputs)
+        self.components.restore_momentum(launch, *inputs)
         if self.surfaces is not None:
             launch(
                 self_contact_sweep.settle, "vbd particle", reads=dict(now=self._now), writes=dict(x=step.x)

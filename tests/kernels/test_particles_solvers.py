@@ -14,7 +14,7 @@ from newtonsim.kernels.particles.xpbd.deltas import apply_body_deltas, apply_par
 from newtonsim.kernels.particles.xpbd.edges import fold_of
 from newtonsim.kernels.particles.xpbd.particles import finish_particles, predict_particles
 from newtonsim.kernels.particles.xpbd.springs import SpringView, solve_springs
-from newtonsim.kernels.particles.xpbd.tetrahedra import answer_to, make_answer, mobility_of
+from newtonsim.kernels.particles.xpbd.tetrahedra import make_response, mobility_of, respond
 from newtonsim.kernels.particles.xpbd.triangles import elastic_stress, solve_stress
 
 call = DeviceFunctions(
@@ -26,8 +26,8 @@ call = DeviceFunctions(
     shape_slope,
     within_cone,
     fold_of,
-    answer_to,
-    make_answer,
+    respond,
+    make_response,
     mobility_of,
     elastic_stress,
     solve_stress,
@@ -109,12 +109,12 @@ def test_friction_within_its_cone(device):
     np.testing.assert_allclose(found, exact, atol=1e-6)
 
 
-def test_answer_of_a_tetrahedron_solves_its_equation(device):
+def test_response_of_a_tetrahedron_solves_its_equation(device):
     rng = np.random.default_rng(5)
     g, x = rng.uniform(0.1, 2.0, (30, 3)), rng.normal(size=(30, 3, 3))
     sym, skew = 5.0, 2.0
-    answer = call(device, make_answer, g, sym, skew)
-    D = call(device, answer_to, {name: answer[name] for name in answer.dtype.names}, x).astype(np.float64)
+    response = call(device, make_response, g, sym, skew)
+    D = call(device, respond, {name: response[name] for name in response.dtype.names}, x).astype(np.float64)
     # D + K(D G) = x with the stiffness sym against symmetric changes and skew against turns
     change = D * g[:, None, :]
     symmetric = 0.5 * (change + change.transpose(0, 2, 1))

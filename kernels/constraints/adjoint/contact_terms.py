@@ -4,7 +4,7 @@
 With J w = frame · (velocity of the contact point on body 0 - on body 1) under a velocity w, a contact that
 sticks adds -p · J λ + m · (J v⁺ - t) + C p_n m_n, and one that slides
 -p · J λ + m_n (J_n v⁺ + C p_n - t_n) - ν · f, where ν = J_t λ is held fixed and f is the friction against the
-slip u, -μ p_n u/|u|. Impulses p and multipliers λ, m are held fixed as well; frame, point, distance, wanted
+slip u, -μ p_n u/|u|. Impulses p and multipliers λ, m are held fixed as well; frame, point, distance, target
 velocity t, softness C and friction μ follow from poses, velocities and materials as in the forward pass, with
 the features in contact fixed (`contact_features`).
 
@@ -139,7 +139,7 @@ def contact_lagrangian(
         impulse: Impulses of the solution.
         mode: 0 open, 1 sticking, 2 sliding.
         multiplier: m; of a contact that slides, m of the normal and J λ of the tangents.
-        pushes: 0 where the wanted velocity leaves out the penetration.
+        pushes: 0 where the target velocity leaves out the penetration.
         rounds: Rounds of impact by world; 0 where every contact rebounds as it would alone.
         positions: 1 for the solution that moves the positions, where it is another than that at the end.
         out: Receives the terms.
@@ -169,8 +169,8 @@ def contact_lagrangian(
         damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
         rate = spring[0] / damping
         softness = 1.0 / (s.dt * damping)
-    wanted = closing_velocity(g.distance, rate, soft, pushes[c], s)
-    early = wp.vec3(0.0, 0.0, 0.0)
+    target = closing_velocity(g.distance, rate, soft, pushes[c], s)
+    slip_before = wp.vec3(0.0, 0.0, 0.0)
     if rows.impact[c][2] > rows.impact[c][1]:
         approach = wp.dot(g.normal, relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.start))
         free = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.free)
@@ -181,9 +181,11 @@ def contact_lagrangian(
             outcome = wp.max(0.0, wp.dot(g.normal, after))
         share = rows.moving[c][1]
         if share < 0.0:
-            wanted = outcome
+            target = outcome
         else:
-            bounces = count_bounces(rows.timed[c], rows.impact[c][0] * share, s.restitution_speed, s.dt)
+            bounces = count_bounces(
+                rows.first_impact[c], rows.impact[c][0] * share, s.restitution_speed, s.dt
+            )
             more = float(0.0)
             if rounds[w] > 0:
                 # as in `want_outcome`
@@ -193,17 +195,17 @@ def contact_lagrangian(
                     more = outcome + restitution * free[0]
             gap = wp.max(0.0, g.distance)
             hit = time_of_impact(gap, approach, (approach - free[0]) / s.dt, s.dt)
-            wanted = end_of_bounces(hit, gap, restitution, bounces, s.dt)[positions] + more
+            target = end_of_bounces(hit, gap, restitution, bounces, s.dt)[positions] + more
             if positions == 1:
-                early = (hit[1] / s.dt) * free
+                slip_before = (hit[1] / s.dt) * free
     under = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.multiplier)
     end = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.end)
-    total = m[0] * (end[0] + softness * p[0] - wanted) - wp.dot(p, under)
+    total = m[0] * (end[0] + softness * p[0] - target) - wp.dot(p, under)
     if mode[c] == ROW_HOLDS:
-        total = total + m[1] * (end[1] - early[1]) + m[2] * (end[2] - early[2])
+        total = total + m[1] * (end[1] - slip_before[1]) + m[2] * (end[2] - slip_before[2])
     else:
         mu = combine(material.mu[s0], material.mu[s1], s.friction_product)
-        slip = wp.vec2(end[1] - early[1], end[2] - early[2])
+        slip = wp.vec2(end[1] - slip_before[1], end[2] - slip_before[2])
         total = total + slide_term(wp.vec2(m[1], m[2]), slip, mu * p[0])
     out[c] = total
 

@@ -6,8 +6,8 @@ Implicit differentiation of a complementarity problem starts from this active se
 Stage: backward pass of constraints, first, the active set
 Called by: solvers/featherstone/constraint_adjoint.py, kernels/constraints/adjoint/solution_error.py,
     kernels/constraints/adjoint/solve.py
-Reads: ContactView, RowsView, TreeView, kept, world_state
-Writes: early, pushes
+Reads: ContactView, RowsView, TreeView, pushing_impulse, world_state
+Writes: pushes, slip_before_impact
 """
 
 import warp as wp
@@ -44,8 +44,9 @@ class RowAdjointView:
     pair_multiplier: wp.array(dtype=float)  # (P)
     contact_mode: wp.array(dtype=int)  # (C)
     contact_multiplier: wp.array(dtype=wp.vec3)  # (C) m, or m of the normal and J λ of the tangents
-    contact_early: wp.array(dtype=wp.vec2)  # (C) slip that the solution does not count, see `rebounds` [m/s]
-    contact_pushes: wp.array(dtype=int)  # (C) 0 if the wanted velocity leaves out the penetration
+    # (C) slip that the solution does not count, see `rebounds` [m/s]
+    contact_slip_before_impact: wp.array(dtype=wp.vec2)
+    contact_pushes: wp.array(dtype=int)  # (C) 0 if the target velocity leaves out the penetration
     spin_mode: wp.array(dtype=wp.vec2i)  # (C) of torsional and of rolling friction
     spin_multiplier: wp.array(dtype=wp.vec3)  # (C) about the normal and both tangents
 
@@ -63,7 +64,7 @@ class ImpulseView:
 
 @wp.func
 def row_mode(impulse: float, delassus: float, target: wp.vec2, bounds: wp.vec2) -> int:
-    """What a row with an interval of wanted velocities and bounds of its impulse is."""
+    """What a row with an interval of target velocities and bounds of its impulse is."""
     mode = int(ROW_OPEN)
     if delassus > 0.0:
         if impulse <= bounds[0] or impulse >= bounds[1]:
@@ -112,7 +113,7 @@ def select_contact(
     p = impulse.contact[c]
     mode = int(ROW_OPEN)
     if p[0] > 0.0 and rows.contact.delassus[c][0] > 0.0:
-        slip = contact_slip(tree, rows, c, depth, impulse.z) - adj.contact_early[c]
+        slip = contact_slip(tree, rows, c, depth, impulse.z) - adj.contact_slip_before_impact[c]
         mode = friction_mode(wp.vec2(p[1], p[2]), rows.contact.friction[c] * p[0], slip)
     adj.contact_mode[c] = mode
     if rows.spins == 1:
@@ -205,11 +206,11 @@ def mark_pushing(
     contacts: ContactView,
     world_state: wp.array(dtype=int),
     final: int,
-    kept: wp.array(dtype=wp.vec3),
+    pushing_impulse: wp.array(dtype=wp.vec3),
     pushes: wp.array(dtype=int),
-    early: wp.array(dtype=wp.vec2),
+    slip_before_impact: wp.array(dtype=wp.vec2),
 ):
-    """One thread per contact place: whether its wanted velocity removes the penetration, and its early slip.
+    """One thread per contact place: whether its target removes the penetration, and the slip before impact.
 
     That of contacts of single bodies does so only in the first solution, which moves the positions, and not
     in the final one, see `gauss_seidel.solve_rows`.
@@ -218,13 +219,13 @@ def mark_pushing(
     w = contacts.world[c]
     if c - contacts.world_start[w] >= contacts.world_count[w]:
         return
-    early[c] = wp.vec2(0.0, 0.0)
-    if final == 0 and rows.contact.timed[c][0] > 0.0:
-        early[c] = rows.contact.early[c]
+    slip_before_impact[c] = wp.vec2(0.0, 0.0)
+    if final == 0 and rows.contact.first_impact[c][0] > 0.0:
+        slip_before_impact[c] = rows.contact.slip_before_impact[c]
     result = int(1)
     if final == 1 and world_state[w] >= PUSHED:
         impact = rows.contact.impact[c]
-        stopped = rows.contact.soft[c] == 0 and impact[1] > 0.0 and kept[c][0] > 0.0
+        stopped = rows.contact.soft[c] == 0 and impact[1] > 0.0 and pushing_impulse[c][0] > 0.0
         stopped = stopped and impact[1] == impact[2]
         for side in range(2):
             leaf = rows.contact.leaf[c][side]

@@ -90,13 +90,13 @@ class ContactError:
 def row_error(
     v: float, impulse: float, delassus: float, softness: float, target: wp.vec2, bounds: wp.vec2
 ) -> RowError:
-    """What a row with an interval of wanted velocities and bounds of its impulse lacks."""
-    wanted = wp.clamp(v, target[0], target[1])
+    """What a row with an interval of target velocities and bounds of its impulse lacks."""
+    goal = wp.clamp(v, target[0], target[1])
     if impulse > 0.0:
-        wanted = target[0]
+        goal = target[0]
     elif impulse < 0.0:
-        wanted = target[1]
-    left = wanted - v - softness * impulse
+        goal = target[1]
+    left = goal - v - softness * impulse
     acts = row_mode(impulse, delassus, target, bounds) == ROW_HOLDS
     acts = acts or (left > 0.0 and impulse < bounds[1]) or (left < 0.0 and impulse > bounds[0])
     e = RowError()
@@ -145,7 +145,7 @@ def widen(v: wp.vec3) -> wp.vec3d:
 def approach(
     tree: wp.ref[TreeView], rows: wp.ref[RowsView], c: int, depth: int, impulse: wp.ref[ImpulseView]
 ) -> wp.vec3:
-    """Wanted velocity of a contact less what it has, and less what its softness gives."""
+    """Target velocity of a contact less what it has, and less what its softness gives."""
     left = rows.contact.target[c]
     left -= triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, impulse.z)
     left[0] -= rows.contact.softness[c] * impulse.contact[c][0]

@@ -111,7 +111,7 @@ def contact_block(
     A[0, 0] = normal
     if adj.contact_mode[c] == ROW_BOUNDED:
         mu = rows.contact.friction[c]
-        slip = contact_slip(tree, rows, c, depth, impulse.z) - adj.contact_early[c]
+        slip = contact_slip(tree, rows, c, depth, impulse.z) - adj.contact_slip_before_impact[c]
         K = slide_slope(mu * p[0], slip)
         for i in range(2):
             A[0, 1 + i] = -normal * wp.float64(mu * slip[i] / wp.max(wp.length(slip), SLOWEST_SLIP))

@@ -195,7 +195,7 @@ def decide_contacts(
     holds = wp.dot(n, places.impulse[c]) > 0.0
     if holds or places.shift[c] > 0.0:
         motion = relative_motion(places.body0[c], places.body1[c], view.arm0[c], view.arm1[c], velocity)
-        motion = motion - places.early[c]
+        motion = motion - places.motion_before_impact[c]
         lay_contact(c, n, motion, holds, places.shift[c], places, view)
 
 

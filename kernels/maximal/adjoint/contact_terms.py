@@ -20,7 +20,7 @@ Stage: backward pass in maximal coordinates, contacts
 Called by: solvers/maximal/contact_adjoint.py, kernels/maximal/adjoint/contact_system.py
 Reads: BodyContactView, BodySettings, ContactStageView, ContactView, FeatureView, ModelShapeMaterials, 16
     arrays
-Writes: early, foreseen, term, velocity
+Writes: foreseen, motion_before_impact, term, velocity
 """
 
 import warp as wp
@@ -215,7 +215,7 @@ def foresee_contacts(
     center: wp.array(dtype=wp.vec3),
     velocity: wp.array(dtype=wp.spatial_vector),
     foreseen: wp.array(dtype=wp.vec3),
-    early: wp.array(dtype=wp.spatial_vector),
+    motion_before_impact: wp.array(dtype=wp.spatial_vector),
 ):
     """One thread per contact place: how it bounces, as in `maximal.contacts.place_contacts`.
 
@@ -234,11 +234,11 @@ def foresee_contacts(
         velocity: From `start_bodies`.
         foreseen: Receives normal velocities after an impact and up to the end of the substep; the third
             number is negative if the latter is not foreseen.
-        early: Receives spin and velocity up to the impact.
+        motion_before_impact: Receives spin and velocity up to the impact.
     """
     c = first + wp.tid()
     foreseen[c] = wp.vec3(0.0, 0.0, -1.0)
-    early[c] = wp.spatial_vector()
+    motion_before_impact[c] = wp.spatial_vector()
     w = contacts.world[c]
     if c - contacts.world_start[w] >= contacts.world_count[w] or places.bounces[c] == NO_REBOUND:
         return
@@ -261,7 +261,7 @@ def foresee_contacts(
     if bounces >= 0:
         seen = foresee(at.gap, approach, pull, e, bounces, s)
         foreseen[c] = seen
-        early[c] = seen[2] * motion
+        motion_before_impact[c] = seen[2] * motion
     else:
         foreseen[c] = wp.vec3(rebound(approach, at.gap, wp.max(pull, 0.0), e, s.step), 0.0, -1.0)
 
@@ -284,7 +284,7 @@ def weigh_contacts(
     multiplier: wp.array(dtype=wp.spatial_vector),
     velocity: wp.array(dtype=wp.spatial_vector),
     foreseen: wp.array(dtype=wp.vec3),
-    early: wp.array(dtype=wp.spatial_vector),
+    motion_before_impact: wp.array(dtype=wp.spatial_vector),
     view: ContactStageView,
     term: wp.array(dtype=float),
 ):
@@ -307,7 +307,7 @@ def weigh_contacts(
         multiplier: Multipliers of the bodies that impulses move, 0 of others.
         velocity: Solution.
         foreseen: See `foresee_contacts`.
-        early: Likewise.
+        motion_before_impact: Likewise.
         view: How contacts act.
         term: Receives the terms.
     """
@@ -332,7 +332,7 @@ def weigh_contacts(
         normal = wp.dot(n, wp.spatial_bottom(motion))
         normal = normal - target_of(stage, at.gap, view.gap[c], foreseen[c], s)
     if stage == STAGE_POSITION:
-        motion = motion - early[c]
+        motion = motion - motion_before_impact[c]
     rate = wp.spatial_bottom(motion)
     turning = wp.spatial_top(motion)
     twist = wp.dot(n, spin)

@@ -109,14 +109,14 @@ def push_along(
         bound = dt * axis.drive.effort_limit[a]
         driven = drive_impulse(a, start, axis, dt)
         drive = driven[0]
-        give = driven[1]
-        effort = drive - give * (free + w * (constant + drive)) / (1.0 + w * (slope + give))
+        drive_slope = driven[1]
+        effort = drive - drive_slope * (free + w * (constant + drive)) / (1.0 + w * (slope + drive_slope))
         if wp.abs(effort) > bound:
             view.drive[r] = wp.where(effort > 0.0, 1, -1)
             constant += wp.clamp(effort, -bound, bound)
         else:
             constant += drive
-            slope += give
+            slope += drive_slope
     return wp.vec2(constant, slope)
 
 
@@ -203,7 +203,7 @@ def decide_axis(
         v = (free + w * constant) / (1.0 + w * slope)
     if block.rows.index[r] >= 0:
         slope = limit_axis(r, v, free, wp.vec2(constant, slope), axis, s, block, view)
-    view.give[r] = slope
+    view.impulse_slope[r] = slope
     if view.mode[r] != ROW_FORCE:
         hold(r, view.mode[r], 0.0, w, view)
 
@@ -215,7 +215,7 @@ def hold(r: int, mode: int, compliance: float, mobility: float, view: RowGradien
     view.mode[r] = mode
     view.scale[r] = 1.0 / (compliance + lent)
     view.lent[r] = lent / (compliance + lent)
-    view.give[r] = 1.0
+    view.impulse_slope[r] = 1.0
 
 
 @wp.func
@@ -226,7 +226,7 @@ def bound_force(r: int, x: float, most: float, view: RowGradientView):
         view.side[r] = wp.where(x > 0.0, 1, -1)
         view.scale[r] = 1.0
         view.lent[r] = 0.0
-        view.give[r] = 0.0
+        view.impulse_slope[r] = 0.0
 
 
 @wp.func
@@ -241,11 +241,11 @@ def decide_interval(r: int, k: int, mean: float, block: BlockView, s: BodySettin
     bound = wp.clamp(reached, allowed[0], allowed[1])
     if bound == reached or rows.impulse[r] == 0.0:
         return
-    wanted = (bound - rows.start[r]) / s.dt
+    goal = (bound - rows.start[r]) / s.dt
     mode = ROW_LIMIT
-    if rows.start[r] < allowed[0] and wanted > s.limit_speed:
+    if rows.start[r] < allowed[0] and goal > s.limit_speed:
         mode = ROW_RATE
-    if rows.start[r] > allowed[1] and wanted < -s.limit_speed:
+    if rows.start[r] > allowed[1] and goal < -s.limit_speed:
         mode = ROW_RATE
     view.side[r] = wp.where(reached < bound, -1, 1)
     hold(r, mode, compliance, rows.mobility[r], view)
@@ -263,7 +263,7 @@ def begin_rows(first: int, rows: RowView, view: RowGradientView):
     view.total[r] = rows.impulse[r]
     view.scale[r] = 0.0
     view.lent[r] = 0.0
-    view.give[r] = 0.0
+    view.impulse_slope[r] = 0.0
 
 
 @wp.kernel
@@ -300,7 +300,7 @@ def decide_rows(
             mobility = coupling(r, r, m, rows)
             if mobility > 0.0:
                 store_end(r, direct_row(r, k, block.joint, e, near, rows), e, u, dt, view)
-                hold(r, ROW_HELD, rows.give[r], mobility, view)
+                hold(r, ROW_HELD, rows.scaled_compliance[r], mobility, view)
                 if k >= block.joints:
                     bound_force(r, rows.impulse[r], block.loop.max_force[k - block.joints] * dt, view)
         elif rows.mobility[r] > 0.0:

@@ -56,12 +56,12 @@ class RowGradientView:
     soft: wp.array(dtype=int)  # (R) soft limit that pushes: -1 lower, 1 upper, 0 for none
     total: wp.array(dtype=float)  # (R) impulse along the wrench of the row
     multiplier: wp.array(dtype=float)  # (R)
-    # what the row asks for changes with velocities by scale * give * end
+    # what the row asks for changes with velocities by scale * impulse_slope * end
     pull0: wp.array(dtype=wp.spatial_vector)  # (R) (torque, force) on body 0 for a unit impulse
     pull1: wp.array(dtype=wp.spatial_vector)  # (R) on body 1
     end0: wp.array(dtype=wp.spatial_vector)  # (R) slope of the mean rate by the velocity of body 0
     end1: wp.array(dtype=wp.spatial_vector)  # (R)
-    give: wp.array(dtype=float)  # (R) impulse that a force law takes back for a unit mean rate, 1 if held
+    impulse_slope: wp.array(dtype=float)  # (R) impulse that a force law takes back per mean rate, 1 if held
     scale: wp.array(dtype=float)  # (R) inverse softness of what is held, 1 for force laws
     lent: wp.array(dtype=float)  # (R) share of the softness that is lent
     slope: wp.array(dtype=wp.vec2)  # (R) of a coupling's polynomial at the start and at the end

@@ -9,8 +9,8 @@ Stage: backward pass in maximal coordinates, multipliers
 Called by: solvers/maximal/adjoint.py
 Reads: BlockSkylineView, BlockView, BodyContactView, BodySystemView, ContactStageView, ContactView,
     MotionView, RowGradientView, SpinView, 11 arrays
-Writes: BlockSkylineView, BodySystemView, ContactStageView, RowGradientView, away, half, half_slope, kept,
-    moving, multiplier, total
+Writes: BlockSkylineView, BodySystemView, ContactStageView, RowGradientView, away, half, half_slope,
+    kept_reason, moving, multiplier, total
 """
 
 import warp as wp
@@ -109,11 +109,11 @@ def begin_worlds(first: int, system: BodySystemView):
 
 
 @wp.kernel
-def keep_reasons(first: int, system: BodySystemView, kept: wp.array(dtype=int)):
+def keep_reasons(first: int, system: BodySystemView, kept_reason: wp.array(dtype=int)):
     """One thread per world: keep the reason of any step until it is asked for."""
     w = first + wp.tid()
     if system.reason[w] != 0:
-        kept[w] = system.reason[w]
+        kept_reason[w] = system.reason[w]
 
 
 @wp.kernel
@@ -209,7 +209,7 @@ def row_of(part: int, r: int, block: BlockView, view: RowGradientView) -> wp.spa
     end = view.end0[source]
     if part % 2 == 1:
         end = view.end1[source]
-    return wp.where(part > 1, -view.slope[r][1], 1.0) * view.give[r] * end
+    return wp.where(part > 1, -view.slope[r][1], 1.0) * view.impulse_slope[r] * end
 
 
 @wp.func

@@ -1,54 +1,54 @@
-"""Rigid motion that vertex block descent gives back to free pieces after a substep, backwards.
+"""Rigid motion that vertex block descent gives back to free components after a substep, backwards.
 
-Forward, each free piece gets the velocity field (d + w × r) / h with A (w, d) = b: A its inertia, b the
+Forward, each free component gets the velocity field (d + w × r) / h with A (w, d) = b: A its inertia, b the
 momentum that the substep has lost (`particles.vbd.components.weigh_lost`). A gradient c of (w, d) gives μ
-with A μ = c, as A is symmetric, and then all others are those of μᵀ (b - A (w, d)). The point that a piece
-turns about is arbitrary and has no gradient.
+with A μ = c, as A is symmetric, and then all others are those of μᵀ (b - A (w, d)). The point that a
+component turns about is arbitrary and has no gradient.
 
 Stage: backward pass of particles, first, motion of connected components
 Called by: solvers/vbd/adjoint.py
-Reads: PieceView, ReverseView, SubstepView, goal, motion
-Writes: PieceView, ReverseView, motion, right
+Reads: ComponentView, ReverseView, SubstepView, goal, motion
+Writes: ComponentView, ReverseView, motion, right
 """
 
 import warp as wp
 
 from newtonsim.kernels.particles.adjoint.elements import SubstepView
 from newtonsim.kernels.particles.adjoint.steps import ReverseView
-from newtonsim.kernels.particles.vbd.components import PieceView
+from newtonsim.kernels.particles.vbd.components import ComponentView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
 @wp.func
-def arm_of(pieces: PieceView, s: SubstepView, chunk: int, i: int) -> wp.vec3d:
-    """From the reference of a piece at the start to particle i at the end [m]."""
-    first = pieces.piece_start[pieces.chunk_piece[chunk]]
-    origin = s.x[pieces.particle[pieces.chunk_start[first]]]
+def arm_of(components: ComponentView, s: SubstepView, chunk: int, i: int) -> wp.vec3d:
+    """From the reference of a component at the start to particle i at the end [m]."""
+    first = components.component_start[components.chunk_component[chunk]]
+    origin = s.x[components.particle[components.chunk_start[first]]]
     return (wp.vec3d(s.x[i]) - wp.vec3d(origin)) + wp.vec3d(s.u[i])
 
 
 @wp.kernel
-def weigh_gradients(first: int, s: SubstepView, reverse: ReverseView, pieces: PieceView):
-    """One thread per chunk: gradient by the motion of its piece, in place of the force on it."""
+def weigh_gradients(first: int, s: SubstepView, reverse: ReverseView, components: ComponentView):
+    """One thread per chunk: gradient by the motion of its component, in place of the force on it."""
     chunk = first + wp.tid()
-    if pieces.free[pieces.chunk_piece[chunk]] == 0:
+    if components.free[components.chunk_component[chunk]] == 0:
         return
     turn = wp.vec3d()
     push = wp.vec3d()
-    for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
-        i = pieces.particle[place]
+    for place in range(components.chunk_start[chunk], components.chunk_start[chunk + 1]):
+        i = components.particle[place]
         g = reverse.v[i] / s.dt
         push += g
-        turn += wp.cross(arm_of(pieces, s, chunk, i), g)
-    pieces.force[chunk] = wp.spatial_vector(wp.vec3(turn), wp.vec3(push))
+        turn += wp.cross(arm_of(components, s, chunk, i), g)
+    components.force[chunk] = wp.spatial_vector(wp.vec3(turn), wp.vec3(push))
 
 
 @wp.kernel
-def keep_motion(first: int, pieces: PieceView, motion: wp.array(dtype=wp.spatial_vector)):
-    """One thread per piece: note its motion, which solving for another one overwrites."""
-    piece = first + wp.tid()
-    motion[piece] = pieces.motion[piece]
+def keep_motion(first: int, components: ComponentView, motion: wp.array(dtype=wp.spatial_vector)):
+    """One thread per component: note its motion, which solving for another one overwrites."""
+    component = first + wp.tid()
+    motion[component] = components.motion[component]
 
 
 @wp.func
@@ -70,8 +70,8 @@ def momentum_work(
         u: Its displacement [m].
         goal: Its displacement by inertia [m].
         mass: Its mass over the square of the length of the substep [N/m].
-        turn: w of its piece.
-        move: d of its piece [m].
+        turn: w of its component.
+        move: d of its component [m].
         multiplier_turn: μ, likewise.
         multiplier_move: μ.
         by_motion: Gradient by the displacement that the motion gives it.
@@ -88,26 +88,26 @@ def reverse_momentum(
     motion: wp.array(dtype=wp.spatial_vector),
     s: SubstepView,
     reverse: ReverseView,
-    pieces: PieceView,
+    components: ComponentView,
     right: wp.array(dtype=wp.vec3d),
 ):
-    """One thread per chunk: from the motion of its piece to displacements, inertia and masses."""
+    """One thread per chunk: from the motion of its component to displacements, inertia and masses."""
     chunk = first + wp.tid()
-    piece = pieces.chunk_piece[chunk]
-    if pieces.free[piece] == 0:
+    component = components.chunk_component[chunk]
+    if components.free[component] == 0:
         return
-    for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
-        i = pieces.particle[place]
+    for place in range(components.chunk_start[chunk], components.chunk_start[chunk + 1]):
+        i = components.particle[place]
         square = s.dt * s.dt
         by_r, by_u, by_goal, by_mass, by_w, by_d, by_mw, by_md, by_g = wp.grad(momentum_work)(
-            arm_of(pieces, s, chunk, i),
+            arm_of(components, s, chunk, i),
             wp.vec3d(s.u[i]),
             wp.vec3d(goal[i]),
             s.mass[i] / square,
-            wp.vec3d(wp.spatial_top(motion[piece])),
-            wp.vec3d(wp.spatial_bottom(motion[piece])),
-            wp.vec3d(wp.spatial_top(pieces.motion[piece])),
-            wp.vec3d(wp.spatial_bottom(pieces.motion[piece])),
+            wp.vec3d(wp.spatial_top(motion[component])),
+            wp.vec3d(wp.spatial_bottom(motion[component])),
+            wp.vec3d(wp.spatial_top(components.motion[component])),
+            wp.vec3d(wp.spatial_bottom(components.motion[component])),
             reverse.v[i] / s.dt,
         )
         right[i] = right[i] + by_u

@@ -9,7 +9,7 @@ friction, see `particles.vbd.contacts`.
 
 Stage: backward pass of particles, contacts
 Called by: solvers/particles/adjoint_contacts.py, solvers/vbd/adjoint.py
-Reads: MatrixView, PieceView, SubstepView, TouchSlopes, diagonal, goal, stiffness, world
+Reads: ComponentView, MatrixView, SubstepView, TouchSlopes, diagonal, goal, stiffness, world
 Writes: MatrixView, ReverseView, SubstepView, TouchSlopes, reason, right, stiffness
 """
 
@@ -19,7 +19,7 @@ from newtonsim.kernels.particles.adjoint.elements import MatrixView, SubstepView
 from newtonsim.kernels.particles.adjoint.steps import ReverseView, cut_off
 from newtonsim.kernels.particles.adjoint.unsupported import BOUNCES, TOUCHES_BODY
 from newtonsim.kernels.particles.contacts import ContactView
-from newtonsim.kernels.particles.vbd.components import PieceView
+from newtonsim.kernels.particles.vbd.components import ComponentView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -349,7 +349,7 @@ def force_of(touch: TouchSlopes, i: int, k: int, dt: wp.float64) -> wp.vec3d:
 
 
 @wp.func
-def give(
+def add_slopes(
     touch: TouchSlopes,
     i: int,
     k: int,
@@ -398,7 +398,7 @@ def reverse_contacts(
                 wp.atomic_add(s.residual, corner_at(touch, i, c), -force * share)
             if touch.hard == 0:
                 slopes = soft_slopes(touch, i, k, target, d, multiplier, s.dt)
-                give(touch, i, k, -ONE, slopes.moved, slopes.goal, slopes.overlap, slopes.mu, reverse)
+                add_slopes(touch, i, k, -ONE, slopes.moved, slopes.goal, slopes.overlap, slopes.mu, reverse)
             else:
                 sticks = does_stick(touch.contacts, i, k)
                 n = wp.vec3d(touch.contacts.normal[i, k])
@@ -421,7 +421,7 @@ def reverse_contacts(
                     wp.mat33d(touch.curvature[i, k]),
                     sticks,
                 )
-                give(touch, i, k, -ONE, moved, by_goal, by_overlap, by_mu, reverse)
+                add_slopes(touch, i, k, -ONE, moved, by_goal, by_overlap, by_mu, reverse)
 
 
 @wp.func
@@ -459,7 +459,7 @@ def reverse_stops(first: int, touch: TouchSlopes, fastest: wp.float64, s: Subste
                 wp.mat33d(touch.curvature[i, last]),
             )
             reverse.v[i] = by_v
-            give(touch, i, last, ONE, moved, wp.vec3d(), ZERO, ZERO, reverse)
+            add_slopes(touch, i, last, ONE, moved, wp.vec3d(), ZERO, ZERO, reverse)
 
 
 @wp.kernel
@@ -469,28 +469,28 @@ def reverse_touches(
     goal: wp.array(dtype=wp.vec3),
     s: SubstepView,
     reverse: ReverseView,
-    pieces: PieceView,
+    components: ComponentView,
     right: wp.array(dtype=wp.vec3d),
 ):
-    """One thread per chunk: from the motion of its piece to the contacts that have changed its momentum."""
+    """One thread per chunk: from the motion of its component to the contacts that changed its momentum."""
     chunk = first + wp.tid()
-    piece = pieces.chunk_piece[chunk]
-    if pieces.free[piece] == 0:
+    component = components.chunk_component[chunk]
+    if components.free[component] == 0:
         return
-    origin = wp.vec3d(s.x[pieces.particle[pieces.chunk_start[pieces.piece_start[piece]]]])
-    turn = wp.vec3d(wp.spatial_top(pieces.motion[piece]))
-    move = wp.vec3d(wp.spatial_bottom(pieces.motion[piece]))
-    begin = pieces.chunk_start[chunk]
-    end = pieces.chunk_start[chunk + 1]
+    origin = wp.vec3d(s.x[components.particle[components.chunk_start[components.component_start[component]]]])
+    turn = wp.vec3d(wp.spatial_top(components.motion[component]))
+    move = wp.vec3d(wp.spatial_bottom(components.motion[component]))
+    begin = components.chunk_start[chunk]
+    end = components.chunk_start[chunk + 1]
     if touch.inside == 1:
-        begin = pieces.chunk_face[chunk]
-        end = pieces.chunk_face[chunk + 1]
+        begin = components.chunk_face[chunk]
+        end = components.chunk_face[chunk + 1]
     for place in range(begin, end):
         i = int(0)
         if touch.inside == 1:
-            i = pieces.face[place]
+            i = components.face[place]
         else:
-            i = pieces.particle[place]
+            i = components.particle[place]
         for k in range(touch.contacts.count[i]):
             push = touch.contacts.push[i, k]
             if push != 0.0:
@@ -501,7 +501,7 @@ def reverse_touches(
                 by_arm = wp.cross(force_of(touch, i, k, s.dt), turn)
                 # the arm goes to the end of the displacement, and not with inertia
                 moved = slopes.moved + by_arm
-                give(touch, i, k, ONE, moved, slopes.goal - by_arm, slopes.overlap, slopes.mu, reverse)
+                add_slopes(touch, i, k, ONE, moved, slopes.goal - by_arm, slopes.overlap, slopes.mu, reverse)
                 for c in range(corners_in(touch)):
                     share = weight_at(touch, i, k, c)
                     wp.atomic_add(right, corner_at(touch, i, c), (slopes.d + by_arm) * share)

@@ -3,7 +3,7 @@
 Stage: backward pass of particles, worlds without gradient
 Called by: solvers/particles/adjoint.py, solvers/xpbd/adjoint.py
 Reads: GridView, PairView, SubstepView, SystemView, goal, reason, residual, world
-Writes: kept, reason, sums
+Writes: kept_reason, reason, sums
 """
 
 import warp as wp
@@ -74,8 +74,8 @@ def weigh_residuals(
 
 
 @wp.kernel
-def keep_reasons(first: int, reason: wp.array(dtype=int), kept: wp.array(dtype=int)):
+def keep_reasons(first: int, reason: wp.array(dtype=int), kept_reason: wp.array(dtype=int)):
     """One thread per world: keep why a step had no gradient."""
     w = first + wp.tid()
     if reason[w] != 0:
-        kept[w] = reason[w]
+        kept_reason[w] = reason[w]

@@ -40,7 +40,7 @@ class Search:
     """What detection needs beside the pairs."""
 
     rest: wp.array(dtype=wp.vec3)  # (P) positions at rest [m]
-    piece: wp.array(dtype=int)  # (P) which connected surface
+    component: wp.array(dtype=int)  # (P) which connected surface
     held: wp.array(dtype=int)  # (P) 1 if the user moves the particle, 2 if it stands still
     cursor: wp.array(dtype=int)  # (W) entries handed out to particles
     filled: wp.array(dtype=int)  # (P) entries written
@@ -165,7 +165,7 @@ def closest_meeting(
 @wp.func
 def radius_of_pair(view: SelfContactView, search: Search, edges: bool, c: wp.vec4i) -> float:
     """Contact radius of a pair: less than its distance at rest if both belong to one surface."""
-    if search.piece[c[0]] != search.piece[c[2]]:
+    if search.component[c[0]] != search.component[c[2]]:
         return search.radius
     x0 = search.rest[c[0]]
     x1 = search.rest[c[1]]

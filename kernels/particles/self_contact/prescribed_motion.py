@@ -23,7 +23,7 @@ class Memory:
     """What is kept between steps; P particles, W worlds."""
 
     settled: wp.array(dtype=wp.vec3)  # (P) position at the end of the last step [m]
-    wanted: wp.array(dtype=wp.vec3)  # (P) where the user has put the particle [m]
+    prescribed: wp.array(dtype=wp.vec3)  # (P) where the user has put the particle [m]
     changed: wp.array(dtype=int)  # (W) 1 if particles that are not held were moved
 
 
@@ -60,7 +60,7 @@ def take_back(
 ):
     """One thread per particle: if it is held, it starts where the last step has left it."""
     i = first + wp.tid()
-    memory.wanted[i] = x[i]
+    memory.prescribed[i] = x[i]
     if memory.changed[view.world[i]] == 0 and is_held(inv_mass, flags, i):
         x[i] = memory.settled[i]
 
@@ -78,7 +78,7 @@ def aim_held(
     """One thread per particle: if it is held, its target is a part of the way to where it was put."""
     i = first + wp.tid()
     if is_held(inv_mass, flags, i):
-        target[i] = x[i] + part * (memory.wanted[i] - x[i])
+        target[i] = x[i] + part * (memory.prescribed[i] - x[i])
 
 
 @wp.kernel

@@ -1,14 +1,14 @@
-"""Rigid motion of whole pieces in vertex block descent: one more block for each connected piece.
+"""Rigid motion of connected components in vertex block descent: one more block for each of them.
 
-A piece that moves as one does not change its energies, so inertia and contacts alone decide where it goes.
-Particle by particle that is the slowest mode of all, and the momentum that is missing in between would be
-lost. Here a Newton step with six unknowns finds the motion of each free piece after each sweep: forces and
-torques on it balance, and its momentum changes by that of contacts and gravity alone.
+A component that moves as one does not change its energies, so inertia and contacts alone decide where it
+goes. Particle by particle that is the slowest mode of all, and the momentum that is missing in between would
+be lost. Here a Newton step with six unknowns finds the motion of each free component after each sweep: forces
+and torques on it balance, and its momentum changes by that of contacts and gravity alone.
 
 Stage: VBD substep, after each sweep, motion of connected components
 Called by: solvers/vbd/adjoint.py, solvers/vbd/components.py
-Reads: DescentView, MotionView, PieceView, SelfContactView, StencilView, TouchView, now
-Writes: PieceView, StencilView, v
+Reads: ComponentView, DescentView, MotionView, SelfContactView, StencilView, TouchView, now
+Writes: ComponentView, StencilView, v
 """
 
 import warp as wp
@@ -29,21 +29,21 @@ SINGULAR = wp.constant(1.0e-6)
 
 
 @wp.struct
-class PieceView:
-    """Connected pieces: R of them in C chunks of the N particles, which are listed piece by piece."""
+class ComponentView:
+    """Connected components: R of them in C chunks of the N particles, listed one after the other."""
 
     particle: wp.array(dtype=int)  # (N)
-    of: wp.array(dtype=int)  # (N) piece of each particle
+    of: wp.array(dtype=int)  # (N) component of each particle
     chunk_start: wp.array(dtype=int)  # (C + 1) first particle of each chunk
-    chunk_piece: wp.array(dtype=int)  # (C)
+    chunk_component: wp.array(dtype=int)  # (C)
     chunk_face: wp.array(dtype=int)  # (C + 1) first triangle of each chunk
-    face: wp.array(dtype=int)  # (T) triangles, listed piece by piece
-    piece_start: wp.array(dtype=int)  # (R + 1) first chunk of each piece
+    face: wp.array(dtype=int)  # (T) triangles, listed component by component
+    component_start: wp.array(dtype=int)  # (R + 1) first chunk of each component
     force: wp.array(dtype=wp.spatial_vector)  # (C) torque and force on each chunk
     stiffness: wp.array(dtype=wp.spatial_matrix)  # (C)
     held: wp.array(dtype=int)  # (C) particles that are held
     apart: wp.array(dtype=int)  # (C) 1 for chunks that are left out of the balance of momentum
-    free: wp.array(dtype=int)  # (R) 1 if no particle of the piece is held
+    free: wp.array(dtype=int)  # (R) 1 if no particle of the component is held
     motion: wp.array(dtype=wp.spatial_vector)  # (R) rotation vector and displacement
     gain: wp.array(dtype=float)  # (R) [J] work of the force before the motion
 
@@ -57,10 +57,10 @@ class Balance:
 
 
 @wp.func
-def reference(pieces: PieceView, s: StencilView, chunk: int) -> wp.vec3:
-    """The point that the piece of a chunk turns about, at the start of the substep."""
-    first = pieces.piece_start[pieces.chunk_piece[chunk]]
-    return s.x[pieces.particle[pieces.chunk_start[first]]]
+def reference(components: ComponentView, s: StencilView, chunk: int) -> wp.vec3:
+    """The point that the component of a chunk turns about, at the start of the substep."""
+    first = components.component_start[components.chunk_component[chunk]]
+    return s.x[components.particle[components.chunk_start[first]]]
 
 
 @wp.func
@@ -91,7 +91,7 @@ def add_stiffness(balance: wp.ref[Balance], r: wp.vec3, K: wp.mat33):
 
 @wp.func
 def add_inertia(
-    pieces: PieceView,
+    components: ComponentView,
     chunk: int,
     origin: wp.vec3,
     dt: float,
@@ -106,8 +106,8 @@ def add_inertia(
     mixed = wp.vec3(0.0)
     force = wp.vec3(0.0)
     torque = wp.vec3(0.0)
-    for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
-        i = pieces.particle[place]
+    for place in range(components.chunk_start[chunk], components.chunk_start[chunk + 1]):
+        i = components.particle[place]
         m = descent.mass[i] / (dt * dt)
         r = (s.x[i] - origin) + s.u[i]
         f = (descent.goal[i] - s.u[i]) * m
@@ -138,25 +138,25 @@ def weigh_chunks(
     bodies: MotionView,
     descent: DescentView,
     s: StencilView,
-    pieces: PieceView,
+    components: ComponentView,
 ):
-    """One thread per chunk: inertia and contacts with shapes, about the reference of the piece."""
+    """One thread per chunk: inertia and contacts with shapes, about the reference of the component."""
     chunk = first + wp.tid()
-    if pieces.free[pieces.chunk_piece[chunk]] == 0:
+    if components.free[components.chunk_component[chunk]] == 0:
         return
     balance = Balance()
-    origin = reference(pieces, s, chunk)
-    add_inertia(pieces, chunk, origin, dt, descent, s, balance)
+    origin = reference(components, s, chunk)
+    add_inertia(components, chunk, origin, dt, descent, s, balance)
     if touching != 0:
-        for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
-            i = pieces.particle[place]
+        for place in range(components.chunk_start[chunk], components.chunk_start[chunk + 1]):
+            i = components.particle[place]
             p = s.x[i] + s.u[i]
             for k in range(touch.contacts.count[i]):
                 push = push_of(touch, touch.contacts, i, k, p, s.u[i], descent.goal[i], dt, bodies)
                 if push.stiffness > 0.0:
                     add_push(balance, (s.x[i] - origin) + s.u[i], push)
-        for place in range(pieces.chunk_face[chunk], pieces.chunk_face[chunk + 1]):
-            t = pieces.face[place]
+        for place in range(components.chunk_face[chunk], components.chunk_face[chunk + 1]):
+            t = components.face[place]
             corner = corners_of(touch.triangles, t)
             for k in range(touch.faces.touch.count[t]):
                 push = push_of_face(touch, t, k, dt, bodies, descent, s)
@@ -165,16 +165,16 @@ def weigh_chunks(
                     add_push(
                         balance, (blend(s.x, corner, weight) - origin) + blend(s.u, corner, weight), push
                     )
-    pieces.force[chunk] = balance.force
-    pieces.stiffness[chunk] = balance.stiffness
+    components.force[chunk] = balance.force
+    components.stiffness[chunk] = balance.stiffness
 
 
 @wp.func
-def is_between_pieces(pieces: PieceView, contact: SelfContactView, q: int) -> bool:
-    """Whether a pair of surfaces has corners of two pieces."""
+def is_between_components(components: ComponentView, contact: SelfContactView, q: int) -> bool:
+    """Whether a pair of surfaces has corners of two components."""
     c = contact.corners[q]
-    first = pieces.of[c[0]]
-    return pieces.of[c[1]] != first or pieces.of[c[2]] != first or pieces.of[c[3]] != first
+    first = components.of[c[0]]
+    return components.of[c[1]] != first or components.of[c[2]] != first or components.of[c[3]] != first
 
 
 @wp.kernel
@@ -182,23 +182,23 @@ def weigh_surfaces(
     first: int,
     dt: float,
     s: StencilView,
-    pieces: PieceView,
+    components: ComponentView,
     contact: SelfContactView,
     now: wp.array(dtype=wp.vec3),
 ):
-    """One thread per chunk: add contacts with the surfaces of other pieces."""
+    """One thread per chunk: add contacts with the surfaces of other components."""
     chunk = first + wp.tid()
-    if pieces.free[pieces.chunk_piece[chunk]] == 0:
+    if components.free[components.chunk_component[chunk]] == 0:
         return
     balance = Balance()
-    origin = reference(pieces, s, chunk)
+    origin = reference(components, s, chunk)
     found = int(0)
-    for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
-        i = pieces.particle[place]
+    for place in range(components.chunk_start[chunk], components.chunk_start[chunk + 1]):
+        i = components.particle[place]
         for k in range(contact.start[i], contact.start[i] + contact.count[i]):
             entry = contact.entry[k]
             q = entry >> 2
-            if contact.load[q] > 0.0 and is_between_pieces(pieces, contact, q):
+            if contact.load[q] > 0.0 and is_between_components(components, contact, q):
                 terms = pair_terms(contact, q, entry & 3, now, dt, ContactTerms())
                 r = (s.x[i] - origin) + s.u[i]
                 balance.force += wp.spatial_vector(wp.cross(r, terms.force), terms.force)
@@ -207,8 +207,8 @@ def weigh_surfaces(
                 add_stiffness(balance, r, terms.hessian / share)
                 found += 1
     if found > 0:
-        pieces.force[chunk] = pieces.force[chunk] + balance.force
-        pieces.stiffness[chunk] = pieces.stiffness[chunk] + balance.stiffness
+        components.force[chunk] = components.force[chunk] + balance.force
+        components.stiffness[chunk] = components.stiffness[chunk] + balance.stiffness
 
 
 @wp.func
@@ -243,69 +243,69 @@ def solve_balance(A: wp.spatial_matrix, b: wp.spatial_vector) -> wp.spatial_vect
 
 
 @wp.kernel
-def count_held(first: int, descent: DescentView, pieces: PieceView):
+def count_held(first: int, descent: DescentView, components: ComponentView):
     """One thread per chunk: how many of its particles are held."""
     chunk = first + wp.tid()
     held = int(0)
-    for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
-        if not descent.mass[pieces.particle[place]] > 0.0:
+    for place in range(components.chunk_start[chunk], components.chunk_start[chunk + 1]):
+        if not descent.mass[components.particle[place]] > 0.0:
             held += 1
-    pieces.held[chunk] = held
+    components.held[chunk] = held
 
 
 @wp.kernel
-def find_free(first: int, pieces: PieceView):
-    """One thread per piece: whether it is free to move as one."""
-    piece = first + wp.tid()
+def find_free(first: int, components: ComponentView):
+    """One thread per component: whether it is free to move as one."""
+    component = first + wp.tid()
     held = int(0)
-    for chunk in range(pieces.piece_start[piece], pieces.piece_start[piece + 1]):
-        held += pieces.held[chunk]
-    pieces.free[piece] = wp.where(held == 0, 1, 0)
+    for chunk in range(components.component_start[component], components.component_start[component + 1]):
+        held += components.held[chunk]
+    components.free[component] = wp.where(held == 0, 1, 0)
 
 
 @wp.kernel
-def solve_pieces(first: int, pieces: PieceView):
-    """One thread per piece: the rigid motion that balances torques and forces."""
-    piece = first + wp.tid()
-    if pieces.free[piece] == 0:
+def solve_components(first: int, components: ComponentView):
+    """One thread per component: the rigid motion that balances torques and forces."""
+    component = first + wp.tid()
+    if components.free[component] == 0:
         return
     b = wp.spatial_vector()
     A = wp.spatial_matrix()
-    for chunk in range(pieces.piece_start[piece], pieces.piece_start[piece + 1]):
-        b += pieces.force[chunk]
-        A += pieces.stiffness[chunk]
-    pieces.motion[piece] = solve_balance(A, b)
-    pieces.gain[piece] = wp.dot(b, pieces.motion[piece])
+    for chunk in range(components.component_start[component], components.component_start[component + 1]):
+        b += components.force[chunk]
+        A += components.stiffness[chunk]
+    components.motion[component] = solve_balance(A, b)
+    components.gain[component] = wp.dot(b, components.motion[component])
 
 
 @wp.kernel
-def retreat(first: int, pieces: PieceView):
-    """One thread per piece: motion back to where no work is left, if contacts that began push against it."""
-    piece = first + wp.tid()
-    if pieces.free[piece] == 0:
+def retreat(first: int, components: ComponentView):
+    """One thread per component: motion back to where no work is left, if contacts that began push back."""
+    component = first + wp.tid()
+    if components.free[component] == 0:
         return
     force = wp.spatial_vector()
-    for chunk in range(pieces.piece_start[piece], pieces.piece_start[piece + 1]):
-        force += pieces.force[chunk]
-    motion = pieces.motion[piece]
-    gain = pieces.gain[piece]
+    for chunk in range(components.component_start[component], components.component_start[component + 1]):
+        force += components.force[chunk]
+    motion = components.motion[component]
+    gain = components.gain[component]
     more = wp.dot(force, motion)
     part = float(0.0)
     if more < 0.0:
         part = more / (gain - more)
-    pieces.motion[piece] = motion * part
+    components.motion[component] = motion * part
 
 
 @wp.kernel
-def move_chunks(first: int, s: StencilView, pieces: PieceView):
-    """One thread per chunk: move its particles as its piece moves."""
+def move_chunks(first: int, s: StencilView, components: ComponentView):
+    """One thread per chunk: move its particles as its component moves."""
     chunk = first + wp.tid()
-    if pieces.free[pieces.chunk_piece[chunk]] == 0:
+    if components.free[components.chunk_component[chunk]] == 0:
         return
-    motion = pieces.motion[pieces.chunk_piece[chunk]]
+    motion = components.motion[components.chunk_component[chunk]]
     w = wp.spatial_top(motion)
     d = wp.spatial_bottom(motion)
-    origin = reference(pieces, s, chunk)
+    origin = reference(components, s, chunk)
     angle = wp.length(w)
     sine = float(1.0)
     cosine = float(0.5)
@@ -313,8 +313,8 @@ def move_chunks(first: int, s: StencilView, pieces: PieceView):
         sine = wp.sin(angle) / angle
         half = wp.sin(0.5 * angle) / angle
         cosine = 2.0 * half * half
-    for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
-        i = pieces.particle[place]
+    for place in range(components.chunk_start[chunk], components.chunk_start[chunk + 1]):
+        i = components.particle[place]
         r = (s.x[i] - origin) + s.u[i]
         turn = wp.cross(w, r)
         s.u[i] = s.u[i] + d + turn * sine + wp.cross(w, turn) * cosine
@@ -328,7 +328,7 @@ def weigh_lost(
     touch: TouchView,
     descent: DescentView,
     s: StencilView,
-    pieces: PieceView,
+    components: ComponentView,
 ):
     """One thread per chunk: momentum that the end of the substep lacks, over dt, and the inertia.
 
@@ -336,19 +336,19 @@ def weigh_lost(
     momentum is counted as lost, too.
     """
     chunk = first + wp.tid()
-    if pieces.free[pieces.chunk_piece[chunk]] == 0:
+    if components.free[components.chunk_component[chunk]] == 0:
         return
-    if pieces.apart[chunk] != 0:
-        pieces.force[chunk] = wp.spatial_vector()
-        pieces.stiffness[chunk] = wp.spatial_matrix()
+    if components.apart[chunk] != 0:
+        components.force[chunk] = wp.spatial_vector()
+        components.stiffness[chunk] = wp.spatial_matrix()
         return
     balance = Balance()
-    origin = reference(pieces, s, chunk)
-    add_inertia(pieces, chunk, origin, dt, descent, s, balance)
+    origin = reference(components, s, chunk)
+    add_inertia(components, chunk, origin, dt, descent, s, balance)
     f = wp.vec3(0.0)
     torque = wp.vec3(0.0)
-    for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
-        i = pieces.particle[place]
+    for place in range(components.chunk_start[chunk], components.chunk_start[chunk + 1]):
+        i = components.particle[place]
         torque -= wp.cross(s.u[i], descent.goal[i]) * (descent.mass[i] / (dt * dt))
         if touching != 0:
             r = (s.x[i] - origin) + s.u[i]
@@ -360,8 +360,8 @@ def weigh_lost(
                 torque += wp.cross(r, got)
     if touching != 0:
         view = touch.faces.touch
-        for place in range(pieces.chunk_face[chunk], pieces.chunk_face[chunk + 1]):
-            t = pieces.face[place]
+        for place in range(components.chunk_face[chunk], components.chunk_face[chunk + 1]):
+            t = components.face[place]
             corner = corners_of(touch.triangles, t)
             for k in range(view.count[t]):
                 weight = touch.faces.weight[t, k]
@@ -369,51 +369,53 @@ def weigh_lost(
                 got = (view.normal[t, k] * view.push[t, k] - view.hold[t, k]) / dt
                 f += got
                 torque += wp.cross(r, got)
-    pieces.force[chunk] = balance.force + wp.spatial_vector(torque, f)
-    pieces.stiffness[chunk] = balance.stiffness
+    components.force[chunk] = balance.force + wp.spatial_vector(torque, f)
+    components.stiffness[chunk] = balance.stiffness
 
 
 @wp.kernel
-def find_near(first: int, pieces: PieceView, contact: SelfContactView, crowd: PieceView):
-    """One thread per chunk: whether it is near another piece, with which it may have exchanged momentum."""
+def find_near(first: int, components: ComponentView, contact: SelfContactView, crowd: ComponentView):
+    """One thread per chunk: whether it is near another component, with which it may exchange momentum."""
     chunk = first + wp.tid()
     apart = int(1)
-    for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
-        i = pieces.particle[place]
+    for place in range(components.chunk_start[chunk], components.chunk_start[chunk + 1]):
+        i = components.particle[place]
         for k in range(contact.start[i], contact.start[i] + contact.count[i]):
-            if is_between_pieces(pieces, contact, contact.entry[k] >> 2):
+            if is_between_components(components, contact, contact.entry[k] >> 2):
                 apart = 0
     crowd.apart[chunk] = apart
 
 
 @wp.kernel
-def join_crowd(first: int, pieces: PieceView, crowd: PieceView):
-    """One thread per piece: if it is near another one, it belongs to the crowd of its world with all of it.
+def join_crowd(first: int, components: ComponentView, crowd: ComponentView):
+    """One thread per component: if near another one, it belongs to the crowd of its world with all of it.
 
-    Impulses within the crowd cancel, so that its momentum is known and that of its pieces is not.
+    Impulses within the crowd cancel, so that its momentum is known and that of its components is not.
     """
-    piece = first + wp.tid()
+    component = first + wp.tid()
     apart = int(1)
     held = int(0)
-    for chunk in range(pieces.piece_start[piece], pieces.piece_start[piece + 1]):
+    for chunk in range(components.component_start[component], components.component_start[component + 1]):
         apart = wp.min(apart, crowd.apart[chunk])
-        held += pieces.held[chunk]
-    pieces.free[piece] = wp.where(held == 0 and apart == 1, 1, 0)
-    for chunk in range(pieces.piece_start[piece], pieces.piece_start[piece + 1]):
+        held += components.held[chunk]
+    components.free[component] = wp.where(held == 0 and apart == 1, 1, 0)
+    for chunk in range(components.component_start[component], components.component_start[component + 1]):
         crowd.apart[chunk] = apart
-        crowd.held[chunk] = wp.where(apart == 1, 0, pieces.held[chunk])
+        crowd.held[chunk] = wp.where(apart == 1, 0, components.held[chunk])
 
 
 @wp.kernel
-def restore_momentum(first: int, dt: float, s: StencilView, pieces: PieceView, v: wp.array(dtype=wp.vec3)):
-    """One thread per chunk: give its particles the velocities that its piece lacks as a whole."""
+def restore_momentum(
+    first: int, dt: float, s: StencilView, components: ComponentView, v: wp.array(dtype=wp.vec3)
+):
+    """One thread per chunk: give its particles the velocities that its component lacks as a whole."""
     chunk = first + wp.tid()
-    piece = pieces.chunk_piece[chunk]
-    if pieces.free[piece] == 0 or pieces.apart[chunk] != 0:
+    component = components.chunk_component[chunk]
+    if components.free[component] == 0 or components.apart[chunk] != 0:
         return
-    motion = pieces.motion[piece] / dt
-    origin = reference(pieces, s, chunk)
-    for place in range(pieces.chunk_start[chunk], pieces.chunk_start[chunk + 1]):
-        i = pieces.particle[place]
+    motion = components.motion[component] / dt
+    origin = reference(components, s, chunk)
+    for place in range(components.chunk_start[chunk], components.chunk_start[chunk + 1]):
+        i = components.particle[place]
         r = (s.x[i] - origin) + s.u[i]
         v[i] = v[i] + wp.spatial_bottom(motion) + wp.cross(wp.spatial_top(motion), r)

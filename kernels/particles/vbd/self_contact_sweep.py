@@ -56,10 +56,10 @@ def take_step(
     block.mixed += wp.vec3(h[1, 2], h[2, 0], h[0, 1])
     factor = wp.where(pressing + terms.near > 0, 1.0, relaxation)
     u = stencils.u[i] + relaxed_step(block, descent.mass[i] / (dt * dt), factor, stencils.longest[i])
-    wanted = stencils.x[i] + u
-    to = truncate(contact, i, wanted)
+    goal = stencils.x[i] + u
+    to = truncate(contact, i, goal)
     # a step that is not cut short keeps what rounding takes from large coordinates
-    if wp.length_sq(to - wanted) > 0.0:
+    if wp.length_sq(to - goal) > 0.0:
         u = to - stencils.x[i]
     stencils.u[i] = u
     now[i] = to

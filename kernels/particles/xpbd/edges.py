@@ -165,12 +165,12 @@ def solve_edges(
         torque = float(0.0)
         if fresh == 0:
             torque = edges.torque[s]
-        wanted = torque + k * beyond
+        missing = torque + k * beyond
         if c > 0.0:
             moved = wp.dot(fold.g0, (v[corner[0]] - v[corner[2]]) * dt + s2)
             moved += wp.dot(fold.g1, (v[corner[1]] - v[corner[2]]) * dt + s3)
             moved += wp.dot(fold.g3, (v[corner[3]] - v[corner[2]]) * dt + s1)
-            wanted += c * moved
-        change = -relaxation * wanted / (1.0 + (k + c) * mobility * dt * dt)
+            missing += c * moved
+        change = -relaxation * missing / (1.0 + (k + c) * mobility * dt * dt)
         edges.torque[s] = torque + change
         turn_corners(edges, s, fold, change * dt * dt, shift)

@@ -119,11 +119,11 @@ def solve_springs(
             force = springs.force[s]
         along = wp.dot(n, force)
         k = springs.stiffness[s]
-        wanted = along + k * (length - springs.rest[s])
+        missing = along + k * (length - springs.rest[s])
         c = springs.damping[s] / dt
         if c > 0.0:
-            wanted += c * wp.dot(n, (v[i] - v[j]) * dt + (shift[i] - shift[j]))
-        change = n * (wanted / (1.0 + (k + c) * w))
+            missing += c * wp.dot(n, (v[i] - v[j]) * dt + (shift[i] - shift[j]))
+        change = n * (missing / (1.0 + (k + c) * w))
         if fresh == 0:
             change += (force - n * along) * (length / (length + wp.abs(along) * w))
         change = change * relaxation

@@ -160,7 +160,7 @@ def start_tetrahedra(
 
 
 @wp.struct
-class Answer:
+class Response:
     """How the force on F follows what is missing, in axes that turn with it.
 
     D + K(D G) = x, K the stiffness `sym` against symmetric changes of F, `skew` against turns: components off
@@ -174,30 +174,30 @@ class Answer:
 
 
 @wp.func
-def make_answer(g: wp.vec3, sym: float, skew: float) -> Answer:
-    """Prepare the answer for the diagonal g of the mobility times dt²."""
-    answer = Answer()
+def make_response(g: wp.vec3, sym: float, skew: float) -> Response:
+    """Prepare the response for the diagonal g of the mobility times dt²."""
+    response = Response()
     a = 0.5 * (sym + skew)
     o = wp.vec3(1.0 + a * g[0], 1.0 + a * g[1], 1.0 + a * g[2])
     b = g * (0.5 * (sym - skew))
-    answer.own = o
-    answer.other = b
-    answer.inside = wp.vec3(1.0 / (1.0 + sym * g[0]), 1.0 / (1.0 + sym * g[1]), 1.0 / (1.0 + sym * g[2]))
-    answer.beside = wp.vec3(
+    response.own = o
+    response.other = b
+    response.inside = wp.vec3(1.0 / (1.0 + sym * g[0]), 1.0 / (1.0 + sym * g[1]), 1.0 / (1.0 + sym * g[2]))
+    response.beside = wp.vec3(
         1.0 / (o[1] * o[2] - b[1] * b[2]),
         1.0 / (o[0] * o[2] - b[0] * b[2]),
         1.0 / (o[0] * o[1] - b[0] * b[1]),
     )
-    return answer
+    return response
 
 
 @wp.func
-def answer_to(answer: Answer, x: wp.mat33) -> wp.mat33:
+def respond(response: Response, x: wp.mat33) -> wp.mat33:
     """The change D for what is missing, x."""
-    o = answer.own
-    b = answer.other
-    y = answer.inside
-    z = answer.beside
+    o = response.own
+    b = response.other
+    y = response.inside
+    z = response.beside
     return wp.mat33(
         x[0, 0] * y[0],
         (x[0, 1] * o[0] - x[1, 0] * b[0]) * z[2],
@@ -276,9 +276,9 @@ def solve_tetrahedra(
         skew = wp.max(shear - pressure, 0.1 * shear)
     back = wp.transpose(turned)
     slope = back * slope
-    answer = make_answer(g, sym, skew)
-    change = answer_to(answer, back * missing)
-    yields = answer_to(answer, slope)
+    response = make_response(g, sym, skew)
+    change = respond(response, back * missing)
+    yields = respond(response, slope)
     bulk += wp.max(-pressure, 0.0)
     resisted = bulk * weighted(slope, change, g) / (1.0 + bulk * weighted(slope, yields, g))
     change = turned * (change - yields * resisted)
