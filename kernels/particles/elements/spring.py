@@ -1,4 +1,11 @@
-"""Springs: the energy ½ ke (|d| - L)² of the vector d between two particles, of either precision."""
+"""Springs: the energy ½ ke (|d| - L)² of the vector d between two particles, of either precision.
+
+Stage: substeps, penalty forces and backward passes of particles, elements
+Called by: kernels/particles/adjoint/work.py, kernels/particles/vbd/rows.py,
+    kernels/particles/xpbd/springs.py, kernels/penalty/elements.py
+Reads: its arguments
+Writes: nothing, its functions return what they find
+"""
 
 from typing import Any
 

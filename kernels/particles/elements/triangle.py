@@ -2,6 +2,12 @@
 
 The energy is A (ke |G|² + ½ ka (tr G - a)²), with G = ½ (FᵀF - I) Green's strain and F the 3 x 2 deformation
 gradient. Symmetric 2 x 2 matrices are their components 00, 11 and 01.
+
+Stage: substeps, penalty forces and backward passes of particles, elements
+Called by: kernels/particles/adjoint/work.py, kernels/particles/xpbd/triangles.py,
+    kernels/penalty/elements.py
+Reads: pose
+Writes: nothing, its functions return what they find
 """
 
 from typing import Any
