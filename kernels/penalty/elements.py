@@ -16,6 +16,7 @@ Writes: corner
 import warp as wp
 
 from newtonsim.kernels.particles.aerodynamics import air_force
+from newtonsim.kernels.particles.elements.hinge import fold_between, short_way
 from newtonsim.kernels.particles.elements.spring import controlled_length
 from newtonsim.kernels.particles.elements.triangle import (
     deformation_column,
@@ -129,29 +130,16 @@ def bend_edges(
     edge = x[v1] - x[v0]
     n0 = wp.cross(x[v0] - x[o0], x[v1] - x[o0])
     n1 = wp.cross(x[v1] - x[o1], x[v0] - x[o1])
-    size0 = wp.dot(n0, n0)
-    size1 = wp.dot(n1, n1)
-    length = wp.length(edge)
-    for c in range(4):
-        corner[place + 4 * e + c] = wp.vec3(0.0, 0.0, 0.0)
-    if size0 > 0.0 and size1 > 0.0:
-        angle = wp.atan2(wp.dot(wp.cross(n0, n1), edge) / length, wp.dot(n0, n1))
-        bend = angle - rest_angle[e]
-        # the short way round, for edges folded through half a turn
-        bend -= 2.0 * wp.pi * wp.round(bend / (2.0 * wp.pi))
-        # slopes of the angle: the heights of the two triangles are |n| / length
-        g0 = -n0 * (length / size0)
-        g1 = -n1 * (length / size1)
-        a0 = wp.dot(x[o0] - x[v0], edge) / (length * length)
-        a1 = wp.dot(x[o1] - x[v0], edge) / (length * length)
-        h0 = -(1.0 - a0) * g0 - (1.0 - a1) * g1
-        h1 = -a0 * g0 - a1 * g1
-        turning = wp.dot(g0, v[o0]) + wp.dot(g1, v[o1]) + wp.dot(h0, v[v0]) + wp.dot(h1, v[v1])
-        torque = rest_length[e] * (properties[e, 0] * bend + properties[e, 1] * turning)
-        corner[place + 4 * e] = -torque * g0
-        corner[place + 4 * e + 1] = -torque * g1
-        corner[place + 4 * e + 2] = -torque * h0
-        corner[place + 4 * e + 3] = -torque * h1
+    fold = fold_between(n0, n1, edge, x[o0] - x[v0], x[o1] - x[v0])
+    bend = short_way(fold.angle - rest_angle[e])
+    turning = (
+        wp.dot(fold.g0, v[o0]) + wp.dot(fold.g1, v[o1]) + wp.dot(fold.g2, v[v0]) + wp.dot(fold.g3, v[v1])
+    )
+    torque = rest_length[e] * (properties[e, 0] * bend + properties[e, 1] * turning)
+    corner[place + 4 * e] = -torque * fold.g0
+    corner[place + 4 * e + 1] = -torque * fold.g1
+    corner[place + 4 * e + 2] = -torque * fold.g2
+    corner[place + 4 * e + 3] = -torque * fold.g3
 
 
 @wp.kernel

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import warp as wp
 
+from newtonsim.kernels.particles.elements.hinge import fold_of, short_way
 from newtonsim.kernels.particles.elements.spring import controlled_length
 from newtonsim.kernels.particles.elements.triangle import (
     deformation_columns,
@@ -127,3 +128,76 @@ def test_membrane_stress_is_the_slope_of_the_energy(precision, seed):
     # the work is a sum of terms of either sign
     size = np.abs(gradient(energy, edges) * along).sum()
     assert abs(found[6] - slope(energy, edges, along)) < tolerance * size
+
+
+# --- hinges ------------------------------------------------------------------------------------------------
+
+
+@wp.kernel
+def fold_hinge(corners: wp.array(dtype=wp.vec3), out: wp.array(dtype=float)):
+    fold = fold_of(corners[0], corners[1], corners[2], corners[3])
+    out[0] = fold.angle
+    for k in range(3):
+        out[1 + k] = fold.g0[k]
+        out[4 + k] = fold.g1[k]
+        out[7 + k] = fold.g2[k]
+        out[10 + k] = fold.g3[k]
+
+
+@wp.kernel
+def shorten(angles: wp.array(dtype=Any), out: wp.array(dtype=Any)):
+    for k in range(out.shape[0]):
+        out[k] = short_way(angles[k])
+
+
+def turn_about_edge(corners):
+    """Angle about the edge by which one triangle is turned from the plane of the other; o0, o1, v0, v1."""
+    o0, o1, v0, v1 = corners
+    axis = (v1 - v0) / np.linalg.norm(v1 - v0)
+    across = [p - axis * (axis @ p) for p in (o0 - v0, v0 - o1)]
+    return np.arctan2(axis @ np.cross(*across), across[0] @ across[1])
+
+
+def fold(corners):
+    """Angle and gradients (4, 3) of a hinge with corners (4, 3)."""
+    out = wp.zeros(13, dtype=float, device="cpu")
+    wp.launch(fold_hinge, 1, [wp.array(corners, dtype=wp.vec3, device="cpu"), out], device="cpu")
+    return out.numpy()[0], out.numpy()[1:].reshape(4, 3)
+
+
+@pytest.mark.parametrize("degrees", [-150, -60, 0, 5, 90, 170])
+def test_gradients_of_a_fold_are_slopes_of_its_angle(degrees):
+    """An uneven hinge, turned in space, whose second triangle is folded out of the plane of the first."""
+    angle = np.radians(degrees)
+    corners = np.array(
+        [[-0.4, 0.3, 0.0], [0.7 * np.cos(angle), 0.8, -0.7 * np.sin(angle)], [0, 0, 0], [0, 1, 0]]
+    )
+    frame = np.linalg.qr(np.random.default_rng(5).normal(size=(3, 3)))[0]
+    corners = corners @ (frame * np.linalg.det(frame)).T
+    found, gradients = fold(corners)
+    assert found == pytest.approx(angle, abs=1e-6)
+    assert turn_about_edge(corners) == pytest.approx(angle, abs=1e-12)
+    assert_near(gradients, gradient(turn_about_edge, corners), 1e-5)
+
+
+@pytest.mark.parametrize(
+    "collapsed",
+    [
+        [[0.5, 0, 0], [0.2, 1, 0], [0, 0, 0], [1, 0, 0]],
+        [[0.5, 1, 0], [3, 0, 0], [0, 0, 0], [1, 0, 0]],
+        [[0.5, 1, 0], [0.5, -1, 0], [1, 0, 0], [1, 0, 0]],
+    ],
+    ids=["first triangle", "second triangle", "edge"],
+)
+def test_a_hinge_without_area_has_no_gradients(collapsed):
+    """Where nothing divides by zero."""
+    found, gradients = fold(np.array(collapsed, float))
+    assert found == 0.0
+    np.testing.assert_array_equal(gradients, 0.0)
+
+
+def test_angles_are_taken_the_short_way_round(precision):
+    number, tolerance = precision
+    angles = np.radians([-350.0, -190.0, -170.0, 0.0, 10.0, 179.0, 181.0, 359.0, 725.0])
+    expected = np.radians([10.0, 170.0, -170.0, 0.0, 10.0, 179.0, -179.0, -1.0, 5.0])
+    assert_near(run(shorten, number, [angles], len(angles)), expected, tolerance)

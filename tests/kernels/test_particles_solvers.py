@@ -6,12 +6,12 @@ import warp as wp
 from kernel_calls import DeviceFunctions
 from scipy.spatial.transform import Rotation
 
+from newtonsim.kernels.particles.elements.hinge import fold_of
 from newtonsim.kernels.particles.vbd.components import solve_balance
 from newtonsim.kernels.particles.vbd.elements import relaxed_step, solve_block
 from newtonsim.kernels.particles.vbd.rows import bending_angle, shape_slope
 from newtonsim.kernels.particles.xpbd.contacts import within_cone
 from newtonsim.kernels.particles.xpbd.deltas import apply_body_deltas, apply_particle_deltas
-from newtonsim.kernels.particles.xpbd.edges import fold_of
 from newtonsim.kernels.particles.xpbd.particles import finish_particles, predict_particles
 from newtonsim.kernels.particles.xpbd.springs import SpringView, solve_springs
 from newtonsim.kernels.particles.xpbd.tetrahedra import make_response, mobility_of, respond

@@ -17,6 +17,7 @@ Writes: nothing, its functions return what they find
 
 import warp as wp
 
+from newtonsim.kernels.particles.elements.hinge import short_way
 from newtonsim.kernels.particles.elements.spring import controlled_length
 from newtonsim.kernels.particles.elements.triangle import (
     deformation_columns,
@@ -32,7 +33,6 @@ HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
 TWO = wp.constant(wp.float64(2.0))
 SIX = wp.constant(wp.float64(6.0))
-TURN = wp.constant(wp.float64(6.283185307179586))
 
 
 @wp.func
@@ -95,12 +95,6 @@ def triangle_work(
         s01 += viscous * HALF * rate01
     work00, work11, work01 = strain_change(f0, f1, q0, q1)
     return area * (s00 * work00 + s11 * work11 + s01 * work01)
-
-
-@wp.func
-def short_way(angle: wp.float64) -> wp.float64:
-    """Angle between minus and plus half a turn [rad]."""
-    return angle - TURN * wp.round(angle / TURN)
 
 
 @wp.func

@@ -11,6 +11,7 @@ Writes: StencilView
 
 import warp as wp
 
+from newtonsim.kernels.particles.elements.hinge import short_way
 from newtonsim.kernels.particles.elements.spring import controlled_length
 from newtonsim.kernels.particles.vbd.elements import StencilView
 
@@ -94,9 +95,8 @@ def pack_edges(first: int, edges: EdgeView, dt: float, stencils: StencilView):
     o1 = edges.indices[e, 1]
     if viscous > 0.0 and o0 >= 0 and o1 >= 0:
         x = stencils.x
-        bend = bending_angle(x[o0], x[o1], x[edges.indices[e, 2]], x[edges.indices[e, 3]]) - rest
-        bend -= 2.0 * wp.pi * wp.round(bend / (2.0 * wp.pi))
-        rest += bend * (viscous / total)
+        angle = bending_angle(x[o0], x[o1], x[edges.indices[e, 2]], x[edges.indices[e, 3]])
+        rest += short_way(angle - rest) * (viscous / total)
     stencils.edge_row[2 * e] = total * edges.rest_length[e]
     stencils.edge_row[2 * e + 1] = rest
 

@@ -1,7 +1,6 @@
 """Bending edges in extended position-based dynamics.
 
-The constraint is the angle between two triangles; its gradients are those of Tamstorf, Grinspun, "Discrete
-bending forces and their Jacobians", Graphical Models 75, 2013. Elements are stored as in
+The constraint is the angle between two triangles, see `particles.elements.hinge`. Elements are stored as in
 `particles.xpbd.springs`.
 
 Stage: XPBD substep, sweeps over elements
@@ -11,6 +10,8 @@ Writes: EdgeView, shift
 """
 
 import warp as wp
+
+from newtonsim.kernels.particles.elements.hinge import Fold, fold_of
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -26,40 +27,6 @@ class EdgeView:
     stiffness: wp.array(dtype=wp.vec2)  # ke and kd times the length [N m, N m s]
     rest: wp.array(dtype=float)  # [rad]
     torque: wp.array(dtype=float)  # that opens the angle [N m]
-
-
-@wp.struct
-class Fold:
-    """Angle of a bending edge, and its gradients."""
-
-    angle: float  # [rad]
-    g0: wp.vec3  # at the corner opposite the edge in the first triangle [1/m]
-    g1: wp.vec3  # in the second triangle
-    g2: wp.vec3  # at the start of the edge
-    g3: wp.vec3  # at its end
-
-
-@wp.func
-def fold_of(o0: wp.vec3, o1: wp.vec3, v0: wp.vec3, v1: wp.vec3) -> Fold:
-    """Angle between the triangles (o0, v0, v1) and (o1, v1, v0), 0 when flat; no gradients if one is."""
-    fold = Fold()
-    edge = v1 - v0
-    n0 = wp.cross(v0 - o0, v1 - o0)
-    n1 = wp.cross(v1 - o1, v0 - o1)
-    length = wp.length(edge)
-    square0 = wp.dot(n0, n0)
-    square1 = wp.dot(n1, n1)
-    if length > 0.0 and square0 > 0.0 and square1 > 0.0:
-        fold.angle = wp.atan2(wp.dot(wp.cross(n0, n1), edge) / length, wp.dot(n0, n1))
-        a0 = -n0 * (length / square0)
-        a1 = -n1 * (length / square1)
-        along0 = wp.dot(o0 - v0, edge) / (length * length)
-        along1 = wp.dot(o1 - v0, edge) / (length * length)
-        fold.g0 = a0
-        fold.g1 = a1
-        fold.g2 = -(a0 * (1.0 - along0) + a1 * (1.0 - along1))
-        fold.g3 = -(a0 * along0 + a1 * along1)
-    return fold
 
 
 @wp.kernel
