@@ -23,11 +23,11 @@ from newtonsim.kernels.camera.rays import (
     ray_origin,
 )
 from newtonsim.kernels.camera.scene import (
+    Appearance,
     Body,
     CameraHit,
     CornerView,
     Frame,
-    Look,
     TraceView,
     behind_elements,
     hit_of,
@@ -88,7 +88,7 @@ class TextureView:
 class DressView:
     """How the items of a scene look."""
 
-    look: wp.array(dtype=Look)
+    appearance: wp.array(dtype=Appearance)
     corners: CornerView
     textures: TextureView
 
@@ -214,7 +214,7 @@ def corner_uv(dress: wp.array(dtype=DressView), first: int, hit: CameraHit) -> w
 @wp.func
 def describe_hit(
     body: Body,
-    look: Look,
+    appearance: Appearance,
     frame: Frame,
     dress: wp.array(dtype=DressView),
     hit: CameraHit,
@@ -228,13 +228,13 @@ def describe_hit(
     face_normal = normal_at(body, hit, o, d)
     normal = face_normal
     if body.kind == GEO_MESH:
-        first = 3 * (look.first_triangle + hit.triangle)
+        first = 3 * (appearance.first_triangle + hit.triangle)
         smooth = corner_normal(dress, first, hit)
         if wp.length_sq(smooth) > 1.0e-12:
             normal = smooth
-        if look.texture >= 0:
+        if appearance.texture >= 0:
             point.uv = corner_uv(dress, first, hit)
-    elif look.texture >= 0:
+    elif appearance.texture >= 0:
         point.uv = primitive_uv(body.kind, body.size, o + hit.t * d, face_normal)
     to_world = wp.transpose(frame.to_local)
     point.normal = wp.normalize(to_world * normal)
@@ -266,17 +266,17 @@ def describe_point(
         point.specular = wp.vec3(1.0, 1.0, 1.0)
     else:
         i = scene[0].item[hit.row]
-        look = dress[0].look[i]
+        appearance = dress[0].appearance[i]
         body = scene[0].body[i]
-        point = describe_hit(body, look, scene[0].frame[hit.row], dress, hit, origin, direction)
+        point = describe_hit(body, appearance, scene[0].frame[hit.row], dress, hit, origin, direction)
         point.color = scene[0].color[hit.row]
-        point.specular = look.specular
-        if look.texture >= 0:
-            color = sample_texture(dress, look.texture, point.uv)
+        point.specular = appearance.specular
+        if appearance.texture >= 0:
+            color = sample_texture(dress, appearance.texture, point.uv)
             if pixel > 0.0 and body.kind == GEO_PLANE:
                 slope = wp.abs(wp.dot(point.face_normal, direction)) / wp.length(direction)
-                texel = body.size[0] / float(dress[0].textures.width[look.texture])
-                color = fade_texture(dress, look.texture, color, texel, pixel / wp.max(slope, 1.0e-6))
+                texel = body.size[0] / float(dress[0].textures.width[appearance.texture])
+                color = fade_texture(dress, appearance.texture, color, texel, pixel / wp.max(slope, 1.0e-6))
             point.color = wp.cw_mul(point.color, color)
     if wp.dot(point.face_normal, direction) > 0.0:
         point.face_normal = -point.face_normal
@@ -351,11 +351,11 @@ def write_labels(
     body = int(SEEN_NOTHING)
     joint = int(SEEN_NOTHING)
     if hit.row >= 0:
-        look = dress[0].look[scene[0].item[hit.row]]
-        label = look.label
-        shape = look.shape
-        body = look.body
-        joint = look.joint
+        appearance = dress[0].appearance[scene[0].item[hit.row]]
+        label = appearance.label
+        shape = appearance.shape
+        body = appearance.body
+        joint = appearance.joint
     elif hit.element >= 0:
         label = scene[0].elements[0].label[hit.element]
         part = scene[0].elements[0].particle[hit.element]

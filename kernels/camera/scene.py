@@ -84,7 +84,7 @@ class Frame:
 
 
 @wp.struct
-class Look:
+class Appearance:
     """How an instance looks."""
 
     label: int  # what segmentation shows

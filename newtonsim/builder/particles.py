@@ -79,8 +79,8 @@ class ParticleMethods:
         known = (indices >= 0) & (indices < self.particle_count)
         result = np.zeros((len(indices), 3))
         if known.any():
-            wanted = indices[known].tolist()
-            result[known] = np.array([self.particle_q[i] for i in wanted])
+            rows = indices[known].tolist()
+            result[known] = np.array([self.particle_q[i] for i in rows])
         return result
 
     def add_spring(self, i: int, j: int, ke: float, kd: float, control: float) -> None:

@@ -129,7 +129,7 @@ def check_values(builder, arrays: dict[str, np.ndarray]) -> None:
                 name = element_name(builder, spec.per, row)
                 raise ModelError(f"{name}: {spec.name} is {_show(block[row])}")
     _check_scalars(builder)
-    _check_looks(builder)
+    _check_appearance(builder)
     _check_kinds(builder, arrays)
     _check_limits(builder, arrays)
     _check_sizes(builder, arrays)
@@ -148,8 +148,8 @@ def _check_scalars(builder) -> None:
         raise ModelError(f"up_vector {up.tolist()} is no direction")
 
 
-def _check_looks(builder) -> None:
-    for name, fits, wanted in (
+def _check_appearance(builder) -> None:
+    for name, fits, expected in (
         ("shape_color", _is_color, "four finite numbers RGBA"),
         ("shape_texture", _is_path, "the path of an image"),
     ):
@@ -158,7 +158,7 @@ def _check_looks(builder) -> None:
             if value is not None and not fits(value):
                 shape = element_name(builder, "shape", int(np.argmax(place == number)))
                 given = f"array {value.shape}" if isinstance(value, np.ndarray) else repr(value)
-                raise ModelError(f"{shape}: {name}: expected {wanted} or None, got {given}")
+                raise ModelError(f"{shape}: {name}: expected {expected} or None, got {given}")
 
 
 def _is_color(value: object) -> bool:

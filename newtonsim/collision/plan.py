@@ -86,11 +86,11 @@ class CollisionPlan:
         else:
             self._sweep_worlds(world, rules)
         for name, room in (("rigid_pair_max_per_world", pairs), ("rigid_contact_max_per_world", contacts)):
-            wanted = getattr(model, name)
-            if wanted < 0:
-                raise ModelError(f"{name}: expected a number not below 0, got {wanted}")
-            if wanted:
-                room[:] = wanted
+            limit = getattr(model, name)
+            if limit < 0:
+                raise ModelError(f"{name}: expected a number not below 0, got {limit}")
+            if limit:
+                room[:] = limit
         self.pair_start = np.concatenate(([0], np.cumsum(pairs))).astype(np.int32)
         self.contact_start = np.concatenate(([0], np.cumsum(contacts))).astype(np.int32)
 

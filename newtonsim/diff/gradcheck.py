@@ -210,11 +210,11 @@ class _Check:
             if not len(owners):
                 continue
             unit = np.where(part, natural / np.where(largest > 0.0, largest, 1.0)[moved.owner], 0.0)
-            wanted = np.bincount(moved.owner, natural * unit, self.worlds + 1)
+            expected = np.bincount(moved.owner, natural * unit, self.worlds + 1)
             found = self._derive(moved, unit, [(int(w), False) for w in owners], noise)
             for w, e in zip(owners, found):
                 if max(e.uncertainty, 0.5 * e.kink) <= DOUBT * self.tolerance * abs(e.value):
-                    slopes[w] = e.value / wanted[w]
+                    slopes[w] = e.value / expected[w]
         return slopes
 
     def _mix(self, moved: _Moved, noise: np.ndarray, known: bool) -> Mixtures:

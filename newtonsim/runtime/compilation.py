@@ -54,9 +54,9 @@ def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
         Names of the modules that were not in the kernel cache and were compiled.
     """
     device = wp.get_device(device)
-    wanted = [m for m in dict.fromkeys(modules) if (m, str(device)) not in _loaded]
-    missing = [m for m in wanted if not is_cached(m, device)]
-    for module in wanted:
+    unloaded = [m for m in dict.fromkeys(modules) if (m, str(device)) not in _loaded]
+    missing = [m for m in unloaded if not is_cached(m, device)]
+    for module in unloaded:
         if module not in missing:
             _load_one(module, device)
     # what takes longest first, so that no core is left with it at the end

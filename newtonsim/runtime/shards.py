@@ -144,8 +144,8 @@ def divide(model: Model, shards: int) -> list[Shard]:
     if shards <= 1 or not _divisible(model):
         return [Shard(model)]
     work = np.concatenate(([0], np.cumsum(work_of_worlds(model))))
-    wanted = work[-1] * np.arange(1, shards) / shards
-    cuts = np.searchsorted(work, wanted)
+    shares = work[-1] * np.arange(1, shards) / shards
+    cuts = np.searchsorted(work, shares)
     bounds = np.unique(np.concatenate(([0], cuts, [model.world_count]))).tolist()
     return [Shard(model, range(first, end)) for first, end in itertools.pairwise(bounds)]
 

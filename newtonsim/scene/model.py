@@ -469,14 +469,14 @@ class Model(Revised, DescriptionMethods):
         Raises:
             ModelError: More contacts are asked for than the model can have.
         """
-        wanted = max(count or 0, limited_contact_count or 0)
+        needed = max(count or 0, limited_contact_count or 0)
         if requires_grad:
             raise ModelError("contact buffers hold no gradients; solvers differentiate contacts themselves")
         self.forget("contacts")
         buffer = self.contacts
-        if wanted > buffer.rigid_contact_max:
+        if needed > buffer.rigid_contact_max:
             raise ModelError(
-                f"{wanted} contacts asked for, but the model has at most {buffer.rigid_contact_max}"
+                f"{needed} contacts asked for, but the model has at most {buffer.rigid_contact_max}"
             )
         if target is not None and target is not self:
             for name in RIGID_CONTACT_NAMES:

@@ -155,12 +155,12 @@ class PictureCaster:
         )
 
 
-def share_out(work: Callable[[int], None], pieces: int, threads: int) -> None:
-    """Let threads take pieces of work, 0, 1, 2 and so on, in turn; returns when all are done."""
+def share_out(work: Callable[[int], None], tasks: int, threads: int) -> None:
+    """Let threads take tasks, 0, 1, 2 and so on, in turn; returns when all are done."""
     turn = count()
 
     def take() -> None:
-        while (k := next(turn)) < pieces:
+        while (k := next(turn)) < tasks:
             work(k)
 
     others = [_helpers().submit(take) for _ in range(threads - 1)]

@@ -75,8 +75,8 @@ class Pinhole(_Lens):
         """
         if not 0.0 < self.fov < 180.0:
             raise ModelError(f"pinhole: fov is {self.fov}, expected an angle between 0 and 180 degrees")
-        wanted = 0.5 * height / math.tan(0.5 * math.radians(self.fov))
-        fx, fy, cx, cy = self._intrinsics(wanted, width, height)
+        focal_length = 0.5 * height / math.tan(0.5 * math.radians(self.fov))
+        fx, fy, cx, cy = self._intrinsics(focal_length, width, height)
         n, f = self.near, self.far
         rays = np.zeros((), _RAYS)
         rays["lens"] = int(LENS_PINHOLE)

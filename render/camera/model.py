@@ -38,7 +38,7 @@ _CHECKER_PERIOD = 2.0
 
 _COLLIDES = int(ShapeFlags.COLLIDE_SHAPES | ShapeFlags.COLLIDE_GROUND)
 
-_looks: WeakKeyDictionary[Mesh, CameraMesh] = WeakKeyDictionary()
+_camera_meshes: WeakKeyDictionary[Mesh, CameraMesh] = WeakKeyDictionary()
 """Meshes as cameras see them, whose normals take time to make."""
 
 
@@ -82,8 +82,8 @@ class ModelScene(RayScene):
         self.shapes = self._used[item]
         textures, texture, colors = self._paint()
         bodies, places, first = self._records()
-        looks = self._look_records(labels, texture, first)
-        super().__init__(items, bodies, places, looks, colors[item], model.device)
+        appearances = self._appearance_records(labels, texture, first)
+        super().__init__(items, bodies, places, appearances, colors[item], model.device)
         self.corners = self._corners
         self.wear(textures.view(model.device))
         static = int(camera_pictures.SEEN_STATIC)
@@ -159,7 +159,7 @@ class ModelScene(RayScene):
         objects, place = distinct(model.shape_geo_src)
         self._objects, self._object = objects, place[used] if len(place) else place
 
-    # -- looks -----------------------------------------------------------------------------------------------
+    # -- appearances -----------------------------------------------------------------------------------------
 
     def _local_body(self) -> np.ndarray:
         """Body of each seen shape, counted from the first of its world; -1 for none."""
@@ -210,26 +210,28 @@ class ModelScene(RayScene):
         texture[bare] = -1
         return texture, colors
 
-    def _look_records(self, labels: np.ndarray | None, texture: np.ndarray, first: np.ndarray) -> np.ndarray:
+    def _appearance_records(
+        self, labels: np.ndarray | None, texture: np.ndarray, first: np.ndarray
+    ) -> np.ndarray:
         model, static = self.model, int(camera_pictures.SEEN_STATIC)
         local = self._local_body()
-        looks = np.zeros(len(self._used), camera_scene.Look.numpy_dtype())
-        looks["label"] = np.where(local >= 0, local, static)
+        appearances = np.zeros(len(self._used), camera_scene.Appearance.numpy_dtype())
+        appearances["label"] = np.where(local >= 0, local, static)
         if labels is not None:
             values, expected = np.asarray(labels), (model.shape_count,)
             if values.shape != expected or values.dtype.kind not in "iu":
                 raise ModelError(
                     f"labels: expected whole numbers {expected}, got {values.dtype} {values.shape}"
                 )
-            looks["label"] = values[self._used]
+            appearances["label"] = values[self._used]
         joint = np.full(model.body_count + 1, static)
         if model.joint_count:
             joint[model.joint_child.numpy()] = np.arange(model.joint_count)
-        looks["shape"] = self._used
-        looks["body"] = np.where(self._body >= 0, self._body, static)
-        looks["joint"] = joint[self._body]
-        looks["texture"], looks["first_triangle"], looks["specular"] = texture, first, 1.0
-        return looks
+        appearances["shape"] = self._used
+        appearances["body"] = np.where(self._body >= 0, self._body, static)
+        appearances["joint"] = joint[self._body]
+        appearances["texture"], appearances["first_triangle"], appearances["specular"] = texture, first, 1.0
+        return appearances
 
     # -- geometry --------------------------------------------------------------------------------------------
 
@@ -293,9 +295,9 @@ class ModelScene(RayScene):
 def surface_mesh(source: Mesh | Heightfield) -> CameraMesh:
     """Return a mesh or height field as cameras see it, made once; its triangles are those of the model's."""
     mesh = source.to_mesh() if isinstance(source, Heightfield) else source
-    if mesh not in _looks:
-        _looks[mesh] = CameraMesh(*mesh.surface, corner_uvs=mesh.uvs)
-    return _looks[mesh]
+    if mesh not in _camera_meshes:
+        _camera_meshes[mesh] = CameraMesh(*mesh.surface, corner_uvs=mesh.uvs)
+    return _camera_meshes[mesh]
 
 
 def hull_mesh(hull: ConvexHull) -> CameraMesh:

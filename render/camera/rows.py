@@ -23,7 +23,7 @@ class RayScene:
         crowd: Rows of the fullest world.
         view: What kernels take of the geometry, `newtonsim.kernels.camera.scene.TraceView`, shape (1,).
         places: Where the items are, `newtonsim.kernels.camera.scene.Place`.
-        looks: How the items look, `newtonsim.kernels.camera.scene.Look`.
+        appearances: How the items look, `newtonsim.kernels.camera.scene.Appearance`.
         dress: How the items look, with corners of meshes and textures,
         `newtonsim.kernels.camera.pictures.DressView`,
             shape (1,); see `wear`.
@@ -34,7 +34,7 @@ class RayScene:
         items: Items of each world, one row for each.
         bodies: Geometry of the items, records of `newtonsim.kernels.camera.scene.Body`.
         places: Records of `newtonsim.kernels.camera.scene.Place`.
-        looks: Records of `newtonsim.kernels.camera.scene.Look`.
+        appearances: Records of `newtonsim.kernels.camera.scene.Appearance`.
         colors: RGBA of the rows (rows, 4).
         device: Where it is.
     """
@@ -44,7 +44,7 @@ class RayScene:
         items: Sequence[np.ndarray],
         bodies: np.ndarray,
         places: np.ndarray,
-        looks: np.ndarray,
+        appearances: np.ndarray,
         colors: np.ndarray,
         device: wp.Device,
     ):
@@ -56,7 +56,7 @@ class RayScene:
         endless = (bodies["kind"] == GeoType.PLANE) & (bodies["middle"][:, ::2].min(axis=1) <= 0.0)
         planes = np.flatnonzero(endless[item])
         self.places = wp.array(places, dtype=camera_scene.Place, device=device)
-        self.looks = wp.array(looks, dtype=camera_scene.Look, device=device)
+        self.appearances = wp.array(appearances, dtype=camera_scene.Appearance, device=device)
         self.color = wp.array(colors, dtype=wp.vec4, device=device)
         self.boxes = tuple(wp.zeros(len(item), dtype=wp.vec3, device=device) for _ in range(2))
         self.corners = camera_scene.CornerView()
@@ -108,7 +108,8 @@ class RayScene:
     def wear(self, textures: camera_pictures.TextureView) -> None:
         """Take images, and the corners of the meshes as they are."""
         self._dress = camera_pictures.DressView()
-        self._dress.look, self._dress.corners, self._dress.textures = self.looks, self.corners, textures
+        self._dress.appearance, self._dress.textures = self.appearances, textures
+        self._dress.corners = self.corners
         self.dress = wp.array([self._dress], dtype=camera_pictures.DressView, device=self.device)
 
     def _refresh(self) -> None:

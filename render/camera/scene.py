@@ -124,7 +124,7 @@ class CameraScene(RayScene):
         self._meshes = {id(mesh): mesh.on_device(device) for mesh in meshes if len(mesh.triangles)}
         bodies, self._place_records = self._records()
         items = [np.arange(len(self.instances))] * num_worlds
-        super().__init__(items, bodies, self._place_records, self._looks(), self._colors(), device)
+        super().__init__(items, bodies, self._place_records, self._appearances(), self._colors(), device)
         self.corners = corners
         self.wear(self._textures.view(device))
         self.bodies = 1 + max((instance.body for instance in self.instances), default=-1)
@@ -140,14 +140,14 @@ class CameraScene(RayScene):
         colors = [np.broadcast_to(i.rgba, (self.num_worlds, 4)) for i in self.instances]
         return np.stack([np.zeros((self.num_worlds, 4)), *colors], 1)[:, 1:].reshape(-1, 4).astype(np.float32)
 
-    def _looks(self) -> np.ndarray:
-        looks = np.zeros(len(self.instances), camera_scene.Look.numpy_dtype())
+    def _appearances(self) -> np.ndarray:
+        appearances = np.zeros(len(self.instances), camera_scene.Appearance.numpy_dtype())
         for k, i in enumerate(self.instances):
             first = self._first_triangle.get(id(i.mesh), 0)
-            looks[k] = (i.label, k, i.body, -1, i.texture, first, i.specular)
-        return looks
+            appearances[k] = (i.label, k, i.body, -1, i.texture, first, i.specular)
+        return appearances
 
-    def look_again(self) -> None:
+    def update_appearances(self) -> None:
         """Take over what was written to the instances' rgba, specular, texture and label, and the textures.
 
         Raises:
@@ -155,7 +155,7 @@ class CameraScene(RayScene):
         """
         self._check()
         self.wear(self._textures.view(self.device))
-        self.looks.assign(self._looks())
+        self.appearances.assign(self._appearances())
         self.color.assign(self._colors())
 
     def deform(self, number: int, points: npt.ArrayLike) -> None:

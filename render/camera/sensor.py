@@ -145,8 +145,8 @@ class Camera:
         self._mounts = StagedArray(len(self.worlds) * self.count, Mount, model.device)
         self._cameras = wp.zeros(len(self.worlds) * self.count, dtype=CameraRays, device=model.device)
         self._light = StagedArray(1, camera_pictures.Light, model.device)
-        wanted = self._make_images()
-        self._caster = PictureCaster(self.scene, width, height, self.count, threads, (0.5, 0.5), wanted)
+        targets = self._make_images()
+        self._caster = PictureCaster(self.scene, width, height, self.count, threads, (0.5, 0.5), targets)
         self.threads = self._caster.threads
         self.light(Lighting.above(model.up_vector) if lighting is None else lighting)
         self.move(pose)
@@ -221,7 +221,7 @@ class Camera:
     def _make_images(self) -> dict[str, wp.array | int]:
         """Make the pictures that are wanted, and return what the caster is to fill."""
         shape, device = (len(self.worlds), self.count, self.height, self.width), self.model.device
-        wanted = {"shaded": int("rgb" in self.outputs or "rgba" in self.outputs), "fade": 1}
+        targets = {"shaded": int("rgb" in self.outputs or "rgba" in self.outputs), "fade": 1}
         self.images: dict[str, wp.array] = {}
         for name in self.outputs:
             field, dtype = _OUTPUTS[name]
@@ -229,9 +229,9 @@ class Camera:
             flat = array.flatten()
             if name == "rgba":
                 flat = wp.array(ptr=array.ptr, dtype=wp.uint32, shape=(array.size,), device=device)
-            wanted[field] = flat
+            targets[field] = flat
             self.images[name] = array
-        return wanted
+        return targets
 
     def _find_bodies(self, carriers: list) -> np.ndarray:
         """Numbers in the model of the bodies that carry the cameras (worlds, cameras), -1 for the world."""

@@ -143,10 +143,12 @@ class Pictures:
         found = []
         for world in self.worlds:
             mine = range(*starts[world : world + 2].tolist())
-            wanted = [b for k, b in enumerate(mine) if body in (k, keys[b])]
-            if len(wanted) != 1:
-                raise NewtonsimError(f"follow: world {world} has {len(wanted)} bodies {body!r}, expected one")
-            found += wanted
+            matches = [b for k, b in enumerate(mine) if body in (k, keys[b])]
+            if len(matches) != 1:
+                raise NewtonsimError(
+                    f"follow: world {world} has {len(matches)} bodies {body!r}, expected one"
+                )
+            found += matches
         return np.array(found)
 
     def _shift(self, state: State) -> np.ndarray | float:

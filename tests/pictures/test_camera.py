@@ -260,7 +260,7 @@ def test_colors_of_each_world_and_new_looks(device: str):
     np.testing.assert_array_equal(label[:, 0, 1, 1], [5, 5, -1])
     box.rgba, box.label = (1.0, 0.5, 1.0, 1.0), 6
     box.texture = textures.add(np.full((1, 1, 3), (100, 200, 50), np.uint8))
-    scene.look_again()
+    scene.update_appearances()
     seen, _, label = camera.render().numpy()
     np.testing.assert_array_equal(seen[:, 0, 2, 2], [[100, 100, 50, 255]] * 3)
     assert np.all(label[:, 0, 2, 2] == 6)

@@ -145,7 +145,7 @@ def test_textures_that_are_added_and_replaced(device: str):
     def check() -> None:
         for k, wanted in enumerate(images):
             square.texture = k
-            scene.look_again()
+            scene.update_appearances()
             found = take(scene, ABOVE, orthographic(2.0, 2.0), (3, 3), FLAT)[0]
             assert np.all(found[..., :3] == wanted[0, 0]), k
 

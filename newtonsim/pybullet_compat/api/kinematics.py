@@ -75,7 +75,7 @@ def calculateInverseDynamics(
     objAccelerations: Sequence[float],
     flags: int = 0,
 ) -> tuple[float, ...] | np.ndarray:
-    """Return the forces that give joints wanted accelerations, against gravity.
+    """Return the forces that give joints target accelerations, against gravity.
 
     Args:
         client: The client.

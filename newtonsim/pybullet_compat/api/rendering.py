@@ -285,15 +285,15 @@ def changeVisualShape(
     rgba, specular = _colors(client, rgbaColor), _numbers(specularColor, 3)
     if rgba is not None:
         pictures.reported[objectUniqueId, linkIndex] = rgba
-    for look in pictures.looks_of(objectUniqueId, linkIndex, shapeIndex):
+    for appearance in pictures.appearances_of(objectUniqueId, linkIndex, shapeIndex):
         if textureUniqueId is not None:
-            look.texture = textureUniqueId
+            appearance.texture = textureUniqueId
         if rgba is not None:
-            look.rgba = rgba
+            appearance.rgba = rgba
         if specular is not None:
-            look.specular = specular
+            appearance.specular = specular
         if flags & VISUAL_SHAPE_DOUBLE_SIDED:
-            look.double_sided = True
+            appearance.double_sided = True
 
 
 def _colors(client: Client, values: object) -> np.ndarray | None:

@@ -178,7 +178,7 @@ class Mirror:
             client.bodies[uid].take(body)
         self._take_settings(source)
         self._take_records(source)
-        self._take_looks(source)
+        self._take_appearances(source)
         if whole:
             self._take_engine(engine)
             client.part(ContactPoints).mirror(source.part(ContactPoints))
@@ -252,7 +252,7 @@ class Mirror:
         if queries is not None:
             queries.masks_changed()
 
-    def _take_looks(self, source: Client) -> None:
+    def _take_appearances(self, source: Client) -> None:
         pictures = source.known_part(Pictures)
         if pictures is not None:
             self.client.part(Pictures).mirror(pictures)

@@ -13,10 +13,10 @@ from newtonsim.errors import NewtonsimError
 from newtonsim.pybullet_compat.api.debug_items import DebugItems
 from newtonsim.pybullet_compat.api.events import Events
 from newtonsim.pybullet_compat.clients.guard import Guard
+from newtonsim.pybullet_compat.gui.appearance import shapes_as_seen, stands, wireframe_colors
 from newtonsim.pybullet_compat.gui.controls import ParameterControls
 from newtonsim.pybullet_compat.gui.items import ItemDrawer, facing_camera
 from newtonsim.pybullet_compat.gui.keys import KeyCodes
-from newtonsim.pybullet_compat.gui.looks import looks_of, stands, wireframe_colors
 from newtonsim.pybullet_compat.gui.playback import ClientPlayback
 from newtonsim.pybullet_compat.gui.sight import Sight
 from newtonsim.pybullet_compat.rendering.pictures import Pictures
@@ -54,7 +54,7 @@ class Window:
         self._guard, self._pictures = client.part(Guard), client.part(Pictures)
         self._playback, self._codes = ClientPlayback(), KeyCodes()
         self._engine: Engine | None = None
-        self._looks: tuple = ()
+        self._appearance: tuple = ()
         self._wires: dict = {}
         self._structure: tuple[Structure | None, float] = (None, 0.0)
         self._refused: Structure | None = None
@@ -154,15 +154,15 @@ class Window:
             (body.uid, body.revision, body.base_pose.tobytes() if stands(body) else b"")
             for body in client.bodies.values()
         )
-        looks = (pictures.revision, pictures.textures.revision, bodies)
+        appearance = (pictures.revision, pictures.textures.revision, bodies)
         if engine is not self._engine:
             engine.push()
-            self.viewer.change_model(engine.model, engine.simulator.state, looks_of(client, engine))
-            self._engine, self._looks, self._wires = engine, looks, {}
+            self.viewer.change_model(engine.model, engine.simulator.state, shapes_as_seen(client, engine))
+            self._engine, self._appearance, self._wires = engine, appearance, {}
             self._shown = (-1.0, None, 0.0)
-        elif looks != self._looks:
-            self.viewer.change_looks(looks_of(client, engine))
-            self._looks = looks
+        elif appearance != self._appearance:
+            self.viewer.change_looks(shapes_as_seen(client, engine))
+            self._appearance = appearance
         if self._items.colors != self._wires:
             self._wires = dict(self._items.colors)
             self.viewer.color_colliders(wireframe_colors(engine, self._wires))

@@ -51,7 +51,7 @@ class ContactLogger(StepLogger):
                 self.file.write(self.step_count, self.time, flag, *ids, *numbers)
 
     def _touches(self, links: tuple[int, int]) -> bool:
-        return all(wanted in (ANY_LINK, link) for wanted, link in zip(self._links, links))
+        return all(asked in (ANY_LINK, link) for asked, link in zip(self._links, links))
 
 
 class ControllerLogger(StepLogger):

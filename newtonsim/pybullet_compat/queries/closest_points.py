@@ -91,8 +91,8 @@ def _of_bodies(
 
     def prepare() -> ClosestPairs:
         first, second = (
-            [s for s, (uid, link) in enumerate(queries.links) if uid == body and wanted in (ANY_LINK, link)]
-            for body, wanted in ((body_a, link_a), (body_b, link_b))
+            [s for s, (uid, link) in enumerate(queries.links) if uid == body and asked in (ANY_LINK, link)]
+            for body, asked in ((body_a, link_a), (body_b, link_b))
         )
         return ClosestPairs(queries.query, queries.updates, first, second, queries.links)
 

@@ -174,9 +174,9 @@ def _nothing(client: Client, count: int) -> tuple:
     return bodies, bodies.copy(), np.ones((worlds, count)), *np.zeros((2, worlds, count, 3))
 
 
-def _thread_count(wanted: int) -> int:
+def _thread_count(threads: int) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores if wanted == 0 else min(wanted, cores))
+    return max(1, cores if threads == 0 else min(threads, cores))
 
 
 class RayBatch:

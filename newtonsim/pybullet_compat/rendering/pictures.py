@@ -53,7 +53,7 @@ _meshes: dict[tuple, tuple[list, CameraMesh]] = {}
 
 
 @dataclass(slots=True, eq=False)
-class Look:
+class Appearance:
     """What changeVisualShape has changed on a visual shape, None for nothing.
 
     Attributes:
@@ -126,9 +126,9 @@ class Pictures:
         client: The client.
         textures: Its textures.
         light: How its pictures are lit.
-        looks: Changes by (body, link, shape), shapes counting from 0 on each link.
+        appearances: Changes by (body, link, shape), shapes counting from 0 on each link.
         reported: Last colour that was asked for by (body, link), for any of its shapes.
-        revision: Grows whenever a look may have changed.
+        revision: Grows whenever an appearance may have changed.
         clip: Near and far plane of the last projection [m], which the default camera takes over.
     """
 
@@ -136,14 +136,14 @@ class Pictures:
         self.client = client
         self.textures = TextureTable()
         self.light = Light()
-        self.looks: dict[tuple[int, int, int], Look] = {}
+        self.appearances: dict[tuple[int, int, int], Appearance] = {}
         self.reported: dict[tuple[int, int], np.ndarray] = {}
         self.revision = 0
         self.clip = (0.01, 1000.0)
         self._rays: tuple[tuple[bytes, bytes], np.ndarray] | None = None
         self._own_textures: dict[int, tuple[Body, dict[int, int]]] = {}
         self._key: tuple | None = None
-        self._stale_looks = False
+        self._stale_appearances = False
         self._texture_revision = -1
         self._mirrored: tuple[TextureTable | None, int, int] = (None, -1, -1)
         self._seen: list[_Seen] = []
@@ -156,14 +156,14 @@ class Pictures:
         """Forget what was changed on a body."""
         self.revision += 1
         self._own_textures.pop(uid, None)
-        self.looks = {key: look for key, look in self.looks.items() if key[0] != uid}
+        self.appearances = {key: value for key, value in self.appearances.items() if key[0] != uid}
         self.reported = {key: rgba for key, rgba in self.reported.items() if key[0] != uid}
 
     def reset(self) -> None:
         """Forget what was changed on all bodies; textures and light stay."""
         self.revision += 1
         self._own_textures.clear()
-        self.looks.clear()
+        self.appearances.clear()
         self.reported.clear()
 
     def mirror(self, other: Pictures) -> None:
@@ -178,9 +178,9 @@ class Pictures:
         self._own_textures = {
             uid: (bodies[uid], found) for uid, (_, found) in other._own_textures.items() if uid in bodies
         }
-        self.looks = {key: copy(look) for key, look in other.looks.items()}
+        self.appearances = {key: copy(value) for key, value in other.appearances.items()}
         self.reported, self.light = dict(other.reported), copy(other.light)
-        self._stale_looks = True
+        self._stale_appearances = True
         self.revision += 1
 
     # -- visual shapes ---------------------------------------------------------------------------------------
@@ -210,14 +210,14 @@ class Pictures:
         self.register()
         return self._own_textures[uid][1][id(visual)]
 
-    def looks_of(self, uid: int, link: int, shape: int = -1) -> list[Look]:
+    def appearances_of(self, uid: int, link: int, shape: int = -1) -> list[Appearance]:
         """Return the changes on a visual shape of a link, -1 for all, to write to."""
-        self._stale_looks = True
+        self._stale_appearances = True
         self.revision += 1
         soft = uid in self.client.soft_bodies
         count = 1 if soft else len(self.client.bodies[uid].links[link + 1].visuals)
         shapes = range(count) if shape < 0 else range(shape, min(shape + 1, count))
-        return [self.looks.setdefault((uid, link, k), Look()) for k in shapes]
+        return [self.appearances.setdefault((uid, link, k), Appearance()) for k in shapes]
 
     def reported_rgba(self, uid: int, link: int, of_file: Sequence[float]) -> np.ndarray:
         """Colour that getVisualShapeData reports, (4,) or (num_worlds, 4); of files in float32."""
@@ -248,10 +248,10 @@ class Pictures:
         if key != self._key:
             self._build()
             self._key = key
-        elif self._stale_looks or self._texture_revision != self.textures.revision:
-            self._apply_looks()
-            self.scene.look_again()
-        self._stale_looks, self._texture_revision = False, self.textures.revision
+        elif self._stale_appearances or self._texture_revision != self.textures.revision:
+            self._apply_appearances()
+            self.scene.update_appearances()
+        self._stale_appearances, self._texture_revision = False, self.textures.revision
         first = len(self._seen)
         for soft in self._soft:
             soft.follow(self.scene, first)
@@ -288,29 +288,31 @@ class Pictures:
                 self._seen.append(seen)
             first += len(body.links)
         self._soft = soft_sights(self.client)
-        self._apply_looks()
+        self._apply_appearances()
         instances = [seen.instance for seen in self._seen]
         instances += [instance for soft in self._soft for instance in soft.instances]
         images, client = self.textures.images, self.client
         self.scene = CameraScene(instances, images, client.num_worlds, client.device)
 
-    def _apply_looks(self) -> None:
+    def _apply_appearances(self) -> None:
         """Write colours and textures to the instances."""
         for seen in self._seen:
             instance = seen.instance
-            look = self.looks.get((seen.uid, seen.link, seen.shape), Look())
-            instance.rgba = shown_color(seen.visual.rgba if look.rgba is None else look.rgba)
-            texture = look.texture
+            appearance = self.appearances.get((seen.uid, seen.link, seen.shape), Appearance())
+            instance.rgba = shown_color(seen.visual.rgba if appearance.rgba is None else appearance.rgba)
+            texture = appearance.texture
             if texture is None:
                 texture = self._own_textures[seen.uid][1][id(seen.visual)]
             instance.texture = self.textures.number(texture)
-            if look.double_sided is not None:
-                instance.double_sided = look.double_sided
+            if appearance.double_sided is not None:
+                instance.double_sided = appearance.double_sided
         for soft in self._soft:
-            look = self.looks.get((soft.uid, -1, 0), Look())
-            texture = -1 if look.texture is None else self.textures.number(look.texture)
+            appearance = self.appearances.get((soft.uid, -1, 0), Appearance())
+            texture = -1 if appearance.texture is None else self.textures.number(appearance.texture)
             soft.paint(
-                shown_color(WHITE if look.rgba is None else look.rgba), texture, bool(look.double_sided)
+                shown_color(WHITE if appearance.rgba is None else appearance.rgba),
+                texture,
+                bool(appearance.double_sided),
             )
 
 

@@ -35,7 +35,7 @@ class SoftSight:
         ]
 
     def paint(self, rgba: np.ndarray, texture: int, double_sided: bool) -> None:
-        """Set the look of all instances; `rgba` is (4,) or (num_worlds, 4)."""
+        """Set the appearance of all instances; `rgba` is (4,) or (num_worlds, 4)."""
         worlds = len(self.instances)
         colors = np.broadcast_to(rgba, (worlds, 4))
         for world, instance in enumerate(self.instances):

@@ -70,8 +70,8 @@ class Servos:
         mode: SERVO_*, shape (W, nu).
         kp: Position gain (W, nu).
         kd: Velocity gain (W, nu).
-        target_q: Wanted positions, quaternions for spherical joints, shape (W, nq).
-        target_qd: Wanted velocities (W, nu) [rad/s or m/s].
+        target_q: Target positions, quaternions for spherical joints, shape (W, nq).
+        target_qd: Target velocities (W, nu) [rad/s or m/s].
         max_force: [N m or N] (W, nu).
         max_speed: Bound of the velocity that a servo asks for (W, nu) [rad/s or m/s].
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.geometry.transforms import transform_multiply
-from newtonsim.pybullet_compat.rendering.pictures import Look, Pictures, instance_of, visuals_of
+from newtonsim.pybullet_compat.rendering.pictures import Appearance, Pictures, instance_of, visuals_of
 from newtonsim.render.shapes import ShapeTable
 from newtonsim.scene.enums import GeoType
 
@@ -24,7 +24,7 @@ _WIDE = 9.0
 _Y_TO_Z = np.array([0.0, 0.0, 0.0, np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])
 
 
-def looks_of(client: Client, engine: Engine) -> ShapeTable:
+def shapes_as_seen(client: Client, engine: Engine) -> ShapeTable:
     """Return the visual shapes of all worlds on the bodies of an engine.
 
     What cannot move stands in the world where it is now, so that a drag on it turns the camera. The page has
@@ -37,8 +37,8 @@ def looks_of(client: Client, engine: Engine) -> ShapeTable:
     for uid, body in client.bodies.items():
         client.read_poses(body)
         for link, number, visual in visuals_of(body):
-            look = pictures.looks.get((uid, link, number), Look())
-            color = _color(pictures, uid, visual, look, client.num_worlds)
+            appearance = pictures.appearances.get((uid, link, number), Appearance())
+            color = _color(pictures, uid, visual, appearance, client.num_worlds)
             instance = instance_of(visual, body.inverse_inertial[link + 1])
             sources = visual.geometry.meshes if instance.kind == GeoType.MESH else [None]
             place, standing = link + 1, stands(body)
@@ -81,10 +81,10 @@ def _is_ground(meshes: list) -> bool:
     return min(x, y) > _WIDE and z < 1.0e-6 * x and abs(points[0, 2]) < 1.0e-6 * x
 
 
-def _color(pictures: Pictures, uid: int, visual: Visual, look: Look, worlds: int) -> np.ndarray:
+def _color(pictures: Pictures, uid: int, visual: Visual, appearance: Appearance, worlds: int) -> np.ndarray:
     """RGBA in each world (worlds, 4)."""
-    rgba = np.array(visual.rgba if look.rgba is None else look.rgba, np.float64)
-    number = pictures.texture_of(uid, visual) if look.texture is None else look.texture
+    rgba = np.array(visual.rgba if appearance.rgba is None else appearance.rgba, np.float64)
+    number = pictures.texture_of(uid, visual) if appearance.texture is None else appearance.texture
     image = pictures.textures.number(number)
     if image >= 0:
         rgba[..., :3] *= pictures.textures.images.mean(image)[:3]
