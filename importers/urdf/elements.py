@@ -35,7 +35,7 @@ class Origin:
 class Inertial:
     """Frame at the centre of mass, mass [kg] and inertia (3, 3) along its axes [kg m^2]; None if missing."""
 
-    origin: Origin
+    origin: Origin | None
     mass: float | None
     inertia: np.ndarray | None
 
@@ -52,11 +52,11 @@ class JointEnds(Protocol):
 AnyJoint = TypeVar("AnyJoint", bound=JointEnds)
 
 
-def read_origin(node: Node, faults: Faults = REFUSE) -> Origin:
-    """Read the <origin> below an element."""
+def read_origin(node: Node, faults: Faults = REFUSE) -> Origin | None:
+    """Read the <origin> below an element, None where it has none."""
     origin = node.find("origin")
     if origin is None:
-        return Origin(np.zeros(3), np.zeros(3))
+        return None
     rpy = origin.floats("rpy", 3, (0.0, 0.0, 0.0), faults=faults)
     return Origin(origin.floats("xyz", 3, (0.0, 0.0, 0.0), faults=faults), rpy)
 

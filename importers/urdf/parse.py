@@ -297,8 +297,8 @@ def _parse_material(
     return materials.get(own.text_of("name", ""), Material())
 
 
-def _pose(origin: Origin) -> Pose:
-    return Pose(origin.xyz, quat_from_rpy(origin.rpy))
+def _pose(origin: Origin | None) -> Pose:
+    return Pose.identity() if origin is None else Pose(origin.xyz, quat_from_rpy(origin.rpy))
 
 
 # -- joints --------------------------------------------------------------------------------------------------

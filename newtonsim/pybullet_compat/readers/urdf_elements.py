@@ -109,7 +109,9 @@ class Reader:
         """Read the <origin> below an element."""
         return self._placed(read_origin(node, self.faults))
 
-    def _placed(self, origin: Origin) -> Pose:
+    def _placed(self, origin: Origin | None) -> Pose:
+        if origin is None:
+            return Pose.identity()
         return Pose(origin.xyz * self.options.scale, quat_of_rpy(origin.rpy))
 
     def inertial(self, node: Node, link: Link) -> np.ndarray:
