@@ -2,6 +2,12 @@
 
 Bridson, Marino, Fedkiw, "Simulation of clothing with folds and wrinkles", 2003; slopes of the angle as in
 Tamstorf, Grinspun, "Discrete bending forces and their Jacobians", Graphical Models 75, 2013.
+
+Stage: elastic energies of particles
+Called by: kernels/particles/adjoint/work.py, kernels/particles/vbd/rows.py, kernels/particles/xpbd/edges.py,
+    kernels/penalty/elements.py
+Reads: its arguments
+Writes: nothing, its functions return what they find
 """
 
 from typing import Any
