@@ -18,6 +18,7 @@ import warp as wp
 from newtonsim.kernels.particles.aerodynamics import air_force
 from newtonsim.kernels.particles.elements.hinge import fold_between, short_way
 from newtonsim.kernels.particles.elements.spring import controlled_length
+from newtonsim.kernels.particles.elements.tetrahedron import column, rest_volume, solid_stress, volume_slope
 from newtonsim.kernels.particles.elements.triangle import (
     deformation_column,
     deformation_columns,
@@ -166,29 +167,24 @@ def squeeze_tetrahedra(
     k = indices[t, 2]
     l = indices[t, 3]
     inverse = poses[t]
-    volume = 1.0 / (6.0 * wp.determinant(inverse))
+    volume = rest_volume(inverse)
     mu = materials[t, 0]
     lame = materials[t, 1]
     kd = materials[t, 2]
     F = wp.matrix_from_cols(x[j] - x[i], x[k] - x[i], x[l] - x[i]) * inverse
     rate = wp.matrix_from_cols(v[j] - v[i], v[k] - v[i], v[l] - v[i]) * inverse
-    c0 = wp.vec3(F[0, 0], F[1, 0], F[2, 0])
-    c1 = wp.vec3(F[0, 1], F[1, 1], F[2, 1])
-    c2 = wp.vec3(F[0, 2], F[1, 2], F[2, 2])
-    # slope of the volume ratio J by F
-    slope = wp.matrix_from_cols(wp.cross(c1, c2), wp.cross(c2, c0), wp.cross(c0, c1))
-    J = wp.dot(c0, wp.cross(c1, c2))
+    slope, J = volume_slope(F)
     # the velocity gradient times J needs no inverse, so that flat and inverted elements are damped, too
     flow = rate * wp.transpose(slope)
     strain = 0.5 * (flow + wp.transpose(flow))
     divided = kd / wp.max(J, LEAST_VOLUME)
     trace = strain[0, 0] + strain[1, 1] + strain[2, 2]
     stress = 2.0 * mu * divided * strain + (lame * divided * trace) * wp.identity(n=3, dtype=float)
-    P = mu * F + ((lame + mu) * (J - 1.0 - activations[t]) - mu) * slope + stress * slope
+    P = solid_stress(F, slope, J, mu, lame, activations[t]) + stress * slope
     H = (-volume) * P * wp.transpose(inverse)
-    on_j = wp.vec3(H[0, 0], H[1, 0], H[2, 0])
-    on_k = wp.vec3(H[0, 1], H[1, 1], H[2, 1])
-    on_l = wp.vec3(H[0, 2], H[1, 2], H[2, 2])
+    on_j = column(H, 0)
+    on_k = column(H, 1)
+    on_l = column(H, 2)
     corner[place + 4 * t] = -(on_j + on_k + on_l)
     corner[place + 4 * t + 1] = on_j
     corner[place + 4 * t + 2] = on_k

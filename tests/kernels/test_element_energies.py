@@ -8,6 +8,7 @@ import warp as wp
 
 from newtonsim.kernels.particles.elements.hinge import fold_of, short_way
 from newtonsim.kernels.particles.elements.spring import controlled_length
+from newtonsim.kernels.particles.elements.tetrahedron import rest_volume, solid_stress, volume_slope
 from newtonsim.kernels.particles.elements.triangle import (
     deformation_columns,
     green_strain,
@@ -201,3 +202,60 @@ def test_angles_are_taken_the_short_way_round(precision):
     angles = np.radians([-350.0, -190.0, -170.0, 0.0, 10.0, 179.0, 181.0, 359.0, 725.0])
     expected = np.radians([10.0, 170.0, -170.0, 0.0, 10.0, 179.0, -179.0, -1.0, 5.0])
     assert_near(run(shorten, number, [angles], len(angles)), expected, tolerance)
+
+
+# --- tetrahedra --------------------------------------------------------------------------------------------
+
+
+@wp.kernel
+def squeeze_tetrahedron(
+    gradient: wp.array(dtype=Any),
+    pose: wp.array(dtype=Any),
+    material: wp.array(dtype=Any),
+    out: wp.array(dtype=Any),
+):
+    F = wp.matrix_from_rows(
+        wp.vector(gradient[0], gradient[1], gradient[2]),
+        wp.vector(gradient[3], gradient[4], gradient[5]),
+        wp.vector(gradient[6], gradient[7], gradient[8]),
+    )
+    inverse = wp.matrix_from_rows(
+        wp.vector(pose[0], pose[1], pose[2]),
+        wp.vector(pose[3], pose[4], pose[5]),
+        wp.vector(pose[6], pose[7], pose[8]),
+    )
+    slope, J = volume_slope(F)
+    stress = solid_stress(F, slope, J, material[0], material[1], material[2])
+    out[0] = rest_volume(inverse)
+    out[1] = J
+    for row in range(3):
+        for k in range(3):
+            out[2 + 3 * row + k] = slope[row, k]
+            out[11 + 3 * row + k] = stress[row, k]
+
+
+@pytest.mark.parametrize(
+    "F",
+    [
+        np.eye(3) + 0.3 * np.random.default_rng(2).normal(size=(3, 3)),
+        np.diag([1.0, 0.0, 1.2]),
+        np.diag([0.9, -0.4, 1.1]) + 0.1,
+    ],
+    ids=["strained", "flat", "inverted"],
+)
+def test_solid_stress_is_the_slope_of_the_energy(precision, F):
+    """Volume at rest, J, its slope and the stress, of an uneven tetrahedron whatever became of it."""
+    number, tolerance = precision
+    mu, lame, activation = 40.0, 90.0, 0.05
+    edges = np.array([[0.5, 0.1, 0.0], [0.0, 0.4, 0.2], [0.1, 0.0, 0.6]])
+
+    def energy(F):
+        J = np.linalg.det(F)
+        shear = 0.5 * mu * (np.sum(F**2) - 3.0) - mu * (J - 1.0)
+        return shear + 0.5 * (lame + mu) * (J - 1.0 - activation) ** 2
+
+    found = run(squeeze_tetrahedron, number, [F, np.linalg.inv(edges), [mu, lame, activation]], 20)
+    assert found[0] == pytest.approx(np.linalg.det(edges) / 6.0, rel=tolerance)
+    assert found[1] == pytest.approx(np.linalg.det(F), abs=tolerance)
+    assert_near(found[2:11].reshape(3, 3), gradient(np.linalg.det, F), tolerance)
+    assert_near(found[11:].reshape(3, 3), gradient(energy, F), tolerance)

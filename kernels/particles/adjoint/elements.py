@@ -14,6 +14,7 @@ Writes: EdgeView, MatrixView, SpringView, SubstepView, TetrahedronView, Triangle
 import warp as wp
 
 from newtonsim.kernels.particles.adjoint.work import edge_work, spring_work, tetrahedron_work, triangle_work
+from newtonsim.kernels.particles.elements.tetrahedron import column
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -429,12 +430,6 @@ def tetrahedron_slopes(t: TetrahedronView, e: int, s: SubstepView, multiplier: w
         s.secant,
     )
     return edges, start, by_multiplier, pose, material, activation
-
-
-@wp.func
-def column(m: wp.mat33d, k: int) -> wp.vec3d:
-    """Column k of a matrix."""
-    return wp.vec3d(m[0, k], m[1, k], m[2, k])
 
 
 @wp.kernel

@@ -19,6 +19,7 @@ import warp as wp
 
 from newtonsim.kernels.particles.elements.hinge import short_way
 from newtonsim.kernels.particles.elements.spring import controlled_length
+from newtonsim.kernels.particles.elements.tetrahedron import rest_volume, solid_stress, volume_slope
 from newtonsim.kernels.particles.elements.triangle import (
     deformation_columns,
     green_strain,
@@ -32,7 +33,6 @@ ZERO = wp.constant(wp.float64(0.0))
 HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
 TWO = wp.constant(wp.float64(2.0))
-SIX = wp.constant(wp.float64(6.0))
 
 
 @wp.func
@@ -167,15 +167,11 @@ def tetrahedron_work(
     Without `secant` there is no damping: XPBD's comes before the implicit step, see
     `particles.adjoint.damping`.
     """
-    volume = ONE / (SIX * wp.determinant(pose))
+    volume = rest_volume(pose)
     F = edges * pose
     Q = multiplier * pose
-    c0 = wp.vec3d(F[0, 0], F[1, 0], F[2, 0])
-    c1 = wp.vec3d(F[0, 1], F[1, 1], F[2, 1])
-    c2 = wp.vec3d(F[0, 2], F[1, 2], F[2, 2])
-    slope = wp.matrix_from_cols(wp.cross(c1, c2), wp.cross(c2, c0), wp.cross(c0, c1))
-    J = wp.dot(c0, wp.cross(c1, c2))
-    P = F * material[0] + slope * ((material[1] + material[0]) * (J - ONE - activation) - material[0])
+    slope, J = volume_slope(F)
+    P = solid_stress(F, slope, J, material[0], material[1], activation)
     if secant == 1:
         S = start * pose
         change = (wp.transpose(F) * F - wp.transpose(S) * S) * (HALF * material[2] / dt)

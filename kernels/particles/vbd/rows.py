@@ -13,6 +13,7 @@ import warp as wp
 
 from newtonsim.kernels.particles.elements.hinge import short_way
 from newtonsim.kernels.particles.elements.spring import controlled_length
+from newtonsim.kernels.particles.elements.tetrahedron import rest_volume
 from newtonsim.kernels.particles.vbd.elements import StencilView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -193,7 +194,7 @@ def pack_tetrahedra(
         corner = 4 * pair
         t = stencils.tetrahedron_corner[corner + 3]
         inverse = tetrahedra.poses[t]
-        volume = 1.0 / (6.0 * wp.determinant(inverse))
+        volume = rest_volume(inverse)
         w = shape_slope(inverse, tetrahedra.indices, t, i)
         mu = tetrahedra.materials[t, 0]
         lame = tetrahedra.materials[t, 1]

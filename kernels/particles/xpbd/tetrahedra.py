@@ -22,6 +22,8 @@ Writes: TetrahedronView, shift, v
 
 import warp as wp
 
+from newtonsim.kernels.particles.elements.tetrahedron import column, rest_volume, volume_slope
+
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # ratio of volumes beyond which rates of deformation are measured at rest
@@ -50,12 +52,6 @@ class TetrahedronView:
     goal: wp.array(dtype=float)  # ratio of volumes that the bulk asks for
     viscosity: wp.array(dtype=wp.vec2)  # of shear and of volume, times V [J s]
     force: wp.array(dtype=wp.mat33)  # P, negative [J]
-
-
-@wp.func
-def column(m: wp.mat33, k: int) -> wp.vec3:
-    """Column k of a matrix."""
-    return wp.vec3(m[0, k], m[1, k], m[2, k])
 
 
 @wp.func
@@ -97,7 +93,7 @@ def prepare_tetrahedra(
         tetrahedra.pose[t] = d
         tetrahedra.rest[t] = d * axes
         tetrahedra.mobility[t] = mobility
-    volume = 1.0 / (6.0 * wp.determinant(d))
+    volume = rest_volume(d)
     mu = materials[e, 0]
     bulk = materials[e, 1] + mu * (1.0 - logarithm)
     tetrahedra.shear[t] = mu * volume
@@ -239,7 +235,6 @@ def solve_tetrahedra(
     """
     t = base + first + wp.tid()
     corner = tetrahedra.corner[t]
-    w = tetrahedra.weight[t]
     bulk = tetrahedra.bulk[t]
     x0 = x[corner[0]]
     s0 = shift[corner[0]]
@@ -252,13 +247,9 @@ def solve_tetrahedra(
     f2 = e1 * d[0, 2] + e2 * d[1, 2] + e3 * d[2, 2]
     square = wp.dot(f0, f0) + wp.dot(f1, f1) + wp.dot(f2, f2)
     shear = tetrahedra.shear[t] * (1.0 - logarithm / (1.0 + square))
-    c0 = wp.cross(f1, f2)
-    c1 = wp.cross(f2, f0)
-    c2 = wp.cross(f0, f1)
-    volume = wp.dot(f0, c0)
-    pressure = -bulk * (volume - tetrahedra.goal[t])
     f = wp.matrix_from_cols(f0, f1, f2)
-    slope = wp.matrix_from_cols(c0, c1, c2)
+    slope, volume = volume_slope(f)
+    pressure = -bulk * (volume - tetrahedra.goal[t])
     force = wp.mat33()
     if fresh == 0:
         force = tetrahedra.force[t]
@@ -283,18 +274,10 @@ def solve_tetrahedra(
     resisted = bulk * weighted(slope, change, g) / (1.0 + bulk * weighted(slope, yields, g))
     change = turned * (change - yields * resisted)
     squared = wp.vec3(g[0] * g[0], g[1] * g[1], g[2] * g[2])
-    squared = wp.vec3(g[0] * g[0], g[1] * g[1], g[2] * g[2])
     moved = weighted(change, change, squared)
     change = change * (relaxation * wp.min(1.0, LONGEST * wp.sqrt(square / wp.max(moved, SMALLEST))))
     tetrahedra.force[t] = force + change
-    q = change * wp.transpose(d) * (dt * dt)
-    q1 = column(q, 0)
-    q2 = column(q, 1)
-    q3 = column(q, 2)
-    shift[corner[0]] = s0 - (q1 + q2 + q3) * w[0]
-    shift[corner[1]] = shift[corner[1]] + q1 * w[1]
-    shift[corner[2]] = shift[corner[2]] + q2 * w[2]
-    shift[corner[3]] = shift[corner[3]] + q3 * w[3]
+    push_corners(tetrahedra, t, change, dt, shift)
 
 
 @wp.kernel
