@@ -3,6 +3,12 @@
 The energy is V (½ mu (tr FᵀF - 3) - mu (J - 1) + ½ (lambda + mu) (J - 1 - a)²), with J the determinant of the
 deformation gradient F: that of Smith, de Goes, Kim, "Stable neo-Hookean flesh simulation", ACM TOG 37, 2018,
 without its logarithm, with parameters such that its moduli at rest are the Lamé parameters.
+
+Stage: substeps, penalty forces and backward passes of particles, elements
+Called by: kernels/particles/adjoint/elements.py, kernels/particles/adjoint/work.py,
+    kernels/particles/vbd/rows.py, kernels/particles/xpbd/tetrahedra.py, kernels/penalty/elements.py
+Reads: F, m
+Writes: nothing, its functions return what they find
 """
 
 from typing import Any
