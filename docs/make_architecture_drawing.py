@@ -6,6 +6,7 @@ b and c, and b imports c, only a to b and b to c are drawn.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ class Plan:
             return None
         box = self.rooms.get(name, name.removeprefix(self.inside).split(".")[0])
         if box not in self.boxes():
-            raise LookupError(f"room {name} has no place in the drawing: give it one in {Path(__file__).name}")
+            raise LookupError(f"room {name}: give it a place in {Path(__file__).name}")
         return box
 
     def rows(self) -> list[list[str]]:
@@ -195,7 +196,7 @@ class Layout:
             self.paths[source, target] = [*path, (target, level[target])]
         self.near: dict[tuple[object, int], list[tuple[object, int]]] = {}
         for path in self.paths.values():
-            for a, b in zip(path, path[1:]):
+            for a, b in itertools.pairwise(path):
                 self.near.setdefault(a, []).append(b)
                 self.near.setdefault(b, []).append(a)
         self.x = {(n, i): WIDTH / 2 for i, row in enumerate(self.rows) for n in row}
@@ -219,7 +220,7 @@ class Layout:
         """Put what is in a row where it aims at, as far as there is room."""
         nodes = self.rows[row]
         half = [BOX / 2 if isinstance(n, str) else LANE / 2 for n in nodes]
-        least = [a + b + GAP for a, b in zip(half, half[1:])]
+        least = [a + b + GAP for a, b in itertools.pairwise(half)]
         x = list(aims)
         for _ in range(60):
             for k, distance in enumerate(least):

@@ -17,10 +17,14 @@ from newtonsim.importers.files.usd_names import (
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.records import AxisRecord, Content, ExactJoint, JointRecord
 from newtonsim.scene.enums import JointMode, JointType, ShapeFlags
+from newtonsim.scene.joint_types import JOINT_KINDS
 
 _AXIS_FIELDS = {**PASSIVE_ATTRIBUTES, **DRIVE_ATTRIBUTES, "act": "act"}
 _MAY_BE_ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "velocity_limit")
-_KINDS = {"COMPOUND": "d6", "UNIVERSAL": "d6", "D6": "d6"}
+_SEVERAL_AXES = [
+    kind.name for kind, joint in JOINT_KINDS.items() if joint.axes is None or sum(joint.axes) > 1
+]
+"""Joints that UsdPhysics knows only as joints of any axes."""
 
 
 def read_exact(record: JointRecord) -> None:
@@ -30,8 +34,8 @@ def read_exact(record: JointRecord) -> None:
     kind = element.token(f"{NAMESPACE}:jointType", "", ["", *names])
     if kind in ("", "FREE", "DISTANCE"):
         return
-    if kind in _KINDS:
-        record.kind, record.linear, record.angular = _KINDS[kind], _axes(element, False), _axes(element, True)
+    if kind in _SEVERAL_AXES:
+        record.kind, record.linear, record.angular = "d6", _axes(element, False), _axes(element, True)
     count = len(record.axes)
     dofs = {"ball": 3, "fixed": 0}.get(record.kind, count)
     coords = 4 if record.kind == "ball" else dofs
@@ -41,7 +45,7 @@ def read_exact(record: JointRecord) -> None:
         if len(values := _numbers(element, name, count, field in _MAY_BE_ENDLESS))
     }
     exact = ExactJoint(
-        JointType[kind] if kind in _KINDS else None,
+        JointType[kind] if kind in _SEVERAL_AXES else None,
         axes,
         {name: v for name in DOF_ATTRIBUTES if len(v := _numbers(element, name, dofs))},
         _modes(element, count),
