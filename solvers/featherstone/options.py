@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.scene.revisions import Revised
+from newtonsim.solvers.option_ranges import check_counts, check_not_negative, check_shares, check_words
 
 _COMBINES = ("mean", "product")
 _SOFTNESSES = ("rigid", "material", "shape")
@@ -91,18 +92,10 @@ class ConstraintOptions(Revised):
 
     def check(self) -> None:
         """Raise a ValueError that names an option which is out of range."""
-        for name, words in _CHOICES.items():
-            if getattr(self, name) not in words:
-                given = getattr(self, name)
-                raise ValueError(f"{name}: expected {' or '.join(map(repr, words))}, got {given!r}")
-        if self.iterations < 1:
-            raise ValueError(f"iterations: expected at least 1, got {self.iterations}")
-        for name in _SHARES:
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
-        for name in (*_NOT_NEGATIVE, "tolerance", "recovery_time"):
-            if not getattr(self, name) >= 0.0:
-                raise ValueError(f"{name}: expected a number not below 0, got {getattr(self, name)}")
+        check_words(self, _CHOICES)
+        check_counts(self, ("iterations",))
+        check_shares(self, _SHARES)
+        check_not_negative(self, (*_NOT_NEGATIVE, "tolerance", "recovery_time"))
 
     def settings(self, dt: float) -> ConstraintSettings:
         """Return the device struct for one time step [s].

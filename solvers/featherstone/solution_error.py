@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
@@ -16,6 +15,7 @@ from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.featherstone.constraint_adjoint import ConstraintAdjoint
 from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.gradient_reports import Shortfall
 from newtonsim.solvers.step import CONVERGENCE_TOLERANCE
 
 
@@ -40,7 +40,7 @@ class SolutionError:
         self.errors.worst = zeros(trees, dtype=float, device=device)
         self.errors.steps = zeros(trees, dtype=int, device=device)
         self.errors.worst_step = zeros(trees, dtype=int, device=device)
-        self._told = 0.0
+        self._shortfall = Shortfall(CONVERGENCE_TOLERANCE)
 
     def add(
         self, launch: Launcher, constraints: ConstraintAdjoint, contacts: Contacts, smooth: SmoothStage
@@ -82,17 +82,15 @@ class SolutionError:
 
     def warn(self) -> None:
         """Warn if the steps so far are too far from their solutions, and again when it gets twice as bad."""
-        off, acted = self.errors.sums.numpy().T
-        part = np.sqrt(np.divide(off, acted, out=np.zeros_like(off), where=acted > 0.0))
-        tree = int(np.argmax(part)) if len(part) else 0
-        if not len(part) or part[tree] <= max(CONVERGENCE_TOLERANCE, 2.0 * self._told):
+        found = self._shortfall.untold(self.errors.sums.numpy())
+        if found is None:
             return
-        self._told = part[tree]
+        tree, part = found
         world = topology_of(self.model).view.world.numpy()[tree]
         after = self.errors.worst_step.numpy()[tree]
         where = f"{after} steps before the last" if after else "in the last step"
         warnings.warn(
-            f"FeatherstoneSolver: sweeps ended {part[tree]:.0%} of what constraints do away from their "
+            f"FeatherstoneSolver: sweeps ended {part:.0%} of what constraints do away from their "
             f"solution (world {world}, worst {where}); the gradient is that of the solution, and may be "
             "wrong by as much or more: raise options.iterations (1000, with direct_cost=0 if that fails)",
             RuntimeWarning,

@@ -26,6 +26,7 @@ from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.arrays import MODEL_ARRAYS
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
+from newtonsim.solvers.gradient_reports import Shortfall, refuse_worlds
 from newtonsim.solvers.maximal.contact_adjoint import BodyContactTerms
 from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.maximal.sweeps import BodySweeps
@@ -96,7 +97,7 @@ class BodyAdjoint:
         self._after: State | None = None
         self._reasons = zeros(model.world_count, dtype=int, device=model.device)
         self._away = zeros(model.world_count, dtype=wp.vec2d, device=model.device)
-        self._told = 0.0
+        self._shortfall = Shortfall(CONVERGENCE_TOLERANCE)
         self._starts: list[list[wp.array]] = []
         self._rotors = np.zeros(0, int)
 
@@ -151,23 +152,17 @@ class BodyAdjoint:
         reason = self._reasons.numpy().copy()
         self._reasons.zero_()
         self._warn(solver, reason == 0)
-        for number, text in _REASONS.items():
-            worlds = np.flatnonzero(reason == number)
-            if len(worlds):
-                raise NotDifferentiableError(f"{solver}: {text}, in worlds {worlds[:8].tolist()}")
+        refuse_worlds(solver, reason, _REASONS)
 
     def _warn(self, solver: str, worlds: np.ndarray) -> None:
         """Warn of steps in the masked worlds that ended elsewhere than the converged ones."""
-        off, acted = self._away.numpy().T.copy()
+        found = self._shortfall.untold(self._away.numpy(), worlds)
         self._away.zero_()
-        part = np.sqrt(np.divide(off, acted, out=np.zeros_like(off), where=worlds & (acted > 0.0)))
-        part = np.nan_to_num(part)
-        worst = int(np.argmax(part))
-        if part[worst] > max(CONVERGENCE_TOLERANCE, 2.0 * self._told):
-            self._told = part[worst]
+        if found is not None:
+            world, part = found
             warnings.warn(
-                f"{solver}: sweeps ended {part[worst]:.0%} of what joints and contacts do away from the "
-                f"converged step (world {worst}); the gradient is that of the converged step, and may be "
+                f"{solver}: sweeps ended {part:.0%} of what joints and contacts do away from the "
+                f"converged step (world {world}); the gradient is that of the converged step, and may be "
                 "wrong by as much: take more iterations and constraints.velocity_sweeps, or substeps",
                 RuntimeWarning,
                 stacklevel=4,

@@ -32,6 +32,7 @@ from newtonsim.scene.state import State
 from newtonsim.solvers.constraint_rows import loop_view
 from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.maximal.row_layout import body_rows_of
+from newtonsim.solvers.option_ranges import check_not_negative, check_shares, check_words
 
 _SHARES = ("linear_relaxation", "angular_relaxation", "contact_relaxation", "warm_start", "joint_warm_start")
 _POSITIVE = ("push_speed", "recovery_speed", "limit_speed", "angular_damping")
@@ -128,17 +129,9 @@ class BodySweeps(Revised):
 
     def check(self) -> None:
         """Raise a ValueError that names an option which is out of range."""
-        for name in _SHARES:
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
-        for name in _POSITIVE:
-            if not getattr(self, name) >= 0.0:
-                raise ValueError(f"{name}: expected a number not below 0, got {getattr(self, name)}")
-        if self.velocity_sweeps < 0:
-            raise ValueError(f"velocity_sweeps: expected a number not below 0, got {self.velocity_sweeps}")
-        if self.friction_combine not in ("mean", "product"):
-            given = self.friction_combine
-            raise ValueError(f"friction_combine: expected 'mean' or 'product', got {given!r}")
+        check_shares(self, _SHARES)
+        check_not_negative(self, (*_POSITIVE, "velocity_sweeps"))
+        check_words(self, {"friction_combine": ("mean", "product")})
 
     def begin(
         self, launch: Launcher, state: State, control: Control, contacts: Contacts | None, dt: float
@@ -277,38 +270,20 @@ class BodySweeps(Revised):
         block, spin, number = self._now.block, self._spin, self._now.sweep
         # errors change little beyond what velocities tell, and the less the later the sweep
         if number & (number + 1) == 0:
+            reads = dict(
+                joints=block.joints,
+                joint=block.joint,
+                enabled=block.enabled,
+                loop=block.loop,
+                near=self._near,
+                dt=dt,
+                bodies=bodies.view,
+                spin=spin,
+            )
             if self.model.joint_count:
-                launch(
-                    maximal_joints.measure_joints,
-                    "joint",
-                    reads=dict(
-                        joints=block.joints,
-                        joint=block.joint,
-                        enabled=block.enabled,
-                        loop=block.loop,
-                        near=self._near,
-                        dt=dt,
-                        bodies=bodies.view,
-                        spin=spin,
-                    ),
-                    writes=dict(rows=block.rows),
-                )
+                launch(maximal_joints.measure_joints, "joint", reads=reads, writes=dict(rows=block.rows))
             if self.model.constraint_count:
-                launch(
-                    maximal_joints.measure_constraints,
-                    "world",
-                    reads=dict(
-                        joints=block.joints,
-                        joint=block.joint,
-                        enabled=block.enabled,
-                        loop=block.loop,
-                        near=self._near,
-                        dt=dt,
-                        bodies=bodies.view,
-                        spin=spin,
-                    ),
-                    writes=dict(rows=block.rows),
-                )
+                launch(maximal_joints.measure_constraints, "world", reads=reads, writes=dict(rows=block.rows))
         share = int(self.con_weighting and self._now.sweep == 0)
         launch(
             maximal_sweeps.sweep_worlds,

@@ -21,7 +21,6 @@ from typing import Protocol
 import numpy as np
 import warp as wp
 
-from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels.particles.adjoint import contacts as contacts_adjoint
 from newtonsim.kernels.particles.adjoint import curvature
 from newtonsim.kernels.particles.adjoint import elements as elements_adjoint
@@ -34,6 +33,7 @@ from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import zeros
+from newtonsim.solvers.gradient_reports import Shortfall, refuse_worlds
 from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.particles.adjoint_contacts import ContactSlopes, KeptContacts, Law
 from newtonsim.solvers.particles.adjoint_elements import ElementSlopes, Sinks
@@ -134,7 +134,7 @@ class ParticleAdjoint(ABC):
         self.reason = zeros(model.world_count + 1, dtype=int, device=device)
         self.kept_reason = zeros(model.world_count + 1, dtype=int, device=device)
         self._unbalanced = zeros(model.world_count + 1, dtype=wp.vec2d, device=device)
-        self._told = 0.0
+        self._shortfall = Shortfall(_MOST_UNBALANCED)
         self.contacts = None
         if model.shape_count:
             self.contacts = ContactSlopes(model, particles.contacts, self.system, self.sinks)
@@ -312,23 +312,17 @@ class ParticleAdjoint(ABC):
         reason = self.kept_reason.numpy().copy()
         self._warn(solver, reason == 0)
         self.kept_reason.zero_()
-        for number, text in _REASONS.items():
-            worlds = np.flatnonzero(reason == number)
-            if len(worlds):
-                raise NotDifferentiableError(f"{solver}: {text}, in worlds {worlds.tolist()[:10]}")
+        refuse_worlds(solver, reason, _REASONS)
 
     def _warn(self, solver: str, worlds: np.ndarray) -> None:
         """Warn of forces that sweeps have left without balance in the masked worlds since the last check."""
-        left, acted = self._unbalanced.numpy().T.copy()
+        found = self._shortfall.untold(self._unbalanced.numpy(), worlds)
         self._unbalanced.zero_()
-        part = np.sqrt(np.divide(left, acted, out=np.zeros_like(left), where=worlds & (acted > 0.0)))
-        part = np.nan_to_num(part)
-        worst = int(np.argmax(part))
-        if part[worst] > max(_MOST_UNBALANCED, 2.0 * self._told):
-            self._told = part[worst]
+        if found is not None:
+            world, part = found
             warnings.warn(
-                f"{solver}: {self.particles.iterations} iterations left {part[worst]:.0%} of the forces on "
-                f"particles without balance (world {worst}); the gradient is that of the balanced step, and "
+                f"{solver}: {self.particles.iterations} iterations left {part:.0%} of the forces on "
+                f"particles without balance (world {world}); the gradient is that of the balanced step, and "
                 "may be wrong by as much: take more iterations or substeps",
                 RuntimeWarning,
                 stacklevel=4,

@@ -12,6 +12,7 @@ from newtonsim.errors import NotDifferentiableError
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
+from newtonsim.solvers.option_ranges import check_counts, check_relaxations
 from newtonsim.solvers.particles.self_contact import SelfContact
 from newtonsim.solvers.particles.sweep_solver import SweepSolver, SweptModel
 from newtonsim.solvers.vbd.particles import VBDParticles
@@ -178,10 +179,7 @@ def _make_adjoint(particles: VBDParticles) -> VBDParticleAdjoint:
 
 
 def _check_options(solver: VBDSolver) -> None:
-    for name in ("iterations", "substeps", "detection_interval"):
-        if getattr(solver, name) < 1:
-            raise ValueError(f"{name}: expected at least 1, got {getattr(solver, name)}")
-    if not 0.0 < solver.relaxation < 2.0:
-        raise ValueError(f"relaxation: expected a number between 0 and 2, got {solver.relaxation}")
+    check_counts(solver, ("iterations", "substeps", "detection_interval"))
+    check_relaxations(solver, ("relaxation",))
     if not solver.friction_epsilon > 0.0:
         raise ValueError(f"friction_epsilon: expected a positive number, got {solver.friction_epsilon}")

@@ -16,11 +16,20 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.maximal.sweeps import BodySweeps
+from newtonsim.solvers.option_ranges import check_counts, check_relaxations, check_shares
 from newtonsim.solvers.particles.sweep_solver import SweepSolver, SweptModel
 from newtonsim.solvers.xpbd.particles import XPBDParticles
 
 if TYPE_CHECKING:
     from newtonsim.solvers.xpbd.adjoint import XPBDParticleAdjoint
+
+_RELAXATIONS = (
+    "soft_body_relaxation",
+    "soft_contact_relaxation",
+    "joint_linear_relaxation",
+    "joint_angular_relaxation",
+    "rigid_contact_relaxation",
+)
 
 
 class XPBDSolver(SweepSolver[XPBDParticles]):
@@ -262,19 +271,8 @@ def _make_adjoint(particles: XPBDParticles) -> XPBDParticleAdjoint:
 
 
 def _check_options(solver: XPBDSolver) -> None:
-    for name in ("iterations", "substeps"):
-        if getattr(solver, name) < 1:
-            raise ValueError(f"{name}: expected at least 1, got {getattr(solver, name)}")
-    for name in (
-        "soft_body_relaxation",
-        "soft_contact_relaxation",
-        "joint_linear_relaxation",
-        "joint_angular_relaxation",
-        "rigid_contact_relaxation",
-    ):
-        if not 0.0 < getattr(solver, name) < 2.0:
-            raise ValueError(f"{name}: expected a number between 0 and 2, got {getattr(solver, name)}")
-    if not 0.0 <= solver.warm_start <= 1.0:
-        raise ValueError(f"warm_start: expected a number from 0 to 1, got {solver.warm_start}")
+    check_counts(solver, ("iterations", "substeps"))
+    check_relaxations(solver, _RELAXATIONS)
+    check_shares(solver, ("warm_start",))
     if not solver.angular_damping >= 0.0:
         raise ValueError(f"angular_damping: expected a number from 0 on, got {solver.angular_damping}")
