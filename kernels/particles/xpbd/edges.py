@@ -12,6 +12,7 @@ Writes: EdgeView, shift
 import warp as wp
 
 from newtonsim.kernels.particles.elements.hinge import Fold, fold_of
+from newtonsim.kernels.particles.xpbd.particles import is_cleared
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -56,12 +57,7 @@ def clear_edges(
 ):
     """One thread per edge: forget the torques of the last substep, in masked worlds if asked."""
     s = edges.place[first + wp.tid()]
-    clear = masked == 0
-    if not clear:
-        owner = world[edges.corner[s][0]]
-        if owner >= 0:
-            clear = mask[owner]
-    if clear:
+    if is_cleared(masked, mask, world, edges.corner[s][0]):
         edges.torque[s] = 0.0
 
 

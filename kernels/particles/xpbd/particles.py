@@ -7,7 +7,8 @@ rounding that a difference of two positions has, which divided by a short step w
 motion.
 
 Stage: XPBD substep, before and after the sweeps
-Called by: solvers/xpbd/particles.py
+Called by: solvers/xpbd/particles.py, kernels/particles/xpbd/edges.py, kernels/particles/xpbd/springs.py,
+    kernels/particles/xpbd/tetrahedra.py, kernels/particles/xpbd/triangles.py
 Reads: external, flags, force, gravity, inv_mass, shift, weight
 Writes: force, shift, v, weight, x
 """
@@ -17,6 +18,24 @@ import warp as wp
 PARTICLE_FLAG_ACTIVE = wp.constant(wp.uint32(1))
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.func
+def is_cleared(masked: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), i: int) -> bool:
+    """Whether what is kept of an element with the particle i is forgotten: in masked worlds, or in all.
+
+    Args:
+        masked: 0 for all worlds.
+        mask: Which worlds are masked, shape (world_count,).
+        world: World of each particle, -1 for none.
+        i: A particle of the element.
+    """
+    clear = masked == 0
+    if not clear:
+        owner = world[i]
+        if owner >= 0:
+            clear = mask[owner]
+    return clear
 
 
 @wp.kernel

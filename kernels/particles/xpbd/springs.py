@@ -14,6 +14,7 @@ Writes: SpringView, shift
 import warp as wp
 
 from newtonsim.kernels.particles.elements.spring import controlled_length
+from newtonsim.kernels.particles.xpbd.particles import is_cleared
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -62,12 +63,7 @@ def clear_springs(
 ):
     """One thread per spring: forget the forces of the last substep, in masked worlds if asked."""
     s = springs.place[first + wp.tid()]
-    clear = masked == 0
-    if not clear:
-        owner = world[springs.ends[s][0]]
-        if owner >= 0:
-            clear = mask[owner]
-    if clear:
+    if is_cleared(masked, mask, world, springs.ends[s][0]):
         springs.force[s] = wp.vec3(0.0)
         springs.resistance[s] = wp.vec3(0.0)
 

@@ -23,6 +23,7 @@ Writes: TetrahedronView, shift, v
 import warp as wp
 
 from newtonsim.kernels.particles.elements.tetrahedron import column, rest_volume, volume_slope
+from newtonsim.kernels.particles.xpbd.particles import is_cleared
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -115,12 +116,7 @@ def clear_tetrahedra(
 ):
     """One thread per tetrahedron: forget the forces of the last substep, in masked worlds if asked."""
     t = tetrahedra.place[first + wp.tid()]
-    clear = masked == 0
-    if not clear:
-        owner = world[tetrahedra.corner[t][0]]
-        if owner >= 0:
-            clear = mask[owner]
-    if clear:
+    if is_cleared(masked, mask, world, tetrahedra.corner[t][0]):
         tetrahedra.force[t] = wp.mat33()
 
 

@@ -15,6 +15,7 @@ Writes: TriangleView, shift
 import warp as wp
 
 from newtonsim.kernels.particles.elements.triangle import deformation_columns, green_strain, strain_change
+from newtonsim.kernels.particles.xpbd.particles import is_cleared
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -82,12 +83,7 @@ def clear_triangles(
 ):
     """One thread per triangle: forget the forces of the last substep, in masked worlds if asked."""
     t = triangles.place[first + wp.tid()]
-    clear = masked == 0
-    if not clear:
-        owner = world[triangles.corner[t][0]]
-        if owner >= 0:
-            clear = mask[owner]
-    if clear:
+    if is_cleared(masked, mask, world, triangles.corner[t][0]):
         triangles.force[t] = wp.spatial_vector()
 
 
