@@ -56,7 +56,7 @@ HOLDER_BOTH = wp.constant(2)
 ALIGNED = wp.constant(0.999999)
 SAME = wp.constant(1.0e-4)
 # sine of the tilt of a cylinder's axis below which its rim touches at points that are fixed in it; as in
-# `collision.families.plane`
+# `kernels.collision.families.plane`
 UPRIGHT = wp.constant(0.01)
 # cosine of the angle between a normal and a cylinder's axis below which it is normal to its side
 SIDEWAYS = wp.constant(1.0e-3)

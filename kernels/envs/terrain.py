@@ -1,8 +1,8 @@
 """A quadruped on terrain: patches that grow harder, chosen world by world by what the robot has achieved.
 
-Memory: as in `envs.quadruped`, then the heading that is wanted [rad].
+Memory: as in `kernels.envs.quadruped`, then the heading that is wanted [rad].
 Kept from episode to episode: level and kind of the patch; where the episode began; how far it went.
-Numbers: those of `envs.quadruped` for twelve motors, those named below, then the height of the platform of
+Numbers: those of `kernels.envs.quadruped` for twelve motors, those named below, then the height of the platform of
 each patch, kind by kind within a level.
 
 Stage: environment, starts, actions, rewards

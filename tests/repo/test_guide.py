@@ -66,7 +66,7 @@ def is_importable(name: str) -> bool:
     """Whether a dotted name is a module, or something that the file of a module or of its class names."""
     parts = name.split(".")
     known = next(n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in modules())
-    if known == len(parts):
+    if known == len(parts) or parts[known].startswith("__"):
         return True
     text = modules()[".".join(parts[:known])].read_text()
     return re.search(rf"\b{parts[known]}\b", text) is not None
@@ -180,6 +180,15 @@ def test_files_and_links_of_pages_exist(page: pathlib.Path):
 def test_modules_and_their_contents_exist(page: pathlib.Path):
     found = set(MODULE.findall(LINK.sub("]", page.read_text())))
     assert sorted(name for name in found if not is_importable(name)) == []
+
+
+@pytest.mark.parametrize("path", source_files(), ids=str)
+def test_modules_named_in_sources_exist(path: pathlib.Path):
+    """In code marks or in full: `kernels.trees.rnea`, newtonsim.runtime.compilation."""
+    text = (ROOT / path).read_text()
+    marked = re.findall(rf"`((?:{'|'.join(ROOMS)})(?:\.[A-Za-z_]\w*)+)", text)
+    full = [name if name.startswith("newtonsim.") else f"newtonsim.{name}" for name in marked]
+    assert sorted({name for name in [*full, *MODULE.findall(text)] if not is_importable(name)}) == []
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda page: page.name)
