@@ -1,6 +1,6 @@
 # Needs only make and Python 3.11 or later; everything else goes into .venv.
 #   make demo   install, and let 1024 quadrupeds settle on the ground
-#   make test   install with the test extra, lint, run all tests
+#   make test   install with the test extra, lint, check types, run all tests
 #   make bench  install with the bench extra, run the short form of all benchmarks (some minutes)
 #   make clean  remove .venv and what builds leave behind
 # Another interpreter: make demo PYTHON=/path/to/python3.12
@@ -23,6 +23,7 @@ demo: $(BIN)/python
 test: $(VENV)/test-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/pytest -n 2
 
 $(VENV)/test-installed: $(BIN)/python pyproject.toml

@@ -2,7 +2,7 @@
 
 import importlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # In a clone the other rooms lie beside this folder, not inside it: they are found there, installed or not.
 if not os.path.isdir(os.path.join(__path__[0], "kernels")):
@@ -59,6 +59,29 @@ from newtonsim.scene.enums import JointType as JointType
 from newtonsim.scene.enums import ShapeFlags as ShapeFlags
 from newtonsim.scene.model import Model as Model
 from newtonsim.scene.state import State as State
+
+if TYPE_CHECKING:
+    import newtonsim.diff as diff
+    import newtonsim.dynamics as dynamics
+    import newtonsim.importers as importers
+    import newtonsim.render as render
+    import newtonsim.solvers as solvers
+    import newtonsim.utils as utils
+    from newtonsim.collision.contacts import Contact as Contact
+    from newtonsim.collision.contacts import Contacts as Contacts
+    from newtonsim.inspection import inspect as inspect
+    from newtonsim.kernel_warmup import warmup as warmup
+    from newtonsim.kinematics import eval_fk as eval_fk
+    from newtonsim.kinematics import eval_ik as eval_ik
+    from newtonsim.queries.scene_query import SceneQuery as SceneQuery
+    from newtonsim.scene.memory import memory_report as memory_report
+    from newtonsim.simulator import Simulator as Simulator
+    from newtonsim.solvers import FeatherstoneSolver as FeatherstoneSolver
+    from newtonsim.solvers import MuJoCoSolver as MuJoCoSolver
+    from newtonsim.solvers import SemiImplicitSolver as SemiImplicitSolver
+    from newtonsim.solvers import SolverBase as SolverBase
+    from newtonsim.solvers import XPBDSolver as XPBDSolver
+    from newtonsim.studies.sweep import sweep as sweep
 
 __all__ = [
     "GEO_BOX",

@@ -254,7 +254,7 @@ def assert_gradients(
     """
     rng = np.random.default_rng(seed)
     for array in arrays.values():
-        array.grad.zero_()
+        array.grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
     with wp.Tape() as tape:
         output = fn()
     weights = np.ones(1, dtype=np.float32)
@@ -262,7 +262,7 @@ def assert_gradients(
         weights = rng.uniform(0.5, 1.0, output.numpy().shape).astype(np.float32)
         weights *= rng.choice((-1.0, 1.0), weights.shape)
     tape.backward(grads={output: wp.array(weights, dtype=output.dtype, device=output.device)})
-    gradients = {name: array.grad.numpy().astype(np.float64).flatten() for name, array in arrays.items()}
+    gradients = {name: array.grad.numpy().astype(np.float64).flatten() for name, array in arrays.items()}  # pyright: ignore[reportOptionalMemberAccess]
     tape.zero()
 
     def loss() -> float:

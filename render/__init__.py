@@ -4,7 +4,31 @@ Heavy libraries load when used.
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from newtonsim.render.camera.labels import SEEN_NOTHING as SEEN_NOTHING
+    from newtonsim.render.camera.labels import SEEN_PARTICLE as SEEN_PARTICLE
+    from newtonsim.render.camera.labels import SEEN_SPRING as SEEN_SPRING
+    from newtonsim.render.camera.labels import SEEN_STATIC as SEEN_STATIC
+    from newtonsim.render.camera.labels import SEEN_SURFACE as SEEN_SURFACE
+    from newtonsim.render.camera.lenses import Fisheye as Fisheye
+    from newtonsim.render.camera.lenses import Pinhole as Pinhole
+    from newtonsim.render.camera.lenses import look_at as look_at
+    from newtonsim.render.camera.light import Lighting as Lighting
+    from newtonsim.render.camera.sensor import Camera as Camera
+    from newtonsim.render.films.film import Film as Film
+    from newtonsim.render.films.film import save_video as save_video
+    from newtonsim.render.films.pictures import Pictures as Pictures
+    from newtonsim.render.films.pictures import picture_sheet as picture_sheet
+    from newtonsim.render.films.pictures import save_sheet as save_sheet
+    from newtonsim.render.films.plots import plot_contact_forces as plot_contact_forces
+    from newtonsim.render.films.plots import plot_energy as plot_energy
+    from newtonsim.render.films.plots import plot_joints as plot_joints
+    from newtonsim.render.films.video import VideoWriter as VideoWriter
+    from newtonsim.render.recordings.recorder import Recorder as Recorder
+    from newtonsim.render.recordings.recording import Recording as Recording
+    from newtonsim.render.recordings.runs import record_simulators as record_simulators
 
 __all__ = [
     "SEEN_NOTHING",

@@ -30,6 +30,9 @@ class SolverBase(Revised, DifferentiableSolver):
         TypeError: There is no option of a name that was given.
     """
 
+    model: Model
+    """None in a solver that is given a model at each step."""
+
     options_of: ClassVar[type | None] = None
     """Dataclass of the further options that `__init__` takes as `**options`."""
 
@@ -46,7 +49,7 @@ class SolverBase(Revised, DifferentiableSolver):
         return super().__new__(cls)
 
     def __init__(self, model: Model | None):
-        self.model = model
+        self.model = model  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
     def device(self) -> wp.Device:

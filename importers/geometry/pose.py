@@ -68,7 +68,7 @@ class Pose:
         return Pose(np.zeros(3), IDENTITY_QUATERNION.copy())
 
     @staticmethod
-    def of(xform: Sequence | wp.transform | None, name: str = "xform") -> "Pose":
+    def of(xform: Sequence | np.ndarray | wp.transform | None, name: str = "xform") -> "Pose":
         """Read a wp.transform, seven numbers or a pair (p, q); None is the identity."""
         row = as_transform(xform, name)
         if not np.isfinite(row).all():

@@ -1,7 +1,7 @@
 """Numbers and elements of XML files."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -27,7 +27,10 @@ def numbers(values: npt.ArrayLike) -> str:
 
 
 def element(
-    parent: ElementTree.Element, tag: str, attributes: Iterable[tuple[str, str]] | None = None, **more: str
+    parent: ElementTree.Element,
+    tag: str,
+    attributes: Mapping[str, str] | Iterable[tuple[str, str]] | None = None,
+    **more: str,
 ) -> ElementTree.Element:
     """Append a child with these attributes, in this order."""
     return ElementTree.SubElement(parent, tag, {**dict(attributes or ()), **more})

@@ -6,33 +6,20 @@ import numpy as np
 import numpy.typing as npt
 
 from newtonsim.builder.axis import JointAxis as JointAxis
-from newtonsim.builder.bodies import BodyMethods
 from newtonsim.builder.collapse import CollapseMethods
-from newtonsim.builder.complete import CompletionMethods
-from newtonsim.builder.constraints import ConstraintMethods
 from newtonsim.builder.finalize import FinalizeMethods
 from newtonsim.builder.grids import GridMethods
-from newtonsim.builder.joints import JointMethods
-from newtonsim.builder.lists import BuilderLists
-from newtonsim.builder.particles import ParticleMethods
 from newtonsim.builder.plot import PlotMethods
-from newtonsim.builder.shapes import ShapeMethods
 from newtonsim.builder.worlds import WorldMethods
+from newtonsim.scene.columns import PairSet
 
 
 class ModelBuilder(
-    BodyMethods,
-    JointMethods,
-    ConstraintMethods,
-    ShapeMethods,
-    ParticleMethods,
-    GridMethods,
     WorldMethods,
-    CompletionMethods,
-    CollapseMethods,
     FinalizeMethods,
+    CollapseMethods,
+    GridMethods,
     PlotMethods,
-    BuilderLists,
 ):
     """Describes a scene step by step; `finalize` turns it into a `Model`.
 
@@ -64,48 +51,22 @@ class ModelBuilder(
         particle_color_groups: Particles of each colour.
     """
 
-    default_particle_radius = 0.1
-
-    default_tri_ke = 100.0
-    default_tri_ka = 100.0
-    default_tri_kd = 10.0
-    default_tri_drag = 0.0
-    default_tri_lift = 0.0
-
-    default_spring_ke = 100.0
-    default_spring_kd = 0.0
-
-    default_edge_ke = 100.0
-    default_edge_kd = 0.0
-
-    default_shape_ke = 1.0e5
-    default_shape_kd = 1000.0
-    default_shape_kf = 1000.0
-    default_shape_ka = 0.0
-    default_shape_mu = 0.5
-    default_shape_restitution = 0.0
-    default_shape_density = 1000.0
-    default_shape_thickness = 1e-5
-
-    default_joint_limit_ke = 100.0
-    default_joint_limit_kd = 1.0
-
-    def __init__(self, up_vector: npt.ArrayLike = (0.0, 1.0, 0.0), gravity: float = -9.81):
+    def __init__(self, up_vector: npt.ArrayLike = (0.0, 1.0, 0.0), gravity: float | npt.ArrayLike = -9.81):
         self._create_lists()
         self.up_vector = np.array(up_vector, np.float64)
         self.gravity = gravity
         self.num_envs = 0
-        self.articulation_start: list[int] = []
-        self.articulation_end: list[int] = []
-        self.articulation_key: list[str] = []
-        self.shape_collision_filter_pairs: set[tuple[int, int]] = set()
+        self.articulation_start = []
+        self.articulation_end = []
+        self.articulation_key = []
+        self.shape_collision_filter_pairs = PairSet()
         self.last_collision_group = 0
-        self.joint_mimic: list[tuple[int, int, float, float]] = []
-        self.sites: list[dict] = []
-        self.keyframes: list[dict] = []
-        self.solver_hint: dict = {}
-        self.particle_color_groups: list[np.ndarray] = []
-        self.ground_settings: dict | None = None
+        self.joint_mimic = []
+        self.sites = []
+        self.keyframes = []
+        self.solver_hint = {}
+        self.particle_color_groups = []
+        self.ground_settings = None
 
     def __deepcopy__(self, memo):
         """Copy the lists; meshes and fields stay shared, since they do not change."""

@@ -6,12 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from newtonsim.builder.lists import BuilderLists
 from newtonsim.errors import ModelError
 from newtonsim.geometry.inertia import combine
 from newtonsim.geometry.transforms import as_transform, as_vector, quat_matrix, transform_point
 
 
-class BodyMethods:
+class BodyMethods(BuilderLists):
     """The part of ModelBuilder that adds bodies."""
 
     def add_body(

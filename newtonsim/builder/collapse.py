@@ -3,13 +3,15 @@
 import numpy as np
 import warp as wp
 
+from newtonsim.builder.bodies import BodyMethods
+from newtonsim.builder.complete import CompletionMethods
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import IDENTITY, transform_inverse, transform_multiply, transform_point
 from newtonsim.scene.arrays import MODEL_ARRAYS
 from newtonsim.scene.enums import JointType
 
 
-class CollapseMethods:
+class CollapseMethods(CompletionMethods, BodyMethods):
     """The part of ModelBuilder that merges bodies."""
 
     def collapse_fixed_joints(self, verbose: bool | None = None) -> dict:

@@ -4,11 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 
+from newtonsim.builder.joints import JointMethods
 from newtonsim.scene.arrays import MODEL_ARRAYS, SPECS
 from newtonsim.scene.columns import to_array
 
 
-class CompletionMethods:
+class CompletionMethods(JointMethods):
     """The part of ModelBuilder that completes a copy of itself."""
 
     def _completed(self):

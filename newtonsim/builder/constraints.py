@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy.typing as npt
 import warp as wp
 
 from newtonsim.builder.axis import JointAxis
 from newtonsim.builder.joints import Xform, names_element
+from newtonsim.builder.lists import BuilderLists
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
     IDENTITY,
@@ -23,7 +25,7 @@ _XYZ = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 MAX_COEFFICIENTS = 5
 
 
-class ConstraintMethods:
+class ConstraintMethods(BuilderLists):
     """The part of ModelBuilder that adds constraints.
 
     Every method takes the keyword arguments `key` (name), `max_force` (largest force [N] or torque [N m]
@@ -41,7 +43,7 @@ class ConstraintMethods:
         child_xform: Xform = None,
         linear_axes: list[JointAxis | npt.ArrayLike] | None = None,
         angular_axes: list[JointAxis | npt.ArrayLike] | None = None,
-        **options: object,
+        **options: Any,
     ) -> int:
         """Connect two bodies by a joint that closes a loop.
 
@@ -78,7 +80,7 @@ class ConstraintMethods:
         )
 
     def add_constraint_weld(
-        self, parent: int, child: int, relative_xform: Xform = None, **options: object
+        self, parent: int, child: int, relative_xform: Xform = None, **options: Any
     ) -> int:
         """Hold two bodies, or a body and the world, in a relative pose.
 
@@ -101,7 +103,7 @@ class ConstraintMethods:
         child: int,
         anchor: npt.ArrayLike = (0.0, 0.0, 0.0),
         child_anchor: npt.ArrayLike | None = None,
-        **options: object,
+        **options: Any,
     ) -> int:
         """Hold a point of one body at a point of another, or of the world; rotation stays free.
 
@@ -131,7 +133,7 @@ class ConstraintMethods:
         child_xform: Xform = None,
         min_distance: float = -1.0,
         max_distance: float = -1.0,
-        **options: object,
+        **options: Any,
     ) -> int:
         """Keep the distance of two anchors within limits: a rod if both are equal, a rope if only one is set.
 
@@ -162,7 +164,7 @@ class ConstraintMethods:
         coefficients: Sequence[float] = (0.0, 1.0),
         axis: int = 0,
         other_axis: int = 0,
-        **options: object,
+        **options: Any,
     ) -> int:
         """Make one joint coordinate a polynomial of another: q = c0 + c1 q' + c2 q'^2 + c3 q'^3 + c4 q'^4.
 
@@ -195,7 +197,7 @@ class ConstraintMethods:
         return index
 
     def add_constraint_gear(
-        self, joint: int, other: int, ratio: float, offset: float | None = None, **options: object
+        self, joint: int, other: int, ratio: float, offset: float | None = None, **options: Any
     ) -> int:
         """Couple two joints by a gear: q = ratio * q_other + offset.
 
@@ -215,7 +217,7 @@ class ConstraintMethods:
         if offset is None:
             q, q_other = (self.joint_q[self.joint_q_start[j]] for j in (joint, other))
             offset = q - ratio * q_other
-        return self.add_constraint_coupling(joint, other, (offset, ratio), **options)
+        return self.add_constraint_coupling(joint, other, (offset, ratio), **options)  # pyright: ignore[reportArgumentType]
 
     def _constraint_key(self, options: dict) -> str:
         """Take the key out of the options, or make one."""

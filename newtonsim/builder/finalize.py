@@ -1,12 +1,16 @@
 """From lists to a Model: complete, check, then allocate."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import warp as wp
 
 from newtonsim.builder.bodies import inverse_inertia
+from newtonsim.builder.complete import CompletionMethods
+from newtonsim.builder.constraints import ConstraintMethods
 from newtonsim.builder.pairs import PairFinder
+from newtonsim.builder.shapes import ShapeMethods
 from newtonsim.builder.validate import check_constraints, check_structure, check_tree, check_values
 from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import ModelError
@@ -28,7 +32,7 @@ _WORLD_STARTS = {
 }
 
 
-class FinalizeMethods:
+class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
     """The part of ModelBuilder that makes a Model."""
 
     def finalize(self, device: wp.DeviceLike = None, requires_grad: bool = False) -> Model:
@@ -143,7 +147,7 @@ class _Allocation:
         spec = SPECS[name]
         return self._put(self.arrays[name], spec.dtype, spec.grad)
 
-    def _put(self, values: np.ndarray, dtype: type, grad: bool = False) -> wp.array:
+    def _put(self, values: np.ndarray, dtype: Any, grad: bool = False) -> wp.array:
         return put(values, dtype=dtype, device=self.device, requires_grad=grad and self.requires_grad)
 
     def _globals(self) -> None:
@@ -271,7 +275,8 @@ def _set_pairs(model: Model, finder: PairFinder, ground: int) -> None:
     ground_pairs = finder.ground_pairs(ground) if ground >= 0 else np.zeros((0, 2), np.int32)
     model.shape_ground_contact_pairs = put(ground_pairs, dtype=wp.int32, device=model.device)
     model.shape_ground_contact_pair_count = len(ground_pairs)
-    model.shape_contact_pairs, model.shape_contact_pair_count = None, 0
+    model.shape_contact_pairs = None  # pyright: ignore[reportAttributeAccessIssue]
+    model.shape_contact_pair_count = 0
     if not finder.crowded(ground):
         pairs = finder.shape_pairs(exclude=ground)
         model.shape_contact_pairs = put(pairs, dtype=wp.int32, device=model.device)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from newtonsim.builder.particles import ParticleMethods
 from newtonsim.errors import ModelError
 from newtonsim.geometry.tetmesh import surface_triangles
 from newtonsim.geometry.transforms import pose, transform_point
@@ -46,7 +47,7 @@ def unique_edges(triangles: np.ndarray) -> np.ndarray:
     return edges
 
 
-class GridMethods:
+class GridMethods(ParticleMethods):
     """The part of ModelBuilder that adds cloth and soft bodies.
 
     Arguments that its methods share: `pos`, `rot`, `vel` are position [m], orientation and velocity [m/s] of
@@ -124,7 +125,7 @@ class GridMethods:
         """Add triangles, bending edges and springs over particles (n, 3); return the edges (m, 4)."""
         self.add_triangles(*triangles.T, *tri)
         edges = unique_edges(triangles)
-        self.add_edges(*edges.T, None, *edge)
+        self.add_edges(*edges.T, None, *edge)  # pyright: ignore[reportCallIssue]
         if add_springs:
             across = edges[edges[:, 1] >= 0, :2]
             ke = self.default_spring_ke if spring[0] is None else spring[0]

@@ -9,12 +9,13 @@ import numpy.typing as npt
 import warp as wp
 
 from newtonsim.builder.axis import JointAxis
+from newtonsim.builder.lists import BuilderLists
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import as_transform, transform_inverse, transform_multiply
 from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode, JointType
 from newtonsim.scene.joint_types import JOINT_KINDS, JointKind, axes_problem
 
-Xform = Sequence | wp.transform | None
+Xform = Sequence | np.ndarray | wp.transform | None
 
 
 @contextlib.contextmanager
@@ -26,7 +27,7 @@ def names_element(name: str) -> Iterator[None]:
         raise ModelError(f"{name}: {error}") from error
 
 
-class JointMethods:
+class JointMethods(BuilderLists):
     """The part of ModelBuilder that adds joints."""
 
     def add_articulation(self, key: str | None = None) -> None:
@@ -40,8 +41,8 @@ class JointMethods:
         joint_type: int,
         parent: int,
         child: int,
-        linear_axes: list[JointAxis] | None = None,
-        angular_axes: list[JointAxis] | None = None,
+        linear_axes: Sequence[JointAxis | npt.ArrayLike] | None = None,
+        angular_axes: Sequence[JointAxis | npt.ArrayLike] | None = None,
         key: str | None = None,
         parent_xform: Xform = None,
         child_xform: Xform = None,
@@ -544,8 +545,8 @@ class JointMethods:
         self,
         parent: int,
         child: int,
-        linear_axes: list[JointAxis] | None = None,
-        angular_axes: list[JointAxis] | None = None,
+        linear_axes: Sequence[JointAxis | npt.ArrayLike] | None = None,
+        angular_axes: Sequence[JointAxis | npt.ArrayLike] | None = None,
         key: str | None = None,
         parent_xform: Xform = None,
         child_xform: Xform = None,

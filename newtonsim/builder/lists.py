@@ -1,14 +1,58 @@
 """The lists of a builder: creation, copies and counts."""
 
 import copy
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
+
+from newtonsim.scene.array_types import BuilderColumns
 from newtonsim.scene.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
 from newtonsim.scene.columns import Column, PairSet
 
 
-class BuilderLists:
-    """The lists that `newtonsim.scene.arrays` declares, as attributes, and their counts."""
+class BuilderLists(BuilderColumns):
+    """The lists that `newtonsim.scene.arrays` declares, as attributes, their counts, and settings."""
+
+    up_vector: np.ndarray
+    gravity: Any
+    num_envs: int
+    articulation_start: list[int]
+    articulation_end: list[int]
+    articulation_key: list[str]
+    shape_collision_filter_pairs: PairSet
+    last_collision_group: int
+    joint_mimic: list[tuple[int, int, float, float]]
+    sites: list[dict]
+    keyframes: list[dict]
+    solver_hint: dict
+    particle_color_groups: list[np.ndarray]
+    ground_settings: dict | None
+
+    default_particle_radius = 0.1
+
+    default_tri_ke = 100.0
+    default_tri_ka = 100.0
+    default_tri_kd = 10.0
+    default_tri_drag = 0.0
+    default_tri_lift = 0.0
+
+    default_spring_ke = 100.0
+    default_spring_kd = 0.0
+
+    default_edge_ke = 100.0
+    default_edge_kd = 0.0
+
+    default_shape_ke = 1.0e5
+    default_shape_kd = 1000.0
+    default_shape_kf = 1000.0
+    default_shape_ka = 0.0
+    default_shape_mu = 0.5
+    default_shape_restitution = 0.0
+    default_shape_density = 1000.0
+    default_shape_thickness = 1e-5
+
+    default_joint_limit_ke = 100.0
+    default_joint_limit_kd = 1.0
 
     def _create_lists(self) -> None:
         for spec in MODEL_ARRAYS:
@@ -28,7 +72,7 @@ class BuilderLists:
     def _lists(self) -> list[tuple[ArraySpec, Column]]:
         return [(spec, getattr(self, spec.name)) for spec in MODEL_ARRAYS]
 
-    def _shallow_copy(self):
+    def _shallow_copy(self) -> Self:
         """Return a builder with lists of its own that share their items with this one."""
         twin = copy.copy(self)
         for name, value in vars(self).items():

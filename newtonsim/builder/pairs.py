@@ -45,7 +45,8 @@ class PairFinder:
         ends = (
             np.array(bodies, np.int64) for bodies in (builder.constraint_child, builder.constraint_parent)
         )
-        closed = joint_filter_pairs(body, *ends, builder.constraint_collision_filter)
+        second, first = ends
+        closed = joint_filter_pairs(body, second, first, builder.constraint_collision_filter)
         keys = np.sort(self._key(np.concatenate([pairs, jointed, closed])))
         self.filter_keys = keys[np.diff(keys, prepend=-1) > 0]
 

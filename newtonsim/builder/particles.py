@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from newtonsim.builder.lists import BuilderLists
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import as_vector
 from newtonsim.scene.arrays import SPECS
@@ -23,7 +24,7 @@ DEFAULT_PARTICLE_MATERIAL = {
 }
 
 
-class ParticleMethods:
+class ParticleMethods(BuilderLists):
     """The part of ModelBuilder that adds particles and their elements."""
 
     def add_particle(

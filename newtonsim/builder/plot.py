@@ -1,9 +1,10 @@
 """A picture of which joint connects which bodies."""
 
+from newtonsim.builder.lists import BuilderLists
 from newtonsim.scene.enums import GeoType, JointType
 
 
-class PlotMethods:
+class PlotMethods(BuilderLists):
     """The part of ModelBuilder that draws."""
 
     def plot_articulation(
@@ -34,7 +35,7 @@ class PlotMethods:
         from matplotlib.figure import Figure
 
         graph = nx.DiGraph()
-        labels = {"world": "world"}
+        labels: dict[object, str] = {"world": "world"}
         graph.add_node("world")
         for body, key in enumerate(self.body_key):
             graph.add_node(("body", body))

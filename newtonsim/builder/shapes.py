@@ -2,10 +2,12 @@
 
 import math
 import warnings
+from typing import Any
 
 import numpy.typing as npt
 import warp as wp
 
+from newtonsim.builder.bodies import BodyMethods
 from newtonsim.errors import ModelError
 from newtonsim.geometry.heightfield import Heightfield
 from newtonsim.geometry.inertia import shape_inertia
@@ -22,7 +24,7 @@ _UP_ROTATION = {
 }
 
 
-class ShapeMethods:
+class ShapeMethods(BodyMethods):
     """The part of ModelBuilder that adds shapes.
 
     Arguments that all `add_shape_*` methods share:
@@ -164,7 +166,7 @@ class ShapeMethods:
             a, b, c, d = as_vector(plane, 4, f"{self._shape_name(key)}: plane")
             norm = math.sqrt(a * a + b * b + c * c)
             if not norm > 1e-12:
-                raise ModelError(f"{self._shape_name(key)}: plane {tuple(plane)} has no normal")
+                raise ModelError(f"{self._shape_name(key)}: plane {tuple(plane)} has no normal")  # pyright: ignore[reportArgumentType]
             normal = as_vector((a, b, c), 3, "normal") / norm
             pos, rot = -d / norm * normal, quat_between((0.0, 1.0, 0.0), normal)
         return self._add_shape(
@@ -509,6 +511,7 @@ class ShapeMethods:
 
     def _append_ground(self) -> int:
         """Add the ground plane as a shape, infinite and static."""
-        shape = self.add_shape_plane(**self.ground_settings, width=0.0, length=0.0, key="ground_plane")
+        settings: Any = self.ground_settings
+        shape = self.add_shape_plane(**settings, width=0.0, length=0.0, key="ground_plane")
         self.shape_world[shape] = -1
         return shape

@@ -71,7 +71,7 @@ def check_structure(builder) -> None:
 
 
 def _check_indices(builder, spec: ArraySpec, values: Column, counts: dict[str, int]) -> None:
-    limit = counts[spec.index_of]
+    limit = counts[spec.index_of]  # pyright: ignore[reportArgumentType]
     block = to_array(spec, values).reshape(counts[spec.per], -1)
     lowest = np.full(block.shape[1], -1 if spec.name in _MAY_BE_NONE else 0)
     if spec.name == "edge_indices":

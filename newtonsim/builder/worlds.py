@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from newtonsim.builder.complete import CompletionMethods
 from newtonsim.builder.validate import check_structure
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
@@ -52,7 +53,7 @@ def grid_offsets(count: int, spacing: npt.ArrayLike) -> np.ndarray:
     return offsets
 
 
-class WorldMethods:
+class WorldMethods(CompletionMethods):
     """The part of ModelBuilder that copies other builders."""
 
     def add_builder(

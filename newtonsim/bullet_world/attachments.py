@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import newtonsim.pybullet_compat as p
 from newtonsim.bullet_world.bodies import Body
@@ -28,11 +28,11 @@ class Attachable(Body, Protocol):
         attachments: Attachment by the other one.
     """
 
-    attachments: dict[Attachable, Attachment]
+    attachments: dict[Any, Attachment]
 
     def hold(
         self,
-        other: Attachable,
+        other: Any,
         link: str | None = None,
         other_link: str | None = None,
         loose: bool = False,
@@ -40,7 +40,7 @@ class Attachable(Body, Protocol):
     ) -> None:
         """Attach another one, with a given offset if it is not None."""
 
-    def let_go(self, other: Attachable) -> None:
+    def let_go(self, other: Any) -> None:
         """Detach another one."""
 
 
@@ -75,7 +75,8 @@ class Attachment:
         loose: bool,
         offset: Pose | None = None,
     ):
-        self.parent, self.child = parent, child
+        self.parent: Any = parent
+        self.child: Any = child
         self.parent_link, self.child_link = parent_link, child_link
         self.loose = loose
         self.offset = self.present_offset() if offset is None else offset
@@ -86,7 +87,7 @@ class Attachment:
         """Frame of the child's link in that of the parent's as the objects stand."""
         return self.parent.link_frame(self.parent_link).inverse() @ self.child.link_frame(self.child_link)
 
-    def moves(self, moved: Attachable) -> Attachable | None:
+    def moves(self, moved: Item) -> Item | None:
         """Return the object that follows when another is moved, None if it stays."""
         if moved is self.parent:
             return self.child
@@ -155,7 +156,7 @@ class Attachment:
 
 def followers(moved: Item) -> list[tuple[Attachment, Item]]:
     """Return what follows when an object is moved, each once, after what it follows, with what holds it."""
-    found: dict[Item, Attachment | None] = {moved: None}
+    found: dict[Item, Any] = {moved: None}
     queue = [moved]
     for place in queue:  # grows meanwhile
         for attachment in place.attachments.values():

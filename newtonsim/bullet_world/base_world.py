@@ -70,10 +70,12 @@ class Sync(Protocol):
     @property
     def shadow(self) -> World:
         """The shadow."""
+        ...
 
     @property
     def is_entered(self) -> bool:
         """Whether the running thread uses the shadow."""
+        ...
 
     def sync(self) -> None:
         """Make the shadow the same as the world."""

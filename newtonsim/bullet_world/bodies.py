@@ -29,18 +29,23 @@ class Body(Protocol):
     @property
     def client(self) -> BulletClient:
         """The client that holds it."""
+        ...
 
     def get_frame(self) -> Pose:
         """Pose of the root link in the world."""
+        ...
 
     def link_frame(self, link: str | None) -> Pose:
         """Pose of a link in the world, of the root for None."""
+        ...
 
     def inertial_frame(self, link: str | None) -> Pose:
         """Inertial frame of a link in its link frame, of the root for None."""
+        ...
 
     def root_in_link(self, link: str | None) -> Pose:
         """Pose of the root in the frame of a link."""
+        ...
 
     def teleport(self, pose: Pose) -> None:
         """Put the root somewhere and stop the body."""

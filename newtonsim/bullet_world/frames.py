@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -138,14 +138,14 @@ def pose_rows(poses: Sequence, name: str = "poses") -> np.ndarray:
     return np.array([[*pose.position, *pose.orientation] for pose in found]).reshape(-1, 7)
 
 
-def is_pose(values: object) -> bool:
+def is_pose(values: Any) -> bool:
     """Whether something has the form of one pose: a pair of position and orientation, or seven numbers."""
     if _length(values) == 7:
         return all(isinstance(x, Real) for x in values)
     return _length(values) == 2 and [_length(x) for x in values] == [3, 4]
 
 
-def _length(values: object) -> int | None:
+def _length(values: Any) -> int | None:
     """Number of entries of a sequence or an array, None of anything else."""
     return len(values) if isinstance(values, Sequence) or np.ndim(values) else None
 

@@ -33,7 +33,7 @@ def fidelity(robot: Robot) -> list[str]:
     report = robot.report
     lines = [f"{report.name or robot.path}: {report.format.upper()}"]
     if report.elements:
-        rows = [("element", "in the file", *_COLUMNS.values())]
+        rows: list[tuple[str, ...]] = [("element", "in the file", *_COLUMNS.values())]
         for name, counts in sorted(report.elements.items()):
             rows.append((name, *(str(n) for n in (sum(counts.values()), *(counts[k] for k in _COLUMNS)))))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from newtonsim import __version__
 from newtonsim.errors import NewtonsimError
@@ -364,7 +365,7 @@ def _add_pybullet_server(parser: argparse.ArgumentParser) -> None:
 
 def _add_file(parser: argparse.ArgumentParser, default: str | None = None) -> None:
     """Add the robot file and how its base is held."""
-    optional = {"nargs": "?"} if default else {}
+    optional: dict[str, Any] = {"nargs": "?"} if default else {}
     text = "URDF, MJCF, SDF or USD file" + (f" (default: {default})" if default else "")
     parser.add_argument("file", metavar="FILE", help=text, **optional)
     _add_base(parser)

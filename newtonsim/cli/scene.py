@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -144,7 +144,7 @@ def _read(path: str, builder: ModelBuilder, base: str, hold: bool) -> ImportRepo
     if path.lower().endswith(USD_ENDINGS):
         return parse_usd(path, builder)["report"]
     root = read_document(path)[0]
-    gains = {} if hold else {"stiffness": 0.0, "damping": 0.0}
+    gains: dict[str, Any] = {} if hold else {"stiffness": 0.0, "damping": 0.0}
     if root.tag == "robot":
         floating = base == "free" or (base == "auto" and not _is_fixed(root))
         return parse_urdf(path, builder, floating=floating, ignore_inertial_definitions=False, **gains)

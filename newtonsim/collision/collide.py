@@ -11,6 +11,7 @@ from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.collision import contacts as contact_kernels
 from newtonsim.kernels.collision.pairs import broad_phase, manifolds
 from newtonsim.kernels.collision.pairs import sweep as sweep_kernels
+from newtonsim.runtime.arguments import Kernel
 from newtonsim.runtime.launcher import Launcher
 
 if TYPE_CHECKING:
@@ -39,10 +40,10 @@ def collide(model: Model, state: State, contacts: Contacts | None = None, dt: fl
         The contacts, with gaps up to `model.rigid_contact_margin` [m]. If a world has more than there is room
         for, the rest is missing, `contacts.needed` tells how many, and a warning says so once.
     """
-    contacts = model.contacts if contacts is None else contacts
-    find_contacts(Launcher(model, record_tape=False), state.body_q, state.body_qd, contacts, dt)
-    contacts.warn_of_overflow()
-    return contacts
+    found: Contacts = model.contacts if contacts is None else contacts
+    find_contacts(Launcher(model, record_tape=False), state.body_q, state.body_qd, found, dt)
+    found.warn_of_overflow()
+    return found
 
 
 def find_contacts(
@@ -124,7 +125,7 @@ def find_contacts(
     )
 
 
-def narrow_phase(family: int) -> wp.Kernel:
+def narrow_phase(family: int) -> Kernel:
     """Return the kernel of one family of pairs; a family that no model has met is not even imported."""
     if family == int(manifolds.FAMILY_ROUND):
         from newtonsim.kernels.collision.families.round import collide_round as kernel

@@ -48,6 +48,18 @@ class Contacts:
             (world_count,).
     """
 
+    rigid_contact_point0: wp.array[wp.vec3]
+    rigid_contact_point1: wp.array[wp.vec3]
+    rigid_contact_offset0: wp.array[wp.vec3]
+    rigid_contact_offset1: wp.array[wp.vec3]
+    rigid_contact_normal: wp.array[wp.vec3]
+    rigid_contact_thickness: wp.array[wp.float32]
+    rigid_contact_distance: wp.array[wp.float32]
+    rigid_contact_shape0: wp.array[wp.int32]
+    rigid_contact_shape1: wp.array[wp.int32]
+    rigid_contact_point_id: wp.array[wp.int32]
+    rigid_contact_match: wp.array[wp.int32]
+
     def __init__(self, model: Model):
         plan = collision_plan_of(model)
         device = self.device = model.device
@@ -95,7 +107,7 @@ class Contacts:
         self.overflow.any = zeros(1, dtype=int, device=device)
         # on the CPU the array is read without a copy, which is cheap enough for every step
         self._any = memoryview(self.overflow.any.numpy()) if device.is_cpu else None
-        if plan.sweep_entries is not None:
+        if plan.sweep_entries is not None and plan.sweep_start is not None:
             self.sweep = plan.sweep_view()
             self.sweep_world = _owners(plan.sweep_start, device)
 

@@ -64,7 +64,7 @@ class CollisionPlan:
 
     def __init__(self, model: Model):
         self.model = model
-        rules: ContactRules = model.contact_rules
+        rules = model.contact_rules
         self.ground_shape = model.ground_shape
         self.kind = _collision_kinds(model, rules)
         self._shape, self.hulls = self._shape_views()

@@ -194,7 +194,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if self.task.discrete_actions:
             self.single_action_space = spaces.Discrete(self.task.discrete_actions)
         else:
-            low, high = np.float32(self.motors.low), np.float32(self.motors.high)
+            low, high = np.float32(self.motors.low), np.float32(self.motors.high)  # pyright: ignore[reportArgumentType]
             self.single_action_space = spaces.Box(low, high, dtype=np.float32)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
@@ -332,7 +332,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         """All that follows the physics of a step; without the next episodes if pictures come before."""
         view = self.buffers.attach(sim)
         if self.task.contact_wrenches:
-            sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, view.body_wrench)
+            sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, view.body_wrench)  # pyright: ignore[reportAttributeAccessIssue]
         self._sensors.launch(launch, view, sim, self.buffers.everyone, fresh=False)
         launch.user_kernel(self._stages["observe"], "world", view, self.buffers.everyone)
         launch.user_kernel(self._stages["score"], "world", view)
@@ -399,7 +399,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
                 self.sim.step()
                 if self.task.contact_wrenches:
                     dt, out = self.sim.dt / self.sim.substeps, self.buffers.view.body_wrench
-                    self.solver.external_wrenches(launch.shard, dt, out)
+                    self.solver.external_wrenches(launch.shard, dt, out)  # pyright: ignore[reportAttributeAccessIssue]
                 self._sensors.launch(launch, view, self.sim, self.buffers.everyone, fresh=False)
                 self._observe(launch, self.buffers.everyone)
             elif isinstance(stage, wp.Kernel):

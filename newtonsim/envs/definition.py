@@ -91,7 +91,7 @@ def _is_time(value: Any) -> bool:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and value >= 1
+    return isinstance(value, (int, np.integer)) and value >= 1  # pyright: ignore[reportReturnType]
 
 
 def _is_stage(value: object) -> bool:

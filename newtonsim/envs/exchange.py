@@ -125,7 +125,7 @@ class NumpyExchange(Exchange):
         self._out, self._final = [*map(keep, results)], [*map(keep, final)]
         self._success, self._everyone = keep(view.success), np.ones(self.shape[0], bool)
 
-    def _read(self, array: wp.array | np.ndarray) -> np.ndarray:
+    def _read(self, array: Any) -> np.ndarray:
         """Return the values of a kept array."""
         if self.device.is_cpu:
             return array.copy() if self.copy else array
@@ -172,7 +172,8 @@ class NumpyExchange(Exchange):
             infos["final_info"], infos["_final_info"] = dict(episode), ended
         if self.has_goal:
             infos["is_success"], infos["_is_success"] = self._read(self._success), self._everyone.copy()
-        return (*map(self._read, self._out), infos)
+        observed, rewards, terminated, truncated = map(self._read, self._out)
+        return observed, rewards, terminated, truncated, infos
 
 
 class TorchExchange(Exchange):
@@ -236,11 +237,12 @@ class TorchExchange(Exchange):
         if self.copy:
             out, final = tuple(t.clone() for t in out), tuple(t.clone() for t in final)
         returns, lengths, ended, failed, final_obs = final
-        infos = {"final_obs": final_obs, "_final_obs": ended}
+        infos: dict[str, Any] = {"final_obs": final_obs, "_final_obs": ended}
         if self.episode_infos:
             infos["episode"], infos["_episode"] = {"r": returns, "l": lengths}, ended
         infos["failed"], infos["_failed"] = failed, ended
         if self.has_goal:
             infos["is_success"] = self._success.clone() if self.copy else self._success
             infos["_is_success"] = self._everyone
-        return (*out, infos)
+        observed, rewards, terminated, truncated = out
+        return observed, rewards, terminated, truncated, infos

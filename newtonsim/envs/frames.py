@@ -12,7 +12,7 @@ from newtonsim.kernels.envs import frames as envs_frames
 from newtonsim.kernels.envs.frames import FrameView
 from newtonsim.render import Camera, Lighting, Pinhole, look_at
 from newtonsim.render.camera.caster import share_out
-from newtonsim.runtime.arguments import Arguments
+from newtonsim.runtime.arguments import Arguments, Kernel
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import divide
 
@@ -87,7 +87,7 @@ class FrameStack:
         self.camera.render(state, mask)
         self._stack(envs_frames.fill_frames, reads=dict(mask=mask))
 
-    def _stack(self, kernel: wp.Kernel, reads: Arguments) -> None:
+    def _stack(self, kernel: Kernel, reads: Arguments) -> None:
         """Launch a kernel over the pixels of all worlds."""
         reads, writes = dict(run=self._run, **reads), dict(frames=self._view)
         parts, threads = len(self._launchers), self.camera.threads

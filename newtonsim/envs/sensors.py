@@ -327,7 +327,7 @@ class _AttachedContacts(AttachedSensor):
 
     def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
         if not fresh:
-            sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, self._wrench, constraints=False)
+            sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, self._wrench, constraints=False)  # pyright: ignore[reportAttributeAccessIssue]
         launch(
             envs_sensors.sense_touch,
             "world",

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from newtonsim.envs.values import check_kind
 from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels.envs import actions
+from newtonsim.runtime.arguments import Kernel
 from newtonsim.solvers import FeatherstoneSolver
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Task(ABC):
     has_terrain: ClassVar[bool] = False
     contact_wrenches: ClassVar[bool] = False
     has_goal: ClassVar[bool] = False
-    discrete_actions: ClassVar[int] = 0
+    discrete_actions: int = 0
     observation_size: int
     sensor_columns: Mapping[str, slice]
     defaults: ClassVar[Mapping[str, Any]] = {}
@@ -136,7 +137,7 @@ class Task(ABC):
     act: ClassVar[Stage] = actions.drive_motors
     observe: ClassVar[Stage]
     score: ClassVar[Stage]
-    spawn: ClassVar[wp.Kernel | None] = None
+    spawn: ClassVar[Kernel | None] = None
 
     def __init__(self, **options: Any):
         _check_names(type(self), options, self.defaults)

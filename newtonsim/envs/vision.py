@@ -105,4 +105,4 @@ class CameraSensor:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0  # pyright: ignore[reportReturnType]

@@ -79,8 +79,8 @@ def combine(*parts: MassProperties) -> MassProperties:
     mass = sum(part[0] for part in parts)
     if mass == 0.0:
         return 0.0, np.zeros(3), np.zeros((3, 3))
-    com = sum(part[0] * part[1] for part in parts) / mass
-    inertia = sum(shift_inertia(i, m, c - com) for m, c, i in parts)
+    com = sum((part[0] * part[1] for part in parts), np.zeros(3)) / mass
+    inertia = sum((shift_inertia(i, m, c - com) for m, c, i in parts), np.zeros((3, 3)))
     return mass, com, inertia
 
 
@@ -90,7 +90,8 @@ def _tetrahedron_moments(vertices: np.ndarray, indices: np.ndarray) -> tuple[flo
     volumes = np.einsum("ij,ij->i", a, np.cross(b, c)) / 6.0
     total = a + b + c
     first = (volumes / 4.0) @ total
-    second = sum(np.einsum("i,ij,ik->jk", volumes, v, v) for v in (a, b, c, total)) / 20.0
+    products = (np.einsum("i,ij,ik->jk", volumes, v, v) for v in (a, b, c, total))
+    second = sum(products, np.zeros((3, 3))) / 20.0
     return float(volumes.sum()), first, second
 
 
@@ -100,7 +101,8 @@ def _triangle_moments(vertices: np.ndarray, indices: np.ndarray) -> tuple[float,
     areas = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
     total = a + b + c
     first = (areas / 3.0) @ total
-    second = sum(np.einsum("i,ij,ik->jk", areas, v, v) for v in (a, b, c, total)) / 12.0
+    products = (np.einsum("i,ij,ik->jk", areas, v, v) for v in (a, b, c, total))
+    second = sum(products, np.zeros((3, 3))) / 12.0
     return float(areas.sum()), first, second
 
 

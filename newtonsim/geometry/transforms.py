@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import warp as wp
 
 from newtonsim.errors import ModelError
 
@@ -36,7 +37,7 @@ def as_quaternion(value: npt.ArrayLike | None, name: str) -> np.ndarray:
     return q / norm
 
 
-def as_transform(value: Sequence | np.ndarray | None, name: str) -> np.ndarray:
+def as_transform(value: Sequence | np.ndarray | wp.transform | None, name: str) -> np.ndarray:
     """Read seven numbers or a pair (position, quaternion) and normalise; None is the identity."""
     if value is None:
         return IDENTITY.copy()

@@ -25,6 +25,7 @@ class Workers(Protocol):
         A rollout is whole: if a worker is lost, its replacement collects the iteration anew, from the start
         of fresh episodes.
         """
+        ...
 
     def close(self) -> None:
         """Let go of what the workers hold."""

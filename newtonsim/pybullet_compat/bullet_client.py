@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+from typing import Any
 
 import newtonsim.pybullet_compat as module
 from newtonsim.pybullet_compat.clients.table import TABLE, disconnect, get_client
@@ -50,7 +51,7 @@ class BulletClient:
             host = {} if hostName is None else {"hostName": hostName}
             self._client = connect(connection_mode, options=options, **host)
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         """Return a function of the module for this client, or one of its constants."""
         if name.startswith("__") or name in ("_client", "_pid"):
             raise AttributeError(name)

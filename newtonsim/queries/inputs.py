@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +39,7 @@ def vector_pair(
     Raises:
         ModelError: The shapes do not go together.
     """
-    given = [first, second]
+    given: list[Any] = [first, second]
     shapes = []
     for k, (name, values) in enumerate(zip(names, given)):
         if isinstance(values, wp.array):

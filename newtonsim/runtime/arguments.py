@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from operator import itemgetter
+from typing import Any
 
 import warp as wp
 
 from newtonsim.errors import LaunchError, did_you_mean
+
+Kernel = Any
+"""A `wp.Kernel`. Warp does not say what its decorator returns: to a type checker a kernel is a function."""
 
 Arguments = Mapping[str, object]
 """Values by the names of a kernel's parameters."""
@@ -17,7 +21,7 @@ NONE: Arguments = {}
 """No arguments."""
 
 
-def in_order(kernel: wp.Kernel, reads: Arguments, writes: Arguments, added: int = 0) -> tuple[object, ...]:
+def in_order(kernel: Kernel, reads: Arguments, writes: Arguments, added: int = 0) -> tuple[object, ...]:
     """Return the arguments of a kernel in the order of its signature.
 
     Args:
@@ -39,7 +43,7 @@ def in_order(kernel: wp.Kernel, reads: Arguments, writes: Arguments, added: int 
     raise LaunchError(_complaint(kernel, reads, writes, added))
 
 
-def last_written(kernel: wp.Kernel, writes: Arguments) -> int:
+def last_written(kernel: Kernel, writes: Arguments) -> int:
     """Number of parameters at the end of a kernel's signature that a launch names as written."""
     order = _names(kernel)
     count = 0
@@ -53,7 +57,7 @@ def _names(kernel: wp.Kernel) -> list[str]:
 
 
 @lru_cache(maxsize=4096)
-def _signature(kernel: wp.Kernel, added: int) -> tuple[int, Callable[[Arguments], tuple[object, ...]]]:
+def _signature(kernel: Kernel, added: int) -> tuple[int, Callable[[Arguments], tuple[object, ...]]]:
     """Number of parameters that a launch names, and what picks their values in order."""
     names = _names(kernel)[added:]
     if len(names) > 1:
@@ -61,7 +65,7 @@ def _signature(kernel: wp.Kernel, added: int) -> tuple[int, Callable[[Arguments]
     return len(names), lambda given: tuple(given[name] for name in names)
 
 
-def _complaint(kernel: wp.Kernel, reads: Arguments, writes: Arguments, added: int) -> str:
+def _complaint(kernel: Kernel, reads: Arguments, writes: Arguments, added: int) -> str:
     names = _names(kernel)[added:]
     faults = [f"{name!r} is missing" for name in names if name not in reads and name not in writes]
     faults += [f"{name!r} is given twice" for name in reads if name in writes]

@@ -22,7 +22,7 @@ from typing import Any
 import warp as wp
 
 from newtonsim.errors import NotDifferentiableError
-from newtonsim.runtime.arguments import NONE, Arguments, in_order, last_written
+from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
 from newtonsim.runtime.progress import Progress
 
 BLOCK_DIM = 32
@@ -68,7 +68,7 @@ def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
 
 
 def load_once(
-    owner: object, run: Callable[[], None], device: wp.DeviceLike, extra: Iterable[wp.Kernel] = ()
+    owner: object, run: Callable[[], None], device: wp.DeviceLike, extra: Iterable[Kernel] = ()
 ) -> None:
     """Compile and load what a function launches, before it is called for the first time.
 
@@ -108,7 +108,7 @@ def dry_run_modules() -> list[wp.Module] | None:
     return _dry_runs.modules
 
 
-def prepare(kernel: wp.Kernel, device: wp.Device, on_tape: bool) -> bool:
+def prepare(kernel: Kernel, device: wp.Device, on_tape: bool) -> bool:
     """Load a kernel that is about to be launched, or note it in a dry run.
 
     Args:
@@ -169,7 +169,7 @@ def block_dim(device: wp.Device) -> int:
 
 
 def launch(
-    kernel: wp.Kernel,
+    kernel: Kernel,
     dim: int | tuple[int, ...],
     *,
     device: wp.DeviceLike,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
 from newtonsim.kernels.trees import forward_kinematics, rnea, tree_state
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
 from newtonsim.runtime import capture, compilation
-from newtonsim.runtime.arguments import NONE, Arguments, in_order, last_written
+from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.topology import topology_of
@@ -76,7 +76,7 @@ class Motion:
         options = {"device": model.device, "requires_grad": requires_grad}
         self.arrays: list[wp.array] = []
 
-        def own(count: int, dtype: type) -> wp.array:
+        def own(count: int, dtype: Any) -> wp.array:
             array = zeros(count, dtype=dtype, **options)
             self.arrays.append(array)
             return array
@@ -148,7 +148,7 @@ class Launcher:
             function(*arguments)
 
     def __call__(
-        self, kernel: wp.Kernel, kind: str, *, reads: Arguments = NONE, writes: Arguments = NONE
+        self, kernel: Kernel, kind: str, *, reads: Arguments = NONE, writes: Arguments = NONE
     ) -> None:
         """Launch one kernel over one kind of index, see `Shard.ranges`.
 
@@ -165,13 +165,13 @@ class Launcher:
         self._launch(kernel, kind, arguments, writes, self.record_tape)
 
     def off_tape(
-        self, kernel: wp.Kernel, kind: str, *, reads: Arguments = NONE, writes: Arguments = NONE
+        self, kernel: Kernel, kind: str, *, reads: Arguments = NONE, writes: Arguments = NONE
     ) -> None:
         """Launch a kernel as by calling the launcher, but never on a tape."""
         self._launch(kernel, kind, in_order(kernel, reads, writes, added=1), writes, record_tape=False)
 
     def backward_only(
-        self, kernel: wp.Kernel, kind: str, *, reads: Arguments = NONE, writes: Arguments = NONE
+        self, kernel: Kernel, kind: str, *, reads: Arguments = NONE, writes: Arguments = NONE
     ) -> None:
         """Put a launch on the active tape without making it: nothing reads the values, only their gradients.
 
@@ -194,7 +194,7 @@ class Launcher:
             of_range, block_dim = [first, *inputs], compilation.block_dim(device)
             active_tape().record_launch(kernel, count, 0, of_range, outputs, device, block_dim)
 
-    def user_kernel(self, kernel: wp.Kernel, kind: str, *arguments: object) -> None:
+    def user_kernel(self, kernel: Kernel, kind: str, *arguments: object) -> None:
         """Launch a kernel that users write: known are the meaning and the order of its parameters, not names.
 
         Args:
@@ -206,7 +206,7 @@ class Launcher:
 
     def _launch(
         self,
-        kernel: wp.Kernel,
+        kernel: Kernel,
         kind: str,
         arguments: Sequence[object],
         writes: Arguments,
@@ -318,4 +318,5 @@ def active_tape() -> wp.Tape | None:
 
     Warp has no public question for this; this is the only place that asks the private one.
     """
-    return wp._src.context.runtime.tape if wp._src.context.runtime is not None else None
+    runtime: Any = wp._src.context.runtime  # pyright: ignore[reportAttributeAccessIssue]
+    return runtime.tape if runtime is not None else None

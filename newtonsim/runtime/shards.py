@@ -19,7 +19,10 @@ from newtonsim.scene.topology import topology_of
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
-_KINDS: dict[str, tuple[Callable[[Model], Sequence[int]], Callable[[Model], int]]] = {
+Starts = Sequence[int] | np.ndarray
+"""Where each world's indices of a kind begin, and where the last one's end."""
+
+_KINDS: dict[str, tuple[Callable[[Model], Starts], Callable[[Model], int]]] = {
     "world": (lambda m: range(m.world_count + 1), lambda m: m.world_count),
     "tree": (lambda m: topology_of(m).world_start, lambda m: topology_of(m).tree_count),
     "joint": (lambda m: m.world_joint_start, lambda m: m.joint_count),
@@ -41,7 +44,7 @@ Rooms above add their own, see `add_kind`.
 _READ_FROM_DEVICE = ("shape", "articulation")
 
 
-def add_kind(kind: str, starts_of: Callable[[Model], Sequence[int]]) -> None:
+def add_kind(kind: str, starts_of: Callable[[Model], Starts]) -> None:
     """Let shards have ranges of one more kind of index.
 
     Args:
@@ -64,9 +67,7 @@ class Shard:
         starts: Further kinds of index, as the first one of each world and the end of the last.
     """
 
-    def __init__(
-        self, model: Model, worlds: range | None = None, starts: Mapping[str, Sequence[int]] | None = None
-    ):
+    def __init__(self, model: Model, worlds: range | None = None, starts: Mapping[str, Starts] | None = None):
         self.model = model
         self.worlds = worlds
         self._starts = dict(starts or {})
@@ -76,7 +77,7 @@ class Shard:
             for kind in _READ_FROM_DEVICE:
                 self.ranges(kind)
 
-    def with_starts(self, starts: Mapping[str, Sequence[int]]) -> Shard:
+    def with_starts(self, starts: Mapping[str, Starts]) -> Shard:
         """Return the same worlds with further kinds of index."""
         other = copy.copy(self)
         other._starts = dict(starts)

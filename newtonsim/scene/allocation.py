@@ -7,14 +7,14 @@ from NumPy; over memory of NumPy it takes 4 µs. Elsewhere, and with gradients, 
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import warp as wp
 
 
 def zeros(
-    shape: int | tuple[int, ...], dtype: type, device: wp.Device, requires_grad: bool = False
+    shape: int | tuple[int, ...], dtype: Any, device: wp.Device, requires_grad: bool = False
 ) -> wp.array:
     """Return a new array of zeros, as `wp.zeros` does.
 
@@ -31,7 +31,7 @@ def zeros(
     return _over(np.zeros(shape + tail, scalar), shape, dtype, device)
 
 
-def put(values: npt.ArrayLike, dtype: type, device: wp.Device, requires_grad: bool = False) -> wp.array:
+def put(values: Any, dtype: Any, device: wp.Device, requires_grad: bool = False) -> wp.array:
     """Return a new array with given values, as `wp.array` does.
 
     Args:
@@ -50,23 +50,23 @@ def put(values: npt.ArrayLike, dtype: type, device: wp.Device, requires_grad: bo
 
 
 @cache
-def _layout(dtype: type) -> tuple[np.dtype, tuple[int, ...]]:
+def _layout(dtype: Any) -> tuple[np.dtype, tuple[int, ...]]:
     """Scalar type and shape of an entry in NumPy."""
     sample = wp.zeros(1, dtype=dtype, device="cpu").numpy()
     return sample.dtype, sample.shape[1:]
 
 
-def _over(memory: np.ndarray, shape: tuple[int, ...], dtype: type, device: wp.Device) -> wp.array:
+def _over(memory: np.ndarray, shape: tuple[int, ...], dtype: Any, device: wp.Device) -> wp.array:
     """Return an array over memory of NumPy, which it keeps alive."""
     if not memory.size:
         return _empty(shape, dtype)
     address = memory.__array_interface__["data"][0]
     array = wp.array(ptr=address, dtype=dtype, shape=shape, device=device)
-    array.memory = memory
+    array.memory = memory  # pyright: ignore[reportAttributeAccessIssue]
     return array
 
 
 @cache
-def _empty(shape: tuple[int, ...], dtype: type) -> wp.array:
+def _empty(shape: tuple[int, ...], dtype: Any) -> wp.array:
     """The array without entries of a shape; nothing can be written to it, so all models share it."""
     return wp.zeros(shape, dtype=dtype, device="cpu")

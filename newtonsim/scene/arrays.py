@@ -9,6 +9,7 @@ worlds, checks its lists and allocates the model by reading this table, so a new
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import warp as wp
 
@@ -33,7 +34,7 @@ class ArraySpec:
 
     name: str
     per: str
-    dtype: type | None
+    dtype: Any
     unit: str = ""
     doc: str = ""
     columns: int = 0

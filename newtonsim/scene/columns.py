@@ -46,7 +46,7 @@ def to_list(spec: ArraySpec, array: np.ndarray) -> list:
     if spec.dtype is wp.mat33:
         return list(np.array(array, np.float64))
     if spec.dtype in (wp.vec3, wp.transform, wp.spatial_vector, wp.mat22):
-        block = np.ascontiguousarray(array, np.float32)
+        block: Any = np.ascontiguousarray(array, np.float32)
         return list((spec.dtype * len(block)).from_buffer_copy(block)) if len(block) else []
     if spec.columns:
         return list(map(tuple, array.tolist()))
@@ -106,7 +106,7 @@ class Tiles:
         return len(self.block) * self.copies
 
 
-class Column(MutableSequence):
+class Column(MutableSequence[Any]):
     """A list of the builder; see the module's description for what makes it different from `list`.
 
     Args:
@@ -245,7 +245,7 @@ class Column(MutableSequence):
     def __eq__(self, other: object) -> bool:
         return self.items() == (other.items() if isinstance(other, Column) else other)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __add__(self, other: Iterable) -> list:
         return self.items() + list(other)
@@ -274,7 +274,7 @@ def distinct(values: Column | Sequence) -> tuple[list, np.ndarray]:
     known: dict[int, int] = {}
     objects: list = []
 
-    def numbers(items: Sequence) -> np.ndarray:
+    def numbers(items: Sequence | np.ndarray) -> np.ndarray:
         for item in items:
             if id(item) not in known:
                 known[id(item)] = len(objects)
@@ -289,7 +289,7 @@ def distinct(values: Column | Sequence) -> tuple[list, np.ndarray]:
     return objects, np.concatenate(places)
 
 
-class PairSet(MutableSet):
+class PairSet(MutableSet[tuple[int, int]]):
     """A set of pairs of shapes, which keeps the pairs of copies packed until one is asked for."""
 
     __slots__ = ("_blocks", "_pairs")

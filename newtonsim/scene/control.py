@@ -1,12 +1,11 @@
 """Inputs to a simulation."""
 
-import warp as wp
-
+from newtonsim.scene.array_types import ControlArrays
 from newtonsim.scene.arrays import CONTROL_ARRAYS
 from newtonsim.scene.revisions import Revised
 
 
-class Control(Revised):
+class Control(ControlArrays, Revised):
     """What drives joints, muscles and elastic elements. Make one with `Model.control`.
 
     Arrays of things that the model does not have are None.
@@ -20,11 +19,8 @@ class Control(Revised):
     """
 
     def __init__(self) -> None:
-        self.joint_act: wp.array | None = None
-        self.joint_f: wp.array | None = None
-        self.tri_activations: wp.array | None = None
-        self.tet_activations: wp.array | None = None
-        self.muscle_activations: wp.array | None = None
+        for spec in CONTROL_ARRAYS:
+            setattr(self, spec.name, None)
 
     def clear(self) -> None:
         """Set all inputs to zero."""

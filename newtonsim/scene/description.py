@@ -22,6 +22,8 @@ _ELEMENTS = ("particle", "spring", "tri", "edge", "tet", "muscle")
 class DescriptionMethods:
     """The part of Model that describes it."""
 
+    world_count: int
+
     def describe(self, world: int = 0) -> str:
         """Return tables of the bodies, joints, shapes and constraints of one world, for people to read.
 
@@ -146,7 +148,7 @@ def _summary(model: HostView) -> str:
 
 def _bodies(model: HostView, world: int) -> Iterator[tuple[int, tuple[str, ...]]]:
     found = of_world(model, "body", world).tolist()
-    mass, com = (model.body_mass, model.body_com) if found else (None, None)
+    mass, com = (model.body_mass, model.body_com) if found else ((), ())
     for b in found:
         yield (
             b,

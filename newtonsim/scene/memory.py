@@ -66,7 +66,7 @@ def memory_report(**owners: Any) -> MemoryReport:
         print(newtonsim.memory_report(model=model, solver=solver, simulator=simulator))
     """
     worlds = [
-        thing.world_count
+        thing.world_count  # pyright: ignore[reportOptionalMemberAccess]
         for owner in owners.values()
         for thing in (owner, getattr(owner, "model", None))
         if hasattr(thing, "world_count") and hasattr(thing, "body_count")

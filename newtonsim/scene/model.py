@@ -10,12 +10,14 @@ import warp as wp
 
 from newtonsim.errors import ModelError
 from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.array_types import DerivedArrays, ModelArrays
 from newtonsim.scene.arrays import (
     CONTROL_ARRAYS,
     COUNTS,
     MODEL_ARRAYS,
     RIGID_CONTACT_NAMES,
     SOFT_CONTACT_ARRAYS,
+    SPECS,
     STATE_ARRAYS,
     ArraySpec,
 )
@@ -63,9 +65,11 @@ class ContactBuffers(Protocol):
 
     def __call__(self, model: "Model") -> ContactBuffer:
         """Return a new buffer, large enough for every contact that the model can have."""
+        ...
 
     def room(self, model: "Model") -> int:
         """Room for contacts that a buffer of the model has, summed over all worlds."""
+        ...
 
 
 class _RigidContactArray:
@@ -80,7 +84,7 @@ class _RigidContactArray:
         return getattr(model._default_contacts(), self.name, None)
 
 
-class Model(Revised, DescriptionMethods):
+class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
     """A scene on a device: bodies, joints, shapes, particles and their properties, flat over all worlds.
 
     Make one with `ModelBuilder.finalize`. The arrays that come from the builder, with their types and units,
@@ -136,6 +140,8 @@ class Model(Revised, DescriptionMethods):
         contact_buffers: Makes its contact buffers; None for a model that is not to collide.
     """
 
+    contact_rules: ContactRules
+
     for _name in RIGID_CONTACT_NAMES:
         locals()[_name] = _RigidContactArray()
     del _name
@@ -152,6 +158,8 @@ class Model(Revised, DescriptionMethods):
             setattr(self, count, 0)
         for spec in SOFT_CONTACT_ARRAYS:
             setattr(self, spec.name, None)
+        for name in (*DerivedArrays.__annotations__, "contact_rules"):
+            setattr(self, name, None)
         self._create_particle_attributes()
         self._create_body_attributes()
         self._create_shape_attributes()
@@ -167,23 +175,14 @@ class Model(Revised, DescriptionMethods):
         self._cached: dict[str, Any] = {}
 
     def _create_particle_attributes(self) -> None:
-        self.particle_inv_mass = None
         self.particle_max_radius = 0.0
         self.particle_max_velocity = 1.0e5
         self.particle_color_groups: list[wp.array] = []
-        self.particle_colors = None
 
     def _create_body_attributes(self) -> None:
-        self.body_inv_mass = None
-        self.body_inv_inertia = None
-        self.joint_q_start = None
-        self.joint_qd_start = None
-        self.joint_ancestor = None
         self.joint_mimic: list[tuple[int, int, float, float]] = []
-        self.articulation_start = None
         self.articulation_key: list[str] = []
         self.articulation_count = 0
-        self.muscle_start = None
         self.world_body_start = np.zeros(2, np.int32)
         self.world_joint_start = np.zeros(2, np.int32)
         self.world_coord_start = np.zeros(2, np.int32)
@@ -192,23 +191,14 @@ class Model(Revised, DescriptionMethods):
         self.world_particle_start = np.zeros(2, np.int32)
 
     def _create_shape_attributes(self) -> None:
-        self.shape_materials = None
-        self.shape_geo = None
-        self.shape_geo_src: Column | list = []
-        self.shape_collision_radius = None
-        self.shape_collision_group: Column | list[int] = []
-        self.shape_contact_pairs = None
+        self.shape_geo_src = Column(SPECS["shape_geo_src"])
+        self.shape_collision_group = Column(SPECS["shape_collision_group"])
         self.shape_contact_pair_count = 0
-        self.shape_ground_contact_pairs = None
         self.shape_ground_contact_pair_count = 0
-        self.contact_rules: ContactRules | None = None
         self.ground_shape = -1
         self.ground = False
-        self.ground_plane = None
 
     def _create_contact_attributes(self) -> None:
-        self.soft_contact_count = None
-        self.soft_contact_tids = None
         self.soft_contact_radius = 0.2
         self.soft_contact_margin = 0.2
         self.soft_contact_ke = 1.0e3
@@ -316,7 +306,7 @@ class Model(Revised, DescriptionMethods):
         return self.shape_geo
 
     @property
-    def shape_sources(self) -> list:
+    def shape_sources(self) -> Column:
         """Same as `shape_geo_src`: Mesh, SDF or Heightfield of each shape, or None."""
         return self.shape_geo_src
 

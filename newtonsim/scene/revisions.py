@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import count
-
-import warp as wp
+from typing import Any
 
 _PLAIN = (bool, int, float, str, type(None))
 _numbers = count(1)
@@ -45,11 +44,11 @@ class Revised:
         latest[0] = next(_numbers)
 
 
-def counted(struct: wp.Struct) -> object:
+def counted(struct: Any) -> Any:
     """Return a new instance of a struct, whose assignments `latest` counts.
 
     Args:
-        struct: The struct.
+        struct: The struct, a `wp.Struct`.
     """
     return _counted_type(struct)()
 
@@ -63,5 +62,5 @@ class CountedStruct:
 
 
 @cache
-def _counted_type(struct: wp.Struct) -> type:
+def _counted_type(struct: Any) -> type:
     return type(f"Counted{struct.key}", (CountedStruct, struct.instance_type), {})

@@ -3,6 +3,7 @@
 import warp as wp
 
 from newtonsim.errors import ModelError
+from newtonsim.scene.array_types import StateArrays
 from newtonsim.scene.arrays import STATE_ARRAYS
 from newtonsim.scene.revisions import Revised
 
@@ -21,7 +22,7 @@ def check_assignable(name: str, expected: wp.array | None, given: wp.array | Non
         raise ModelError(f"{name}: expected {expected.dtype.__name__}, got {given.dtype.__name__}")
 
 
-class State(Revised):
+class State(StateArrays, Revised):
     """Positions, velocities and external forces. Make one with `Model.state`.
 
     Arrays of things that the model does not have are None.
@@ -39,14 +40,8 @@ class State(Revised):
     """
 
     def __init__(self) -> None:
-        self.particle_q: wp.array | None = None
-        self.particle_qd: wp.array | None = None
-        self.particle_f: wp.array | None = None
-        self.body_q: wp.array | None = None
-        self.body_qd: wp.array | None = None
-        self.body_f: wp.array | None = None
-        self.joint_q: wp.array | None = None
-        self.joint_qd: wp.array | None = None
+        for spec in STATE_ARRAYS:
+            setattr(self, spec.name, None)
 
     def clear_forces(self) -> None:
         """Set the external forces on particles and bodies to zero."""

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -69,8 +70,9 @@ class Evaluator:
     """
 
     def __init__(self, evaluate: Evaluate | Callable[[int], Evaluate], size: int):
-        self._evaluate, self._size = evaluate, size
-        self._function: Evaluate | None = None
+        self._evaluate: Any = evaluate
+        self._size = size
+        self._function: Any = None
 
     def set_up(self) -> None:
         """Make the function of a batch, if that was not done."""
@@ -164,7 +166,7 @@ def evaluate_by_ray(
                 continue
             if waiting:
                 following = waiting.popleft()
-                under_way[actor.evaluate.remote(batches[following])] = actor, following
+                under_way[actor.evaluate.remote(batches[following])] = actor, following  # pyright: ignore[reportArgumentType]
             if batch is not None:
                 yield batch, results
     finally:

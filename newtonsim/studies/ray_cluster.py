@@ -25,7 +25,7 @@ def connect(address: str | None = None) -> ModuleType:
         raise NewtonsimError("workers: they need Ray, pip install 'newtonsim[ray]'") from error
     if not ray.is_initialized():
         try:
-            ray.init(address=address, include_dashboard=False, logging_level="WARNING")
+            ray.init(address=address, include_dashboard=False, logging_level="WARNING")  # pyright: ignore[reportArgumentType]
         except ConnectionError as error:
             raise NewtonsimError(f"address: there is no Ray cluster at {address!r}: {error}") from error
     return ray

@@ -82,7 +82,7 @@ class SweepFile:
     def write(self, batch: int, results: Arrays) -> None:
         """Keep the results of a batch; after this call nothing loses them."""
         archive = io.BytesIO()
-        np.savez(archive, **results)
+        np.savez(archive, **results)  # pyright: ignore[reportArgumentType]
         with self._base:
             self._base.execute("INSERT INTO batches VALUES (?, ?)", (batch, archive.getvalue()))
 

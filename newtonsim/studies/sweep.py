@@ -80,7 +80,7 @@ def sweep(
             run = evaluate_here(evaluate, batches, missing)
         else:
             run = evaluate_by_ray(evaluate, batches, missing, workers, cpus, gpus, retries)
-        stack.enter_context(contextlib.closing(run))
+        stack.enter_context(contextlib.closing(run))  # pyright: ignore[reportArgumentType]
         before = sum(len(batches.candidates(number)) for number in done)
         progress = stack.enter_context(SweepProgress(batches.count, before))
         try:

@@ -1,6 +1,20 @@
 """Doors to functions under the names of the reference; each is loaded when it is first asked for."""
 
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from newtonsim.importers.files.resolve_url import resolve_usd_from_url as resolve_usd_from_url
+    from newtonsim.importers.mjcf import parse_mjcf as parse_mjcf
+    from newtonsim.importers.urdf import parse_urdf as parse_urdf
+    from newtonsim.importers.usd import parse_usd as parse_usd
+    from newtonsim.importers.writers.mjcf import export_mjcf as export_mjcf
+    from newtonsim.importers.writers.urdf import export_urdf as export_urdf
+    from newtonsim.importers.writers.usd import export_usd as export_usd
+    from newtonsim.render.sim_renderer.base import SimRenderer as SimRenderer
+    from newtonsim.render.sim_renderer.base import SimRendererUsd as SimRendererUsd
+    from newtonsim.render.sim_renderer.opengl import SimRendererOpenGL as SimRendererOpenGL
+    from newtonsim.utils import render as render
 
 _DOORS = {
     "SimRenderer": "newtonsim.render.sim_renderer.base",

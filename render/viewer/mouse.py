@@ -40,6 +40,7 @@ class StateOwner(Protocol):
     @property
     def playing(self) -> bool:
         """Whether time goes on."""
+        ...
 
     def post(self, change: Callable[[State, Control], None]) -> None:
         """Have a change made to the state between two steps."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -147,7 +147,7 @@ class FeatherstoneSolver(LaunchedSolver):
         deformables: SolverBase | ParticleSystem | None = None,
         slip_speed: float = SLIP_SPEED,
         fade_depth: float = FADE_DEPTH,
-        **options: object,
+        **options: Any,
     ):
         super().__init__(model)
         if contact_mode not in ("hard", "compliant"):
@@ -237,7 +237,7 @@ class FeatherstoneSolver(LaunchedSolver):
         rest.hold(launch, constraints.moving_qd)
         # integrate
         smooth.integrate(launch, state.joint_q, constraints.moving_qd, dt, out.joint_q)
-        launch.place(self.end_motion, out.joint_q, out.joint_qd, out.body_q, out.body_qd)
+        launch.place(self.end_motion, out.joint_q, out.joint_qd, out.body_q, out.body_qd)  # pyright: ignore[reportArgumentType]
         move_kinematic_bodies(launch, state, dt, out.body_q, out.body_qd)
         rest.end(launch, out, contacts, dt)
 
@@ -452,7 +452,7 @@ class FeatherstoneSolver(LaunchedSolver):
         step.check_gradients(has_adjoint=self.adjoint is not None)
         step.repeated = step.starts is not None
         step.starts = step.starts or StartingImpulses(self.constraints)
-        self.adjoint.record(tape, step)
+        self.adjoint.record(tape, step)  # pyright: ignore[reportOptionalMemberAccess]
 
     def make_step_memory(self) -> StartingImpulses:
         """Impulses that the sweeps of a step start from; see `SolverBase.make_step_memory`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -55,7 +54,7 @@ class ParticleSystem(Protocol):
     """
 
     particles: Model
-    starts: Mapping[str, Sequence[int]]
+    starts: dict[str, np.ndarray]
     substeps: int
     iterations: int
 

@@ -6,7 +6,6 @@ state, its kernels run once more on a tape of their own, and this tape runs back
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -46,7 +45,7 @@ class Forces(Protocol):
     model: Model
     bodies: BodyForces
     elements: ElementForces
-    starts: Mapping[str, Sequence[int]]
+    starts: dict[str, np.ndarray]
 
     def find_contacts(
         self,

@@ -137,7 +137,7 @@ class SemiImplicitSolver(LaunchedSolver):
     def _record(self, tape: wp.Tape, model: Model, step: Step) -> None:
         step.check_not_in_place()
         step.check_gradients(has_adjoint=self.adjoint is not None)
-        self.adjoint.record(tape, step)
+        self.adjoint.record(tape, step)  # pyright: ignore[reportOptionalMemberAccess]
 
     def _advance(self, shard: Shard, step: Step) -> None:
         state_in, state_out, dt = step.state_in, step.state_out, step.dt

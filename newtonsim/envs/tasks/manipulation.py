@@ -192,7 +192,7 @@ def _add_gripper(builder: ModelBuilder, hand: int) -> None:
 
     The fingers are 60 mm long; a drive closes them with up to 20 N.
     """
-    surface = {"mu": 1.0, "restitution": 0.0}
+    surface: dict[str, Any] = {"mu": 1.0, "restitution": 0.0}
     palm = _FLANGE + 0.02
     builder.add_shape_box(hand, pos=(0.0, 0.0, palm), hx=0.06, hy=0.025, hz=0.02, density=1000.0, **surface)
     at = (0.0, 0.0, palm + 0.02, 0.0, 0.0, 0.0, 1.0)
@@ -202,7 +202,9 @@ def _add_gripper(builder: ModelBuilder, hand: int) -> None:
         place = (side * 0.006, 0.0, 0.03)
         builder.add_shape_box(finger, pos=place, hx=0.006, hy=0.012, hz=0.03, density=2500.0, **surface)
         builder.shape_color[-1] = (0.30, 0.32, 0.35, 1.0)
-        drive = {"target": 0.0, "target_ke": 4000.0, "target_kd": 80.0} if name == "left" else {}
+        drive: dict[str, Any] = (
+            {"target": 0.0, "target_ke": 4000.0, "target_kd": 80.0} if name == "left" else {}
+        )
         joint = builder.add_joint_prismatic(
             hand,
             finger,

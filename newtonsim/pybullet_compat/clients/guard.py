@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from newtonsim.pybullet_compat.clients.table import TABLE
 from newtonsim.pybullet_compat.surface.implementations import implementation
@@ -34,7 +34,7 @@ class LockedClient:
         with self.lock:
             return implementation(name)(self.client, *arguments.get("args", arguments.values()))
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         return getattr(self.client, name)
 
 

@@ -20,7 +20,7 @@ from newtonsim.pybullet_compat.descriptions.description import Link
 from newtonsim.pybullet_compat.surface.constants import JOINT_PLANAR, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.world.body import COORDINATES, planar_axes
 from newtonsim.runtime import compilation
-from newtonsim.runtime.arguments import NONE, Arguments
+from newtonsim.runtime.arguments import NONE, Arguments, Kernel
 
 BASE_DOFS = 6
 
@@ -199,7 +199,7 @@ class Chain:
 
     def record(
         self,
-        kernel: wp.Kernel,
+        kernel: Kernel,
         *,
         reads: Arguments = NONE,
         writes: Arguments = NONE,

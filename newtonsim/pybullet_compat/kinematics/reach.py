@@ -13,7 +13,7 @@ import warp as wp
 from newtonsim.kernels.trees.exact import reach as exact_reach
 from newtonsim.kernels.trees.exact.views import ReachView
 from newtonsim.pybullet_compat.kinematics.chains import Chain
-from newtonsim.runtime.arguments import Arguments
+from newtonsim.runtime.arguments import Arguments, Kernel
 from newtonsim.runtime.compilation import core_count
 
 EFFECTORS, COLUMNS, ITERATIONS = range(3)
@@ -78,7 +78,7 @@ class Reach:
         self._damped = self._record(exact_reach.reach_damped, writes=dict(reach=view))
         self._selective = self._record(exact_reach.reach_selective, writes=dict(reach=view))
 
-    def _record(self, kernel: wp.Kernel, writes: Arguments) -> list[wp.Launch]:
+    def _record(self, kernel: Kernel, writes: Arguments) -> list[wp.Launch]:
         """Record launches of a kernel that threads may make side by side."""
         chain = self._chain
         on_cpu = wp.get_device(chain.device).is_cpu

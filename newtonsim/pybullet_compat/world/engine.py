@@ -72,6 +72,7 @@ class Engine(Protocol):
 
     def differentiable_model(self) -> Model:
         """Return the scene as it is now as a new model that gradients flow through, for any solver."""
+        ...
 
     # -- settings --------------------------------------------------------------------------------------------
 
@@ -83,6 +84,7 @@ class Engine(Protocol):
 
     def swept_corners(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Corners of those boxes (shapes, 3) [m], of all worlds; None if they are not watched."""
+        ...
 
     def write_damping(self, body: Body) -> None:
         """Hand damping and greatest joint velocities of a body to the solver."""
@@ -123,18 +125,21 @@ class Engine(Protocol):
 
     def applied(self, body: Body) -> np.ndarray:
         """Forces of the servos of a body in the last step (W, nu) [N m or N]."""
+        ...
 
     def add_torque(self, body: Body, dof: int | slice | np.ndarray, torque: float | np.ndarray) -> None:
         """Add a force along velocity coordinates of a body, for the next step."""
 
     def joint_torques(self, body: Body) -> np.ndarray:
         """Forces that the next step applies along the velocity coordinates of a body (W, velocities)."""
+        ...
 
     def add_force(self, body: Body, place: int, torque: np.ndarray, force: np.ndarray) -> None:
         """Add a wrench at the centre of mass of a link in world axes, for the next step."""
 
     def joint_reaction(self, body: Body, place: int) -> np.ndarray:
         """Reaction force and moment that a joint's sensor measures (W, 6) [N, N m]."""
+        ...
 
 
 class EngineCopy(Protocol):
@@ -148,6 +153,7 @@ class EngineCopy(Protocol):
 
     def applied(self, body: Body) -> np.ndarray:
         """Forces of the servos of a body in the last step (W, nu) [N m or N]."""
+        ...
 
     def put_into(self, engine: Engine) -> None:
         """Let an engine that was just built go on from here."""

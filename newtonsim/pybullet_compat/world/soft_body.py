@@ -13,12 +13,15 @@ class SoftBody(Protocol):
 
     def names(self) -> tuple[bytes, bytes]:
         """Names of the base and of the body."""
+        ...
 
     def base_pose(self) -> tuple:
         """Position and quaternion."""
+        ...
 
     def base_velocity(self) -> tuple:
         """Linear and angular velocity."""
+        ...
 
     def place(self, position: np.ndarray, rotation: np.ndarray) -> None:
         """Move the body rigidly."""
@@ -28,15 +31,19 @@ class SoftBody(Protocol):
 
     def points(self) -> tuple[np.ndarray, np.ndarray]:
         """Positions and velocities of its points."""
+        ...
 
     def restore(self, x: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None) -> None:
         """Put its points back, in some worlds."""
 
     def dynamics_info(self) -> tuple:
         """What getDynamicsInfo returns."""
+        ...
 
     def bounds(self) -> tuple:
         """Lower and upper corner of its box [m]."""
+        ...
 
     def mesh_data(self, flags: int) -> tuple:
         """What getMeshData returns."""
+        ...

@@ -1,0 +1,1 @@
+../../../newtonsim/__init__.py
