@@ -2,8 +2,8 @@
 
 Memory: as in `kernels.envs.quadruped`, then the heading that is wanted [rad].
 Kept from episode to episode: level and kind of the patch; where the episode began; how far it went.
-Numbers: those of `kernels.envs.quadruped` for twelve motors, those named below, then the height of the platform of
-each patch, kind by kind within a level.
+Numbers: those of `kernels.envs.quadruped` for twelve motors, those named below, then the height of the
+platform of each patch, kind by kind within a level.
 
 Stage: environment, starts, actions, rewards
 Called by: newtonsim/envs/tasks/quadruped_terrain.py

@@ -1,8 +1,8 @@
 """One articulated body on the device in float64: its Jacobian, inertia and forces.
 
-A `Chain` holds what the kernels of `newtonsim.kernels.trees.exact` need of a body, in one configuration for each
-world. Arrays for arguments and results are made when an operation is first asked for; from then on a call
-fills them, launches one recorded kernel, and reads the result.
+A `Chain` holds what the kernels of `newtonsim.kernels.trees.exact` need of a body, in one configuration for
+each world. Arrays for arguments and results are made when an operation is first asked for; from then on a
+call fills them, launches one recorded kernel, and reads the result.
 """
 
 from __future__ import annotations
