@@ -13,9 +13,14 @@ import sys
 import tomllib
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from import_graph import arrows, sources
 from rooms import ROOMS, ROOT, module_name, source_files
+
+import newtonsim
+from newtonsim.runtime.compilation import dry_run, short_name
+from newtonsim.solvers import BodyDamping, FeatherstoneSolver
 
 GUIDES = [ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md"]
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *ROOT.glob("examples/**/*.md"), *GUIDES})
@@ -201,6 +206,43 @@ def test_names_of_code_in_guides_exist(guide: pathlib.Path):
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda page: page.name)
 def test_commands_of_guides_exist(guide: pathlib.Path):
     assert [" ".join(words) for words in commands(guide.read_text()) if not is_runnable(words)] == []
+
+
+def rows_of_step() -> list[list[str]]:
+    """Return the kernel files in each row of the table of FeatherstoneSolver's step, such as "trees.rnea"."""
+    table = GUIDES[0].read_text().partition("## A step of FeatherstoneSolver")[2].partition("\n\n### ")[0]
+    found = [
+        re.findall(r"\.\./kernels/([\w/]+)\.py\)", line) for line in table.splitlines() if line[:1] == "|"
+    ]
+    return [[path.replace("/", ".") for path in paths] for paths in found if paths]
+
+
+def scene_with_everything() -> newtonsim.Model:
+    """A loop, a joint with a limit, spheres that roll with friction on the ground."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    arm, ball = (
+        builder.add_body(mass=1.0, I_m=np.eye(3)),
+        builder.add_body(origin=(0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 1.0)),
+    )
+    builder.add_joint_revolute(-1, arm, limit_lower=-1.0, limit_upper=1.0)
+    builder.shape_mu_torsion[builder.add_shape_sphere(ball, radius=0.1)] = 0.01
+    builder.add_constraint_distance(arm, ball, max_distance=1.0)
+    builder.set_ground_plane()
+    return builder.finalize("cpu")
+
+
+@pytest.mark.parametrize("options", [{}, {"sleep": True}, {"contact_mode": "compliant"}], ids=str)
+def test_a_step_launches_the_kernels_of_its_table_in_that_order(options: dict):
+    model = scene_with_everything()
+    solver, state = FeatherstoneSolver(model, **options), model.state()
+    solver.before_step = (BodyDamping(model),)
+    with dry_run() as modules:
+        solver.step(model, state, state, None, None, 0.01)
+    launched = [short_name(module) for module in modules]
+    listed = [name for row in rows_of_step() for name in row if name in launched]
+    assert set(launched) - set(listed) - {n for n in launched if n.startswith("collision.")} == set()
+    rest = iter(launched)
+    assert [name for name in listed if name not in rest] == []
 
 
 def test_selected_tests_exist():
