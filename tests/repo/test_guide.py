@@ -80,9 +80,15 @@ def is_importable(name: str) -> bool:
 @functools.cache
 def definitions() -> set[str]:
     """Return the names of all functions, classes, arguments, attributes and constants of the repository."""
-    names: set[str] = set()
     files = [*modules().values(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
-    for node in (node for path in files for node in ast.walk(ast.parse(path.read_text()))):
+    return set().union(*map(definitions_of, files))
+
+
+@functools.cache
+def definitions_of(path: pathlib.Path) -> set[str]:
+    """Return the names of all functions, classes, arguments, attributes and constants of a file."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
             # attributes that are set by name have an entry there
@@ -147,6 +153,17 @@ def stray_names(page: pathlib.Path, text: str) -> list[str]:
     return stray
 
 
+def misplaced_names(page: pathlib.Path, text: str) -> list[str]:
+    """Return the names that a text says are in a file, which does not define them."""
+    place = r"`([\w.]*\w)`(?:\*\*)? (?:in )?\(?(?:`([\w/]+\.py)`|\[[^\]]*\]\((?:\.\./)?([\w/]+\.py)\))"
+    said = [(name, marked or linked) for name, marked, linked in re.findall(place, " ".join(text.split()))]
+    return [
+        f"{page.name}: {path} does not define {name}"
+        for name, path in said
+        if (ROOT / path).exists() and name.split(".")[-1] not in definitions_of(ROOT / path)
+    ]
+
+
 def commands(text: str) -> Iterator[list[str]]:
     """Yield the commands of a page as words, without comments and the folder of the environment."""
     for language, program in FENCE.findall(text):
@@ -200,7 +217,7 @@ def test_modules_named_in_sources_exist(path: pathlib.Path):
 def test_names_of_code_in_guides_exist(guide: pathlib.Path):
     text = guide.read_text()
     assert sorted({name for name in code_names(text) if not is_known(name)}) == []
-    assert stray_names(guide, text) == []
+    assert stray_names(guide, text) + misplaced_names(guide, text) == []
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda page: page.name)
@@ -322,6 +339,8 @@ def test_set_up_names_an_extra():
         (missing_anchors, "see [below](#gone)"),
         (missing_anchors, "see [there](docs/envs.md#gone)"),
         (stray_names, "| `factorize` | `kernels/trees/rnea.py` |"),
+        (misplaced_names, "`is_floating` in `kernels/trees/rnea.py`"),
+        (misplaced_names, "**`State`** ([model.py](../newtonsim/scene/model.py))"),
     ],
 )
 def test_the_check_sees_what_is_not_there(check, text: str):
