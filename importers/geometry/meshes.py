@@ -73,16 +73,24 @@ class MeshLibrary:
     """
 
     def __init__(self) -> None:
-        self._raw: dict[Path, Surface] = {}
-        self._scaled: dict[tuple, Surface] = {}
+        self._raw: dict[tuple[Path, bool], list[Surface]] = {}
+        self._scaled: dict[tuple, list[Surface]] = {}
 
     def load(self, path: Path, node: Node, scale: np.ndarray) -> Surface:
         """Return the triangles of a file, stretched by `scale` (3,); the same object for the same scale."""
-        key = (path, *np.asarray(scale, dtype=np.float64))
+        return self._load(path, node, scale, by_object=False)[0]
+
+    def load_objects(self, path: Path, node: Node, scale: np.ndarray) -> list[Surface]:
+        """Return each object (o or g) of a Wavefront file by itself, any other file as a whole."""
+        return self._load(path, node, scale, by_object=path.suffix.lower() == ".obj")
+
+    def _load(self, path: Path, node: Node, scale: np.ndarray, by_object: bool) -> list[Surface]:
+        key = (path, by_object, *np.asarray(scale, dtype=np.float64))
         if key not in self._scaled:
-            if path not in self._raw:
-                self._raw[path] = _read_mesh(path, node)
-            self._scaled[key] = self._raw[path].scaled(scale)
+            if (path, by_object) not in self._raw:
+                whole = [_read_mesh(path, node)]
+                self._raw[path, by_object] = (_read_objects(path) if by_object else None) or whole
+            self._scaled[key] = [surface.scaled(scale) for surface in self._raw[path, by_object]]
         return self._scaled[key]
 
 
@@ -123,24 +131,39 @@ def _read_mesh(path: Path, node: Node) -> Surface:
     if path.suffix.lower() == ".dae" and not _has_module("collada"):
         raise node.error(f"mesh file {path}: COLLADA files need pycollada (pip install newtonsim[mesh])")
     try:
-        parts = read_parts(str(path))
-        starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
-        empty = MeshPart(np.zeros((0, 3)), np.zeros((0, 3), np.int64))
-        vertices = np.concatenate([part.vertices for part in (*parts, empty)])
-        faces = np.concatenate(
-            [part.faces + start for part, start in zip((*parts, empty), starts)], dtype=np.int64
-        )
+        surface = _join(read_parts(str(path)))
     except Exception as error:  # the loaders raise whatever their parsers raise
         reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
         raise node.error(f"mesh file {path} cannot be read: {reason}") from error
-    if faces.size == 0 and path.suffix.lower() == ".obj":
+    vertices = surface.vertices
+    if surface.faces.size == 0 and path.suffix.lower() == ".obj":
         vertices = obj_points(path)  # the loader drops points without triangles
-    if len(vertices) > 3 and faces.size == 0:
+    if len(vertices) > 3 and surface.faces.size == 0:
         return Surface(*convex_hull(vertices, node))
-    check_mesh(vertices, faces, node, f"mesh file {path}")
-    surface = Surface(vertices, faces, *corner_appearance(parts)).welded()
+    check_mesh(vertices, surface.faces, node, f"mesh file {path}")
+    surface = surface.welded()
     check_mesh(surface.vertices, surface.faces, node, f"mesh file {path}")
     return surface
+
+
+def _read_objects(path: Path) -> list[Surface]:
+    """Read the objects of a Wavefront file that have triangles; nothing if there are fewer than two."""
+    objects: dict[int, list[MeshPart]] = {}
+    for part in read_parts(str(path)):
+        objects.setdefault(part.group, []).append(part)
+    surfaces = [_join(parts).welded() for parts in objects.values()] if len(objects) > 1 else []
+    return [surface for surface in surfaces if len(surface.faces)]
+
+
+def _join(parts: list[MeshPart]) -> Surface:
+    """Put parts into one surface, their vertices one after the other."""
+    starts = np.cumsum([0, *(len(part.vertices) for part in parts)])
+    empty = MeshPart(np.zeros((0, 3)), np.zeros((0, 3), np.int64))
+    vertices = np.concatenate([part.vertices for part in (*parts, empty)])
+    faces = np.concatenate(
+        [part.faces + start for part, start in zip((*parts, empty), starts)], dtype=np.int64
+    )
+    return Surface(vertices, faces, *(corner_appearance(parts) if len(faces) else ()))
 
 
 def _read_msh(path: Path, node: Node) -> Surface:

@@ -13,7 +13,7 @@ from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry import massprops
 from newtonsim.importers.geometry.massprops import MassProps
-from newtonsim.importers.geometry.meshes import MeshLibrary, convex_hull
+from newtonsim.importers.geometry.meshes import MeshLibrary, Surface, convex_hull
 from newtonsim.importers.geometry.pose import Pose
 
 _Y_TO_Z = np.array([np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])
@@ -61,6 +61,8 @@ class ShapeMaker:
         contact: Contact material where a file says nothing.
         scale: Factor on all lengths.
         density: Density for masses [kg/m^3].
+        merge_objects: Whether a moving Wavefront mesh collides as one hull around all of its objects, not as
+            a hull around each: files of convex decompositions have one object for each part.
         report: Receives remarks.
     """
 
@@ -70,9 +72,11 @@ class ShapeMaker:
         contact: ContactSettings,
         scale: float,
         density: float,
+        merge_objects: bool,
         report: ImportReport,
     ):
         self.builder, self.contact, self.report = builder, contact, report
+        self.merge_objects = merge_objects
         self.scale, self.density = scale, density
         self.library = MeshLibrary()
         self.meshes: dict[tuple[int, bool], Mesh] = {}
@@ -109,8 +113,8 @@ class ShapeMaker:
         collides: bool,
         visible: bool,
         **material: float,
-    ) -> int:
-        """Add a shape.
+    ) -> list[int]:
+        """Add a shape; a mesh file of several objects that collides as hulls gives one for each object.
 
         Args:
             shape: The shape.
@@ -122,7 +126,7 @@ class ShapeMaker:
             **material: Arguments of `add_shape_*` that the file gives.
 
         Returns:
-            The index of the shape.
+            The indices of what was added to the builder.
         """
         builder, size = self.builder, shape.size * self.scale
         pose = frame @ shape.pose.scaled(self.scale)
@@ -140,12 +144,15 @@ class ShapeMaker:
         if shape.kind == "plane":
             turn = quat_multiply(pose.q, quat_between((0.0, 1.0, 0.0), shape.size))
             arguments.update(rot=turn, has_ground_collision=False)
-            index = builder.add_shape_plane(width=0.0, length=0.0, **arguments)
+            indices = [builder.add_shape_plane(width=0.0, length=0.0, **arguments)]
+        elif shape.kind == "mesh":
+            indices = self._add_meshes(shape, size, {**arguments, "density": 0.0})
         else:
-            index = self._add_solid(shape, size, {**arguments, "density": 0.0})
-        builder.shape_color[index] = shape.material.rgba
-        builder.shape_texture[index] = shape.material.texture
-        return index
+            indices = [self._add_solid(shape, size, {**arguments, "density": 0.0})]
+        for index in indices:
+            builder.shape_color[index] = shape.material.rgba
+            builder.shape_texture[index] = shape.material.texture
+        return indices
 
     def _add_solid(self, shape: Geometry, size: np.ndarray, arguments: dict) -> int:
         builder = self.builder
@@ -158,14 +165,26 @@ class ShapeMaker:
         if shape.kind in ("cylinder", "capsule", "cone"):
             add = getattr(builder, f"add_shape_{shape.kind}")
             return add(radius=size[0], half_height=size[1], up_axis=2, **arguments)
-        if shape.kind == "heightmap":
-            arguments["rot"] = quat_multiply(arguments["rot"], _Y_TO_Z)
-            field_ = Heightfield(shape.heights * self.scale, (float(size[0]), float(size[1])))
-            return builder.add_shape_heightfield(heightfield=field_, **arguments)
-        surface = self.library.load(shape.mesh, shape.node, size)
+        arguments["rot"] = quat_multiply(arguments["rot"], _Y_TO_Z)
+        field_ = Heightfield(shape.heights * self.scale, (float(size[0]), float(size[1])))
+        return builder.add_shape_heightfield(heightfield=field_, **arguments)
+
+    def _add_meshes(self, shape: Geometry, size: np.ndarray, arguments: dict) -> list[int]:
+        is_hull = arguments["has_shape_collision"] and arguments["body"] >= 0
+        if not is_hull or self.merge_objects:
+            return [self._add_mesh(shape, self.library.load(shape.mesh, shape.node, size), arguments)]
+        surfaces = self.library.load_objects(shape.mesh, shape.node, size)
+        key = arguments["key"]
+        names = [key] if len(surfaces) == 1 else [f"{key}_{number}" for number in range(len(surfaces))]
+        return [
+            self._add_mesh(shape, surface, {**arguments, "key": name})
+            for surface, name in zip(surfaces, names)
+        ]
+
+    def _add_mesh(self, shape: Geometry, surface: Surface, arguments: dict) -> int:
         painted = arguments["is_visible"] and shape.material.texture is None and surface.is_textured
         key = (id(surface), painted)  # the library keeps `surface`, so its id stays its own
         mesh = self.meshes.get(key)
         if mesh is None:
             mesh = self.meshes[key] = surface.mesh(painted)
-        return builder.add_shape_mesh(mesh=mesh, **arguments)
+        return self.builder.add_shape_mesh(mesh=mesh, **arguments)

@@ -36,6 +36,7 @@ def parse_sdf(
     static_link_mass: float = 1e-2,
     collapse_fixed_joints: bool = False,
     *,
+    merge_mesh_objects: bool = False,
     strict: bool = False,
     package_paths: Iterable[str | os.PathLike] | Mapping[str, str] = (),
 ) -> ImportReport:
@@ -78,6 +79,8 @@ def parse_sdf(
         ensure_nonstatic_links: Give moving links without mass a small one.
         static_link_mass: That mass [kg].
         collapse_fixed_joints: Merge links that fixed joints connect.
+        merge_mesh_objects: Collide with one hull around all objects of a Wavefront mesh on a body, not with a
+            hull around each; files of convex decompositions have one object for each part.
         strict: Raise instead of warning about what is read but not modelled.
         package_paths: Where model:// and package:// are looked for, before the folders of the environment
             variables SDF_PATH, GZ_SIM_RESOURCE_PATH, IGN_GAZEBO_RESOURCE_PATH and GAZEBO_MODEL_PATH and the
@@ -108,6 +111,7 @@ def parse_sdf(
         force_show_colliders=force_show_colliders,
         ensure_nonstatic_links=ensure_nonstatic_links,
         static_link_mass=static_link_mass,
+        merge_mesh_objects=merge_mesh_objects,
     )
     scratch = scratch_builder(builder)
     SceneBuilder(scene, options, scratch, report).build()

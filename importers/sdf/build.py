@@ -43,6 +43,7 @@ class SdfOptions:
     force_show_colliders: bool
     ensure_nonstatic_links: bool
     static_link_mass: float
+    merge_mesh_objects: bool
 
 
 class SceneBuilder:
@@ -50,7 +51,9 @@ class SceneBuilder:
 
     def __init__(self, scene: Scene, options: SdfOptions, builder: ModelBuilder, report: ImportReport):
         self.scene, self.options, self.builder, self.report = scene, options, builder, report
-        self.shapes = ShapeMaker(builder, options.contact, options.scale, options.density, report)
+        self.shapes = ShapeMaker(
+            builder, options.contact, options.scale, options.density, options.merge_mesh_objects, report
+        )
         self.rules = TouchRules(within_tree=False)
         self.weld: dict[str, int] = {}
         self.tree: Tree = find_tree(scene)
@@ -289,17 +292,17 @@ class SceneBuilder:
         indices = []
         for shape in link.visuals:
             key = shape.name or f"{link.name}_visual_{self.builder.shape_count}"
-            indices.append(self.shapes.add(shape, body, frame, key, False, not options.hide_visuals))
+            indices += self.shapes.add(shape, body, frame, key, False, not options.hide_visuals)
         visible = options.force_show_colliders or not link.visuals
         for collision in link.collisions:
             shape, surface = collision.shape, collision.surface
             key = shape.name or f"{link.name}_collision_{self.builder.shape_count}"
             material = {"mu": surface.mu, "restitution": surface.restitution}
-            index = self.shapes.add(shape, body, frame, key, True, visible, **material)
-            self.builder.shape_mu_torsion[index] = surface.torsion
-            self.builder.shape_mu_rolling[index] = surface.rolling
             tree = -1 if link.self_collide or body < 0 else link.tree
-            self.rules.add(index, body, self.weld[link.name], tree, surface.category, surface.collide)
-            indices.append(index)
+            for index in self.shapes.add(shape, body, frame, key, True, visible, **material):
+                self.builder.shape_mu_torsion[index] = surface.torsion
+                self.builder.shape_mu_rolling[index] = surface.rolling
+                self.rules.add(index, body, self.weld[link.name], tree, surface.category, surface.collide)
+                indices.append(index)
         if indices:
             self.report.shapes[link.name] = indices

@@ -31,7 +31,7 @@ def parse_urdf(
     contact_kf: float = 1.0e2,
     contact_ka: float = 0.0,
     contact_mu: float = 0.25,
-    contact_restitution: float = 0.5,
+    contact_restitution: float = 0.0,
     contact_thickness: float = 0.0,
     limit_ke: float = 100.0,
     limit_kd: float = 10.0,
@@ -47,6 +47,7 @@ def parse_urdf(
     static_link_mass: float = 1e-2,
     collapse_fixed_joints: bool = False,
     *,
+    merge_mesh_objects: bool = False,
     strict: bool = False,
     package_paths: Iterable[str | os.PathLike] | Mapping[str, str] = (),
 ) -> ImportReport:
@@ -83,7 +84,7 @@ def parse_urdf(
         contact_kf: Friction stiffness [N s/m].
         contact_ka: Adhesion distance [m].
         contact_mu: Coefficient of friction.
-        contact_restitution: Coefficient of restitution.
+        contact_restitution: Coefficient of restitution; URDF has no element for it.
         contact_thickness: Thickness added to the shapes [m].
         limit_ke: Stiffness of joint limits [N m/rad or N/m].
         limit_kd: Damping of joint limits.
@@ -99,6 +100,8 @@ def parse_urdf(
         ensure_nonstatic_links: Give links without mass a small one.
         static_link_mass: That mass [kg].
         collapse_fixed_joints: Merge links that fixed joints connect.
+        merge_mesh_objects: Collide with one hull around all objects of a Wavefront mesh on a body, not with a
+            hull around each; files of convex decompositions have one object for each part.
         strict: Raise instead of warning about what is read but not modelled.
         package_paths: Where package:// is looked for before ROS_PACKAGE_PATH and the file's parent folders:
             folders that hold packages or are one, or a mapping from package name to folder.
@@ -141,6 +144,7 @@ def parse_urdf(
         ignore_inertial_definitions=ignore_inertial_definitions,
         ensure_nonstatic_links=ensure_nonstatic_links,
         static_link_mass=static_link_mass,
+        merge_mesh_objects=merge_mesh_objects,
     )
     scratch = scratch_builder(builder)
     RobotBuilder(robot, options, scratch, report).build()

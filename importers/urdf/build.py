@@ -41,6 +41,7 @@ class UrdfOptions:
     ignore_inertial_definitions: bool
     ensure_nonstatic_links: bool
     static_link_mass: float
+    merge_mesh_objects: bool
 
 
 class RobotBuilder:
@@ -48,7 +49,9 @@ class RobotBuilder:
 
     def __init__(self, robot: Robot, options: UrdfOptions, builder: ModelBuilder, report: ImportReport):
         self.robot, self.options, self.builder, self.report = robot, options, builder, report
-        self.shapes = ShapeMaker(builder, options.contact, options.scale, options.density, report)
+        self.shapes = ShapeMaker(
+            builder, options.contact, options.scale, options.density, options.merge_mesh_objects, report
+        )
         self.poses: dict[str, Pose] = {}
         self.weld: dict[str, int] = {}
         self.coordinates = self._initial_coordinates()
@@ -235,18 +238,20 @@ class RobotBuilder:
         visuals, colliders = link.visuals, link.collisions
         if options.parse_visuals_as_colliders:
             visuals, colliders = [], link.visuals
-        indices = [self._add_shape(body, shape, True, not options.hide_visuals) for shape in visuals]
+        indices = [
+            i for shape in visuals for i in self._add_shape(body, shape, True, not options.hide_visuals)
+        ]
         visible = options.force_show_colliders or not visuals
         if options.parse_visuals_as_colliders and options.hide_visuals:
             visible = options.force_show_colliders
         for shape in colliders:
-            index = self._add_shape(body, shape, False, visible)
-            self.rules.add(index, body, self.weld[name], 0)
-            indices.append(index)
+            for index in self._add_shape(body, shape, False, visible):
+                self.rules.add(index, body, self.weld[name], 0)
+                indices.append(index)
         if indices:
             self.report.shapes[name] = indices
 
-    def _add_shape(self, body: int, shape: Geometry, visual: bool, visible: bool) -> int:
+    def _add_shape(self, body: int, shape: Geometry, visual: bool, visible: bool) -> list[int]:
         builder = self.builder
         role = "visual" if visual else "collision"
         key = shape.name or f"{builder.body_key[body]}_{role}_{builder.shape_count}"
