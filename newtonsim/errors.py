@@ -79,6 +79,10 @@ class UnsupportedElementWarning(UserWarning):
     """Something in a robot file was read but is not modelled."""
 
 
+class OverlapWarning(UserWarning):
+    """Links of a robot lie in each other from the start and do not collide; the message names them."""
+
+
 class SubstitutedEnvironmentWarning(UserWarning):
     """One of PyBullet's environments was asked for, and another one made; the message says what differs."""
 

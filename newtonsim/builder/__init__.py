@@ -43,6 +43,8 @@ class ModelBuilder(
         articulation_start: First joint of each declared articulation.
         articulation_key: Names of the articulations.
         shape_collision_filter_pairs: Set of pairs of shapes that pass through each other.
+        keep_overlaps: Whether links of one kinematic tree may collide although they lie in each other in the
+            pose of `body_q`. Otherwise `finalize` leaves such pairs out, and warns with an `OverlapWarning`.
         joint_mimic: Tuples (joint, other joint, factor, offset): q = factor * q_other + offset. The model has
             a coupling for each, after all other constraints.
         sites: Dicts with "name", "body", "xform".
@@ -60,6 +62,7 @@ class ModelBuilder(
         self.articulation_end = []
         self.articulation_key = []
         self.shape_collision_filter_pairs = PairSet()
+        self.keep_overlaps = False
         self.last_collision_group = 0
         self.joint_mimic = []
         self.sites = []

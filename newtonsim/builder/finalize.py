@@ -9,11 +9,12 @@ import warp as wp
 from newtonsim.builder.bodies import inverse_inertia
 from newtonsim.builder.complete import CompletionMethods
 from newtonsim.builder.constraints import ConstraintMethods
+from newtonsim.builder.overlaps import describe_overlaps, find_overlaps
 from newtonsim.builder.pairs import PairFinder
 from newtonsim.builder.shapes import ShapeMethods
 from newtonsim.builder.validate import check_constraints, check_structure, check_tree, check_values
 from newtonsim.collision.contacts import Contacts
-from newtonsim.errors import ModelError
+from newtonsim.errors import ModelError, OverlapWarning
 from newtonsim.geometry.sdf import SDF
 from newtonsim.kernels.views.structs import ModelShapeGeometry, ModelShapeMaterials
 from newtonsim.scene.allocation import put
@@ -23,6 +24,9 @@ from newtonsim.scene.enums import GeoType, among
 from newtonsim.scene.joint_types import quaternion_starts
 from newtonsim.scene.model import ContactRules, Model
 from newtonsim.scene.revisions import counted
+
+_MOST_NAMED = 8
+"""Pairs of links that a warning names."""
 
 _WORLD_STARTS = {
     "body": "body_world",
@@ -67,7 +71,8 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
                 arrays[name][:] = 0
         if ground is not None:
             arrays["shape_world"][ground] = -1
-        return _Allocation(source, arrays, _usable_device(device), requires_grad, ground).model
+        finder = _pair_finder(source, arrays)
+        return _Allocation(source, arrays, finder, _usable_device(device), requires_grad, ground).model
 
     def find_shape_contact_pairs(self, model: Model) -> None:
         """Find which pairs of shapes may collide and write them to a model made by this builder.
@@ -87,10 +92,11 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
             raise ModelError(
                 f"the model has {model.shape_count} shapes, the builder makes {source.shape_count}"
             )
-        names = ("shape_body", "joint_child", "joint_parent", "joint_type", "shape_flags", "shape_geo_type")
-        arrays = {name: to_array(SPECS[name], getattr(source, name)) for name in names}
+        arrays = {
+            spec.name: to_array(spec, values) for spec, values in source._lists() if spec.dtype is not None
+        }
         arrays["shape_world"] = model.shape_world.numpy()
-        _set_pairs(model, PairFinder(source, arrays), model.ground_shape)
+        _set_pairs(model, _pair_finder(source, arrays), model.ground_shape)
 
 
 def _usable_device(device: wp.DeviceLike) -> wp.Device:
@@ -124,8 +130,17 @@ def _normalize(arrays: dict[str, np.ndarray]) -> None:
 class _Allocation:
     """Puts checked arrays on a device, part by part."""
 
-    def __init__(self, source, arrays: dict[str, np.ndarray], device: wp.Device, requires_grad: bool, ground):
-        self.source, self.arrays, self.device, self.requires_grad = source, arrays, device, requires_grad
+    def __init__(
+        self,
+        source,
+        arrays: dict[str, np.ndarray],
+        finder: PairFinder,
+        device: wp.Device,
+        requires_grad: bool,
+        ground: int | None,
+    ):
+        self.source, self.arrays, self.finder = source, arrays, finder
+        self.device, self.requires_grad = device, requires_grad
         self.model = Model(device, Contacts)
         self.model.requires_grad = requires_grad
         self._globals()
@@ -244,7 +259,7 @@ class _Allocation:
         else:
             plane = np.append(model.up_vector, 0.0).astype(np.float32)
         model.ground_plane = self._put(plane, wp.float32)
-        _set_pairs(model, PairFinder(self.source, arrays), -1 if ground is None else ground)
+        _set_pairs(model, self.finder, -1 if ground is None else ground)
 
     def _source_ids(self) -> np.ndarray:
         """Put each mesh or field on the device once; return its id for every shape that uses it."""
@@ -266,6 +281,22 @@ def world_starts(world: np.ndarray, worlds: int) -> np.ndarray:
     local = np.flatnonzero(world >= 0)
     place = np.searchsorted(world[local], np.arange(worlds + 1))
     return np.append(local, local[-1] + 1 if len(local) else 0)[place].astype(np.int32)
+
+
+def _pair_finder(source, arrays: dict[str, np.ndarray]) -> PairFinder:
+    """Return who tells which pairs may collide, without links of a robot that overlap from the start."""
+    finder = PairFinder(source, arrays)
+    overlaps = [] if source.keep_overlaps else find_overlaps(source, arrays, finder)
+    if overlaps:
+        finder.leave_out(np.array([overlap.pair for overlap in overlaps]))
+        names = list(describe_overlaps(source, overlaps))
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        text = (
+            "links that overlap in the pose in which they are described pass through each other: "
+            f"{', '.join(names[:_MOST_NAMED])}{more}; to let them collide, set builder.keep_overlaps"
+        )
+        warnings.warn(text, OverlapWarning, stacklevel=3)
+    return finder
 
 
 def _set_pairs(model: Model, finder: PairFinder, ground: int) -> None:

@@ -20,6 +20,7 @@ class BuilderLists(BuilderColumns):
     articulation_end: list[int]
     articulation_key: list[str]
     shape_collision_filter_pairs: PairSet
+    keep_overlaps: bool
     last_collision_group: int
     joint_mimic: list[tuple[int, int, float, float]]
     sites: list[dict]

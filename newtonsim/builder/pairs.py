@@ -133,6 +133,29 @@ class PairFinder:
                 found.append(pairs[self._allowed(pairs)])
         return np.concatenate(found)
 
+    def pairs_of_groups(self, group: np.ndarray) -> np.ndarray:
+        """Return the pairs (n, 2), low index first, of shapes of one group that may collide.
+
+        Args:
+            group: Group of each shape, negative for those of none.
+        """
+        shapes = np.flatnonzero(self.collides & (group >= 0))
+        shapes = shapes[np.argsort(group[shapes], kind="stable")]
+        _, starts, sizes = np.unique(group[shapes], return_index=True, return_counts=True)
+        found = [np.zeros((0, 2), np.int64)]
+        for size in np.unique(sizes).tolist():
+            ends = np.argwhere(np.arange(size)[:, None] < np.arange(size))
+            begin = starts[sizes == size]
+            for some in np.array_split(begin, max(1, len(begin) * len(ends) // _CHUNK)):
+                pairs = shapes[some[:, None, None] + ends].reshape(-1, 2)
+                found.append(pairs[self._allowed(pairs)])
+        return np.concatenate(found)
+
+    def leave_out(self, pairs: np.ndarray) -> None:
+        """Let pairs (n, 2) of shapes pass through each other from now on."""
+        keys = np.sort(np.concatenate([self.filter_keys, self._key(np.asarray(pairs, np.int64))]))
+        self.filter_keys = keys[np.diff(keys, prepend=-1) > 0]
+
     def _between(self, local: np.ndarray, fixed: np.ndarray) -> np.ndarray:
         """Pairs of a shape in a world and a global one."""
         found = [np.zeros((0, 2), np.int64)]

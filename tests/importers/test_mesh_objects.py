@@ -25,7 +25,7 @@ def two_cubes(path, mark: str = "o") -> str:
     lines = []
     for number, x in enumerate((-2.0, 2.0)):
         lines.append(f"{mark} part_{number}")
-        lines += ["v {:g} {:g} {:g}".format(*corner) for corner in _CORNERS + [x, 0.0, 0.0]]
+        lines += ["v {:g} {:g} {:g}".format(*corner) for corner in _CORNERS + np.array([x, 0.0, 0.0])]
         lines += ["f {} {} {} {}".format(*(8 * number + i for i in quad)) for quad in _QUADS]
     path.write_text("\n".join(lines))
     return str(path)

@@ -74,6 +74,7 @@ def make_model(client: Client, builder: ModelBuilder, requires_grad: bool = Fals
             for geometry in link.body.links[link.place].collisions:
                 _add_shapes(many, link.body, link.place, geometry, -1, link.pose)
         many.replicate(builder, client.num_worlds, spacing=(0.0, 0.0, 0.0))
+    many.keep_overlaps = True  # as in PyBullet
     with wp.ScopedDevice(client.device):
         model = many.finalize(requires_grad=requires_grad)
     model.gravity = client.settings.gravity
