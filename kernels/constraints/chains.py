@@ -29,6 +29,8 @@ from newtonsim.kernels.algebra.sparse_blas import (
 )
 from newtonsim.kernels.views.model import KinematicsView, TreeView
 
+LEAST_MASS = wp.constant(1.0e-12)  # [kg]
+
 
 @wp.func
 def leaf_of(tree: wp.ref[TreeView], b: int) -> int:
@@ -37,6 +39,29 @@ def leaf_of(tree: wp.ref[TreeView], b: int) -> int:
     if b >= 0:
         leaf = tree.body_leaf[b]
     return leaf
+
+
+@wp.func
+def inverse_weight(tree: wp.ref[TreeView], leaf: wp.vec2i, mass: wp.array(dtype=float)) -> float:
+    """Sum over both sides of one over the mass of all that the first dof of the chain moves [1/kg].
+
+    A side that nothing moves adds none, and two sides with one such dof add it once. Nothing that floats is
+    heavier in any direction.
+
+    Args:
+        tree: Topology.
+        leaf: Last dof of each side, or -1.
+        mass: Mass of the subtree behind each body [kg].
+    """
+    total = float(0.0)
+    before = int(-1)
+    for side in range(2):
+        if leaf[side] >= 0:
+            head = tree.row_dof[tree.dof_row[leaf[side]]]
+            if head != before:
+                total += 1.0 / wp.max(mass[tree.dof_body[head]], LEAST_MASS)
+            before = head
+    return total
 
 
 @wp.func

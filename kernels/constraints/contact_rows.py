@@ -18,7 +18,13 @@ import warp as wp
 from newtonsim.kernels.algebra.body_points import point_in_world, point_velocity
 from newtonsim.kernels.algebra.sparse_blas import row_gram3
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.chains import fill_velocity, leaf_of, triple_velocity, whiten_sides
+from newtonsim.kernels.constraints.chains import (
+    fill_velocity,
+    inverse_weight,
+    leaf_of,
+    triple_velocity,
+    whiten_sides,
+)
 from newtonsim.kernels.constraints.dof_rows import (
     CONTACTS_BY_SHAPE,
     CONTACTS_SOFT,
@@ -33,8 +39,11 @@ from newtonsim.kernels.views.structs import ModelShapeMaterials
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 RIGID_DIRECTION = wp.constant(1.0e-8)
+# Delassus number of a normal row, over the inverse weight of its bodies, below which it is softened
+LEAST_LIGHTNESS = wp.constant(1.0e-3)
 # keeps materials without stiffness and damping from dividing by zero [N s/m]
 MIN_DAMPING = wp.constant(1.0e-9)
+MIN_WEIGHT = wp.constant(1.0e-30)
 
 
 @wp.struct
@@ -44,6 +53,7 @@ class ContactRowView:
     leaf: wp.array(dtype=wp.vec2i)  # (C) last dof of each side, or -1
     friction: wp.array(dtype=float)  # (C)
     softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
+    push_share: wp.array(dtype=float)  # (C) share of the target push that costs no undue energy
     soft: wp.array(dtype=int)  # (C) 1 for springs and dampers
     target: wp.array(dtype=wp.vec3)  # (C) of the velocity along normal, tangent 1, tangent 2 [m/s]
     impact: wp.array(dtype=wp.vec3)  # (C) restitution, target along the normal without and with it [m/s]
@@ -116,13 +126,15 @@ def contact_target(
     restitution: float,
     rate: float,
     soft: bool,
+    push_share: float,
     s: ConstraintSettings,
 ) -> NormalTargets:
     """Normal velocities that a contact wants at the end of the step.
 
     A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
-    and down to the slop; an impact that this step would bring about bounces at once. Contacts in the skin
-    count as closed: the points of a face at rest then all want the same, zero, and can have it together.
+    and down to the slop, of which `push_share` is the target; an impact that this step would bring about bounces
+    at once. Contacts in the skin count as closed: the points of a face at rest then all want the same, zero,
+    and can have it together.
     """
     target = NormalTargets()
     target.closing = -distance / s.dt
@@ -130,7 +142,8 @@ def contact_target(
         if distance < 0.0:
             target.closing = -rate * distance
     elif distance < s.contact_skin:
-        target.closing = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
+        push = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
+        target.closing = push_share * push
     target.rebound = target.closing
     target.moving = target.closing
     bounces = restitution > 0.0 and approach < -s.restitution_speed
@@ -227,6 +240,7 @@ def build_contact_rows(
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
     body_com: wp.array(dtype=wp.vec3),
+    mass: wp.array(dtype=float),
     L: wp.array(dtype=float),
     z: wp.array(dtype=float),
     contacts: ContactView,
@@ -234,7 +248,13 @@ def build_contact_rows(
     s: ConstraintSettings,
     rows: ContactRowView,
 ):
-    """One thread per contact place: normal and tangential rows, targets, warm start."""
+    """One thread per contact place: normal and tangential rows, targets, warm start.
+
+    A contact whose normal passes by the joints of its bodies moves them hardly at all: any velocity that it
+    wants takes nearly infinite impulses. It gets a softness, and wants no more than what takes the energy
+    that its bodies would have at that velocity if they were free; `mass` is that of the subtree behind each
+    body [kg].
+    """
     c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] >= contacts.world_count[w]:
@@ -270,8 +290,11 @@ def build_contact_rows(
         # the force of spring and damper at the end of the step, as ERP and CFM
         rate = spring[0] / damping
         softness = 1.0 / (s.dt * damping)
-    rows.softness[c] = softness
+    weight = inverse_weight(tree, leaf, mass)
+    rows.softness[c] = wp.max(softness, LEAST_LIGHTNESS * weight - delassus.diagonal[0])
     rows.soft[c] = int(soft)
+    push_share = wp.sqrt(wp.min(1.0, delassus.diagonal[0] / wp.max(weight, MIN_WEIGHT)))
+    rows.push_share[c] = push_share
 
     v0 = point_velocity(b0, x0, body_q, body_com, body_qd)
     v1 = point_velocity(b1, x1, body_q, body_com, body_qd)
@@ -283,7 +306,7 @@ def build_contact_rows(
         prescribed -= v1
     free = triple_velocity(tree, leaf, c, depth, rows.B, z) + frame * prescribed
     approach = wp.dot(n, v0 - v1)
-    target = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, s)
+    target = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, push_share, s)
     rows.target[c] = wp.vec3(target.rebound, 0.0, 0.0) - frame * prescribed
     rows.impact[c] = wp.vec3(restitution, target.closing, target.rebound)
     rows.first_impact[c] = target.impact

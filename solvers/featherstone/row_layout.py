@@ -134,6 +134,7 @@ def contact_rows_of(model: Model) -> ContactRowView:
     rows.leaf = zeros(count, dtype=wp.vec2i, device=device)
     rows.friction = zeros(count, dtype=float, device=device)
     rows.softness = zeros(count, dtype=float, device=device)
+    rows.push_share = zeros(count, dtype=float, device=device)
     rows.soft = zeros(count, dtype=int, device=device)
     rows.target = zeros(count, dtype=wp.vec3, device=device)
     rows.impact = zeros(count, dtype=wp.vec3, device=device)

@@ -86,14 +86,16 @@ def relative_spin(b0: int, b1: int, body_qd: wp.array(dtype=wp.spatial_vector)) 
 
 
 @wp.func
-def closing_velocity(distance: float, rate: float, soft: bool, pushes: int, s: ConstraintSettings) -> float:
+def closing_velocity(
+    distance: float, rate: float, soft: bool, pushes: int, push_share: float, s: ConstraintSettings
+) -> float:
     """Normal velocity that a contact wants without restitution; as in `contact_target` [m/s]."""
     speed = -distance / s.dt
     if soft:
         if distance < 0.0:
             speed = -rate * distance
     elif distance < s.contact_skin:
-        speed = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
+        speed = push_share * wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
         if pushes == 0:
             speed = 0.0
     return speed
@@ -164,12 +166,12 @@ def contact_lagrangian(
     spring = contact_spring(s0, s1, material, s.soft_contacts)
     soft = rows.soft[c] == 1
     rate = s.contact_rate
-    softness = s.contact_cfm
+    softness = rows.softness[c]
     if soft:
         damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
         rate = spring[0] / damping
         softness = 1.0 / (s.dt * damping)
-    target = closing_velocity(g.distance, rate, soft, pushes[c], s)
+    target = closing_velocity(g.distance, rate, soft, pushes[c], rows.push_share[c], s)
     slip_before = wp.vec3(0.0, 0.0, 0.0)
     if rows.impact[c][2] > rows.impact[c][1]:
         approach = wp.dot(g.normal, relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.start))
