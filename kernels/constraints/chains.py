@@ -11,7 +11,7 @@ last dof of each side, or -1. An entry is a number, or a vector for three rows t
 
 Stage: any that handles constraint rows, assembly, solve, backward pass
 Called by: kernels/constraints/, kernels/constraints/adjoint/, kernels/maximal/articulated_bodies.py
-Reads: B, KinematicsView, L, TreeView, z
+Reads: B, KinematicsView, L, TreeView, mass, z
 Writes: B, z
 """
 

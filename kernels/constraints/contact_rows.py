@@ -9,7 +9,7 @@ Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/cont
     kernels/constraints/adjoint/impact_terms.py, kernels/constraints/reactions.py,
     kernels/constraints/records.py, kernels/constraints/spin_rows.py
 Reads: ConstraintSettings, ContactRowView, ContactView, KinematicsView, L, ModelShapeMaterials, ShapeView,
-    TreeView, body_com, body_q, body_qd, impulse, pushing_impulse, share, world_state, z
+    TreeView, 9 arrays
 Writes: ContactRowView, memory
 """
 
@@ -132,9 +132,9 @@ def contact_target(
     """Normal velocities that a contact wants at the end of the step.
 
     A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
-    and down to the slop, of which `push_share` is the target; an impact that this step would bring about bounces
-    at once. Contacts in the skin count as closed: the points of a face at rest then all want the same, zero,
-    and can have it together.
+    and down to the slop, of which `push_share` is the target; an impact that this step would bring about
+    bounces at once. Contacts in the skin count as closed: the points of a face at rest then all want the
+    same, zero, and can have it together.
     """
     target = NormalTargets()
     target.closing = -distance / s.dt

@@ -6,7 +6,7 @@ import warp as wp
 
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.maximal import articulated_bodies as maximal_articulated_bodies
-from newtonsim.kernels.trees import crba, joint_forces, tree_advance
+from newtonsim.kernels.trees import factorization, joint_forces, tree_advance
 from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
@@ -47,7 +47,6 @@ class ArticulatedBodies(MovingBodies):
         self._hold = zeros(dofs, dtype=float, device=device)
         self._forces = zeros(dofs, dtype=float, device=device)
         self._diagonal = zeros(dofs, dtype=float, device=device)
-        self._floor = zeros(dofs, dtype=float, device=device)
         self._force = zeros(dofs, dtype=float, device=device)
         self._qd = zeros(dofs, dtype=float, device=device)
         self._change = zeros(dofs, dtype=float, device=device)
@@ -90,18 +89,11 @@ class ArticulatedBodies(MovingBodies):
             writes=dict(implicit=self._implicit, diagonal=self._diagonal, force=self._force),
         )
         launch(
-            crba.composite_inertia,
+            factorization.factorize,
             "tree",
-            reads=dict(tree=v.tree, joint=v.joint, body=v.body),
-            writes=dict(kin=kin, composite=smooth.composite),
+            reads=dict(tree=v.tree, joint=v.joint, body=v.body, diagonal=self._diagonal),
+            writes=dict(kin=kin, articulated=smooth.articulated, L=self._L),
         )
-        launch(
-            crba.joint_space_inertia,
-            "dof",
-            reads=dict(tree=v.tree, kin=kin, composite=smooth.composite, diagonal=self._diagonal),
-            writes=dict(H=self._L, floor=self._floor),
-        )
-        launch(crba.factorize, "tree", reads=dict(tree=v.tree, floor=self._floor), writes=dict(H=self._L))
         launch.inverse_dynamics(smooth.motion, qd, self._zero, smooth.body_f)
         launch(
             tree_advance.advance_trees,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warp as wp
 
 from newtonsim.kernels.constraints.pair_rows import BodyStateView
-from newtonsim.kernels.trees import crba, joint_forces, rnea, tree_advance
-from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.kernels.trees import factorization, joint_forces, rnea, tree_advance
+from newtonsim.runtime.launcher import Launcher, Motion, articulated_view
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
@@ -30,6 +30,7 @@ class SmoothStage:
         L: Factorized joint-space inertia with the implicit terms.
         v_predicted: Joint velocities with the bias force taken at the start of the step.
         v_free: Joint velocities without constraints.
+        articulated: Articulated-body inertias, and masses of subtrees.
     """
 
     def __init__(self, model: Model, from_start: bool = False):
@@ -40,14 +41,10 @@ class SmoothStage:
         self.body_f = zeros(bodies, dtype=wp.spatial_vector, device=device)
         self.motion = Motion(model)
         self.mid = self.motion if from_start else Motion(model, poses=self.motion)
-        self.composite = crba.CompositeView()
-        self.composite.mass = zeros(bodies, dtype=float, device=device)
-        self.composite.com = zeros(bodies, dtype=wp.vec3, device=device)
-        self.composite.inertia = zeros(bodies, dtype=wp.mat33, device=device)
+        self.articulated = articulated_view(model)
         self.L = zeros(topology_of(model).entry_count, dtype=float, device=device)
         self.implicit = zeros(dofs, dtype=int, device=device)
         self.diagonal = zeros(dofs, dtype=float, device=device)
-        self.floor = zeros(dofs, dtype=float, device=device)
         self.zero = zeros(dofs, dtype=float, device=device)
         self.v_predicted = zeros(dofs, dtype=float, device=device)
         self.v_mid = zeros(dofs, dtype=float, device=device)
@@ -140,18 +137,11 @@ class SmoothStage:
             writes=dict(implicit=self.implicit, diagonal=self.diagonal),
         )
         launch(
-            crba.composite_inertia,
+            factorization.factorize,
             "tree",
-            reads=dict(tree=v.tree, joint=v.joint, body=v.body),
-            writes=dict(kin=self.motion.kin, composite=self.composite),
+            reads=dict(tree=v.tree, joint=v.joint, body=v.body, diagonal=self.diagonal),
+            writes=dict(kin=self.motion.kin, articulated=self.articulated, L=self.L),
         )
-        launch(
-            crba.joint_space_inertia,
-            "dof",
-            reads=dict(tree=v.tree, kin=self.motion.kin, composite=self.composite, diagonal=self.diagonal),
-            writes=dict(H=self.L, floor=self.floor),
-        )
-        launch(crba.factorize, "tree", reads=dict(tree=v.tree, floor=self.floor), writes=dict(H=self.L))
 
     def _advance(
         self,

@@ -11,7 +11,7 @@ LENGTH = 0.2 * np.sqrt(2.0)
 
 
 def folded(shift: float, floating: bool, angle: float = 0.0) -> newtonsim.ModelBuilder:
-    """Two capsules of radius 8 cm from their hinge along (1, 1), one in the other but for a shift and an angle.
+    """Two capsules of radius 8 cm from their hinge along (1, 1), one in the other.
 
     The contact's normal passes the hinge at about `shift` [m].
     """
