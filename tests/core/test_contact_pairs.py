@@ -30,6 +30,7 @@ def random_scene(seed: int, worlds: int) -> ModelBuilder:
         if rng.random() < 0.4 and shape:
             env.shape_collision_filter_pairs.add((int(rng.integers(0, shape)), shape))
     main = ModelBuilder()
+    main.keep_overlaps = True  # all shapes are at one place
     main.add_shape_box(-1)
     main.add_shape_box(main.add_body(key="kinematic"))
     main.body_mass[0] = 0.0

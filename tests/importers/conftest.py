@@ -51,6 +51,7 @@ class Twin:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", newtonsim.UnsupportedElementWarning)
             self.report: ImportReport = parse_mjcf(source, self.builder, **options)
+        self.builder.keep_overlaps = True  # as MuJoCo does
         self.model = self.builder.finalize("cpu")
 
     def bodies(self) -> list[tuple[int, int]]:

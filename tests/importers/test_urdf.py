@@ -350,6 +350,7 @@ CHAIN = robot(
 @pytest.mark.parametrize("floating", [True, False])
 def test_self_collisions_leave_out_rigid_neighbours(floating):
     builder, report = load(CHAIN, floating=floating)
+    builder.keep_overlaps = True
     names = {index: name for name, indices in report.shapes.items() for index in indices}
     pairs = {names[a] + names[b] for a, b in builder.finalize("cpu").shape_contact_pairs.numpy()}
     # a-b and c-d are rigid; these groups, e and f are each next to the one before
