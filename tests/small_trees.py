@@ -49,6 +49,15 @@ class SmallTree:
         """The rows of a matrix along the chains, as kernels store it."""
         return self.floats(np.concatenate([H[d, chain] for d, chain in enumerate(self.chains)]))
 
+    def factors(self, H: np.ndarray) -> wp.array:
+        """L below the diagonal and D^(-1/2) on it, H = Lᵀ D L, as kernels store them."""
+        H = H.copy()
+        L = np.eye(len(H))
+        for d in reversed(range(len(H))):
+            L[d, :d] = H[d, :d] / H[d, d]
+            H[:d, :d] -= H[d, d] * np.outer(L[d, :d], L[d, :d])
+        return self.sparse(np.tril(L, -1) + np.diag(np.diag(H) ** -0.5))
+
     def row(self, b: np.ndarray, leaves: tuple[int, int], depth: int) -> np.ndarray:
         """A row of a Jacobian along the chains of both sides; what both share is with the first."""
         row = np.zeros((2 * depth, *b.shape[1:]))

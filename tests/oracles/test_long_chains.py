@@ -3,6 +3,7 @@
 import numpy as np
 import pinocchio as pin
 import pytest
+import warp as wp
 
 import newtonsim
 from newtonsim import dynamics
@@ -90,3 +91,16 @@ def test_a_chain_of_500_links_lies_on_the_ground(device):
     moved = simulator.state.body_q.numpy()[:, :3] - start
     assert np.isfinite(moved).all()
     assert np.abs(moved).max() < 1.0e-3
+
+
+def test_axes_that_do_the_same_share_the_motion(device):
+    """Two parallel axes of one joint, as at gimbal lock: the inertia is singular, the acceleration is not."""
+    builder = newtonsim.ModelBuilder(gravity=0.0)
+    body = builder.add_body(mass=1.0, I_m=0.5 * np.eye(3))
+    axes = [newtonsim.JointAxis((1.0, 0.0, 0.0), armature=0.0) for _ in range(2)]
+    builder.add_joint_d6(-1, body, angular_axes=axes)
+    model = builder.finalize(device)
+    torque = wp.array([0.2, 0.2], dtype=float, device=device)
+    found = dynamics.forward_dynamics(model, model.state(), torque).numpy()
+    assert found.sum() == pytest.approx(0.2 / 0.5, rel=1.0e-3)
+    assert np.abs(found).max() < 10.0
