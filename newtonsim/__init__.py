@@ -18,6 +18,7 @@ from newtonsim.errors import ImportFileError as ImportFileError
 from newtonsim.errors import ModelError as ModelError
 from newtonsim.errors import NewtonsimError as NewtonsimError
 from newtonsim.errors import NotDifferentiableError as NotDifferentiableError
+from newtonsim.errors import OverlapWarning as OverlapWarning
 from newtonsim.errors import RendererUnavailableError as RendererUnavailableError
 from newtonsim.errors import SweepError as SweepError
 from newtonsim.errors import UnsupportedElementWarning as UnsupportedElementWarning
@@ -130,6 +131,7 @@ __all__ = [
     "MuJoCoSolver",
     "NewtonsimError",
     "NotDifferentiableError",
+    "OverlapWarning",
     "RendererUnavailableError",
     "SceneQuery",
     "SemiImplicitSolver",
