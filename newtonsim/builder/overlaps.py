@@ -80,8 +80,9 @@ def find_overlaps(builder, arrays: dict[str, np.ndarray], finder: PairFinder) ->
     # copies of a robot are looked at once
     kinds = np.column_stack([core[place], np.round(relative, 4)])
     _, first, same = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
-    depth = np.array([_depth(*(cores[c] for c in core[place[k]]), relative[k]) for k in first.tolist()])
-    depth = depth[same.reshape(-1)] if len(depth) else np.zeros(0)
+    ends = [(cores[a], cores[b]) for a, b in core[place[first]].tolist()]
+    depths = [_depth(a, b, relative[k]) for k, (a, b) in zip(first.tolist(), ends)]
+    depth = np.array(depths, np.float64)[same.reshape(-1)]
     return [Overlap((a, b), d) for (a, b), d in zip(pairs.tolist(), depth.tolist()) if d > 0.0]
 
 
@@ -156,8 +157,10 @@ def _boxes_meet(
     return (np.abs(middle[a] - middle[b]) < half[a] + half[b]).all(axis=1)
 
 
-def _depth(a: _Core, b: _Core, relative: np.ndarray) -> float:
-    """Return how deep two solids are in each other [m], 0 if they only touch."""
+def _depth(a: _Core | None, b: _Core | None, relative: np.ndarray) -> float:
+    """Return how deep two solids are in each other [m], 0 if they only touch or one is no convex solid."""
+    if a is None or b is None:
+        return 0.0
     other = transform_point(relative, b.points)
     depth = penetration_depth(a.points, other, a.radius + b.radius)
     return depth if depth > _SHARE * min(a.size, b.size) else 0.0
