@@ -92,12 +92,12 @@ def test_sliding_friction_and_its_slope(device):
 def test_normal_velocity_that_a_contact_wants(device):
     settings = {"dt": 0.01, "contact_skin": 1e-4, "contact_slop": 1e-3, "max_push_speed": 0.5}
     gap = [0.02, -5e-4, -3e-3, -1.0]
-    rigid = call(device, closing_velocity, gap, 50.0, False, 1, settings)
+    rigid = call(device, closing_velocity, gap, 50.0, False, 1, 1.0, settings)
     np.testing.assert_allclose(rigid, [-2.0, 0.0, 0.1, 0.5], rtol=1e-5)
     # penetrations that are not to be removed stay, gaps close all the same
-    held = call(device, closing_velocity, gap, 50.0, False, 0, settings)
+    held = call(device, closing_velocity, gap, 50.0, False, 0, 1.0, settings)
     np.testing.assert_allclose(held, [-2.0, 0.0, 0.0, 0.0], rtol=1e-5)
-    soft = call(device, closing_velocity, gap, 50.0, True, 1, settings)
+    soft = call(device, closing_velocity, gap, 50.0, True, 1, 1.0, settings)
     np.testing.assert_allclose(soft, [-2.0, 0.025, 0.15, 50.0], rtol=1e-5)
 
 
