@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.kernels.trees import crba, energy, factorization
+from newtonsim.kernels.trees import crba, energy
 from newtonsim.kinematics import check_length, refuse_gradient
-from newtonsim.runtime.launcher import Launcher, Motion, active_tape, articulated_view
+from newtonsim.runtime.inertia_factors import EliminatedInertia, inertia_factors
+from newtonsim.runtime.launcher import Launcher, Motion, active_tape
 from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
@@ -49,43 +50,6 @@ def _pose(model: Model, state: State, velocities: bool = False) -> tuple[Launche
     return launch, motion
 
 
-def _sparse_inertia(model: Model, launch: Launcher, motion: Motion, armature: bool) -> wp.array:
-    """Rows of the joint-space inertia."""
-    composite = crba.CompositeView()
-    composite.mass = wp.zeros(model.body_count, dtype=float, device=model.device)
-    composite.com = wp.zeros(model.body_count, dtype=wp.vec3, device=model.device)
-    composite.inertia = wp.zeros(model.body_count, dtype=wp.mat33, device=model.device)
-    diagonal = model.joint_armature if armature else wp.zeros_like(model.joint_armature, requires_grad=False)
-    H = wp.zeros(topology_of(model).entry_count, dtype=float, device=model.device)
-    v = launch.views
-    launch(
-        crba.composite_inertia,
-        "tree",
-        reads=dict(tree=v.tree, joint=v.joint, body=v.body),
-        writes=dict(kin=motion.kin, composite=composite),
-    )
-    launch(
-        crba.joint_space_inertia,
-        "dof",
-        reads=dict(tree=v.tree, kin=motion.kin, composite=composite, diagonal=diagonal),
-        writes=dict(H=H),
-    )
-    return H
-
-
-def _factorised_inertia(model: Model, launch: Launcher, motion: Motion) -> wp.array:
-    """Factors of the joint-space inertia, with armature."""
-    v, articulated = launch.views, articulated_view(model)
-    L = wp.zeros(topology_of(model).entry_count, dtype=float, device=model.device)
-    launch(
-        factorization.factorize,
-        "tree",
-        reads=dict(tree=v.tree, joint=v.joint, body=v.body, diagonal=model.joint_armature),
-        writes=dict(kin=motion.kin, articulated=articulated, L=L),
-    )
-    return L
-
-
 def mass_matrix(model: Model, state: State, *, armature: bool = True) -> wp.array:
     """Joint-space inertia, by the composite-rigid-body algorithm.
 
@@ -98,14 +62,16 @@ def mass_matrix(model: Model, state: State, *, armature: bool = True) -> wp.arra
         Array of shape (articulation_count, max_dofs, max_dofs).
     """
     launch, motion = _pose(model, state)
-    H = _sparse_inertia(model, launch, motion, armature)
+    diagonal = model.joint_armature if armature else wp.zeros_like(model.joint_armature, requires_grad=False)
+    inertia = EliminatedInertia(model)
+    inertia.expand(launch, motion.kin, diagonal)
     part = _Articulations(model)
     shape = (model.articulation_count, part.max_dofs, part.max_dofs)
     dense = wp.zeros(shape, dtype=float, device=model.device)
     launch(
         energy.expand_inertia,
         "dof",
-        reads=dict(tree=launch.views.tree, dof_articulation=part.dof, dof_local=part.dof_local, H=H),
+        reads=dict(tree=launch.views.tree, dof_articulation=part.dof, dof_local=part.dof_local, H=inertia.L),
         writes=dict(dense=dense),
     )
     return dense
@@ -166,7 +132,8 @@ def forward_dynamics(model: Model, state: State, joint_f: wp.array | None = None
     joint_f = zero if joint_f is None else joint_f
     check_length("joint_f", joint_f, dofs)
     launch, motion = _pose(model, state, velocities=True)
-    L = _factorised_inertia(model, launch, motion)
+    factors = inertia_factors(model)
+    factors.factorize(launch, motion.kin, model.joint_armature)
     qdd = wp.zeros(dofs, dtype=float, device=model.device)
     # the second round is one step of iterative refinement with the residual of the equation of motion
     for _ in range(2):
@@ -179,9 +146,9 @@ def forward_dynamics(model: Model, state: State, joint_f: wp.array | None = None
         )
         launch(energy.subtract, "dof", reads=dict(b=joint_f), writes=dict(a=motion.tau))
         launch(
-            factorization.solve,
+            crba.solve,
             "tree",
-            reads=dict(tree=launch.views.tree, L=L, rhs=motion.tau, scale=-1.0, base=wp.clone(qdd)),
+            reads=dict(tree=launch.views.tree, L=factors.L, rhs=motion.tau, scale=-1.0, base=wp.clone(qdd)),
             writes=dict(x=qdd),
         )
     return qdd

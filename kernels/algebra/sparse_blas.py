@@ -3,12 +3,12 @@
 These are the innermost loops of a step. They are written in C++, since Warp's `range` and its indexing (any
 stride, indices below zero) cost several times the arithmetic there; so all arrays have to be contiguous, and
 nothing checks the indices. Names follow Duff, Heroux, Pozo, "An overview of the sparse basic linear algebra
-subprograms", 2002: `doti` and `axpyi` (y += a x), where one side goes through an index list. A `3`
-stands for three rows that share their indices.
+subprograms", 2002: `dot`, `axpy` (y += a x), and with an `i` where one side goes through an index list. A
+`3` stands for three rows that share their indices.
 
 Stage: linear algebra of smooth dynamics and of constraints
 Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/maximal/articulated_bodies.py,
-    kernels/trees/factorization.py
+    kernels/trees/crba.py
 Reads: L, S, index, start, x, y
 Writes: B, y
 """
@@ -18,6 +18,18 @@ from typing import Any
 import warp as wp
 
 wp.set_module_options({"enable_backward": False})
+
+
+@wp.func_native(
+    """
+    const float* from = x.data + i;
+    float* to = y.data + j;
+    for (int k = 0; k < n; ++k) to[k] += a * from[k];
+    """
+)
+def axpy(n: int, a: float, x: wp.array(dtype=float), i: int, y: wp.array(dtype=float), j: int):
+    """y[j + k] += a x[i + k], k = 0 .. n - 1."""
+    ...
 
 
 @wp.func_native(

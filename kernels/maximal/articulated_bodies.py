@@ -23,7 +23,7 @@ from newtonsim.kernels.constraints.chains import fill_turning, fill_velocity, pu
 from newtonsim.kernels.constraints.dof_rows import ROW_DRIVE, ROW_LIMIT, DofRowView
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.maximal.moving_bodies import MotionView, moved
-from newtonsim.kernels.trees.factorization import solve_tree
+from newtonsim.kernels.trees.crba import solve_tree
 from newtonsim.kernels.trees.forward_kinematics import world_velocity
 from newtonsim.kernels.trees.joint_forces import drive_effort, implicit_inertia
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView

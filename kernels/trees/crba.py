@@ -1,16 +1,19 @@
-"""Joint-space inertia by the composite-rigid-body algorithm.
+"""Joint-space inertia, its sparse factorization, and solves with it.
 
-Featherstone, "Rigid Body Dynamics Algorithms", 2008, section 6.2. Row d holds the entries of d's ancestors
-from the root down to d, contiguous. What solves with it is made otherwise, see `factorization`.
+Composite-rigid-body algorithm and LᵀDL factorization that preserves branch-induced sparsity (Featherstone,
+"Rigid Body Dynamics Algorithms", 2008, sections 6.2, 6.5 and table 6.3). Row d holds the entries of d's
+ancestors from the root down to d, contiguous, so factor and solves have no fill-in and no gaps.
 
 Stage: smooth dynamics, joint-space inertia
-Called by: newtonsim/dynamics.py
-Reads: BodyView, CompositeView, JointView, KinematicsView, TreeView, diagonal
-Writes: CompositeView, H, KinematicsView
+Called by: newtonsim/dynamics.py, newtonsim/runtime/inertia_factors.py,
+    kernels/maximal/articulated_bodies.py, kernels/trees/tree_advance.py
+Reads: BodyView, CompositeView, JointView, KinematicsView, L, TreeView, base, diagonal, floor, rhs
+Writes: CompositeView, H, KinematicsView, floor, x
 """
 
 import warp as wp
 
+from newtonsim.kernels.algebra.sparse_blas import axpy, axpyi, doti
 from newtonsim.kernels.trees.forward_kinematics import turn_inertia
 from newtonsim.kernels.views.model import (
     BodyView,
@@ -20,6 +23,10 @@ from newtonsim.kernels.views.model import (
 )
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+# pivots below this share of their diagonal are rounding, as at gimbal lock
+PIVOT_FLOOR = wp.constant(1.0e-6)
 
 
 @wp.struct
@@ -90,8 +97,12 @@ def joint_space_inertia(
     composite: CompositeView,
     diagonal: wp.array(dtype=float),
     H: wp.array(dtype=float),
+    floor: wp.array(dtype=float),
 ):
-    """One thread per dof: its row of the joint-space inertia plus an addition to the diagonal."""
+    """One thread per dof: its row of the joint-space inertia plus an addition to the diagonal.
+
+    `floor` receives the smallest pivot that the factorization may meet.
+    """
     d = first + wp.tid()
     row = tree.dof_row[d]
     depth = tree.dof_depth[d]
@@ -99,3 +110,64 @@ def joint_space_inertia(
     for k in range(depth + 1):
         H[row + k] = wp.dot(kin.S[tree.row_dof[row + k]], f)
     H[row + depth] = H[row + depth] + diagonal[d]
+    floor[d] = PIVOT_FLOOR * H[row + depth]
+
+
+@wp.kernel
+def factorize(first: int, tree: TreeView, floor: wp.array(dtype=float), H: wp.array(dtype=float)):
+    """One thread per tree: H = Lᵀ D L becomes L (below the diagonal) and D^(-1/2) (on it).
+
+    The root of the inverse is what rows of Jacobians and velocities in energy coordinates are scaled by.
+    """
+    t = first + wp.tid()
+    start = tree.dof_start[t]
+    end = tree.dof_start[t + 1]
+    for i in range(start, end):
+        d = tree.dof[start + end - 1 - i]
+        row = tree.dof_row[d]
+        depth = tree.dof_depth[d]
+        inv_pivot = 1.0 / wp.max(H[row + depth], floor[d])
+        H[row + depth] = wp.sqrt(inv_pivot)
+        for n in range(depth):
+            k = depth - 1 - n
+            ancestor_row = tree.dof_row[tree.row_dof[row + k]]
+            a = H[row + k] * inv_pivot
+            axpy(k + 1, -a, H, row, H, ancestor_row)
+            H[row + k] = a
+
+
+@wp.func
+def solve_tree(t: int, tree: wp.ref[TreeView], L: wp.array(dtype=float), x: wp.array(dtype=float)):
+    """x = H⁻¹ x of one tree."""
+    start = tree.dof_start[t]
+    end = tree.dof_start[t + 1]
+    for i in range(start, end):
+        d = tree.dof[start + end - 1 - i]
+        row = tree.dof_row[d]
+        axpyi(tree.dof_depth[d], -x[d], L, tree.row_dof, row, x)
+    for i in range(start, end):
+        d = tree.dof[i]
+        row = tree.dof_row[d]
+        depth = tree.dof_depth[d]
+        x[d] = x[d] * L[row + depth] * L[row + depth] - doti(depth, L, tree.row_dof, row, x)
+
+
+@wp.kernel
+def solve(
+    first: int,
+    tree: TreeView,
+    L: wp.array(dtype=float),
+    rhs: wp.array(dtype=float),
+    scale: float,
+    base: wp.array(dtype=float),
+    x: wp.array(dtype=float),
+):
+    """One thread per tree: x = base + scale H⁻¹ rhs."""
+    t = first + wp.tid()
+    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+        d = tree.dof[i]
+        x[d] = scale * rhs[d]
+    solve_tree(t, tree, L, x)
+    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+        d = tree.dof[i]
+        x[d] = x[d] + base[d]

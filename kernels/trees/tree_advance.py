@@ -1,7 +1,7 @@
 """What a step does with a whole tree in one pass, for where no gradient is recorded.
 
-The same functions as in `joint_forces`, `factorization`, `middle_velocity` and `forward_kinematics`, whose
-kernels take one quantity each.
+The same functions as in `joint_forces`, `crba`, `middle_velocity` and `forward_kinematics`, whose kernels
+take one quantity each.
 
 Stage: smooth dynamics and integration, without gradient
 Called by: solvers/featherstone/articulated_bodies.py, solvers/featherstone/smooth.py
@@ -11,7 +11,7 @@ Writes: KinematicsView, end, middle, qd_end, used
 
 import warp as wp
 
-from newtonsim.kernels.trees.factorization import solve_tree
+from newtonsim.kernels.trees.crba import solve_tree
 from newtonsim.kernels.trees.forward_kinematics import move_joint
 from newtonsim.kernels.trees.joint_forces import force_residual
 from newtonsim.kernels.trees.middle_velocity import is_single_rotating, write_middle_velocity

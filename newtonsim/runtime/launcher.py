@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import warp as wp
 
 from newtonsim.kernels.trees import forward_kinematics, rnea, tree_state
-from newtonsim.kernels.trees.factorization import ArticulatedView
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
 from newtonsim.runtime import capture, compilation
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
@@ -58,17 +57,6 @@ class ModelViews:
         self.drive.effort_limit = model.joint_effort_limit
         self.drive.armature = model.joint_armature
         self.drive.damping = model.joint_damping
-
-
-def articulated_view(model: Model) -> ArticulatedView:
-    """Return room for the articulated inertias of a model's bodies."""
-    bodies, device = model.body_count, model.device
-    view = ArticulatedView()
-    view.mass = zeros(bodies, dtype=float, device=device)
-    view.rotational = zeros(bodies, dtype=wp.mat33, device=device)
-    view.coupling = zeros(bodies, dtype=wp.mat33, device=device)
-    view.translational = zeros(bodies, dtype=wp.mat33, device=device)
-    return view
 
 
 class Motion:

@@ -6,8 +6,9 @@ import warp as wp
 
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.maximal import articulated_bodies as maximal_articulated_bodies
-from newtonsim.kernels.trees import factorization, joint_forces, tree_advance
+from newtonsim.kernels.trees import joint_forces, tree_advance
 from newtonsim.runtime import compilation
+from newtonsim.runtime.inertia_factors import inertia_factors
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
@@ -40,7 +41,8 @@ class ArticulatedBodies(MovingBodies):
         self._gain = zeros(bodies, dtype=wp.spatial_vector, device=device)
         self._dt = 1.0
         self._expected = Motion(model, poses=smooth.motion, forces=False)
-        self._L = zeros(topology_of(model).entry_count, dtype=float, device=device)
+        self._factors = inertia_factors(model)
+        self._L = self._factors.L
         self._implicit = zeros(dofs, dtype=int, device=device)
         self._saturated = zeros(dofs, dtype=int, device=device)
         self._latest = zeros(dofs, dtype=wp.vec2, device=device)
@@ -88,12 +90,7 @@ class ArticulatedBodies(MovingBodies):
             ),
             writes=dict(implicit=self._implicit, diagonal=self._diagonal, force=self._force),
         )
-        launch(
-            factorization.factorize,
-            "tree",
-            reads=dict(tree=v.tree, joint=v.joint, body=v.body, diagonal=self._diagonal),
-            writes=dict(kin=kin, articulated=smooth.articulated, L=self._L),
-        )
+        self._factors.factorize(launch, kin, self._diagonal)
         launch.inverse_dynamics(smooth.motion, qd, self._zero, smooth.body_f)
         launch(
             tree_advance.advance_trees,

@@ -311,7 +311,7 @@ class ConstraintStage:
                 body_q=smooth.body_q,
                 body_qd=smooth.body_qd,
                 body_com=model.body_com,
-                mass=smooth.articulated.mass,
+                mass=smooth.factors.mass,
                 L=smooth.L,
                 z=self.z,
                 contacts=contacts.view,

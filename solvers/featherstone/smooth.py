@@ -5,13 +5,13 @@ from __future__ import annotations
 import warp as wp
 
 from newtonsim.kernels.constraints.pair_rows import BodyStateView
-from newtonsim.kernels.trees import factorization, joint_forces, rnea, tree_advance
-from newtonsim.runtime.launcher import Launcher, Motion, articulated_view
+from newtonsim.kernels.trees import joint_forces, rnea, tree_advance
+from newtonsim.runtime.inertia_factors import inertia_factors
+from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
-from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.kinematic_bodies import move_kinematic_bodies
 
 
@@ -27,10 +27,10 @@ class SmoothStage:
         mid: Velocities at which these forces are taken: in the middle of the step, or at its start.
         v_mid: Joint velocities likewise.
         implicit: 0 for dofs whose drive may exceed its effort limit, shape (joint_dof_count,).
-        L: Factorized joint-space inertia with the implicit terms.
+        factors: Factorises the joint-space inertia with the implicit terms.
+        L: Its factors.
         v_predicted: Joint velocities with the bias force taken at the start of the step.
         v_free: Joint velocities without constraints.
-        articulated: Articulated-body inertias, and masses of subtrees.
     """
 
     def __init__(self, model: Model, from_start: bool = False):
@@ -41,8 +41,8 @@ class SmoothStage:
         self.body_f = zeros(bodies, dtype=wp.spatial_vector, device=device)
         self.motion = Motion(model)
         self.mid = self.motion if from_start else Motion(model, poses=self.motion)
-        self.articulated = articulated_view(model)
-        self.L = zeros(topology_of(model).entry_count, dtype=float, device=device)
+        self.factors = inertia_factors(model)
+        self.L = self.factors.L
         self.implicit = zeros(dofs, dtype=int, device=device)
         self.diagonal = zeros(dofs, dtype=float, device=device)
         self.zero = zeros(dofs, dtype=float, device=device)
@@ -136,12 +136,7 @@ class SmoothStage:
             ),
             writes=dict(implicit=self.implicit, diagonal=self.diagonal),
         )
-        launch(
-            factorization.factorize,
-            "tree",
-            reads=dict(tree=v.tree, joint=v.joint, body=v.body, diagonal=self.diagonal),
-            writes=dict(kin=self.motion.kin, articulated=self.articulated, L=self.L),
-        )
+        self.factors.factorize(launch, self.motion.kin, self.diagonal)
 
     def _advance(
         self,

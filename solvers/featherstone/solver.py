@@ -202,6 +202,7 @@ class FeatherstoneSolver(LaunchedSolver):
         model = self.model
         families = frozenset(collision_plan_of(model).families) if model.shape_count else frozenset()
         parts = (self.servos is None, self.sleep is None, self.compliant, self.smooth.from_start)
+        parts += (type(self.smooth.factors),)
         deformables = None if self.deformables is None else type(self.deformables.system)
         return type(self), families, parts, model.particle_count > 0, self.constraints.has_loops, deformables
 

@@ -141,7 +141,7 @@ def test_gradient_of_rollout(scene, device):
     rough = 4.0 * RTOL
     rtol = rough if scene == "every_joint_type" else RTOL
     groups = [
-        ({"joint_q": start.joint_q}, (0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01), rtol),
+        ({"joint_q": start.joint_q}, (0.1, 0.06, 0.04, 0.02, 0.01), rtol),
         ({"joint_qd": start.joint_qd}, (0.4, 0.2, 0.1, 0.05), rtol),
         ({"body_f": start.body_f}, tuple(size * h for h in (2.0, 1.0, 0.5, 0.25)), rough),
         ({"body_mass": model.body_mass}, (0.3, 0.2, 0.1, 0.05), rtol),

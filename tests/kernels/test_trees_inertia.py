@@ -1,4 +1,4 @@
-"""Solves with the joint-space inertia, energy coordinates and rows in them, against dense matrices."""
+"""Factors of the joint-space inertia, energy coordinates and rows in them, against dense matrices."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from newtonsim.kernels.constraints.chains import push_row, row_velocity, shared_
 from newtonsim.kernels.constraints.energy_coordinates import to_energy_coordinates, to_joint_velocities
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.pair_solve import solve_pairs
-from newtonsim.kernels.trees.factorization import solve
+from newtonsim.kernels.trees.crba import factorize, solve
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False})
@@ -32,13 +32,15 @@ def whiten(
 
 
 class Factors:
-    """A random inertia, and its factors on a device."""
+    """A random inertia and its factors on a device."""
 
     def __init__(self, device: str, seed: int):
         self.rng = np.random.default_rng(seed)
         self.tree = SmallTree(PARENTS, device)
         self.H = self.tree.random_inertia(self.rng)
-        self.L = self.tree.factors(self.H)
+        self.L = self.tree.sparse(self.H)
+        floor = self.tree.floats([1e-9] * len(PARENTS))
+        wp.launch(factorize, 1, [0, self.tree.view, floor, self.L], device=device)
 
 
 def test_sparse_factors_solve_like_the_dense_matrix(device):
@@ -48,6 +50,14 @@ def test_sparse_factors_solve_like_the_dense_matrix(device):
     inputs = [0, f.tree.view, f.L, f.tree.floats(right), 0.5, f.tree.floats(base), x]
     wp.launch(solve, 1, inputs, device=device)
     np.testing.assert_allclose(x.numpy(), base + 0.5 * np.linalg.solve(f.H, right), rtol=1e-4, atol=1e-5)
+
+
+def test_pivots_do_not_fall_below_the_floor(device):
+    tree = SmallTree([-1, 0], device)
+    # singular: both degrees of freedom do the same, as at gimbal lock
+    L = tree.sparse(np.ones((2, 2)))
+    wp.launch(factorize, 1, [0, tree.view, tree.floats([0.25, 0.25]), L], device=device)
+    np.testing.assert_allclose(L.numpy(), [2.0, 1.0, 1.0], rtol=1e-6)
 
 
 def test_energy_coordinates_hold_the_kinetic_energy_and_lead_back(device):

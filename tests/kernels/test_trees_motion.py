@@ -8,7 +8,7 @@ from kernel_calls import DeviceFunctions
 from scipy.spatial.transform import Rotation
 from small_trees import SmallTree
 
-from newtonsim.kernels.trees import crba, damping, energy, factorization, forward_kinematics, rnea
+from newtonsim.kernels.trees import articulated_factors, crba, damping, energy, forward_kinematics, rnea
 from newtonsim.kernels.trees.inverse_kinematics import components, split_rotation, wrap_angle
 from newtonsim.kernels.trees.joint_forces import drive_effort, implicit_inertia
 from newtonsim.kernels.trees.middle_velocity import middle_spin
@@ -99,8 +99,12 @@ def test_poses_velocities_and_inertia_of_an_arm(device):
     composite.com = wp.zeros(3, dtype=wp.vec3, device=device)
     composite.inertia = wp.zeros(3, dtype=wp.mat33, device=device)
     arm.launch(crba.composite_inertia, 1, arm.joint, arm.body, arm.kin, composite)
-    added, H = arm.small.floats([0.5, 0.0, 0.0]), arm.small.floats([0.0] * 5)
-    arm.launch(crba.joint_space_inertia, 3, arm.kin, composite, added, H)
+    added, H, floor = (
+        arm.small.floats([0.5, 0.0, 0.0]),
+        arm.small.floats([0.0] * 5),
+        arm.small.floats([0.0] * 3),
+    )
+    arm.launch(crba.joint_space_inertia, 3, arm.kin, composite, added, H, floor)
     exact = small_arm.mass_matrix(q) + np.diag([0.5, 0.0, 0.0])
     np.testing.assert_allclose(H.numpy(), arm.small.sparse(exact).numpy(), rtol=1e-4, atol=1e-5)
     assert composite.mass.numpy()[0] == pytest.approx(small_arm.MASSES.sum())
@@ -110,12 +114,12 @@ def test_factors_of_the_inertia_of_an_arm(device):
     q = np.random.default_rng(4).uniform(-1.0, 1.0, 3)
     arm = Arm(device)
     arm.place(q, np.zeros(3))
-    articulated = factorization.ArticulatedView()
+    articulated = articulated_factors.ArticulatedView()
     articulated.mass = wp.zeros(3, dtype=float, device=device)
     for name in ("rotational", "coupling", "translational"):
         setattr(articulated, name, wp.zeros(3, dtype=wp.mat33, device=device))
     added, L = arm.small.floats([0.5, 0.0, 0.2]), arm.small.floats([0.0] * 5)
-    arm.launch(factorization.factorize, 1, arm.joint, arm.body, added, arm.kin, articulated, L)
+    arm.launch(articulated_factors.factorize_chains, 1, arm.joint, arm.body, added, arm.kin, articulated, L)
     exact = arm.small.factors(small_arm.mass_matrix(q) + np.diag([0.5, 0.0, 0.2]))
     np.testing.assert_allclose(L.numpy(), exact.numpy(), rtol=1e-4, atol=1e-5)
     assert articulated.mass.numpy()[0] == pytest.approx(small_arm.MASSES.sum())

@@ -49,7 +49,7 @@ def test_stages_of_before_step_come_before_the_dynamics_and_can_be_taken_away(de
     solver.before_step = (BodyDamping(model),)
     damped = kernel_files(solver)
     assert "trees.damping" not in plain
-    assert damped.index("trees.damping") < damped.index("trees.factorization")
+    assert damped.index("trees.damping") < damped.index("trees.crba")
     solver.before_step = ()
     assert kernel_files(solver) == plain
 

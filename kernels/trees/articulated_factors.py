@@ -1,23 +1,20 @@
-"""The factorised joint-space inertia, from articulated-body inertias, and solves with it.
+"""Factors of the joint-space inertia from articulated-body inertias, for chains of any length.
 
-H = Lᵀ D L with the sparsity of the tree (Featherstone, "Rigid Body Dynamics Algorithms", 2008, section 6.5):
-row d holds the entries of d's ancestors from the root down to d, contiguous, so factor and solves have no
-fill-in and no gaps. H itself is not formed. D_d = S_dᵀ I^A S_d is the inertia that dof d meets when all that
-hangs on it yields, and L_dk = S_kᵀ I^A S_d / D_d (Rodriguez, Jain, Kreutz-Delgado, "A spatial operator
-algebra for manipulator modeling and control", 1991). Elimination of H would find the small D as a difference
-of entries that grow with the cube of a chain's length, and lose them: 2e-4 of them at 20 links in single
-precision, all beyond 150. An articulated inertia about the body's own centre of mass grows with nothing.
+H = Lᵀ D L with the sparsity of the tree, stored as in `crba`, whose solves use it; H itself is not formed.
+D_d = S_dᵀ I^A S_d is the inertia that dof d meets when all that hangs on it yields, and
+L_dk = S_kᵀ I^A S_d / D_d (Rodriguez, Jain, Kreutz-Delgado, "A spatial operator algebra for manipulator
+modeling and control", 1991; recursion as in Featherstone, "Rigid Body Dynamics Algorithms", 2008, section
+7.3). An articulated inertia about the body's own centre of mass does not grow with the length of the chain,
+and so loses nothing.
 
 Stage: smooth dynamics, factors of the joint-space inertia
-Called by: newtonsim/dynamics.py, solvers/featherstone/articulated_bodies.py, solvers/featherstone/smooth.py,
-    kernels/maximal/articulated_bodies.py, kernels/trees/tree_advance.py
-Reads: BodyView, JointView, KinematicsView, L, TreeView, base, diagonal, rhs
-Writes: ArticulatedView, KinematicsView, L, x
+Called by: newtonsim/runtime/inertia_factors.py
+Reads: BodyView, JointView, KinematicsView, TreeView, diagonal
+Writes: ArticulatedView, KinematicsView, L
 """
 
 import warp as wp
 
-from newtonsim.kernels.algebra.sparse_blas import axpyi, doti
 from newtonsim.kernels.trees.forward_kinematics import turn_inertia
 from newtonsim.kernels.views.model import BodyView, JointView, KinematicsView, TreeView
 
@@ -105,7 +102,7 @@ def yield_joint(
 
 
 @wp.kernel
-def factorize(
+def factorize_chains(
     first: int,
     tree: TreeView,
     joint: JointView,
@@ -137,40 +134,3 @@ def factorize(
         parent = joint.parent[j]
         if parent >= 0:
             hang(articulated, b, parent, kin.body_com[b] - kin.body_com[parent])
-
-
-@wp.func
-def solve_tree(t: int, tree: wp.ref[TreeView], L: wp.array(dtype=float), x: wp.array(dtype=float)):
-    """x = H⁻¹ x of one tree."""
-    start = tree.dof_start[t]
-    end = tree.dof_start[t + 1]
-    for i in range(start, end):
-        d = tree.dof[start + end - 1 - i]
-        row = tree.dof_row[d]
-        axpyi(tree.dof_depth[d], -x[d], L, tree.row_dof, row, x)
-    for i in range(start, end):
-        d = tree.dof[i]
-        row = tree.dof_row[d]
-        depth = tree.dof_depth[d]
-        x[d] = x[d] * L[row + depth] * L[row + depth] - doti(depth, L, tree.row_dof, row, x)
-
-
-@wp.kernel
-def solve(
-    first: int,
-    tree: TreeView,
-    L: wp.array(dtype=float),
-    rhs: wp.array(dtype=float),
-    scale: float,
-    base: wp.array(dtype=float),
-    x: wp.array(dtype=float),
-):
-    """One thread per tree: x = base + scale H⁻¹ rhs."""
-    t = first + wp.tid()
-    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
-        d = tree.dof[i]
-        x[d] = scale * rhs[d]
-    solve_tree(t, tree, L, x)
-    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
-        d = tree.dof[i]
-        x[d] = x[d] + base[d]

@@ -1,0 +1,116 @@
+"""Factors of the joint-space inertia: by elimination, or from articulated inertias where chains are long.
+
+Elimination finds the pivots as differences of entries that grow with the cube of a chain's length. In single
+precision they are wrong by 2e-4 at 20 links in a row, by 1e-2 at 50, and altogether beyond 150. Articulated
+inertias are right to 1e-6 at any length, and take some tenths of a microsecond longer for a short tree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import warp as wp
+
+from newtonsim.kernels.trees import articulated_factors, crba
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.allocation import zeros
+from newtonsim.scene.topology import topology_of
+
+if TYPE_CHECKING:
+    from newtonsim.kernels.views.model import KinematicsView
+    from newtonsim.scene.model import Model
+
+MOST_ELIMINATED = 32
+"""Degrees of freedom in a row up to which elimination is precise enough."""
+
+
+class InertiaFactors(Protocol):
+    """Room for the factors of H = Lᵀ D L, for one configuration of every tree.
+
+    Attributes:
+        L: L below the diagonal and D^(-1/2) on it, by rows of ancestors, shape (entry_count,).
+        mass: Mass of each body with all that hangs on it [kg], shape (body_count,).
+    """
+
+    L: wp.array
+    mass: wp.array
+
+    def factorize(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array) -> None:
+        """Write the factors, and the inertias of bodies in world axes to `kin`.
+
+        Args:
+            launch: Launcher of the model.
+            kin: Poses of the bodies.
+            diagonal: What is added to the diagonal of H, shape (joint_dof_count,).
+        """
+        ...
+
+
+class EliminatedInertia:
+    """Composite inertias, H, and its elimination; see `InertiaFactors`."""
+
+    def __init__(self, model: Model):
+        bodies, device = model.body_count, model.device
+        self.L = zeros(topology_of(model).entry_count, dtype=float, device=device)
+        self.mass = zeros(bodies, dtype=float, device=device)
+        self._floor = zeros(model.joint_dof_count, dtype=float, device=device)
+        self._composite = crba.CompositeView()
+        self._composite.mass = self.mass
+        self._composite.com = zeros(bodies, dtype=wp.vec3, device=device)
+        self._composite.inertia = zeros(bodies, dtype=wp.mat33, device=device)
+
+    def factorize(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array) -> None:
+        """See `InertiaFactors.factorize`."""
+        self.expand(launch, kin, diagonal)
+        launch(
+            crba.factorize,
+            "tree",
+            reads=dict(tree=launch.views.tree, floor=self._floor),
+            writes=dict(H=self.L),
+        )
+
+    def expand(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array) -> None:
+        """Write H itself to `L`."""
+        v = launch.views
+        launch(
+            crba.composite_inertia,
+            "tree",
+            reads=dict(tree=v.tree, joint=v.joint, body=v.body),
+            writes=dict(kin=kin, composite=self._composite),
+        )
+        launch(
+            crba.joint_space_inertia,
+            "dof",
+            reads=dict(tree=v.tree, kin=kin, composite=self._composite, diagonal=diagonal),
+            writes=dict(H=self.L, floor=self._floor),
+        )
+
+
+class ArticulatedInertia:
+    """Factors from articulated inertias; see `InertiaFactors`."""
+
+    def __init__(self, model: Model):
+        bodies, device = model.body_count, model.device
+        self.L = zeros(topology_of(model).entry_count, dtype=float, device=device)
+        self.mass = zeros(bodies, dtype=float, device=device)
+        self._articulated = articulated_factors.ArticulatedView()
+        self._articulated.mass = self.mass
+        self._articulated.rotational = zeros(bodies, dtype=wp.mat33, device=device)
+        self._articulated.coupling = zeros(bodies, dtype=wp.mat33, device=device)
+        self._articulated.translational = zeros(bodies, dtype=wp.mat33, device=device)
+
+    def factorize(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array) -> None:
+        """See `InertiaFactors.factorize`."""
+        v = launch.views
+        launch(
+            articulated_factors.factorize_chains,
+            "tree",
+            reads=dict(tree=v.tree, joint=v.joint, body=v.body, diagonal=diagonal),
+            writes=dict(kin=kin, articulated=self._articulated, L=self.L),
+        )
+
+
+def inertia_factors(model: Model) -> InertiaFactors:
+    """Return room for factors that hold for the longest chain of a model."""
+    deep = topology_of(model).max_depth > MOST_ELIMINATED
+    return ArticulatedInertia(model) if deep else EliminatedInertia(model)
