@@ -126,7 +126,7 @@ def check(model: newtonsim.Model, result: diff.RolloutResult) -> None:
         raise RuntimeError(f"robots should stand near 0.3 m, not at {height.min():.3f} m")
     for name, gradient in result.gradients.items():
         if not np.isfinite(gradient.numpy()).all() or not gradient.numpy().any():
-            raise RuntimeError(f"the gradient by {name} is zero, or not finite")
+            raise RuntimeError(f"the gradient with respect to {name} is zero, or not finite")
 
 
 if __name__ == "__main__":

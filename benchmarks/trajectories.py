@@ -1079,7 +1079,7 @@ def add_particles(
 
 
 def gradient(log: Log) -> None:
-    """Gradients of rollouts by states, inputs and parameters, and linear models of steps."""
+    """Gradients of rollouts with respect to states, inputs and parameters, and linear models of steps."""
     of_joints = ("state.joint_q", "state.joint_qd", "state.body_f", "control.joint_f")
     of_bodies = ("state.body_q", "state.body_qd", "state.body_f", "model.body_mass", "model.gravity_vec")
     of_particles = ("state.particle_q", "state.particle_qd", "state.particle_f", "model.particle_mass")

@@ -112,7 +112,10 @@ class Reach:
         return self.holding + np.repeat(torques, HOLD, axis=0)
 
     def evaluate(self, accelerations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return residuals (worlds, RESIDUALS), and their slopes by accelerations (worlds, RESIDUALS, n)."""
+        """Return residuals (worlds, RESIDUALS) and their slopes (worlds, RESIDUALS, n).
+
+        The slopes are with respect to the accelerations.
+        """
         values, slopes = [], []
         for k in range(RESIDUALS):
             self.which.fill_(k)

@@ -80,13 +80,13 @@ class Throw:
         return state
 
     def loss(self, velocity: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the squared distance from the target [m²], and its slope by the velocity."""
+        """Return the squared distance from the target [m²], and its slope with respect to the velocity."""
         result = self.miss(self.start(velocity))
         slope = result.gradients["state.joint_qd"].numpy()[3:]
         return float(result.losses.numpy()[0]), slope.astype(float)
 
     def jacobian(self, velocity: np.ndarray) -> np.ndarray:
-        """Return the derivatives of the last place by the velocity [s], shape (3, 3)."""
+        """Return the derivatives of the last place with respect to the velocity [s], shape (3, 3)."""
         rows = []
         for k in range(3):
             self.which.fill_(k)

@@ -83,7 +83,7 @@ class Throw:
         return state
 
     def loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the mean squared distance from the goal [m²], and its slope by the weights."""
+        """Return the mean squared distance from the goal [m²], and its slope with respect to the weights."""
         result = self.rollout(self.start(weights))
         slope = self.shapes.T @ result.gradients["state.particle_qd"].numpy()
         return float(result.losses.numpy()[0]), slope.astype(float)

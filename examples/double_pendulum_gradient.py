@@ -43,7 +43,7 @@ class Throw:
             velocities: Initial joint velocities (2,) [rad/s].
 
         Returns:
-            Tip after the last step (x, z) [m], and its derivatives by the velocities (2, 2).
+            Tip after the last step (x, z) [m], and its derivatives with respect to the velocities (2, 2).
         """
         self.states[0].joint_qd.assign(velocities.astype(np.float32))
         with wp.Tape() as tape:

@@ -100,7 +100,7 @@ class Trot:
         return np.tile(act.reshape(STEPS, 12), WORLDS).astype(np.float32)
 
     def run(self, gait: np.ndarray) -> tuple[float, float, np.ndarray]:
-        """Return the mean loss, the mean way run [m], and the gradient of the former by the gait."""
+        """Return the mean loss, the mean way run [m], and the loss's gradient with respect to the gait."""
         result = self.rollout(self.state, {"joint_act": self.targets(gait)})
         gradient = result.gradients["control.joint_act"].numpy().reshape(STEPS, WORLDS, 4, 3)
         by_world = np.einsum("tlk,twlj->wkj", self.waves, gradient[..., 1:])

@@ -89,7 +89,7 @@ class Gait:
         return self.waves.T @ weights @ self.member.T
 
     def slope(self, gradient: np.ndarray) -> np.ndarray:
-        """Return the slope by the weights, given that by the activations."""
+        """Return the slope with respect to the weights, given that with respect to the activations."""
         return self.waves @ gradient @ self.member
 
 

@@ -11,7 +11,7 @@ Energy = Callable[[np.ndarray], float]
 
 
 def forces(energy: Energy, x: np.ndarray, h: float = 1e-6) -> np.ndarray:
-    """Minus the slope of an energy by the corners (n, 3)."""
+    """Minus the slope of an energy with respect to the corners (n, 3)."""
     found = np.zeros_like(x)
     for at in np.ndindex(x.shape):
         step = np.zeros_like(x)

@@ -83,7 +83,7 @@ class MujocoEngine:
         return np.concatenate([g[nv:], total])
 
     def _slope(self) -> np.ndarray:
-        """Derivative of the loss by the final coordinates, in the tangent (nv,)."""
+        """Derivative of the loss with respect to the final coordinates, in the tangent (nv,)."""
         qpos, slope = self.data.qpos.copy(), np.zeros(self.model.nv)
         for k, direction in enumerate(np.eye(self.model.nv)):
             values = []

@@ -84,7 +84,7 @@ def bounce(setting: Setting) -> newtonsim.ModelBuilder:
 
 
 def bounce_slope(time: float) -> float:
-    """Slope of the height at a time [s] by the initial vertical velocity, for a bounce without loss.
+    """Slope of the height at a time [s] with respect to the initial vertical velocity, for a lossless bounce.
 
     The fall lasts √(2h/g), and v₀ upwards makes it longer by v₀/g and leaves the speed of impact w as it is
     to first order: the height w s - g s²/2 of the time s since then changes by -(w - g s) v₀/g.

@@ -21,7 +21,7 @@ from newtonsim.kernels.constraints.active_set import keep_impulses, minimize_act
 from newtonsim.kernels.constraints.chains import push_row, push_triple, row_velocity, triple_velocity
 from newtonsim.kernels.constraints.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.constraints.dof_rows import ACTED, NOTHING_ACTED, PUSHED, ROW_SERVO, TIMED, DofRowView
-from newtonsim.kernels.constraints.impacts import any_rebound, pass_on_impacts
+from newtonsim.kernels.constraints.impacts import any_rebound, propagate_impacts
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.views.model import TreeView
@@ -60,7 +60,7 @@ def push_dof(
 
 
 @wp.func
-def wanted_impulse(
+def target_impulse(
     v: float,
     old: float,
     delassus: float,
@@ -85,7 +85,7 @@ def relax_dof(tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.ar
     target = wp.vec2(rows.target_lower[r], rows.target_upper[r])
     bounds = wp.vec2(rows.lower[r], rows.upper[r])
     v = dof_velocity(tree, rows, r, z)
-    new = wanted_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
+    new = target_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
     rows.impulse[r] = new
     push_dof(tree, rows, r, new - old, z)
     return wp.abs(new - old) * rows.delassus[r]
@@ -102,7 +102,7 @@ def relax_pair(
     target = wp.vec2(rows.target_lower[r], rows.target_upper[r])
     bounds = wp.vec2(rows.lower[r], rows.upper[r])
     v = row_velocity(tree, rows.leaf[r], r, depth, rows.B, z)
-    new = wanted_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
+    new = target_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
     rows.impulse[r] = new
     push_row(tree, rows.leaf[r], r, depth, new - old, rows.B, z)
     return wp.abs(new - old) * rows.delassus[r]
@@ -518,7 +518,7 @@ def solve_rows(
     """
     w = first + wp.tid()
     if any_rebound(rows.contact, contacts, w):
-        pass_on_impacts(tree, rows.contact, contacts, w, depth, restitution_speed, dt, envelope, z)
+        propagate_impacts(tree, rows.contact, contacts, w, depth, restitution_speed, dt, envelope, z)
     has_impact = any_timed(rows.contact, contacts, w)
     if has_impact:
         shift_timed(rows.contact, contacts, w, 1.0)

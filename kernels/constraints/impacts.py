@@ -1,4 +1,4 @@
-"""Impacts that pass on from body to body within a step.
+"""Impacts that propagate from body to body within a step.
 
 Newton's law of impact for every contact at once sends a ball that hits a row of touching balls back. The
 generalized reflections of Smith, Kaufman, Vouga, Tamstorf, Grinspun, "Reflections on simultaneous impact",
@@ -21,7 +21,7 @@ from newtonsim.kernels.constraints.contact_rows import ContactRowView
 from newtonsim.kernels.constraints.rebounds import after_impact
 from newtonsim.kernels.views.model import TreeView
 
-# rounds of impact that a step can pass on, and sweeps of one inelastic impact
+# rounds of impact that a step can propagate, and sweeps of one inelastic impact
 ROUNDS = wp.constant(64)
 SWEEPS = wp.constant(20)
 # approach [m/s] that counts as one within a chain of impacts, as a share of the fastest
@@ -137,7 +137,7 @@ def want_outcome(
 
     A contact that was hit itself keeps its own rebound, which accounts for the moment of the impact within
     the step, in proportion to what the impacts leave of it; what they add to it comes on top, however slow
-    the contact itself was hit. Contacts that impacts were passed on to have -1 in place of that share.
+    the contact itself was hit. Contacts that impacts were propagated to have -1 in place of that share.
     """
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
@@ -164,7 +164,7 @@ def want_outcome(
 
 
 @wp.func(inline=False)
-def pass_on_impacts(
+def propagate_impacts(
     tree: wp.ref[TreeView],
     rows: wp.ref[ContactRowView],
     contacts: wp.ref[ContactView],

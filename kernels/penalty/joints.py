@@ -365,7 +365,7 @@ def limit_ball(
     v = wp.vec3(relative[0], relative[1], relative[2])
     size = real * real + v[0] * v[0]
     if beyond != 0.0 and size > DEPENDENT:
-        # slope of the twist angle by a rotation of the child
+        # slope of the twist angle with respect to a rotation of the child
         g = wp.quat_rotate(r, (real * real * x + real * wp.cross(v, x) + v[0] * v) / size)
         torque -= (gain[0] * beyond + gain[1] * wp.dot(g, w)) * wp.dot(g, stiff * g) * g
     return torque

@@ -52,7 +52,7 @@ def find_contacts(
     body_qd: wp.array,
     contacts: Contacts,
     dt: float,
-    pairs_ahead: float | None = None,
+    pair_look_ahead: float | None = None,
 ) -> None:
     """Launch the collision pass on bare pose and velocity arrays; can be captured.
 
@@ -62,14 +62,14 @@ def find_contacts(
         body_qd: World velocities, shape (body_count,).
         contacts: Where to write.
         dt: Time [s] within which points have to arrive.
-        pairs_ahead: Time [s] within which bounds of pairs have to overlap, None for dt.
+        pair_look_ahead: Time [s] within which bounds of pairs have to overlap, None for dt.
     """
     model, plan = launch.model, collision_plan_of(launch.model)
     if plan.contact_count == 0:
         return
     margin = float(model.rigid_contact_margin)
     _keep_history(launch, contacts)
-    ahead = dt if pairs_ahead is None else pairs_ahead
+    ahead = dt if pair_look_ahead is None else pair_look_ahead
     launch(
         broad_phase.place_shapes,
         "shape",

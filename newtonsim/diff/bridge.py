@@ -101,7 +101,9 @@ class Bridge:
         names = wrt if inputs is None else tuple(inputs)
         for name in names:
             if differentiable and name not in wrt:
-                raise NewtonsimError(f"inputs: the rollout has no gradient by {name!r}, only by {wrt}")
+                raise NewtonsimError(
+                    f"inputs: the rollout has no gradient with respect to {name!r}, only to {wrt}"
+                )
         if not names or len(set(names)) < len(names):
             raise NewtonsimError(f"inputs: expected names, each once, got {names}")
         holders = {"model": model, "state": self.state, "control": model.control()}

@@ -58,7 +58,7 @@ class Estimate:
     limit: Limit
 
     def scaled(self, length: float) -> Estimate:
-        """The same derivative by a variable that is so many times as large."""
+        """The same derivative with respect to a variable that is so many times as large."""
         return replace(
             self,
             value=self.value / length,

@@ -270,7 +270,8 @@ class _Check:
             unit: The direction, in natural lengths, (n,).
             queries: Owners, and whether they may only be moved forward.
             noise: Noise of the losses.
-            known: Derivatives by other entries, beside which a small one need not be known better.
+            known: Derivatives with respect to other entries, beside which a small one need not be known
+                better.
         """
         largest = max((abs(e.value) for e in known if np.isfinite(e.value)), default=0.0)
         first = max((len(self.spans) - _CORE) // 2, 0)

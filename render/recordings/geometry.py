@@ -35,8 +35,8 @@ def restored_source(plain: dict | None) -> Source:
         return None
     if plain["kind"] == "mesh":
         # recordings of earlier versions have no textures
-        looks = {name: plain.get(name) for name in ("uvs", "texture")}
-        mesh = Mesh(plain["vertices"], plain["indices"], False, plain["is_solid"], plain["name"], **looks)
+        optional = {name: plain.get(name) for name in ("uvs", "texture")}
+        mesh = Mesh(plain["vertices"], plain["indices"], False, plain["is_solid"], plain["name"], **optional)
         for name in ("has_inertia", "mass", "com", "I"):
             setattr(mesh, name, plain[name])
         return mesh

@@ -45,7 +45,7 @@ class Scene:
         model: The model.
         frame: Poses at first.
         mouse: Listens to clicks and drags on bodies.
-        looks: Shapes to show in place of those of the model, on its bodies; None for its own.
+        appearance: Shapes to show in place of those of the model, on its bodies; None for its own.
         before: Scene that this one comes in place of; it shows the same as far as there is such a thing.
     """
 
@@ -55,26 +55,26 @@ class Scene:
         model: Model,
         frame: Frame,
         mouse: Mouse,
-        looks: ShapeTable | None = None,
+        appearance: ShapeTable | None = None,
         before: Scene | None = None,
     ):
         self._server, self._mouse, self._moves = server, mouse, in_moving_trees(model)
         self.layout = Layout(model, frame.body_q, frame.particle_q)
         self._table = ShapeTable.of(model) if model.shape_count else None
-        self._looks = self._table if looks is None else looks
+        self._appearance = self._table if appearance is None else appearance
         self.soft = SoftLayer(server, model)
         self.marks: dict[str, Mark] = {kind.label: kind(server, model, self.layout.extent) for kind in MARKS}
         self._visuals = self._collider_layer = None
         self.visuals, self.colliders, self.collider_color = "solid", "hidden", np.array(_COLLIDER_COLOR)
         self._grounds: list[viser.GridHandle] = []
-        if self._looks is not None:
-            self._grounds = add_grounds(server, self._looks, self.layout.extent)
+        if self._appearance is not None:
+            self._grounds = add_grounds(server, self._appearance, self.layout.extent)
         if self._table is not None:
             collide = int(ShapeFlags.COLLIDE_SHAPES | ShapeFlags.COLLIDE_GROUND)
             flags = model.shape_flags.numpy().astype(np.int64)
             self._colliders = _is_drawn(self._table) & (flags & collide != 0)
             has_visuals = (
-                looks is not None
+                appearance is not None
                 or (_is_drawn(self._table) & self._table.visible & (self._table.body >= 0)).any()
             )
             self.colliders = "hidden" if has_visuals or not self._colliders.any() else "solid"
@@ -85,14 +85,14 @@ class Scene:
     @property
     def has_shapes(self) -> bool:
         """Whether there is any shape to show."""
-        return self._table is not None or self._looks is not None
+        return self._table is not None or self._appearance is not None
 
-    def change_looks(self, looks: ShapeTable, frame: Frame) -> None:
+    def change_appearance(self, appearance: ShapeTable, frame: Frame) -> None:
         """Show other shapes in place of those of the model."""
         for handle in self._grounds:
             handle.remove()
-        self._looks = looks
-        self._grounds = add_grounds(self._server, looks, self.layout.extent)
+        self._appearance = appearance
+        self._grounds = add_grounds(self._server, appearance, self.layout.extent)
         self._build_shapes(frame)
 
     def clear(self) -> None:
@@ -171,8 +171,8 @@ class Scene:
         if not len(found):
             return -np.ones(3), np.ones(3)
         box = np.stack([found.min(axis=0), found.max(axis=0)])
-        if self._looks is not None:
-            box = np.concatenate([box, ground_below(self._looks, *box)])
+        if self._appearance is not None:
+            box = np.concatenate([box, ground_below(self._appearance, *box)])
         return box.min(axis=0), box.max(axis=0)
 
     def _take_over(self, before: Scene) -> None:
@@ -196,15 +196,17 @@ class Scene:
                 layer.clear()
         self._visuals = self._collider_layer = None
         inner = _SEE_THROUGH if self._has_marks_inside else 1.0
-        if self.visuals != "hidden" and self._looks is not None:
-            chosen = _is_drawn(self._looks) & self._looks.visible
+        if self.visuals != "hidden" and self._appearance is not None:
+            chosen = _is_drawn(self._appearance) & self._appearance.visible
             opacity = _SEE_THROUGH if self.visuals == "see-through" else inner
-            self._visuals = ShapeLayer(self._server, "shapes", self._looks, chosen, opacity=opacity)
+            self._visuals = ShapeLayer(self._server, "shapes", self._appearance, chosen, opacity=opacity)
         if self.colliders != "hidden" and self._table is not None:
-            look: dict = {"opacity": inner}
+            style: dict = {"opacity": inner}
             if self.colliders == "wireframe":
-                look = {"wireframe": True, "color": self.collider_color}
-            self._collider_layer = ShapeLayer(self._server, "colliders", self._table, self._colliders, **look)
+                style = {"wireframe": True, "color": self.collider_color}
+            self._collider_layer = ShapeLayer(
+                self._server, "colliders", self._table, self._colliders, **style
+            )
         for layer in (self._visuals, self._collider_layer):
             if layer is not None:
                 layer.build(self.layout, frame)

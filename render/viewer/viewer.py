@@ -271,29 +271,29 @@ class Viewer:
             self._panel.refresh()
             self._sliders.refresh(self.frame, self._is_playing)
 
-    def change_model(self, model: Model, state: State, looks: ShapeTable | None = None) -> None:
+    def change_model(self, model: Model, state: State, appearance: ShapeTable | None = None) -> None:
         """Show another model from now on, with the camera and what is drawn by users as they are.
 
         Args:
             model: The model.
             state: Its state.
-            looks: Shapes to show in place of those of the model, on its bodies; None for its own.
+            appearance: Shapes to show in place of those of the model, on its bodies; None for its own.
         """
         with self._lock, self._server.atomic():
             self.model, self._own_contacts = model, None
             self.frame = Frame.of(state, self.frame.time)
             self.mouse.change_model(model)
-            self.scene = Scene(self._server, model, self.frame, self.mouse, looks, self.scene)
+            self.scene = Scene(self._server, model, self.frame, self.mouse, appearance, self.scene)
             self._panel.rebuild()
             self._sliders.change_model(model)
             if self.playback is not None and self.playback.times is None:
                 self._sliders.show(int(self.scene.layout.worlds[0]))
             self.refresh()
 
-    def change_looks(self, looks: ShapeTable) -> None:
+    def change_appearance(self, appearance: ShapeTable) -> None:
         """Show other shapes in place of those of the model."""
         with self._lock:
-            self.scene.change_looks(looks, self.frame)
+            self.scene.change_appearance(appearance, self.frame)
 
     def color_colliders(self, color: npt.ArrayLike) -> None:
         """Colour the wireframes of colliders, RGB in 0..1 (3,), or one a shape of the model (shapes, 3)."""

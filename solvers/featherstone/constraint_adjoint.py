@@ -51,8 +51,8 @@ _REASONS = {
         "the constraints were not solved well enough (raise iterations, or shorten the step)"
     ),
     int(worlds_adjoint.UNSUPPORTED_CONTACT): "a contact acts whose shapes have no gradient",
-    int(worlds_adjoint.PASSED_ON_IMPACT): (
-        "an impact was passed on more than four times or between contacts of different restitution, or has "
+    int(worlds_adjoint.PROPAGATED_IMPACT): (
+        "an impact was propagated more than four times or between contacts of different restitution, or has "
         "restitution that was zero when the solver was made"
     ),
 }
@@ -197,8 +197,8 @@ class ConstraintAdjoint:
         )
         if contacts.rigid_contact_max:
             no_rule = int(worlds_adjoint.UNSUPPORTED_CONTACT)
-            passed_on = int(worlds_adjoint.PASSED_ON_IMPACT)
-            terms.refuse(launch, contacts, stage.rows, self.rows, no_rule, passed_on, self.reason)
+            propagated = int(worlds_adjoint.PROPAGATED_IMPACT)
+            terms.refuse(launch, contacts, stage.rows, self.rows, no_rule, propagated, self.reason)
         launch(
             velocities_adjoint.to_multiplier,
             "tree",

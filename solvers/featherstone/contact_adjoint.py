@@ -39,7 +39,7 @@ class ContactAdjoint:
         features: Features in contact, see `find`.
         v_free: Joint velocities without constraints, whose gradient restitution adds to, shape
             (joint_dof_count,).
-        v_outcome: Joint velocities after impacts that are passed on, likewise.
+        v_outcome: Joint velocities after impacts that are propagated, likewise.
         rebounds: Whether a shape had restitution when this was made; without, contacts with it are refused.
         rebounding: Whether a contact rebounds in the step, by world, see `refuse`.
         terms: Terms of each contact place, shape (contact_count,).
@@ -84,10 +84,10 @@ class ContactAdjoint:
         rows: RowsView,
         adj: RowAdjointView,
         no_rule: int,
-        passed_on: int,
+        propagated: int,
         reason: wp.array,
     ) -> None:
-        """Add the bits `no_rule` and `passed_on` to the reasons of worlds, see
+        """Add the bits `no_rule` and `propagated` to the reasons of worlds, see
         `kernels.constraints.adjoint.contact_terms`.
 
         Finds the worlds that rebound, too.
@@ -109,7 +109,7 @@ class ContactAdjoint:
                 mode=adj.contact_mode,
                 restitution=int(self.rebounds),
                 no_rule=no_rule,
-                passed_on=passed_on,
+                propagated=propagated,
             ),
             writes=dict(reason=reason),
         )

@@ -1,4 +1,4 @@
-"""Adjoint of impacts that are passed on within a step: buffers, and the order of their kernels."""
+"""Adjoint of impacts that are propagated within a step: buffers, and the order of their kernels."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class FeatherstoneSolver(LaunchedSolver):
     bodies that rebound do so at the time of impact within the step, whose gradient is that of the bounce;
     trees of several joints rebound at the end of the step. `NotDifferentiableError` refuses
     `cone="pyramidal"` with contacts, `before_step` and `deformables` when a step is recorded, and afterwards
-    names worlds in which a contact acted that has no gradient, impacts with restitution were passed on more
+    names worlds in which a contact acted that has no gradient, impacts with restitution were propagated more
     than four times or between contacts of different restitution, the rows that act contradict each other or
     have no room, or their solution was not found again; inside a captured graph, which cannot raise, the
     gradients of these worlds are NaN, and `check_gradient` raises.

@@ -21,7 +21,7 @@ CORNERS = {"spring": 2, "tri": 3, "edge": 4, "tet": 4}
 
 
 class ImplicitSystem:
-    """Matrix Kᵀ with K the slope of the residual by displacements, and the solution λ of Kᵀ λ = g.
+    """Kᵀ, with K the slope of the residual with respect to displacements, and the solution λ of Kᵀ λ = g.
 
     Args:
         model: The particles and elements.

@@ -129,7 +129,7 @@ def test_gear_slips_beyond_its_largest_force(device):
 
 
 def test_gradient_through_a_gear(device):
-    """Slope of the second wheel's angle by the torques: t²/2 times 3 / (9 I1 + I2) and 1 / (9 I1 + I2)."""
+    """Slope of the second angle with respect to torques: t²/2 times 3 / (9 I1 + I2), 1 / (9 I1 + I2)."""
     model, dt, steps = wheels(device), 2.0e-4, 1200
     solver = SemiImplicitSolver(model, angular_damping=0.0, joint_attach_ke=1.0e5, joint_attach_kd=300.0)
     states = [model.state() for _ in range(steps + 1)]

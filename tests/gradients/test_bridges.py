@@ -250,7 +250,7 @@ class TestTorch:
                 function(*good[:index], tensor, *good[index + 1 :])
 
     def test_bad_names_are_refused(self, rollout):
-        with pytest.raises(NewtonsimError, match=r"inputs: .*no gradient by 'state.body_q'"):
+        with pytest.raises(NewtonsimError, match=r"inputs: .*no gradient with respect to 'state.body_q'"):
             diff.torch_function(rollout, ["state.body_q"])
         with pytest.raises(NewtonsimError, match="each once"):
             diff.torch_function(rollout, ["state.joint_q", "state.joint_q"])

@@ -299,7 +299,7 @@ def test_slope_through_a_bounce(device: str, rate: int, drop: float, restitution
 
 @pytest.mark.parametrize("rate", [240, 960])
 def test_slope_through_a_rebound_of_an_articulated_body(device: str, rate: int):
-    """A ball on two slides: the slope by the initial vertical velocity as for one that flies freely."""
+    """A ball on two slides: the slope with respect to the initial vertical velocity is that of a free one."""
     drop, restitution = 0.4, 0.8
     builder = z_up()
     carriage = builder.add_body(mass=1.0, I_m=wp.mat33(0.1 * np.eye(3)))

@@ -1,4 +1,4 @@
-"""Gradients through impacts that meet at once or are passed on, and through bounces that grip."""
+"""Gradients through impacts that meet at once or are propagated, and through bounces that grip."""
 
 import math
 
@@ -132,7 +132,7 @@ def test_corners_that_rebound_apart_do_not_blow_up(device: str):
 
 
 def test_end_that_is_lifted_by_the_impact_of_the_other(device: str):
-    """What an impact passes on comes on top of the slow end's own rebound, within the same step."""
+    """What an impact propagates comes on top of the slow end's own rebound, within the same step."""
     builder = z_up()
     place = wp.transform((0.0, 0.0, 0.1005), wp.quat_identity())
     body = builder.add_body(origin=place, mass=1.0, I_m=np.diag([0.75] * 3))
@@ -179,7 +179,7 @@ def test_quadruped_that_lands_on_its_feet(device: str, steps: int):
 
 def test_long_chains_of_impacts_are_refused_by_name(device: str):
     model, state = row_of_balls(device, 1.0, (0.001,) * 6)
-    with pytest.raises(NotDifferentiableError, match="passed on more than four times"):
+    with pytest.raises(NotDifferentiableError, match="propagated more than four times"):
         diff.rollout(model, FeatherstoneSolver(model), state, None, 3, DT, loss, ("state.joint_qd",))
 
 
@@ -253,7 +253,7 @@ def exact_way(v: float, slip: float, down: float, fall: float, duration: float, 
 @pytest.mark.parametrize("mu", [0.02, 0.3])
 @pytest.mark.parametrize("rate", [120, 480])
 def test_way_and_slope_of_a_ball_that_bounces_and_grips(device: str, rate: int, mu: float):
-    """Position and its slope by v_z against the closed form, over phases of the impact within a step."""
+    """Position and its slope with respect to v_z and the closed form, over phases of the impact in a step."""
     v, spin, down, duration = 1.0, 3.0, 2.5, 0.25
     for lift in (0.0, 0.003, 0.006, 0.009):
         model = gripping_ball(device, mu, lift)

@@ -56,7 +56,10 @@ def check(model, name, state, steps, wrt, dt=DT, **options):
     ids=["rope", "damped rope", "cloth", "damped cloth", "cloth in air", "beam", "damped beam", "free beam"],
 )
 def test_elements(device, name, build, wrt):
-    """Slopes by states, forces, materials, rest shapes, activations, masses, gravity; damping of none."""
+    """Slopes with respect to states, forces, materials, rest shapes, activations, masses and gravity.
+
+    Of parts without damping and with some.
+    """
     model = build().finalize(device, requires_grad=True)
     report = check(model, name, scenes.shaken(model, 0.005), 10, (*STATE, *wrt))
     assert report.error < 1e-3, str(report)

@@ -129,7 +129,7 @@ SPREAD = math.sqrt(0.3**2 + 0.2**2 + 0.25 * float((WEIGHTS**2).sum()))
 
 
 def slopes_by_name(slope: float) -> dict[str, np.ndarray]:
-    """Gradient by everything for a slope of the expected loss by the mean of the height."""
+    """Gradient with respect to everything, from the slope of the expected loss along the mean height."""
     one = np.array([slope])
     return {"state.joint_q": one, "state.joint_qd": one, "control.joint_f": slope * WEIGHTS}
 
@@ -231,7 +231,7 @@ def test_zeroth_order_needs_no_gradients(device):
     found = diff.smoothed_gradient(rollout, {"state.joint_q": [1.0]}, 0.1, order="zeroth")
     assert found.first_order is None
     assert abs(found.gradient["state.joint_q"][0] - 2.0) < 4.5 * found.standard_error["state.joint_q"][0]
-    with pytest.raises(NewtonsimError, match=r"no gradient by 'state.joint_q'"):
+    with pytest.raises(NewtonsimError, match=r"no gradient with respect to 'state.joint_q'"):
         diff.smoothed_gradient(rollout, {"state.joint_q": [1.0]}, 0.1)
 
 

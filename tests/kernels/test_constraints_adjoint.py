@@ -20,7 +20,7 @@ from newtonsim.kernels.constraints.adjoint.modes import (
 from newtonsim.kernels.constraints.adjoint.solution_error import bound_error, row_error
 from newtonsim.kernels.constraints.adjoint.solve import slide_slope
 from newtonsim.kernels.constraints.adjoint.worlds import compare_velocities
-from newtonsim.kernels.constraints.gauss_seidel import wanted_impulse
+from newtonsim.kernels.constraints.gauss_seidel import target_impulse
 
 call = DeviceFunctions(
     __name__,
@@ -33,7 +33,7 @@ call = DeviceFunctions(
     bound_error,
     row_error,
     slide_slope,
-    wanted_impulse,
+    target_impulse,
 )
 
 
@@ -58,7 +58,7 @@ def test_a_solved_row_lacks_nothing_and_a_changed_one_does(device):
     target = np.sort(rng.normal(size=(n, 2)), axis=1)
     target[:100, 1] = target[:100, 0]
     bounds = np.array([-0.5, 0.5])
-    p = call(device, wanted_impulse, free, 0.0, delassus, softness, target, bounds).astype(np.float64)
+    p = call(device, target_impulse, free, 0.0, delassus, softness, target, bounds).astype(np.float64)
     solved = call(device, row_error, free + delassus * p, p, delassus, softness, target, bounds)
     bounded = np.abs(p) == 0.5
     assert bounded.sum() > 50

@@ -11,7 +11,7 @@ from newtonsim.kernels.constraints import pair_rows
 from newtonsim.kernels.constraints.active_set import inside_cone
 from newtonsim.kernels.constraints.contact_rows import combine, contact_frame, contact_target
 from newtonsim.kernels.constraints.dof_rows import limit_velocities
-from newtonsim.kernels.constraints.gauss_seidel import limit_friction, wanted_impulse
+from newtonsim.kernels.constraints.gauss_seidel import limit_friction, target_impulse
 from newtonsim.kernels.constraints.pair_rows import measure_row
 from newtonsim.kernels.constraints.rebounds import after_impact, time_of_impact
 from newtonsim.kernels.constraints.records import first_tangent
@@ -27,7 +27,7 @@ call = DeviceFunctions(
     contact_target,
     limit_velocities,
     limit_friction,
-    wanted_impulse,
+    target_impulse,
     measure_row,
     after_impact,
     time_of_impact,
@@ -83,7 +83,7 @@ def test_impulse_of_a_row_meets_its_conditions(device):
     target[:100, 1] = target[:100, 0]
     bounds = np.stack([-rng.uniform(0.0, 1.0, n), rng.uniform(0.0, 1.0, n)], axis=1)
     bounds = np.float32(bounds).astype(np.float64)
-    p = call(device, wanted_impulse, v, old, delassus, softness, target, bounds).astype(np.float64)
+    p = call(device, target_impulse, v, old, delassus, softness, target, bounds).astype(np.float64)
     after = v + delassus * (p - old)
     low, high = target[:, 0] - softness * p, target[:, 1] - softness * p
     assert np.all((p >= bounds[:, 0] - 1e-6) & (p <= bounds[:, 1] + 1e-6))

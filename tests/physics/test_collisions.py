@@ -210,5 +210,5 @@ def test_an_end_that_stops_just_when_the_other_one_hits(device: str, slow: float
     slow_end, fast_end = rise + half * turn, rise - half * turn
     assert fast_end == pytest.approx(restitution * 2.0, rel=0.05)
     # by the impulse that turns 2 m/s at the fast end around; the push itself adds no more than its 0.3 m/s
-    passed_on = (1.0 + restitution) * 2.0 * (1.0 - half**2 / inertia) / (1.0 + half**2 / inertia)
-    assert -slow < slow_end - passed_on < 0.3
+    propagated = (1.0 + restitution) * 2.0 * (1.0 - half**2 / inertia) / (1.0 + half**2 / inertia)
+    assert -slow < slow_end - propagated < 0.3

@@ -85,7 +85,7 @@ def test_mesh_wears_its_image(device: str):
 
 
 @pytest.mark.parametrize(
-    ("looks", "text"),
+    ("appearance", "text"),
     [
         ({"uvs": np.zeros((2, 2))}, r"uvs: expected shape \(3, 2\), got \(2, 2\)"),
         ({"uvs": np.full((3, 2), np.nan)}, "not finite"),
@@ -93,9 +93,9 @@ def test_mesh_wears_its_image(device: str):
         ({"uvs": np.zeros((3, 2)), "texture": TEXELS[0]}, "texture: expected"),
     ],
 )
-def test_wrong_looks_are_refused(looks: dict, text: str):
+def test_wrong_looks_are_refused(appearance: dict, text: str):
     with pytest.raises(ModelError, match=text):
-        newtonsim.Mesh(np.eye(3), [0, 1, 2], **looks)
+        newtonsim.Mesh(np.eye(3), [0, 1, 2], **appearance)
 
 
 def test_urdf_with_obj(folder, device: str):

@@ -1,4 +1,4 @@
-"""Pushes are passed on as mechanics says."""
+"""Impacts propagate as mechanics says."""
 
 import numpy as np
 import pytest

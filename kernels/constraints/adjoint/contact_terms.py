@@ -57,7 +57,7 @@ class ContactMotionView:
     end: wp.array(dtype=wp.spatial_vector)  # (B) of the solution
     start: wp.array(dtype=wp.spatial_vector)  # (B) at the start of the step
     free: wp.array(dtype=wp.spatial_vector)  # (B) without constraints
-    outcome: wp.array(dtype=wp.spatial_vector)  # (B) after impacts that are passed on
+    outcome: wp.array(dtype=wp.spatial_vector)  # (B) after impacts that are propagated
 
 
 @wp.func
@@ -281,7 +281,7 @@ def refuse_contacts(
     mode: wp.array(dtype=int),
     restitution: int,
     no_rule: int,
-    passed_on: int,
+    propagated: int,
     reason: wp.array(dtype=int),
 ):
     """One thread per world: add the reasons for which contacts that act have no gradient to those of it.
@@ -294,7 +294,7 @@ def refuse_contacts(
         mode: 0 for contacts that do not act.
         restitution: 0 if impacts with restitution are not to be differentiated.
         no_rule: Bit for a contact between features that no rule covers.
-        passed_on: Bit for an impact with restitution that is not to be differentiated.
+        propagated: Bit for an impact with restitution that is not to be differentiated.
         reason: Receives the bits.
     """
     w = first + wp.tid()
@@ -306,7 +306,7 @@ def refuse_contacts(
                 found = found | no_rule
             rebounds = rows.impact[c][2] > rows.impact[c][1]
             if rebounds and restitution == 0:
-                found = found | passed_on
+                found = found | propagated
     reason[w] = reason[w] | found
 
 

@@ -1,4 +1,4 @@
-"""What impacts that are passed on add to the scalar S whose derivatives are the gradient of a step.
+"""What impacts that are propagated add to the scalar S whose derivatives are the gradient of a step.
 
 See `constraints.adjoint.impacts`; normals, points and restitution follow from poses and materials as in
 `constraints.adjoint.contact_terms`.

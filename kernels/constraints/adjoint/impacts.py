@@ -1,4 +1,4 @@
-"""Adjoint of impacts that are passed on from body to body within a step, see `impacts`.
+"""Adjoint of impacts that are propagated from body to body within a step, see `impacts`.
 
 A round turns the velocity v into (1 + e) v' - e v, where v' comes from an inelastic impact of the contacts
 that take part with an impulse x > 0: H (v' - v) = Jᵀ x, J v' = 0. A gradient g of what a round leaves becomes
@@ -22,7 +22,7 @@ from newtonsim.kernels.algebra.skyline_algebra import add_outer, couple_chains, 
 from newtonsim.kernels.algebra.skyline_lu import SkylineView, begin_skyline, clear_skyline, solve_system
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.solve import softness_weight
-from newtonsim.kernels.constraints.adjoint.worlds import NO_ROOM, PASSED_ON_IMPACT, SINGULAR
+from newtonsim.kernels.constraints.adjoint.worlds import NO_ROOM, PROPAGATED_IMPACT, SINGULAR
 from newtonsim.kernels.constraints.chains import triple_velocity
 from newtonsim.kernels.constraints.contact_rows import ContactRowView
 from newtonsim.kernels.constraints.energy_coordinates import to_joint_velocities
@@ -41,7 +41,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # most rounds of impact with a gradient
 MOST_ROUNDS = wp.constant(4)
-# by how much impacts that are passed on may change a rebound that counts as one by itself
+# by how much impacts that are propagated may change a rebound that counts as one by itself
 ALONE = wp.constant(1.0e-3)
 # difference of coefficients of restitution that count as one
 ALIKE = wp.constant(1.0e-5)
@@ -128,7 +128,7 @@ def follow_impacts(
     rounds: ImpactRoundsView,
     reason: wp.array(dtype=int),
 ):
-    """One thread per world: the rounds of `impacts.pass_on_impacts` once more, and what each comes to.
+    """One thread per world: the rounds of `impacts.propagate_impacts` once more, and what each comes to.
 
     `kept_*` of the workspace hold the outcome then; rows are those before the solve.
     """
@@ -163,7 +163,7 @@ def follow_impacts(
     if changes_rebounds(tree, rows, contacts, w, depth, env, z):
         rounds.count[w] = wp.min(n, MOST_ROUNDS)
         if not known:
-            reason[w] = reason[w] | PASSED_ON_IMPACT
+            reason[w] = reason[w] | PROPAGATED_IMPACT
 
 
 @wp.kernel

@@ -1,7 +1,7 @@
 """What rows on dofs and between bodies add to the scalar whose derivatives are the gradient of a step.
 
 With the multipliers (λ, m) of `constraints.adjoint.solve`, impulses p and end velocities v⁺ held fixed, the
-gradient by whatever a step depends on is that of -S,
+gradient with respect to whatever a step depends on is that of -S,
 
     S = h λᵀ r + Σ [ -p J λ + m (J v⁺ + C p - t) ] - Σ_bounded (J λ) bound,
 

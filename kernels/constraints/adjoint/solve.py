@@ -8,8 +8,8 @@ solution (λ, m) of the transposed linearised system
 
 with the second term of the second equation for the normal rows of sliding contacts only. In energy
 coordinates ζ of λ, with m eliminated by a small softening as in `active_set`, this is one unsymmetric system
-in a skyline for each world. Its gradients by parameters follow from `constraints.adjoint.row_terms` and
-`constraints.adjoint.contact_terms`.
+in a skyline for each world. Its gradients with respect to parameters follow from
+`constraints.adjoint.row_terms` and `constraints.adjoint.contact_terms`.
 
 Of redundant contacts, such as the corners of a box, only sums of the multipliers m are determined. Friction
 would drive the rest to infinity as the softening goes to zero, see `share_multipliers`.

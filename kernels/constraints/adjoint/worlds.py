@@ -22,7 +22,7 @@ NO_ROOM = wp.constant(1)
 SINGULAR = wp.constant(2)
 NOT_SOLVED = wp.constant(4)
 UNSUPPORTED_CONTACT = wp.constant(8)
-PASSED_ON_IMPACT = wp.constant(16)
+PROPAGATED_IMPACT = wp.constant(16)
 # not a reason of its own: what the step computed is no number
 NONFINITE = wp.constant(32)
 

@@ -1,8 +1,8 @@
 """What contacts of bodies do at the solution of a substep, and their part of its adjoint systems.
 
 With residuals r(v, p) of `maximal.adjoint.contact_terms`, multipliers of bodies and contacts solve
-M λ + Jᵀ r_vᵀ m = g and J λ + (gradient by p) = r_pᵀ m. Normals that push and what sticks yield by a small
-softness, so that contacts can be eliminated one by one, and redundant ones share their impulse.
+M λ + Jᵀ r_vᵀ m = g and J λ + (gradient with respect to p) = r_pᵀ m. Normals that push and what sticks yield
+by a small softness, so that contacts can be eliminated one by one, and redundant ones share their impulse.
 
 Stage: backward pass in maximal coordinates, modes and multipliers of contacts
 Called by: solvers/maximal/contact_adjoint.py, kernels/maximal/adjoint/system.py
@@ -320,7 +320,10 @@ def add_contacts(
     view: ContactStageView,
     system: BodySystemView,
 ):
-    """Add the contacts of a world to its matrix, and gradients by their impulses to the right-hand side."""
+    """Add the contacts of a world to its matrix and right-hand side.
+
+    The right-hand side gets gradients with respect to their impulses.
+    """
     base = sky.world_start[w]
     begin = contacts.world_start[w]
     for c in range(begin, begin + contacts.world_count[w]):
@@ -359,7 +362,7 @@ def add_contact_row(
 
 
 @wp.func
-def answer_contacts(
+def read_contact_multipliers(
     w: int,
     sky: BlockSkylineView,
     contacts: ContactView,
@@ -367,7 +370,7 @@ def answer_contacts(
     view: ContactStageView,
     system: BodySystemView,
 ):
-    """Multipliers of the contacts of a world, from the solution."""
+    """Read the multipliers of the contacts of a world from the solution."""
     base = sky.world_start[w]
     begin = contacts.world_start[w]
     for c in range(begin, begin + contacts.world_count[w]):
@@ -397,7 +400,10 @@ def hand_back(
     velocity: ContactStageView,
     position: ContactStageView,
 ):
-    """One thread per contact place: gradients by impulses of the correction of velocities to those before."""
+    """One thread per contact place: hand gradients from the correction of velocities to the solve before it.
+
+    They are with respect to the impulses of that solve.
+    """
     c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] < contacts.world_count[w] and velocity.acts[c] == 1:
@@ -409,7 +415,7 @@ def hand_back(
 
 @wp.func
 def by_wedge(c: int, n: wp.vec3, view: ContactStageView) -> float:
-    """Gradient by the impulse of the shift, which bounds friction."""
+    """Gradient with respect to the impulse of the shift, which bounds friction."""
     gradient = float(0.0)
     if view.acts[c] == 1:
         lean = n - wp.spatial_bottom(view.pull[c, 0])
@@ -425,7 +431,7 @@ def hand_to_shifts(
     position: ContactStageView,
     shift: ContactStageView,
 ):
-    """One thread per contact place: gradients by impulses of shifts, from the friction that they bound."""
+    """One thread per contact place: gradients with respect to impulses of shifts, which bound friction."""
     c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] < contacts.world_count[w]:

@@ -74,7 +74,8 @@ class ContactStageView:
     total: wp.array(dtype=wp.spatial_vector)  # (C) impulse so far in the substep, which bounds friction
     push: wp.array(dtype=wp.spatial_vector)  # (C) impulse of this system
     wedge: wp.array(dtype=float)  # (C) [N s] impulse of the shift
-    want: wp.array(dtype=wp.spatial_vector)  # (C) gradient by the impulse, from systems that come later
+    # (C) gradient with respect to the impulse, from systems that come later
+    want: wp.array(dtype=wp.spatial_vector)
     multiplier: wp.array(dtype=wp.spatial_vector)  # (C)
     along: wp.array2d(dtype=wp.spatial_vector)  # (C, 6)
     pull: wp.array2d(dtype=wp.spatial_vector)  # (C, 6)

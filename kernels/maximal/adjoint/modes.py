@@ -59,7 +59,7 @@ def turned_back(phi: wp.vec3, torque: wp.vec3) -> wp.vec3:
 
 @wp.func
 def store_end(r: int, w: Wrench, p: Pair, u: Twists, dt: float, view: RowGradientView):
-    """Slope of the mean rate of row r by the velocities, from its wrench at the end of the substep."""
+    """Slope of the mean rate of row r with respect to velocities, from its wrench at the substep's end."""
     t0 = w.torque + wp.cross(p.r0, w.force)
     t1 = w.torque + wp.cross(p.r1, w.force)
     view.end0[r] = wp.spatial_vector(-turned_back(u.w0 * dt, t0), -w.force)
@@ -131,7 +131,9 @@ def limit_axis(
     block: BlockView,
     view: RowGradientView,
 ) -> float:
-    """Slope of the impulses of row r by its mean rate within the limits of its axis; notes which one acts.
+    """Slope of the impulses of row r with respect to its mean rate within the limits of its axis.
+
+    Notes which limit acts.
 
     Args:
         r: Row of the axis.

@@ -59,8 +59,9 @@ class RowGradientView:
     # what the row asks for changes with velocities by scale * impulse_slope * end
     pull0: wp.array(dtype=wp.spatial_vector)  # (R) (torque, force) on body 0 for a unit impulse
     pull1: wp.array(dtype=wp.spatial_vector)  # (R) on body 1
-    end0: wp.array(dtype=wp.spatial_vector)  # (R) slope of the mean rate by the velocity of body 0
-    end1: wp.array(dtype=wp.spatial_vector)  # (R)
+    # (R) slope of the mean rate with respect to the velocity of body 0
+    end0: wp.array(dtype=wp.spatial_vector)
+    end1: wp.array(dtype=wp.spatial_vector)  # (R) of body 1
     impulse_slope: wp.array(dtype=float)  # (R) impulse that a force law takes back per mean rate, 1 if held
     scale: wp.array(dtype=float)  # (R) inverse softness of what is held, 1 for force laws
     lent: wp.array(dtype=float)  # (R) share of the softness that is lent

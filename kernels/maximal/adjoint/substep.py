@@ -1,8 +1,8 @@
 """Substep of rigid bodies between two solves of their rows, in kernels that a tape can reverse.
 
 What sweeps and iterations have found is given and kept still: the kernels evaluate the terms of the
-Lagrangian of a substep, whose gradient by anything but velocities and impulses is that of the step (the
-implicit function theorem; Griewank, Walther, "Evaluating Derivatives", 2008, chapter 15).
+Lagrangian of a substep, whose gradient with respect to anything but velocities and impulses is that of the
+step (the implicit function theorem; Griewank, Walther, "Evaluating Derivatives", 2008, chapter 15).
 
 Stage: backward pass in maximal coordinates, free motion, before and after the rows
 Called by: solvers/maximal/adjoint.py

@@ -29,7 +29,11 @@ from newtonsim.kernels.algebra.block_lu import (
 from newtonsim.kernels.algebra.spatial import left_jacobian_factors, quat_exp, rotate_inertia, world_axis
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.pair_rows import PAIR_COUPLING
-from newtonsim.kernels.maximal.adjoint.contact_system import add_contacts, answer_contacts, couple_contacts
+from newtonsim.kernels.maximal.adjoint.contact_system import (
+    add_contacts,
+    couple_contacts,
+    read_contact_multipliers,
+)
 from newtonsim.kernels.maximal.adjoint.contact_terms import ContactStageView
 from newtonsim.kernels.maximal.adjoint.row_terms import ROW_OFF, RowGradientView
 from newtonsim.kernels.maximal.adjoint.substep import BODY_DRIVEN, BODY_MOVES, BODY_WELDED, BodySystemView
@@ -204,7 +208,7 @@ def column_of(part: int, r: int, block: BlockView, view: RowGradientView) -> wp.
 
 @wp.func
 def row_of(part: int, r: int, block: BlockView, view: RowGradientView) -> wp.spatial_vector:
-    """Slope of what row r asks for by the velocity of the body of a part, without its scale."""
+    """Slope of what row r asks for with respect to the velocity of the body of a part, without its scale."""
     source = source_of(part, r, block)
     end = view.end0[source]
     if part % 2 == 1:
@@ -333,7 +337,8 @@ def solve_worlds(
     system: BodySystemView,
     multiplier: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per world: multipliers of its bodies, rows and contacts for a gradient by its velocities.
+    """One thread per world: multipliers of its bodies, rows and contacts, for a gradient with respect to
+    its velocities.
 
     Args:
         first: First world.
@@ -376,7 +381,7 @@ def solve_worlds(
         if system.reason[w] != 0:
             found = wp.spatial_vector(wp.nan, wp.nan, wp.nan, wp.nan, wp.nan, wp.nan)
         multiplier[b] = found
-    answer_contacts(w, sky, contacts, places, stage, system)
+    read_contact_multipliers(w, sky, contacts, places, stage, system)
 
 
 @wp.kernel
@@ -395,7 +400,7 @@ def mask_driven(
 
 @wp.kernel
 def add_transforms(first: int, more: wp.array(dtype=wp.transform), total: wp.array(dtype=wp.transform)):
-    """One thread per body: add gradients by poses."""
+    """One thread per body: add gradients with respect to poses."""
     b = first + wp.tid()
     p = wp.transform_get_translation(total[b]) + wp.transform_get_translation(more[b])
     total[b] = wp.transform(p, wp.transform_get_rotation(total[b]) + wp.transform_get_rotation(more[b]))
@@ -403,6 +408,6 @@ def add_transforms(first: int, more: wp.array(dtype=wp.transform), total: wp.arr
 
 @wp.kernel
 def add_twists(first: int, more: wp.array(dtype=wp.spatial_vector), total: wp.array(dtype=wp.spatial_vector)):
-    """One thread per body: add gradients by velocities."""
+    """One thread per body: add gradients with respect to velocities."""
     b = first + wp.tid()
     total[b] = total[b] + more[b]

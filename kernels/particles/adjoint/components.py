@@ -30,7 +30,7 @@ def arm_of(components: ComponentView, s: SubstepView, chunk: int, i: int) -> wp.
 
 @wp.kernel
 def weigh_gradients(first: int, s: SubstepView, reverse: ReverseView, components: ComponentView):
-    """One thread per chunk: gradient by the motion of its component, in place of the force on it."""
+    """One thread per chunk: gradient with respect to the motion of its component, not the force on it."""
     chunk = first + wp.tid()
     if components.free[components.chunk_component[chunk]] == 0:
         return
@@ -74,7 +74,7 @@ def momentum_work(
         move: d of its component [m].
         multiplier_turn: μ, likewise.
         multiplier_move: μ.
-        by_motion: Gradient by the displacement that the motion gives it.
+        by_motion: Gradient with respect to the displacement that the motion gives it.
     """
     field = move + wp.cross(turn, r)
     work = mass * wp.dot(multiplier_move + wp.cross(multiplier_turn, r), (goal - u) - field)

@@ -360,7 +360,10 @@ def add_slopes(
     by_mu: wp.float64,
     reverse: ReverseView,
 ):
-    """Add slopes by the predicted point, displacement by inertia, radius and friction, times a factor."""
+    """Add slopes, times a factor.
+
+    They are with respect to the predicted point, the displacement by inertia, radius and friction.
+    """
     largest = corner_at(touch, i, 0)
     for c in range(corners_in(touch)):
         p = corner_at(touch, i, c)

@@ -33,14 +33,14 @@ class SubstepView:
     u: wp.array(dtype=wp.vec3)  # (N) [m] displacements
     rate: wp.array(dtype=wp.vec3)  # (N) [m] displacements that damping sees: those of held ones move, too
     multiplier: wp.array(dtype=wp.vec3d)  # (N) λ
-    slope_x: wp.array(dtype=wp.vec3d)  # (N) gradients by x, added to
-    slope_rate: wp.array(dtype=wp.vec3d)  # (N) gradients by rate, added to
+    slope_x: wp.array(dtype=wp.vec3d)  # (N) gradients with respect to x, added to
+    slope_rate: wp.array(dtype=wp.vec3d)  # (N) gradients with respect to rate, added to
     residual: wp.array(dtype=wp.vec3d)  # (N) [N] R, to which what acts is added
 
 
 @wp.struct
 class MatrixView:
-    """Transposed slope of the residual of the particles by their displacements, as sparse 3 x 3 blocks."""
+    """Transposed slope of the particles' residual with respect to displacements, as sparse 3 x 3 blocks."""
 
     row_start: wp.array(dtype=int)  # (N + 1)
     column: wp.array(dtype=int)  # (B) in ascending order in each row
@@ -81,7 +81,7 @@ def unit(axis: int) -> wp.vec3d:
 
 @wp.func
 def pair_sign(corner: int, k: int) -> wp.float64:
-    """Slope of the vector from corner 0 to corner k by corner `corner`."""
+    """Slope of the vector from corner 0 to corner k with respect to corner `corner`."""
     sign = ZERO
     if corner == k:
         sign = ONE
@@ -125,7 +125,7 @@ class SpringView:
 
 @wp.func
 def spring_slopes(springs: SpringView, e: int, s: SubstepView, multiplier: wp.vec3d):
-    """Slopes of the work of spring e by all arguments of `spring_work` but the last two."""
+    """Slopes of the work of spring e with respect to all arguments of `spring_work` but the last two."""
     i = springs.indices[2 * e]
     j = springs.indices[2 * e + 1]
     d, moved, start, by_multiplier, rest, stiffness, damping, control, dt, kind = wp.grad(spring_work)(
@@ -206,7 +206,7 @@ class TriangleView:
 
 @wp.func
 def triangle_slopes(t: TriangleView, e: int, s: SubstepView, multiplier_b: wp.vec3d, multiplier_c: wp.vec3d):
-    """Slopes of the work of triangle e by all arguments of `triangle_work` but the last two."""
+    """Slopes of the work of triangle e with respect to all arguments of `triangle_work` but the last two."""
     i = t.indices[e, 0]
     j = t.indices[e, 1]
     k = t.indices[e, 2]
@@ -317,7 +317,7 @@ def edge_slopes(
     multiplier_b: wp.vec3d,
     multiplier_e: wp.vec3d,
 ):
-    """Slopes of the work of edge e by all arguments of `edge_work` but the last two."""
+    """Slopes of the work of edge e with respect to all arguments of `edge_work` but the last two."""
     o0 = edges.indices[e, 0]
     o1 = edges.indices[e, 1]
     i = edges.indices[e, 2]
@@ -414,7 +414,7 @@ class TetrahedronView:
 
 @wp.func
 def tetrahedron_slopes(t: TetrahedronView, e: int, s: SubstepView, multiplier: wp.mat33d):
-    """Slopes of its work by edges at the end and at the start, by the multiplier, and by its parameters."""
+    """Slopes of its work with respect to edges at the end and the start, multiplier and parameters."""
     i = t.indices[e, 0]
     j = t.indices[e, 1]
     k = t.indices[e, 2]

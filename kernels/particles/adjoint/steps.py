@@ -103,7 +103,7 @@ def cut_off(v: wp.vec3d, fastest: wp.float64) -> wp.vec3d:
 
 @wp.func
 def through_limit(g: wp.vec3d, v: wp.vec3d, fastest: wp.float64) -> wp.vec3d:
-    """Gradient by a velocity from that by the same one cut off at a speed."""
+    """Gradient with respect to a velocity from that to the same one cut off at a speed."""
     speed = wp.length(v)
     if speed > fastest:
         n = v / speed

@@ -235,7 +235,7 @@ def add_face_contacts(
 
 
 @wp.func
-def give_impulse(
+def apply_impulse(
     touch: TouchView, view: ContactView, i: int, k: int, p: wp.vec3, push: Push, dt: float, bodies: MotionView
 ):
     """Push the body of a contact by what its impulse has grown in the sweep."""
@@ -256,7 +256,7 @@ def push_by_particles(
     p = s.x[i] + s.u[i]
     for k in range(touch.contacts.count[i]):
         push = push_of(touch, touch.contacts, i, k, p, s.u[i], descent.goal[i], dt, bodies)
-        give_impulse(touch, touch.contacts, i, k, p, push, dt, bodies)
+        apply_impulse(touch, touch.contacts, i, k, p, push, dt, bodies)
 
 
 @wp.kernel
@@ -276,4 +276,4 @@ def push_by_faces(
         weight = touch.faces.weight[t, k]
         push = push_of_face(touch, t, k, dt, bodies, descent, s)
         p = blend(s.x, corner, weight) + blend(s.u, corner, weight)
-        give_impulse(touch, touch.faces.touch, t, k, p, push, dt, bodies)
+        apply_impulse(touch, touch.faces.touch, t, k, p, push, dt, bodies)

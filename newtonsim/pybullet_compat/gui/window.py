@@ -161,7 +161,7 @@ class Window:
             self._engine, self._appearance, self._wires = engine, appearance, {}
             self._shown = (-1.0, None, 0.0)
         elif appearance != self._appearance:
-            self.viewer.change_looks(shapes_as_seen(client, engine))
+            self.viewer.change_appearance(shapes_as_seen(client, engine))
             self._appearance = appearance
         if self._items.colors != self._wires:
             self._wires = dict(self._items.colors)
