@@ -26,14 +26,15 @@ class _Articulations:
     """Which articulation bodies and dofs belong to."""
 
     def __init__(self, model: Model):
-        joint_start = model.articulation_start.numpy()
-        qd_start = model.joint_qd_start.numpy()
+        joint_start: np.ndarray = model.articulation_start.numpy()
+        qd_start: np.ndarray = model.joint_qd_start.numpy()
         joint_articulation = np.searchsorted(joint_start, np.arange(model.joint_count), side="right") - 1
         dof_start = qd_start[joint_start]
         self.max_dofs = int(np.diff(dof_start).max(initial=0))
         dof_articulation = joint_articulation[topology_of(model).dof_joint]
         body_articulation = np.full(model.body_count, -1)
-        body_articulation[model.joint_child.numpy()] = joint_articulation
+        child: np.ndarray = model.joint_child.numpy()
+        body_articulation[child] = joint_articulation
         self.dof = wp.array(dof_articulation, dtype=int, device=model.device)
         local = np.arange(model.joint_dof_count) - dof_start[dof_articulation]
         self.dof_local = wp.array(local, dtype=int, device=model.device)

@@ -188,7 +188,7 @@ _CONTACT_COLUMNS = ("shapes", "bodies", "point [m]", "normal", "gap [m]", "norma
 
 def _contact_cells(contact: ContactState) -> tuple[str, ...]:
     impulses = ("-", "-")
-    if contact.normal_impulse is not None:
+    if contact.normal_impulse is not None and contact.tangent_impulse is not None:
         impulses = (f"{contact.normal_impulse:.4g}", numbers(contact.tangent_impulse))
     pairs = (" and ".join(names) for names in (contact.shapes, contact.bodies))
     return *pairs, numbers(contact.point), numbers(contact.normal), f"{contact.gap:.3g}", *impulses
@@ -245,10 +245,13 @@ def _bodies(host: HostView, state: HostView, world: int) -> Iterator[BodyState]:
 
 def _joints(host: HostView, state: HostView, world: int) -> Iterator[JointState]:
     for j in of_world(host, "joint", world).tolist():
-        ends = (name_of(host, "body", int(getattr(host, f"joint_{end}")[j])) for end in ("parent", "child"))
+        parent, child = (
+            name_of(host, "body", int(getattr(host, f"joint_{end}")[j])) for end in ("parent", "child")
+        )
+        kind = JointType(int(host.joint_type[j]))
         q = state.joint_q[slice(*host.joint_q_start[j : j + 2])]
         qd = state.joint_qd[slice(*host.joint_qd_start[j : j + 2])]
-        yield JointState(j, name_of(host, "joint", j), JointType(int(host.joint_type[j])), *ends, q, qd)
+        yield JointState(j, name_of(host, "joint", j), kind, parent, child, q, qd)
 
 
 def _contacts(simulator: Simulator, host: HostView, state: HostView, world: int) -> Iterator[ContactState]:
@@ -264,6 +267,8 @@ def _contacts(simulator: Simulator, host: HostView, state: HostView, world: int)
         normal = found.rigid_contact_normal[place].astype(np.float64)
         shapes = [int(getattr(found, f"rigid_contact_shape{side}")[place]) for side in (0, 1)]
         bodies = [int(host.shape_body[shape]) for shape in shapes]
+        first_shape, second_shape = (name_of(host, "shape", shape) for shape in shapes)
+        first_body, second_body = (name_of(host, "body", body) for body in bodies)
         touching = [_touching_point(found, state, place, side, bodies[side]) for side in (0, 1)]
         along = across = None
         if impulses is not None:
@@ -271,8 +276,8 @@ def _contacts(simulator: Simulator, host: HostView, state: HostView, world: int)
             across = impulses[place] - along * normal
         yield ContactState(
             place,
-            tuple(name_of(host, "shape", shape) for shape in shapes),
-            tuple(name_of(host, "body", body) for body in bodies),
+            (first_shape, second_shape),
+            (first_body, second_body),
             0.5 * (touching[0] + touching[1]),
             normal,
             float(found.rigid_contact_distance[place]),
@@ -284,7 +289,7 @@ def _contacts(simulator: Simulator, host: HostView, state: HostView, world: int)
 def _touching_point(found: HostView, state: HostView, place: int, side: int, body: int) -> np.ndarray:
     """Where one shape touches [m], world axes."""
     local = [getattr(found, f"rigid_contact_{name}{side}")[place] for name in ("point", "offset")]
-    point = np.sum(local, axis=0, dtype=np.float64)
+    point: np.ndarray = np.sum(local, axis=0, dtype=np.float64)
     return point if body < 0 else transform_point(state.body_q[body].astype(np.float64), point)
 
 

@@ -82,10 +82,11 @@ def _row_patterns(
     result = []
     for k, members in zip(first.tolist(), parts):
         linear, angular = dim[k]
-        rows = {
+        rows_of: dict[int, list[tuple]] = {
             ConstraintType.COUPLING: [(pair_rows.PAIR_COUPLING, 0, ZERO, ZERO)],
             ConstraintType.DISTANCE: [(pair_rows.PAIR_DISTANCE, 0, ZERO, ZERO)],
-        }.get(kind[k])
+        }
+        rows = rows_of.get(int(kind[k]))
         if rows is None:
             rows = loop_rows(axes[k, :linear].astype(float), axes[k, linear : linear + angular].astype(float))
         result.append((members, rows))

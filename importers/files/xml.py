@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 
@@ -77,6 +78,12 @@ class Node:
         return ImportFileError(message, path=self.path, line=self.line, element=self.label)
 
     # -- attributes ------------------------------------------------------------------------------------------
+
+    @overload
+    def text_of(self, name: str, default: str) -> str: ...
+
+    @overload
+    def text_of(self, name: str, default: str | None = None) -> str | None: ...
 
     def text_of(self, name: str, default: str | None = None) -> str | None:
         """Return an attribute as text."""

@@ -23,8 +23,12 @@ class Body(Protocol):
 
     name: str
     id: int
-    links: Mapping[str, int]
-    movable: Sequence[int]
+
+    @property
+    def links(self) -> Mapping[str, int]: ...
+
+    @property
+    def movable(self) -> Sequence[int]: ...
 
     @property
     def client(self) -> BulletClient:

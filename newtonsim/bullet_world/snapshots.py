@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from newtonsim.bullet_world.attachments import Attachable, Item, attachments_of
 from newtonsim.bullet_world.base_world import World
@@ -47,9 +47,9 @@ def put(snapshot: Snapshot, world: World[Item]) -> list[Item]:
     """Make a world what a snapshot of it says, and return what moved; removed objects are left out."""
     if gravity_of(world) != snapshot.gravity:
         world.client.setGravity(*snapshot.gravity)
-    present = set(world.objects)
+    present: set[Attachable] = set(world.objects)
     _put_holds(snapshot, present)
-    return [item for item, state in snapshot.objects.items() if item in present and apply(item, state)]
+    return [cast("Item", a) for a, state in snapshot.objects.items() if a in present and apply(a, state)]
 
 
 def _put_holds(snapshot: Snapshot, present: set[Attachable]) -> None:

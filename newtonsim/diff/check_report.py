@@ -159,9 +159,11 @@ class ArrayCheck:
     def _is_zero_beside_others(self) -> bool:
         """Whether gradient and differences are noise, and that is little beside the other gradients."""
         limit = DOUBT * self.tolerance * self.beside
-        found = [(self.gradient, self.difference, self.uncertainty, self.lengths)]
         mixtures = self.mixtures
-        found.append((mixtures.gradient, mixtures.difference, mixtures.uncertainty, 1.0))
+        found = [
+            (self.gradient, self.difference, self.uncertainty, self.lengths),
+            (mixtures.gradient, mixtures.difference, mixtures.uncertainty, 1.0),
+        ]
         for *vectors, lengths in found:
             gradient, difference, uncertainty = (np.linalg.norm(v * lengths) for v in vectors)
             noise = uncertainty + _ROUNDING * self.beside

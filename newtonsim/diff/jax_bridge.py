@@ -63,7 +63,7 @@ def jax_function(
 
     def checked(*arrays: Any) -> Any:
         bridge.check_count(len(arrays))
-        arrays = [jax.numpy.asarray(array) for array in arrays]
+        arrays = tuple(jax.numpy.asarray(array) for array in arrays)
         for slot, array in zip(bridge.inputs, arrays):
             if array.dtype != jax.numpy.float32:
                 raise ModelError(f"{slot.name}: expected an array of float32, got {array.dtype}")

@@ -314,7 +314,7 @@ class Rollout:
         passes = self._passes
         for place in self.places:
             if place.owner == "model":
-                self._array(place).grad.zero_()
+                self._array(place).grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
         self.inputs.zero_gradients()
         self._nonfinite.fill_(-1)
         if seeds is None:
@@ -337,7 +337,7 @@ class Rollout:
         if place.owner == "control":
             return self.inputs.gradient(place.attribute)
         if place.owner == "model":
-            return self._array(place).grad
+            return self._array(place).grad  # pyright: ignore[reportReturnType]
         holder = self._forces if place.attribute in FORCES else self._passes.state_out
         return getattr(holder, place.attribute).grad
 

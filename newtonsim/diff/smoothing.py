@@ -252,7 +252,7 @@ def _estimate(
     first = None if slopes is None else slopes[fine].reshape(count, group, -1).mean(axis=1)
     zeroth = _score_samples(losses, noise, antithetic) / scale
     share, variances = _share(first, zeroth, order, accuracy)
-    samples = zeroth if share == 0.0 else share * first + (1.0 - share) * zeroth
+    samples = zeroth if share == 0.0 or first is None else share * first + (1.0 - share) * zeroth
     means = losses.reshape(count, group).mean(axis=1)
 
     def named(flat: np.ndarray) -> dict[str, np.ndarray]:

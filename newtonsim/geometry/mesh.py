@@ -164,9 +164,10 @@ class Mesh:
             ModelError: If there are no triangles.
         """
         device = wp.get_device(device)
-        reusable = self.mesh is not None and self.mesh.device == device and not self.mesh.points.requires_grad
-        if reusable and not requires_grad:
-            return self.mesh.id
+        mesh = self.mesh
+        reusable = mesh is not None and mesh.device == device and not mesh.points.requires_grad
+        if mesh is not None and reusable and not requires_grad:
+            return mesh.id
         vertices, triangles = self.surface
         if not len(triangles):
             raise ModelError(f"{self.label}: has no triangles")

@@ -109,7 +109,7 @@ class Motion:
     def zero_grad(self) -> None:
         """Clear the gradients of all own arrays."""
         for array in self.arrays:
-            array.grad.zero_()
+            array.grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
 
 
 class Launcher:

@@ -62,10 +62,10 @@ def topology_of(model: Model) -> Topology:
 
 
 def _find_trees(model: Model) -> Topology:
-    parent = model.joint_parent.numpy()
-    child = model.joint_child.numpy()
-    q_start = model.joint_q_start.numpy()
-    qd_start = model.joint_qd_start.numpy()
+    parent: np.ndarray = model.joint_parent.numpy()
+    child: np.ndarray = model.joint_child.numpy()
+    q_start: np.ndarray = model.joint_q_start.numpy()
+    qd_start: np.ndarray = model.joint_qd_start.numpy()
     joints = len(parent)
 
     inbound = np.full(model.body_count, -1, dtype=np.int32)
@@ -86,7 +86,7 @@ def _find_trees(model: Model) -> Topology:
         order = np.lexsort((np.arange(joints), joint_tree)).astype(np.int32)
     joint_start = np.searchsorted(joint_tree[order], np.arange(len(roots) + 1)).astype(np.int32)
 
-    dofs = np.diff(qd_start)
+    dofs: np.ndarray = np.diff(qd_start)
     dof_joint = np.repeat(np.arange(joints), dofs).astype(np.int32)
     dof_parent = _dof_parents(ancestor, level, dofs, qd_start, dof_joint)
     dof_depth, dof_row, row_dof = _rows(dof_parent)

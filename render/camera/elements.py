@@ -98,7 +98,7 @@ class CameraElements:
                 **options,
             )
         if self._bvh is None:
-            self._bvh = wp.Bvh(*self._boxes, groups=self._world)
+            self._bvh = wp.Bvh(*self._boxes, groups=self._world)  # pyright: ignore[reportArgumentType]
             self._view.bvh = self._bvh.id
             self.view.assign(wp.array([self._view], dtype=ElementView, device=self._device))
         elif self._has_loose:

@@ -143,7 +143,7 @@ class Camera:
         _check_pixels(len(self.worlds), self.count, height, width)
         self._bodies = self._find_bodies(carriers * (self.count // len(carriers)))
         self._mounts = StagedArray(len(self.worlds) * self.count, Mount, model.device)
-        self._cameras = wp.zeros(len(self.worlds) * self.count, dtype=CameraRays, device=model.device)
+        self._cameras = wp.zeros(len(self.worlds) * self.count, dtype=CameraRays, device=model.device)  # pyright: ignore[reportArgumentType]
         self._light = StagedArray(1, camera_pictures.Light, model.device)
         targets = self._make_images()
         self._caster = PictureCaster(self.scene, width, height, self.count, threads, (0.5, 0.5), targets)
@@ -170,7 +170,7 @@ class Camera:
         lengths = np.linalg.norm(values[..., 3:], axis=-1, keepdims=True)
         if not np.isfinite(values).all() or not np.all(lengths > 0.0):
             raise ModelError("pose: a number is not finite, or a quaternion is zero")
-        mounts = np.zeros(shape[:2], Mount.numpy_dtype())
+        mounts = np.zeros(shape[:2], np.dtype(Mount.numpy_dtype()))
         mounts["body"] = self._bodies
         mounts["pose"] = np.concatenate([values[..., :3], values[..., 3:] / lengths], axis=-1)
         for k, lens in enumerate(self._lenses):
@@ -221,7 +221,10 @@ class Camera:
     def _make_images(self) -> dict[str, wp.array | int]:
         """Make the pictures that are wanted, and return what the caster is to fill."""
         shape, device = (len(self.worlds), self.count, self.height, self.width), self.model.device
-        targets = {"shaded": int("rgb" in self.outputs or "rgba" in self.outputs), "fade": 1}
+        targets: dict[str, wp.array | int] = {
+            "shaded": int("rgb" in self.outputs or "rgba" in self.outputs),
+            "fade": 1,
+        }
         self.images: dict[str, wp.array] = {}
         for name in self.outputs:
             field, dtype = _OUTPUTS[name]
@@ -260,7 +263,7 @@ class Camera:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value > 0)
 
 
 def _check_pixels(worlds: int, cameras: int, height: int, width: int) -> None:

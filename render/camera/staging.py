@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import warp as wp
@@ -19,7 +21,7 @@ class StagedArray:
         device: Where it is.
     """
 
-    def __init__(self, shape: int | tuple[int, ...], dtype: type, device: wp.Device):
+    def __init__(self, shape: int | tuple[int, ...], dtype: Any, device: wp.Device):
         self.array = wp.zeros(shape, dtype=dtype, device=device)
         self._host = self.array
         if not device.is_cpu:

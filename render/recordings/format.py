@@ -57,7 +57,7 @@ def pack_floats(values: np.ndarray) -> tuple[int, bytes]:
             best = (size, order, folded)
     _, order, folded = best
     planes = np.ascontiguousarray(folded.reshape(-1).view(np.uint8).reshape(-1, 4).T)
-    return order, zlib.compress(planes, _LEVEL)
+    return order, zlib.compress(planes.data, _LEVEL)
 
 
 def unpack_floats(order: int, data: bytes, frames: int, width: int) -> np.ndarray:

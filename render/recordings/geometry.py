@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import warp as wp
 
 from newtonsim.errors import RecordingError
@@ -62,5 +64,5 @@ def _restored_field(plain: dict) -> SDF:
     field = SDF(volume, plain["I"], plain["mass"], plain["com"])
     if "values" in plain:
         field._values, field._lower, field._voxel = plain["values"], plain["lower"], plain["voxel"]
-        field._mesh = restored_source(plain["mesh"])
+        field._mesh = cast("Mesh | None", restored_source(plain["mesh"]))
     return field

@@ -107,7 +107,7 @@ class WorldSelection:
         if not self._model.muscle_count:
             self.rows |= {"muscle": np.zeros(0, np.int64), "muscle_point": np.zeros(0, np.int64)}
             return
-        start = self._model.muscle_start.numpy()
+        start: np.ndarray = self._model.muscle_start.numpy()
         chosen = self.has("body", self._array("muscle_bodies"))
         rows = self.rows["muscle"] = np.flatnonzero(np.logical_and.reduceat(chosen, start[:-1]))
         self.rows["muscle_point"] = self._parts(start[rows], start[rows + 1] - start[rows])

@@ -109,7 +109,7 @@ class UsdScene:
         self._bodies: list[tuple[int, Any, Any]] = []  # (body, translate op, orient op)
         self._soft: list[tuple[Any, np.ndarray]] = []  # (points attribute, particles)
         self._muscles: list[tuple[Any, MuscleLines]] = []
-        self._meshes: dict[tuple, tuple] = {}
+        self._meshes: dict[tuple, tuple | None] = {}
         self._names: dict[str, set[str]] = {}  # of the prims below each, by path
         self._build(joint_marks(model) if show_joints else [])
 

@@ -119,7 +119,7 @@ class ContactAdjoint:
         for name in self._names[2:]:
             getattr(self._fields, name).zero_grad()
             getattr(self._motion, name).grad.zero_()
-        self.terms.grad.fill_(-1.0)
+        self.terms.grad.fill_(-1.0)  # pyright: ignore[reportOptionalMemberAccess]
 
     def add_terms(
         self,

@@ -215,4 +215,4 @@ class ImpactAdjoint:
             ),
             writes=dict(out=self._terms),
         )
-        self._terms.grad.fill_(-1.0)
+        self._terms.grad.fill_(-1.0)  # pyright: ignore[reportOptionalMemberAccess]

@@ -98,4 +98,5 @@ def find_ball_dofs(model: Model) -> tuple[wp.array, wp.array]:
         dofs = model.joint_qd_start.numpy()[joints][:, None] + np.arange(3)
         ball[dofs] = model.joint_q_start.numpy()[joints][:, None]
         component[dofs] = np.arange(3)
-    return tuple(put(a, dtype=int, device=model.device) for a in (ball, component))
+    device = model.device
+    return put(ball, dtype=int, device=device), put(component, dtype=int, device=device)

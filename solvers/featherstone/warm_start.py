@@ -33,7 +33,7 @@ class StartingImpulses:
         place = self.values.ptr
         for (family, array), size in zip(rows.items(), sizes):
             self._impulses[family] = wp.array(ptr=place, dtype=array.dtype, shape=array.shape, device=device)
-            place += 4 * size
+            place += 4 * size  # pyright: ignore[reportOperatorIssue]
         self._pause = wp.array(ptr=place, dtype=int, shape=(worlds,), device=device)
 
     def keep(self, launch: Launcher, stage: ConstraintStage) -> None:

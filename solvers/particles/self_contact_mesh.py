@@ -83,8 +83,8 @@ class SurfaceMesh:
         self.neighbor = np.concatenate([b, a])[order]
         self.neighbor_start = np.searchsorted(both[order], np.arange(count + 1))
         lengths = np.linalg.norm(x[a] - x[b], axis=1)
-        count = np.bincount(self._edge_world, minlength=self.worlds)
-        self.mean_edges = np.bincount(self._edge_world, lengths, self.worlds) / np.maximum(count, 1)
+        edges = np.bincount(self._edge_world, minlength=self.worlds)
+        self.mean_edges = np.bincount(self._edge_world, lengths, self.worlds) / np.maximum(edges, 1)
 
     def _count_by_world(self, count: int) -> None:
         used = np.zeros(count, bool)

@@ -111,7 +111,7 @@ class SemiImplicitAdjoint:
             launch, step.state_in, None, step.dt, curved=True, buffer=self._contacts
         )
         for array in self._scratch:
-            array.grad.zero_()
+            array.grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
         for name in _MOVED:
             array = getattr(self._end, name)
             if array is not None:

@@ -70,7 +70,7 @@ def saveBullet(client: Client, bulletFileName: str) -> None:
         arrays |= {f"{uid}_x": x, f"{uid}_v": v}
     try:
         with Path(bulletFileName).open("wb") as file:
-            np.savez(file, **arrays)
+            np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
     except OSError as problem:
         raise error(f"Couldn't save {bulletFileName}: {problem}") from None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import warp as wp
 
 from newtonsim.geometry.transforms import quat_between
@@ -316,12 +317,12 @@ class Pictures:
             )
 
 
-def shown_color(rgba: np.ndarray) -> np.ndarray:
+def shown_color(rgba: npt.ArrayLike) -> np.ndarray:
     """Return a colour as PyBullet draws it: in bytes that wrap around, invisible only where alpha is 0."""
-    rgba = np.asarray(rgba, np.float64)
+    color = np.asarray(rgba, np.float64)
     with np.errstate(invalid="ignore"):
-        shown = ((rgba * 255.0).astype(np.int64) & 255) / 255.0
-    shown[..., 3] = rgba[..., 3] != 0.0
+        shown = ((color * 255.0).astype(np.int64) & 255) / 255.0
+    shown[..., 3] = color[..., 3] != 0.0
     return shown
 
 

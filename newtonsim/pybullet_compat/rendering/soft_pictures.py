@@ -11,7 +11,7 @@ from newtonsim.render.camera.scene import CameraInstance, CameraScene
 from newtonsim.scene.enums import GeoType
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.soft_bodies.world import SoftBody
+    from newtonsim.pybullet_compat.world.soft_body import SoftBody
     from newtonsim.pybullet_compat.world.client import Client
 
 WHITE = np.ones(4)
