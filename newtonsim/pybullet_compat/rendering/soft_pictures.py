@@ -11,8 +11,8 @@ from newtonsim.render.camera.scene import CameraInstance, CameraScene
 from newtonsim.scene.enums import GeoType
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.world.soft_body import SoftBody
     from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.soft_body import SoftBody
 
 WHITE = np.ones(4)
 
