@@ -261,7 +261,8 @@ def _contacts(simulator: Simulator, host: HostView, state: HostView, world: int)
     contacts = collide(model, simulator.state, model.contact()) if stage is None else stage.last_contacts
     impulses = None
     if stage is not None:
-        impulses = simulator.solver.contact_forces().numpy().astype(np.float64) * stage.last_dt
+        solver: Any = simulator.solver
+        impulses = solver.contact_forces().numpy().astype(np.float64) * stage.last_dt
     found, first = HostView(contacts), int(contacts.world_start.numpy()[world])
     for place in range(first, first + int(found.world_count[world])):
         normal = found.rigid_contact_normal[place].astype(np.float64)
@@ -289,7 +290,7 @@ def _contacts(simulator: Simulator, host: HostView, state: HostView, world: int)
 def _touching_point(found: HostView, state: HostView, place: int, side: int, body: int) -> np.ndarray:
     """Where one shape touches [m], world axes."""
     local = [getattr(found, f"rigid_contact_{name}{side}")[place] for name in ("point", "offset")]
-    point: np.ndarray = np.sum(local, axis=0, dtype=np.float64)
+    point: np.ndarray = np.sum(local, axis=0, dtype=np.float64)  # pyright: ignore[reportAssignmentType]
     return point if body < 0 else transform_point(state.body_q[body].astype(np.float64), point)
 
 

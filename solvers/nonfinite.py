@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import warp as wp
@@ -58,7 +59,7 @@ class NonfiniteWorlds:
         self.worlds = zeros(model.world_count, dtype=bool, device=model.device)
         self.any = zeros(1, dtype=int, device=model.device)
         # on the CPU the array is read without a copy, which is cheap enough for every step
-        self._any_view = memoryview(self.any.numpy()) if model.device.is_cpu else None
+        self._any_view = memoryview(cast("np.ndarray", self.any.numpy())) if model.device.is_cpu else None
         self._reported = np.zeros(model.world_count, dtype=bool)
 
         self._marks: dict[str, tuple[MarksView, wp.array]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ class Material:
 
     rgba: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)
     texture: str = ""
-    image: object = None
+    image: Any = None
 
 
 @dataclass(slots=True, eq=False)

@@ -146,7 +146,8 @@ def read_mtl(path: Path) -> dict[str, Material]:
             if head == "newmtl":
                 current = table.setdefault(rest.strip(), Material())
             elif head == "Kd" and len(words) >= 3:
-                current.rgba = (*(float(word) for word in words[:3]), current.rgba[3])
+                red, green, blue = (float(word) for word in words[:3])
+                current.rgba = (red, green, blue, current.rgba[3])
             elif head == "d" and words:
                 current.rgba = (*current.rgba[:3], float(words[-1]))
             elif head == "Tr" and words:

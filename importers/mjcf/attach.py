@@ -6,6 +6,7 @@ Reference: https://mujoco.readthedocs.io/en/stable/XMLreference.html#body-attach
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,7 +38,7 @@ class Attacher:
         report: Receives remarks.
     """
 
-    def __init__(self, document: Document, read: object, report: ImportReport):
+    def __init__(self, document: Document, read: Callable[..., Document], report: ImportReport):
         self.document, self.read, self.report = document, read, report
         self.models = {
             node.text_of("name") or Path(node.text_of("file", "")).stem: node

@@ -47,20 +47,20 @@ def _body_mass(
     report: ImportReport,
 ) -> MassProps:
     rule = compiler.inertia_from_geom
-    has_inertial = body.inertial is not None
-    if has_inertial and not ignore_inertial and rule != "true":
-        return body.inertial
+    own = body.inertial
+    if own is not None and not ignore_inertial and rule != "true":
+        return own
     if rule == "false" and not ignore_inertial:
         return MassProps.zero()
     low, high = compiler.inertia_groups
     geoms = [geom for geom in body.geoms if low <= geom.group <= high]
-    if has_inertial and rule != "true":
+    if own is not None and rule != "true":
         # A file with <inertial> gives visual geoms no thought: their mass would be counted on top.
         geoms = _preferred(geoms, colliders)
     props = combine([geom_mass(geom, density) for geom in geoms])
-    if props.mass <= 0.0 and has_inertial and rule != "true":
+    if props.mass <= 0.0 and own is not None and rule != "true":
         report.approximated(body.node, "there is no geometry to compute the mass from; <inertial> is used")
-        return body.inertial
+        return own
     return props
 
 

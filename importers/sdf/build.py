@@ -217,8 +217,8 @@ class SceneBuilder:
             child,
             parent_frame.warp(),
             child_frame.warp(),
-            linear_axes=linear,
-            angular_axes=angular,
+            linear_axes=[*linear],
+            angular_axes=[*angular],
             key=joint.name,
         )
 

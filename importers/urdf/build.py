@@ -14,6 +14,7 @@ from newtonsim.importers.geometry.massprops import MassProps, combine
 from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle
 from newtonsim.importers.geometry.shapes import Geometry, ShapeMaker
 from newtonsim.importers.urdf.parse import Joint, Link, Robot
+from newtonsim.scene.columns import Column
 from newtonsim.scene.enums import JointMode, JointType
 
 
@@ -266,5 +267,5 @@ def _plane_axes(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, np.cross(normal, first)
 
 
-def _fill(values: list[float], start: int, stop: int, value: float) -> None:
+def _fill(values: Column, start: int, stop: int, value: float) -> None:
     values[start:stop] = [value] * (stop - start)

@@ -6,6 +6,7 @@ closes a loop; joints with drives come first into the trees, as drives of loops 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import cast
 
 from newtonsim.importers.usd.records import JointRecord
 
@@ -110,7 +111,8 @@ def _spanning(joints: list[JointRecord], anchors: set[str | None]) -> list[bool]
 
 def _edge(joint: JointRecord, parent: str | None) -> Edge:
     turned = joint.bodies[0] != parent
-    return Edge(joint, parent, joint.bodies[0] if turned else joint.bodies[1], turned)
+    child = joint.bodies[0] if turned else joint.bodies[1]
+    return Edge(joint, parent, cast("str", child), turned)
 
 
 def _climb(

@@ -57,7 +57,8 @@ class RslRlEnv(VecEnv):
             raise NewtonsimError(f"env: expected one with autoreset_mode='SameStep', got {mode.value!r}")
         self.env, self.num_envs = env, env.num_envs
         self._choices = env.task.discrete_actions
-        self.num_actions = self._choices or env.single_action_space.shape[0]
+        space: Any = env.single_action_space
+        self.num_actions = self._choices or space.shape[0]
         self.max_episode_length = env.max_episode_steps
         self.device = torch.device(wp.device_to_torch(env.device))
         self.cfg = _describe(env) if cfg is None else cfg

@@ -66,7 +66,7 @@ class Sb3Env(VecEnv):
         for options in self._options:
             if options:
                 raise NewtonsimError(f"set_options: expected none, got {sorted(map(str, options))}")
-        seeds = None if self._seeds[0] is None else self._seeds
+        seeds: Any = None if self._seeds[0] is None else self._seeds
         observations, _ = self.env.reset(seed=seeds)
         self._reset_seeds()
         return observations

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
@@ -118,7 +119,8 @@ def mimics_of(urdf: str) -> dict[str, tuple[str, float, float]]:
 def endless_joints_of(urdf: str) -> frozenset[str]:
     """Return the names of the joints of a URDF that are continuous: they have no limits, whatever it says."""
     joints = ElementTree.parse(urdf).getroot().iter("joint")
-    return frozenset(joint.get("name") for joint in joints if joint.get("type") == "continuous")
+    names = (joint.get("name") for joint in joints if joint.get("type") == "continuous")
+    return frozenset(name for name in names if name is not None)
 
 
 def _find_in_package(url: str, folders: Sequence[str]) -> Path:
@@ -177,7 +179,7 @@ def _around_mesh(source: Path, color: Vector, ignore_cache: bool) -> str:
     return _keep(urdf, _urdf(source.stem, model, mesh, color).encode(), ignore_cache)
 
 
-def _read(source: Path):
+def _read(source: Path) -> Any:
     """Read a mesh.
 
     Raises:

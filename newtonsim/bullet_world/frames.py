@@ -118,7 +118,7 @@ def as_pose(values: Sequence[Sequence[float]], name: str = "pose") -> Pose:
     )
 
 
-def pose_rows(poses: Sequence, name: str = "poses") -> np.ndarray:
+def pose_rows(poses: Sequence | np.ndarray, name: str = "poses") -> np.ndarray:
     """Return many poses as an array (n, 7) of positions and unit quaternions.
 
     Args:

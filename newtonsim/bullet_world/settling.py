@@ -73,7 +73,7 @@ def alike(met: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     many = np.flatnonzero(counts >= WORTH_A_MODEL)
     few = candidates[~np.isin(kind.ravel(), many)]
     found = [(kinds[:, k], candidates[kind.ravel() == k]) for k in many]
-    return found + ([(met[:, few].any(axis=1), few)] if len(few) else [])
+    return found + ([(met[:, few].any(axis=1), few)] if len(few) else [])  # pyright: ignore[reportReturnType]
 
 
 def held_together(items: Iterable[Object], let_go: Object) -> set[Object]:
@@ -126,7 +126,7 @@ class Swept:
     def meets(self, boxes: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """In which worlds a moving shape has come into one of some boxes, bool (worlds,)."""
         own = [shape for shapes in self._shapes.values() for shape in shapes]
-        return overlap((self._lower[:, own], self._upper[:, own]), boxes).any(axis=(1, 2))
+        return overlap((self._lower[:, own], self._upper[:, own]), boxes).any(axis=(1, 2))  # pyright: ignore[reportReturnType]
 
 
 def overlap(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

@@ -64,7 +64,7 @@ class Trials:
 
     # -- candidates ------------------------------------------------------------------------------------------
 
-    def place(self, item: Object, poses: Sequence) -> None:
+    def place(self, item: Object, poses: Sequence | np.ndarray) -> None:
         """Put an object elsewhere in each copy and stop its base; copies of what is attached to it follow.
 
         Args:
@@ -74,13 +74,13 @@ class Trials:
         Raises:
             ValueError: One is no pose, or there is not one for each copy.
         """
-        poses = pose_rows(poses)
-        if len(poses) != self.count:
-            raise ValueError(f"poses: expected one for each of {self.count} copies, got {len(poses)}")
+        rows = pose_rows(poses)
+        if len(rows) != self.count:
+            raise ValueError(f"poses: expected one for each of {self.count} copies, got {len(rows)}")
         before = inverse_row(np.concatenate(item.get_frame()))
         things = [item, *(follower for _, follower in followers(item))]
         for thing in [thing for thing in things if thing is item or thing in self._ids]:
-            self._put(thing, compose_rows(poses, compose_rows(before, np.concatenate(thing.get_frame()))))
+            self._put(thing, compose_rows(rows, compose_rows(before, np.concatenate(thing.get_frame()))))
 
     def _put(self, item: Object, roots: np.ndarray) -> None:
         base = compose_rows(roots, np.concatenate(item.inertial_frame(None)))
@@ -170,7 +170,8 @@ class Trials:
         joints = [robot.joints[name] for name in names]
         columns = [robot.movable.index(joint) for joint in joints]
         targets = self._arguments(positions, *([] if orientations is None else [orientations]))
-        best, nearest = None, np.full(self.count, np.inf)
+        best: np.ndarray | None = None
+        nearest = np.full(self.count, np.inf)
         if self.count == 1:
             self.client.ensure()  # poses are found ten times as fast with a model, which stays
         for start in _starts(np.array([robot.get_joint_state(name) for name in names]), limits, more):
@@ -189,7 +190,8 @@ class Trials:
             away = _distance(self.frames(robot, link), positions, orientations)
             best = values if best is None else np.where((away < nearest)[:, None], values, best)
             nearest = np.minimum(away, nearest)
-        self.set_joint_states(robot, dict(zip(joints, best.T)))
+        if best is not None:
+            self.set_joint_states(robot, dict(zip(joints, best.T)))
         return self.frames(robot, link)
 
 
@@ -278,5 +280,5 @@ def one_trial(world: World[Object]) -> Iterator[Trials]:
     sync = world.world_sync
     with sync.lock:
         sync.sync()
-        ids = {item: twin.id for item, twin in sync.object_mapping.items()}
+        ids: dict[Object, int] = {item: twin.id for item, twin in sync.object_mapping.items()}
         yield Trials(world, sync.shadow.client, ids, 1)

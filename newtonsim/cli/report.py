@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -98,7 +98,8 @@ def judge(model: Model, state: State, home: Home | None, figures: Figures) -> No
     body_q = state.body_q.numpy().reshape(worlds, -1, 7).astype(np.float64)
     body_qd = state.body_qd.numpy().reshape(worlds, -1, 6).astype(np.float64)
     joint_q = state.joint_q.numpy().reshape(worlds, -1)
-    finite = np.isfinite(body_q).all((1, 2)) & np.isfinite(body_qd).all((1, 2)) & np.isfinite(joint_q).all(1)
+    finite: Any = np.isfinite(body_q).all((1, 2)) & np.isfinite(body_qd).all((1, 2))
+    finite = finite & np.isfinite(joint_q).all(1)
     figures.non_finite_worlds = np.flatnonzero(~finite).tolist()
     contacts = model.contact()
     collide(model, state, contacts)

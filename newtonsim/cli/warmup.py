@@ -32,7 +32,7 @@ def warmup(arguments: argparse.Namespace) -> int:
         print(f"compiled {count} kernel modules for {device} in {time.perf_counter() - start:.1f} s")
     else:
         print(f"nothing to compile for {device}: all kernels are in the cache")
-    folder = wp.config.kernel_cache_dir
+    folder = str(wp.config.kernel_cache_dir)
     print(f"kernel cache: {folder}, {_size(folder) / 1e6:.0f} MB")
     return 0
 

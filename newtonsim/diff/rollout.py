@@ -220,11 +220,12 @@ class Rollout:
             raise NewtonsimError(
                 "backward: call the rollout first; `evaluate` keeps nothing to run back through"
             )
-        if self._segments > 1:
-            self._checkpoints.save_end()
+        checkpoints = self._checkpoints if self._segments > 1 else None
+        if checkpoints is not None:
+            checkpoints.save_end()
         self._run_backward(seeds, state_seeds)
-        if self._segments > 1:
-            self._checkpoints.load_end()
+        if checkpoints is not None:
+            checkpoints.load_end()
         try:
             self.solver.check_gradient()
         except NotDifferentiableError as error:
@@ -302,7 +303,7 @@ class Rollout:
         if keep and self._checkpoints is None and self._segments > 1:
             self._checkpoints = Checkpoints(self._layout, self._segments, self.solver)
         for index in range(self._segments):
-            if keep and self._segments > 1:
+            if keep and self._checkpoints is not None and self._segments > 1:
                 self._checkpoints.save(index, passes.values_in)
             first, count = self._bounds(index)
             passes.run_forward(first, count)
@@ -323,7 +324,7 @@ class Rollout:
             wp.copy(self._seeds, seeds)
         for index in reversed(range(self._segments)):
             first, count = self._bounds(index)
-            if index != self._in_history:
+            if index != self._in_history and self._checkpoints is not None:
                 self._checkpoints.load(index, passes.values_in)
                 passes.run_forward(first, count)
                 self._in_history = index

@@ -120,7 +120,8 @@ class NumpyExchange(Exchange):
         final = (episodes.final_return, episodes.final_length, self.buffers.final_observations)
         # on the CPU always the same views of the buffers
         keep = wp.array.numpy if self.device.is_cpu else lambda array: array
-        self._actions, self._sensed = keep(view.actions), keep(view.sensed)
+        self._actions: Any = keep(view.actions)
+        self._sensed: Any = keep(view.sensed)
         self._ended, self._failed = keep(episodes.ended), keep(episodes.broken)
         self._out, self._final = [*map(keep, results)], [*map(keep, final)]
         self._success, self._everyone = keep(view.success), np.ones(self.shape[0], bool)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gymnasium import spaces
 
@@ -120,14 +120,14 @@ def _facts_of(original: Original) -> list[str]:
 
 def _facts(env: BatchedEnv) -> list[str]:
     """Return what can differ, of an environment of ours."""
-    space = env.single_action_space
+    space: Any = env.single_action_space
     if isinstance(space, spaces.Discrete):
         actions = f"{space.n} choices"
     else:
         (size,) = space.shape
         actions = f"{size} number{'s' * (size > 1)} within ±{space.high.max():g}"
-    observed = env.single_observation_space.shape[0]
-    return _phrases(observed, actions, env.buffers.view.control_dt, env.task.episode_steps)
+    observed: Any = env.single_observation_space.shape
+    return _phrases(observed[0], actions, env.buffers.view.control_dt, env.task.episode_steps)
 
 
 def _phrases(observed: int, actions: str, seconds: float, steps: int) -> list[str]:

@@ -4,6 +4,7 @@ Quaternions are xyzw; a transform is a row of seven numbers (position, quaternio
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +43,8 @@ def as_transform(value: Sequence | np.ndarray | wp.transform | None, name: str) 
     if value is None:
         return IDENTITY.copy()
     if len(value) == 2:
-        return pose(value[0], value[1], name)
+        pair: Any = value
+        return pose(pair[0], pair[1], name)
     row = as_vector(value, 7, name)
     return np.concatenate([row[:3], as_quaternion(row[3:], name)])
 

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -97,5 +98,6 @@ def film(
     with VideoWriter(path, rate / every) as video:
         for step in range(max(1, round(seconds * rate))):
             if step % every == 0:
-                video.add(env.render()[0])
+                frames: Any = env.render()
+                video.add(frames[0])
             obs, *_ = env.step(policy(obs))

@@ -57,7 +57,7 @@ def export_policy(
     example = torch.zeros((2, *policy.shape), dtype=dtype)
     with warnings.catch_warnings(), _quiet(logging.getLogger("torch.onnx")):
         warnings.simplefilter("ignore")
-        program = torch.onnx.export(
+        program: Any = torch.onnx.export(
             module,
             (example,),
             input_names=["obs"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import uuid
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 import warp as wp
 
+from newtonsim.envs.batched import BatchedEnv
 from newtonsim.errors import NewtonsimError
 from newtonsim.learn.collect import Collector, Plan, Rollout, Weights
 from newtonsim.learn.models import PolicySpaces
@@ -141,7 +143,7 @@ class _Actor:
         return self._name, self._last[1]
 
 
-def _with_threads(make: partial, threads: int) -> partial:
+def _with_threads(make: Callable[..., BatchedEnv], threads: int) -> Callable[..., BatchedEnv]:
     """Return a function that makes environments with a number of threads, unless it has one already."""
     return make if "threads" in getattr(make, "keywords", {}) else partial(make, threads=threads)
 
@@ -154,4 +156,7 @@ def _packed(rollout: Rollout) -> dict[str, Any]:
 
 def _unpacked(fields: dict[str, Any]) -> Rollout:
     """Return a rollout; arrays are copied, since those of Ray cannot be written to."""
-    return Rollout(**{k: torch.tensor(v) if isinstance(v, np.ndarray) else v for k, v in fields.items()})
+    copied: dict[str, Any] = {
+        k: torch.tensor(v) if isinstance(v, np.ndarray) else v for k, v in fields.items()
+    }
+    return Rollout(**copied)

@@ -48,7 +48,7 @@ class BulletClient:
             self._client = connect(module.SHARED_MEMORY, options=options)
             connection_mode = module.DIRECT
         if self._client < 0:
-            host = {} if hostName is None else {"hostName": hostName}
+            host: Any = {} if hostName is None else {"hostName": hostName}
             self._client = connect(connection_mode, options=options, **host)
 
     def __getattr__(self, name: str) -> Any:

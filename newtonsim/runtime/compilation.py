@@ -153,7 +153,7 @@ def is_differentiable(module: wp.Module) -> bool:
 def is_cached(module: wp.Module, device: wp.DeviceLike) -> bool:
     """Whether the kernel cache holds a module as it is now, for this kind of device."""
     device = wp.get_device(device)
-    folder = os.path.join(wp.config.kernel_cache_dir, module.get_module_identifier(block_dim(device)))
+    folder = os.path.join(str(wp.config.kernel_cache_dir), module.get_module_identifier(block_dim(device)))
     endings = (".o",) if device.is_cpu else (".ptx", ".cubin")
     return os.path.isdir(folder) and any(name.endswith(endings) for name in os.listdir(folder))
 

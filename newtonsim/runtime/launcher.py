@@ -188,11 +188,12 @@ class Launcher:
         if not compilation.prepare(kernel, self.model.device, on_tape=True):
             return
         device = self.model.device
+        tape: Any = active_tape()
         split = len(arguments) - last_written(kernel, writes)
         inputs, outputs = arguments[:split], list(arguments[split:])
         for first, count in self.shard.ranges(kind):
             of_range, block_dim = [first, *inputs], compilation.block_dim(device)
-            active_tape().record_launch(kernel, count, 0, of_range, outputs, device, block_dim)
+            tape.record_launch(kernel, count, 0, of_range, outputs, device, block_dim)
 
     def user_kernel(self, kernel: Kernel, kind: str, *arguments: object) -> None:
         """Launch a kernel that users write: known are the meaning and the order of its parameters, not names.
@@ -225,7 +226,7 @@ class Launcher:
             if recorded is None:
                 wp.launch(kernel, count, [first, *inputs], outputs, **options)
             else:
-                command = wp.launch(kernel, count, [first, *inputs], outputs, record_cmd=True, **options)
+                command: Any = wp.launch(kernel, count, [first, *inputs], outputs, record_cmd=True, **options)
                 recorded.append(command)
 
     def poses(self, motion: Motion, joint_q: wp.array) -> None:

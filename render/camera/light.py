@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from newtonsim.errors import ModelError
 from newtonsim.kernels.camera import pictures as camera_pictures
 
-_LIGHT = camera_pictures.Light.numpy_dtype()
+_LIGHT: Any = camera_pictures.Light.numpy_dtype()
 
 
 @dataclass(slots=True)

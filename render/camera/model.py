@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 import warp as wp
 
 from newtonsim.collision.plan import collision_plan_of
@@ -69,9 +70,9 @@ class ModelScene(RayScene):
     def __init__(
         self,
         model: Model,
-        worlds: np.ndarray | None = None,
+        worlds: npt.ArrayLike | None = None,
         colliders: bool = False,
-        labels: np.ndarray | None = None,
+        labels: npt.ArrayLike | None = None,
     ):
         self.model, self._colliders = model, colliders
         self.worlds = _check_worlds(model, worlds)

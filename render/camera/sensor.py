@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -132,7 +132,8 @@ class Camera:
             raise ModelError(f"threads: expected a positive number or None, got {threads!r}")
         self.model, self.width, self.height = model, width, height
         self.outputs = _check_outputs(outputs)
-        lenses = list(lens) if isinstance(lens, (list, tuple)) else [Pinhole() if lens is None else lens]
+        given: Any = Pinhole() if lens is None else lens
+        lenses: list[Lens] = list(given) if isinstance(given, (list, tuple)) else [given]
         carriers = [body] if body is None or isinstance(body, (str, int, np.integer)) else list(body)
         self.count = _common_count(np.asarray(pose, np.float64), lenses, carriers)
         self._lenses = lenses * (self.count // len(lenses))
@@ -170,7 +171,8 @@ class Camera:
         lengths = np.linalg.norm(values[..., 3:], axis=-1, keepdims=True)
         if not np.isfinite(values).all() or not np.all(lengths > 0.0):
             raise ModelError("pose: a number is not finite, or a quaternion is zero")
-        mounts = np.zeros(shape[:2], np.dtype(Mount.numpy_dtype()))
+        dtype: Any = Mount.numpy_dtype()
+        mounts = np.zeros(shape[:2], dtype)
         mounts["body"] = self._bodies
         mounts["pose"] = np.concatenate([values[..., :3], values[..., 3:] / lengths], axis=-1)
         for k, lens in enumerate(self._lenses):

@@ -30,7 +30,7 @@ class StagedArray:
 
     def write(self, values: npt.ArrayLike) -> wp.array:
         """Write values, broadcast to the shape, and return the device array."""
-        device = self.array.device
+        device: Any = self.array.device
         if device.is_cpu:
             self._values[...] = values
             return self.array

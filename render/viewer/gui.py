@@ -212,7 +212,7 @@ class UserGui:
 
     def _watch(self, name: str) -> str:
         """Listen to a key; returns its name in `KEYS`."""
-        key = next((known for known in KEYS if known.lower() == str(name).lower()), None)
+        key: Any = next((known for known in KEYS if known.lower() == str(name).lower()), None)
         if key is None:
             meant = did_you_mean(str(name), KEYS)
             raise NewtonsimError(f"there is no key {name!r}{meant or ', but such as ' + ', '.join(_SOME)}")

@@ -64,13 +64,13 @@ def joint_axes(model: Model, world: int) -> list[JointAxis]:
         for k in range(linear + angular):
             axis, reach = int(first[joint]) + k, 1.0 if k < linear else np.pi
             name = str(keys[joint]) + (f" {k}" if linear + angular > 1 else "")
-            bounds = [
+            least, greatest = (
                 round(float(limit if abs(limit) < 1.0e3 else sign * reach), 3)
                 for limit, sign in ((lower[axis], -1), (upper[axis], 1))
-            ]
-            if bounds[0] < bounds[1]:
+            )
+            if least < greatest:
                 driven = mode[axis] == JointMode.TARGET_POSITION
-                found.append(JointAxis(name, axis, int(start[joint]) + k, *bounds, bool(driven)))
+                found.append(JointAxis(name, axis, int(start[joint]) + k, least, greatest, bool(driven)))
     return found
 
 
@@ -141,8 +141,8 @@ class JointSliders:
         for axis, slider in self._sliders:
             if time.monotonic() - self._touched.get(axis.axis, -_STEADY) < _STEADY:
                 continue
-            held = playing and axis.is_driven and frame.joint_act is not None
-            value = frame.joint_act[axis.axis] if held else frame.joint_q[axis.coordinate]
+            targets = frame.joint_act if playing and axis.is_driven else None
+            value = frame.joint_q[axis.coordinate] if targets is None else targets[axis.axis]
             if np.isfinite(value) and abs(value - slider.value) > slider.step:
                 slider.value = round(float(np.clip(value, axis.lower, axis.upper)), 3)
 

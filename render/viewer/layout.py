@@ -130,6 +130,7 @@ def _shape_reach(model: Model, counted: np.ndarray) -> float:
     """A typical size of the shapes of some of the bodies, bool (bodies,) [m]."""
     if not model.shape_count:
         return 0.0
-    radius = model.shape_collision_radius.numpy()[np.append(counted, False)[model.shape_body.numpy()]]
+    body: np.ndarray = model.shape_body.numpy()
+    radius = model.shape_collision_radius.numpy()[np.append(counted, False)[body]]
     radius = radius[radius < 1.0e3]
     return float(radius.max()) if len(radius) else 0.0

@@ -40,10 +40,12 @@ _LATEST = 0.1
 class Source(Protocol):
     """States by number, such as a recording."""
 
-    model: Model
     times: np.ndarray
 
-    def load(self, index: int, state: State) -> None:
+    @property
+    def model(self) -> Model: ...
+
+    def load(self, index: int, state: State) -> object:
         """Write the state of a frame."""
 
 

@@ -91,7 +91,7 @@ class AddedForces:
             The generalised forces of the stages and of the control, shape (joint_dof_count,).
         """
         state, control = step.state_in, step.control
-        if not self.stages:
+        if self._joint_f is None:
             return control.joint_f
         launch(
             trees_damping.copy_forces,

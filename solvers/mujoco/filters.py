@@ -102,8 +102,8 @@ def find_filters(host: HostModel, shapes: Iterable[int], bits: ContactBits) -> F
     written = {shape for members in by_body.values() for shape in members}
     for a, b in zip(*(part.tolist() for part in np.divmod(rules.filter_keys, max(count, 1)))):
         if a in written and b in written:
-            ends = sorted((int(host.shape_body[a]), int(host.shape_body[b])))
-            filtered.setdefault(tuple(ends), set()).add((a, b))
+            low, high = sorted((int(host.shape_body[a]), int(host.shape_body[b])))
+            filtered.setdefault((low, high), set()).add((a, b))
     excluded, pairs = [], []
     for ends, blocked in filtered.items():
         remaining = _touching(host, by_body, ends, bits) - blocked

@@ -87,7 +87,7 @@ class MujocoOptions:
 
     def __post_init__(self):
         for name, least in _WHOLE.items():
-            value = getattr(self, name)
+            value: Any = getattr(self, name)
             if value is None and name == "ncon_per_env":
                 continue
             if not _is(value, Integral) or value < least:
@@ -117,5 +117,5 @@ def _is(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: Any) -> bool:
     return _is(value, Real) and math.isfinite(value)

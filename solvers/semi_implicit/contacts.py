@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import warp as wp
 
 from newtonsim.kernels.maximal.moving_bodies import MotionView
@@ -38,7 +40,7 @@ class SoftContactForces:
     def __init__(self, model: Model, elements: ElementForces):
         self.model, self.elements = model, elements
         self.search = ParticleContacts(model, model, friction="mean")
-        self._bodies = _BodiesOfState(model)
+        self._bodies: Any = _BodiesOfState(model)
         device = model.device
         # models without bodies have no arrays of them
         self._no_q = zeros(0, dtype=wp.transform, device=device)

@@ -225,7 +225,9 @@ class _MjcfWriter:
             # one that an earlier export left is the same
             frames = [(_START, start), *((n, f) for n, f in frames if n != _START or _differs(f, start))]
             self.report.read_with["keyframe"] = _START
-        section = element(self.root, "keyframe") if frames else None
+        if not frames:
+            return
+        section = element(self.root, "keyframe")
         for name, frame in frames:
             values = keyframe(self.scene, self.order, frame, self.actuated)
             attributes = {key: numbers(row) for key, row in values.items()}

@@ -170,7 +170,7 @@ class _UrdfWriter:
         kind = self._kind(joint)
         own = self._joint(joint.key, kind, *ends)
         write_origin(own, origin)
-        self.report.joints[joint.index] = [own.get("name")]
+        self.report.joints[joint.index] = [own.attrib["name"]]
         if kind != "fixed" and (joint.damping.any() or joint.friction.any()):
             mean = {"damping": joint.damping.mean(), "friction": joint.friction.mean()}
             element(own, "dynamics", {name: number(value) for name, value in mean.items()})
@@ -233,7 +233,7 @@ class _UrdfWriter:
 
     def _write_constraint(self, constraint: ConstraintRecord) -> str | None:
         """Write a linear coupling as <mimic> and return the name of the follower; report all others."""
-        follower, leader = (self.axes.get(place) for place in constraint.coupled)
+        follower, leader = (None if place is None else self.axes.get(place) for place in constraint.coupled)
         linear = constraint.kind == ConstraintType.COUPLING and not constraint.coefficients[2:].any()
         if not (linear and follower and leader and constraint.enabled):
             self.report.unsupported(constraint.key, "a constraint that is no linear coupling of two joints")

@@ -200,7 +200,7 @@ class _UsdWriter:
             if joint.kind == JointType.FREE and joint.parent < 0:
                 continue
             apart = joint.parent >= 0 and filters.apart(joint.parent, joint.child)
-            folder = self.body_paths[joint.child].GetParentPath().AppendChild("Joints")
+            folder = (self.body_paths[joint.child] or _ROOT).GetParentPath().AppendChild("Joints")
             path = self._free_path(folder, joint.key)
             writer.write(path, joint, collides=not apart)
             self.joint_paths[number] = path

@@ -55,7 +55,9 @@ class FilterWriter:
             if bodies in jointed:
                 continue
             if bodies[0] >= 0 and self.apart(*bodies):
-                targets.setdefault(self.body_paths[bodies[0]], []).append(self.body_paths[bodies[1]])
+                first, second = (self.body_paths[body] for body in bodies)
+                if first is not None and second is not None:
+                    targets.setdefault(first, []).append(second)
                 continue
             for a, b in shapes:
                 if a in self.shape_paths and b in self.shape_paths:

@@ -1,5 +1,7 @@
 """Poses: where bodies stand at first, and transforms of prims."""
 
+from typing import cast
+
 import numpy as np
 from pxr import Gf, Tf, Usd, UsdGeom
 
@@ -34,11 +36,12 @@ def initial_poses(scene: Scene) -> list[Pose]:
     pending = [-1, *(number for number, pose in enumerate(poses) if pose is not None)]
     while pending:
         parent = pending.pop()
-        above = Pose.identity() if parent < 0 else poses[parent]
+        above = None if parent < 0 else poses[parent]
+        above = Pose.identity() if above is None else above
         for joint in below.get(parent, ()):
             poses[joint.child] = above @ joint.X_p @ joint_motion(joint) @ joint.X_c.inverse()
             pending.append(joint.child)
-    return poses
+    return cast("list[Pose]", poses)
 
 
 def set_pose(prim: Usd.Prim, pose: Pose, scale: np.ndarray | None = None) -> None:

@@ -58,6 +58,7 @@ def joint_group(body: Body, indices: Sequence[int]) -> JointGroup | None:
     Raises:
         error: Indices are no sequence of indices of joints.
     """
+    key = ()
     try:
         key = tuple(indices)
         return body.joint_groups[key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -90,7 +90,7 @@ def loadURDF(
     if body.soft is not None:
         from newtonsim.pybullet_compat.api.soft_bodies import loadSoftBody
 
-        place = {"basePosition": positions, "baseOrientation": orientations, "scale": options.scale}
+        place: Any = {"basePosition": positions, "baseOrientation": orientations, "scale": options.scale}
         return loadSoftBody(client, **body.soft, **place)
     return _add(client, body, positions, orientations)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from newtonsim.pybullet_compat.engine import link_properties, model_building
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
@@ -214,7 +215,7 @@ class FeatherstoneEngine:
             self._speed_limit.host[:, first : first + count] = body.max_joint_velocity[:, place, None]
         self._speed_limit.push()
 
-    def write(self, name: str, rows: slice | np.ndarray | int, values: np.ndarray) -> None:
+    def write(self, name: str, rows: slice | np.ndarray | int, values: npt.ArrayLike) -> None:
         """Set entries of an array of the model in place.
 
         Args:

@@ -18,7 +18,7 @@ _PIXELS = 48
 _STRAIGHT = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 _UPRIGHT, _OVER = np.array([0.0, 0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0, 0.0])
 
-Pose = Callable[[tuple[int, int]], "np.ndarray | None"]
+Pose = Callable[["tuple[int, int] | None"], "np.ndarray | None"]
 """Returns where a link (body unique id, link index) is shown (7,), None for one that is not there."""
 
 

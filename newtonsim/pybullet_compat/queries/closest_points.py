@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -88,13 +88,14 @@ def _of_bodies(
         return [()] * client.num_worlds
     queries = client.part(SceneQueries)
     queries.ready()
+    query: Any = queries.query
 
     def prepare() -> ClosestPairs:
         first, second = (
             [s for s, (uid, link) in enumerate(queries.links) if uid == body and asked in (ANY_LINK, link)]
             for body, asked in ((body_a, link_a), (body_b, link_b))
         )
-        return ClosestPairs(queries.query, queries.updates, first, second, queries.links)
+        return ClosestPairs(query, queries.updates, first, second, queries.links)
 
     return queries.keep(("closest", body_a, body_b, link_a, link_b), KEPT, prepare).find(distance)
 

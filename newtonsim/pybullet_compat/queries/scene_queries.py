@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import warp as wp
@@ -59,7 +59,7 @@ class SceneQueries:
             most: How many of that kind are kept.
             make: Makes it.
         """
-        found = self.prepared.get(key)
+        found: Any = self.prepared.get(key)
         if found is None:
             kept = [other for other in self.prepared if other[0] == key[0]]
             if len(kept) >= most:
@@ -75,14 +75,14 @@ class SceneQueries:
 
     def masks_changed(self) -> None:
         """Take groups and masks of the links."""
-        engine = self._engine
-        if engine is None:
+        engine, query = self._engine, self.query
+        if engine is None or query is None:
             return
         masks = np.zeros((engine.worlds, engine.model.shape_count // engine.worlds), np.uint32)
         for shape, (uid, link) in enumerate(self.links):
             group, mask = group_and_mask(self.client.bodies[uid], link)
             masks[:, shape] = group & ALL_BITS if mask & RAY_GROUP else 0
-        self.query.shape_mask.assign(masks.reshape(-1))
+        query.shape_mask.assign(masks.reshape(-1))
 
     def _prepare(self, engine: Engine) -> None:
         engine.require_own_shapes()

@@ -137,10 +137,12 @@ def _dimensions(geometry: Geometry) -> tuple[float, float, float]:
     if kind == GEOM_SPHERE:
         return r, r, r
     if kind == GEOM_BOX:
-        return tuple(2.0 * float(h) for h in geometry.half_extents)
+        x, y, z = geometry.half_extents
+        return 2.0 * float(x), 2.0 * float(y), 2.0 * float(z)
     if kind in (GEOM_CYLINDER, GEOM_CAPSULE):
         return float(geometry.height), r, 0.0
-    return tuple(float(x) for x in (geometry.normal if kind == GEOM_PLANE else geometry.scale))
+    x, y, z = geometry.normal if kind == GEOM_PLANE else geometry.scale
+    return float(x), float(y), float(z)
 
 
 def getMeshData(

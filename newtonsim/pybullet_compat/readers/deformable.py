@@ -53,14 +53,14 @@ def read_deformable(node: Node, document: str, faults: Faults) -> dict[str, obje
     return arguments
 
 
-def _named(node: Node, names: dict[str, str], faults: Faults) -> dict[str, float]:
+def _named(node: Node, names: dict[str, str], faults: Faults) -> dict[str, float | None]:
     return {ours: node.float(name, faults=faults) for name, ours in names.items() if name in node.attrib}
 
 
 def _file(node: Node, tag: str, document: str) -> str:
     mesh = node.find(tag)
     name = mesh.text_of("filename") if mesh is not None else None
-    if not name:
+    if mesh is None or not name:
         raise node.error(f"<{tag} filename=...> is missing")
     path = find_file(name, document)
     if path is None:

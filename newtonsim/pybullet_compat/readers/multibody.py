@@ -59,7 +59,8 @@ class MultiBodyReader:
             pose: Link frame of the base in the world.
             maximal: useMaximalCoordinates.
         """
-        root = self._link("link0", *base, base_frame)
+        mass, collision, visual = base
+        root = self._link("link0", mass, collision, visual, base_frame)
         made = [self._child(number, links) for number in range(len(links["linkMasses"]))]
         parents = [int(parent) for parent in links["linkParentIndices"]]
         below: dict[int, list[int]] = {}

@@ -61,7 +61,7 @@ class ShapeRecord:
     visuals: list[Visual] = field(default_factory=list)
 
 
-def vector_or(value: object, default: Sequence[float]) -> np.ndarray:
+def vector_or(value: object, default: Sequence[float] | np.ndarray) -> np.ndarray:
     """Return numbers like the default, or the default for what is not a sequence of as many numbers."""
     try:
         array = np.array([float(item) for item in value])  # type: ignore[union-attr]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from newtonsim.render.camera.scene import CameraInstance, CameraScene
 from newtonsim.scene.enums import GeoType
 
 if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.soft_bodies.world import SoftBody
     from newtonsim.pybullet_compat.world.client import Client
-    from newtonsim.pybullet_compat.world.soft_body import SoftBody
 
 WHITE = np.ones(4)
 
@@ -51,4 +51,4 @@ class SoftSight:
 
 def soft_sights(client: Client) -> list[SoftSight]:
     """Return all soft bodies of a client."""
-    return [SoftSight(uid, body) for uid, body in client.soft_bodies.items()]
+    return [SoftSight(uid, cast("SoftBody", body)) for uid, body in client.soft_bodies.items()]

@@ -237,9 +237,8 @@ class Body:
         for name in (*_STATE, *_PROPERTIES):
             setattr(twin, name, np.repeat(getattr(self, name), repeats, axis=0))
         twin.surface = {name: np.repeat(values, repeats, axis=0) for name, values in self.surface.items()}
-        twin.servos = Servos(
-            *(np.repeat(getattr(self.servos, name), repeats, axis=0) for name in SERVO_ARRAYS)
-        )
+        servos = {name: np.repeat(getattr(self.servos, name), repeats, axis=0) for name in SERVO_ARRAYS}
+        twin.servos = Servos(**servos)
         twin.pd = None
         twin.links = [copy(link) for link in self.links]  # they hold the filters
         twin.joint_infos, twin.dynamics_infos = {}, {}

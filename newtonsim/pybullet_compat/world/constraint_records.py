@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from newtonsim.builder import ModelBuilder
+from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.surface.constants import (
     JOINT_FIXED,
@@ -76,7 +77,8 @@ class Constraint:
         child = -1
         if self.child_body >= 0:
             child = bodies[self.child_body].first_row + self.child_link + 1
-        kind, linear = JointType.FIXED, []
+        kind = JointType.FIXED
+        linear: list[JointAxis | npt.ArrayLike] = []
         if self.kind == JOINT_POINT2POINT:
             kind = JointType.BALL
         elif self.kind == JOINT_PRISMATIC:

@@ -7,6 +7,7 @@ have the turned box about them, and hulls and surfaces are larger by their colli
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -115,7 +116,7 @@ def _single(geometry: Geometry) -> LocalBox:
     return LocalBox(CONVEX, centre, _triple(half + MESH_MARGIN), margins=1)
 
 
-def _triple(values: np.ndarray) -> tuple[float, float, float]:
+def _triple(values: Iterable[float]) -> tuple[float, float, float]:
     x, y, z = values
     return float(x), float(y), float(z)
 

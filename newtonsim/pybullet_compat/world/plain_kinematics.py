@@ -144,4 +144,5 @@ def _twist(
     omega = (spin[0] + across[0], spin[1] + across[1], spin[2] + across[2])
     carried = cross(spin, [a - b for a, b in zip(joint_place, parent_place)])
     swung = cross(omega, [a - b for a, b in zip(place, joint_place)])
-    return omega, tuple(sum(parts) for parts in zip(velocity, carried, sliding, swung))
+    x, y, z = (sum(parts) for parts in zip(velocity, carried, sliding, swung))
+    return omega, (x, y, z)
