@@ -140,7 +140,7 @@ def measure(package: str, folder: Path, kind: str, path: Path, seconds: float) -
         gravity, builder.gravity = builder.gravity, 0.0
         model, figures.overlaps = finalize(builder)
     except (newtonsim.NewtonsimError, OSError) as error:
-        figures.error = str(error)
+        figures.error = str(error).replace(f"{folder}/", "")
         return figures
     mass = float(model.body_mass.numpy().sum(dtype=np.float64))
     if mass <= 0.0:
