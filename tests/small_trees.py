@@ -1,4 +1,4 @@
-"""A kinematic tree of a few degrees of freedom, as kernels and as NumPy see it."""
+"""Kinematic trees of a few degrees of freedom, as kernels and as NumPy see them."""
 
 import numpy as np
 import warp as wp
@@ -68,3 +68,40 @@ class SmallTree:
                     row[side * depth + k] = b[d]
                 seen.add(d)
         return row
+
+
+class SmallForest(SmallTree):
+    """Several trees, numbered in the order of their roots.
+
+    Attributes:
+        tree_of: Tree of each degree of freedom.
+        dofs: Degrees of freedom of each tree, parents before children.
+        listed: All of them, tree by tree.
+    """
+
+    def __init__(self, parents: list[int], device: str):
+        super().__init__(parents, device)
+        roots, self.tree_of = np.unique([chain[0] for chain in self.chains], return_inverse=True)
+        self.dofs = [np.flatnonzero(self.tree_of == t) for t in range(len(roots))]
+        self.listed = np.concatenate(self.dofs)
+        self.view.body_tree = self.ints(self.tree_of)
+        self.view.dof = self.ints(self.listed)
+        self.view.dof_start = self.ints(np.cumsum([0, *map(len, self.dofs)]))
+
+    def random_row(self, rng: np.random.Generator, leaves: tuple[int, int], width: int) -> np.ndarray:
+        """A random row of a Jacobian, or several, of what two degrees of freedom move; (dofs, width)."""
+        J = np.zeros((len(self.parents), width))
+        moving = sorted({d for leaf in leaves if leaf >= 0 for d in self.chains[leaf]})
+        J[moving] = rng.normal(size=(len(moving), width))
+        return np.float32(J).astype(np.float64)
+
+
+def mixed(trees: list[list[int]], rng: np.random.Generator) -> list[int]:
+    """Parents of the degrees of freedom of all trees, whose numbers mix; of each tree those within it."""
+    turns = rng.permutation(np.repeat(np.arange(len(trees)), [len(tree) for tree in trees]))
+    numbers = [np.flatnonzero(turns == t) for t in range(len(trees))]
+    parents = np.full(len(turns), -1)
+    for tree, number in zip(trees, numbers):
+        for d, parent in zip(number, tree):
+            parents[d] = number[parent] if parent >= 0 else -1
+    return parents.tolist()

@@ -10,7 +10,7 @@ prefix of both chains, and the second chain's share is added to the first.
 last dof of each side, or -1. An entry is a number, or a vector for three rows that share their chains.
 
 Stage: any that handles constraint rows, assembly, solve, backward pass
-Called by: kernels/constraints/, kernels/constraints/adjoint/, kernels/maximal/articulated_bodies.py
+Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/maximal/articulated_bodies.py
 Reads: B, KinematicsView, L, TreeView, mass, z
 Writes: B, z
 """
@@ -39,6 +39,13 @@ def leaf_of(tree: wp.ref[TreeView], b: int) -> int:
     if b >= 0:
         leaf = tree.body_leaf[b]
     return leaf
+
+
+@wp.func
+def is_single(tree: wp.ref[TreeView], d: int) -> bool:
+    """True if dof d moves a body that hangs on nothing and that nothing hangs on."""
+    t = tree.body_tree[tree.dof_body[d]]
+    return tree.joint_start[t + 1] - tree.joint_start[t] == 1
 
 
 @wp.func

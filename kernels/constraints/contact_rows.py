@@ -53,6 +53,7 @@ class ContactRowView:
     leaf: wp.array(dtype=wp.vec2i)  # (C) last dof of each side, or -1
     friction: wp.array(dtype=float)  # (C)
     softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
+    weight: wp.array(dtype=wp.vec2)  # (C) larger of Delassus number and inverse weight, as `delassus` [1/kg]
     push_share: wp.array(dtype=float)  # (C) share of the target push that costs no undue energy
     soft: wp.array(dtype=int)  # (C) 1 for springs and dampers
     target: wp.array(dtype=wp.vec3)  # (C) of the velocity along normal, tangent 1, tangent 2 [m/s]
@@ -292,6 +293,7 @@ def build_contact_rows(
         softness = 1.0 / (s.dt * damping)
     weight = inverse_weight(tree, leaf, mass)
     rows.softness[c] = wp.max(softness, LEAST_LIGHTNESS * weight - delassus.diagonal[0])
+    rows.weight[c] = wp.vec2(wp.max(delassus.diagonal[0], weight), wp.max(delassus.diagonal[1], weight))
     rows.soft[c] = int(soft)
     push_share = wp.sqrt(wp.min(1.0, delassus.diagonal[0] / wp.max(weight, MIN_WEIGHT)))
     rows.push_share[c] = push_share

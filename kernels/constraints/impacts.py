@@ -7,18 +7,18 @@ what that lets approach: the last ball flies off, and a box that lands flat rise
 
 Stage: constraint solve, before its sweeps, propagated impacts
 Called by: kernels/constraints/adjoint/contact_terms.py, kernels/constraints/adjoint/impacts.py,
-    kernels/constraints/gauss_seidel.py
-Reads: ContactRowView, ContactView, EnvelopeView, TreeView, z
-Writes: ContactRowView, EnvelopeView
+    kernels/constraints/solve.py
+Reads: ContactRowView, ContactView, ImpulseView, TreeView, WorldDofsView, z
+Writes: ContactRowView, ImpulseView
 """
 
 import warp as wp
 
-from newtonsim.kernels.algebra.envelope import EnvelopeView
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.chains import push_triple, triple_velocity
 from newtonsim.kernels.constraints.contact_rows import ContactRowView
 from newtonsim.kernels.constraints.rebounds import after_impact
+from newtonsim.kernels.constraints.rows import ImpulseView, WorldDofsView
 from newtonsim.kernels.views.model import TreeView
 
 # rounds of impact that a step can propagate, and sweeps of one inelastic impact
@@ -57,20 +57,20 @@ def mark_approaching(
     depth: int,
     slowest: float,
     dt: float,
-    env: wp.ref[EnvelopeView],
+    after: wp.ref[ImpulseView],
 ) -> int:
     """Take the elastic contacts that approach each other and meet in the step; returns their number."""
     count = int(0)
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
         # the impulse of this round, that of all rounds, and whether the contact takes part in the round
-        state = wp.vec3(0.0, env.kept_contact[c][1], 0.0)
+        state = wp.vec3(0.0, after.contact[c][1], 0.0)
         if rows.impact[c][0] > 0.0 and rows.delassus[c][0] > 0.0:
-            u = normal_velocity(tree, rows, c, depth, env.kept_z)
+            u = normal_velocity(tree, rows, c, depth, after.z)
             if u < -slowest and contacts.distance[c] + dt * u <= 0.0:
                 state[2] = 1.0
                 count += 1
-        env.kept_contact[c] = state
+        after.contact[c] = state
     return count
 
 
@@ -82,7 +82,7 @@ def stop_approach(
     w: int,
     depth: int,
     tolerance: float,
-    env: wp.ref[EnvelopeView],
+    after: wp.ref[ImpulseView],
 ):
     """Inelastic impact of the marked contacts."""
     c0 = contacts.world_start[w]
@@ -91,14 +91,14 @@ def stop_approach(
     while change > tolerance and sweeps < SWEEPS:
         change = float(0.0)
         for c in range(c0, c0 + contacts.world_count[w]):
-            state = env.kept_contact[c]
+            state = after.contact[c]
             if state[2] > 0.0:
-                u = normal_velocity(tree, rows, c, depth, env.kept_z)
+                u = normal_velocity(tree, rows, c, depth, after.z)
                 new = wp.max(0.0, state[0] - u / rows.delassus[c][0])
                 step = wp.vec3(new - state[0], 0.0, 0.0)
-                push_triple(tree, rows.leaf[c], c, depth, step, rows.B, env.kept_z)
+                push_triple(tree, rows.leaf[c], c, depth, step, rows.B, after.z)
                 change = wp.max(change, wp.abs(step[0]) * rows.delassus[c][0])
-                env.kept_contact[c] = wp.vec3(new, state[1], state[2])
+                after.contact[c] = wp.vec3(new, state[1], state[2])
         sweeps += 1
 
 
@@ -109,16 +109,16 @@ def reflect(
     contacts: wp.ref[ContactView],
     w: int,
     depth: int,
-    env: wp.ref[EnvelopeView],
+    after: wp.ref[ImpulseView],
 ):
     """Give every contact of the round the impulse of its restitution."""
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
-        state = env.kept_contact[c]
+        state = after.contact[c]
         if state[0] > 0.0:
             more = rows.impact[c][0] * state[0]
-            push_triple(tree, rows.leaf[c], c, depth, wp.vec3(more, 0.0, 0.0), rows.B, env.kept_z)
-            env.kept_contact[c] = wp.vec3(0.0, state[1] + state[0] + more, 0.0)
+            push_triple(tree, rows.leaf[c], c, depth, wp.vec3(more, 0.0, 0.0), rows.B, after.z)
+            after.contact[c] = wp.vec3(0.0, state[1] + state[0] + more, 0.0)
 
 
 @wp.func
@@ -130,7 +130,7 @@ def want_outcome(
     depth: int,
     slowest: float,
     dt: float,
-    env: wp.ref[EnvelopeView],
+    after: wp.ref[ImpulseView],
     z: wp.array(dtype=float),
 ):
     """Let the rows want the velocities after all impacts.
@@ -143,9 +143,9 @@ def want_outcome(
     for c in range(c0, c0 + contacts.world_count[w]):
         impact = rows.impact[c]
         hit = impact[2] > impact[1]
-        if hit or env.kept_contact[c][1] > 0.0:
+        if hit or after.contact[c][1] > 0.0:
             before = normal_velocity(tree, rows, c, depth, z)
-            goal = wp.max(0.0, normal_velocity(tree, rows, c, depth, env.kept_z))
+            goal = wp.max(0.0, normal_velocity(tree, rows, c, depth, after.z))
             moving = goal
             share = float(-1.0)
             if hit and before < 0.0:
@@ -153,9 +153,9 @@ def want_outcome(
                 more = wp.max(0.0, goal - own)
                 share = (goal - more) / own
                 gap = wp.max(0.0, contacts.distance[c])
-                after = after_impact(rows.first_impact[c], gap, share * impact[0], slowest, dt)
-                goal = after[0] + more
-                moving = after[1] + more
+                motion = after_impact(rows.first_impact[c], gap, share * impact[0], slowest, dt)
+                goal = motion[0] + more
+                moving = motion[1] + more
             target = rows.target[c]
             goal = wp.max(impact[1], goal)
             rows.moving[c] = wp.vec2(moving, share)
@@ -166,34 +166,35 @@ def want_outcome(
 @wp.func(inline=False)
 def propagate_impacts(
     tree: wp.ref[TreeView],
+    dofs: wp.ref[WorldDofsView],
     rows: wp.ref[ContactRowView],
     contacts: wp.ref[ContactView],
     w: int,
     depth: int,
     restitution_speed: float,
     dt: float,
-    env: wp.ref[EnvelopeView],
+    after: wp.ref[ImpulseView],
     z: wp.array(dtype=float),
 ):
     """Follow the impacts of a step through a world, and set the target normal velocities accordingly.
 
-    z holds the velocities without constraints; `kept_*` of the workspace are used.
+    z holds the velocities without constraints; `after` is a workspace.
     """
-    for i in range(env.world_start[w], env.world_start[w + 1]):
-        env.kept_z[env.dof[i]] = z[env.dof[i]]
+    for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
+        after.z[dofs.dof[i]] = z[dofs.dof[i]]
     c0 = contacts.world_start[w]
     fastest = float(0.0)
     for c in range(c0, c0 + contacts.world_count[w]):
-        env.kept_contact[c] = wp.vec3(0.0, 0.0, 0.0)
+        after.contact[c] = wp.vec3(0.0, 0.0, 0.0)
         if rows.impact[c][2] > rows.impact[c][1]:
             fastest = wp.max(fastest, -normal_velocity(tree, rows, c, depth, z))
     slowest = SLOWEST * fastest
     rounds = int(0)
     while rounds < ROUNDS:
-        if mark_approaching(tree, rows, contacts, w, depth, slowest, dt, env) == 0:
+        if mark_approaching(tree, rows, contacts, w, depth, slowest, dt, after) == 0:
             rounds = ROUNDS
         else:
-            stop_approach(tree, rows, contacts, w, depth, 0.1 * slowest, env)
-            reflect(tree, rows, contacts, w, depth, env)
+            stop_approach(tree, rows, contacts, w, depth, 0.1 * slowest, after)
+            reflect(tree, rows, contacts, w, depth, after)
             rounds += 1
-    want_outcome(tree, rows, contacts, w, depth, restitution_speed, dt, env, z)
+    want_outcome(tree, rows, contacts, w, depth, restitution_speed, dt, after, z)

@@ -1,7 +1,7 @@
-"""All constraint rows of a step.
+"""All constraint rows of a step, and a solution of them.
 
 Stage: constraints, from assembly to backward pass
-Used by: solvers/featherstone/, kernels/constraints/, kernels/constraints/adjoint/
+Used by: solvers/featherstone/, kernels/constraints/adjoint/, kernels/constraints/
 """
 
 import warp as wp
@@ -20,3 +20,23 @@ class RowsView:
     contact: ContactRowView
     spin: SpinRowView
     spins: int  # 1 if contacts have torsional and rolling friction
+
+
+@wp.struct
+class ImpulseView:
+    """Impulses of a solution, and the velocities that belong to it in energy coordinates."""
+
+    dof: wp.array(dtype=float)  # (R)
+    pair: wp.array(dtype=float)  # (P)
+    contact: wp.array(dtype=wp.vec3)  # (C)
+    spin: wp.array(dtype=wp.vec3)  # (C)
+    z: wp.array(dtype=float)  # (D)
+
+
+@wp.struct
+class WorldDofsView:
+    """Degrees of freedom by worlds."""
+
+    world_start: wp.array(dtype=int)  # (W + 1) first entry of each world in `dof`
+    dof: wp.array(dtype=int)  # (D)
+    place: wp.array(dtype=int)  # (D) place of each dof within its world

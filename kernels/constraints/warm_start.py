@@ -23,10 +23,3 @@ def copy_vectors(first: int, source: wp.array(dtype=wp.vec3), target: wp.array(d
     """One thread per entry."""
     i = first + wp.tid()
     target[i] = source[i]
-
-
-@wp.kernel
-def copy_counts(first: int, source: wp.array(dtype=int), target: wp.array(dtype=int)):
-    """One thread per entry."""
-    i = first + wp.tid()
-    target[i] = source[i]

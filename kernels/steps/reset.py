@@ -4,7 +4,7 @@ Stage: between steps, reset of worlds
 Called by: newtonsim/kernel_warmup.py, newtonsim/simulator.py, solvers/featherstone/constraints.py,
     solvers/featherstone/solver.py, solvers/nonfinite.py
 Reads: 14 arrays
-Writes: 16 arrays
+Writes: 15 arrays
 """
 
 import warp as wp
@@ -78,10 +78,9 @@ def forget_rows(
     contact_start: wp.array(dtype=int),
     contact_memory: wp.array(dtype=wp.vec3),
     spin_memory: wp.array(dtype=wp.vec3),
-    pause: wp.array(dtype=int),
     nonfinite: wp.array(dtype=bool),
 ):
-    """One thread per world: the masked ones lose their warm starts, pauses and marks.
+    """One thread per world: the masked ones lose their warm starts and marks.
 
     Where few worlds are masked, one thread for each of all entries would take longer.
     """
@@ -96,7 +95,6 @@ def forget_rows(
         contact_memory[i] = wp.vec3(0.0, 0.0, 0.0)
         if spin_memory.shape[0] > 0:
             spin_memory[i] = wp.vec3(0.0, 0.0, 0.0)
-    pause[w] = 0
     nonfinite[w] = False
 
 

@@ -5,7 +5,7 @@ N non-zero entries of the joint-space inertia (the sum of the depths of all degr
 
 Stage: all
 Used by: newtonsim/runtime/, newtonsim/scene/topology.py, solvers/featherstone/sleep.py, kernels/algebra/,
-    kernels/constraints/, kernels/constraints/adjoint/, kernels/envs/sensors.py,
+    kernels/constraints/adjoint/, kernels/constraints/, kernels/envs/sensors.py,
     kernels/maximal/adjoint/substep.py, kernels/maximal/, kernels/mujoco/state.py, kernels/penalty/,
     kernels/trees/
 """

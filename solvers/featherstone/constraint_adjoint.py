@@ -20,8 +20,9 @@ from newtonsim.kernels.constraints.adjoint import solve as solve_adjoint
 from newtonsim.kernels.constraints.adjoint import velocities as velocities_adjoint
 from newtonsim.kernels.constraints.adjoint import worlds as worlds_adjoint
 from newtonsim.kernels.constraints.adjoint.impacts import ImpactRoundsView
-from newtonsim.kernels.constraints.adjoint.modes import ImpulseView, RowAdjointView
+from newtonsim.kernels.constraints.adjoint.modes import RowAdjointView
 from newtonsim.kernels.constraints.pair_rows import BodyStateView
+from newtonsim.kernels.constraints.rows import ImpulseView
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
@@ -80,7 +81,7 @@ class ConstraintAdjoint:
         self.reason = zeros(model.world_count, dtype=int, device=device)
         self.multiplier = zeros(model.joint_dof_count, dtype=float, device=device)
         self.y = zeros(model.joint_dof_count, dtype=float, device=device)
-        self.sky = skyline_of(self.stage.envelope.world_start.numpy(), device, ROOM)
+        self.sky = skyline_of(self.stage.dofs.world_start.numpy(), device, ROOM)
         self.rows = _row_adjoints(self.stage, device)
         self.predicted = featherstone_row_layout.pair_rows_of(model) if self.stage.predicts else None
         self.dof_terms = _terms(self.stage.dof_count, device)
@@ -106,14 +107,14 @@ class ConstraintAdjoint:
         self, launch: Launcher, smooth: SmoothStage, contacts: Contacts, dt: float, v_end: wp.array
     ) -> None:
         """Solve the rows, and mark worlds in which their impulses lead to another velocity than v_end."""
-        stage, env = self.stage, self.stage.envelope
+        stage, dofs = self.stage, self.stage.dofs
         stage.solve(launch, smooth, contacts, dt, self.solved_qd)
         launch(
             worlds_adjoint.compare_velocities,
             "world",
             reads=dict(
-                world_start=env.world_start,
-                dof=env.dof,
+                world_start=dofs.world_start,
+                dof=dofs.dof,
                 v_free=smooth.v_free,
                 v_end=v_end,
                 solved=self.solved_qd,
@@ -139,13 +140,12 @@ class ConstraintAdjoint:
 
     def impulses(self, pushing: bool) -> ImpulseView:
         """Impulses and velocities of the final solution, or of the one that moves the coordinates."""
+        if pushing:
+            return self.stage.moving
         view = ImpulseView()
-        rows, env = self.stage.rows, self.stage.envelope
-        view.dof = env.kept_dof if pushing else rows.dof.impulse
-        view.pair = env.kept_pair if pushing else rows.pair.impulse
-        view.contact = env.kept_contact if pushing else rows.contact.impulse
-        view.spin = env.kept_spin if pushing else rows.spin.impulse
-        view.z = env.kept_z if pushing else self.stage.z
+        rows = self.stage.rows
+        view.dof, view.pair, view.contact = rows.dof.impulse, rows.pair.impulse, rows.contact.impulse
+        view.spin, view.z = rows.spin.impulse, self.stage.z
         return view
 
     def solve(
@@ -158,7 +158,7 @@ class ConstraintAdjoint:
         pushing: bool,
     ) -> None:
         """From a gradient of the end velocity to the multipliers of all rows and of the force balance."""
-        v, stage, env = launch.views, self.stage, self.stage.envelope
+        v, stage, dofs = launch.views, self.stage, self.stage.dofs
         launch(
             velocities_adjoint.to_energy_gradient,
             "tree",
@@ -175,7 +175,7 @@ class ConstraintAdjoint:
                     contacts=contacts.view,
                     world_state=stage.world_state,
                     final=int(not pushing),
-                    pushing_impulse=env.kept_contact,
+                    pushing_impulse=stage.moving.contact,
                 ),
                 writes=dict(
                     pushes=self.rows.contact_pushes, slip_before_impact=self.rows.contact_slip_before_impact
@@ -189,8 +189,8 @@ class ConstraintAdjoint:
                 rows=stage.rows,
                 contacts=contacts.view,
                 depth=topology_of(self.model).max_depth,
-                place=env.place,
-                dof=env.dof,
+                place=dofs.place,
+                dof=dofs.dof,
                 impulse=self.impulses(pushing),
             ),
             writes=dict(sky=self.sky, adj=self.rows, y=self.y, reason=self.reason),
@@ -244,7 +244,7 @@ class ConstraintAdjoint:
         if self.predicted is None:
             self.solve_free(launch, L, gradient)
             return
-        v, env = launch.views, self.stage.envelope
+        v, dofs = launch.views, self.stage.dofs
         launch(
             velocities_adjoint.to_energy_gradient,
             "tree",
@@ -258,8 +258,8 @@ class ConstraintAdjoint:
                 tree=v.tree,
                 rows=self.predicted,
                 depth=topology_of(self.model).max_depth,
-                place=env.place,
-                dof=env.dof,
+                place=dofs.place,
+                dof=dofs.dof,
             ),
             writes=dict(
                 sky=self.sky,

@@ -10,9 +10,9 @@ from newtonsim.kernels.constraints import (
     contact_rows,
     dof_rows,
     energy_coordinates,
-    gauss_seidel,
     pair_rows,
     pair_solve,
+    solve,
     spin_rows,
 )
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
@@ -30,6 +30,8 @@ from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
 from newtonsim.solvers.featherstone.options import ConstraintOptions
 from newtonsim.solvers.featherstone.servos import JointServos
 from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.featherstone.solve_buffers import SolveBuffers
+from newtonsim.solvers.featherstone.unsolved import UnsolvedSteps
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
 
 
@@ -40,8 +42,18 @@ class ConstraintStage:
         world_state: What happened in each world in the last step: 0 no constraint acted, 1 some did, 2 and
             single bodies moved at another rate than their velocities, because a penetration was removed, 3
             and everything did, because something rebounded within the step; shape (world_count,).
-        iterations: Gauss-Seidel sweeps of the last step per world, shape (world_count,).
-        residual: Last velocity change of the solve per world [m/s or rad/s], shape (world_count,).
+        iterations: Gauss-Seidel sweeps of the last step per world, of the island that took most, shape
+            (world_count,).
+        factorizations: Factorizations of Newton's method likewise, of both solutions where positions move at
+            another rate than velocities.
+        residual: By how much velocities miss the constraints as solved, at the worst row of each world
+            [m/s or rad/s], shape (world_count,): of sweeps the last change of a velocity, of Newton's method
+            how far the velocities at which impulses obey their laws are from those that they lead to.
+        passed: By how much the regularisation of Newton's method lets velocities miss their targets besides,
+            likewise: next to nothing at rest, some of what an impact changes.
+        unsolved: Steps that ended with a larger residual than promised.
+        moving: The solution that moves the positions, where it differs from the final one.
+        dofs: Degrees of freedom by worlds.
         nonfinite: Worlds with a velocity that is no number.
         has_loops: Whether a constraint of the model couples bodies or joints.
         predicts: Whether they hold in the predicted velocity, too, see `predict`.
@@ -68,6 +80,8 @@ class ConstraintStage:
         self.world_state = zeros(worlds, dtype=int, device=device)
         self.iterations = zeros(worlds, dtype=int, device=device)
         self.residual = zeros(worlds, dtype=float, device=device)
+        self.passed = zeros(worlds, dtype=float, device=device)
+        self.unsolved = UnsolvedSteps(model)
         self.nonfinite = NonfiniteWorlds(model)
         self.z = zeros(model.joint_dof_count, dtype=float, device=device)
         self.z_moving = zeros(model.joint_dof_count, dtype=float, device=device)
@@ -78,7 +92,11 @@ class ConstraintStage:
         self.rows.contact = featherstone_row_layout.contact_rows_of(model)
         self.rows.spin = featherstone_row_layout.spin_rows_of(model)
         self.rows.spins = int(len(self.rows.spin.impulse) > 0)
-        self.envelope = featherstone_row_layout.envelope_of(model, self.rows, options.direct_cost)
+        self.moving = featherstone_row_layout.impulses_of(model, self.rows)
+        self.dofs = featherstone_row_layout.world_dofs(model)
+        self._solve = SolveBuffers(model, self.rows)
+        self.start_share = zeros(len(self.rows.contact.impulse), dtype=float, device=device)
+        self.factorizations = zeros(worlds, dtype=int, device=device)
         self.dof_count = len(self.rows.dof.source)
         self.pair_count = len(self.rows.pair.kind)
         self.starts = {
@@ -162,28 +180,35 @@ class ConstraintStage:
             joint_qd: Receives the result, shape (joint_dof_count,).
         """
         model, v, rows = self.model, launch.views, self.rows
+        buffers = self._solve
         launch(
-            gauss_seidel.solve_rows,
+            solve.solve_rows,
             "world",
             reads=dict(
                 tree=v.tree,
+                dofs=self.dofs,
                 contacts=contacts.view,
                 depth=topology_of(model).max_depth,
-                pyramidal=self.options.cone == "pyramidal",
                 dt=dt,
                 restitution_speed=self.options.restitution_speed,
-                max_iterations=self.options.iterations,
-                tolerance=self.options.tolerance,
-                direct_cost=self.options.direct_cost,
+                s=self.options.solve_options(),
             ),
             writes=dict(
                 rows=rows,
-                envelope=self.envelope,
+                islands=buffers.islands,
+                laws=buffers.laws,
+                newton=buffers.newton,
+                sys=buffers.system,
+                moving=self.moving,
+                start_share=self.start_share,
                 z=self.z,
                 z_moving=self.z_moving,
                 world_state=self.world_state,
                 iterations=self.iterations,
+                factorizations=self.factorizations,
                 residual=self.residual,
+                passed=self.passed,
+                unsolved=self.unsolved.view,
             ),
         )
         launch(
@@ -349,7 +374,7 @@ class ConstraintStage:
                 "dof_row",
                 writes=dict(servo=self._servos(dt), rows=self.rows.dof),
             )
-        kept = (self.envelope.kept_contact, self.envelope.kept_spin)
+        kept = (self.moving.contact, self.moving.spin)
         for rows, with_push in zip(self._contact_families(), kept):
             if contacts.rigid_contact_max:
                 launch(
@@ -360,7 +385,7 @@ class ConstraintStage:
                         world_state=self.world_state,
                         impulse=rows.impulse,
                         pushing_impulse=with_push,
-                        share=self.envelope.kept_share,
+                        share=self.start_share,
                     ),
                     writes=dict(memory=rows.memory),
                 )
@@ -372,14 +397,13 @@ class ConstraintStage:
         """Arrays by which earlier steps decide on the bits of the next one, see `SolverBase`."""
         rows = self.rows
         memories = [family.memory for family in (rows.dof, *self._contact_families())]
-        return [*memories, rows.pair.impulse, self.envelope.pause, self.nonfinite.worlds]
+        return [*memories, rows.pair.impulse, self.nonfinite.worlds]
 
     def forget_all(self) -> None:
         """Drop the warm start and the non-finite marks of all worlds."""
         rows = self.rows
         for memory in (rows.dof.memory, rows.pair.impulse, rows.contact.memory, rows.spin.memory):
             memory.zero_()
-        self.envelope.pause.zero_()
         self.nonfinite.worlds.zero_()
 
     def forget(self, launch: Launcher, world_mask: wp.array | None) -> None:
@@ -402,7 +426,6 @@ class ConstraintStage:
                 pair_impulse=rows.pair.impulse,
                 contact_memory=rows.contact.memory,
                 spin_memory=rows.spin.memory,
-                pause=self.envelope.pause,
                 nonfinite=self.nonfinite.worlds,
             ),
         )

@@ -6,7 +6,6 @@ import warp as wp
 
 from newtonsim.collision.contacts import Contacts
 from newtonsim.collision.plan import collision_plan_of
-from newtonsim.kernels.algebra.envelope import EnvelopeView
 from newtonsim.kernels.collision.contact_features import FeatureView
 from newtonsim.kernels.constraints.adjoint import impact_terms
 from newtonsim.kernels.constraints.adjoint import impacts as impacts_adjoint
@@ -14,6 +13,7 @@ from newtonsim.kernels.constraints.adjoint import velocities as velocities_adjoi
 from newtonsim.kernels.constraints.adjoint.impact_terms import ImpactMotionView
 from newtonsim.kernels.constraints.adjoint.impacts import ImpactRoundsView
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
+from newtonsim.kernels.constraints.rows import ImpulseView
 from newtonsim.kernels.trees import masked_dynamics
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
@@ -44,11 +44,10 @@ class ImpactAdjoint:
         self.model = model
         device, dofs = model.device, model.joint_dof_count
         places = collision_plan_of(model).contact_count
-        own, view = constraints.stage.envelope, ImpactRoundsView()
-        self._env = EnvelopeView()
-        self._env.world_start, self._env.dof = own.world_start, own.dof
-        self._env.kept_z = zeros(dofs, dtype=float, device=device)
-        self._env.kept_contact = zeros(places, dtype=wp.vec3, device=device)
+        view = ImpactRoundsView()
+        self._after = ImpulseView()
+        self._after.z = zeros(dofs, dtype=float, device=device)
+        self._after.contact = zeros(places, dtype=wp.vec3, device=device)
         view.count = zeros(model.world_count, dtype=int, device=device)
         view.restitution = zeros(model.world_count, dtype=float, device=device)
         view.impulse = zeros((_ROUNDS, places), dtype=float, device=device)
@@ -87,9 +86,10 @@ class ImpactAdjoint:
                 contacts=contacts.view,
                 depth=topology_of(self.model).max_depth,
                 dt=dt,
+                dofs=stage.dofs,
                 z=stage.z,
             ),
-            writes=dict(env=self._env, rounds=self.rounds, reason=constraints.reason),
+            writes=dict(after=self._after, rounds=self.rounds, reason=constraints.reason),
         )
 
     def write_outcome(self, launch: Launcher, L: wp.array, velocity: wp.array) -> None:
@@ -97,7 +97,7 @@ class ImpactAdjoint:
         launch(
             impacts_adjoint.write_outcome,
             "tree",
-            reads=dict(tree=launch.views.tree, L=L, z=self._env.kept_z, rounds=self.rounds),
+            reads=dict(tree=launch.views.tree, L=L, z=self._after.z, rounds=self.rounds),
             writes=dict(v=velocity),
         )
 
@@ -110,7 +110,7 @@ class ImpactAdjoint:
         gradient: wp.array,
     ) -> None:
         """From a gradient of the velocity after all impacts to the multipliers of every round."""
-        v, env = launch.views, constraints.stage.envelope
+        v, dofs = launch.views, constraints.stage.dofs
         launch(
             velocities_adjoint.to_energy_gradient,
             "tree",
@@ -125,8 +125,8 @@ class ImpactAdjoint:
                 rows=constraints.stage.rows.contact,
                 contacts=contacts.view,
                 depth=topology_of(self.model).max_depth,
-                place=env.place,
-                dof=env.dof,
+                place=dofs.place,
+                dof=dofs.dof,
             ),
             writes=dict(
                 zeta=constraints.y, rounds=self.rounds, sky=constraints.sky, reason=constraints.reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
+from newtonsim.kernels.constraints.solve import SolveOptions
 from newtonsim.scene.revisions import Revised
 from newtonsim.solvers.option_ranges import check_counts, check_not_negative, check_shares, check_words
 
@@ -35,11 +36,12 @@ class ConstraintOptions(Revised):
     """Stiffness, damping and accuracy of the constraint solve.
 
     Attributes:
-        iterations: Most Gauss-Seidel sweeps in a step.
-        tolerance: The solve ends when no row's velocity changes by more [m/s or rad/s].
-        direct_cost: Most work that direct solves of the active rows between the sweeps may do in a step, as
-            the sum of the squared row lengths of their matrices, at about a nanosecond each; 0 for sweeps
-            alone. Small scenes need a fraction of it; larger ones than it allows are left to the sweeps.
+        iterations: Most Gauss-Seidel sweeps in a step; after ten, Newton's method takes over.
+        tolerance: The solve ends when no row's velocity changes by more in a sweep [m/s or rad/s].
+        factorizations: Most factorizations of Newton's method for an island in a step; 0 for sweeps alone.
+        direct_cost: Largest factorization, as Σ n l² over the columns of the matrix in blocks, n wide and l
+            long, about twice its multiplications; islands of bodies that would take more are left to the
+            sweeps; 0 for sweeps alone.
         cone: "elliptic" or "pyramidal" friction cone.
         contact_softness: "rigid" for contacts with the four numbers that follow; "material" for springs and
             dampers with the mean ke and kd of both materials, which act at the end of the step and are stable
@@ -68,7 +70,8 @@ class ConstraintOptions(Revised):
 
     iterations: int = 16
     tolerance: float = 1.0e-5
-    direct_cost: float = 4.0e6
+    factorizations: int = 60
+    direct_cost: float = 1.0e8
     cone: str = "elliptic"
     contact_softness: str = "rigid"
     friction_combine: str = "mean"
@@ -96,6 +99,15 @@ class ConstraintOptions(Revised):
         check_counts(self, ("iterations",))
         check_shares(self, _SHARES)
         check_not_negative(self, (*_NOT_NEGATIVE, "tolerance", "recovery_time"))
+
+    def solve_options(self) -> SolveOptions:
+        """Return what the kernel of the solve takes."""
+        s = SolveOptions()
+        s.sweeps, s.factorizations = self.iterations, self.factorizations
+        s.tolerance = self.tolerance
+        s.cost = self.direct_cost if self.factorizations > 0 else 0.0
+        s.pyramidal = int(self.cone == "pyramidal")
+        return s
 
     def settings(self, dt: float) -> ConstraintSettings:
         """Return the device struct for one time step [s].

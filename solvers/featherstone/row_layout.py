@@ -6,13 +6,12 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.plan import collision_plan_of
-from newtonsim.kernels.algebra.envelope import EnvelopeView
 from newtonsim.kernels.constraints import dof_rows as constraints_dof_rows
 from newtonsim.kernels.constraints import pair_rows
 from newtonsim.kernels.constraints.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.constraints.dof_rows import DofRowView
 from newtonsim.kernels.constraints.pair_rows import PairRowView
-from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, WorldDofsView
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.enums import JointType
 from newtonsim.scene.model import Model
@@ -134,6 +133,7 @@ def contact_rows_of(model: Model) -> ContactRowView:
     rows.leaf = zeros(count, dtype=wp.vec2i, device=device)
     rows.friction = zeros(count, dtype=float, device=device)
     rows.softness = zeros(count, dtype=float, device=device)
+    rows.weight = zeros(count, dtype=wp.vec2, device=device)
     rows.push_share = zeros(count, dtype=float, device=device)
     rows.soft = zeros(count, dtype=int, device=device)
     rows.target = zeros(count, dtype=wp.vec3, device=device)
@@ -171,38 +171,28 @@ def spin_rows_of(model: Model) -> SpinRowView:
     return rows
 
 
-def envelope_of(model: Model, rows: RowsView, most: float) -> EnvelopeView:
-    """Make room for the direct solve.
-
-    Args:
-        model: The model.
-        rows: All rows.
-        most: Largest sum of squared row lengths of a world's matrix.
-    """
+def world_dofs(model: Model) -> WorldDofsView:
+    """Sort the degrees of freedom by worlds."""
     device = model.device
     world = topology_of(model).view.dof_world.numpy()
     order = np.argsort(world, kind="stable")
     start = np.searchsorted(world[order], np.arange(model.world_count + 1))
-    size = np.diff(start).astype(np.int64)
-    # of all rows with that sum of squares, equal ones are the longest in total
-    room = np.minimum(size * (size + 1) // 2, np.sqrt(size * most).astype(np.int64) + 1) * (most > 0.0)
     place = np.empty(len(order), np.int32)
-    place[order] = np.arange(len(order)) - np.repeat(start[:-1], size)
-    env = EnvelopeView()
-    env.world_start = put(start, dtype=int, device=device)
-    env.dof = put(order, dtype=int, device=device)
-    env.place = put(place, dtype=int, device=device)
-    env.entry_start = put(np.concatenate(([0], np.cumsum(room))), dtype=int, device=device)
-    env.L = zeros(int(room.sum()), dtype=wp.float64, device=device)
-    env.x = zeros(len(order), dtype=wp.float64, device=device)
-    env.first = zeros(len(order), dtype=int, device=device)
-    env.row = zeros(len(order), dtype=int, device=device)
-    env.z = zeros(len(order), dtype=float, device=device)
-    env.kept_z = zeros(len(order), dtype=float, device=device)
-    env.pause = zeros(model.world_count, dtype=int, device=device)
-    env.kept_dof = zeros(len(rows.dof.impulse), dtype=float, device=device)
-    env.kept_pair = zeros(len(rows.pair.impulse), dtype=float, device=device)
-    env.kept_contact = zeros(len(rows.contact.impulse), dtype=wp.vec3, device=device)
-    env.kept_spin = zeros(len(rows.spin.impulse), dtype=wp.vec3, device=device)
-    env.kept_share = zeros(len(rows.contact.impulse), dtype=float, device=device)
-    return env
+    place[order] = np.arange(len(order)) - np.repeat(start[:-1], np.diff(start))
+    dofs = WorldDofsView()
+    dofs.world_start = put(start, dtype=int, device=device)
+    dofs.dof = put(order, dtype=int, device=device)
+    dofs.place = put(place, dtype=int, device=device)
+    return dofs
+
+
+def impulses_of(model: Model, rows: RowsView) -> ImpulseView:
+    """Make room for a solution of all rows."""
+    device = model.device
+    view = ImpulseView()
+    view.dof = zeros(len(rows.dof.impulse), dtype=float, device=device)
+    view.pair = zeros(len(rows.pair.impulse), dtype=float, device=device)
+    view.contact = zeros(len(rows.contact.impulse), dtype=wp.vec3, device=device)
+    view.spin = zeros(len(rows.spin.impulse), dtype=wp.vec3, device=device)
+    view.z = zeros(model.joint_dof_count, dtype=float, device=device)
+    return view

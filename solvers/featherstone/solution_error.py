@@ -46,7 +46,7 @@ class SolutionError:
         self, launch: Launcher, constraints: ConstraintAdjoint, contacts: Contacts, smooth: SmoothStage
     ) -> None:
         """Add a step, after the multipliers of its final solution were found."""
-        v, stage, env = launch.views, constraints.stage, constraints.stage.envelope
+        v, stage, dofs = launch.views, constraints.stage, constraints.stage.dofs
         launch(
             solution_error_adjoint.find_changes,
             "world",
@@ -55,8 +55,8 @@ class SolutionError:
                 rows=stage.rows,
                 contacts=contacts.view,
                 depth=topology_of(self.model).max_depth,
-                place=env.place,
-                dof=env.dof,
+                place=dofs.place,
+                dof=dofs.dof,
                 impulse=constraints.impulses(pushing=False),
                 residual=stage.residual,
                 v_free=smooth.v_free,
@@ -90,9 +90,9 @@ class SolutionError:
         after = self.errors.worst_step.numpy()[tree]
         where = f"{after} steps before the last" if after else "in the last step"
         warnings.warn(
-            f"FeatherstoneSolver: sweeps ended {part:.0%} of what constraints do away from their "
-            f"solution (world {world}, worst {where}); the gradient is that of the solution, and may be "
-            "wrong by as much or more: raise options.iterations (1000, with direct_cost=0 if that fails)",
+            f"FeatherstoneSolver: the constraint solve ended {part:.0%} of what constraints do away from "
+            f"their solution (world {world}, worst {where}); the gradient is that of the solution, and may "
+            "be wrong by as much or more: sweeps alone (iterations=1000, factorizations=0) end nearer",
             RuntimeWarning,
             stacklevel=4,
         )

@@ -315,12 +315,13 @@ class FeatherstoneSolver(LaunchedSolver):
         return SleepStage(self.model, options) if self.model.joint_count else None
 
     def report(self) -> None:
-        """Warn of contacts that there was no room for, and of worlds that became non-finite, once each.
+        """Warn of contacts without room, of constraints left unsolved and of non-finite worlds, once each.
 
         See `SolverBase.report`.
         """
         self.contacts.warn_of_overflow()
         self._particles.report()
+        self.constraints.unsolved.report(self.contacts)
         self.constraints.nonfinite.report(lambda origin: explain(origin, self.smooth, self.constraints))
 
     def baked_revision(self) -> int:

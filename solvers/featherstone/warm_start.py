@@ -26,37 +26,24 @@ class StartingImpulses:
     def __init__(self, stage: ConstraintStage):
         rows = {family: getattr(stage.rows, family).impulse for family in _FAMILIES}
         rows = {family: array for family, array in rows.items() if len(array)}
-        worlds, device = stage.model.world_count, stage.model.device
+        device = stage.model.device
         sizes = [len(array) * wp.types.type_size_in_bytes(array.dtype) // 4 for array in rows.values()]
-        self.values = zeros(sum(sizes) + worlds, dtype=float, device=device)
+        self.values = zeros(sum(sizes), dtype=float, device=device)
         self._impulses: dict[str, wp.array] = {}
         place = self.values.ptr
         for (family, array), size in zip(rows.items(), sizes):
             self._impulses[family] = wp.array(ptr=place, dtype=array.dtype, shape=array.shape, device=device)
             place += 4 * size  # pyright: ignore[reportOperatorIssue]
-        self._pause = wp.array(ptr=place, dtype=int, shape=(worlds,), device=device)
 
     def keep(self, launch: Launcher, stage: ConstraintStage) -> None:
         """Copy them, after the rows of a step are built and before they are solved."""
         for family, impulse in self._impulses.items():
             self._copy(launch, family, getattr(stage.rows, family).impulse, impulse)
-        launch(
-            constraints_warm_start.copy_counts,
-            "world",
-            reads=dict(source=stage.envelope.pause),
-            writes=dict(target=self._pause),
-        )
 
     def restore(self, launch: Launcher, stage: ConstraintStage) -> None:
         """Write them into the rows of a stage, likewise."""
         for family, impulse in self._impulses.items():
             self._copy(launch, family, impulse, getattr(stage.rows, family).impulse)
-        launch(
-            constraints_warm_start.copy_counts,
-            "world",
-            reads=dict(source=self._pause),
-            writes=dict(target=stage.envelope.pause),
-        )
 
     def _copy(self, launch: Launcher, family: str, source: wp.array, target: wp.array) -> None:
         kernel = (

@@ -76,7 +76,7 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str], list
 def test_warmup_compiles_what_the_robot_needs_once(warm):
     cache, lines, builds = warm
     assert len(builds) == len(set(builds))
-    assert {"trees.forward_kinematics", "constraints.gauss_seidel", "trees.crba"} <= set(builds)
+    assert {"trees.forward_kinematics", "constraints.solve", "trees.crba"} <= set(builds)
     # nothing about it is a mesh or asks for rays
     unused = {
         "collision.families.mesh",

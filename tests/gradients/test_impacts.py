@@ -123,7 +123,7 @@ def test_corners_that_rebound_apart_do_not_blow_up(device: str):
     turn = [3.2269268e-04, -4.6597291e-03, 6.5374099e-02, 9.9784988e-01]
     state.joint_q.assign(np.array([8.64e-03, 2.8881574e-02, 1.0096158e-01, *turn], np.float32))
     newtonsim.eval_fk(model, state.joint_q, state.joint_qd, None, state)
-    solver = FeatherstoneSolver(model, iterations=100, tolerance=1.0e-7)
+    solver = FeatherstoneSolver(model, iterations=100, tolerance=1.0e-7, factorizations=0)
     spans = (3.0e-3, 1.0e-3, 3.0e-4, 1.0e-4)
     report = diff.gradcheck(model, solver, state, 1, DT, loss, ("state.joint_qd",), spans=spans)
     print(report)

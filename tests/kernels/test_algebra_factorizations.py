@@ -6,7 +6,7 @@ import warp as wp
 from kernel_calls import DeviceFunctions
 from small_trees import SmallTree
 
-from newtonsim.kernels.algebra import envelope, skyline_algebra
+from newtonsim.kernels.algebra import skyline_algebra
 from newtonsim.kernels.algebra.block_lu import (
     BlockSkylineView,
     add_outer,
@@ -39,14 +39,6 @@ call = DeviceFunctions(
     factorize_blocks,
     lay_out_blocks,
     solve_blocks,
-    envelope.widen_envelope,
-    envelope.lay_out_envelope,
-    envelope.factorize_envelope,
-    envelope.solve_envelope,
-    envelope.add_row,
-    envelope.add_triple,
-    envelope.row_change,
-    envelope.triple_change,
     begin_skyline,
     clear_skyline,
     factorize_skyline,
@@ -107,53 +99,6 @@ def test_blocks_of_a_vector(device):
     call(device, add_to_block, 1, 2.0, v, x)
     np.testing.assert_array_equal(x.numpy().reshape(3, 6), [np.zeros(6), 2.0 * v, np.zeros(6)])
     assert call(device, block_sum, 1.0, 1, v, x)[0] == 1.0 + 2.0 * v @ v
-
-
-def envelope_of(tree: SmallTree, order: np.ndarray) -> envelope.EnvelopeView:
-    n, device = len(order), tree.device
-    env = envelope.EnvelopeView()
-    env.world_start, env.entry_start = tree.ints([0, n]), tree.ints([0, n * n])
-    env.dof, env.place = tree.ints(order), tree.ints(np.argsort(order))
-    env.first, env.row = tree.ints(range(n)), tree.ints([0] * n)
-    env.L, env.x = doubles(np.zeros(n * n), device), doubles(np.zeros(n), device)
-    return env
-
-
-@pytest.mark.parametrize("triples", [False, True], ids=["rows", "triples"])
-def test_regularised_rows_are_solved_within_their_envelope(device, triples):
-    rng = np.random.default_rng(1)
-    tree = SmallTree(PARENTS, device)
-    n = len(PARENTS)
-    order = rng.permutation(n)
-    env = envelope_of(tree, order)
-    for pair in PAIRS:
-        call(device, envelope.widen_envelope, tree.view, env, 0, pair)
-    assert call(device, envelope.lay_out_envelope, env, 0, 1e6)[0] > 0.0
-    width = 3 if triples else 1
-    B = np.zeros((len(PAIRS), 2 * DEPTH, width))
-    dense, right, jacobians = np.eye(n), np.zeros(n), []
-    weights, residuals = rng.uniform(0.5, 50.0, (len(PAIRS), width)), rng.normal(size=(len(PAIRS), width))
-    for c, pair in enumerate(PAIRS):
-        J = np.zeros((n, width))
-        moving = sorted({d for leaf in pair if leaf >= 0 for d in tree.chains[leaf]})
-        J[moving] = rng.normal(size=(len(moving), width))
-        B[c] = tree.row(J, pair, DEPTH)
-        dense += (J * weights[c]) @ J.T
-        right += J @ (weights[c] * residuals[c])
-        jacobians.append(J)
-    rows = wp.array(B if triples else B[..., 0], dtype=wp.vec3 if triples else float, device=device)
-    add = envelope.add_triple if triples else envelope.add_row
-    change = envelope.triple_change if triples else envelope.row_change
-    for c, pair in enumerate(PAIRS):
-        call(device, add, tree.view, env, 0, pair, DEPTH, c, weights[c], residuals[c], rows)
-    call(device, envelope.factorize_envelope, env, 0, 1e-12)
-    call(device, envelope.solve_envelope, env, 0)
-    x = np.linalg.solve(dense, right)
-    np.testing.assert_allclose(env.x.numpy()[np.argsort(order)], x, atol=1e-5)
-    for c, pair in enumerate(PAIRS):
-        found = call(device, change, tree.view, env, 0, pair, DEPTH, c, weights[c], residuals[c], rows)
-        exact = weights[c] * (residuals[c] - jacobians[c].T @ x)
-        np.testing.assert_allclose(found[0], exact if triples else exact[0], rtol=1e-4, atol=1e-4)
 
 
 def test_unsymmetric_rows_are_solved_within_their_skyline(device):

@@ -16,6 +16,7 @@ SHORTEST = {
     "python_calls": ["--cases", "pile"],
     "pybullet_compat": ["--cases", "falling cube", "getJointState", "worlds"],
     "contacts": ["--scenes", "gripper"],
+    "contact_motion": ["--scenes", "card_house"],
     "deformables": ["--scenes", "cloth", "net", "heap"],
     "gradients": ["--tasks", "free body"],
     "gradient_cost": ["--worlds", "2", "--steps", "10"],

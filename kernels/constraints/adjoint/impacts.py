@@ -10,14 +10,13 @@ rounds before it, c = (1 + e) (T - P ζ), where P takes the part of ζ = H⁻¹ 
 
 Stage: backward pass of constraints, propagated impacts
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/impact_adjoint.py
-Reads: ContactRowView, ContactView, EnvelopeView, ImpactRoundsView, L, SkylineView, TreeView, dof, place,
+Reads: ContactRowView, ContactView, ImpactRoundsView, L, SkylineView, TreeView, WorldDofsView, dof, place,
     reason, z
-Writes: EnvelopeView, ImpactRoundsView, SkylineView, mask, reason, v, y, zeta
+Writes: ImpactRoundsView, ImpulseView, SkylineView, mask, reason, v, y, zeta
 """
 
 import warp as wp
 
-from newtonsim.kernels.algebra.envelope import EnvelopeView
 from newtonsim.kernels.algebra.skyline_algebra import add_outer, couple_chains, triple_product
 from newtonsim.kernels.algebra.skyline_lu import SkylineView, begin_skyline, clear_skyline, solve_system
 from newtonsim.kernels.collision.contacts import ContactView
@@ -35,6 +34,7 @@ from newtonsim.kernels.constraints.impacts import (
     reflect,
     stop_approach,
 )
+from newtonsim.kernels.constraints.rows import ImpulseView, WorldDofsView
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -72,7 +72,7 @@ def changes_rebounds(
     contacts: wp.ref[ContactView],
     w: int,
     depth: int,
-    env: wp.ref[EnvelopeView],
+    after: wp.ref[ImpulseView],
     z: wp.array(dtype=float),
 ) -> bool:
     """True if impacts leave a contact another velocity than that with which it would rebound alone."""
@@ -81,10 +81,10 @@ def changes_rebounds(
     for c in range(c0, c0 + contacts.world_count[w]):
         impact = rows.impact[c]
         hit = impact[2] > impact[1]
-        if hit or env.kept_contact[c][1] > 0.0:
+        if hit or after.contact[c][1] > 0.0:
             before = normal_velocity(tree, rows, c, depth, z)
-            after = wp.max(0.0, normal_velocity(tree, rows, c, depth, env.kept_z))
-            if not hit or before >= 0.0 or wp.abs(after + impact[0] * before) > -ALONE * impact[0] * before:
+            left = wp.max(0.0, normal_velocity(tree, rows, c, depth, after.z))
+            if not hit or before >= 0.0 or wp.abs(left + impact[0] * before) > -ALONE * impact[0] * before:
                 changed = True
     return changed
 
@@ -93,16 +93,17 @@ def changes_rebounds(
 def keep_round(
     contacts: wp.ref[ContactView],
     rows: wp.ref[ContactRowView],
+    dofs: wp.ref[WorldDofsView],
     w: int,
     r: int,
-    env: wp.ref[EnvelopeView],
+    after: wp.ref[ImpulseView],
     rounds: wp.ref[ImpactRoundsView],
 ) -> bool:
     """Keep what the inelastic impact of a round came to; False if its contacts differ in restitution."""
     alike = bool(True)
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
-        x = env.kept_contact[c][0]
+        x = after.contact[c][0]
         rounds.impulse[r, c] = x
         if x > 0.0:
             e = rows.impact[c][0]
@@ -110,8 +111,8 @@ def keep_round(
                 rounds.restitution[w] = e
             if wp.abs(e - rounds.restitution[w]) > ALIKE:
                 alike = False
-    for i in range(env.world_start[w], env.world_start[w + 1]):
-        rounds.z[r, env.dof[i]] = env.kept_z[env.dof[i]]
+    for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
+        rounds.z[r, dofs.dof[i]] = after.z[dofs.dof[i]]
     return alike
 
 
@@ -123,25 +124,26 @@ def follow_impacts(
     contacts: ContactView,
     depth: int,
     dt: float,
-    env: EnvelopeView,
+    dofs: WorldDofsView,
+    after: ImpulseView,
     z: wp.array(dtype=float),
     rounds: ImpactRoundsView,
     reason: wp.array(dtype=int),
 ):
     """One thread per world: the rounds of `impacts.propagate_impacts` once more, and what each comes to.
 
-    `kept_*` of the workspace hold the outcome then; rows are those before the solve.
+    `after` holds the outcome then; rows are those before the solve.
     """
     w = first + wp.tid()
     rounds.count[w] = 0
     if not any_rebound(rows, contacts, w):
         return
-    for i in range(env.world_start[w], env.world_start[w + 1]):
-        env.kept_z[env.dof[i]] = z[env.dof[i]]
+    for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
+        after.z[dofs.dof[i]] = z[dofs.dof[i]]
     c0 = contacts.world_start[w]
     fastest = float(0.0)
     for c in range(c0, c0 + contacts.world_count[w]):
-        env.kept_contact[c] = wp.vec3(0.0, 0.0, 0.0)
+        after.contact[c] = wp.vec3(0.0, 0.0, 0.0)
         if rows.impact[c][2] > rows.impact[c][1]:
             fastest = wp.max(fastest, -normal_velocity(tree, rows, c, depth, z))
     slowest = SLOWEST * fastest
@@ -150,17 +152,17 @@ def follow_impacts(
     n = int(0)
     running = int(1)
     while running == 1 and n < ROUNDS:
-        if mark_approaching(tree, rows, contacts, w, depth, slowest, dt, env) == 0:
+        if mark_approaching(tree, rows, contacts, w, depth, slowest, dt, after) == 0:
             running = 0
         else:
-            stop_approach(tree, rows, contacts, w, depth, 0.1 * slowest, env)
+            stop_approach(tree, rows, contacts, w, depth, 0.1 * slowest, after)
             if n < MOST_ROUNDS:
-                known = keep_round(contacts, rows, w, n, env, rounds) and known
+                known = keep_round(contacts, rows, dofs, w, n, after, rounds) and known
             else:
                 known = False
-            reflect(tree, rows, contacts, w, depth, env)
+            reflect(tree, rows, contacts, w, depth, after)
             n += 1
-    if changes_rebounds(tree, rows, contacts, w, depth, env, z):
+    if changes_rebounds(tree, rows, contacts, w, depth, after, z):
         rounds.count[w] = wp.min(n, MOST_ROUNDS)
         if not known:
             reason[w] = reason[w] | PROPAGATED_IMPACT

@@ -13,11 +13,10 @@ Writes: pushes, slip_before_impact
 import warp as wp
 
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.chains import triple_velocity
+from newtonsim.kernels.constraints.chains import is_single, triple_velocity
 from newtonsim.kernels.constraints.dof_rows import PUSHED
-from newtonsim.kernels.constraints.gauss_seidel import is_single
 from newtonsim.kernels.constraints.pair_rows import PairRowView
-from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -49,17 +48,6 @@ class RowAdjointView:
     contact_pushes: wp.array(dtype=int)  # (C) 0 if the target velocity leaves out the penetration
     spin_mode: wp.array(dtype=wp.vec2i)  # (C) of torsional and of rolling friction
     spin_multiplier: wp.array(dtype=wp.vec3)  # (C) about the normal and both tangents
-
-
-@wp.struct
-class ImpulseView:
-    """Impulses of a solution, and the velocities that belong to it in energy coordinates."""
-
-    dof: wp.array(dtype=float)  # (R)
-    pair: wp.array(dtype=float)  # (P)
-    contact: wp.array(dtype=wp.vec3)  # (C)
-    spin: wp.array(dtype=wp.vec3)  # (C)
-    z: wp.array(dtype=float)  # (D)
 
 
 @wp.func
@@ -213,7 +201,7 @@ def mark_pushing(
     """One thread per contact place: whether its target removes the penetration, and the slip before impact.
 
     That of contacts of single bodies does so only in the first solution, which moves the positions, and not
-    in the final one, see `gauss_seidel.solve_rows`.
+    in the final one, see `solve.solve_rows`.
     """
     c = first + wp.tid()
     w = contacts.world[c]

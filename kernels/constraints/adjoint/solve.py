@@ -7,7 +7,7 @@ solution (λ, m) of the transposed linearised system
     H λ + Jᵀ m + J_tᵀ K J_t λ = g,    (J + μ dᵀ J_t) λ = C m,    K = μ p_n (1 - d dᵀ) / |u|,
 
 with the second term of the second equation for the normal rows of sliding contacts only. In energy
-coordinates ζ of λ, with m eliminated by a small softening as in `active_set`, this is one unsymmetric system
+coordinates ζ of λ, with m eliminated by a small softening, this is one unsymmetric system
 in a skyline for each world. Its gradients with respect to parameters follow from
 `constraints.adjoint.row_terms` and `constraints.adjoint.contact_terms`.
 

@@ -13,9 +13,9 @@ Writes: b, final, mask, moving, multiplier, pushing, v, y
 import warp as wp
 
 from newtonsim.kernels.algebra.sparse_blas import axpyi
+from newtonsim.kernels.constraints.chains import is_single
 from newtonsim.kernels.constraints.dof_rows import PUSHED, TIMED
 from newtonsim.kernels.constraints.energy_coordinates import copy_tree, to_joint_velocities
-from newtonsim.kernels.constraints.gauss_seidel import is_single
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -30,7 +30,7 @@ def scale(first: int, a: wp.array(dtype=float), factor: float, b: wp.array(dtype
 
 @wp.func
 def moves_apart(tree: wp.ref[TreeView], d: int, world_state: wp.array(dtype=int)) -> bool:
-    """True if a dof moved at another rate than its velocity, see `gauss_seidel.solve_rows`."""
+    """True if a dof moved at another rate than its velocity, see `solve.solve_rows`."""
     state = world_state[tree.dof_world[d]]
     apart = state == TIMED
     if state == PUSHED:

@@ -13,11 +13,9 @@ from newtonsim.examples.assets import asset_path
 from newtonsim.importers import parse_urdf
 from newtonsim.kernels.envs import manipulation as envs_manipulation
 from newtonsim.scene.enums import JointMode
-from newtonsim.solvers import FeatherstoneSolver
 
 if TYPE_CHECKING:
-    from newtonsim.scene.model import Model
-    from newtonsim.solvers import SolverBase
+    pass
 
 _JOINTS = 7
 _HOME = (0.0, 0.1, 0.0, -1.9, 0.0, math.pi - 2.0, 0.0)  # [rad] the hand points down
@@ -173,13 +171,6 @@ class ArmPick(ArmTask):
         builder.add_shape_box(cube, hx=half, hy=half, hz=half, density=density, mu=1.0, restitution=0.0)
         builder.shape_color[-1] = (0.20, 0.45, 0.70, 1.0)
         builder.add_joint_free(cube)
-
-    def make_solver(self, model: Model) -> SolverBase:
-        """Sweeps alone: direct solves between them let a cube held by parallel fingers jump now and then.
-
-        Of 3 x 128 cubes, held for 5 s each, 27 are lost with them; of 2 x 128 one without.
-        """
-        return FeatherstoneSolver(model, direct_cost=0.0)
 
     def numbers(self) -> list[float]:
         """See `Task.numbers`."""

@@ -10,11 +10,9 @@ from newtonsim.envs.task import Motors
 from newtonsim.envs.tasks.robots import RobotTask
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.envs import racecar as envs_racecar
-from newtonsim.solvers import FeatherstoneSolver
 
 if TYPE_CHECKING:
-    from newtonsim.scene.model import Model
-    from newtonsim.solvers import SolverBase
+    pass
 
 _WHEEL_RADIUS, _WHEELBASE, _TRACK = 0.05, 0.325, 0.24  # [m] of the file
 _HULL = (0.22, 0.07, 0.025, 0.015)  # [m] half extents of the chassis, and its height over the axles
@@ -81,13 +79,6 @@ class Racecar(RobotTask):
             [-1.0, -1.0],
             [1.0, 1.0],
         )
-
-    def make_solver(self, model: Model) -> SolverBase:
-        """Sweeps alone: they keep the load of four rigid wheels, which has many solutions, near even.
-
-        A direct solve may lay it on two wheels across; of the others one spins freely then.
-        """
-        return FeatherstoneSolver(model, direct_cost=0.0)
 
     def numbers(self) -> list[float]:
         """See `Task.numbers`."""

@@ -46,8 +46,8 @@ class Settings:
     def apply_options(self, options: ConstraintOptions) -> None:
         """Hand over what was asked of the constraint solve; the rest keeps the solver's own values.
 
-        The solver has a direct stage and converges with fewer sweeps than PyBullet's: a lower number of
-        iterations than the default is not taken over.
+        The solver goes on by Newton's method after a few sweeps: a lower number of iterations than the
+        default is not taken over.
         """
         for name, target in OPTIONS.items():
             if name in self.parameters:

@@ -1,0 +1,331 @@
+"""How contact converges in motion: residual, iterations, penetration of every step; time beside MuJoCo.
+
+python benchmarks/contact_motion.py                                  # all scenes but the heap of 1000
+python benchmarks/contact_motion.py --scenes hit_wall heap --alone   # without MuJoCo
+python benchmarks/contact_motion.py --set iterations=64 --set cone='"pyramidal"'
+python benchmarks/contact_motion.py --short --json OUT               # shorter spans, all figures
+
+One world at 1/240 s. A scene is first run once, and looked at after every step; then it is timed, as the
+processor's time of a step: several times from the start, both engines in turn by blocks of a tenth of the
+same simulated span. MuJoCo has its default solver, unless --mujoco-solver says otherwise: in heaps CG is much
+faster. Penetration is that which a step finds when it begins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+
+import numpy as np
+import warp as wp
+from engines.contacts import MujocoEngine
+from harness import DT, installed, write_json
+from tasks.contact_motion import heap, hit_wall, tower
+from tasks.contacts import describe
+
+from newtonsim import Model, ModelBuilder, Simulator
+from newtonsim.examples import scenes
+from newtonsim.solvers import FeatherstoneSolver
+
+TOLERANCE = 1.0e-4
+"""Residual [m/s] that every step is to reach."""
+
+BLOCKS = 10
+"""Blocks of steps that a timed span is cut into."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scene to measure.
+
+    Attributes:
+        build: Returns the builder.
+        seconds: Simulated time [s].
+        timed: Simulated time of the comparison with MuJoCo [s], 0 for none.
+        short: Simulated time of both in the short form [s].
+        observe: Returns figures of its own by name at the end, or None.
+    """
+
+    build: Callable[[], ModelBuilder]
+    seconds: float
+    timed: float
+    short: float
+    observe: Callable[[Run], dict[str, float]] | None = None
+
+
+@dataclass
+class Figures:
+    """What was measured of one scene.
+
+    Attributes:
+        scene: Its name.
+        steps: Number of steps.
+        finite: Whether all poses and velocities were numbers at the end.
+        residual_max: Largest residual of a step [m/s or rad/s].
+        residual_99: 99th percentile of the residual [m/s or rad/s].
+        over: Share of the steps above the tolerance.
+        iterations_mean: Mean number of iterations.
+        iterations_99: 99th percentile.
+        iterations_max: Most iterations.
+        deepest: Greatest penetration of any step [m].
+        deepest_end: Greatest penetration of the last step [m].
+        fastest: Speed of the fastest centre of mass at the end [m/s].
+        contacts: Most contacts of a step.
+        microseconds: Time of a step [us], median over the repeats.
+        mujoco_microseconds: That of MuJoCo, None without it.
+        own: Figures of this scene alone.
+    """
+
+    scene: str
+    steps: int
+    finite: bool
+    residual_max: float
+    residual_99: float
+    over: float
+    iterations_mean: float
+    iterations_99: float
+    iterations_max: int
+    deepest: float
+    deepest_end: float
+    fastest: float
+    contacts: int
+    microseconds: float | None = None
+    mujoco_microseconds: float | None = None
+    own: dict[str, float] = field(default_factory=dict)
+
+
+class Run:
+    """A scene in newtonsim, with what was seen of each step.
+
+    Args:
+        model: The model.
+        options: Keywords of the solver.
+
+    Attributes:
+        residual: Largest of all worlds, for each step [m/s or rad/s].
+        iterations: Most of all worlds, for each step.
+        deepest: Greatest penetration at the start of each step [m].
+        contacts: Number of contacts of each step.
+    """
+
+    def __init__(self, model: Model, options: Mapping[str, object]) -> None:
+        self.model = model
+        self.solver = FeatherstoneSolver(model, **options)
+        self.simulator = Simulator(model, self.solver, DT)
+        self.start = model.state().body_q.numpy()
+        self.residual: list[float] = []
+        self.iterations: list[int] = []
+        self.deepest: list[float] = []
+        self.contacts: list[int] = []
+
+    def step(self, count: int) -> None:
+        """Make some steps, and look at each."""
+        constraints, contacts = self.solver.constraints, self.solver.contacts
+        first = contacts.world_start.numpy()[:-1]
+        for _ in range(count):
+            self.simulator.step()
+            self.residual.append(float(constraints.residual.numpy().max()))
+            counted = constraints.factorizations
+            self.iterations.append(int(counted.numpy().max()))
+            counts, distance = contacts.world_count.numpy(), contacts.rigid_contact_distance.numpy()
+            gaps = [distance[s : s + n].min(initial=0.0) for s, n in zip(first, counts, strict=True)]
+            self.deepest.append(-float(min(gaps)))
+            self.contacts.append(int(counts.sum()))
+
+    @property
+    def poses(self) -> np.ndarray:
+        """Poses of the bodies (bodies, 7) [m]."""
+        return self.simulator.state.body_q.numpy()
+
+    @property
+    def velocities(self) -> np.ndarray:
+        """Angular and linear velocities of the bodies (bodies, 6) [rad/s and m/s]."""
+        return self.simulator.state.body_qd.numpy()
+
+    def figures(self, name: str) -> Figures:
+        """Sum up all steps so far."""
+        residual, iterations = np.array(self.residual), np.array(self.iterations)
+        return Figures(
+            scene=name,
+            steps=len(residual),
+            finite=bool(np.isfinite(self.poses).all() and np.isfinite(self.velocities).all()),
+            residual_max=float(residual.max()),
+            residual_99=float(np.percentile(residual, 99.0)),
+            over=float(np.mean(~(residual <= TOLERANCE))),
+            iterations_mean=float(iterations.mean()),
+            iterations_99=float(np.percentile(iterations, 99.0)),
+            iterations_max=int(iterations.max()),
+            deepest=max(self.deepest),
+            deepest_end=self.deepest[-1],
+            fastest=float(np.linalg.norm(self.velocities[:, 3:], axis=1).max()),
+            contacts=max(self.contacts),
+        )
+
+
+def moved(run: Run) -> dict[str, float]:
+    """How far the origin that moved most came [m]."""
+    return {"moved_m": float(np.linalg.norm(run.poses[:, :3] - run.start[:, :3], axis=1).max())}
+
+
+def fallen(run: Run) -> dict[str, float]:
+    """How many bodies lean by more than 0.5 rad."""
+    tilts = 2.0 * np.arcsin(np.clip(np.linalg.norm(run.poses[:, 3:5], axis=1), 0.0, 1.0))
+    return {"fallen": int(np.sum(tilts > 0.5)), "bodies": len(tilts)}
+
+
+def release(run: Run) -> dict[str, float]:
+    """Put the last body 1 m higher, and return the fastest rise of the others in the next 0.2 s [m/s].
+
+    How far they sank under the load is the depth at the end.
+    """
+    found = moved(run)
+    state = run.simulator.state
+    start = int(run.model.joint_q_start.numpy()[run.model.joint_count - 1])
+    coordinates, speeds = state.joint_q.numpy(), state.joint_qd.numpy()
+    coordinates[start + 2] += 1.0
+    speeds[-6:] = 0.0
+    state.joint_q.assign(coordinates)
+    state.joint_qd.assign(speeds)
+    fastest = 0.0
+    for _ in range(round(0.2 / DT)):
+        run.simulator.step()
+        fastest = max(fastest, float(run.velocities[:-1, 5].max()))
+    return found | {"pop_m_per_s": fastest}
+
+
+CASES = {
+    "hit_wall": Case(hit_wall, 2.0, 2.0, 0.75),
+    "heap": Case(heap, 10.0, 4.0, 1.5),
+    "heap_1000": Case(partial(heap, 1000), 10.0, 4.0, 1.0),
+    "dominoes": Case(scenes.domino_row, 6.0, 3.0, 1.5, fallen),
+    "card_house": Case(scenes.card_house, 2.0, 0.0, 1.0, moved),
+    "stack_1000": Case(partial(tower, (1.0, 1.0e3)), 10.0, 0.0, 2.0, release),
+    "stack_10000": Case(partial(tower, (1.0, 1.0e4)), 10.0, 0.0, 2.0, release),
+    "tower_1000": Case(partial(tower, (*(1.0,) * 9, 1.0e3)), 10.0, 0.0, 2.0, release),
+}
+"""`tower_1000` is ten boxes, the highest 1000 times as heavy as the others."""
+
+LONG = ("heap_1000",)
+"""Scenes that run only when they are asked for."""
+
+
+def measure(name: str, options: argparse.Namespace, notes: list[str]) -> Figures:
+    """Run a scene, look at every step, and time it."""
+    case = CASES[name]
+    model = case.build().finalize("cpu")
+    run = Run(model, dict(options.set))
+    run.step(round((case.short if options.short else case.seconds) / DT))
+    figures = run.figures(name)
+    if figures.finite and case.observe is not None:
+        figures.own = case.observe(run)
+    span = min(case.short, case.timed) if options.short else case.timed
+    steps = round((span or (case.short if options.short else 1.0)) / DT / BLOCKS)
+    starters: dict[str, Callable[[], Callable[[int], None]]] = {"ours": partial(_start_ours, run)}
+    if span and not options.alone and installed({"mujoco": "mujoco"}, notes):
+        scene = describe(model)
+        starters["mujoco"] = lambda: MujocoEngine(scene, DT, options.mujoco_solver).step
+    times = timed(starters, steps, 1 if options.short else options.repeats)
+    figures.microseconds, figures.mujoco_microseconds = times["ours"], times.get("mujoco")
+    return figures
+
+
+def _start_ours(run: Run) -> Callable[[int], None]:
+    """Put a scene back to its start, and return what steps it."""
+    run.simulator.reset()
+    return run.simulator.step
+
+
+def timed(
+    starters: Mapping[str, Callable[[], Callable[[int], None]]], steps: int, repeats: int
+) -> dict[str, float]:
+    """Return the processor's time of a step [us], the median over the repeats.
+
+    Args:
+        starters: Functions that put an engine to its start, and return what advances it by some steps.
+        steps: Steps of a block.
+        repeats: How often all engines run through all blocks from the start, taking turns at each block.
+    """
+    samples: dict[str, list[float]] = {name: [] for name in starters}
+    for _ in range(repeats):
+        advance = {name: start() for name, start in starters.items()}
+        total = dict.fromkeys(starters, 0.0)
+        for _ in range(BLOCKS):
+            for name, work in advance.items():
+                start = time.process_time()
+                work(steps)
+                total[name] += time.process_time() - start
+        for name, seconds in total.items():
+            samples[name].append(1.0e6 * seconds / (BLOCKS * steps))
+    return {name: statistics.median(values) for name, values in samples.items()}
+
+
+HEADER = (
+    f"{'scene':<12} {'steps':>5}  {'residual max, 99% [m/s]':>23} {'over':>5}"
+    f"  {'iterations mean/99%/max':>23}  {'depth max, end [mm]':>19}  {'end [m/s]':>9}  {'contacts':>8}"
+    f"  {'us/step':>7}  {'MuJoCo':>7}  ratio"
+)
+
+
+def line(f: Figures) -> str:
+    """One line of the table; `over` is the share of steps above the tolerance."""
+    ours, mujoco = f.microseconds, f.mujoco_microseconds
+    ratio = f"{ours / mujoco:5.2f}" if ours and mujoco else "    -"
+    text = (
+        f"{f.scene:<12} {f.steps:>5}  {f.residual_max:>12.1e} {f.residual_99:>10.1e} {f.over:>5.0%}"
+        f"  {f.iterations_mean:>11.1f} {f.iterations_99:>5.0f} {f.iterations_max:>5}"
+        f"  {1.0e3 * f.deepest:>10.3f} {1.0e3 * f.deepest_end:>8.3f}  {f.fastest:>9.1e}  {f.contacts:>8}"
+        f"  {_whole(ours)}  {_whole(mujoco)}  {ratio}"
+    )
+    text += "".join(f"  {name} {value:.3g}" for name, value in f.own.items())
+    return text if f.finite else f"{text}  NOT FINITE"
+
+
+def _whole(value: float | None) -> str:
+    return f"{'-':>7}" if value is None else f"{value:>7,.0f}"
+
+
+def _setting(text: str) -> tuple[str, object]:
+    """Read name=value."""
+    name, sign, value = text.partition("=")
+    if not (sign and name.isidentifier()):
+        raise argparse.ArgumentTypeError(f"expected name=value, got {text!r}")
+    try:
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value
+
+
+def main() -> None:
+    """Measure the scenes, each with a line of its own as soon as it is done."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    default = [name for name in CASES if name not in LONG]
+    parser.add_argument("--scenes", nargs="+", choices=CASES, default=default)
+    parser.add_argument(
+        "--set", action="append", type=_setting, default=[], metavar="NAME=VALUE", help="option of the solver"
+    )
+    parser.add_argument("--short", action="store_true", help="shorter spans, timed once")
+    parser.add_argument("--alone", action="store_true", help="newtonsim only, without MuJoCo")
+    parser.add_argument("--mujoco-solver", choices=("Newton", "CG", "PGS"), default="Newton")
+    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each engine (default: 5)")
+    parser.add_argument("--json", metavar="OUT", help="write all figures")
+    options = parser.parse_args()
+    wp.config.log_level = wp.LOG_ERROR
+    found: list[Figures] = []
+    notes: list[str] = []
+    print(HEADER, flush=True)
+    for name in options.scenes:
+        found.append(measure(name, options, notes))
+        print(line(found[-1]), flush=True)
+    print("\n".join(dict.fromkeys(notes)))
+    figures = [asdict(f) for f in found]
+    settings = {"options": dict(options.set), "mujoco_solver": options.mujoco_solver}
+    write_json(options.json, settings | {"figures": figures, "notes": notes})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,538 @@
+"""Cholesky factorization of sparse symmetric matrices in blocks of a tree each, one matrix a world at a time.
+
+A matrix couples kinematic trees that touch. They are eliminated in the order of minimum degree (Rose, "A
+graph-theoretic study of the numerical solution of sparse positive definite systems of linear equations",
+1972; Tinney, Walker, "Direct solutions of sparse network equations by optimally ordered triangular
+factorization", 1967), found by symbolic elimination of the graph itself: its rows are sets of bits, so that
+eliminating a tree unites sets word by word, and what is left of a row at its turn is the pattern of the
+factor's column (George, Liu, "Computer Solution of Large Sparse Positive Definite Systems", 1981, chapter 5).
+
+A column is a panel: the rows of its own block, then those of the trees that it couples to, in the order of
+elimination. Right-looking: a finished column is subtracted from those that it couples to. Rows of six
+entries, those of free bodies, are padded to eight, so that loops over them become whole vector instructions.
+
+Order of use for world w: `begin_system`, `couple` what has common entries, `lay_out`, then any number of
+times `set_identity`, `add_row` and `add_triple`, `factorize`, and `solve`.
+
+Stage: linear algebra of the constraint solve
+Called by: kernels/constraints/newton.py
+Reads: B, BlockSystemView, TreeView, trees
+Writes: BlockSystemView
+"""
+
+import warp as wp
+
+from newtonsim.kernels.views.model import TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# least pivot of a matrix that is the identity and what rows add to it
+LEAST_PIVOT = wp.constant(1.0e-3)
+
+
+@wp.struct
+class BlockSystemView:
+    """Workspace: W worlds, T trees, D dofs, N entries of patterns, E entries of panels."""
+
+    tree_start: wp.array(dtype=int)  # (W + 1) room of each world in what has one entry a node
+    nodes: wp.array(dtype=int)  # (W) nodes of the present matrix
+    node: wp.array(dtype=int)  # (T) by tree: its node
+    size: wp.array(dtype=int)  # (T) by tree: dofs
+    start: wp.array(dtype=int)  # (T) by tree: first entry of vectors
+    place: wp.array(dtype=int)  # (D) place of each dof within its tree
+    width: wp.array(dtype=int)  # (T) by node, as all that follows: dofs of its tree
+    entry: wp.array(dtype=int)  # (T) first entry of its vectors
+    word_start: wp.array(dtype=int)  # (W + 1) room of each world in `words`
+    words: wp.array(dtype=wp.uint32)  # couplings: one row of bits a tree
+    degree: wp.array(dtype=int)  # (T)
+    rank: wp.array(dtype=int)  # (T) place in the order of elimination
+    order: wp.array(dtype=int)  # (T) node at each place of that order
+    pattern_start: wp.array(dtype=int)  # (W + 1) room of each world in `pattern`
+    first: wp.array(dtype=int)  # (T) where its pattern begins
+    count: wp.array(dtype=int)  # (T) length of its pattern
+    pattern: wp.array(dtype=int)  # (N) nodes that a column couples to, in the order of elimination
+    offset: wp.array(dtype=int)  # (N) their first row in the column's panel
+    entry_start: wp.array(dtype=int)  # (W + 1) room of each world in `L`
+    panel: wp.array(dtype=int)  # (T) where its panel begins in `L`
+    L: wp.array(dtype=float)  # (E) panels by rows; diagonals of the factor are inverted
+    x: wp.array(dtype=float)  # (D) by tree: right-hand side and solution
+
+
+@wp.func_native(
+    """
+    const int base = sys.tree_start.data[w];
+    const int n = end - begin;
+    const int words = (n + 31) >> 5;
+    wp::uint32* bits = sys.words.data + sys.word_start.data[w];
+    for (int i = 0; i < n * words; ++i) bits[i] = 0u;
+    for (int i = 0; i < n; ++i) {
+        const int t = trees.data[begin + i];
+        sys.node.data[t] = i;
+        sys.width.data[base + i] = sys.size.data[t];
+        sys.entry.data[base + i] = sys.start.data[t];
+    }
+    sys.nodes.data[w] = n;
+    """
+)
+def begin_system(sys: wp.ref[BlockSystemView], w: int, trees: wp.array(dtype=int), begin: int, end: int):
+    """Let the matrix of world w be that of trees[begin : end], none of them coupled."""
+    ...
+
+
+@wp.func_native(
+    """
+    if (leaf[0] < 0 || leaf[1] < 0) return;
+    const int n = sys.nodes.data[w];
+    const int words = (n + 31) >> 5;
+    wp::uint32* bits = sys.words.data + sys.word_start.data[w];
+    const int i = sys.node.data[tree.body_tree.data[tree.dof_body.data[leaf[0]]]];
+    const int j = sys.node.data[tree.body_tree.data[tree.dof_body.data[leaf[1]]]];
+    if (i == j) return;
+    bits[i * words + (j >> 5)] |= 1u << (j & 31);
+    bits[j * words + (i >> 5)] |= 1u << (i & 31);
+    """
+)
+def couple(tree: wp.ref[TreeView], sys: wp.ref[BlockSystemView], w: int, leaf: wp.vec2i):
+    """Couple the trees that two dofs are on."""
+    ...
+
+
+@wp.func_native(
+    """
+    auto count_bits = [](wp::uint32 bits) {
+    #if defined(__CUDA_ARCH__)
+        return __popc(bits);
+    #else
+        return __builtin_popcount(bits);
+    #endif
+    };
+    auto lowest_bit = [](wp::uint32 bits) {
+    #if defined(__CUDA_ARCH__)
+        return __ffs(bits) - 1;
+    #else
+        return __builtin_ctz(bits);
+    #endif
+    };
+    const int base = sys.tree_start.data[w];
+    const int n = sys.nodes.data[w];
+    const int words = (n + 31) >> 5;
+    wp::uint32* bits = sys.words.data + sys.word_start.data[w];
+    int* degree = sys.degree.data + base;
+    int* rank = sys.rank.data + base;
+    int* order = sys.order.data + base;
+    int* first = sys.first.data + base;
+    int* count = sys.count.data + base;
+    int* panel = sys.panel.data + base;
+    const int* size = sys.width.data + base;
+    int* pattern = sys.pattern.data;
+    int* offset = sys.offset.data;
+    for (int i = 0; i < n; ++i) {
+        int total = 0;
+        for (int k = 0; k < words; ++k) total += count_bits(bits[i * words + k]);
+        degree[i] = total;
+        rank[i] = -1;
+    }
+    int next = sys.pattern_start.data[w];
+    int entry = sys.entry_start.data[w];
+    float cost = 0.0f;
+    int scan = 0;
+    for (int place = 0; place < n; ++place) {
+        while (scan < n && rank[scan] >= 0) ++scan;
+        int least = scan;
+        for (int i = scan; i < n; ++i) if (rank[i] < 0 && degree[i] < degree[least]) least = i;
+        const wp::uint32* own = bits + least * words;
+        rank[least] = place;
+        order[place] = least;
+        first[least] = next;
+        int length = size[least];
+        for (int k = 0; k < words; ++k) {
+            for (wp::uint32 rest = own[k]; rest != 0u; rest &= rest - 1u) {
+                const int j = (k << 5) + lowest_bit(rest);
+                if (next >= sys.pattern_start.data[w + 1]) return 0.0f;
+                pattern[next++] = j;
+                length += size[j];
+            }
+        }
+        count[least] = next - first[least];
+        for (int e = first[least]; e < next; ++e) {
+            const int j = pattern[e];
+            wp::uint32* other = bits + j * words;
+            int total = 0;
+            for (int k = 0; k < words; ++k) other[k] |= own[k];
+            other[j >> 5] &= ~(1u << (j & 31));
+            other[least >> 5] &= ~(1u << (least & 31));
+            for (int k = 0; k < words; ++k) total += count_bits(other[k]);
+            degree[j] = total;
+        }
+        panel[least] = entry;
+        entry += length * (size[least] == 6 ? 8 : size[least]);
+        if (entry > sys.entry_start.data[w + 1]) return 0.0f;
+        cost += (float)size[least] * length * length;
+    }
+    for (int i = 0; i < n; ++i) {
+        int* nodes = pattern + first[i];
+        for (int e = 1; e < count[i]; ++e) {
+            const int j = nodes[e];
+            int k = e;
+            for (; k > 0 && rank[nodes[k - 1]] > rank[j]; --k) nodes[k] = nodes[k - 1];
+            nodes[k] = j;
+        }
+        int row = size[i];
+        for (int e = 0; e < count[i]; ++e) {
+            offset[first[i] + e] = row;
+            row += size[nodes[e]];
+        }
+    }
+    return cost;
+    """
+)
+def lay_out(sys: wp.ref[BlockSystemView], w: int) -> float:
+    """Find the order of elimination and the pattern of the factor; the couplings are used up.
+
+    Returns:
+        Σ dofs · length² over the columns, about twice the multiplications of a factorization; 0 if there is
+        no room.
+    """
+    ...
+
+
+@wp.func_native(
+    """
+    const int base = sys.tree_start.data[w];
+    const int n = sys.nodes.data[w];
+    if (n == 0) return;
+    const int last = base + sys.order.data[base + n - 1];
+    auto pitch = [](int n) { return n == 6 ? 8 : n; };
+    const int end = sys.panel.data[last] + sys.width.data[last] * pitch(sys.width.data[last]);
+    float* L = sys.L.data;
+    for (int k = sys.entry_start.data[w]; k < end; ++k) L[k] = 0.0f;
+    for (int i = base; i < base + n; ++i)
+        for (int k = 0; k < sys.width.data[i]; ++k)
+            L[sys.panel.data[i] + k * (pitch(sys.width.data[i]) + 1)] = 1.0f;
+    """
+)
+def set_identity(sys: wp.ref[BlockSystemView], w: int):
+    """Set the matrix to the identity."""
+    ...
+
+
+@wp.func_native(
+    """
+    const int base = sys.tree_start.data[w];
+    float* block[3];
+    int n[2] = {0, 0}, node[2] = {-1, -1}, stride[2] = {0, 0};
+    const int* dof[2] = {nullptr, nullptr};
+    for (int side = 0; side < 2; ++side) {
+        if (leaf[side] < 0) continue;
+        n[side] = tree.dof_depth.data[leaf[side]] + 1;
+        dof[side] = tree.row_dof.data + tree.dof_row.data[leaf[side]];
+        node[side] = sys.node.data[tree.body_tree.data[tree.dof_body.data[leaf[side]]]];
+        stride[side] = sys.width.data[base + node[side]] == 6 ? 8 : sys.width.data[base + node[side]];
+        block[side] = sys.L.data + sys.panel.data[base + node[side]];
+    }
+    const wp::vec3* b = B.data + (size_t)c * B.shape[1];
+    // a contact of two free bodies, or of one: dense blocks of fixed size
+    auto add_block = [&](const wp::vec3* left, const wp::vec3* right, float* to) {
+        float r0[8] = {}, r1[8] = {}, r2[8] = {};
+        for (int q = 0; q < 6; ++q) { r0[q] = right[q][0]; r1[q] = right[q][1]; r2[q] = right[q][2]; }
+        #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
+        for (int p = 0; p < 6; ++p) {
+            const wp::vec3 g = wp::mul(G, left[p]);
+            for (int q = 0; q < 8; ++q) to[p * 8 + q] += g[0] * r0[q] + g[1] * r1[q] + g[2] * r2[q];
+        }
+    };
+    const bool free0 = n[0] == 0 || (n[0] == 6 && stride[0] == 8);
+    const bool free1 = n[1] == 0 || (n[1] == 6 && stride[1] == 8);
+    if (free0 && free1 && node[0] != node[1]) {
+        if (n[0] > 0) add_block(b, b, block[0]);
+        if (n[1] > 0) add_block(b + depth, b + depth, block[1]);
+        if (n[0] == 0 || n[1] == 0) return;
+        const int first = sys.rank.data[base + node[0]] < sys.rank.data[base + node[1]] ? 0 : 1;
+        int e = sys.first.data[base + node[first]];
+        while (sys.pattern.data[e] != node[1 - first]) ++e;
+        add_block(b + (1 - first) * depth, b + first * depth, block[first] + sys.offset.data[e] * 8);
+        return;
+    }
+    for (int side = 0; side < 2; ++side) {
+        const wp::vec3* own = b + side * depth;
+        for (int p = 0; p < n[side]; ++p) {
+            const wp::vec3 g = wp::mul(G, own[p]);
+            const int row = sys.place.data[dof[side][p]];
+            float* to = block[side] + row * stride[side];
+            for (int q = 0; q <= p; ++q)
+                to[sys.place.data[dof[side][q]]] += g[0] * own[q][0] + g[1] * own[q][1] + g[2] * own[q][2];
+        }
+    }
+    if (n[0] == 0 || n[1] == 0) return;
+    if (node[0] == node[1]) {
+        float* to = block[0];
+        for (int p = 0; p < n[0]; ++p) {
+            const wp::vec3 g = wp::mul(G, b[p]);
+            const int i = sys.place.data[dof[0][p]];
+            for (int q = 0; q < n[1]; ++q) {
+                const wp::vec3 o = b[depth + q];
+                const int j = sys.place.data[dof[1][q]];
+                const float value = g[0] * o[0] + g[1] * o[1] + g[2] * o[2];
+                to[i > j ? i * stride[0] + j : j * stride[0] + i] += i == j ? 2.0f * value : value;
+            }
+        }
+        return;
+    }
+    const int early = sys.rank.data[base + node[0]] < sys.rank.data[base + node[1]] ? 0 : 1;
+    const int late = 1 - early;
+    const int column = base + node[early];
+    const int* pattern = sys.pattern.data + sys.first.data[column];
+    int e = 0;
+    while (pattern[e] != node[late]) ++e;
+    const int row0 = sys.offset.data[sys.first.data[column] + e];
+    for (int p = 0; p < n[late]; ++p) {
+        const wp::vec3 g = wp::mul(G, b[late * depth + p]);
+        float* to = block[early] + (row0 + sys.place.data[dof[late][p]]) * stride[early];
+        const wp::vec3* o = b + early * depth;
+        for (int q = 0; q < n[early]; ++q)
+            to[sys.place.data[dof[early][q]]] += g[0] * o[q][0] + g[1] * o[q][1] + g[2] * o[q][2];
+    }
+    """
+)
+def add_triple(
+    tree: wp.ref[TreeView],
+    sys: wp.ref[BlockSystemView],
+    w: int,
+    leaf: wp.vec2i,
+    depth: int,
+    c: int,
+    G: wp.mat33,
+    B: wp.array2d(dtype=wp.vec3),
+):
+    """Add b G bᵀ of three rows with a symmetric G."""
+    ...
+
+
+@wp.func_native(
+    """
+    const int base = sys.tree_start.data[w];
+    int n[2] = {0, 0}, node[2] = {-1, -1};
+    const int* dof[2] = {nullptr, nullptr};
+    for (int side = 0; side < 2; ++side) {
+        if (leaf[side] < 0) continue;
+        n[side] = tree.dof_depth.data[leaf[side]] + 1;
+        dof[side] = tree.row_dof.data + tree.dof_row.data[leaf[side]];
+        node[side] = sys.node.data[tree.body_tree.data[tree.dof_body.data[leaf[side]]]];
+    }
+    const float* b = B.data + (size_t)c * B.shape[1];
+    for (int side = 0; side < 2; ++side) {
+        for (int other = 0; other < 2; ++other) {
+            if (n[side] == 0 || n[other] == 0) continue;
+            const int late = base + node[side], early = base + node[other];
+            if (sys.rank.data[late] < sys.rank.data[early]) continue;
+            int row0 = 0;
+            if (late != early) {
+                int e = sys.first.data[early];
+                while (sys.pattern.data[e] != node[side]) ++e;
+                row0 = sys.offset.data[e];
+            }
+            const int stride = sys.width.data[early] == 6 ? 8 : sys.width.data[early];
+            float* to = sys.L.data + sys.panel.data[early] + row0 * stride;
+            for (int p = 0; p < n[side]; ++p) {
+                const float g = weight * b[side * depth + p];
+                const int i = sys.place.data[dof[side][p]];
+                for (int q = 0; q < n[other]; ++q) {
+                    const int j = sys.place.data[dof[other][q]];
+                    if (late != early || j <= i) to[i * stride + j] += g * b[other * depth + q];
+                }
+            }
+        }
+    }
+    """
+)
+def add_row(
+    tree: wp.ref[TreeView],
+    sys: wp.ref[BlockSystemView],
+    w: int,
+    leaf: wp.vec2i,
+    depth: int,
+    c: int,
+    weight: float,
+    B: wp.array2d(dtype=float),
+):
+    """Add weight b bᵀ of one row."""
+    ...
+
+
+@wp.func_native(
+    """
+    const int base = sys.tree_start.data[w];
+    const int nodes = sys.nodes.data[w];
+    for (int place = 0; place < nodes; ++place) {
+        const int k = base + sys.order.data[base + place];
+        const int n = sys.width.data[k];
+        const int count = sys.count.data[k];
+        const int* pattern = sys.pattern.data + sys.first.data[k];
+        const int* offset = sys.offset.data + sys.first.data[k];
+        float* P = sys.L.data + sys.panel.data[k];
+        const int ld = n == 6 ? 8 : n;
+        const int rows = count > 0 ? offset[count - 1] + sys.width.data[base + pattern[count - 1]] : n;
+        for (int i = 0; i < n; ++i) {
+            for (int j = 0; j <= i; ++j) {
+                float total = P[i * ld + j];
+                for (int m = 0; m < j; ++m) total -= P[i * ld + m] * P[j * ld + m];
+                P[i * ld + j] = i == j ? 1.0f / sqrtf(total > least ? total : least) : total * P[j * ld + j];
+            }
+        }
+        if (n == 6) {
+            // rows times the inverse of the transposed diagonal block, eight columns at a time
+            float inverse[6][8] = {};
+            for (int j = 0; j < 6; ++j) {
+                inverse[j][j] = P[j * 9];
+                for (int i = j + 1; i < 6; ++i) {
+                    float total = 0.0f;
+                    for (int m = j; m < i; ++m) total -= P[i * 8 + m] * inverse[j][m];
+                    inverse[j][i] = total * P[i * 9];
+                }
+            }
+            #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
+            for (int i = 6; i < rows; ++i) {
+                float* p = P + i * 8;
+                float sum[8] = {};
+                for (int m = 0; m < 6; ++m) {
+                    const float a = p[m];
+                    for (int j = 0; j < 8; ++j) sum[j] += a * inverse[m][j];
+                }
+                for (int j = 0; j < 8; ++j) p[j] = sum[j];
+            }
+        } else {
+            for (int i = n; i < rows; ++i) {
+                float* p = P + i * ld;
+                for (int j = 0; j < n; ++j) {
+                    float total = p[j];
+                    for (int m = 0; m < j; ++m) total -= p[m] * P[j * ld + m];
+                    p[j] = total * P[j * ld + j];
+                }
+            }
+        }
+        for (int f = 0; f < count; ++f) {
+            const int column = base + pattern[f];
+            const int width = sys.width.data[column];
+            const int wide = width == 6 ? 8 : width;
+            const float* right = P + offset[f] * ld;
+            float* to = sys.L.data + sys.panel.data[column];
+            const int* other = sys.pattern.data + sys.first.data[column];
+            const int* row = sys.offset.data + sys.first.data[column];
+            float turned[6][8] = {};
+            if (n == 6 && width == 6)
+                for (int m = 0; m < 6; ++m)
+                    for (int j = 0; j < 6; ++j) turned[m][j] = right[j * 8 + m];
+            int s = 0;
+            for (int e = f; e < count; ++e) {
+                int start = 0;
+                if (e > f) {
+                    while (other[s] != pattern[e]) ++s;
+                    start = row[s];
+                }
+                const int height = sys.width.data[base + pattern[e]];
+                const float* left = P + offset[e] * ld;
+                float* block = to + start * wide;
+                if (n == 6 && width == 6) {
+                    #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
+                    for (int i = 0; i < height; ++i) {
+                        float sum[8];
+                        for (int j = 0; j < 8; ++j) sum[j] = block[i * 8 + j];
+                        for (int m = 0; m < 6; ++m) {
+                            const float a = left[i * 8 + m];
+                            for (int j = 0; j < 8; ++j) sum[j] -= a * turned[m][j];
+                        }
+                        for (int j = 0; j < 8; ++j) block[i * 8 + j] = sum[j];
+                    }
+                } else {
+                    for (int i = 0; i < height; ++i) {
+                        for (int j = 0; j < width; ++j) {
+                            float total = 0.0f;
+                            for (int m = 0; m < n; ++m) total += left[i * ld + m] * right[j * ld + m];
+                            block[i * wide + j] -= total;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    """
+)
+def factorize_blocks(sys: wp.ref[BlockSystemView], w: int, least: float):
+    """Factorize in place; pivots are at least `least`."""
+    ...
+
+
+@wp.func
+def factorize(sys: wp.ref[BlockSystemView], w: int):
+    """Factorize the matrix of a world in place."""
+    factorize_blocks(sys, w, LEAST_PIVOT)
+
+
+@wp.func_native(
+    """
+    const int base = sys.tree_start.data[w];
+    const int nodes = sys.nodes.data[w];
+    for (int place = 0; place < nodes; ++place) {
+        const int k = base + sys.order.data[base + place];
+        const int n = sys.width.data[k];
+        const int ld = n == 6 ? 8 : n;
+        const float* P = sys.L.data + sys.panel.data[k];
+        float* x = sys.x.data + sys.entry.data[k];
+        for (int i = 0; i < n; ++i) {
+            float total = x[i];
+            for (int m = 0; m < i; ++m) total -= P[i * ld + m] * x[m];
+            x[i] = total * P[i * ld + i];
+        }
+        for (int e = sys.first.data[k]; e < sys.first.data[k] + sys.count.data[k]; ++e) {
+            const int other = base + sys.pattern.data[e];
+            float* y = sys.x.data + sys.entry.data[other];
+            const float* p = P + sys.offset.data[e] * ld;
+            if (n == 6) {
+                #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
+                for (int i = 0; i < sys.width.data[other]; ++i) {
+                    const float* q = p + i * 8;
+                    const float low = q[0] * x[0] + q[1] * x[1], high = q[4] * x[4] + q[5] * x[5];
+                    y[i] -= low + (q[2] * x[2] + q[3] * x[3]) + high;
+                }
+                continue;
+            }
+            for (int i = 0; i < sys.width.data[other]; ++i) {
+                float total = 0.0f;
+                for (int m = 0; m < n; ++m) total += p[i * ld + m] * x[m];
+                y[i] -= total;
+            }
+        }
+    }
+    for (int place = nodes - 1; place >= 0; --place) {
+        const int k = base + sys.order.data[base + place];
+        const int n = sys.width.data[k];
+        const int ld = n == 6 ? 8 : n;
+        const float* P = sys.L.data + sys.panel.data[k];
+        float* x = sys.x.data + sys.entry.data[k];
+        for (int e = sys.first.data[k]; e < sys.first.data[k] + sys.count.data[k]; ++e) {
+            const int other = base + sys.pattern.data[e];
+            const float* y = sys.x.data + sys.entry.data[other];
+            const float* p = P + sys.offset.data[e] * ld;
+            if (n == 6) {
+                float sum[8] = {};
+                #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
+                for (int i = 0; i < sys.width.data[other]; ++i) {
+                    const float a = y[i];
+                    for (int m = 0; m < 8; ++m) sum[m] += p[i * 8 + m] * a;
+                }
+                for (int m = 0; m < 6; ++m) x[m] -= sum[m];
+                continue;
+            }
+            for (int i = 0; i < sys.width.data[other]; ++i)
+                for (int m = 0; m < n; ++m) x[m] -= p[i * ld + m] * y[i];
+        }
+        for (int i = n - 1; i >= 0; --i) {
+            x[i] *= P[i * ld + i];
+            for (int m = 0; m < i; ++m) x[m] -= P[i * ld + m] * x[i];
+        }
+    }
+    """
+)
+def solve(sys: wp.ref[BlockSystemView], w: int):
+    """x = (L Lᵀ)⁻¹ x."""
+    ...

@@ -1,0 +1,127 @@
+"""Islands of a world: kinematic trees that constraint rows couple, with their rows.
+
+Islands do not feel each other within a step, so that each is solved for as long as it needs. They are the
+connected components of the graph whose nodes are trees and whose edges are rows between two of them, found by
+uniting disjoint sets (Tarjan, "Efficiency of a good but not linear set union algorithm", 1975).
+
+Stage: constraints, before the solve
+Called by: kernels/constraints/solve.py
+Reads: ContactView, IslandView, RowsView, TreeView
+Writes: IslandView
+"""
+
+import warp as wp
+
+from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.views.model import TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.struct
+class IslandView:
+    """Trees and rows in the order of their islands: W worlds, T trees.
+
+    World w owns the places from tree_start[w] on for as many islands as it has, in the order of their first
+    trees.
+    """
+
+    tree_start: wp.array(dtype=int)  # (W + 1) first place of each world
+    world_tree: wp.array(dtype=int)  # (T) trees in the order of their worlds
+    home: wp.array(dtype=int)  # (T) place of each tree in that list
+    label: wp.array(dtype=int)  # (T) by place of a tree: its island's number in the world
+    count: wp.array(dtype=int)  # (W) islands of the world
+    trees: wp.array(dtype=wp.vec2i)  # (T) by island: first entry in `tree`, and the end
+    dofs: wp.array(dtype=wp.vec2i)  # (T) likewise in `dof_row`
+    pairs: wp.array(dtype=wp.vec2i)  # (T) likewise in `pair`
+    contacts: wp.array(dtype=wp.vec2i)  # (T) likewise in `contact`
+    tree: wp.array(dtype=int)  # (T)
+    dof_row: wp.array(dtype=int)  # (R)
+    pair: wp.array(dtype=int)  # (P)
+    contact: wp.array(dtype=int)  # (C)
+    dof_start: wp.array(dtype=int)  # (T + 1) by tree: its entries in `dof`
+    dof: wp.array(dtype=int)  # (D) dofs tree by tree
+
+
+@wp.func_native(
+    """
+    const int base = islands.tree_start.data[w];
+    const int n = islands.tree_start.data[w + 1] - base;
+    int* label = islands.label.data + base;
+    const int* home = islands.home.data;
+    const int* dof_body = tree.dof_body.data;
+    const int* body_tree = tree.body_tree.data;
+    auto place = [&](int leaf) { return home[body_tree[dof_body[leaf]]] - base; };
+    auto root = [&](int i) { while (label[i] != i) { label[i] = label[label[i]]; i = label[i]; } return i; };
+    auto unite = [&](wp::vec2i leaf) {
+        if (leaf[0] < 0 || leaf[1] < 0) return;
+        const int a = root(place(leaf[0])), b = root(place(leaf[1]));
+        if (a < b) label[b] = a; else label[a] = b;
+    };
+    auto island_of = [&](wp::vec2i leaf) { return label[place(leaf[0] >= 0 ? leaf[0] : leaf[1])]; };
+
+    const int p0 = rows.pair.world_start.data[w], p1 = rows.pair.world_start.data[w + 1];
+    const int c0 = contacts.world_start.data[w], c1 = c0 + contacts.world_count.data[w];
+    const int r0 = rows.dof.world_start.data[w], r1 = r0 + rows.dof.world_count.data[w];
+    const wp::vec2i* pair_leaf = rows.pair.leaf.data;
+    const wp::vec2i* contact_leaf = rows.contact.leaf.data;
+    for (int i = 0; i < n; ++i) label[i] = i;
+    for (int p = p0; p < p1; ++p) if (rows.pair.delassus.data[p] > 0.0f) unite(pair_leaf[p]);
+    for (int c = c0; c < c1; ++c) if (rows.contact.delassus.data[c][0] > 0.0f) unite(contact_leaf[c]);
+
+    wp::vec2i* trees = islands.trees.data + base;
+    wp::vec2i* dofs = islands.dofs.data + base;
+    wp::vec2i* pairs = islands.pairs.data + base;
+    wp::vec2i* touches = islands.contacts.data + base;
+    int count = 0;
+    for (int i = 0; i < n; ++i) {
+        if (label[i] == i) {
+            trees[count] = dofs[count] = pairs[count] = touches[count] = wp::vec2i(0, 0);
+            label[i] = count++;
+        } else {
+            label[i] = label[label[i]];
+        }
+        trees[label[i]][1] += 1;
+    }
+    islands.count.data[w] = count;
+    for (int r = r0; r < r1; ++r) {
+        const int d = rows.dof.source_dof.data[rows.dof.source.data[r]];
+        dofs[label[place(d)]][1] += 1;
+    }
+    for (int p = p0; p < p1; ++p)
+        if (rows.pair.delassus.data[p] > 0.0f) pairs[island_of(pair_leaf[p])][1] += 1;
+    for (int c = c0; c < c1; ++c)
+        if (rows.contact.delassus.data[c][0] > 0.0f) touches[island_of(contact_leaf[c])][1] += 1;
+    auto begin = [&](wp::vec2i* ranges, int start) {
+        for (int k = 0; k < count; ++k) {
+            const int length = ranges[k][1];
+            ranges[k][0] = ranges[k][1] = start;
+            start += length;
+        }
+    };
+    begin(trees, base);
+    begin(dofs, r0);
+    begin(pairs, p0);
+    begin(touches, c0);
+    for (int i = 0; i < n; ++i) islands.tree.data[trees[label[i]][1]++] = islands.world_tree.data[base + i];
+    for (int r = r0; r < r1; ++r) {
+        const int d = rows.dof.source_dof.data[rows.dof.source.data[r]];
+        islands.dof_row.data[dofs[label[place(d)]][1]++] = r;
+    }
+    for (int p = p0; p < p1; ++p)
+        if (rows.pair.delassus.data[p] > 0.0f) islands.pair.data[pairs[island_of(pair_leaf[p])][1]++] = p;
+    for (int c = c0; c < c1; ++c)
+        if (rows.contact.delassus.data[c][0] > 0.0f)
+            islands.contact.data[touches[island_of(contact_leaf[c])][1]++] = c;
+    """
+)
+def find_islands(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    w: int,
+    islands: wp.ref[IslandView],
+):
+    """Sort the trees of a world, and the rows that can act, by islands."""
+    ...

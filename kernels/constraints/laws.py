@@ -1,0 +1,343 @@
+"""Laws of constraint rows: the impulse of a row as a function of its velocity.
+
+Around a centre q of the impulses, a row with the velocity v, the target t, the softness c and the
+regularisation R has the impulse
+
+    p(v) = P((R q + t - v) / (R + c)),
+
+with P the projection onto what its bounds allow. R lets the velocity miss its target by R (p - q), which
+vanishes where the centre is the solution: what is at rest stays at rest as if it were rigid. Laws of this
+kind are those of Castro, Han, Masterjohn, "Irrotational contact fields", 2023; the centre is that of the
+proximal point method (Rockafellar, "Monotone operators and the proximal point algorithm", 1976).
+
+Stage: constraints, solve
+Called by: kernels/constraints/newton.py, kernels/constraints/solve.py
+Reads: IslandView, LawView, RowsView
+Writes: LawView, RowsView
+"""
+
+import warp as wp
+
+from newtonsim.kernels.constraints.islands import IslandView
+from newtonsim.kernels.constraints.rows import RowsView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# regularisation of contacts over the larger of their Delassus number and their bodies' inverse weight: of
+# contacts that bear next to nothing, of those that bear the most, and the least of those that push apart,
+# which is impossible for what is wedged in
+LIGHT = wp.constant(0.2)
+LOADED = wp.constant(1.0e-5)
+PUSHING = wp.constant(1.0e-2)
+# regularisation of other rows over their Delassus number, of the least and of the most loaded
+ROW = wp.constant(1.0e-2)
+LOADED_ROW = wp.constant(1.0e-4)
+# share of a velocity by which a row's regularisation may miss the target; and that of speeds and changes
+# beyond what weight makes in a step [m/s], for contacts
+ALLOWED = wp.constant(1.0e-4)
+ALLOWED_SHARE = wp.constant(2.0e-3)
+UNREST = wp.constant(0.1)
+# share of a bound from which friction counts as being at it
+AT_BOUND = wp.constant(0.999)
+# share of its push that a wedged contact lacks, slowest push that counts [m/s], and the speed that the
+# impulse of a wedged contact would give its bodies, over its push
+WEDGED = wp.constant(0.5)
+STRAINED = wp.constant(100.0)
+SLOW_PUSH = wp.constant(0.01)
+SMALLEST_LOAD = wp.constant(1.0e-12)
+
+
+@wp.struct
+class LawView:
+    """What laws depend on, besides the rows: R rows on dofs, P rows between bodies, C contacts."""
+
+    dof_centre: wp.array(dtype=float)  # (R)
+    dof_R: wp.array(dtype=float)  # (R) regularisation
+    pair_centre: wp.array(dtype=float)  # (P)
+    pair_R: wp.array(dtype=float)  # (P)
+    contact_v: wp.array(dtype=wp.vec3)  # (C) velocities at which the law was used last
+    contact_centre: wp.array(dtype=wp.vec3)  # (C)
+    contact_bound: wp.array(dtype=float)  # (C) of friction [N s]
+    contact_R: wp.array(dtype=wp.vec2)  # (C) regularisation of normal and friction [1/kg]
+    spin_centre: wp.array(dtype=wp.vec3)  # (C)
+    spin_bound: wp.array(dtype=wp.vec2)  # (C) of torsional and rolling friction [N m s]
+
+
+@wp.struct
+class RowLaw:
+    """Impulse of a row at a velocity, and its slope there with the sign changed."""
+
+    impulse: float
+    slope: float
+
+
+@wp.struct
+class TripleLaw:
+    """Impulses of three rows at a velocity, and their slope there with the sign changed."""
+
+    impulse: wp.vec3
+    slope: wp.mat33
+
+
+@wp.func
+def row_law(v: float, centre: float, R: float, softness: float, target: wp.vec2, bounds: wp.vec2) -> RowLaw:
+    """Law of a row with an interval of target velocities and bounds of its impulse."""
+    law = RowLaw()
+    compliance = R + softness
+    low = (R * centre + target[0] - v) / compliance
+    high = (R * centre + target[1] - v) / compliance
+    wanted = wp.max(0.0, low) + wp.min(0.0, high)
+    law.impulse = wp.clamp(wanted, bounds[0], bounds[1])
+    law.slope = 0.0
+    if law.impulse == wanted and (wanted != 0.0 or target[0] == target[1]):
+        law.slope = 1.0 / compliance
+    return law
+
+
+@wp.func
+def dof_law(rows: wp.ref[RowsView], laws: wp.ref[LawView], r: int, v: float) -> RowLaw:
+    """Law of a row on one dof."""
+    target = wp.vec2(rows.dof.target_lower[r], rows.dof.target_upper[r])
+    bounds = wp.vec2(rows.dof.lower[r], rows.dof.upper[r])
+    return row_law(v, laws.dof_centre[r], laws.dof_R[r], rows.dof.softness[r], target, bounds)
+
+
+@wp.func
+def pair_law(rows: wp.ref[RowsView], laws: wp.ref[LawView], r: int, v: float) -> RowLaw:
+    """Law of a row between two bodies or dofs."""
+    target = wp.vec2(rows.pair.target_lower[r], rows.pair.target_upper[r])
+    bounds = wp.vec2(rows.pair.lower[r], rows.pair.upper[r])
+    return row_law(v, laws.pair_centre[r], laws.pair_R[r], rows.pair.softness[r], target, bounds)
+
+
+@wp.func
+def friction_law(t: wp.vec2, R: float, bound: float, pyramidal: bool) -> TripleLaw:
+    """Law of two friction rows, in entries 1 and 2, that would have the impulses t without a bound."""
+    law = TripleLaw()
+    size = wp.length(t)
+    G = wp.mat33()
+    if pyramidal:
+        limited = wp.vec2(wp.clamp(t[0], -bound, bound), wp.clamp(t[1], -bound, bound))
+        law.impulse = wp.vec3(0.0, limited[0], limited[1])
+        if limited[0] == t[0] and bound > 0.0:
+            G[1, 1] = 1.0 / R
+        if limited[1] == t[1] and bound > 0.0:
+            G[2, 2] = 1.0 / R
+    elif size <= bound:
+        law.impulse = wp.vec3(0.0, t[0], t[1])
+        if bound > 0.0:
+            G[1, 1] = 1.0 / R
+            G[2, 2] = 1.0 / R
+    else:
+        share = bound / size
+        law.impulse = wp.vec3(0.0, share * t[0], share * t[1])
+        d = t / size
+        G[1, 1] = share / R * d[1] * d[1]
+        G[2, 2] = share / R * d[0] * d[0]
+        G[1, 2] = -share / R * d[0] * d[1]
+        G[2, 1] = G[1, 2]
+    law.slope = G
+    return law
+
+
+@wp.func
+def contact_law(
+    rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3, pyramidal: bool
+) -> TripleLaw:
+    """Law of a normal row and two friction rows."""
+    R = laws.contact_R[c]
+    softness = rows.contact.softness[c]
+    centre = laws.contact_centre[c]
+    left = rows.contact.target[c] - v
+    t = wp.vec2(centre[1] + left[1] / R[1], centre[2] + left[2] / R[1])
+    law = friction_law(t, R[1], laws.contact_bound[c], pyramidal)
+    normal = (R[0] * centre[0] + left[0]) / (R[0] + softness)
+    G = law.slope
+    if normal > 0.0:
+        law.impulse[0] = normal
+        G[0, 0] = 1.0 / (R[0] + softness)
+    law.slope = G
+    return law
+
+
+@wp.func
+def spin_law(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3, pyramidal: bool) -> TripleLaw:
+    """Law of a torsional row and two rolling rows."""
+    delassus = rows.spin.delassus[c]
+    centre = laws.spin_centre[c]
+    bound = laws.spin_bound[c]
+    left = rows.spin.target[c] - v
+    law = TripleLaw()
+    if delassus[1] > 0.0:
+        R = LIGHT * delassus[1]
+        t = wp.vec2(centre[1] + left[1] / R, centre[2] + left[2] / R)
+        law = friction_law(t, R, bound[1], pyramidal)
+    if delassus[0] > 0.0 and bound[0] > 0.0:
+        S = LIGHT * delassus[0]
+        torsion = centre[0] + left[0] / S
+        law.impulse[0] = wp.clamp(torsion, -bound[0], bound[0])
+        if law.impulse[0] == torsion:
+            G = law.slope
+            G[0, 0] = 1.0 / S
+            law.slope = G
+    return law
+
+
+@wp.func
+def has_spin(rows: wp.ref[RowsView], c: int) -> bool:
+    """True if contact c has torsional or rolling friction; else its rows of spin are not built."""
+    found = bool(False)
+    if rows.spins == 1:
+        delassus = rows.spin.delassus[c]
+        found = delassus[0] > 0.0 or delassus[1] > 0.0
+    return found
+
+
+@wp.func
+def dof_leaf(rows: wp.ref[RowsView], r: int) -> wp.vec2i:
+    """Last dofs of a row on one dof."""
+    return wp.vec2i(rows.dof.source_dof[rows.dof.source[r]], -1)
+
+
+@wp.func(inline=False)
+def set_regularisation(
+    rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, passing: float, laws: wp.ref[LawView]
+) -> float:
+    """Let rows pass a small velocity under their present load: heavy bodies do not sink into light ones.
+
+    Args:
+        rows: All rows.
+        islands: Islands.
+        k: The island.
+        passing: The velocity [m/s or rad/s].
+        laws: Receives the regularisation.
+
+    Returns:
+        Largest velocity that an impulse gives the bodies of its contact [m/s].
+    """
+    load = float(0.0)
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        d = rows.dof.delassus[r]
+        yielding = passing / wp.max(wp.abs(rows.dof.impulse[r]), SMALLEST_LOAD)
+        laws.dof_R[r] = wp.clamp(yielding, LOADED_ROW * d, ROW * d)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        g = rows.pair.delassus[p]
+        giving = passing / wp.max(wp.abs(rows.pair.impulse[p]), SMALLEST_LOAD)
+        laws.pair_R[p] = wp.clamp(giving, LOADED_ROW * g, ROW * g)
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        weight = rows.contact.weight[c]
+        normal = rows.contact.impulse[c][0]
+        load = wp.max(load, weight[0] * normal)
+        least = float(LOADED)
+        if rows.contact.impact[c][1] > SLOW_PUSH:
+            least = PUSHING
+        R = passing / wp.max(normal, SMALLEST_LOAD)
+        laws.contact_R[c] = wp.vec2(
+            wp.clamp(R, least * weight[0], LIGHT * weight[0]),
+            wp.clamp(R, least * weight[1], LIGHT * weight[1]),
+        )
+    return load
+
+
+@wp.func
+def is_wedged(rows: wp.ref[RowsView], c: int, v: wp.vec3) -> bool:
+    """True if contact c removes a penetration that hardly yields."""
+    push = rows.contact.impact[c][1]
+    lacks = rows.contact.target[c][0] - v[0] > WEDGED * push
+    strained = rows.contact.weight[c][0] * rows.contact.impulse[c][0] > STRAINED * push
+    return rows.contact.soft[c] == 0 and push > SLOW_PUSH and lacks and strained
+
+
+@wp.struct
+class Shift:
+    """By how much the regularisation let velocities miss their targets [m/s or rad/s]."""
+
+    most: float
+    excess: float  # beyond what is allowed
+
+
+@wp.func(inline=False)
+def move_centres(
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    first: bool,
+    at_start: float,
+    laws: wp.ref[LawView],
+) -> Shift:
+    """Move the centres to the present impulses; returns what the regularisation around the last let pass.
+
+    Unless they are the first of a step, the centre of a wedged contact stays: its impulse would grow for
+    ever. What is allowed to pass is a share of a row's velocity, and more where contacts of the island are
+    fast and the first sweep changed much, by `at_start` [m/s or rad/s].
+    """
+    shift = Shift()
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        missed = laws.dof_R[r] * wp.abs(rows.dof.impulse[r] - laws.dof_centre[r])
+        shift.most = wp.max(shift.most, missed)
+        laws.dof_centre[r] = rows.dof.impulse[r]
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        lacking = laws.pair_R[p] * wp.abs(rows.pair.impulse[p] - laws.pair_centre[p])
+        shift.most = wp.max(shift.most, lacking)
+        laws.pair_centre[p] = rows.pair.impulse[p]
+    others = shift.most - ALLOWED * at_start
+    fastest = float(0.0)
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        R = laws.contact_R[c]
+        change = rows.contact.impulse[c] - laws.contact_centre[c]
+        passed = wp.max(R[0] * wp.abs(change[0]), R[1] * wp.max(wp.abs(change[1]), wp.abs(change[2])))
+        if not first and is_wedged(rows, c, laws.contact_v[c]):
+            continue
+        shift.most = wp.max(shift.most, passed)
+        speed = wp.max(wp.abs(laws.contact_v[c]))
+        shift.excess = wp.max(shift.excess, passed - ALLOWED * speed)
+        fastest = wp.max(fastest, speed)
+        laws.contact_centre[c] = rows.contact.impulse[c]
+        if rows.spins == 1:
+            laws.spin_centre[c] = rows.spin.impulse[c]
+    shift.excess -= ALLOWED_SHARE * wp.max(0.0, wp.min(at_start, fastest) - UNREST)
+    shift.excess = wp.max(shift.excess, others)
+    return shift
+
+
+@wp.func(inline=False)
+def return_to_centres(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]):
+    """Set the impulses of an island to the centres."""
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        rows.dof.impulse[r] = laws.dof_centre[r]
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        rows.pair.impulse[p] = laws.pair_centre[p]
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        rows.contact.impulse[c] = laws.contact_centre[c]
+        if rows.spins == 1:
+            rows.spin.impulse[c] = laws.spin_centre[c]
+
+
+@wp.func(inline=False)
+def set_bounds(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]):
+    """Let the bounds of friction follow the normal impulses."""
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        normal = rows.contact.impulse[c][0]
+        laws.contact_bound[c] = rows.contact.friction[c] * normal
+        if rows.spins == 1:
+            laws.spin_bound[c] = normal * wp.vec2(rows.spin.torsion[c], rows.spin.rolling[c])

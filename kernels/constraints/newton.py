@@ -1,0 +1,541 @@
+"""Newton's method for constraint rows with laws.
+
+With the laws p(v) of `laws` and fixed bounds of friction, the velocities y in energy coordinates are the
+minimum of a convex function,
+
+    |y - z°|² / 2 + Σ ψ(Bᵀ y),  ψ' = -p,
+
+with the gradient y - z° - B p(Bᵀ y), the gap between y and the velocities z that the impulses lead to, and
+the generalised Hessian 1 + B G Bᵀ, G = -dp/dv (Todorov, "Convex and analytically-invertible dynamics with
+contacts and constraints", 2014; Castro, Permenter, Han, "An unconstrained convex formulation of compliant
+contact", 2022). Newton steps with an exact search along each reach it from anywhere (Hintermüller, Ito,
+Kunisch, "The primal-dual active set strategy as a semismooth Newton method", 2002, for the last ones). At
+first the bounds of friction follow the normal impulses, in later steps they stay.
+
+The residual is the largest velocity of a row by the gap: by so much the velocities at which the impulses obey
+their laws differ from those that the impulses lead to.
+
+Stage: constraints, solve
+Called by: kernels/constraints/solve.py
+Reads: BlockSystemView, IslandView, LawView, NewtonView, RowsView, TreeView, source, x, z
+Writes: BlockSystemView, LawView, NewtonView, RowsView, target, z
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.block_cholesky import (
+    BlockSystemView,
+    add_row,
+    add_triple,
+    begin_system,
+    couple,
+    factorize,
+    lay_out,
+    set_identity,
+    solve,
+)
+from newtonsim.kernels.constraints.chains import push_row, push_triple, row_velocity, triple_velocity
+from newtonsim.kernels.constraints.islands import IslandView
+from newtonsim.kernels.constraints.laws import (
+    LawView,
+    contact_law,
+    dof_law,
+    dof_leaf,
+    has_spin,
+    pair_law,
+    spin_law,
+)
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.views.model import TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# steps in which the bounds of friction follow
+FOLLOWING = wp.constant(15)
+# slope along a step that ends the search, over that at its start; most evaluations of it
+FLAT = wp.constant(1.0e-2)
+SEARCHES = wp.constant(20)
+# share of the residual that a step may leave for its factor to be used again
+REUSE = wp.constant(0.1)
+# bound of the residual, over the tolerance, from which on the residual itself is found
+LOOSE = wp.constant(8.0)
+# residual [m/s] below which one that falls no more is rounding
+ROUNDING = wp.constant(1.0e-4)
+STALLED = wp.constant(0.5)
+# step, over the velocities, that is rounding
+RESOLUTION = wp.constant(1.0e-7)
+
+
+@wp.struct
+class NewtonView:
+    """Workspace: D dofs, T trees, R rows on dofs, P rows between bodies, C contacts."""
+
+    y: wp.array(dtype=float)  # (D) velocities of the iteration, energy coordinates
+    centre: wp.array(dtype=float)  # (D) velocities that the impulses at the centres of the laws lead to
+    gap: wp.array(dtype=float)  # (D) those less the velocities that their impulses lead to
+    step: wp.array(dtype=float)  # (D)
+    tree_gap: wp.array(dtype=float)  # (T) length of the gap
+    dof_v: wp.array(dtype=wp.vec2)  # (R) velocity, and its change by the step
+    pair_v: wp.array(dtype=wp.vec2)  # (P)
+    contact_dv: wp.array(dtype=wp.vec3)  # (C) change of a contact's velocity by the step
+    spin_v: wp.array(dtype=wp.vec3)  # (C)
+    spin_dv: wp.array(dtype=wp.vec3)  # (C)
+
+
+@wp.func(inline=False)
+def lay_out_rows(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    w: int,
+    sys: wp.ref[BlockSystemView],
+) -> float:
+    """Lay out the matrix for all rows of an island; see `lay_out`."""
+    trees = islands.trees[k]
+    begin_system(sys, w, islands.tree, trees[0], trees[1])
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        couple(tree, sys, w, rows.pair.leaf[islands.pair[i]])
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        couple(tree, sys, w, rows.contact.leaf[islands.contact[i]])
+    return lay_out(sys, w)
+
+
+@wp.func(inline=False)
+def apply_laws(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    laws: wp.ref[LawView],
+    pyramidal: bool,
+    follow: bool,
+    alpha: float,
+    n: wp.ref[NewtonView],
+    z: wp.array(dtype=float),
+):
+    """Give every row the impulse of its law at the velocities y; z follows.
+
+    The velocities of the rows are found anew if `alpha` is 0, else they go along the last step by it.
+    """
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        leaf = dof_leaf(rows, r)
+        v = float(n.dof_v[r][0] + alpha * n.dof_v[r][1])
+        if alpha == 0.0:
+            v = row_velocity(tree, leaf, r, depth, rows.dof.B, n.y)
+        n.dof_v[r] = wp.vec2(v, 0.0)
+        new = dof_law(rows, laws, r, v).impulse
+        push_row(tree, leaf, r, depth, new - rows.dof.impulse[r], rows.dof.B, z)
+        rows.dof.impulse[r] = new
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        u = float(n.pair_v[p][0] + alpha * n.pair_v[p][1])
+        if alpha == 0.0:
+            u = row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, n.y)
+        n.pair_v[p] = wp.vec2(u, 0.0)
+        new = pair_law(rows, laws, p, u).impulse
+        push_row(tree, rows.pair.leaf[p], p, depth, new - rows.pair.impulse[p], rows.pair.B, z)
+        rows.pair.impulse[p] = new
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        x = laws.contact_v[c] + alpha * n.contact_dv[c]
+        if alpha == 0.0:
+            x = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, n.y)
+        laws.contact_v[c] = x
+        if follow:
+            R = laws.contact_R[c][0]
+            left = rows.contact.target[c][0] - x[0]
+            push = wp.max(0.0, (R * laws.contact_centre[c][0] + left) / (R + rows.contact.softness[c]))
+            laws.contact_bound[c] = rows.contact.friction[c] * push
+            if has_spin(rows, c):
+                laws.spin_bound[c] = push * wp.vec2(rows.spin.torsion[c], rows.spin.rolling[c])
+        after = contact_law(rows, laws, c, x, pyramidal).impulse
+        change = after - rows.contact.impulse[c]
+        if wp.length_sq(change) > 0.0:
+            push_triple(tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
+            rows.contact.impulse[c] = after
+        if has_spin(rows, c):
+            s = n.spin_v[c] + alpha * n.spin_dv[c]
+            if alpha == 0.0:
+                s = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, n.y)
+            n.spin_v[c] = s
+            turn = spin_law(rows, laws, c, s, pyramidal).impulse
+            push_triple(tree, rows.contact.leaf[c], c, depth, turn - rows.spin.impulse[c], rows.spin.B, z)
+            rows.spin.impulse[c] = turn
+
+
+@wp.func(inline=False)
+def residual_of(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    x: wp.array(dtype=float),
+) -> float:
+    """Largest velocity of a row by x."""
+    most = float(0.0)
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        most = wp.max(most, wp.abs(row_velocity(tree, dof_leaf(rows, r), r, depth, rows.dof.B, x)))
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        most = wp.max(most, wp.abs(row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, x)))
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, x)
+        most = wp.max(most, wp.max(wp.abs(v)))
+        if has_spin(rows, c):
+            s = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, x)
+            most = wp.max(most, wp.max(wp.abs(s)))
+    return most
+
+
+@wp.func
+def gap_of(tree: wp.ref[TreeView], n: wp.ref[NewtonView], leaf: wp.vec2i) -> float:
+    """Sum of the lengths of the gaps of the trees that two dofs are on."""
+    total = float(0.0)
+    if leaf[0] >= 0:
+        total += n.tree_gap[tree.body_tree[tree.dof_body[leaf[0]]]]
+    if leaf[1] >= 0:
+        total += n.tree_gap[tree.body_tree[tree.dof_body[leaf[1]]]]
+    return total
+
+
+@wp.func(inline=False)
+def residual_bound(
+    tree: wp.ref[TreeView], rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, n: wp.ref[NewtonView]
+) -> float:
+    """A bound of the residual, by the inequality of Cauchy and Schwarz."""
+    most = float(0.0)
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        most = wp.max(most, wp.sqrt(rows.dof.delassus[r]) * gap_of(tree, n, dof_leaf(rows, r)))
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        most = wp.max(most, wp.sqrt(rows.pair.delassus[p]) * gap_of(tree, n, rows.pair.leaf[p]))
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        gap = gap_of(tree, n, rows.contact.leaf[c])
+        delassus = rows.contact.delassus[c]
+        most = wp.max(most, wp.sqrt(wp.max(delassus[0], delassus[1])) * gap)
+        if has_spin(rows, c):
+            turn = rows.spin.delassus[c]
+            most = wp.max(most, wp.sqrt(wp.max(turn[0], turn[1])) * gap)
+    return most
+
+
+@wp.func(inline=False)
+def assemble(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    w: int,
+    depth: int,
+    laws: wp.ref[LawView],
+    pyramidal: bool,
+    n: wp.ref[NewtonView],
+    sys: wp.ref[BlockSystemView],
+):
+    """Set the matrix to the Hessian."""
+    set_identity(sys, w)
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        slope = dof_law(rows, laws, r, n.dof_v[r][0]).slope
+        if slope > 0.0:
+            add_row(tree, sys, w, dof_leaf(rows, r), depth, r, slope, rows.dof.B)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        steep = pair_law(rows, laws, p, n.pair_v[p][0]).slope
+        if steep > 0.0:
+            add_row(tree, sys, w, rows.pair.leaf[p], depth, p, steep, rows.pair.B)
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        G = contact_law(rows, laws, c, laws.contact_v[c], pyramidal).slope
+        if G[0, 0] + G[1, 1] + G[2, 2] > 0.0:
+            add_triple(tree, sys, w, rows.contact.leaf[c], depth, c, G, rows.contact.B)
+        if has_spin(rows, c):
+            S = spin_law(rows, laws, c, n.spin_v[c], pyramidal).slope
+            if S[0, 0] + S[1, 1] + S[2, 2] > 0.0:
+                add_triple(tree, sys, w, rows.contact.leaf[c], depth, c, S, rows.spin.B)
+
+
+@wp.func(inline=False)
+def project_step(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    n: wp.ref[NewtonView],
+):
+    """Velocities of all rows by the step."""
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        v = row_velocity(tree, dof_leaf(rows, r), r, depth, rows.dof.B, n.step)
+        n.dof_v[r] = wp.vec2(n.dof_v[r][0], v)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        u = row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, n.step)
+        n.pair_v[p] = wp.vec2(n.pair_v[p][0], u)
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        n.contact_dv[c] = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, n.step)
+        if has_spin(rows, c):
+            n.spin_dv[c] = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, n.step)
+
+
+@wp.func(inline=False)
+def slope_along(
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    alpha: float,
+    laws: wp.ref[LawView],
+    pyramidal: bool,
+    n: wp.ref[NewtonView],
+) -> wp.vec2:
+    """What the rows add to slope and curvature along the step, in excess of the slope at its start."""
+    slope = float(0.0)
+    curvature = float(0.0)
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        v = n.dof_v[r]
+        law = dof_law(rows, laws, r, v[0] + alpha * v[1])
+        slope -= (law.impulse - rows.dof.impulse[r]) * v[1]
+        curvature += law.slope * v[1] * v[1]
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        u = n.pair_v[p]
+        law = pair_law(rows, laws, p, u[0] + alpha * u[1])
+        slope -= (law.impulse - rows.pair.impulse[p]) * u[1]
+        curvature += law.slope * u[1] * u[1]
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        d = n.contact_dv[c]
+        triple = contact_law(rows, laws, c, laws.contact_v[c] + alpha * d, pyramidal)
+        slope -= wp.dot(triple.impulse - rows.contact.impulse[c], d)
+        curvature += wp.dot(d, triple.slope * d)
+        if has_spin(rows, c):
+            e = n.spin_dv[c]
+            turn = spin_law(rows, laws, c, n.spin_v[c] + alpha * e, pyramidal)
+            slope -= wp.dot(turn.impulse - rows.spin.impulse[c], e)
+            curvature += wp.dot(e, turn.slope * e)
+    return wp.vec2(slope, curvature)
+
+
+@wp.func(inline=False)
+def search(
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    start: float,
+    square: float,
+    laws: wp.ref[LawView],
+    pyramidal: bool,
+    n: wp.ref[NewtonView],
+) -> float:
+    """Length of the step at which the slope along it vanishes, by safeguarded Newton steps.
+
+    Args:
+        rows: All rows.
+        islands: Islands.
+        k: The island.
+        start: Slope at its start, negative.
+        square: Square of the step.
+        laws: What the laws of the rows depend on.
+        pyramidal: Whether friction is bounded by pyramids.
+        n: Workspace.
+    """
+    low = float(0.0)
+    high = float(-1.0)
+    alpha = float(1.0)
+    for _k in range(SEARCHES):
+        more = slope_along(rows, islands, k, alpha, laws, pyramidal, n)
+        slope = start + alpha * square + more[0]
+        if wp.abs(slope) <= -FLAT * start:
+            break
+        if slope < 0.0:
+            low = alpha
+        else:
+            high = alpha
+        next = alpha - slope / (square + more[1])
+        if high >= 0.0 and (next <= low or next >= high):
+            next = 0.5 * (low + high)
+        elif next <= low:
+            next = 2.0 * alpha
+        alpha = next
+    return alpha
+
+
+@wp.func(inline=False)
+def find_gap(
+    islands: wp.ref[IslandView],
+    k: int,
+    n: wp.ref[NewtonView],
+    sys: wp.ref[BlockSystemView],
+    z: wp.array(dtype=float),
+):
+    """Gradient of the function, and the right-hand side of Newton's step."""
+    trees = islands.trees[k]
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        total = float(0.0)
+        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            d = islands.dof[i]
+            gap = n.y[d] - z[d]
+            n.gap[d] = gap
+            sys.x[i] = -gap
+            total += gap * gap
+        n.tree_gap[t] = wp.sqrt(total)
+
+
+@wp.func(inline=False)
+def take_direction(
+    islands: wp.ref[IslandView], k: int, n: wp.ref[NewtonView], sys: wp.ref[BlockSystemView]
+) -> wp.vec3:
+    """Newton's step by dof; returns the slope along it, its square, and that of y."""
+    start = float(0.0)
+    square = float(0.0)
+    whole = float(0.0)
+    trees = islands.trees[k]
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            d = islands.dof[i]
+            x = sys.x[i]
+            n.step[d] = x
+            start += n.gap[d] * x
+            square += x * x
+            whole += n.y[d] * n.y[d]
+    return wp.vec3(start, square, whole)
+
+
+@wp.func
+def copy_island(
+    islands: wp.ref[IslandView], k: int, source: wp.array(dtype=float), target: wp.array(dtype=float)
+):
+    """Copy the dofs of an island."""
+    trees = islands.trees[k]
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            d = islands.dof[i]
+            target[d] = source[d]
+
+
+@wp.func
+def advance(islands: wp.ref[IslandView], k: int, alpha: float, n: wp.ref[NewtonView]):
+    """y += alpha step."""
+    trees = islands.trees[k]
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            d = islands.dof[i]
+            n.y[d] = n.y[d] + alpha * n.step[d]
+
+
+@wp.struct
+class Minimum:
+    """How Newton's method ended."""
+
+    steps: int
+    factorizations: int
+    residual: float
+    rounded: int  # 1 if the last step was nothing but rounding
+
+
+@wp.func(inline=False)
+def minimize(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    w: int,
+    depth: int,
+    laws: wp.ref[LawView],
+    pyramidal: bool,
+    tolerance: float,
+    most: int,
+    factorized: bool,
+    n: wp.ref[NewtonView],
+    sys: wp.ref[BlockSystemView],
+    z: wp.array(dtype=float),
+) -> Minimum:
+    """Newton steps from the velocities y, until the residual is at most `tolerance`.
+
+    Args:
+        tree: Topology.
+        rows: All rows; receives the impulses.
+        islands: Islands.
+        k: The island.
+        w: Its world.
+        depth: Longest chain of dofs.
+        laws: What the laws of the rows depend on.
+        pyramidal: Whether friction is bounded by pyramids.
+        tolerance: Residual that is good enough [m/s or rad/s].
+        most: Most factorizations.
+        factorized: Whether the system holds a factor that may be used again.
+        n: Workspace.
+        sys: Matrix, laid out for the island.
+        z: Velocities that the impulses lead to.
+    """
+    found = Minimum()
+    stale = not factorized
+    running = int(1)
+    last = float(0.0)
+    alpha = float(0.0)
+    rounded = bool(False)
+    while running == 1:
+        follow = found.steps < FOLLOWING
+        apply_laws(tree, rows, islands, k, depth, laws, pyramidal, follow, alpha, n, z)
+        find_gap(islands, k, n, sys, z)
+        found.residual = residual_bound(tree, rows, islands, k, n)
+        if found.residual <= LOOSE * tolerance or rounded or found.factorizations >= most:
+            found.residual = residual_of(tree, rows, islands, k, depth, n.gap)
+        if found.residual <= tolerance or rounded or found.factorizations >= most:
+            running = 0
+        else:
+            stalled = stale and found.residual > STALLED * last and found.residual <= ROUNDING
+            if found.steps > 0:
+                stale = found.residual > REUSE * last
+                if stalled:
+                    running = 0
+            last = found.residual
+        if running == 1:
+            if stale:
+                assemble(tree, rows, islands, k, w, depth, laws, pyramidal, n, sys)
+                factorize(sys, w)
+                found.factorizations += 1
+            solve(sys, w)
+            along = take_direction(islands, k, n, sys)
+            project_step(tree, rows, islands, k, depth, n)
+            alpha = search(rows, islands, k, along[0], along[1], laws, pyramidal, n)
+            advance(islands, k, alpha, n)
+            found.steps += 1
+            rounded = alpha * alpha * along[1] <= RESOLUTION * RESOLUTION * along[2]
+            found.rounded = int(rounded)
+    return found

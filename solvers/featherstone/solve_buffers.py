@@ -1,0 +1,151 @@
+"""Buffers of the constraint solve: islands, laws of the rows, Newton's method and its matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
+from newtonsim.kernels.constraints.islands import IslandView
+from newtonsim.kernels.constraints.laws import LawView
+from newtonsim.kernels.constraints.newton import NewtonView
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.model import Model
+from newtonsim.scene.topology import topology_of
+
+_FILL = 320
+"""Room for entries of a world's panels for each dof, beyond those of its own tree."""
+_PATTERN = 64
+"""Room for trees that a tree couples to when it is eliminated, on the average."""
+
+
+class SolveBuffers:
+    """Buffers of the solve.
+
+    Args:
+        model: The model.
+        rows: All rows.
+
+    Attributes:
+        islands: Trees and rows by islands.
+        laws: What the laws of the rows depend on.
+        newton: Iterations of Newton's method.
+        system: Its matrices.
+    """
+
+    def __init__(self, model: Model, rows: RowsView):
+        self.islands = _islands(model, rows)
+        self.laws = _laws(model, rows)
+        self.newton = _newton(model, rows)
+        self.system = _block_system(model, self.islands)
+
+
+def _islands(model: Model, rows: RowsView) -> IslandView:
+    topology, device = topology_of(model), model.device
+    world = topology.view.world.numpy()
+    tree = np.argsort(world, kind="stable")
+    home = np.empty(len(tree), np.int32)
+    home[tree] = np.arange(len(tree))
+    tree_start = np.searchsorted(world[tree], np.arange(model.world_count + 1))
+    view = IslandView()
+    view.tree_start = put(tree_start, dtype=int, device=device)
+    view.world_tree = put(tree, dtype=int, device=device)
+    view.home = put(home, dtype=int, device=device)
+    view.label = zeros(len(tree), dtype=int, device=device)
+    view.count = zeros(model.world_count, dtype=int, device=device)
+    view.trees = zeros(len(tree), dtype=wp.vec2i, device=device)
+    view.dofs = zeros(len(tree), dtype=wp.vec2i, device=device)
+    view.pairs = zeros(len(tree), dtype=wp.vec2i, device=device)
+    view.contacts = zeros(len(tree), dtype=wp.vec2i, device=device)
+    view.tree = zeros(len(tree), dtype=int, device=device)
+    view.dof_row = zeros(len(rows.dof.impulse), dtype=int, device=device)
+    view.pair = zeros(len(rows.pair.impulse), dtype=int, device=device)
+    view.contact = zeros(len(rows.contact.impulse), dtype=int, device=device)
+    view.dof_start = topology.view.dof_start
+    view.dof = topology.view.dof
+    return view
+
+
+def _laws(model: Model, rows: RowsView) -> LawView:
+    device, contacts, spins = model.device, len(rows.contact.impulse), len(rows.spin.impulse)
+    view = LawView()
+    view.dof_centre = zeros(len(rows.dof.impulse), dtype=float, device=device)
+    view.dof_R = zeros(len(rows.dof.impulse), dtype=float, device=device)
+    view.pair_R = zeros(len(rows.pair.impulse), dtype=float, device=device)
+    view.pair_centre = zeros(len(rows.pair.impulse), dtype=float, device=device)
+    view.contact_v = zeros(contacts, dtype=wp.vec3, device=device)
+    view.contact_centre = zeros(contacts, dtype=wp.vec3, device=device)
+    view.contact_R = zeros(contacts, dtype=wp.vec2, device=device)
+    view.contact_bound = zeros(contacts, dtype=float, device=device)
+    view.spin_centre = zeros(spins, dtype=wp.vec3, device=device)
+    view.spin_bound = zeros(spins, dtype=wp.vec2, device=device)
+    return view
+
+
+def _newton(model: Model, rows: RowsView) -> NewtonView:
+    device, dofs = model.device, model.joint_dof_count
+    contacts, spins = len(rows.contact.impulse), len(rows.spin.impulse)
+    view = NewtonView()
+    view.y = zeros(dofs, dtype=float, device=device)
+    view.centre = zeros(dofs, dtype=float, device=device)
+    view.gap = zeros(dofs, dtype=float, device=device)
+    view.step = zeros(dofs, dtype=float, device=device)
+    view.tree_gap = zeros(topology_of(model).tree_count, dtype=float, device=device)
+    view.dof_v = zeros(len(rows.dof.impulse), dtype=wp.vec2, device=device)
+    view.pair_v = zeros(len(rows.pair.impulse), dtype=wp.vec2, device=device)
+    view.contact_dv = zeros(contacts, dtype=wp.vec3, device=device)
+    view.spin_v = zeros(spins, dtype=wp.vec3, device=device)
+    view.spin_dv = zeros(spins, dtype=wp.vec3, device=device)
+    return view
+
+
+def _block_system(model: Model, islands: IslandView) -> BlockSystemView:
+    topology, device = topology_of(model), model.device
+    dof_start, dof = topology.view.dof_start.numpy(), topology.view.dof.numpy()
+    size = np.diff(dof_start)
+    tree_start, tree = islands.tree_start.numpy(), islands.world_tree.numpy()
+    place = np.empty(len(dof), np.int32)
+    place[dof] = np.arange(len(dof)) - np.repeat(dof_start[:-1], size)
+    trees = np.diff(tree_start).astype(np.int64)
+    # rows of free bodies are padded, see `block_cholesky`
+    padded = np.where(size == 6, 8, size)[tree].astype(np.int64)
+    dofs, squares = (_sums(a, tree_start) for a in (padded, padded**2))
+    entries = np.minimum(dofs**2, squares + _FILL * dofs)
+    patterns = np.minimum(trees * (trees - 1) // 2, _PATTERN * trees)
+    words = trees * ((trees + 31) // 32)
+
+    sys = BlockSystemView()
+    sys.tree_start = islands.tree_start
+    sys.nodes = zeros(model.world_count, dtype=int, device=device)
+    sys.size = put(size, dtype=int, device=device)
+    sys.start = put(dof_start[:-1], dtype=int, device=device)
+    sys.place = put(place, dtype=int, device=device)
+    sys.node = zeros(len(tree), dtype=int, device=device)
+    sys.width = zeros(len(tree), dtype=int, device=device)
+    sys.entry = zeros(len(tree), dtype=int, device=device)
+    sys.degree = zeros(len(tree), dtype=int, device=device)
+    sys.rank = zeros(len(tree), dtype=int, device=device)
+    sys.order = zeros(len(tree), dtype=int, device=device)
+    sys.first = zeros(len(tree), dtype=int, device=device)
+    sys.count = zeros(len(tree), dtype=int, device=device)
+    sys.panel = zeros(len(tree), dtype=int, device=device)
+    sys.word_start = put(_starts(words), dtype=int, device=device)
+    sys.words = zeros(int(words.sum()), dtype=wp.uint32, device=device)
+    sys.pattern_start = put(_starts(patterns), dtype=int, device=device)
+    sys.pattern = zeros(int(patterns.sum()), dtype=int, device=device)
+    sys.offset = zeros(int(patterns.sum()), dtype=int, device=device)
+    sys.entry_start = put(_starts(entries), dtype=int, device=device)
+    sys.L = zeros(int(entries.sum()), dtype=float, device=device)
+    sys.x = zeros(len(dof), dtype=float, device=device)
+    return sys
+
+
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    """Where ranges of these lengths begin one after the other, and the end."""
+    return np.concatenate(([0], np.cumsum(lengths)))
+
+
+def _sums(values: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Sum of the values of each range."""
+    return np.diff(_starts(values)[start])
