@@ -75,19 +75,6 @@ def copyi(n: int, index: wp.array(dtype=int), i: int, x: wp.array(dtype=float), 
 
 @wp.func_native(
     """
-    const int* at = index.data + i;
-    float total = 0.0f;
-    for (int k = 0; k < n; ++k) total += x.data[at[k]] * x.data[at[k]];
-    return total;
-    """
-)
-def squarei(n: int, index: wp.array(dtype=int), i: int, x: wp.array(dtype=float)) -> float:
-    """Σ x[index[i + k]]²."""
-    ...
-
-
-@wp.func_native(
-    """
     const float* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
     float total = 0.0f;

@@ -78,7 +78,6 @@ class DofRowView:
     source_dof: wp.array(dtype=int)  # (R)
     world_start: wp.array(dtype=int)  # (W + 1) for candidates and rows alike
     world_count: wp.array(dtype=int)  # (W)
-    world_servos: wp.array(dtype=int)  # (W) servos among them
     world: wp.array(dtype=int)  # (R)
     source: wp.array(dtype=int)  # (R) candidate of each row
     lower: wp.array(dtype=float)  # (R) bounds of the impulse
@@ -145,7 +144,6 @@ def select_dof_rows(
     w = first + wp.tid()
     begin = rows.world_start[w]
     n = int(0)
-    servos = int(0)
     for source in range(begin, rows.world_start[w + 1]):
         kind = rows.source_kind[source]
         d = rows.source_dof[source]
@@ -200,13 +198,11 @@ def select_dof_rows(
             rows.target_upper[r] = fastest
             rows.softness[r] = softness
             n += 1
-            servos += int(kind == ROW_SERVO)
         else:
             rows.memory[source] = 0.0
             if kind == ROW_SERVO:
                 servo.applied[d] = 0.0
     rows.world_count[w] = n
-    rows.world_servos[w] = servos
 
 
 @wp.kernel

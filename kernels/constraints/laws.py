@@ -37,8 +37,6 @@ LOADED_ROW = wp.constant(1.0e-4)
 ALLOWED = wp.constant(1.0e-4)
 ALLOWED_SHARE = wp.constant(2.0e-3)
 UNREST = wp.constant(0.1)
-# share of a bound from which friction counts as being at it
-AT_BOUND = wp.constant(0.999)
 # share of its push that a wedged contact lacks, slowest push that counts [m/s], and the speed that the
 # impulse of a wedged contact would give its bodies, over its push
 WEDGED = wp.constant(0.5)

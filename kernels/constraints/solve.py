@@ -59,10 +59,12 @@ PROMISED = wp.constant(1.0e-4)
 FAILED = wp.constant(1.0e-3)
 # relative rounding of the velocities that impulses add up to
 ROUNDING = wp.constant(1.0e-7)
-# rounds of Newton's method, and factorizations in one of them and in all beyond which the centre stays: then
-# something moves
+# velocity [m/s or rad/s] that the regularisation may let pass beyond what is allowed when the rounds of
+# Newton's method end, and most of them
 SETTLED = wp.constant(2.0e-5)
 ROUNDS = wp.constant(20)
+# factorizations in one round, and in all, beyond which something moves and the rounds end, too; and in all
+# where more passes than should under load
 CALM = wp.constant(2)
 ENOUGH = wp.constant(10)
 TOO_MANY = wp.constant(20)
@@ -257,7 +259,7 @@ def solve_by_newton(
 ) -> SolveReport:
     """Rounds of Newton's method from the present impulses; the matrix is laid out.
 
-    A round that is stopped far from the solution is undone.
+    A round that is stopped far from the solution is undone, and the island swept once more.
     """
     pyramidal = s.pyramidal == 1
     report = before
@@ -289,6 +291,8 @@ def solve_by_newton(
             copy_island(islands, k, n.centre, z)
             report.factorizations = used + found.factorizations
             report.factorized = 0
+            # what a sweep still changes tells how far the impulses are from targets that may be new
+            report.residual = sweep_island(tree, rows, islands, k, depth, pyramidal, z)
             report.unsolved = 1
             return report
         fresh = int(not factorized)
@@ -355,7 +359,6 @@ def solve_island(
         report.passing = wp.max(PASSING, PASSING_SHARE * report.at_start)
         load = set_regularisation(rows, islands, k, report.passing, laws)
         report.tolerance = wp.max(wp.clamp(RELATIVE * change, FINEST, TOLERANCE), ROUNDING * load)
-        report.residual = change
         report = solve_by_newton(tree, rows, islands, k, w, depth, s, report, laws, n, sys, z)
     else:
         while sweeps < s.sweeps and change > s.tolerance:

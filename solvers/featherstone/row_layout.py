@@ -46,7 +46,6 @@ def dof_rows(model: Model, servos: bool) -> DofRowView:
     rows.world = put(world[order], dtype=int, device=device)
     rows.world_start = _starts(world[order], model)
     rows.world_count = zeros(model.world_count, dtype=int, device=device)
-    rows.world_servos = zeros(model.world_count, dtype=int, device=device)
     rows.source = zeros(count, dtype=int, device=device)
     rows.lower = zeros(count, dtype=float, device=device)
     rows.upper = zeros(count, dtype=float, device=device)
