@@ -1,14 +1,16 @@
 """How contact converges in motion: residual, iterations, penetration of every step; time beside MuJoCo.
 
-python benchmarks/contact_motion.py                                  # all scenes but the heap of 1000
+python benchmarks/contact_motion.py                                  # all scenes but the long ones
 python benchmarks/contact_motion.py --scenes hit_wall heap --alone   # without MuJoCo
 python benchmarks/contact_motion.py --set iterations=64 --set cone='"pyramidal"'
 python benchmarks/contact_motion.py --short --json OUT               # shorter spans, all figures
+python benchmarks/contact_motion.py --scenes held_1000 --repeats 1   # 1000 worlds at once
 
-One world at 1/240 s. A scene is first run once, and looked at after every step; then it is timed, as the
-processor's time of a step: several times from the start, both engines in turn by blocks of a tenth of the
-same simulated span. MuJoCo has its default solver, unless --mujoco-solver says otherwise: in heaps CG is much
-faster. Penetration is that which a step finds when it begins.
+One world at 1/240 s; scenes of many worlds show the worst of them, and the time of all. A scene is first run
+once, and looked at after every step; then it is timed, as the processor's time of a step: several times from
+the start, both engines in turn by blocks of a tenth of the same simulated span. MuJoCo has its default
+solver, unless --mujoco-solver says otherwise: in heaps CG is much faster. Penetration is that which a step
+finds when it begins.
 """
 
 from __future__ import annotations
@@ -25,15 +27,21 @@ import numpy as np
 import warp as wp
 from engines.contacts import MujocoEngine
 from harness import DT, installed, write_json
-from tasks.contact_motion import heap, hit_wall, tower
+from tasks.contact_motion import Cars, HeldCubes, chain, heap, hit_wall, tower
 from tasks.contacts import describe
 
 from newtonsim import Model, ModelBuilder, Simulator
 from newtonsim.examples import scenes
 from newtonsim.solvers import FeatherstoneSolver
 
+LOST, SLIPPED = 0.02, 2.0e-3
+"""Ways in the hand [m] from which a held cube counts as lost, and as slipped."""
+
 TOLERANCE = 1.0e-4
 """Residual [m/s] that every step is to reach."""
+
+WATCHED = 12
+"""Steps from one look at what a scene watches to the next."""
 
 BLOCKS = 10
 """Blocks of steps that a timed span is cut into."""
@@ -49,6 +57,9 @@ class Case:
         timed: Simulated time of the comparison with MuJoCo [s], 0 for none.
         short: Simulated time of both in the short form [s].
         observe: Returns figures of its own by name at the end, or None.
+        script: Returns the inputs of all drives (`Control.joint_act`) at a time [s], None for those that they
+            begin with.
+        watch: Returns what `Run.watched` keeps, None for nothing.
     """
 
     build: Callable[[], ModelBuilder]
@@ -56,6 +67,8 @@ class Case:
     timed: float
     short: float
     observe: Callable[[Run], dict[str, float]] | None = None
+    script: Callable[[float], np.ndarray] | None = None
+    watch: Callable[[Run], np.ndarray] | None = None
 
 
 @dataclass
@@ -105,16 +118,18 @@ class Run:
     Args:
         model: The model.
         options: Keywords of the solver.
+        case: The scene.
 
     Attributes:
         residual: Largest of all worlds, for each step [m/s or rad/s].
         iterations: Most of all worlds, for each step.
         deepest: Greatest penetration at the start of each step [m].
         contacts: Number of contacts of each step.
+        watched: What the scene watches, every `WATCHED` steps.
     """
 
-    def __init__(self, model: Model, options: Mapping[str, object]) -> None:
-        self.model = model
+    def __init__(self, model: Model, options: Mapping[str, object], case: Case) -> None:
+        self.model, self.case = model, case
         self.solver = FeatherstoneSolver(model, **options)
         self.simulator = Simulator(model, self.solver, DT)
         self.start = model.state().body_q.numpy()
@@ -122,13 +137,31 @@ class Run:
         self.iterations: list[int] = []
         self.deepest: list[float] = []
         self.contacts: list[int] = []
+        self.watched: list[np.ndarray] = []
+        self._made = 0
+
+    def restart(self) -> None:
+        """Go back to the start."""
+        self.simulator.reset()
+        self._made = 0
+
+    def advance(self, count: int) -> None:
+        """Make some steps."""
+        script = self.case.script
+        if script is None:
+            self.simulator.step(count)
+            return
+        for _ in range(count):
+            self.simulator.control.joint_act.assign(script(self._made * DT))
+            self.simulator.step()
+            self._made += 1
 
     def step(self, count: int) -> None:
         """Make some steps, and look at each."""
         constraints, contacts = self.solver.constraints, self.solver.contacts
         first = contacts.world_start.numpy()[:-1]
         for _ in range(count):
-            self.simulator.step()
+            self.advance(1)
             self.residual.append(float(constraints.residual.numpy().max()))
             counted = constraints.factorizations
             self.iterations.append(int(counted.numpy().max()))
@@ -136,6 +169,8 @@ class Run:
             gaps = [distance[s : s + n].min(initial=0.0) for s, n in zip(first, counts, strict=True)]
             self.deepest.append(-float(min(gaps)))
             self.contacts.append(int(counts.sum()))
+            if self.case.watch is not None and len(self.residual) % WATCHED == 0:
+                self.watched.append(self.case.watch(self))
 
     @property
     def poses(self) -> np.ndarray:
@@ -198,6 +233,36 @@ def release(run: Run) -> dict[str, float]:
     return found | {"pop_m_per_s": fastest}
 
 
+def held(run: Run) -> dict[str, float]:
+    """How many cubes are lost or slipped, and how far a corner of the others moved in the hand [m].
+
+    From 0.2 s on, when the drives bear the weight of the arm.
+    """
+    corners = np.stack(run.watched[round(0.2 / DT) // WATCHED - 1 :])
+    drift = np.linalg.norm(corners - corners[0], axis=-1).max(axis=(0, 2))
+    lost = ~(drift <= LOST)
+    return {
+        "lost": int(np.sum(lost)),
+        "slipped": int(np.sum(~(drift <= SLIPPED))),
+        "drift_m": float(drift[~lost].max(initial=0.0)),
+    }
+
+
+def wheel_loads(run: Run) -> dict[str, float]:
+    """How far the loads of a car's wheels are from each other, and from a quarter of the weight."""
+    loads = np.stack(run.watched)
+    standing, steady = (round(time / DT) // WATCHED for time in (Cars.STAND, Cars.STAND + Cars.SPEED_UP))
+    spans = {"standing": loads[standing - 1 : standing], "driving": loads[steady:]}
+    figures = {}
+    for name, span in spans.items():
+        if len(span):
+            figures[f"{name}_spread"] = float(np.ptp(span, axis=-1).max())
+            figures[f"{name}_error"] = float(np.abs(span - 1.0).max())
+    return figures
+
+
+HELD, CARS = HeldCubes(1000), Cars(64)
+
 CASES = {
     "hit_wall": Case(hit_wall, 2.0, 2.0, 0.75),
     "heap": Case(heap, 10.0, 4.0, 1.5),
@@ -207,10 +272,14 @@ CASES = {
     "stack_1000": Case(partial(tower, (1.0, 1.0e3)), 10.0, 0.0, 2.0, release),
     "stack_10000": Case(partial(tower, (1.0, 1.0e4)), 10.0, 0.0, 2.0, release),
     "tower_1000": Case(partial(tower, (*(1.0,) * 9, 1.0e3)), 10.0, 0.0, 2.0, release),
+    "cars_64": Case(CARS.build, 4.0, 0.0, 1.0, wheel_loads, CARS.targets, lambda run: CARS.loads(run.solver)),
+    "held_1000": Case(HELD.build, 5.0, 0.0, 0.5, held, HELD.targets, lambda run: HELD.corners(run.poses)),
+    "chain_500": Case(chain, 10.0, 0.0, 0.25, moved),
+    "straight_500": Case(partial(chain, bend=0.0), 10.0, 0.0, 0.25, moved),
 }
 """`tower_1000` is ten boxes, the highest 1000 times as heavy as the others."""
 
-LONG = ("heap_1000",)
+LONG = ("heap_1000", "held_1000", "chain_500", "straight_500")
 """Scenes that run only when they are asked for."""
 
 
@@ -218,7 +287,7 @@ def measure(name: str, options: argparse.Namespace, notes: list[str]) -> Figures
     """Run a scene, look at every step, and time it."""
     case = CASES[name]
     model = case.build().finalize("cpu")
-    run = Run(model, dict(options.set))
+    run = Run(model, dict(options.set), case)
     run.step(round((case.short if options.short else case.seconds) / DT))
     figures = run.figures(name)
     if figures.finite and case.observe is not None:
@@ -236,8 +305,8 @@ def measure(name: str, options: argparse.Namespace, notes: list[str]) -> Figures
 
 def _start_ours(run: Run) -> Callable[[int], None]:
     """Put a scene back to its start, and return what steps it."""
-    run.simulator.reset()
-    return run.simulator.step
+    run.restart()
+    return run.advance
 
 
 def timed(
