@@ -1,6 +1,7 @@
 """Environment steps per second of many robots on the ground, settled and under random control, per engine.
 
     python benchmarks/robots.py [--robots ant humanoid] [--worlds 1024] [--device cpu] [--short] [--json OUT]
+    python benchmarks/robots.py --robots humanoid --self-collision --worlds 128 --cpu-time
 
 Robots are gymnasium's ant and humanoid, or our quadruped with position drives, on a plane, at 1/240 s. Each
 world starts in a pose of its own; all engines start in the same ones. First all settle for eight simulated
@@ -10,9 +11,10 @@ that is not finite, leaves the scene or moves faster than it can, or with more t
 come to rest, is reported as unstable and has no figure. `restless` is the share of worlds that move.
 
 MuJoCo runs as the files say, which is RK4 with four evaluations a step, and with one evaluation a step as the
-others. Newton runs with its fastest solver that is stable here, found by trial, with as many substeps as it
-needs. All engines on Warp replay a captured graph. Where an engine can use several cores there is a figure
-for one and for all. On a GPU newtonsim, Newton and mujoco_warp run there, and the others are left out.
+others. There links collide with each other, in newtonsim only with --self-collision. Newton runs with its
+fastest solver that is stable here, found by trial, with as many substeps as it needs. All engines on Warp
+replay a captured graph. Where an engine can use several cores there is a figure for one and for all. On a GPU
+newtonsim, Newton and mujoco_warp run there, and the others are left out.
 """
 
 from __future__ import annotations
@@ -159,7 +161,7 @@ def measure(
         samples = interleave(work, timing(options, 0.4, short=(5, 0.1)))
         for name, engine in stable.items():
             yield {
-                "robot": task.name,
+                "robot": task.title,
                 "motion": motion,
                 "engine": engine.name,
                 "threads": engine.threads,
@@ -236,6 +238,7 @@ def main() -> None:
         "--robots", nargs="+", choices=("ant", "humanoid", "quadruped"), default=["ant", "humanoid"]
     )
     parser.add_argument("--worlds", nargs="+", type=int)
+    parser.add_argument("--self-collision", action="store_true", help="links collide, as in MuJoCo")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_ERROR
     worlds = options.worlds or ([128] if options.short else [1024])
@@ -243,8 +246,8 @@ def main() -> None:
     notes: list[str] = []
     for count in worlds:
         for robot in options.robots:
-            print(f"{robot}, {count} worlds", flush=True)
-            task = load_task(robot, count)
+            task = load_task(robot, count, self_collision=options.self_collision)
+            print(f"{task.title}, {count} worlds", flush=True)
             contestants = engines(task, options, notes)
             found = list(measure(task, contestants, options, notes))
             for engine in contestants:

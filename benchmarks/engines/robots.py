@@ -30,7 +30,8 @@ class NewtonsimRobots:
         self.task = task
         self.worlds = task.worlds
         self.device = wp.get_device(device)
-        self.model = cli_scene.build_scene(cli_scene.load_robot(task.path), task.worlds, device)
+        robot = cli_scene.load_robot(task.path, self_collision=task.self_collision)
+        self.model = cli_scene.build_scene(robot, task.worlds, device)
         self.simulator = Simulator(self.model, FeatherstoneSolver(self.model), DT, threads=threads)
         self.threads = self.simulator.threads if self.device.is_cpu else 0
         self.name = "newtonsim"

@@ -47,6 +47,7 @@ class Task:
         idle: Controls at rest: no torque, or the home pose, shape (motors,).
         damping: Damping of each hinge [N m s/rad], shape (hinges,).
         mass: Mass of the robot [kg].
+        self_collision: Whether links collide with each other in newtonsim, as they do in MuJoCo anyway.
     """
 
     name: str
@@ -60,6 +61,12 @@ class Task:
     idle: np.ndarray
     damping: np.ndarray
     mass: float
+    self_collision: bool = False
+
+    @property
+    def title(self) -> str:
+        """Name for tables."""
+        return self.name + " with self-collision" * self.self_collision
 
     @property
     def worlds(self) -> int:
@@ -87,14 +94,20 @@ class Task:
         return np.tile(self.inputs(self.idle), (worlds, 1))
 
 
-def load_task(name: str, worlds: int, seed: int = 0) -> Task:
+def load_task(name: str, worlds: int, seed: int = 0, self_collision: bool = False) -> Task:
     """Read a robot of gymnasium ("ant", "humanoid") or ours ("quadruped") and vary its start pose.
+
+    Args:
+        name: Name of the robot.
+        worlds: Number of copies.
+        seed: Of the start poses.
+        self_collision: Whether links collide with each other.
 
     Raises:
         FileNotFoundError: gymnasium is not installed.
     """
     path = robot_path(name)
-    robot = cli_scene.load_robot(path)
+    robot = cli_scene.load_robot(path, self_collision=self_collision)
     model = cli_scene.build_scene(robot, worlds, "cpu")
     state = model.state()
     cli_scene.vary_start(model, state, seed)
@@ -113,6 +126,7 @@ def load_task(name: str, worlds: int, seed: int = 0) -> Task:
         np.array(robot.builder.joint_act)[axes] / gears,
         model.joint_damping.numpy()[6 : model.joint_dof_count // worlds],
         float(sum(robot.builder.body_mass)),
+        self_collision,
     )
 
 

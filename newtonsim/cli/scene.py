@@ -103,7 +103,9 @@ def _places(entries: list[ReportEntry]) -> str:
     return text + (f" and {len(known) - SHOWN_LINES} more" if len(known) > SHOWN_LINES else "")
 
 
-def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) -> Robot:
+def load_robot(
+    path: str | os.PathLike, base: str = "auto", hold: bool = False, self_collision: bool = False
+) -> Robot:
     """Read a USD file, told by its ending, or URDF, MJCF or SDF, told apart by the root element.
 
     Args:
@@ -111,6 +113,7 @@ def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) 
         base: "free" or "fixed" root of a URDF robot; "auto" decides by the root link. MJCF and SDF say it
             themselves, and USD does.
         hold: Give position drives with the importers' default gains to joints of files without actuators.
+        self_collision: Let links of an MJCF robot collide with each other.
 
     Raises:
         ImportFileError: The file is unusable.
@@ -123,7 +126,7 @@ def load_robot(path: str | os.PathLike, base: str = "auto", hold: bool = False) 
     # The remarks are shown in full by the caller, so the collected warning would say them twice.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnsupportedElementWarning)
-        report = _read(path, builder, base, hold)
+        report = _read(path, builder, base, hold, self_collision)
     if not builder.body_count:
         raise ImportFileError(_why_empty(path), path=path)
     name = _assume_home(builder)
@@ -136,7 +139,7 @@ def _why_empty(path: str) -> str:
     return "the file has no bodies"
 
 
-def _read(path: str, builder: ModelBuilder, base: str, hold: bool) -> ImportReport:
+def _read(path: str, builder: ModelBuilder, base: str, hold: bool, self_collision: bool) -> ImportReport:
     """Let the importer of the file's format fill a builder."""
     from newtonsim.importers import parse_mjcf, parse_sdf, parse_urdf, parse_usd
     from newtonsim.importers.files.xml import read_document
@@ -149,7 +152,8 @@ def _read(path: str, builder: ModelBuilder, base: str, hold: bool) -> ImportRepo
         floating = base == "free" or (base == "auto" and not _is_fixed(root))
         return parse_urdf(path, builder, floating=floating, ignore_inertial_definitions=False, **gains)
     if root.tag == "mujoco":
-        return parse_mjcf(path, builder, floating=None, ignore_inertial_definitions=False, **gains)
+        gains |= {"floating": None, "enable_self_collisions": self_collision}
+        return parse_mjcf(path, builder, ignore_inertial_definitions=False, **gains)
     if root.tag == "sdf":
         return parse_sdf(path, builder)
     raise root.error(f"expected <robot> (URDF), <mujoco> (MJCF) or <sdf> (SDF), found <{root.tag}>")

@@ -83,6 +83,25 @@ def test_robots_start_alike_in_all_engines(peer: str):
     other.close()
 
 
+@pytest.mark.parametrize("name", ["ant", "humanoid"])
+def test_self_collision_is_of_the_same_shapes_as_in_mujoco(name: str):
+    """All pairs whose rigid groups are neither one nor neighbours; the world is nobody's neighbour."""
+    pytest.importorskip("mujoco")
+    engines = importlib.import_module("engines.robots")
+    task = importlib.import_module("tasks.robots").load_task(name, 1, self_collision=True)
+    peer = importlib.import_module("engines.mujoco_models").mujoco_model(task)
+    body, above = peer.body_weldid[peer.geom_bodyid], peer.body_weldid[peer.body_parentid]
+    touch = (peer.geom_contype[:, None] & peer.geom_conaffinity) != 0
+    apart = body[:, None] != body
+    near = (above[body][:, None] == body) | (above[body] == body[:, None])
+    apart &= ~near | (body[:, None] == 0) | (body == 0)
+    pairs = np.argwhere((touch | touch.T) & apart)
+    expected = {frozenset((peer.geom(a).name, peer.geom(b).name)) for a, b in pairs}
+    ours = engines.NewtonsimRobots(task, threads=1).model
+    found = {frozenset(ours.shape_key[s] for s in pair) for pair in ours.shape_contact_pairs.numpy()}
+    assert found == expected
+
+
 def test_the_quadruped_stands_on_its_drives():
     engines = importlib.import_module("engines.robots")
     task_module = importlib.import_module("tasks.robots")
