@@ -109,8 +109,8 @@ class HeldCubes:
     The arm turns about z and y, stretches along x and rolls about x. Its drives follow targets that swing,
     each at its own frequency. Masses of the cubes (0.05 to 1 kg), their sides (30 to 70 mm), friction (0.4 to
     1), speeds and squeeze differ from world to world. The squeeze is 1.5 to 3 times what Coulomb friction
-    needs under gravity and the greatest acceleration of the targets. In every other world the drive of one
-    finger is limited to that force, and asks for more.
+    and the inertia of the fingers need under gravity and the greatest acceleration of the targets. In every
+    other world the drive of one finger is limited to that force, and asks for more.
 
     Args:
         worlds: Number of worlds.
@@ -131,6 +131,8 @@ class HeldCubes:
     """Lengths of the arm's links, and how far from its wrist the hand holds [m]."""
     FINGER = (2.0e4, 200.0)
     """Stiffness and damping of the drives of the fingers [N/m and N s/m]."""
+    FINGER_MASS = 0.05
+    """Mass of a finger [kg]."""
     BODIES = 7
     """Bodies of a world: four links of the arm, of which the last is the palm, two fingers and the cube."""
 
@@ -145,7 +147,7 @@ class HeldCubes:
         # the targets accelerate by speed times rate at most; what turns is also pulled inwards
         arms = np.array([self.UPPER + self.FORE + self.HAND, self.FORE + self.HAND, 1.0])
         pull = arms * speed[:, :3] * (self._rate[:, :3] + speed[:, :3] * (1.0, 1.0, 0.0))
-        need = self.mass * (GRAVITY + pull.sum(axis=1)) / (2.0 * self.friction)
+        need = (0.5 * self.mass / self.friction + self.FINGER_MASS) * (GRAVITY + pull.sum(axis=1))
         self.squeeze = rng.uniform(1.5, 3.0, worlds) * need
 
     def build(self) -> ModelBuilder:
@@ -197,10 +199,11 @@ class HeldCubes:
         targets = self.targets(0.0).reshape(self.worlds, 6)[world, 4:]
         for side, target in zip((1.0, -1.0), targets, strict=True):
             finger = builder.add_body(origin=_at(self.UPPER + self.FORE, side * half))
-            _add_part(builder, finger, (self.HAND, side * thick, 0.0), (0.03, thick, 0.02), 0.1)
+            place = (self.HAND, side * thick, 0.0)
+            _add_part(builder, finger, place, (0.03, thick, 0.02), self.FINGER_MASS)
             limit = float(self.squeeze[world]) if side < 0.0 and world % 2 else math.inf
             axis = _drive((0.0, side, 0.0), self.FINGER, float(target), limit)
-            builder.add_joint_prismatic(palm, finger, axis=axis)
+            builder.add_joint_prismatic(palm, finger, axis=axis, armature=0.0)
             builder.joint_q[-1] = half
         place = (self.UPPER + self.FORE + self.HAND, 0.0, 0.0)
         add_box(builder, place, (half, half, half), float(self.mass[world]))

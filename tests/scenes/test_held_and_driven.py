@@ -38,13 +38,15 @@ def spare_friction(cubes: HeldCubes, palms: np.ndarray) -> float:
     apart = 4  # steps, or else differences show the rounding of the positions
     now = slice(apart, -apart)
     acceleration = (place[2 * apart :] - 2.0 * place[now] + place[: -2 * apart]) / (apart * DT) ** 2
-    force = cubes.mass[:, None] * (acceleration + np.array([0.0, 0.0, GRAVITY]))
-    across = quat_rotate(palms[now, :, 3:], np.broadcast_to([0.0, 1.0, 0.0], force.shape))
-    normal = np.sum(force * across, axis=-1)
-    along = np.linalg.norm(force - normal[..., None] * across, axis=-1)
-    # a finger that pushes with a given force leaves less to the other one where the cube pulls at it
-    pushed = np.arange(cubes.worlds) % 2 == 1
-    total = 2.0 * cubes.squeeze - np.where(pushed, np.abs(normal), 0.0)
+    pull = acceleration + np.array([0.0, 0.0, GRAVITY])
+    across = quat_rotate(palms[now, :, 3:], np.broadcast_to([0.0, 1.0, 0.0], pull.shape))
+    normal = np.sum(pull * across, axis=-1)
+    along = cubes.mass * np.linalg.norm(pull - normal[..., None] * across, axis=-1)
+    # springs share what is pulled across; beside a given force all of it is missing at the other finger
+    given = np.arange(cubes.worlds) % 2 == 1
+    missing = (cubes.mass + 2.0 * cubes.FINGER_MASS) * np.abs(normal)
+    assert np.all(missing < cubes.squeeze)
+    total = 2.0 * cubes.squeeze - np.where(given, missing, 0.0)
     return float((cubes.friction * total / along).min())
 
 
