@@ -1,7 +1,7 @@
 """Environment steps per second of many robots on the ground, settled and under random control, per engine.
 
     python benchmarks/robots.py [--robots ant humanoid] [--worlds 1024] [--device cpu] [--short] [--json OUT]
-    python benchmarks/robots.py --robots humanoid --self-collision --worlds 128 --cpu-time
+    python benchmarks/robots.py --robots humanoid --self-collision --peers mujoco --worlds 128 --cpu-time
 
 Robots are gymnasium's ant and humanoid, or our quadruped with position drives, on a plane, at 1/240 s. Each
 world starts in a pose of its own; all engines start in the same ones. First all settle for eight simulated
@@ -28,7 +28,7 @@ import warp as wp
 from engines.mujoco_models import describe_options, mujoco_model
 from engines.robots import MujocoRobots, NewtonsimRobots, PybulletRobots
 from engines.robots_on_warp import NEWTON_CHOICES, NEWTON_SHORT, MujocoWarpRobots, NewtonChoice, NewtonRobots
-from harness import arguments, cores, finish, interleave, missing, seconds_per_unit, table, timing
+from harness import arguments, cores, finish, installed, interleave, missing, seconds_per_unit, table, timing
 from tasks.robots import (
     FLAILING,
     HOLD,
@@ -44,13 +44,16 @@ from tasks.robots import (
 
 TRIAL_WORLDS = 32
 
+PEERS = ("mujoco", "pybullet", "newton", "mujoco_warp")
+"""Modules of the other engines."""
+
 
 def engines(task: Task, options: argparse.Namespace, notes: list[str]) -> list[RobotEngine]:
     """Make all engines that are installed and run on the device."""
     counts = [1] if options.cpu_time else sorted({1, cores()})
     makers = ours(task, options.device, counts)
     if not options.alone:
-        makers += peers(task, options.device, counts, options.short, notes)
+        makers += peers(task, options, counts, notes)
     made = []
     for maker in makers:
         start = time.perf_counter()
@@ -69,23 +72,22 @@ def ours(task: Task, device: str, counts: list[int]) -> list[Callable[[], RobotE
 
 
 def peers(
-    task: Task, device: str, counts: list[int], short: bool, notes: list[str]
+    task: Task, options: argparse.Namespace, counts: list[int], notes: list[str]
 ) -> list[Callable[[], RobotEngine]]:
-    """Return makers of the peers that are installed, and note those that are not."""
-    absent = {name: missing(name) for name in ("mujoco", "pybullet", "newton", "mujoco_warp")}
-    notes += [line for line in absent.values() if line]
+    """Return makers of the peers that are asked for and installed, and note those that are not installed."""
+    device, wanted = options.device, set(installed({name: name for name in options.peers}, notes))
     makers: list[Callable[[], RobotEngine]] = []
-    if device == "cpu" and not absent["mujoco"]:
-        for options in mujoco_options(task):
-            makers += [lambda n=n, o=options: MujocoRobots(task, n, *o) for n in counts]
-    if task.drives:
+    if device == "cpu" and "mujoco" in wanted:
+        for choices in mujoco_options(task):
+            makers += [lambda n=n, c=choices: MujocoRobots(task, n, *c) for n in counts]
+    if "pybullet" in wanted and task.drives:
         notes.append(f"{task.name}: PyBullet does not read the nested defaults of this file")
-    elif device == "cpu" and not absent["pybullet"]:
+    elif device == "cpu" and "pybullet" in wanted:
         makers += [lambda n=n: PybulletRobots(task, n) for n in counts]
-    if not absent["newton"]:
-        for choice in fastest_newton(task, device, short, notes):
+    if "newton" in wanted:
+        for choice in fastest_newton(task, device, options.short, notes):
             makers.append(lambda c=choice: NewtonRobots(task, c, device))
-    if not absent["mujoco_warp"] and not absent["mujoco"]:
+    if "mujoco_warp" in wanted and not missing("mujoco"):
         makers.append(lambda: MujocoWarpRobots(task, device))
     return makers
 
@@ -238,6 +240,7 @@ def main() -> None:
         "--robots", nargs="+", choices=("ant", "humanoid", "quadruped"), default=["ant", "humanoid"]
     )
     parser.add_argument("--worlds", nargs="+", type=int)
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="other engines")
     parser.add_argument("--self-collision", action="store_true", help="links collide, as in MuJoCo")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_ERROR
