@@ -479,6 +479,7 @@ class FeatherstoneAdjoint:
                     writes=dict(residual=self.residual),
                 )
             if impulse is not None:
+                self.constraints.add_masses(record)
                 self.constraints.add_dof_terms(record, state, control, dt, impulse)
                 if self._has_contacts:
                     self._record_contacts(record, step, impulse, pushing)
@@ -558,6 +559,7 @@ class FeatherstoneAdjoint:
             constraints.stage.rows,
             (impulse.contact, impulse.spin),
             constraints.rows,
+            constraints.mass,
             self.no_rounds if self.impacts is None else self.impacts.rounds.count,
             self.pushed if positions else None,
         )
