@@ -163,6 +163,7 @@ class _Check:
             difference=np.array([e.value for e in own]),
             uncertainty=np.array([_or_infinite(e, a) for e, a in zip(found, allowed)]) / lengths,
             lengths=lengths,
+            sides=np.array([e.sides for e in own]).reshape(-1, 3),
             reasons=[_reason(e, g / s, a / s) for e, g, a, s in zip(own, natural, allowed, lengths)],
             total=int((~moved.frozen).sum()),
             slopes=slopes,

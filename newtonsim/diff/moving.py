@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.diff.layout import Place
-from newtonsim.diff.tangents import Tangents
+from newtonsim.diff.tangents import FloatDirections, Tangents
 from newtonsim.scene.state import State
 
 if TYPE_CHECKING:
@@ -24,15 +24,17 @@ def copy_state(state: State) -> State:
     return twin
 
 
-def frozen_directions(model: Model, place: Place, values: np.ndarray, tangents: Tangents) -> np.ndarray:
+def frozen_directions(
+    model: Model, place: Place, values: np.ndarray, tangents: Tangents | FloatDirections
+) -> np.ndarray:
     """Directions that have no derivative: masses of what does not move, infinite limits; bool, (n,)."""
-    first = values.reshape(-1)[tangents.index[:, 0]]
+    first = values.reshape(-1)[tangents.first]
     frozen = ~np.isfinite(first)
     if place.attribute in ("body_mass", "particle_mass"):
         frozen |= first == 0.0
     if place.attribute == "body_inertia":
         masses = model.body_mass.numpy()
-        frozen |= masses[tangents.index[:, 0] // 9] == 0.0
+        frozen |= masses[tangents.first // 9] == 0.0
     return frozen
 
 

@@ -17,7 +17,7 @@ import warp as wp
 from newtonsim.diff.inputs import Controls, copy_controls
 from newtonsim.diff.layout import Place, find_array
 from newtonsim.diff.moving import copy_state, frozen_directions, update_inverses
-from newtonsim.diff.tangents import find_tangents
+from newtonsim.diff.tangents import find_directions
 from newtonsim.scene.state import State
 
 if TYPE_CHECKING:
@@ -136,16 +136,16 @@ class _Moves:
         for place in rollout.places:
             array = self._array(place)
             values = array.numpy().copy()
-            tangents = find_tangents(rollout.model, place, values, array.dtype)
-            still = frozen_directions(rollout.model, place, values, tangents)
-            moves = ~still & ~tangents.border & (tangents.world >= 0)
-            owner = np.maximum(tangents.world, 0)
-            slope = np.where(moves, tangents.derivative(gradients[place.name]) * tangents.scale, 0.0)
-            signs = np.where(moves, rng.choice((-1.0, 1.0), len(tangents)), 0.0)
+            ways = find_directions(rollout.model, place, values, array.dtype)
+            still = frozen_directions(rollout.model, place, values, ways)
+            moves = ~still & ~ways.border & (ways.world >= 0)
+            owner = np.maximum(ways.world, 0)
+            slope = np.where(moves, ways.derivative(gradients[place.name]) * ways.scale, 0.0)
+            signs = np.where(moves, rng.choice(np.array((-1, 1), np.int8), len(ways)), 0)
             np.maximum.at(largest, owner, np.abs(slope))
             squares += np.bincount(owner, slope**2, worlds)
             mixed += np.bincount(owner, slope * signs, worlds)
-            self._arrays.append((place, array, values, tangents, owner, slope, signs))
+            self._arrays.append((place, array, values, ways, owner, slope, signs))
         # the random part never cancels the one along the gradient
         self._turn = np.where(mixed < 0.0, -1.0, 1.0)
         self._largest = np.where(largest > 0.0, largest, 1.0)
@@ -155,9 +155,9 @@ class _Moves:
     def losses(self, span: float) -> np.ndarray:
         """Losses of all worlds with everything moved by a span, in natural lengths; puts all back."""
         try:
-            for place, array, values, tangents, owner, slope, signs in self._arrays:
+            for place, array, values, ways, owner, slope, signs in self._arrays:
                 unit = slope / self._largest[owner] + self._turn[owner] * signs
-                self._put(place, array, tangents.move(values, span * unit * tangents.scale))
+                self._put(place, array, ways.move(values, span * unit * ways.scale))
             return self.rollout.evaluate(self.state, self.controls).losses.numpy().astype(np.float64)
         finally:
             for place, array, values, *_ in self._arrays:
