@@ -136,7 +136,7 @@ def closing_velocity(
     """
     speed = -distance / s.dt
     if soft == CONTACT_SMOOTH:
-        speed = smooth_speed(distance, rate, s.max_push_speed, s.dt)
+        speed = smooth_speed(distance, s.smoothing, rate, s.max_push_speed, s.dt)
     elif soft == CONTACT_SPRING:
         if distance < 0.0:
             speed = -rate * distance
@@ -312,7 +312,7 @@ def build_contact_rows(
         softness = 1.0 / (s.dt * damping)
     elif s.smoothing > 0.0:
         soft = CONTACT_SMOOTH
-        softness += smooth_softness(contacts.distance[c], s.smoothing, rate, s.max_push_speed, weight, s.dt)
+        softness += smooth_softness(s.smoothing, rate, s.max_push_speed, weight, s.dt)
     rows.softness[c] = wp.max(softness, LEAST_LIGHTNESS * weight - delassus.diagonal[0])
     rows.weight[c] = wp.vec2(wp.max(delassus.diagonal[0], weight), wp.max(delassus.diagonal[1], weight))
     rows.soft[c] = soft

@@ -105,11 +105,11 @@ def limit_speed(gap: float, s: ConstraintSettings) -> float:
 
 
 @wp.func
-def axis_limit_speed(gap: float, s: ConstraintSettings) -> float:
+def axis_limit_speed(gap: float, lever: float, s: ConstraintSettings) -> float:
     """That of the limit of a joint axis, which may be softened."""
     speed = limit_speed(gap, s)
     if s.smoothing > 0.0:
-        speed = smooth_speed(gap, s.limit_rate, s.max_limit_speed, s.dt)
+        speed = smooth_speed(gap, s.smoothing / lever, s.limit_rate, s.max_limit_speed, s.dt)
     return speed
 
 
@@ -122,18 +122,19 @@ def limit_softness(gap: float, top: float, lever: float, weight: float, s: Const
     """
     softness = s.limit_cfm
     if s.smoothing > 0.0 and gap < top * s.dt:
-        yields = smooth_softness(
-            gap, s.smoothing / lever, s.limit_rate, s.max_limit_speed, weight / lever, s.dt
-        )
+        width = s.smoothing / lever
+        yields = smooth_softness(width, s.limit_rate, s.max_limit_speed, weight / lever, s.dt)
         softness = softness + yields
     return softness
 
 
 @wp.func
-def limit_velocities(x: float, lower: float, upper: float, top: float, s: ConstraintSettings) -> wp.vec2:
+def limit_velocities(
+    x: float, lower: float, upper: float, top: float, lever: float, s: ConstraintSettings
+) -> wp.vec2:
     """Interval of velocities that the limits of an axis at x and of its velocity allow."""
-    slowest = wp.clamp(axis_limit_speed(x - lower, s), -top, top)
-    fastest = wp.clamp(-axis_limit_speed(upper - x, s), -top, top)
+    slowest = wp.clamp(axis_limit_speed(x - lower, lever, s), -top, top)
+    fastest = wp.clamp(-axis_limit_speed(upper - x, lever, s), -top, top)
     return wp.vec2(slowest, fastest)
 
 
@@ -191,7 +192,7 @@ def select_dof_rows(
             if gap < s.limit_margin + speed * s.dt or speed > NEAR_VELOCITY_LIMIT * top:
                 lower = -UNBOUNDED
                 upper = UNBOUNDED
-                allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, s)
+                allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, limit.lever[a], s)
                 slowest = allowed[0]
                 fastest = allowed[1]
                 weight = inverse_weight(tree, wp.vec2i(d, -1), mass)

@@ -128,12 +128,12 @@ def test_closing_gaps_and_penetrations(device):
 def test_velocities_within_limits_end_within_limits(device):
     settings = {"dt": 0.01, "limit_rate": 20.0, "max_limit_speed": 3.0}
     x = np.linspace(-1.5, 1.5, 31)
-    low, high = call(device, limit_velocities, x, -1.0, 1.0, 1e4, settings).T
+    low, high = call(device, limit_velocities, x, -1.0, 1.0, 1e4, 0.3, settings).T
     inside = np.abs(x) <= 1.0
     np.testing.assert_allclose(x[inside] + 0.01 * low[inside], -1.0, atol=1e-5)
     np.testing.assert_allclose(x[inside] + 0.01 * high[inside], 1.0, atol=1e-5)
     np.testing.assert_allclose(low[x < -1.01], np.minimum(20.0 * (-1.0 - x[x < -1.01]), 3.0), rtol=1e-4)
-    fast = call(device, limit_velocities, x, -1.0, 1.0, 2.0, settings)
+    fast = call(device, limit_velocities, x, -1.0, 1.0, 2.0, 0.3, settings)
     assert np.abs(fast).max() == 2.0
 
 

@@ -169,9 +169,7 @@ def contact_lagrangian(
         head0 = head_of(rows.leaf[c][0], tree.dof_row, tree.row_dof, tree.dof_body)
         head1 = head_of(rows.leaf[c][1], tree.dof_row, tree.row_dof, tree.dof_body)
         weight = weight_of_heads(head0, head1, mass)
-        softness = s.contact_cfm + smooth_softness(
-            g.distance, s.smoothing, rate, s.max_push_speed, weight, s.dt
-        )
+        softness = s.contact_cfm + smooth_softness(s.smoothing, rate, s.max_push_speed, weight, s.dt)
     target = float(0.0)
     if pushes[c] == 1 or g.distance >= s.contact_skin:
         target = closing_velocity(g.distance, rate, soft, rows.push_share[c], s)

@@ -129,7 +129,7 @@ def dof_lagrangian(
     elif kind == ROW_LIMIT:
         x = q[tree.dof_coord[d]]
         top = limit.velocity[a]
-        allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, s)
+        allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, limit.lever[a], s)
         target = allowed[1]
         if p > 0.0:
             target = allowed[0]
