@@ -432,7 +432,9 @@ def find_features(
             offset = contacts.offset1[c]
             out = n
         local = shape.transform[s]
-        out_local = wp.transform_vector(wp.transform_inverse(body_pose(shape.body[s], body_q) * local), out)
+        # of unit length: quaternions and normals are so but for rounding, which would tilt it off a face
+        to_local = wp.transform_inverse(body_pose(shape.body[s], body_q) * local)
+        out_local = wp.normalize(wp.transform_vector(to_local, out))
         f = feature_of(shape, hulls, s, wp.transform_point(wp.transform_inverse(local), p), out_local)
         features.kind[c, side] = f.kind
         features.core[c, side] = wp.transform_point(local, f.core)
