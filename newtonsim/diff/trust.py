@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import warp as wp
@@ -21,7 +21,8 @@ from newtonsim.diff.tangents import find_directions
 from newtonsim.scene.state import State
 
 if TYPE_CHECKING:
-    from newtonsim.diff.rollout import Rollout
+    from newtonsim.scene.model import Model
+    from newtonsim.solver_protocol import DifferentiableSolver
 
 SHARE = 0.05
 """Part of a gradient by which it may differ from differences without a word."""
@@ -35,6 +36,27 @@ _ROUNDING = 2.0**-24
 _SEED = 7
 
 
+class Losses(Protocol):
+    """What running a rollout forward gives."""
+
+    @property
+    def losses(self) -> wp.array:
+        """Loss of each world."""
+        ...
+
+
+class Repeatable(Protocol):
+    """What is asked of a `Rollout`."""
+
+    model: Model
+    solver: DifferentiableSolver
+    places: tuple[Place, ...]
+
+    def evaluate(self, state: State, controls: Controls = None) -> Losses:
+        """Run forward only."""
+        ...
+
+
 class Trust:
     """Compares gradients of a rollout with differences, in the first call, and ever more rarely after it.
 
@@ -45,7 +67,7 @@ class Trust:
         rollout: The rollout.
     """
 
-    def __init__(self, rollout: Rollout):
+    def __init__(self, rollout: Repeatable):
         self.rollout = rollout
         self._calls, self._told = 0, 0.0
         self._switches: np.ndarray | None = None
@@ -125,7 +147,7 @@ class _Moves:
     """
 
     def __init__(
-        self, rollout: Rollout, state: State, controls: Controls, gradients: Mapping[str, np.ndarray]
+        self, rollout: Repeatable, state: State, controls: Controls, gradients: Mapping[str, np.ndarray]
     ):
         self.rollout = rollout
         self.state, self.controls = copy_state(state), copy_controls(rollout.model, controls)

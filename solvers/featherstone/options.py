@@ -68,9 +68,10 @@ class ConstraintOptions(Revised):
         loop_erp: Share of the error of loop joints and couplings that one step removes.
         warm_start: Share of the last step's impulses to start from.
         smoothing: Width [m] over which rigid contacts and the limits of joint axes are softened, for
-            gradients; 0 for rigid ones. A body sinks in by so much under its weight at 9.81 m/s², and by less
-            where several contacts bear it; see `kernels.constraints.smoothing`. Softened contacts have
-            neither slop nor skin, and do not rebound: restitution is not read, as for compliant contact.
+            gradients; 0 for rigid ones, 5e-3 for robots of half a metre. A body sinks in by so much under its
+            weight at 9.81 m/s², and by less where several contacts bear it; see
+            `kernels.constraints.smoothing`. Softened contacts have neither slop nor skin, and restitution is
+            not read, as for compliant contact. Contacts with springs of their materials keep these.
     """
 
     iterations: int = 16

@@ -202,8 +202,8 @@ def axis_levers(model: Model) -> wp.array:
 
     1 for axes along which bodies slide, and for bodies without mass. Shape (joint_axis_count,).
     """
-    child, start = model.joint_child.numpy(), model.joint_axis_start.numpy()
-    linear, angular = model.joint_axis_dim.numpy().reshape(-1, 2).T
+    child, start = (np.asarray(a.numpy(), int) for a in (model.joint_child, model.joint_axis_start))
+    linear, angular = np.asarray(model.joint_axis_dim.numpy(), int).reshape(-1, 2).T
     mass, com = model.body_mass.numpy()[child], model.body_com.numpy().reshape(-1, 3)[child]
     inertia = np.trace(model.body_inertia.numpy().reshape(-1, 3, 3)[child], axis1=1, axis2=2)
     arm = np.linalg.norm(com - model.joint_X_c.numpy().reshape(-1, 7)[:, :3], axis=1)
