@@ -162,7 +162,9 @@ class _Moves:
             still = frozen_directions(rollout.model, place, values, ways)
             moves = ~still & ~ways.border & (ways.world >= 0)
             owner = np.maximum(ways.world, 0)
-            slope = np.where(moves, ways.derivative(gradients[place.name]) * ways.scale, 0.0)
+            # worlds whose gradient is no number are told elsewhere
+            along = np.nan_to_num(ways.derivative(gradients[place.name]), posinf=0.0, neginf=0.0)
+            slope = np.where(moves, along * ways.scale, 0.0)
             signs = np.where(moves, rng.choice(np.array((-1, 1), np.int8), len(ways)), 0)
             np.maximum.at(largest, owner, np.abs(slope))
             squares += np.bincount(owner, slope**2, worlds)
