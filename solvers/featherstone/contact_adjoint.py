@@ -76,6 +76,12 @@ class ContactAdjoint:
                 reads=dict(contacts=contacts.view, shape=plan.shape, hulls=plan.hulls, body_q=body_q),
                 writes=dict(features=self.features),
             )
+            launch(
+                contact_features.share_normals,
+                "contact",
+                reads=dict(contacts=contacts.view, shape=plan.shape, body_q=body_q),
+                writes=dict(features=self.features),
+            )
 
     def refuse(
         self,
