@@ -92,6 +92,17 @@ def relative_spin(b0: int, b1: int, body_qd: wp.array(dtype=wp.spatial_vector)) 
 
 
 @wp.func
+def wanted_velocity(
+    distance: float, rate: float, soft: int, pushes: int, push_share: float, s: ConstraintSettings
+) -> float:
+    """Normal velocity that a contact wants without restitution; of a penetration none unless it pushes."""
+    speed = float(0.0)
+    if pushes == 1 or distance >= s.contact_skin:
+        speed = closing_velocity(distance, rate, soft, push_share, s)
+    return speed
+
+
+@wp.func
 def slide_term(nu: wp.vec2, u: wp.vec2, bound: float) -> float:
     """-ν · (friction of that size against the velocity u)."""
     return bound * wp.dot(nu, u) / wp.max(wp.length(u), SLOWEST_SLIP)
@@ -170,9 +181,7 @@ def contact_lagrangian(
         head1 = head_of(rows.leaf[c][1], tree.dof_row, tree.row_dof, tree.dof_body)
         weight = weight_of_heads(head0, head1, mass)
         softness = s.contact_cfm + smooth_softness(s.smoothing, rate, s.max_push_speed, weight, s.dt)
-    target = float(0.0)
-    if pushes[c] == 1 or g.distance >= s.contact_skin:
-        target = closing_velocity(g.distance, rate, soft, rows.push_share[c], s)
+    target = wanted_velocity(g.distance, rate, soft, pushes[c], rows.push_share[c], s)
     slip_before = wp.vec3(0.0, 0.0, 0.0)
     if rows.impact[c][2] > rows.impact[c][1]:
         approach = wp.dot(g.normal, relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.start))
