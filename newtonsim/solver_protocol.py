@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
@@ -77,6 +78,18 @@ class StepMemory(Protocol):
     values: wp.array
 
 
+class NearSwitches(Protocol):
+    """Contacts and limits that were about to switch in a backward pass."""
+
+    def found(self) -> np.ndarray:
+        """Worlds in which there was one, bool (world_count,)."""
+        ...
+
+    def describe(self, world: int) -> str:
+        """Name the one of a world that most hangs on."""
+        ...
+
+
 class DifferentiableSolver(Solver, Protocol):
     """What a rollout asks of a solver beside that; `SolverBase` has all of it, and says more."""
 
@@ -90,6 +103,10 @@ class DifferentiableSolver(Solver, Protocol):
 
     def check_gradient(self) -> None:
         """Raise if backward passes met what has no gradient."""
+
+    def near_switches(self) -> NearSwitches | None:
+        """What was about to switch in the backward passes since `check_gradient`; None if none is known."""
+        ...
 
     def make_step_memory(self) -> StepMemory | None:
         """What a step writes down beside the new state for its backward pass; None for nothing."""

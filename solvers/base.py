@@ -17,7 +17,7 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
-from newtonsim.solver_protocol import DifferentiableSolver, StepMemory
+from newtonsim.solver_protocol import DifferentiableSolver, NearSwitches, StepMemory
 
 
 class SolverBase(Revised, DifferentiableSolver):
@@ -229,6 +229,10 @@ class SolverBase(Revised, DifferentiableSolver):
         Raises:
             NotDifferentiableError: Names reason and worlds.
         """
+
+    def near_switches(self) -> NearSwitches | None:
+        """What was about to switch in the backward passes since `check_gradient`; None if none is known."""
+        return None
 
     def report(self) -> None:
         """Warn of what went wrong in earlier steps and has not been reported yet, such as full buffers.

@@ -12,6 +12,7 @@ def features_of(count: int, device: wp.Device) -> FeatureView:
     """Features of so many contact places, none found yet."""
     view = FeatureView()
     view.normal = zeros(count, dtype=int, device=device)
+    view.partner = zeros(count, dtype=int, device=device)
     view.holder = zeros(count, dtype=int, device=device)
     view.face = zeros(count, dtype=wp.vec3, device=device)
     view.kind = zeros((count, 2), dtype=int, device=device)

@@ -11,7 +11,7 @@ Stage: collision, its last part for gradients
 Called by: solvers/featherstone/contact_adjoint.py, solvers/maximal/contact_adjoint.py,
     solvers/semi_implicit/adjoint.py, kernels/constraints/adjoint/, kernels/maximal/adjoint/contact_terms.py,
     kernels/penalty/
-Reads: ContactView, HullView, ShapeView, body_q
+Reads: ContactView, FeatureView, HullView, ShapeView, body_q
 Writes: FeatureView
 """
 
@@ -50,6 +50,9 @@ NORMAL_OF_0 = wp.constant(1)  # a face of side 0
 NORMAL_OF_1 = wp.constant(2)
 NORMAL_BETWEEN = wp.constant(3)  # the way between both features
 NORMAL_ACROSS = wp.constant(4)  # the cross product of two edges
+NORMAL_SHARED = wp.constant(5)  # that of another contact of both shapes
+# how many places off another contact of both shapes is looked for
+NEIGHBOURS = wp.constant(4)
 # which side's feature holds the point; both if two edges cross there
 HOLDER_BOTH = wp.constant(2)
 # cosine above which a normal is that of a face, and length over the size within which points are one
@@ -62,6 +65,8 @@ UPRIGHT = wp.constant(0.01)
 SIDEWAYS = wp.constant(1.0e-3)
 # how far normal and distance, over the size, of the features may be from those of the contact
 ASKEW = wp.constant(2.0e-3)
+# how far normals of one manifold are apart
+SAME_NORMAL = wp.constant(1.0e-6)
 # sine of the angle between two edges below which they count as parallel
 PARALLEL = wp.constant(1.0e-3)
 
@@ -71,6 +76,7 @@ class FeatureView:
     """Features in contact per contact place; see the constants of this module."""
 
     normal: wp.array(dtype=int)  # (C) NORMAL_*
+    partner: wp.array(dtype=int)  # (C) place of the contact whose normal is shared
     holder: wp.array(dtype=int)  # (C) side that holds the point, or HOLDER_BOTH
     face: wp.array(dtype=wp.vec3)  # (C) the normal in the frame of the body that it turns with
     kind: wp.array2d(dtype=int)  # (C, 2) feature of each side
@@ -329,16 +335,19 @@ def contact_normal(
     c: int, X0: wp.transform, X1: wp.transform, nominal: wp.vec3, features: FeatureView
 ) -> wp.vec3:
     """Normal of contact c at these poses of its bodies, near the one that it was found with."""
-    rule = features.normal[c]
-    a = wp.transform_vector(X0, features.axis[c, 0])
-    b = wp.transform_vector(X1, features.axis[c, 1])
+    k = c
+    if features.normal[c] == NORMAL_SHARED:
+        k = features.partner[c]
+    rule = features.normal[k]
+    a = wp.transform_vector(X0, features.axis[k, 0])
+    b = wp.transform_vector(X1, features.axis[k, 1])
     n = nominal
     if rule == NORMAL_OF_0:
-        n = wp.transform_vector(X0, features.face[c])
+        n = wp.transform_vector(X0, features.face[k])
     if rule == NORMAL_OF_1:
-        n = wp.transform_vector(X1, features.face[c])
+        n = wp.transform_vector(X1, features.face[k])
     if rule == NORMAL_BETWEEN:
-        way = wp.transform_point(X0, features.core[c, 0]) - wp.transform_point(X1, features.core[c, 1])
+        way = wp.transform_point(X0, features.core[k, 0]) - wp.transform_point(X1, features.core[k, 1])
         # at most one of the axes differs from zero
         across = wp.normalize(way - wp.dot(way, a) * a - wp.dot(way, b) * b)
         n = wp.sign(wp.dot(across, nominal)) * across
@@ -395,6 +404,12 @@ def contact_geometry(
     x1 = y1 + slide1 * b
     # the gap between the features runs along the normal from x1 to x0, of which at least one is known
     gap = wp.dot(n, x0 - x1)
+    if features.normal[c] == NORMAL_SHARED and features.holder[c] != HOLDER_BOTH:
+        # and ends on a face that it meets at a slant
+        face = wp.transform_vector(X0, features.face[c])
+        if features.kind[c, 1] == FACE:
+            face = wp.transform_vector(X1, features.face[c])
+        gap = wp.dot(face, x0 - x1) / wp.dot(face, n)
     middle = x0 - (0.5 * (gap + r0 - r1)) * n
     if features.holder[c] == 1:
         middle = x1 + (0.5 * (gap - r0 + r1)) * n
@@ -403,6 +418,34 @@ def contact_geometry(
     g.point = middle
     g.distance = gap - r0 - r1
     return g
+
+
+@wp.func
+def check_rule(
+    c: int,
+    contacts: ContactView,
+    shape: ShapeView,
+    body_q: wp.array(dtype=wp.transform),
+    features: FeatureView,
+):
+    """Drop a rule that does not give the normal and the distance that the collision pass found."""
+    b0 = shape.body[contacts.shape0[c]]
+    b1 = shape.body[contacts.shape1[c]]
+    n = contacts.normal[c]
+    g = contact_geometry(c, body_pose(b0, body_q), body_pose(b1, body_q), n, features)
+    size = wp.min(shape.radius[contacts.shape0[c]], shape.radius[contacts.shape1[c]])
+    off = wp.abs(g.distance - contacts.distance[c])
+    if not (wp.length(g.normal - n) < ASKEW and off < ASKEW * size):
+        features.normal[c] = NORMAL_UNKNOWN
+
+
+@wp.func
+def face_normal(f: Feature, local: wp.transform) -> wp.vec3:
+    """Normal of the face of a box in the body frame, up to its sign; zero for other shapes."""
+    n = wp.vec3(1.0, 1.0, 1.0) - f.axis
+    if wp.length_sq(f.axis) != 2.0:
+        n = wp.vec3(0.0, 0.0, 0.0)
+    return wp.transform_vector(local, n)
 
 
 @wp.kernel
@@ -432,7 +475,9 @@ def find_features(
             offset = contacts.offset1[c]
             out = n
         local = shape.transform[s]
-        out_local = wp.transform_vector(wp.transform_inverse(body_pose(shape.body[s], body_q) * local), out)
+        # of unit length: quaternions and normals are so but for rounding, which would tilt it off a face
+        to_local = wp.transform_inverse(body_pose(shape.body[s], body_q) * local)
+        out_local = wp.normalize(wp.transform_vector(to_local, out))
         f = feature_of(shape, hulls, s, wp.transform_point(wp.transform_inverse(local), p), out_local)
         features.kind[c, side] = f.kind
         features.core[c, side] = wp.transform_point(local, f.core)
@@ -446,11 +491,49 @@ def find_features(
             f1 = f
     choose_rule(c, contacts, shape, f0, f1, body_q, features)
     if features.normal[c] != NORMAL_UNKNOWN:
-        # the collision pass may have chosen a normal that is not that of the features at its points
-        b0 = shape.body[contacts.shape0[c]]
-        b1 = shape.body[contacts.shape1[c]]
-        g = contact_geometry(c, body_pose(b0, body_q), body_pose(b1, body_q), n, features)
-        size = wp.min(shape.radius[contacts.shape0[c]], shape.radius[contacts.shape1[c]])
-        off = wp.abs(g.distance - contacts.distance[c])
-        if not (wp.length(g.normal - n) < ASKEW and off < ASKEW * size):
-            features.normal[c] = NORMAL_UNKNOWN
+        check_rule(c, contacts, shape, body_q, features)
+    elif f0.kind == FACE and f1.kind == VERTEX:
+        features.face[c] = face_normal(f0, shape.transform[contacts.shape0[c]])
+        features.holder[c] = 1
+    elif f0.kind == VERTEX and f1.kind == FACE:
+        features.face[c] = face_normal(f1, shape.transform[contacts.shape1[c]])
+        features.holder[c] = 0
+
+
+@wp.kernel
+def share_normals(
+    first: int,
+    contacts: ContactView,
+    shape: ShapeView,
+    body_q: wp.array(dtype=wp.transform),
+    features: FeatureView,
+):
+    """One thread per contact place: further points of a manifold whose normal is that of another point.
+
+    Those of two edges that cross, or of the end of a capsule beside an edge, have points where an end lies
+    over a face, or where other edges cross, seen along the normal.
+    """
+    c = first + wp.tid()
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    w = contacts.world[c]
+    begin = contacts.world_start[w]
+    end = begin + contacts.world_count[w]
+    if s0 < 0 or c >= end or features.normal[c] != NORMAL_UNKNOWN:
+        return
+    kind0 = features.kind[c, 0]
+    kind1 = features.kind[c, 1]
+    over = wp.min(kind0, kind1) == VERTEX and wp.max(kind0, kind1) == FACE
+    crossing = kind0 == EDGE and kind1 == EDGE
+    if (over and wp.length_sq(features.face[c]) > 0.0) or crossing:
+        for k in range(wp.max(begin, c - NEIGHBOURS), wp.min(end, c + NEIGHBOURS + 1)):
+            rule = features.normal[k]
+            same = contacts.shape0[k] == s0 and contacts.shape1[k] == s1
+            known = rule == NORMAL_BETWEEN or rule == NORMAL_ACROSS
+            if same and known and wp.length(contacts.normal[k] - contacts.normal[c]) < SAME_NORMAL:
+                features.partner[c] = k
+                features.normal[c] = NORMAL_SHARED
+        if features.normal[c] == NORMAL_SHARED:
+            if crossing:
+                features.holder[c] = HOLDER_BOTH
+            check_rule(c, contacts, shape, body_q, features)

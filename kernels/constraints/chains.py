@@ -11,7 +11,7 @@ last dof of each side, or -1. An entry is a number, or a vector for three rows t
 
 Stage: any that handles constraint rows, assembly, solve, backward pass
 Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/maximal/articulated_bodies.py
-Reads: B, KinematicsView, L, TreeView, mass, z
+Reads: B, KinematicsView, L, TreeView, dof_body, dof_row, mass, row_dof, z
 Writes: B, z
 """
 
@@ -49,6 +49,28 @@ def is_single(tree: wp.ref[TreeView], d: int) -> bool:
 
 
 @wp.func
+def head_of(
+    leaf: int, dof_row: wp.array(dtype=int), row_dof: wp.array(dtype=int), dof_body: wp.array(dtype=int)
+) -> int:
+    """Body that the first dof of a chain moves, or -1; arrays of a `TreeView`."""
+    head = int(-1)
+    if leaf >= 0:
+        head = dof_body[row_dof[dof_row[leaf]]]
+    return head
+
+
+@wp.func
+def weight_of_heads(head0: int, head1: int, mass: wp.array(dtype=float)) -> float:
+    """Sum of one over the masses behind the heads of two chains, see `inverse_weight` [1/kg]."""
+    total = float(0.0)
+    if head0 >= 0:
+        total = 1.0 / wp.max(mass[head0], LEAST_MASS)
+    if head1 >= 0 and head1 != head0:
+        total = total + 1.0 / wp.max(mass[head1], LEAST_MASS)
+    return total
+
+
+@wp.func
 def inverse_weight(tree: wp.ref[TreeView], leaf: wp.vec2i, mass: wp.array(dtype=float)) -> float:
     """Sum over both sides of one over the mass of all that the first dof of the chain moves [1/kg].
 
@@ -60,15 +82,9 @@ def inverse_weight(tree: wp.ref[TreeView], leaf: wp.vec2i, mass: wp.array(dtype=
         leaf: Last dof of each side, or -1.
         mass: Mass of the subtree behind each body [kg].
     """
-    total = float(0.0)
-    before = int(-1)
-    for side in range(2):
-        if leaf[side] >= 0:
-            head = tree.row_dof[tree.dof_row[leaf[side]]]
-            if head != before:
-                total += 1.0 / wp.max(mass[tree.dof_body[head]], LEAST_MASS)
-            before = head
-    return total
+    head0 = head_of(leaf[0], tree.dof_row, tree.row_dof, tree.dof_body)
+    head1 = head_of(leaf[1], tree.dof_row, tree.row_dof, tree.dof_body)
+    return weight_of_heads(head0, head1, mass)
 
 
 @wp.func

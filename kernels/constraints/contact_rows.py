@@ -32,6 +32,7 @@ from newtonsim.kernels.constraints.dof_rows import (
     ConstraintSettings,
 )
 from newtonsim.kernels.constraints.rebounds import after_impact, time_of_impact
+from newtonsim.kernels.constraints.smoothing import smooth_softness, smooth_speed
 from newtonsim.kernels.views.model import KinematicsView, TreeView
 from newtonsim.kernels.views.shapes import ShapeView
 from newtonsim.kernels.views.structs import ModelShapeMaterials
@@ -44,6 +45,10 @@ LEAST_LIGHTNESS = wp.constant(1.0e-3)
 # keeps materials without stiffness and damping from dividing by zero [N s/m]
 MIN_DAMPING = wp.constant(1.0e-9)
 MIN_WEIGHT = wp.constant(1.0e-30)
+# what a contact is: rigid, spring and damper of materials, or softened over the width of the settings
+CONTACT_RIGID = wp.constant(0)
+CONTACT_SPRING = wp.constant(1)
+CONTACT_SMOOTH = wp.constant(2)
 
 
 @wp.struct
@@ -55,7 +60,7 @@ class ContactRowView:
     softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
     weight: wp.array(dtype=wp.vec2)  # (C) larger of Delassus number and inverse weight, as `delassus` [1/kg]
     push_share: wp.array(dtype=float)  # (C) share of the target push that costs no undue energy
-    soft: wp.array(dtype=int)  # (C) 1 for springs and dampers
+    soft: wp.array(dtype=int)  # (C) CONTACT_*
     target: wp.array(dtype=wp.vec3)  # (C) of the velocity along normal, tangent 1, tangent 2 [m/s]
     impact: wp.array(dtype=wp.vec3)  # (C) restitution, target along the normal without and with it [m/s]
     first_impact: wp.array(dtype=wp.vec3)  # (C) in the step, see `rebounds.time_of_impact`
@@ -120,34 +125,46 @@ def contact_spring(s0: int, s1: int, material: ModelShapeMaterials, choice: int)
 
 
 @wp.func
+def closing_velocity(
+    distance: float, rate: float, soft: int, push_share: float, s: ConstraintSettings
+) -> float:
+    """Normal velocity that a contact wants without restitution [m/s].
+
+    A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
+    and down to the slop, of which `push_share` is the target. Rigid contacts in the skin count as closed: the
+    points of a face at rest then all want the same, zero, and can have it together.
+    """
+    speed = -distance / s.dt
+    if soft == CONTACT_SMOOTH:
+        speed = smooth_speed(distance, s.smoothing, rate, s.max_push_speed, s.dt)
+    elif soft == CONTACT_SPRING:
+        if distance < 0.0:
+            speed = -rate * distance
+    elif distance < s.contact_skin:
+        speed = push_share * wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
+    return speed
+
+
+@wp.func
 def contact_target(
     distance: float,
     approach: float,
     approach_free: float,
     restitution: float,
     rate: float,
-    soft: bool,
+    soft: int,
     push_share: float,
     s: ConstraintSettings,
 ) -> NormalTargets:
-    """Normal velocities that a contact wants at the end of the step.
+    """Normal velocities that a contact wants at the end of the step, see `closing_velocity`.
 
-    A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
-    and down to the slop, of which `push_share` is the target; an impact that this step would bring about
-    bounces at once. Contacts in the skin count as closed: the points of a face at rest then all want the
-    same, zero, and can have it together.
+    An impact that this step would bring about bounces at once, unless it is softened.
     """
     target = NormalTargets()
-    target.closing = -distance / s.dt
-    if soft:
-        if distance < 0.0:
-            target.closing = -rate * distance
-    elif distance < s.contact_skin:
-        push = wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
-        target.closing = push_share * push
+    target.closing = closing_velocity(distance, rate, soft, push_share, s)
     target.rebound = target.closing
     target.moving = target.closing
-    bounces = restitution > 0.0 and approach < -s.restitution_speed
+    bounces = restitution > 0.0 and approach < -s.restitution_speed and soft != CONTACT_SMOOTH
     if bounces and distance + s.dt * approach_free <= 0.0:
         gap = wp.max(0.0, distance)
         pull = (approach - approach_free) / s.dt
@@ -285,16 +302,20 @@ def build_contact_rows(
     rate = s.contact_rate
     softness = s.contact_cfm
     spring = contact_spring(s0, s1, material, s.soft_contacts)
-    soft = spring[0] >= 0.0
-    if soft:
+    weight = inverse_weight(tree, leaf, mass)
+    soft = int(CONTACT_RIGID)
+    if spring[0] >= 0.0:
+        soft = CONTACT_SPRING
         damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
         # the force of spring and damper at the end of the step, as ERP and CFM
         rate = spring[0] / damping
         softness = 1.0 / (s.dt * damping)
-    weight = inverse_weight(tree, leaf, mass)
+    elif s.smoothing > 0.0:
+        soft = CONTACT_SMOOTH
+        softness += smooth_softness(s.smoothing, rate, s.max_push_speed, weight, s.dt)
     rows.softness[c] = wp.max(softness, LEAST_LIGHTNESS * weight - delassus.diagonal[0])
     rows.weight[c] = wp.vec2(wp.max(delassus.diagonal[0], weight), wp.max(delassus.diagonal[1], weight))
-    rows.soft[c] = int(soft)
+    rows.soft[c] = soft
     push_share = wp.sqrt(wp.min(1.0, delassus.diagonal[0] / wp.max(weight, MIN_WEIGHT)))
     rows.push_share[c] = push_share
 

@@ -8,14 +8,16 @@ their own because they are many, mostly out of reach and left out, and half as w
 Stage: constraints, assembly of rows
 Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/row_terms.py,
     kernels/constraints/pair_rows.py
-Reads: ConstraintSettings, DofRowView, DriveView, L, LimitView, ServoView, TreeView, act, implicit, q, v_free
+Reads: ConstraintSettings, DofRowView, DriveView, L, LimitView, ServoView, TreeView, act, implicit, mass, q,
+    v_free
 Writes: DofRowView, ServoView
 """
 
 import warp as wp
 
-from newtonsim.kernels.constraints.chains import whiten_chain
+from newtonsim.kernels.constraints.chains import inverse_weight, whiten_chain
 from newtonsim.kernels.constraints.servos import ServoView, servo_row
+from newtonsim.kernels.constraints.smoothing import smooth_softness, smooth_speed
 from newtonsim.kernels.views.model import MODE_POSITION, DriveView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -58,6 +60,7 @@ class ConstraintSettings:
     limit_margin: float  # distance to a joint limit at which its row exists [rad or m]
     loop_rate: float  # rate at which errors of loops and couplings are removed [1/s]
     warm_start: float  # share of the last step's impulse
+    smoothing: float  # width over which contacts and limits are softened [m]; 0 for rigid ones
 
 
 @wp.struct
@@ -68,6 +71,7 @@ class LimitView:
     upper: wp.array(dtype=float)  # (A)
     velocity: wp.array(dtype=float)  # (A) [rad/s or m/s]
     friction: wp.array(dtype=float)  # (D) [N m or N]
+    lever: wp.array(dtype=float)  # (A) distance [m] that a rad moves the body; 1 for axes that slide
 
 
 @wp.struct
@@ -101,10 +105,36 @@ def limit_speed(gap: float, s: ConstraintSettings) -> float:
 
 
 @wp.func
-def limit_velocities(x: float, lower: float, upper: float, top: float, s: ConstraintSettings) -> wp.vec2:
+def axis_limit_speed(gap: float, lever: float, s: ConstraintSettings) -> float:
+    """That of the limit of a joint axis, which may be softened."""
+    speed = limit_speed(gap, s)
+    if s.smoothing > 0.0:
+        speed = smooth_speed(gap, s.smoothing / lever, s.limit_rate, s.max_limit_speed, s.dt)
+    return speed
+
+
+@wp.func
+def limit_softness(gap: float, top: float, lever: float, weight: float, s: ConstraintSettings) -> float:
+    """CFM of a limit at a distance `gap`, and of the velocity limit `top` where that comes first.
+
+    Softened, it yields by the angle at which a lever of that length [m] gives way by the width, where the
+    weight of the tree hangs on it.
+    """
+    softness = s.limit_cfm
+    if s.smoothing > 0.0 and gap < top * s.dt:
+        width = s.smoothing / lever
+        yields = smooth_softness(width, s.limit_rate, s.max_limit_speed, weight / lever, s.dt)
+        softness = softness + yields
+    return softness
+
+
+@wp.func
+def limit_velocities(
+    x: float, lower: float, upper: float, top: float, lever: float, s: ConstraintSettings
+) -> wp.vec2:
     """Interval of velocities that the limits of an axis at x and of its velocity allow."""
-    slowest = wp.clamp(limit_speed(x - lower, s), -top, top)
-    fastest = wp.clamp(-limit_speed(upper - x, s), -top, top)
+    slowest = wp.clamp(axis_limit_speed(x - lower, lever, s), -top, top)
+    fastest = wp.clamp(-axis_limit_speed(upper - x, lever, s), -top, top)
     return wp.vec2(slowest, fastest)
 
 
@@ -136,6 +166,7 @@ def select_dof_rows(
     q: wp.array(dtype=float),
     v_free: wp.array(dtype=float),
     act: wp.array(dtype=float),
+    mass: wp.array(dtype=float),
     servo: ServoView,
     s: ConstraintSettings,
     rows: DofRowView,
@@ -161,10 +192,11 @@ def select_dof_rows(
             if gap < s.limit_margin + speed * s.dt or speed > NEAR_VELOCITY_LIMIT * top:
                 lower = -UNBOUNDED
                 upper = UNBOUNDED
-                allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, s)
+                allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, limit.lever[a], s)
                 slowest = allowed[0]
                 fastest = allowed[1]
-                softness = s.limit_cfm
+                weight = inverse_weight(tree, wp.vec2i(d, -1), mass)
+                softness = limit_softness(gap, top, limit.lever[a], weight, s)
         elif kind == ROW_DRIVE:
             if implicit[d] == 0:
                 upper = drive.effort_limit[a] * s.dt

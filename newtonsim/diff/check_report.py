@@ -25,6 +25,9 @@ _SHARE = 0.5
 _SHOWN = 6
 """Most unreliable entries of an array that the table names."""
 
+_COMPARED = 4
+"""Entries of an array whose slopes on both sides the table shows."""
+
 
 @dataclass(frozen=True)
 class Mixtures:
@@ -64,6 +67,8 @@ class ArrayCheck:
         difference: Derivatives by differences, (n,).
         uncertainty: How far each difference may be off, (n,); infinite where slopes on both sides differ.
         lengths: Natural lengths, (n,).
+        sides: Of each a step, about 1e-3 natural lengths, and the quotients backward and forward over it;
+            their mean is the central one, (n, 3).
         reasons: Why the difference is unreliable, "" where it is not.
         total: Number of directions of the array, of which n were checked.
         slopes: Of each world, and last of what worlds share, the derivative along its own gradient, by
@@ -84,6 +89,7 @@ class ArrayCheck:
     difference: np.ndarray
     uncertainty: np.ndarray
     lengths: np.ndarray
+    sides: np.ndarray
     reasons: list[str]
     total: int
     slopes: np.ndarray
@@ -103,6 +109,16 @@ class ArrayCheck:
         """Labels of the entries whose differences are unreliable, with worlds, and the reasons."""
         marked = zip(self.labels, self.worlds, self.reasons)
         return {f"{label} of world {world}": reason for label, world, reason in marked if reason}
+
+    @property
+    def furthest(self) -> np.ndarray:
+        """Entries that the gradient and the difference over both sides tell apart most, the first ones."""
+        _, backward, forward = self.sides.T
+        central = np.where(np.isnan(backward), forward, 0.5 * (backward + forward))
+        apart = np.nan_to_num(np.abs(self.gradient - central) * self.lengths)
+        order = np.argsort(-apart, kind="stable")[:_COMPARED]
+        largest = np.abs(self.gradient * self.lengths).max(initial=0.0)
+        return order[apart[order] > self.tolerance * largest]
 
     @property
     def error(self) -> float:
@@ -240,7 +256,25 @@ class GradCheck(Mapping):
             lines += [f"  {name}{entry}: {reason}" for entry, reason in shown]
             if len(entries) > len(shown):
                 lines.append(f"  {name}: {len(entries) - len(shown)} more")
+        lines += self._slopes()
         return "\n".join([*lines, *self._conclusion()])
+
+    def _slopes(self) -> list[str]:
+        """Gradients beside slopes of both sides, where they differ most in what did not pass or is unsure."""
+        rows = []
+        for name, part in self.checks.items():
+            if part.verdict not in (FAIL, UNKNOWN) and not part.unreliable:
+                continue
+            for i in part.furthest:
+                span, backward, forward = part.sides[i]
+                label = f"{name}{part.labels[i]} of world {part.worlds[i]}"
+                slopes = (part.gradient[i], backward, 0.5 * (backward + forward), forward, span)
+                rows.append((label, " ".join("        -" if np.isnan(x) else f"{x:9.2e}" for x in slopes)))
+        if not rows:
+            return []
+        width = max(len(label) for label, _ in rows)
+        head = f"  {'slopes':{width}s}  gradient  backward      both   forward      span"
+        return [head, *(f"  {label:{width}s} {numbers}" for label, numbers in rows)]
 
     def _conclusion(self) -> list[str]:
         """The verdict in words."""

@@ -26,6 +26,7 @@ _SOLVER_METHODS = (
     "make_step_memory",
     "use_step_memory",
     "check_gradient",
+    "near_switches",
 )
 
 

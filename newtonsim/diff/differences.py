@@ -17,6 +17,9 @@ NEIGHBOURS = 1.0e-6 * np.arange(1, 9)
 """Where noise is measured, in natural lengths: a few roundings of float32 apart, and not at the place itself,
 which may be an edge."""
 
+SIDES = 1.0e-3
+"""Step over which both one-sided quotients are told, in natural lengths."""
+
 _ROUNDING = 2.0**-25
 """Standard deviation of rounding to float32, relative to the value, at the least."""
 
@@ -48,6 +51,7 @@ class Estimate:
         noise: Standard deviation of a value that the estimate reckons with.
         span: Longest step that was used.
         limit: What the uncertainty comes from.
+        sides: A step near `SIDES`, and the quotients backward and forward over it.
     """
 
     value: float
@@ -56,6 +60,7 @@ class Estimate:
     noise: float
     span: float
     limit: Limit
+    sides: tuple[float, float, float] = (np.nan, np.nan, np.nan)
 
     def scaled(self, length: float) -> Estimate:
         """The same derivative with respect to a variable that is so many times as large."""
@@ -65,6 +70,7 @@ class Estimate:
             uncertainty=self.uncertainty / length,
             kink=self.kink / length,
             span=self.span * length,
+            sides=(self.sides[0] * length, self.sides[1] / length, self.sides[2] / length),
         )
 
 
@@ -125,15 +131,16 @@ def estimate(
         noise: Standard deviation of a value, see `measure_noise`; rounding to float32 is the least.
         one_sided: Whether values backward mean nothing, at the end of a range.
     """
+    told = _sides(steps, high, low, middle, one_sided)
     if one_sided:
         low = np.full_like(high, middle)
     good = np.isfinite(high) & np.isfinite(low) & (steps > 0.0)
     steps, high, low = steps[good], high[good], low[good]
     if len(steps) < 3 or not np.isfinite(middle + noise):
-        return Estimate(np.nan, np.inf, 0.0, noise, 0.0, Limit.JUMPS)
+        return Estimate(np.nan, np.inf, 0.0, noise, 0.0, Limit.JUMPS, told)
     sizes = np.maximum(np.maximum(np.abs(high), np.abs(low)), abs(middle))
     if not sizes.any():
-        return Estimate(0.0, 0.0, 0.0, 0.0, float(steps[0]), Limit.ROUNDING)
+        return Estimate(0.0, 0.0, 0.0, 0.0, float(steps[0]), Limit.ROUNDING, told)
     deviations = np.maximum(noise, _ROUNDING * np.maximum(sizes, _LEAST * sizes.max()))
     # rounding of the value itself, which all steps share, is another unknown
     shared = max(noise, _ROUNDING * max(abs(middle), _LEAST * float(sizes.max())))
@@ -158,7 +165,18 @@ def estimate(
         float(deviations[-1]) * raised,
         float(steps[fit.first]),
         Limit.JUMPS if raised > 1.0 else limit,
+        told,
     )
+
+
+def _sides(
+    steps: np.ndarray, high: np.ndarray, low: np.ndarray, middle: float, one_sided: bool
+) -> tuple[float, float, float]:
+    """The step nearest to `SIDES`, and the quotients backward and forward over it."""
+    near = int(np.argmin(np.abs(np.log(steps / SIDES))))
+    step = float(steps[near])
+    backward = np.nan if one_sided else float(middle - low[near]) / step
+    return step, backward, float(high[near] - middle) / step
 
 
 def _fit(

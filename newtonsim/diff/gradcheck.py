@@ -15,6 +15,7 @@ from newtonsim.diff.check_report import DOUBT, PASS, ArrayCheck, GradCheck, Mixt
 from newtonsim.diff.differences import NEIGHBOURS, SPANS, Estimate, Limit, estimate, measure_noise
 from newtonsim.diff.inputs import Controls, copy_controls
 from newtonsim.diff.layout import Place, find_array
+from newtonsim.diff.moving import copy_state, frozen_directions, update_inverses
 from newtonsim.diff.passes import Loss, RunningLoss
 from newtonsim.diff.rollout import Rollout
 from newtonsim.diff.tangents import Tangents, find_tangents
@@ -128,7 +129,7 @@ class _Check:
         self.rollout, self.spans, self.samples = rollout, spans, samples
         self.rng, self.tolerance = rng, tolerance
         self.worlds = rollout.model.world_count
-        self.state = _copy_state(state)
+        self.state = copy_state(state)
         self.controls = copy_controls(rollout.model, controls)
         self.middle = self._losses()
 
@@ -162,6 +163,7 @@ class _Check:
             difference=np.array([e.value for e in own]),
             uncertainty=np.array([_or_infinite(e, a) for e, a in zip(found, allowed)]) / lengths,
             lengths=lengths,
+            sides=np.array([e.sides for e in own]).reshape(-1, 3),
             reasons=[_reason(e, g / s, a / s) for e, g, a, s in zip(own, natural, allowed, lengths)],
             total=int((~moved.frozen).sum()),
             slopes=slopes,
@@ -177,7 +179,7 @@ class _Check:
         array = self._array(place)
         values = array.numpy().copy()
         tangents = find_tangents(self.rollout.model, place, values, array.dtype)
-        frozen = self._frozen(place, values, tangents)
+        frozen = frozen_directions(self.rollout.model, place, values, tangents)
         owner = np.where(tangents.world < 0, self.worlds, tangents.world)
         if self.worlds == 1:
             owner = np.zeros_like(owner)
@@ -329,17 +331,6 @@ class _Check:
         np.maximum.at(largest, owners, values)
         return DOUBT * self.tolerance * largest[owners]
 
-    def _frozen(self, place: Place, values: np.ndarray, tangents: Tangents) -> np.ndarray:
-        """Directions that have no derivative: masses of what does not move, infinite limits."""
-        first = values.reshape(-1)[tangents.index[:, 0]]
-        frozen = ~np.isfinite(first)
-        if place.attribute in ("body_mass", "particle_mass"):
-            frozen |= first == 0.0
-        if place.attribute == "body_inertia":
-            masses = self.rollout.model.body_mass.numpy()
-            frozen |= masses[tangents.index[:, 0] // 9] == 0.0
-        return frozen
-
     def _array(self, place: Place) -> wp.array:
         if place.owner == "control":
             return self.controls[place.attribute]
@@ -361,7 +352,7 @@ class _Check:
     def _put(self, moved: _Moved, values: np.ndarray) -> None:
         moved.array.assign(values)
         if moved.place.owner == "model":
-            _update_inverses(self.rollout.model, moved.place.attribute)
+            update_inverses(self.rollout.model, moved.place.attribute)
 
     def _losses(self) -> np.ndarray:
         losses = self.rollout.evaluate(self.state, self.controls).losses.numpy().astype(np.float64)
@@ -430,24 +421,3 @@ def _groups(world: np.ndarray, usable: np.ndarray) -> list[np.ndarray]:
         k = seen[w] = seen.get(w, -1) + 1
         groups.setdefault((k, 0) if w >= 0 else (k, 1), []).append(i)
     return [np.array(group) for group in groups.values()]
-
-
-def _copy_state(state: State) -> State:
-    twin = State()
-    for name, array in vars(state).items():
-        if isinstance(array, wp.array):
-            setattr(twin, name, wp.clone(array, requires_grad=False))
-    return twin
-
-
-def _update_inverses(model: Model, attribute: str) -> None:
-    """Let the inverses that the model keeps follow masses and inertias."""
-    if attribute in ("body_mass", "particle_mass"):
-        mass = getattr(model, attribute).numpy()
-        inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0.0)
-        getattr(model, attribute.replace("_mass", "_inv_mass")).assign(inverse)
-    elif attribute == "body_inertia":
-        moving = model.body_mass.numpy() > 0.0
-        inverse = model.body_inv_inertia.numpy().copy()
-        inverse[moving] = np.linalg.inv(model.body_inertia.numpy()[moving].astype(np.float64))
-        model.body_inv_inertia.assign(inverse)

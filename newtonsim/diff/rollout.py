@@ -17,6 +17,7 @@ from newtonsim.diff.buffers import Checkpoints, StateLayout, arrays_of_steps
 from newtonsim.diff.inputs import ControlInputs, Controls
 from newtonsim.diff.layout import FORCES, Place, as_floats, find_array, find_place, world_array
 from newtonsim.diff.passes import Loss, Passes, RunningLoss
+from newtonsim.diff.trust import Trust
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kernels.steps import rollouts
 from newtonsim.runtime import compilation
@@ -93,7 +94,9 @@ class Rollout:
             NaN, with a warning that says why.
         capture: Whether to replay graphs. Without, Python launches every kernel, which is slow, but allows a
             loss to allocate, and lets errors show where they occur.
-        warn: Whether to warn of gradients that are not finite, and once of those that are zero everywhere.
+        warn: Whether to warn of gradients that are not finite, once of those that are zero everywhere, and
+            of those that differences do not confirm, see `newtonsim.diff.trust`: where a contact or a limit
+            is about to switch, calls number 1, 2, 4, 8 and so on are made four times again, moved a little.
 
     Attributes:
         segment: Steps from checkpoint to checkpoint.
@@ -144,6 +147,7 @@ class Rollout:
         self._worlds: dict[str, wp.array] = {}
         self._in_history: int | None = None
         self._warned: set[str] = set()
+        self._trust = Trust(self)
 
     def evaluate(self, state: State, controls: Controls = None) -> RolloutResult:
         """Run forward only.
@@ -195,8 +199,14 @@ class Rollout:
         self._begin(state, controls, backward=True)
         self._run_forward(keep=True)
         result = self._result({})
+        self._trust.begin()
         gradients = self.backward(*read)
-        return RolloutResult(result.losses, result.state, gradients, self._nonfinite.numpy()[:-1].copy())
+        result = RolloutResult(result.losses, result.state, gradients, self._nonfinite.numpy()[:-1].copy())
+        if self.warn and not read[1] and self._trust.check(state, controls, read[0]):
+            # a further backward pass finds the steps as they were
+            self._begin(state, controls, backward=True)
+            self._run_forward(keep=True)
+        return result
 
     def backward(
         self, seeds: wp.array | npt.ArrayLike | None = None, state_seeds: StateSeeds | None = None
@@ -226,13 +236,14 @@ class Rollout:
         self._run_backward(seeds, state_seeds)
         if checkpoints is not None:
             checkpoints.load_end()
+        gradients = {place.name: self._gradient(place) for place in self.places}
+        self._trust.note(gradients)
         try:
             self.solver.check_gradient()
         except NotDifferentiableError as error:
             if self.strict:
                 raise
             warnings.warn(str(error), RuntimeWarning, stacklevel=3)
-        gradients = {place.name: self._gradient(place) for place in self.places}
         self._finish(gradients)
         gradients = {name: wp.clone(g, requires_grad=False) for name, g in gradients.items()}
         if self.warn:

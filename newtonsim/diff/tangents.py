@@ -71,6 +71,11 @@ class Tangents:
     def __len__(self) -> int:
         return len(self.label)
 
+    @property
+    def first(self) -> np.ndarray:
+        """First float that each direction moves, (n,)."""
+        return self.index[:, 0]
+
     def derivative(self, gradient: np.ndarray) -> np.ndarray:
         """Derivatives along all directions of something with a gradient with respect to floats."""
         return (gradient.astype(np.float64).reshape(-1)[self.index] * self.slope).sum(axis=1)
@@ -90,6 +95,46 @@ class Tangents:
         return moved.astype(np.float32).reshape(values.shape)
 
 
+@dataclass(frozen=True)
+class FloatDirections:
+    """Directions of an array that moves float by float, which may be large; see `Tangents`."""
+
+    world: np.ndarray
+    scale: np.ndarray
+    border: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.world)
+
+    @property
+    def first(self) -> np.ndarray:
+        """Float that each direction moves, (n,)."""
+        return np.arange(len(self))
+
+    def derivative(self, gradient: np.ndarray) -> np.ndarray:
+        """Derivatives along all directions of something with a gradient with respect to floats."""
+        return gradient.reshape(-1).astype(np.float64)
+
+    def move(self, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Values moved along the directions at once, see `Tangents.move`."""
+        return (values.reshape(-1) + offsets).astype(np.float32).reshape(values.shape)
+
+
+def find_directions(
+    model: Model, place: Place, values: np.ndarray, dtype: type
+) -> Tangents | FloatDirections:
+    """Find the directions of an array, without labels where it moves float by float; see `find_tangents`."""
+    if place.attribute in ("joint_q", "body_inertia", "joint_axis") or dtype is wp.transform:
+        return find_tangents(model, place, values, dtype)
+    first = np.arange(values.size)
+    turns = np.zeros(values.size, bool)
+    return FloatDirections(
+        _worlds(model, place, values, first),
+        _scales(place, first, turns, values),
+        _at_border(place, first, turns, values),
+    )
+
+
 def find_tangents(model: Model, place: Place, values: np.ndarray, dtype: type) -> Tangents:
     """Find the directions of an array.
 
@@ -100,8 +145,6 @@ def find_tangents(model: Model, place: Place, values: np.ndarray, dtype: type) -
         dtype: Warp type of its entries.
     """
     rows = _Rows(values.reshape(-1).astype(np.float64))
-    world = worlds_of(model, place.per)
-    width = values.size // len(world) if len(world) else 1
     if place.attribute == "joint_q":
         _add_coordinates(model, rows)
     elif dtype is wp.transform:
@@ -117,17 +160,24 @@ def find_tangents(model: Model, place: Place, values: np.ndarray, dtype: type) -
     else:
         rows.add_floats(range(values.size))
     index = np.array(rows.index, np.int64).reshape(-1, 4)
-    sequence = place.owner == "control" and values.ndim == 2
-    element = index[:, 0] % values.shape[1] if sequence else index[:, 0] // width
+    first, turns = index[:, 0], np.array(rows.turns, bool)
     return Tangents(
         index,
         np.array(rows.slope, np.float64).reshape(-1, 4),
-        np.array(rows.turns, bool),
-        world[element],
-        _scales(place, rows, values),
-        _at_border(place, rows, index),
+        turns,
+        _worlds(model, place, values, first),
+        _scales(place, first, turns, values),
+        _at_border(place, first, turns, values),
         rows.label,
     )
+
+
+def _worlds(model: Model, place: Place, values: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """World of some floats of an array."""
+    world = worlds_of(model, place.per)
+    width = values.size // len(world) if len(world) else 1
+    sequence = place.owner == "control" and values.ndim == 2
+    return world[first % values.shape[1] if sequence else first // width]
 
 
 class _Rows:
@@ -186,16 +236,16 @@ def _add_coordinates(model: Model, rows: _Rows) -> None:
             rows.add_floats(range(first, end))
 
 
-def _at_border(place: Place, rows: _Rows, index: np.ndarray) -> np.ndarray:
+def _at_border(place: Place, first: np.ndarray, turns: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Entries that are zero and may not become negative."""
     free = place.owner != "model" or place.attribute in (*_ANY_SIGN, "body_inertia", "joint_axis")
-    return (rows.values[index[:, 0]] == 0.0) & ~np.array(rows.turns, bool) & (not free)
+    return (values.reshape(-1)[first] == 0.0) & ~turns & (not free)
 
 
-def _scales(place: Place, rows: _Rows, values: np.ndarray) -> np.ndarray:
+def _scales(place: Place, first: np.ndarray, turns: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Lengths of steps: 1 where values may be anything, 10 for forces; half of values with a sign to keep."""
-    first = np.array([index[0] for index in rows.index], np.int64)
-    size = np.abs(rows.values[first])
+    flat = values.reshape(-1).astype(np.float64)
+    size = np.abs(flat[first])
     # columns have units of their own, and entries that are zero are moved as far as others of their column
     columns = values.shape[1] if place.owner == "model" and values.ndim == 2 and values.size else 1
     finite = np.where(np.isfinite(values), np.abs(values), 0.0).reshape(-1, columns)
@@ -203,10 +253,10 @@ def _scales(place: Place, rows: _Rows, values: np.ndarray) -> np.ndarray:
     largest = np.where(largest > 0.0, largest, 1.0)
     if place.attribute == "body_inertia":
         # inertias stay positive
-        diagonal = np.abs(rows.values.reshape(-1, 9)[first // 9][:, ::4]).min(axis=1)
+        diagonal = np.abs(flat.reshape(-1, 9)[first // 9][:, ::4]).min(axis=1)
         return np.where(first % 9 % 4 == 0, 0.5 * size, 0.3 * diagonal)
     if place.owner != "model" or place.attribute == "joint_axis":
         return np.maximum(10.0 if place.attribute in _FORCES else 1.0, size)
     if place.attribute in _ANY_SIGN:
-        return np.where(rows.turns, 1.0, np.maximum(size, largest))
+        return np.where(turns, 1.0, np.maximum(size, largest))
     return 0.5 * np.where(size > 0.0, size, largest)

@@ -31,7 +31,7 @@ from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.constraint_rows import loop_view
 from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
-from newtonsim.solvers.featherstone.constraints import ConstraintStage, limit_view
+from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.contact_adjoint import ContactAdjoint
 from newtonsim.solvers.featherstone.options import ConstraintOptions
 from newtonsim.solvers.featherstone.skyline import skyline_of
@@ -71,6 +71,8 @@ class ConstraintAdjoint:
         solved_qd: Joint velocities that solve them, shape (joint_dof_count,).
         multiplier: λ of the last solve, by dof, shape (joint_dof_count,).
         rows: What each row is, and its multiplier.
+        mass: Mass behind the first body of each chain [kg], of whose weight softened rows know; 0 without
+            softening, and for other bodies; shape (body_count,).
     """
 
     def __init__(self, model: Model):
@@ -84,6 +86,7 @@ class ConstraintAdjoint:
         self.sky = skyline_of(self.stage.dofs.world_start.numpy(), device, ROOM)
         self.rows = _row_adjoints(self.stage, device)
         self.predicted = featherstone_row_layout.pair_rows_of(model) if self.stage.predicts else None
+        self.mass = zeros(model.body_count, dtype=float, device=device, requires_grad=True)
         self.dof_terms = _terms(self.stage.dof_count, device)
         self.pair_terms = _terms(self.stage.pair_count, device)
 
@@ -276,6 +279,19 @@ class ConstraintAdjoint:
             writes=dict(multiplier=self.multiplier),
         )
 
+    def add_masses(self, launch: Launcher) -> None:
+        """Put the masses that softened contacts and limits bear on the tape."""
+        if self.stage.options.smoothing == 0.0:
+            return
+        self.mass.zero_()
+        self.mass.grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
+        launch(
+            row_terms_adjoint.add_up_masses,
+            "body",
+            reads=dict(tree=launch.views.tree, mass=self.model.body_mass),
+            writes=dict(total=self.mass),
+        )
+
     def add_dof_terms(
         self, launch: Launcher, state: State, control: Control, dt: float, impulse: ImpulseView
     ) -> None:
@@ -288,10 +304,11 @@ class ConstraintAdjoint:
             "dof_row",
             reads=dict(
                 drive=v.drive,
-                limit=limit_view(self.model),
+                limit=self.stage.limits(),
                 tree=v.tree,
                 q=state.joint_q,
                 act=control.joint_act,
+                mass=self.mass,
                 s=options.settings(dt),
                 rows=self.stage.rows.dof,
                 impulse=impulse.dof,

@@ -54,6 +54,7 @@ class ConstraintStage:
         unsolved: Steps that ended with a larger residual than promised.
         moving: The solution that moves the positions, where it differs from the final one.
         dofs: Degrees of freedom by worlds.
+        levers: How far one rad about each joint axis moves its body [m], see `row_layout.axis_levers`.
         nonfinite: Worlds with a velocity that is no number.
         has_loops: Whether a constraint of the model couples bodies or joints.
         predicts: Whether they hold in the predicted velocity, too, see `predict`.
@@ -94,6 +95,7 @@ class ConstraintStage:
         self.rows.spins = int(len(self.rows.spin.impulse) > 0)
         self.moving = featherstone_row_layout.impulses_of(model, self.rows)
         self.dofs = featherstone_row_layout.world_dofs(model)
+        self.levers = featherstone_row_layout.axis_levers(model)
         self._solve = SolveBuffers(model, self.rows)
         self.start_share = zeros(len(self.rows.contact.impulse), dtype=float, device=device)
         self.factorizations = zeros(worlds, dtype=int, device=device)
@@ -145,11 +147,12 @@ class ConstraintStage:
                 reads=dict(
                     drive=v.drive,
                     tree=v.tree,
-                    limit=limit_view(self.model),
+                    limit=self.limits(),
                     implicit=smooth.implicit,
                     q=joint_q,
                     v_free=v_free,
                     act=joint_act,
+                    mass=smooth.factors.mass,
                     s=settings,
                 ),
                 writes=dict(servo=self._servos(dt), rows=rows.dof),
@@ -163,6 +166,14 @@ class ConstraintStage:
         if self.pair_count:
             self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt, rows.pair)
         self._build_contacts(launch, smooth, contacts, settings)
+
+    def limits(self) -> dof_rows.LimitView:
+        """Return the arrays that bound dofs, taken anew for each step: those of the model may be replaced."""
+        view, model = dof_rows.LimitView(), self.model
+        view.lower, view.upper = model.joint_limit_lower, model.joint_limit_upper
+        view.velocity, view.friction = model.joint_velocity_limit, model.joint_friction
+        view.lever = self.levers
+        return view
 
     def _note_step(self, contacts: Contacts, dt: float) -> None:
         self.last_contacts, self.last_dt = contacts, dt
@@ -429,11 +440,3 @@ class ConstraintStage:
                 nonfinite=self.nonfinite.worlds,
             ),
         )
-
-
-def limit_view(model: Model) -> dof_rows.LimitView:
-    """Return the arrays of the model that bound dofs, taken anew for each step: they may be replaced."""
-    view = dof_rows.LimitView()
-    view.lower, view.upper = model.joint_limit_lower, model.joint_limit_upper
-    view.velocity, view.friction = model.joint_velocity_limit, model.joint_friction
-    return view

@@ -76,6 +76,12 @@ class ContactAdjoint:
                 reads=dict(contacts=contacts.view, shape=plan.shape, hulls=plan.hulls, body_q=body_q),
                 writes=dict(features=self.features),
             )
+            launch(
+                contact_features.share_normals,
+                "contact",
+                reads=dict(contacts=contacts.view, shape=plan.shape, body_q=body_q),
+                writes=dict(features=self.features),
+            )
 
     def refuse(
         self,
@@ -132,6 +138,7 @@ class ContactAdjoint:
         rows: RowsView,
         impulse: tuple[wp.array, wp.array],
         adj: RowAdjointView,
+        mass: wp.array,
         rounds: wp.array,
         pushed: wp.array | None,
     ) -> None:
@@ -147,6 +154,7 @@ class ContactAdjoint:
             rows: Rows as the step solved them.
             impulse: Impulses of contacts, and of their torsional and rolling friction.
             adj: What each row is, and its multiplier.
+            mass: Mass behind the first body of each chain, see `ConstraintAdjoint`.
             rounds: Rounds of impact by world, see `solvers.featherstone.impact_adjoint`.
             pushed: Worlds in which positions move by another solution, if it is that; None for the final one.
         """
@@ -194,10 +202,12 @@ class ContactAdjoint:
             contact_terms_adjoint.contact_lagrangian,
             "contact",
             reads=dict(
+                tree=v.tree,
                 contacts=contacts.view,
                 features=self.features,
                 shape=shape,
                 material=materials,
+                mass=mass,
                 body_q=body_q,
                 motion=motion,
                 s=settings,

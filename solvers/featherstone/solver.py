@@ -42,6 +42,7 @@ from newtonsim.solvers.penalty import SLIP_SPEED
 
 if TYPE_CHECKING:
     from newtonsim.solvers.featherstone.step_adjoint import FeatherstoneAdjoint
+    from newtonsim.solvers.featherstone.switches import Switches
 
 _ELEMENTS = {
     "spring": "springs",
@@ -425,6 +426,7 @@ class FeatherstoneSolver(LaunchedSolver):
         self._forget(Shard(self.model), world_mask)
         if self.adjoint is not None:
             self.adjoint.error.clear()
+            self.adjoint.switches.clear()
         self._particles.reset(state, world_mask)
         self.constraints.nonfinite.report_anew()
 
@@ -481,6 +483,10 @@ class FeatherstoneSolver(LaunchedSolver):
         """Raise if backward passes met what has no gradient; see `SolverBase.check_gradient`."""
         if self.adjoint is not None:
             self.adjoint.check()
+
+    def near_switches(self) -> Switches | None:
+        """See `SolverBase.near_switches`."""
+        return None if self.adjoint is None else self.adjoint.switches
 
 
 def _check_elements(model: Model, with_deformables: bool) -> None:

@@ -39,6 +39,7 @@ from newtonsim.solvers.featherstone.options import ConstraintOptions
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.solution_error import SolutionError
 from newtonsim.solvers.featherstone.step import FeatherstoneStep
+from newtonsim.solvers.featherstone.switches import Switches
 
 _MATERIAL_ARRAYS = ("ke", "kd", "kf", "mu", "restitution")
 
@@ -73,6 +74,7 @@ class FeatherstoneAdjoint:
         self.contacts = Contacts(model)
         self.constraints = ConstraintAdjoint(model)
         self.error = SolutionError(model)
+        self.switches = Switches(model)
         self._after: State | None = None
         self._has_pairs = self.constraints.stage.pair_count > 0
         self._allocate_motions()
@@ -137,6 +139,7 @@ class FeatherstoneAdjoint:
         launch = self._launcher(record_tape=False)
         if not step.repeated and self._after is not step.state_out:
             self.error.clear()
+            self.switches.clear()
         self._after = step.state_in
         self._recompute(launch, step)
         self._reverse_positions(launch, step)
@@ -153,6 +156,7 @@ class FeatherstoneAdjoint:
             self._reverse_end(launch, step, pushing=True)
         self._reverse_end(launch, step, pushing=False)
         self.error.add(launch, self.constraints, self._rigid_contacts(), self.smooth)
+        self.switches.add(launch, self.constraints, self._rigid_contacts(), step.dt)
         if self._rebounds:
             self._reverse_free(launch, step)
         self._reverse_prediction(launch, step)
@@ -171,6 +175,7 @@ class FeatherstoneAdjoint:
         """
         self.error.warn()
         self.error.clear()
+        self.switches.clear()
         self.constraints.check()
 
     def _launcher(self, record_tape: bool) -> Launcher:
@@ -479,6 +484,7 @@ class FeatherstoneAdjoint:
                     writes=dict(residual=self.residual),
                 )
             if impulse is not None:
+                self.constraints.add_masses(record)
                 self.constraints.add_dof_terms(record, state, control, dt, impulse)
                 if self._has_contacts:
                     self._record_contacts(record, step, impulse, pushing)
@@ -558,6 +564,7 @@ class FeatherstoneAdjoint:
             constraints.stage.rows,
             (impulse.contact, impulse.spin),
             constraints.rows,
+            constraints.mass,
             self.no_rounds if self.impacts is None else self.impacts.rounds.count,
             self.pushed if positions else None,
         )

@@ -11,6 +11,7 @@ from newtonsim.kernels.collision.contact_features import (
     FeatureView,
     contact_geometry,
     find_features,
+    share_normals,
 )
 from newtonsim.kernels.collision.contacts import ContactView
 
@@ -115,7 +116,7 @@ def middle(model, contacts, poses: np.ndarray, count: int) -> np.ndarray:
 def features_of(model, contacts, poses) -> FeatureView:
     plan, room = collision_plan_of(model), collision_plan_of(model).contact_count
     view = FeatureView()
-    for name, dtype in (("normal", int), ("holder", int), ("face", wp.vec3)):
+    for name, dtype in (("normal", int), ("partner", int), ("holder", int), ("face", wp.vec3)):
         setattr(view, name, wp.zeros(room, dtype=dtype, device=model.device))
     for name, dtype in (
         ("kind", int),
@@ -130,6 +131,7 @@ def features_of(model, contacts, poses) -> FeatureView:
     wp.launch(
         find_features, room, [0, contacts.view, plan.shape, plan.hulls, body_q, view], device=model.device
     )
+    wp.launch(share_normals, room, [0, contacts.view, plan.shape, body_q, view], device=model.device)
     return view
 
 

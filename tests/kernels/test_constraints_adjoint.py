@@ -5,10 +5,10 @@ import warp as wp
 from kernel_calls import DeviceFunctions
 
 from newtonsim.kernels.constraints.adjoint.contact_terms import (
-    closing_velocity,
     relative_spin,
     relative_velocity,
     slide_term,
+    wanted_velocity,
 )
 from newtonsim.kernels.constraints.adjoint.modes import (
     ROW_BOUNDED,
@@ -24,7 +24,7 @@ from newtonsim.kernels.constraints.gauss_seidel import target_impulse
 
 call = DeviceFunctions(
     __name__,
-    closing_velocity,
+    wanted_velocity,
     relative_spin,
     relative_velocity,
     slide_term,
@@ -92,13 +92,17 @@ def test_sliding_friction_and_its_slope(device):
 def test_normal_velocity_that_a_contact_wants(device):
     settings = {"dt": 0.01, "contact_skin": 1e-4, "contact_slop": 1e-3, "max_push_speed": 0.5}
     gap = [0.02, -5e-4, -3e-3, -1.0]
-    rigid = call(device, closing_velocity, gap, 50.0, False, 1, 1.0, settings)
+    rigid = call(device, wanted_velocity, gap, 50.0, 0, 1, 1.0, settings)
     np.testing.assert_allclose(rigid, [-2.0, 0.0, 0.1, 0.5], rtol=1e-5)
     # penetrations that are not to be removed stay, gaps close all the same
-    held = call(device, closing_velocity, gap, 50.0, False, 0, 1.0, settings)
+    held = call(device, wanted_velocity, gap, 50.0, 0, 0, 1.0, settings)
     np.testing.assert_allclose(held, [-2.0, 0.0, 0.0, 0.0], rtol=1e-5)
-    soft = call(device, closing_velocity, gap, 50.0, True, 1, 1.0, settings)
+    soft = call(device, wanted_velocity, gap, 50.0, 1, 1, 1.0, settings)
     np.testing.assert_allclose(soft, [-2.0, 0.025, 0.15, 50.0], rtol=1e-5)
+    # softened: with the square of the depth over the width, up to the speed of pushes
+    smooth = call(device, wanted_velocity, gap, 50.0, 2, 1, 1.0, settings | {"smoothing": 2e-3})
+    squares = 50.0 * np.array(gap[1:]) ** 2 / 2e-3
+    np.testing.assert_allclose(smooth, [-2.0, *(0.5 * np.tanh(squares / 0.5))], rtol=1e-5)
 
 
 def test_relative_motion_of_two_bodies_and_of_one_and_the_world(device):

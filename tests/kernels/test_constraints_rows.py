@@ -112,14 +112,14 @@ def test_closing_gaps_and_penetrations(device):
     settings = {"dt": 0.01, "contact_skin": 1e-4, "contact_slop": 1e-3, "max_push_speed": 0.5}
     settings |= {"restitution_speed": 0.1}
     gap = [0.02, 5e-5, -5e-4, -3e-3, -1.0]
-    target = call(device, contact_target, gap, 0.0, 0.0, 0.0, 50.0, False, 1.0, settings)
+    target = call(device, contact_target, gap, 0.0, 0.0, 0.0, 50.0, 0, 1.0, settings)
     # a gap may close in the step; the slop stays, the rest goes at a bounded speed
     np.testing.assert_allclose(target["closing"], [-2.0, 0.0, 0.0, 0.1, 0.5], rtol=1e-5)
     # where joints hardly yield, only a share of the push is the target; gaps close all the same
-    held = call(device, contact_target, gap, 0.0, 0.0, 0.0, 50.0, False, 0.2, settings)
+    held = call(device, contact_target, gap, 0.0, 0.0, 0.0, 50.0, 0, 0.2, settings)
     np.testing.assert_allclose(held["closing"], [-2.0, 0.0, 0.0, 0.02, 0.1], rtol=1e-5)
     # an elastic body that meets the surface in this step leaves as fast as it came, one that does not waits
-    hit = call(device, contact_target, [0.005, 0.5], -2.0, -2.0, 1.0, 50.0, False, 1.0, settings)
+    hit = call(device, contact_target, [0.005, 0.5], -2.0, -2.0, 1.0, 50.0, 0, 1.0, settings)
     np.testing.assert_allclose(hit["rebound"], [2.0, -50.0], rtol=1e-5)
     # at 2 m/s it takes a quarter of the step to get there
     np.testing.assert_allclose(hit["moving"][0], (0.75 * 0.01 * 2.0 - 0.005) / 0.01, rtol=1e-4)
@@ -128,12 +128,12 @@ def test_closing_gaps_and_penetrations(device):
 def test_velocities_within_limits_end_within_limits(device):
     settings = {"dt": 0.01, "limit_rate": 20.0, "max_limit_speed": 3.0}
     x = np.linspace(-1.5, 1.5, 31)
-    low, high = call(device, limit_velocities, x, -1.0, 1.0, 1e4, settings).T
+    low, high = call(device, limit_velocities, x, -1.0, 1.0, 1e4, 0.3, settings).T
     inside = np.abs(x) <= 1.0
     np.testing.assert_allclose(x[inside] + 0.01 * low[inside], -1.0, atol=1e-5)
     np.testing.assert_allclose(x[inside] + 0.01 * high[inside], 1.0, atol=1e-5)
     np.testing.assert_allclose(low[x < -1.01], np.minimum(20.0 * (-1.0 - x[x < -1.01]), 3.0), rtol=1e-4)
-    fast = call(device, limit_velocities, x, -1.0, 1.0, 2.0, settings)
+    fast = call(device, limit_velocities, x, -1.0, 1.0, 2.0, 0.3, settings)
     assert np.abs(fast).max() == 2.0
 
 

@@ -11,7 +11,7 @@ the features in contact fixed (`contact_features`).
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py
 Reads: ConstraintSettings, ContactMotionView, ContactRowView, ContactView, FeatureView, ModelShapeMaterials,
-    ShapeView, 10 arrays
+    ShapeView, TreeView, 11 arrays
 Writes: found, out, reason
 """
 
@@ -26,9 +26,13 @@ from newtonsim.kernels.collision.contact_features import (
 )
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.modes import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN, SLOWEST_SLIP
+from newtonsim.kernels.constraints.chains import head_of, weight_of_heads
 from newtonsim.kernels.constraints.contact_rows import (
+    CONTACT_SMOOTH,
+    CONTACT_SPRING,
     MIN_DAMPING,
     ContactRowView,
+    closing_velocity,
     combine,
     contact_frame,
     contact_spring,
@@ -37,6 +41,8 @@ from newtonsim.kernels.constraints.contact_rows import (
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.kernels.constraints.impacts import any_rebound
 from newtonsim.kernels.constraints.rebounds import count_bounces, end_of_bounces, time_of_impact
+from newtonsim.kernels.constraints.smoothing import smooth_softness
+from newtonsim.kernels.views.model import TreeView
 from newtonsim.kernels.views.shapes import ShapeView
 from newtonsim.kernels.views.structs import ModelShapeMaterials
 
@@ -86,18 +92,13 @@ def relative_spin(b0: int, b1: int, body_qd: wp.array(dtype=wp.spatial_vector)) 
 
 
 @wp.func
-def closing_velocity(
-    distance: float, rate: float, soft: bool, pushes: int, push_share: float, s: ConstraintSettings
+def wanted_velocity(
+    distance: float, rate: float, soft: int, pushes: int, push_share: float, s: ConstraintSettings
 ) -> float:
-    """Normal velocity that a contact wants without restitution; as in `contact_target` [m/s]."""
-    speed = -distance / s.dt
-    if soft:
-        if distance < 0.0:
-            speed = -rate * distance
-    elif distance < s.contact_skin:
-        speed = push_share * wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
-        if pushes == 0:
-            speed = 0.0
+    """Normal velocity that a contact wants without restitution; of a penetration none unless it pushes."""
+    speed = float(0.0)
+    if pushes == 1 or distance >= s.contact_skin:
+        speed = closing_velocity(distance, rate, soft, push_share, s)
     return speed
 
 
@@ -110,10 +111,12 @@ def slide_term(nu: wp.vec2, u: wp.vec2, bound: float) -> float:
 @wp.kernel
 def contact_lagrangian(
     first: int,
+    tree: TreeView,
     contacts: ContactView,
     features: FeatureView,
     shape: ShapeView,
     material: ModelShapeMaterials,
+    mass: wp.array(dtype=float),
     body_q: wp.array(dtype=wp.transform),
     motion: ContactMotionView,
     s: ConstraintSettings,
@@ -130,10 +133,12 @@ def contact_lagrangian(
 
     Args:
         first: First place.
+        tree: Topology.
         contacts: Contacts of the step.
         features: What `contact_features.find_features` found.
         shape: Shapes.
         material: Their materials.
+        mass: Mass behind the first body of each chain [kg], of which softened contacts bear the weight.
         body_q: World poses at the start of the step.
         motion: Velocities of bodies.
         s: Settings of the step.
@@ -164,14 +169,19 @@ def contact_lagrangian(
     m = multiplier[c]
     # softness and rate as in `build_contact_rows`
     spring = contact_spring(s0, s1, material, s.soft_contacts)
-    soft = rows.soft[c] == 1
+    soft = rows.soft[c]
     rate = s.contact_rate
     softness = rows.softness[c]
-    if soft:
+    if soft == CONTACT_SPRING:
         damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
         rate = spring[0] / damping
         softness = 1.0 / (s.dt * damping)
-    target = closing_velocity(g.distance, rate, soft, pushes[c], rows.push_share[c], s)
+    elif soft == CONTACT_SMOOTH:
+        head0 = head_of(rows.leaf[c][0], tree.dof_row, tree.row_dof, tree.dof_body)
+        head1 = head_of(rows.leaf[c][1], tree.dof_row, tree.row_dof, tree.dof_body)
+        weight = weight_of_heads(head0, head1, mass)
+        softness = s.contact_cfm + smooth_softness(s.smoothing, rate, s.max_push_speed, weight, s.dt)
+    target = wanted_velocity(g.distance, rate, soft, pushes[c], rows.push_share[c], s)
     slip_before = wp.vec3(0.0, 0.0, 0.0)
     if rows.impact[c][2] > rows.impact[c][1]:
         approach = wp.dot(g.normal, relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.start))

@@ -5,7 +5,7 @@ Implicit differentiation of a complementarity problem starts from this active se
 
 Stage: backward pass of constraints, first, the active set
 Called by: solvers/featherstone/constraint_adjoint.py, kernels/constraints/adjoint/solution_error.py,
-    kernels/constraints/adjoint/solve.py
+    kernels/constraints/adjoint/solve.py, kernels/constraints/adjoint/switches.py
 Reads: ContactView, RowsView, TreeView, pushing_impulse, world_state
 Writes: pushes, slip_before_impact
 """

@@ -12,13 +12,14 @@ Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py,
     solvers/featherstone/step_adjoint.py
 Reads: BodyStateView, BodyView, ConstraintSettings, DofRowView, DriveView, JointView, KinematicsView,
-    LimitView, LoopView, PairRowView, TreeView, V_end, V_multiplier, 13 arrays
-Writes: body_q, body_qd, out
+    LimitView, LoopView, PairRowView, TreeView, V_end, V_multiplier, 14 arrays
+Writes: body_q, body_qd, out, total
 """
 
 import warp as wp
 
 from newtonsim.kernels.constraints.adjoint.modes import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN
+from newtonsim.kernels.constraints.chains import head_of, weight_of_heads
 from newtonsim.kernels.constraints.dof_rows import (
     ROW_DRIVE,
     ROW_FRICTION,
@@ -28,6 +29,7 @@ from newtonsim.kernels.constraints.dof_rows import (
     LimitView,
     drive_rate,
     drive_velocity,
+    limit_softness,
     limit_speed,
     limit_velocities,
 )
@@ -85,6 +87,15 @@ def write_velocities(
 
 
 @wp.kernel
+def add_up_masses(first: int, tree: TreeView, mass: wp.array(dtype=float), total: wp.array(dtype=float)):
+    """One thread per body: add its mass to that behind the first body of its chain; `total` is 0 on entry."""
+    b = first + wp.tid()
+    head = head_of(tree.body_leaf[b], tree.dof_row, tree.row_dof, tree.dof_body)
+    if head >= 0:
+        wp.atomic_add(total, head, mass[b])
+
+
+@wp.kernel
 def dof_lagrangian(
     first: int,
     drive: DriveView,
@@ -92,6 +103,7 @@ def dof_lagrangian(
     tree: TreeView,
     q: wp.array(dtype=float),
     act: wp.array(dtype=float),
+    mass: wp.array(dtype=float),
     s: ConstraintSettings,
     rows: DofRowView,
     impulse: wp.array(dtype=float),
@@ -99,7 +111,7 @@ def dof_lagrangian(
     multiplier: wp.array(dtype=float),
     out: wp.array(dtype=float),
 ):
-    """One thread per place: terms of a row on one dof."""
+    """One thread per place: terms of a row on one dof; `mass` as in `contact_terms.contact_lagrangian`."""
     r = first + wp.tid()
     if mode[r] == ROW_OPEN:
         return
@@ -115,11 +127,19 @@ def dof_lagrangian(
         if kind == ROW_DRIVE:
             out[r] = -m * wp.sign(p) * drive.effort_limit[a] * s.dt
     elif kind == ROW_LIMIT:
-        allowed = limit_velocities(q[tree.dof_coord[d]], limit.lower[a], limit.upper[a], limit.velocity[a], s)
+        x = q[tree.dof_coord[d]]
+        top = limit.velocity[a]
+        allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, limit.lever[a], s)
+        target = allowed[1]
         if p > 0.0:
-            out[r] = -m * allowed[0]
-        else:
-            out[r] = -m * allowed[1]
+            target = allowed[0]
+        softness = s.limit_cfm
+        if s.smoothing > 0.0:
+            gap = wp.min(x - limit.lower[a], limit.upper[a] - x)
+            head = head_of(d, tree.dof_row, tree.row_dof, tree.dof_body)
+            weight = weight_of_heads(head, -1, mass)
+            softness = limit_softness(gap, top, limit.lever[a], weight, s)
+        out[r] = m * (softness * p - target)
     elif kind == ROW_DRIVE:
         rate = drive_rate(drive, a, s.dt)
         velocity = drive_velocity(drive, a, act[a], q[tree.dof_coord[d]], rate)
