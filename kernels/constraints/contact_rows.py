@@ -5,11 +5,9 @@ points would not conserve angular momentum. Where that is no matter, because one
 prescribed, a gap is closed at the moving surface.
 
 Stage: constraints, assembly of rows
-Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/contact_terms.py,
-    kernels/constraints/adjoint/impact_terms.py, kernels/constraints/reactions.py,
-    kernels/constraints/records.py, kernels/constraints/spin_rows.py
+Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/, kernels/constraints/
 Reads: ConstraintSettings, ContactRowView, ContactView, KinematicsView, L, ModelShapeMaterials, ShapeView,
-    TreeView, 9 arrays
+    TreeView, body_com, body_q, body_qd, impulse, mass, z
 Writes: ContactRowView, memory
 """
 
@@ -21,6 +19,7 @@ from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.chains import (
     fill_velocity,
     inverse_weight,
+    is_single,
     leaf_of,
     triple_velocity,
     whiten_sides,
@@ -28,7 +27,6 @@ from newtonsim.kernels.constraints.chains import (
 from newtonsim.kernels.constraints.dof_rows import (
     CONTACTS_BY_SHAPE,
     CONTACTS_SOFT,
-    PUSHED,
     ConstraintSettings,
 )
 from newtonsim.kernels.constraints.rebounds import after_impact, time_of_impact
@@ -60,6 +58,7 @@ class ContactRowView:
     softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
     weight: wp.array(dtype=wp.vec2)  # (C) larger of Delassus number and inverse weight, as `delassus` [1/kg]
     push_share: wp.array(dtype=float)  # (C) share of the target push that costs no undue energy
+    push: wp.array(dtype=float)  # (C) speed that removes a penetration beside the target [m/s]
     soft: wp.array(dtype=int)  # (C) CONTACT_*
     target: wp.array(dtype=wp.vec3)  # (C) of the velocity along normal, tangent 1, tangent 2 [m/s]
     impact: wp.array(dtype=wp.vec3)  # (C) restitution, target along the normal without and with it [m/s]
@@ -178,6 +177,16 @@ def contact_target(
 
 
 @wp.func
+def moves_singles(tree: wp.ref[TreeView], leaf: wp.vec2i) -> bool:
+    """True if each side is a single body, or moved by no dof."""
+    singles = bool(True)
+    for side in range(2):
+        if leaf[side] >= 0:
+            singles = singles and is_single(tree, leaf[side])
+    return singles
+
+
+@wp.func
 def tangent_of(n: wp.vec3) -> wp.vec3:
     """A unit vector normal to n that depends on n alone."""
     t = wp.vec3(1.0, 0.0, 0.0)
@@ -268,6 +277,9 @@ def build_contact_rows(
 ):
     """One thread per contact place: normal and tangential rows, targets, warm start.
 
+    What removes a penetration of single bodies is no part of the target, but kept as `push`: it moves them
+    apart without leaving them speed, see `solve.solve_rows`.
+
     A contact whose normal passes by the joints of its bodies moves them hardly at all: any velocity that it
     wants takes nearly infinite impulses. It gets a softness, and wants no more than what takes the energy
     that its bodies would have at that velocity if they were free; `mass` is that of the subtree behind each
@@ -330,6 +342,13 @@ def build_contact_rows(
     free = triple_velocity(tree, leaf, c, depth, rows.B, z) + frame * prescribed
     approach = wp.dot(n, v0 - v1)
     target = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, push_share, s)
+    rows.push[c] = 0.0
+    alone = soft == CONTACT_RIGID and target.rebound == target.closing and moves_singles(tree, leaf)
+    if alone and target.closing > 0.0:
+        rows.push[c] = target.closing
+        target.closing = 0.0
+        target.rebound = 0.0
+        target.moving = 0.0
     rows.target[c] = wp.vec3(target.rebound, 0.0, 0.0) - frame * prescribed
     rows.impact[c] = wp.vec3(restitution, target.closing, target.rebound)
     rows.first_impact[c] = target.impact
@@ -342,19 +361,10 @@ def build_contact_rows(
 
 @wp.kernel
 def remember_contact_impulses(
-    first: int,
-    contacts: ContactView,
-    world_state: wp.array(dtype=int),
-    impulse: wp.array(dtype=wp.vec3),
-    pushing_impulse: wp.array(dtype=wp.vec3),
-    share: wp.array(dtype=float),
-    memory: wp.array(dtype=wp.vec3),
+    first: int, contacts: ContactView, impulse: wp.array(dtype=wp.vec3), memory: wp.array(dtype=wp.vec3)
 ):
-    """One thread per place: keep the impulse to start from, with what removed penetrations."""
+    """One thread per place: keep the impulse to start from."""
     c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] < contacts.world_count[w]:
-        if world_state[w] >= PUSHED:
-            memory[c] = share[c] * pushing_impulse[c]
-        else:
-            memory[c] = impulse[c]
+        memory[c] = impulse[c]

@@ -6,8 +6,8 @@ the tangential pair divides by the largest eigenvalue of its 2x2 block: a fixed 
 exactly opposite to sliding. Where sweeps are slow, Newton's method goes on, see `solve`.
 
 Stage: constraints, solve
-Called by: kernels/constraints/pair_solve.py, kernels/constraints/solve.py
-Reads: ContactRowView, DofRowView, PairRowView, SpinRowView, TreeView, z
+Called by: kernels/constraints/pair_solve.py, kernels/constraints/sweeps.py
+Reads: ContactRowView, DofRowView, PairRowView, SpinRowView, TreeView, centre, z
 Writes: ContactRowView, DofRowView, PairRowView, SpinRowView, z
 """
 
@@ -107,29 +107,39 @@ def relax_contact(
     c: int,
     depth: int,
     pyramidal: bool,
+    share: float,
+    centre: wp.array(dtype=wp.vec3),
     z: wp.array(dtype=float),
 ) -> float:
-    """Update the normal row, then both tangential rows; returns the largest velocity change."""
+    """Update the normal row, then both tangential rows; returns the largest velocity change.
+
+    With a `share` above 0 the row is softened about `centre` by that share of its weight.
+    """
     old = rows.impulse[c]
     delassus = rows.delassus[c]
     if delassus[0] <= 0.0:
         return 0.0
     softness = rows.softness[c]
     error = rows.target[c] - triple_velocity(tree, rows.leaf[c], c, depth, rows.B, z)
-    normal = wp.max(0.0, old[0] + (error[0] - softness * old[0]) / (delassus[0] + softness))
+    R = wp.vec2(0.0, 0.0)
+    if share > 0.0:
+        R = share * rows.weight[c]
+        away = old - centre[c]
+        error = error - wp.vec3(R[0] * away[0], R[1] * away[1], R[1] * away[2])
+    normal = wp.max(0.0, old[0] + (error[0] - softness * old[0]) / (delassus[0] + softness + R[0]))
     change = normal - old[0]
     bound = rows.friction[c] * normal
     t = wp.vec2(old[1], old[2])
     if delassus[1] > 0.0 and (bound > 0.0 or wp.length_sq(t) > 0.0):
         slip = rows.coupling[c] * change - wp.vec2(error[1], error[2])
-        t = limit_friction(t - slip / delassus[1], bound, pyramidal)
+        t = limit_friction(t - slip / (delassus[1] + R[1]), bound, pyramidal)
     new = wp.vec3(normal, t[0], t[1])
     step = new - old
     if step[0] != 0.0 or step[1] != 0.0 or step[2] != 0.0:
         rows.impulse[c] = new
         push_triple(tree, rows.leaf[c], c, depth, step, rows.B, z)
-    tangential = wp.max(wp.abs(step[1]), wp.abs(step[2])) * delassus[1]
-    return wp.max(wp.abs(change) * delassus[0], tangential)
+    tangential = wp.max(wp.abs(step[1]), wp.abs(step[2])) * (delassus[1] + R[1])
+    return wp.max(wp.abs(change) * (delassus[0] + R[0]), tangential)
 
 
 @wp.func(inline=False)

@@ -5,9 +5,9 @@ connected components of the graph whose nodes are trees and whose edges are rows
 uniting disjoint sets (Tarjan, "Efficiency of a good but not linear set union algorithm", 1975).
 
 Stage: constraints, before the solve
-Called by: kernels/constraints/solve.py
-Reads: ContactView, IslandView, RowsView, TreeView
-Writes: IslandView
+Called by: kernels/constraints/apart.py, kernels/constraints/solve.py, kernels/constraints/sweeps.py
+Reads: ContactView, IslandView, RowsView, TreeView, source
+Writes: IslandView, target
 """
 
 import warp as wp
@@ -125,3 +125,16 @@ def find_islands(
 ):
     """Sort the trees of a world, and the rows that can act, by islands."""
     ...
+
+
+@wp.func
+def copy_island(
+    islands: wp.ref[IslandView], k: int, source: wp.array(dtype=float), target: wp.array(dtype=float)
+):
+    """Copy the dofs of an island."""
+    trees = islands.trees[k]
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            d = islands.dof[i]
+            target[d] = source[d]

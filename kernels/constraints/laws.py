@@ -11,7 +11,8 @@ kind are those of Castro, Han, Masterjohn, "Irrotational contact fields", 2023; 
 proximal point method (Rockafellar, "Monotone operators and the proximal point algorithm", 1976).
 
 Stage: constraints, solve
-Called by: kernels/constraints/newton.py, kernels/constraints/solve.py
+Called by: kernels/constraints/apart.py, kernels/constraints/newton.py, kernels/constraints/solve.py,
+    kernels/constraints/sweeps.py
 Reads: IslandView, LawView, RowsView
 Writes: LawView, RowsView
 """
@@ -23,18 +24,22 @@ from newtonsim.kernels.constraints.rows import RowsView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# regularisation of contacts over the larger of their Delassus number and their bodies' inverse weight: of
-# contacts that bear next to nothing, of those that bear the most, and the least of those that push apart,
-# which is impossible for what is wedged in
-LIGHT = wp.constant(0.2)
-LOADED = wp.constant(1.0e-5)
+# regularisation of contacts, over the larger of their Delassus number and their bodies' inverse weight: most,
+# least, and least of those that push apart, which is impossible for what is wedged in
+SOFT = wp.constant(1.0)
+STIFF = wp.constant(1.0e-5)
 PUSHING = wp.constant(1.0e-2)
-# regularisation of other rows over their Delassus number, of the least and of the most loaded
-ROW = wp.constant(1.0e-2)
-LOADED_ROW = wp.constant(1.0e-4)
+# regularisation of other rows over their Delassus number, at first, and the least
+SOFT_ROW = wp.constant(1.0e-2)
+STIFF_ROW = wp.constant(1.0e-4)
+# regularisation of torsional and rolling friction likewise
+SOFT_SPIN = wp.constant(0.2)
+# a row that lets too much pass gets a regularisation that lets this share of what may pass; the least factor
+SPARE = wp.constant(0.3)
+LEAST_FACTOR = wp.constant(1.0e-3)
 # share of a velocity by which a row's regularisation may miss the target; and that of speeds and changes
 # beyond what weight makes in a step [m/s], for contacts
-ALLOWED = wp.constant(1.0e-4)
+ALLOWED = wp.constant(1.0e-3)
 ALLOWED_SHARE = wp.constant(2.0e-3)
 UNREST = wp.constant(0.1)
 # share of its push that a wedged contact lacks, slowest push that counts [m/s], and the speed that the
@@ -43,6 +48,8 @@ WEDGED = wp.constant(0.5)
 STRAINED = wp.constant(100.0)
 SLOW_PUSH = wp.constant(0.01)
 SMALLEST_LOAD = wp.constant(1.0e-12)
+# times what may pass that a row lets pass where the rounds have to go on
+SINKING = wp.constant(2.0)
 
 
 @wp.struct
@@ -57,6 +64,11 @@ class LawView:
     contact_centre: wp.array(dtype=wp.vec3)  # (C)
     contact_bound: wp.array(dtype=float)  # (C) of friction [N s]
     contact_R: wp.array(dtype=wp.vec2)  # (C) regularisation of normal and friction [1/kg]
+    contact_slope: wp.array(dtype=float)  # (C) of the normal impulse, in the present matrix [kg]
+    dof_branch: wp.array(dtype=int)  # (R) branches of the laws in the present matrix
+    pair_branch: wp.array(dtype=int)  # (P)
+    contact_branch: wp.array(dtype=int)  # (C)
+    spin_branch: wp.array(dtype=int)  # (C)
     spin_centre: wp.array(dtype=wp.vec3)  # (C)
     spin_bound: wp.array(dtype=wp.vec2)  # (C) of torsional and rolling friction [N m s]
 
@@ -67,6 +79,7 @@ class RowLaw:
 
     impulse: float
     slope: float
+    branch: int  # 1 if it is the equation of the row that decides, 0 a bound
 
 
 @wp.struct
@@ -75,6 +88,7 @@ class TripleLaw:
 
     impulse: wp.vec3
     slope: wp.mat33
+    branch: int  # bit by bit: 1 if it is the equation of the row that decides, 0 a bound
 
 
 @wp.func
@@ -89,6 +103,7 @@ def row_law(v: float, centre: float, R: float, softness: float, target: wp.vec2,
     law.slope = 0.0
     if law.impulse == wanted and (wanted != 0.0 or target[0] == target[1]):
         law.slope = 1.0 / compliance
+        law.branch = 1
     return law
 
 
@@ -119,13 +134,16 @@ def friction_law(t: wp.vec2, R: float, bound: float, pyramidal: bool) -> TripleL
         law.impulse = wp.vec3(0.0, limited[0], limited[1])
         if limited[0] == t[0] and bound > 0.0:
             G[1, 1] = 1.0 / R
+            law.branch = 2
         if limited[1] == t[1] and bound > 0.0:
             G[2, 2] = 1.0 / R
+            law.branch += 4
     elif size <= bound:
         law.impulse = wp.vec3(0.0, t[0], t[1])
         if bound > 0.0:
             G[1, 1] = 1.0 / R
             G[2, 2] = 1.0 / R
+            law.branch = 6
     else:
         share = bound / size
         law.impulse = wp.vec3(0.0, share * t[0], share * t[1])
@@ -154,6 +172,7 @@ def contact_law(
     if normal > 0.0:
         law.impulse[0] = normal
         G[0, 0] = 1.0 / (R[0] + softness)
+        law.branch += 1
     law.slope = G
     return law
 
@@ -167,17 +186,18 @@ def spin_law(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3, 
     left = rows.spin.target[c] - v
     law = TripleLaw()
     if delassus[1] > 0.0:
-        R = LIGHT * delassus[1]
+        R = SOFT_SPIN * delassus[1]
         t = wp.vec2(centre[1] + left[1] / R, centre[2] + left[2] / R)
         law = friction_law(t, R, bound[1], pyramidal)
     if delassus[0] > 0.0 and bound[0] > 0.0:
-        S = LIGHT * delassus[0]
+        S = SOFT_SPIN * delassus[0]
         torsion = centre[0] + left[0] / S
         law.impulse[0] = wp.clamp(torsion, -bound[0], bound[0])
         if law.impulse[0] == torsion:
             G = law.slope
             G[0, 0] = 1.0 / S
             law.slope = G
+            law.branch += 1
     return law
 
 
@@ -198,16 +218,18 @@ def dof_leaf(rows: wp.ref[RowsView], r: int) -> wp.vec2i:
 
 
 @wp.func(inline=False)
-def set_regularisation(
+def soften(
     rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, passing: float, laws: wp.ref[LawView]
 ) -> float:
-    """Let rows pass a small velocity under their present load: heavy bodies do not sink into light ones.
+    """Give all rows the regularisation that they have at first.
+
+    Contacts let a small velocity pass under their present load: heavy bodies do not sink into light ones.
 
     Args:
         rows: All rows.
         islands: Islands.
         k: The island.
-        passing: The velocity [m/s or rad/s].
+        passing: That velocity [m/s].
         laws: Receives the regularisation.
 
     Returns:
@@ -217,39 +239,58 @@ def set_regularisation(
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
-        d = rows.dof.delassus[r]
-        yielding = passing / wp.max(wp.abs(rows.dof.impulse[r]), SMALLEST_LOAD)
-        laws.dof_R[r] = wp.clamp(yielding, LOADED_ROW * d, ROW * d)
+        laws.dof_R[r] = SOFT_ROW * rows.dof.delassus[r]
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
-        g = rows.pair.delassus[p]
-        giving = passing / wp.max(wp.abs(rows.pair.impulse[p]), SMALLEST_LOAD)
-        laws.pair_R[p] = wp.clamp(giving, LOADED_ROW * g, ROW * g)
+        laws.pair_R[p] = SOFT_ROW * rows.pair.delassus[p]
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
         weight = rows.contact.weight[c]
         normal = rows.contact.impulse[c][0]
         load = wp.max(load, weight[0] * normal)
-        least = float(LOADED)
-        if rows.contact.impact[c][1] > SLOW_PUSH:
-            least = PUSHING
-        R = passing / wp.max(normal, SMALLEST_LOAD)
+        most = passing / wp.max(normal, SMALLEST_LOAD)
         laws.contact_R[c] = wp.vec2(
-            wp.clamp(R, least * weight[0], LIGHT * weight[0]),
-            wp.clamp(R, least * weight[1], LIGHT * weight[1]),
+            wp.clamp(most, STIFF * weight[0], SOFT * weight[0]),
+            wp.clamp(most, STIFF * weight[1], SOFT * weight[1]),
         )
     return load
 
 
 @wp.func
-def is_wedged(rows: wp.ref[RowsView], c: int, v: wp.vec3) -> bool:
-    """True if contact c removes a penetration that hardly yields."""
-    push = rows.contact.impact[c][1]
-    lacks = rows.contact.target[c][0] - v[0] > WEDGED * push
-    strained = rows.contact.weight[c][0] * rows.contact.impulse[c][0] > STRAINED * push
-    return rows.contact.soft[c] == 0 and push > SLOW_PUSH and lacks and strained
+def stiffen(R: float, least: float, passed: float, passing: float, factor: float) -> float:
+    """Regularisation of a row that let the velocity `passed` miss its target, where `passing` may."""
+    stiffer = factor * R
+    if passed > passing:
+        stiffer = wp.min(stiffer, R * wp.max(LEAST_FACTOR, SPARE * passing / passed))
+    return wp.min(R, wp.max(least, stiffer))
+
+
+@wp.func
+def is_wedged(rows: wp.ref[RowsView], c: int, push: float, lacks: float, impulse: float) -> bool:
+    """True if contact c hardly yields to an impulse that is to give it the velocity `push` [m/s]."""
+    strained = rows.contact.weight[c][0] * impulse > STRAINED * push
+    return rows.contact.soft[c] == 0 and push > SLOW_PUSH and lacks > WEDGED * push and strained
+
+
+@wp.func(inline=False)
+def set_centres(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]):
+    """Let the present impulses of an island be the centres."""
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        laws.dof_centre[r] = rows.dof.impulse[r]
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        laws.pair_centre[p] = rows.pair.impulse[p]
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        laws.contact_centre[c] = rows.contact.impulse[c]
+        if rows.spins == 1:
+            laws.spin_centre[c] = rows.spin.impulse[c]
 
 
 @wp.struct
@@ -258,6 +299,8 @@ class Shift:
 
     most: float
     excess: float  # beyond what is allowed
+    stiffened: int  # rows whose regularisation shrank
+    sinking: int  # contacts among them that let so much pass that the rounds have to go on
 
 
 @wp.func(inline=False)
@@ -265,29 +308,37 @@ def move_centres(
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
     k: int,
-    first: bool,
     at_start: float,
+    passing: float,
+    factor: float,
     laws: wp.ref[LawView],
 ) -> Shift:
     """Move the centres to the present impulses; returns what the regularisation around the last let pass.
 
-    Unless they are the first of a step, the centre of a wedged contact stays: its impulse would grow for
-    ever. What is allowed to pass is a share of a row's velocity, and more where contacts of the island are
-    fast and the first sweep changed much, by `at_start` [m/s or rad/s].
+    Their regularisation falls by `factor`, and further where more than `passing` [m/s or rad/s] passed: heavy
+    bodies do not sink into light ones. The centre of a wedged contact stays: its impulse would grow for ever.
+    What is allowed to pass is a share of a row's velocity, and more where contacts of the island are fast and
+    the first sweep changed much, by `at_start` [m/s or rad/s].
     """
     shift = Shift()
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
-        missed = laws.dof_R[r] * wp.abs(rows.dof.impulse[r] - laws.dof_centre[r])
+        before = laws.dof_R[r]
+        missed = before * wp.abs(rows.dof.impulse[r] - laws.dof_centre[r])
         shift.most = wp.max(shift.most, missed)
         laws.dof_centre[r] = rows.dof.impulse[r]
+        laws.dof_R[r] = stiffen(before, STIFF_ROW * rows.dof.delassus[r], missed, passing, factor)
+        shift.stiffened += int(laws.dof_R[r] < before)
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
-        lacking = laws.pair_R[p] * wp.abs(rows.pair.impulse[p] - laws.pair_centre[p])
+        old = laws.pair_R[p]
+        lacking = old * wp.abs(rows.pair.impulse[p] - laws.pair_centre[p])
         shift.most = wp.max(shift.most, lacking)
         laws.pair_centre[p] = rows.pair.impulse[p]
+        laws.pair_R[p] = stiffen(old, STIFF_ROW * rows.pair.delassus[p], lacking, passing, factor)
+        shift.stiffened += int(laws.pair_R[p] < old)
     others = shift.most - ALLOWED * at_start
     fastest = float(0.0)
     touches = islands.contacts[k]
@@ -296,7 +347,8 @@ def move_centres(
         R = laws.contact_R[c]
         change = rows.contact.impulse[c] - laws.contact_centre[c]
         passed = wp.max(R[0] * wp.abs(change[0]), R[1] * wp.max(wp.abs(change[1]), wp.abs(change[2])))
-        if not first and is_wedged(rows, c, laws.contact_v[c]):
+        lacks = rows.contact.target[c][0] - laws.contact_v[c][0]
+        if is_wedged(rows, c, rows.contact.impact[c][1], lacks, rows.contact.impulse[c][0]):
             continue
         shift.most = wp.max(shift.most, passed)
         speed = wp.max(wp.abs(laws.contact_v[c]))
@@ -305,6 +357,17 @@ def move_centres(
         laws.contact_centre[c] = rows.contact.impulse[c]
         if rows.spins == 1:
             laws.spin_centre[c] = rows.spin.impulse[c]
+        least = float(STIFF)
+        if rows.contact.impact[c][1] > SLOW_PUSH:
+            least = PUSHING
+        weight = least * rows.contact.weight[c]
+        stiffer = wp.vec2(
+            stiffen(R[0], weight[0], passed, passing, factor),
+            stiffen(R[1], weight[1], passed, passing, factor),
+        )
+        laws.contact_R[c] = stiffer
+        shift.stiffened += int(stiffer[0] < R[0] or stiffer[1] < R[1])
+        shift.sinking += int(passed > SINKING * passing and (stiffer[0] < R[0] or stiffer[1] < R[1]))
     shift.excess -= ALLOWED_SHARE * wp.max(0.0, wp.min(at_start, fastest) - UNREST)
     shift.excess = wp.max(shift.excess, others)
     return shift

@@ -16,9 +16,9 @@ The residual is the largest velocity of a row by the gap: by so much the velocit
 their laws differ from those that the impulses lead to.
 
 Stage: constraints, solve
-Called by: kernels/constraints/solve.py
-Reads: BlockSystemView, IslandView, LawView, NewtonView, RowsView, TreeView, source, x, z
-Writes: BlockSystemView, LawView, NewtonView, RowsView, target, z
+Called by: kernels/constraints/apart.py, kernels/constraints/solve.py
+Reads: BlockSystemView, IslandView, LawView, NewtonView, RowsView, TreeView, x, z
+Writes: BlockSystemView, LawView, NewtonView, RowsView, z
 """
 
 import warp as wp
@@ -51,11 +51,18 @@ from newtonsim.kernels.views.model import TreeView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # steps in which the bounds of friction follow
-FOLLOWING = wp.constant(15)
+FOLLOWING = wp.constant(25)
+# steps that Broyden's correction looks back on; the square of a step that tells nothing, and the share of a
+# direction that is left at least, where each step undoes most of the one before
+MOST_KEPT = wp.constant(6)
+SMALLEST_SQUARE = wp.constant(1.0e-30)
+LEAST_PROGRESS = wp.constant(0.2)
+# regularisation of contacts, over their weight, where bodies move apart
+APART = wp.constant(1.0e-3)
 # slope along a step that ends the search, over that at its start; most evaluations of it
 FLAT = wp.constant(1.0e-2)
 SEARCHES = wp.constant(20)
-# share of the residual that a step may leave for its factor to be used again
+# share of the residual that a step may leave for its factor to be used again though rows have switched
 REUSE = wp.constant(0.1)
 # bound of the residual, over the tolerance, from which on the residual itself is found
 LOOSE = wp.constant(8.0)
@@ -74,7 +81,8 @@ class NewtonView:
     centre: wp.array(dtype=float)  # (D) velocities that the impulses at the centres of the laws lead to
     gap: wp.array(dtype=float)  # (D) those less the velocities that their impulses lead to
     step: wp.array(dtype=float)  # (D)
-    tree_gap: wp.array(dtype=float)  # (T) length of the gap
+    steps: wp.array(dtype=float)  # (MOST_KEPT D) steps with the present factor, one after the other
+    tree_reach: wp.array(dtype=float)  # (T) root of the largest Delassus number of the rows of a tree
     dof_v: wp.array(dtype=wp.vec2)  # (R) velocity, and its change by the step
     pair_v: wp.array(dtype=wp.vec2)  # (P)
     contact_dv: wp.array(dtype=wp.vec3)  # (C) change of a contact's velocity by the step
@@ -103,6 +111,17 @@ def lay_out_rows(
     return lay_out(sys, w)
 
 
+@wp.func
+def follow_bound(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3):
+    """Let the bounds of a contact's friction be those of its normal impulse at the velocity v."""
+    R = laws.contact_R[c][0]
+    left = rows.contact.target[c][0] - v[0]
+    push = wp.max(0.0, (R * laws.contact_centre[c][0] + left) / (R + rows.contact.softness[c]))
+    laws.contact_bound[c] = rows.contact.friction[c] * push
+    if has_spin(rows, c):
+        laws.spin_bound[c] = push * wp.vec2(rows.spin.torsion[c], rows.spin.rolling[c])
+
+
 @wp.func(inline=False)
 def apply_laws(
     tree: wp.ref[TreeView],
@@ -116,11 +135,13 @@ def apply_laws(
     alpha: float,
     n: wp.ref[NewtonView],
     z: wp.array(dtype=float),
-):
+) -> int:
     """Give every row the impulse of its law at the velocities y; z follows.
 
-    The velocities of the rows are found anew if `alpha` is 0, else they go along the last step by it.
+    The velocities of the rows are found anew if `alpha` is 0, else they go along the last step by it. Returns
+    how many rows are on other branches of their laws than in the matrix.
     """
+    switched = int(0)
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
@@ -129,9 +150,10 @@ def apply_laws(
         if alpha == 0.0:
             v = row_velocity(tree, leaf, r, depth, rows.dof.B, n.y)
         n.dof_v[r] = wp.vec2(v, 0.0)
-        new = dof_law(rows, laws, r, v).impulse
-        push_row(tree, leaf, r, depth, new - rows.dof.impulse[r], rows.dof.B, z)
-        rows.dof.impulse[r] = new
+        law = dof_law(rows, laws, r, v)
+        push_row(tree, leaf, r, depth, law.impulse - rows.dof.impulse[r], rows.dof.B, z)
+        rows.dof.impulse[r] = law.impulse
+        switched += int(law.branch != laws.dof_branch[r])
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
@@ -139,9 +161,10 @@ def apply_laws(
         if alpha == 0.0:
             u = row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, n.y)
         n.pair_v[p] = wp.vec2(u, 0.0)
-        new = pair_law(rows, laws, p, u).impulse
-        push_row(tree, rows.pair.leaf[p], p, depth, new - rows.pair.impulse[p], rows.pair.B, z)
-        rows.pair.impulse[p] = new
+        law = pair_law(rows, laws, p, u)
+        push_row(tree, rows.pair.leaf[p], p, depth, law.impulse - rows.pair.impulse[p], rows.pair.B, z)
+        rows.pair.impulse[p] = law.impulse
+        switched += int(law.branch != laws.pair_branch[p])
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
@@ -150,25 +173,24 @@ def apply_laws(
             x = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, n.y)
         laws.contact_v[c] = x
         if follow:
-            R = laws.contact_R[c][0]
-            left = rows.contact.target[c][0] - x[0]
-            push = wp.max(0.0, (R * laws.contact_centre[c][0] + left) / (R + rows.contact.softness[c]))
-            laws.contact_bound[c] = rows.contact.friction[c] * push
-            if has_spin(rows, c):
-                laws.spin_bound[c] = push * wp.vec2(rows.spin.torsion[c], rows.spin.rolling[c])
-        after = contact_law(rows, laws, c, x, pyramidal).impulse
-        change = after - rows.contact.impulse[c]
+            follow_bound(rows, laws, c, x)
+        triple = contact_law(rows, laws, c, x, pyramidal)
+        switched += int(triple.branch != laws.contact_branch[c])
+        change = triple.impulse - rows.contact.impulse[c]
         if wp.length_sq(change) > 0.0:
             push_triple(tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
-            rows.contact.impulse[c] = after
+            rows.contact.impulse[c] = triple.impulse
         if has_spin(rows, c):
             s = n.spin_v[c] + alpha * n.spin_dv[c]
             if alpha == 0.0:
                 s = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, n.y)
             n.spin_v[c] = s
-            turn = spin_law(rows, laws, c, s, pyramidal).impulse
-            push_triple(tree, rows.contact.leaf[c], c, depth, turn - rows.spin.impulse[c], rows.spin.B, z)
-            rows.spin.impulse[c] = turn
+            turn = spin_law(rows, laws, c, s, pyramidal)
+            switched += int(turn.branch != laws.spin_branch[c])
+            more = turn.impulse - rows.spin.impulse[c]
+            push_triple(tree, rows.contact.leaf[c], c, depth, more, rows.spin.B, z)
+            rows.spin.impulse[c] = turn.impulse
+    return switched
 
 
 @wp.func(inline=False)
@@ -202,40 +224,57 @@ def residual_of(
 
 
 @wp.func
-def gap_of(tree: wp.ref[TreeView], n: wp.ref[NewtonView], leaf: wp.vec2i) -> float:
-    """Sum of the lengths of the gaps of the trees that two dofs are on."""
-    total = float(0.0)
-    if leaf[0] >= 0:
-        total += n.tree_gap[tree.body_tree[tree.dof_body[leaf[0]]]]
-    if leaf[1] >= 0:
-        total += n.tree_gap[tree.body_tree[tree.dof_body[leaf[1]]]]
-    return total
+def reach_of(tree: wp.ref[TreeView], n: wp.ref[NewtonView], leaf: wp.vec2i, delassus: float):
+    """Let the reach of the trees that two dofs are on include a row."""
+    reach = wp.sqrt(delassus)
+    for side in range(2):
+        if leaf[side] >= 0:
+            t = tree.body_tree[tree.dof_body[leaf[side]]]
+            n.tree_reach[t] = wp.max(n.tree_reach[t], reach)
 
 
 @wp.func(inline=False)
-def residual_bound(
+def find_reach(
     tree: wp.ref[TreeView], rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, n: wp.ref[NewtonView]
-) -> float:
-    """A bound of the residual, by the inequality of Cauchy and Schwarz."""
-    most = float(0.0)
+):
+    """How fast an energy of one half [J] lets the rows of each tree be at most [m/s or rad/s]."""
+    trees = islands.trees[k]
+    for e in range(trees[0], trees[1]):
+        n.tree_reach[islands.tree[e]] = 0.0
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
-        most = wp.max(most, wp.sqrt(rows.dof.delassus[r]) * gap_of(tree, n, dof_leaf(rows, r)))
+        reach_of(tree, n, dof_leaf(rows, r), rows.dof.delassus[r])
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
-        most = wp.max(most, wp.sqrt(rows.pair.delassus[p]) * gap_of(tree, n, rows.pair.leaf[p]))
+        reach_of(tree, n, rows.pair.leaf[p], rows.pair.delassus[p])
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
-        gap = gap_of(tree, n, rows.contact.leaf[c])
         delassus = rows.contact.delassus[c]
-        most = wp.max(most, wp.sqrt(wp.max(delassus[0], delassus[1])) * gap)
+        most = wp.max(delassus[0], delassus[1])
+        reach_of(tree, n, rows.contact.leaf[c], most)
         if has_spin(rows, c):
             turn = rows.spin.delassus[c]
-            most = wp.max(most, wp.sqrt(wp.max(turn[0], turn[1])) * gap)
-    return most
+            reach_of(tree, n, rows.contact.leaf[c], wp.max(turn[0], turn[1]))
+
+
+@wp.func
+def push_of(rows: wp.ref[RowsView], c: int) -> float:
+    """Speed at which contact c removes a penetration beside its target [m/s]."""
+    push = float(0.0)
+    if rows.contact.impact[c][1] == rows.contact.impact[c][2]:
+        push = rows.contact.push[c]
+    return push
+
+
+@wp.func
+def parts_slowly(rows: wp.ref[RowsView], c: int, v: wp.vec3) -> bool:
+    """True if contact c presses, or does not part as fast as its penetration is to be removed."""
+    presses = rows.contact.impulse[c][0] > 0.0
+    push = push_of(rows, c)
+    return presses or (push > 0.0 and v[0] - rows.contact.target[c][0] < push)
 
 
 @wp.func(inline=False)
@@ -248,31 +287,45 @@ def assemble(
     depth: int,
     laws: wp.ref[LawView],
     pyramidal: bool,
+    apart: bool,
     n: wp.ref[NewtonView],
     sys: wp.ref[BlockSystemView],
 ):
-    """Set the matrix to the Hessian."""
+    """Set the matrix to the Hessian.
+
+    If bodies are to move `apart`, contacts that press or part too slowly are hard: all that matters is what
+    yields.
+    """
     set_identity(sys, w)
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
-        slope = dof_law(rows, laws, r, n.dof_v[r][0]).slope
-        if slope > 0.0:
-            add_row(tree, sys, w, dof_leaf(rows, r), depth, r, slope, rows.dof.B)
+        law = dof_law(rows, laws, r, n.dof_v[r][0])
+        laws.dof_branch[r] = law.branch
+        if law.slope > 0.0:
+            add_row(tree, sys, w, dof_leaf(rows, r), depth, r, law.slope, rows.dof.B)
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
-        steep = pair_law(rows, laws, p, n.pair_v[p][0]).slope
-        if steep > 0.0:
-            add_row(tree, sys, w, rows.pair.leaf[p], depth, p, steep, rows.pair.B)
+        law = pair_law(rows, laws, p, n.pair_v[p][0])
+        laws.pair_branch[p] = law.branch
+        if law.slope > 0.0:
+            add_row(tree, sys, w, rows.pair.leaf[p], depth, p, law.slope, rows.pair.B)
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
-        G = contact_law(rows, laws, c, laws.contact_v[c], pyramidal).slope
+        triple = contact_law(rows, laws, c, laws.contact_v[c], pyramidal)
+        G = triple.slope
+        if apart and parts_slowly(rows, c, laws.contact_v[c]):
+            G[0, 0] = 1.0 / (APART * rows.contact.weight[c][0] + rows.contact.softness[c])
+        laws.contact_branch[c] = triple.branch
+        laws.contact_slope[c] = G[0, 0]
         if G[0, 0] + G[1, 1] + G[2, 2] > 0.0:
             add_triple(tree, sys, w, rows.contact.leaf[c], depth, c, G, rows.contact.B)
         if has_spin(rows, c):
-            S = spin_law(rows, laws, c, n.spin_v[c], pyramidal).slope
+            turn = spin_law(rows, laws, c, n.spin_v[c], pyramidal)
+            S = turn.slope
+            laws.spin_branch[c] = turn.branch
             if S[0, 0] + S[1, 1] + S[2, 2] > 0.0:
                 add_triple(tree, sys, w, rows.contact.leaf[c], depth, c, S, rows.spin.B)
 
@@ -398,8 +451,12 @@ def find_gap(
     n: wp.ref[NewtonView],
     sys: wp.ref[BlockSystemView],
     z: wp.array(dtype=float),
-):
-    """Gradient of the function, and the right-hand side of Newton's step."""
+) -> float:
+    """Gradient of the function, and the right-hand side of Newton's step.
+
+    Returns a bound of the residual, by the inequality of Cauchy and Schwarz: rows have two sides at most.
+    """
+    bound = float(0.0)
     trees = islands.trees[k]
     for e in range(trees[0], trees[1]):
         t = islands.tree[e]
@@ -410,7 +467,8 @@ def find_gap(
             n.gap[d] = gap
             sys.x[i] = -gap
             total += gap * gap
-        n.tree_gap[t] = wp.sqrt(total)
+        bound = wp.max(bound, n.tree_reach[t] * wp.sqrt(total))
+    return 2.0 * bound
 
 
 @wp.func(inline=False)
@@ -435,19 +493,6 @@ def take_direction(
 
 
 @wp.func
-def copy_island(
-    islands: wp.ref[IslandView], k: int, source: wp.array(dtype=float), target: wp.array(dtype=float)
-):
-    """Copy the dofs of an island."""
-    trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
-        t = islands.tree[e]
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
-            d = islands.dof[i]
-            target[d] = source[d]
-
-
-@wp.func
 def advance(islands: wp.ref[IslandView], k: int, alpha: float, n: wp.ref[NewtonView]):
     """y += alpha step."""
     trees = islands.trees[k]
@@ -456,6 +501,59 @@ def advance(islands: wp.ref[IslandView], k: int, alpha: float, n: wp.ref[NewtonV
         for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
             d = islands.dof[i]
             n.y[d] = n.y[d] + alpha * n.step[d]
+
+
+@wp.func
+def kept_dot(
+    islands: wp.ref[IslandView], k: int, j: int, n: wp.ref[NewtonView], sys: wp.ref[BlockSystemView]
+) -> wp.vec2:
+    """Products of a kept step with the present direction, and with itself."""
+    dofs = n.step.shape[0]
+    product = float(0.0)
+    square = float(0.0)
+    trees = islands.trees[k]
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            kept = n.steps[j * dofs + islands.dof[i]]
+            product += kept * sys.x[i]
+            square += kept * kept
+    return wp.vec2(product, square)
+
+
+@wp.func(inline=False)
+def correct_direction(
+    islands: wp.ref[IslandView], k: int, kept: int, n: wp.ref[NewtonView], sys: wp.ref[BlockSystemView]
+):
+    """Broyden's correction of the direction by the steps that were made with the same factor.
+
+    It learns what the matrix leaves out, how bounds of friction follow the normal impulses. The form by steps
+    alone is that of Kelley, "Iterative Methods for Linear and Nonlinear Equations", 1995, section 7.3.
+    """
+    dofs = n.step.shape[0]
+    trees = islands.trees[k]
+    for j in range(kept):
+        dot = kept_dot(islands, k, j, n, sys)
+        share = dot[0] / wp.max(dot[1], SMALLEST_SQUARE)
+        for e in range(trees[0], trees[1]):
+            t = islands.tree[e]
+            for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+                if j + 1 < kept:
+                    sys.x[i] = sys.x[i] + share * n.steps[(j + 1) * dofs + islands.dof[i]]
+                else:
+                    sys.x[i] = sys.x[i] / wp.max(1.0 - share, LEAST_PROGRESS)
+
+
+@wp.func
+def keep_step(islands: wp.ref[IslandView], k: int, j: int, n: wp.ref[NewtonView]):
+    """Keep the present step as number j."""
+    dofs = n.step.shape[0]
+    trees = islands.trees[k]
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            d = islands.dof[i]
+            n.steps[j * dofs + d] = n.step[d]
 
 
 @wp.struct
@@ -509,11 +607,14 @@ def minimize(
     last = float(0.0)
     alpha = float(0.0)
     rounded = bool(False)
+    near = bool(False)
+    kept = int(0)
     while running == 1:
-        follow = found.steps < FOLLOWING
-        apply_laws(tree, rows, islands, k, depth, laws, pyramidal, follow, alpha, n, z)
-        find_gap(islands, k, n, sys, z)
-        found.residual = residual_bound(tree, rows, islands, k, n)
+        # bounds that follow impulses far from the solution would throw it about
+        near = near or (alpha > 0.9 and alpha < 1.1)
+        follow = near and found.steps < FOLLOWING
+        switched = apply_laws(tree, rows, islands, k, depth, laws, pyramidal, follow, alpha, n, z)
+        found.residual = find_gap(islands, k, n, sys, z)
         if found.residual <= LOOSE * tolerance or rounded or found.factorizations >= most:
             found.residual = residual_of(tree, rows, islands, k, depth, n.gap)
         if found.residual <= tolerance or rounded or found.factorizations >= most:
@@ -521,19 +622,29 @@ def minimize(
         else:
             stalled = stale and found.residual > STALLED * last and found.residual <= ROUNDING
             if found.steps > 0:
-                stale = found.residual > REUSE * last
+                slow = found.residual > REUSE * last and switched > 0
+                stale = slow or (found.residual > STALLED * last and kept != 1)
                 if stalled:
                     running = 0
             last = found.residual
         if running == 1:
             if stale:
-                assemble(tree, rows, islands, k, w, depth, laws, pyramidal, n, sys)
+                assemble(tree, rows, islands, k, w, depth, laws, pyramidal, False, n, sys)
                 factorize(sys, w)
                 found.factorizations += 1
+                kept = 0
             solve(sys, w)
+            correct_direction(islands, k, kept, n, sys)
             along = take_direction(islands, k, n, sys)
             project_step(tree, rows, islands, k, depth, n)
-            alpha = search(rows, islands, k, along[0], along[1], laws, pyramidal, n)
+            alpha = float(1.0)
+            if kept == 0:
+                alpha = search(rows, islands, k, along[0], along[1], laws, pyramidal, n)
+            if alpha == 1.0 and kept < MOST_KEPT:
+                keep_step(islands, k, kept, n)
+                kept += 1
+            else:
+                kept = 0
             advance(islands, k, alpha, n)
             found.steps += 1
             rounded = alpha * alpha * along[1] <= RESOLUTION * RESOLUTION * along[2]

@@ -10,41 +10,45 @@ Stage: constraints, solve
 Called by: solvers/featherstone/constraints.py
 Reads: BlockSystemView, ContactView, IslandView, RowsView, SolveOptions, TreeView, WorldDofsView
 Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, UnsolvedView,
-    factorizations, iterations, passed, residual, start_share, world_state, z, z_moving
+    factorizations, iterations, passed, residual, start, world_state, z, z_moving
 """
 
 import warp as wp
 
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.chains import is_single, push_row, push_triple, triple_velocity
-from newtonsim.kernels.constraints.dof_rows import ACTED, NOTHING_ACTED, PUSHED, TIMED
-from newtonsim.kernels.constraints.gauss_seidel import (
-    push_dof,
-    relax_contact,
-    relax_dof,
-    relax_pair,
-    relax_spin,
+from newtonsim.kernels.constraints.apart import (
+    acts,
+    choose_starts,
+    keep_impulses,
+    move_singles,
+    solve_apart,
+    sweep_apart,
 )
+from newtonsim.kernels.constraints.dof_rows import NOTHING_ACTED, PUSHED, TIMED
 from newtonsim.kernels.constraints.impacts import any_rebound, propagate_impacts
-from newtonsim.kernels.constraints.islands import IslandView, find_islands
+from newtonsim.kernels.constraints.islands import IslandView, copy_island, find_islands
 from newtonsim.kernels.constraints.laws import (
     LawView,
-    has_spin,
-    is_wedged,
     move_centres,
     return_to_centres,
     set_bounds,
-    set_regularisation,
+    set_centres,
+    soften,
 )
-from newtonsim.kernels.constraints.newton import NewtonView, copy_island, lay_out_rows, minimize
+from newtonsim.kernels.constraints.newton import NewtonView, find_reach, lay_out_rows, minimize
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, WorldDofsView
+from newtonsim.kernels.constraints.sweeps import apply_impulses, even_out, start_anew, sweep_island
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# sweeps before Newton's method
-SWEEPS = wp.constant(10)
+# sweeps after which Newton's method takes over if the rate at which they converge does not promise enough
+FEWEST = wp.constant(10)
+# sweeps at first in which contacts are soft about the impulses that they start from, by this share of their
+# weight: what is new of a load spreads over all that may bear it, while the first contact would take it all
+SOFT_SWEEPS = wp.constant(4)
+SOFT_SHARE = wp.constant(0.5)
 # residual of Newton's method [m/s or rad/s]: the largest, over that of the last sweep, and the smallest
 TOLERANCE = wp.constant(5.0e-5)
 RELATIVE = wp.constant(1.0e-3)
@@ -52,7 +56,8 @@ FINEST = wp.constant(2.0e-6)
 # speed [m/s] that the regularisation of a contact lets pass under its load, and that share of what the first
 # sweep changes: that is nothing where a load is borne as in the last step, and much in an impact
 PASSING = wp.constant(3.0e-4)
-PASSING_SHARE = wp.constant(0.1)
+PASSING_SHARE = wp.constant(0.2)
+MOST_PASSING = wp.constant(0.2)
 # residual [m/s or rad/s] above which a step counts as unsolved, unless single precision allows no better
 PROMISED = wp.constant(1.0e-4)
 # residual above which a round is undone
@@ -60,16 +65,22 @@ FAILED = wp.constant(1.0e-3)
 # relative rounding of the velocities that impulses add up to
 ROUNDING = wp.constant(1.0e-7)
 # velocity [m/s or rad/s] that the regularisation may let pass beyond what is allowed when the rounds of
-# Newton's method end, and most of them
+# Newton's method end; most of them; and the least share by which a round should reduce what passes
 SETTLED = wp.constant(2.0e-5)
+SETTLED_SHARE = wp.constant(2.0e-3)
 ROUNDS = wp.constant(20)
-# factorizations in one round, and in all, beyond which something moves and the rounds end, too; and in all
-# where more passes than should under load
-CALM = wp.constant(2)
-ENOUGH = wp.constant(10)
-TOO_MANY = wp.constant(20)
-# share of the impulse of a wedged contact that the next step starts from
-EASED = wp.constant(0.5)
+PROGRESS = wp.constant(0.7)
+# share of the regularisation that is left for the next round of a cheap island
+STIFFER = wp.constant(0.1)
+# matrices that cost less than so much, in the units of `SolveOptions.cost`, make an island cheap; Newton
+# steps in one round beyond which something moves and it is the last, of cheap islands and of others;
+# factorizations in a later round, in all beyond which no round begins, and in all
+CHEAP = wp.constant(3.0e4)
+CALM_IF_CHEAP = wp.constant(14)
+CALM = wp.constant(4)
+SHORT = wp.constant(8)
+ENOUGH = wp.constant(12)
+TOO_MANY = wp.constant(15)
 
 
 @wp.struct
@@ -81,6 +92,7 @@ class SolveOptions:
     cost: float  # largest Σ dofs · length² of its panels
     tolerance: float  # largest change of a velocity in the last sweep [m/s or rad/s]
     pyramidal: int  # 1: friction is bounded by pyramids
+    keep: int  # 1: the impulses that remove penetrations are wanted, too
 
 
 @wp.struct
@@ -105,141 +117,20 @@ class SolveReport:
     passing: float  # velocity that the regularisation lets pass under load [m/s]
     unsolved: int  # 1 if it ended above what is promised
     laid_out: int  # 1 if its matrix is, -1 if that would cost too much
-    factorized: int  # 1 if its matrix is factorized
+    thorough: int  # 1 if it is cheap enough for as many rounds as it takes
+    factorized: int  # 1 if its matrix is factorized for the present laws
 
 
 @wp.func
-def apply_impulses(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
-    k: int,
-    depth: int,
-    z: wp.array(dtype=float),
-):
-    """z += B p for all rows of an island."""
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        push_row(tree, rows.pair.leaf[p], p, depth, rows.pair.impulse[p], rows.pair.B, z)
-    dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        push_dof(tree, rows.dof, r, rows.dof.impulse[r], z)
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        push_triple(tree, rows.contact.leaf[c], c, depth, rows.contact.impulse[c], rows.contact.B, z)
-        if rows.spins == 1:
-            if wp.length_sq(rows.spin.impulse[c]) > 0.0:
-                push_triple(tree, rows.contact.leaf[c], c, depth, rows.spin.impulse[c], rows.spin.B, z)
-
-
-@wp.func(inline=False)
-def work_of(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> float:
-    """Work of the impulses of an island at the velocities that they want [J]."""
-    work = float(0.0)
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        impulse = rows.pair.impulse[p]
-        work += wp.max(impulse, 0.0) * rows.pair.target_lower[p]
-        work += wp.min(impulse, 0.0) * rows.pair.target_upper[p]
-        work -= 0.5 * rows.pair.softness[p] * impulse * impulse
-    dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        push = rows.dof.impulse[r]
-        work += wp.max(push, 0.0) * rows.dof.target_lower[r]
-        work += wp.min(push, 0.0) * rows.dof.target_upper[r]
-        work -= 0.5 * rows.dof.softness[r] * push * push
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        work += wp.dot(rows.contact.impulse[c], rows.contact.target[c])
-        work -= 0.5 * rows.contact.softness[c] * rows.contact.impulse[c][0] * rows.contact.impulse[c][0]
-        if has_spin(rows, c):
-            work += wp.dot(rows.spin.impulse[c], rows.spin.target[c])
-    return work
-
-
-@wp.func
-def island_energy(islands: wp.ref[IslandView], k: int, z: wp.array(dtype=float)) -> float:
-    """Kinetic energy of an island [J]."""
-    total = float(0.0)
-    trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
-        t = islands.tree[e]
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
-            total += z[islands.dof[i]] * z[islands.dof[i]]
-    return 0.5 * total
-
-
-@wp.func(inline=False)
-def drop_impulses(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int):
-    """Set the impulses of all rows of an island to zero."""
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        rows.pair.impulse[islands.pair[i]] = 0.0
-    dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
-        rows.dof.impulse[islands.dof_row[i]] = 0.0
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        rows.contact.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
-        if rows.spins == 1:
-            rows.spin.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
-
-
-@wp.func(inline=False)
-def start_island(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
-    k: int,
-    depth: int,
-    z_free: wp.array(dtype=float),
-    z: wp.array(dtype=float),
-):
-    """Start from the impulses of the last step, or from none if these are worse than none.
-
-    Impulses p that solve the rows minimise |z|² / 2 - pᵀt over all that their bounds allow, so that they
-    leave no more energy than there was without them and what they do at the velocities t that their rows
-    want. Those of a step that was another, before a load was taken away, may leave much more.
-    """
-    energy = island_energy(islands, k, z_free)
-    apply_impulses(tree, rows, islands, k, depth, z)
-    if island_energy(islands, k, z) > energy + work_of(rows, islands, k):
-        copy_island(islands, k, z_free, z)
-        drop_impulses(rows, islands, k)
-
-
-@wp.func
-def sweep_island(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
-    k: int,
-    depth: int,
-    pyramidal: bool,
-    z: wp.array(dtype=float),
-) -> float:
-    """Update every row of an island once; returns the largest velocity change."""
-    change = float(0.0)
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        change = wp.max(change, relax_pair(tree, rows.pair, islands.pair[i], depth, z))
-    dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
-        change = wp.max(change, relax_dof(tree, rows.dof, islands.dof_row[i], z))
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        change = wp.max(change, relax_contact(tree, rows.contact, c, depth, pyramidal, z))
-        if rows.spins == 1:
-            change = wp.max(change, relax_spin(tree, rows.contact, rows.spin, c, depth, pyramidal, z))
-    return change
+def add_report(total: SolveReport, more: SolveReport) -> SolveReport:
+    """The worst of both."""
+    worst = SolveReport()
+    worst.sweeps = wp.max(total.sweeps, more.sweeps)
+    worst.factorizations = wp.max(total.factorizations, more.factorizations)
+    worst.residual = wp.max(total.residual, more.residual)
+    worst.passed = wp.max(total.passed, more.passed)
+    worst.unsolved = wp.max(total.unsolved, more.unsolved)
+    return worst
 
 
 @wp.func(inline=False)
@@ -251,7 +142,7 @@ def solve_by_newton(
     w: int,
     depth: int,
     s: wp.ref[SolveOptions],
-    before: SolveReport,
+    start: SolveReport,
     laws: wp.ref[LawView],
     n: wp.ref[NewtonView],
     sys: wp.ref[BlockSystemView],
@@ -259,17 +150,24 @@ def solve_by_newton(
 ) -> SolveReport:
     """Rounds of Newton's method from the present impulses; the matrix is laid out.
 
-    A round that is stopped far from the solution is undone, and the island swept once more.
+    A round that is stopped short of the solution is undone; if it is the first, the island is swept once.
     """
     pyramidal = s.pyramidal == 1
-    report = before
-    factorized = before.factorized == 1
-    move_centres(rows, islands, k, True, report.at_start, laws)
+    report = start
+    factorized = bool(False)
     copy_island(islands, k, z, n.centre)
     set_bounds(rows, islands, k, laws)
+    calm = int(CALM)
+    factor = float(1.0)
+    if report.thorough == 1:
+        calm = int(CALM_IF_CHEAP)
+        factor = float(STIFFER)
     rounds = int(0)
     while rounds < ROUNDS:
         used = report.factorizations
+        most = s.factorizations
+        if rounds > 0:
+            most = wp.min(most, wp.min(used + SHORT, TOO_MANY))
         found = minimize(
             tree,
             rows,
@@ -280,37 +178,41 @@ def solve_by_newton(
             laws,
             pyramidal,
             report.tolerance,
-            s.factorizations - used,
+            most - used,
             factorized,
             n,
             sys,
             z,
         )
-        if not found.residual <= FAILED and found.rounded == 0:
+        good = found.residual <= PROMISED or (rounds == 0 and found.residual <= FAILED)
+        if not good and (found.rounded == 0 or rounds > 0):
             return_to_centres(rows, islands, k, laws)
             copy_island(islands, k, n.centre, z)
             report.factorizations = used + found.factorizations
             report.factorized = 0
-            # what a sweep still changes tells how far the impulses are from targets that may be new
-            report.residual = sweep_island(tree, rows, islands, k, depth, pyramidal, z)
-            report.unsolved = 1
+            if rounds == 0:
+                # what a sweep still changes tells how far the impulses are from the targets
+                report.residual = sweep_island(tree, rows, islands, k, depth, pyramidal, 0.0, laws, z)
+                report.unsolved = 1
             return report
-        fresh = int(not factorized)
         factorized = factorized or found.factorizations > 0
         report.factorizations = used + found.factorizations
         report.residual = found.residual
         report.unsolved = int(found.residual > PROMISED and found.rounded == 0)
         set_bounds(rows, islands, k, laws)
-        shift = move_centres(rows, islands, k, False, report.at_start, laws)
+        before = report.passed
+        shift = move_centres(rows, islands, k, report.at_start, report.passing, factor, laws)
         report.passed = shift.most
         copy_island(islands, k, z, n.centre)
         rounds += 1
-        restless = found.factorizations > CALM + fresh or report.factorizations >= ENOUGH
-        sinks = shift.most > report.passing and report.factorizations < TOO_MANY
-        if shift.excess <= wp.max(report.tolerance, SETTLED) or (restless and not sinks):
+        settled = shift.excess <= wp.max(report.tolerance, wp.max(SETTLED, SETTLED_SHARE * report.at_start))
+        restless = report.factorizations >= ENOUGH or found.steps > calm
+        if report.thorough == 0:
+            restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
+        sinks = shift.sinking > 0 and report.factorizations < TOO_MANY
+        if settled or (restless and not sinks):
             rounds = ROUNDS
-        elif sinks:
-            set_regularisation(rows, islands, k, report.passing, laws)
+        elif shift.stiffened > 0:
             factorized = False
     report.factorized = int(factorized)
     return report
@@ -320,53 +222,68 @@ def solve_by_newton(
 def solve_island(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
     islands: wp.ref[IslandView],
     k: int,
     w: int,
     depth: int,
     s: wp.ref[SolveOptions],
-    before: SolveReport,
+    warm: bool,
+    z_free: wp.array(dtype=float),
     laws: wp.ref[LawView],
     n: wp.ref[NewtonView],
     sys: wp.ref[BlockSystemView],
     z: wp.array(dtype=float),
 ) -> SolveReport:
-    """Solve the rows of an island from the present impulses.
-
-    `before` reports on a solve of the same rows with other targets, if there was one: Newton's method then
-    goes on from there, with its factor.
-    """
+    """Solve the rows of an island from the present impulses; `warm` if these are of the last step."""
     pyramidal = s.pyramidal == 1
-    report = before
-    report.factorizations = 0
-    if before.factorized == 1:
-        return solve_by_newton(tree, rows, islands, k, w, depth, s, report, laws, n, sys, z)
+    report = SolveReport()
+    set_centres(rows, islands, k, laws)
     change = float(s.tolerance + 1.0)
+    before = float(change)
     sweeps = int(0)
-    most = wp.min(SWEEPS, s.sweeps)
-    while sweeps < most and change > s.tolerance:
-        change = sweep_island(tree, rows, islands, k, depth, pyramidal, z)
-        if sweeps == 0:
-            report.at_start = change
+    hopeless = bool(False)
+    anew = bool(False)
+    while sweeps < s.sweeps and change > s.tolerance and not hopeless:
+        earlier = before
+        before = change
+        share = float(0.0)
+        if sweeps < SOFT_SWEEPS:
+            share = float(SOFT_SHARE)
+        change = sweep_island(tree, rows, islands, k, depth, pyramidal, share, laws, z)
         sweeps += 1
-    if change > s.tolerance and report.laid_out == 0:
-        report.laid_out = -1
-        cost = lay_out_rows(tree, rows, islands, k, w, sys)
-        if cost > 0.0 and cost <= s.cost:
-            report.laid_out = 1
-    if change > s.tolerance and report.laid_out == 1:
+        if sweeps == 1 or anew:
+            report.at_start = change
+            anew = sweeps == 1 and warm and start_anew(rows, islands, k, z_free, laws, z)
+            if anew:
+                change = float(s.tolerance + 1.0)
+            elif change > s.tolerance:
+                even_out(tree, rows, contacts, islands, k, depth, laws, z)
+        if sweeps > 1 and share > 0.0:
+            # what is soft has still to become hard
+            change = wp.max(change, 2.0 * s.tolerance)
+        if sweeps >= FEWEST and s.cost > 0.0 and report.laid_out == 0:
+            rate = wp.sqrt(change / earlier)
+            hopeless = change * wp.pow(rate, float(s.sweeps - sweeps)) > s.tolerance
+            if hopeless:
+                cost = lay_out_rows(tree, rows, islands, k, w, sys)
+                report.laid_out = 1
+                report.thorough = int(cost <= CHEAP)
+                if cost <= 0.0 or cost > s.cost:
+                    report.laid_out = -1
+                    hopeless = False
+    report.sweeps = sweeps
+    if hopeless:
+        set_centres(rows, islands, k, laws)
         copy_island(islands, k, z, n.y)
-        report.passing = wp.max(PASSING, PASSING_SHARE * report.at_start)
-        load = set_regularisation(rows, islands, k, report.passing, laws)
+        find_reach(tree, rows, islands, k, n)
+        report.passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
+        load = soften(rows, islands, k, report.passing, laws)
         report.tolerance = wp.max(wp.clamp(RELATIVE * change, FINEST, TOLERANCE), ROUNDING * load)
         report = solve_by_newton(tree, rows, islands, k, w, depth, s, report, laws, n, sys, z)
     else:
-        while sweeps < s.sweeps and change > s.tolerance:
-            change = sweep_island(tree, rows, islands, k, depth, pyramidal, z)
-            sweeps += 1
         report.residual = change
         report.unsolved = int(change > PROMISED and s.cost > 0.0)
-    report.sweeps = sweeps
     return report
 
 
@@ -377,111 +294,6 @@ def has_rows(islands: wp.ref[IslandView], k: int) -> bool:
     pairs = islands.pairs[k]
     touches = islands.contacts[k]
     return dofs[1] > dofs[0] or pairs[1] > pairs[0] or touches[1] > touches[0]
-
-
-@wp.func
-def pushes_apart(rows: wp.ref[RowsView], c: int) -> bool:
-    """True if contact c removes a penetration, other than by the force of a spring."""
-    pressing = rows.contact.impulse[c][0] > 0.0
-    return rows.contact.soft[c] == 0 and rows.contact.impact[c][1] > 0.0 and pressing
-
-
-@wp.func
-def acts(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> int:
-    """ACTED if a row of the island has an impulse, PUSHED if a contact removes a penetration."""
-    state = int(NOTHING_ACTED)
-    dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
-        if rows.dof.impulse[islands.dof_row[i]] != 0.0:
-            state = wp.max(state, ACTED)
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        if rows.pair.impulse[islands.pair[i]] != 0.0:
-            state = wp.max(state, ACTED)
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        if rows.contact.impulse[c][0] != 0.0:
-            state = wp.max(state, ACTED)
-            if pushes_apart(rows, c):
-                state = PUSHED
-    return state
-
-
-@wp.func(inline=False)
-def keep_solution(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
-    k: int,
-    depth: int,
-    moving: wp.ref[ImpulseView],
-    start_share: wp.array(dtype=float),
-    z: wp.array(dtype=float),
-    z_moving: wp.array(dtype=float),
-):
-    """Keep the solution that moves the positions; the next step starts from its impulses.
-
-    It starts from less of what does not yield: such impulses would grow for ever.
-    """
-    copy_island(islands, k, z, moving.z)
-    copy_island(islands, k, z, z_moving)
-    dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        moving.dof[r] = rows.dof.impulse[r]
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        moving.pair[p] = rows.pair.impulse[p]
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        moving.contact[c] = rows.contact.impulse[c]
-        start_share[c] = 1.0
-        if pushes_apart(rows, c):
-            v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, z)
-            if is_wedged(rows, c, v):
-                start_share[c] = EASED
-        if rows.spins == 1:
-            moving.spin[c] = rows.spin.impulse[c]
-
-
-@wp.func(inline=False)
-def stop_pushing(tree: wp.ref[TreeView], rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> bool:
-    """Let penetrating contacts of single bodies want no more than to stay; true if one wanted more."""
-    pushed = bool(False)
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        impact = rows.contact.impact[c]
-        pushes = pushes_apart(rows, c) and impact[1] == impact[2]
-        for side in range(2):
-            leaf = rows.contact.leaf[c][side]
-            if leaf >= 0:
-                pushes = pushes and is_single(tree, leaf)
-        if pushes:
-            target = rows.contact.target[c]
-            rows.contact.target[c] = wp.vec3(target[0] - impact[1], target[1], target[2])
-            pushed = True
-    return pushed
-
-
-@wp.func
-def keep_articulated(
-    tree: wp.ref[TreeView],
-    islands: wp.ref[IslandView],
-    k: int,
-    z: wp.array(dtype=float),
-    z_moving: wp.array(dtype=float),
-):
-    """Let the positions of articulated bodies move with their velocities."""
-    trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
-        t = islands.tree[e]
-        if tree.joint_start[t + 1] - tree.joint_start[t] > 1:
-            for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
-                z_moving[islands.dof[i]] = z[islands.dof[i]]
 
 
 @wp.func
@@ -497,13 +309,19 @@ def any_timed(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int) -> 
 
 @wp.func
 def shift_timed(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int, sign: float):
-    """Let impacts within the step want the velocity of positions (sign 1), or again that after it (-1)."""
+    """Let contacts want the velocity of the positions (sign 1), or again that at the end (-1).
+
+    Positions move with impacts within the step, and out of penetrations.
+    """
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
+        shift = wp.vec3(0.0, 0.0, 0.0)
+        if rows.contact.impact[c][1] == rows.contact.impact[c][2]:
+            shift[0] = rows.contact.push[c]
         if rows.contact.first_impact[c][0] > 0.0:
             slip = rows.contact.slip_before_impact[c]
             shift = wp.vec3(rows.contact.moving[c][0] - rows.contact.impact[c][2], slip[0], slip[1])
-            rows.contact.target[c] = rows.contact.target[c] + sign * shift
+        rows.contact.target[c] = rows.contact.target[c] + sign * shift
 
 
 @wp.kernel
@@ -522,7 +340,7 @@ def solve_rows(
     newton: NewtonView,
     sys: BlockSystemView,
     moving: ImpulseView,
-    start_share: wp.array(dtype=float),
+    start: wp.array(dtype=wp.vec3),
     z: wp.array(dtype=float),
     z_moving: wp.array(dtype=float),
     world_state: wp.array(dtype=int),
@@ -554,43 +372,45 @@ def solve_rows(
     state = int(NOTHING_ACTED)
     if has_impact:
         state = TIMED
+    pyramidal = s.pyramidal == 1
+    keep = s.keep == 1
     total = SolveReport()
     for k in range(begin, end):
         # without impulses; positions move with it, too, where nothing acts
         copy_island(islands, k, z, z_moving)
         if has_rows(islands, k):
-            start_island(tree, rows, islands, k, depth, z_moving, z)
-            report = solve_island(tree, rows, islands, k, w, depth, s, SolveReport(), laws, newton, sys, z)
-            factors = report.factorizations
-            own = acts(rows, islands, k)
+            apply_impulses(tree, rows, islands, k, depth, z)
+            report = solve_island(
+                tree, rows, contacts, islands, k, w, depth, s, True, z_moving, laws, newton, sys, z
+            )
+            total = add_report(total, report)
+            own = acts(tree, rows, islands, k, depth, z)
+            swept = bool(False)
             state = wp.max(state, own)
-            if own == PUSHED or has_impact or end > begin + 1:
-                keep_solution(tree, rows, islands, k, depth, moving, start_share, z, z_moving)
             if own == PUSHED and not has_impact:
-                if stop_pushing(tree, rows, islands, k):
-                    again = solve_island(tree, rows, islands, k, w, depth, s, report, laws, newton, sys, z)
-                    report.residual = wp.max(report.residual, again.residual)
-                    report.passed = wp.max(report.passed, again.passed)
-                    report.unsolved = wp.max(report.unsolved, again.unsolved)
-                    factors += again.factorizations
-                    keep_articulated(tree, islands, k, z, z_moving)
-            total.sweeps = wp.max(total.sweeps, report.sweeps)
-            total.factorizations = wp.max(total.factorizations, factors)
-            total.residual = wp.max(total.residual, report.residual)
-            total.passed = wp.max(total.passed, report.passed)
-            total.unsolved = wp.max(total.unsolved, report.unsolved)
+                if report.factorized == 1:
+                    solve_apart(
+                        tree, rows, islands, k, w, depth, pyramidal, keep, laws, newton, sys, moving, z
+                    )
+                else:
+                    sweep_apart(tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, z)
+                    swept = True
+                move_singles(tree, islands, k, z, moving.z, z_moving)
+            else:
+                copy_island(islands, k, z, z_moving)
+                if has_impact or keep:
+                    keep_impulses(rows, islands, k, moving, z)
+            choose_starts(tree, rows, islands, k, depth, swept, moving, start, z)
         else:
             copy_island(islands, k, z, moving.z)
     if has_impact:
         shift_timed(rows, contacts, w, -1.0)
         for k in range(begin, end):
             if has_rows(islands, k):
-                stop_pushing(tree, rows, islands, k)
-                after = solve_island(tree, rows, islands, k, w, depth, s, SolveReport(), laws, newton, sys, z)
-                total.residual = wp.max(total.residual, after.residual)
-                total.passed = wp.max(total.passed, after.passed)
-                total.unsolved = wp.max(total.unsolved, after.unsolved)
-                total.factorizations = wp.max(total.factorizations, after.factorizations)
+                after = solve_island(
+                    tree, rows, contacts, islands, k, w, depth, s, False, z_moving, laws, newton, sys, z
+                )
+                total = add_report(total, after)
     world_state[w] = state
     iterations[w] = total.sweeps
     factorizations[w] = total.factorizations

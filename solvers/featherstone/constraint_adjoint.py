@@ -78,7 +78,7 @@ class ConstraintAdjoint:
     def __init__(self, model: Model):
         self.model = model
         device = model.device
-        self.stage = ConstraintStage(model, ConstraintOptions())
+        self.stage = ConstraintStage(model, ConstraintOptions(), keeps_moving=True)
         self.solved_qd = zeros(model.joint_dof_count, dtype=float, device=device)
         self.reason = zeros(model.world_count, dtype=int, device=device)
         self.multiplier = zeros(model.joint_dof_count, dtype=float, device=device)
@@ -172,14 +172,7 @@ class ConstraintAdjoint:
             launch(
                 modes_adjoint.mark_pushing,
                 "contact",
-                reads=dict(
-                    tree=v.tree,
-                    rows=stage.rows,
-                    contacts=contacts.view,
-                    world_state=stage.world_state,
-                    final=int(not pushing),
-                    pushing_impulse=stage.moving.contact,
-                ),
+                reads=dict(rows=stage.rows, contacts=contacts.view, final=int(not pushing)),
                 writes=dict(
                     pushes=self.rows.contact_pushes, slip_before_impact=self.rows.contact_slip_before_impact
                 ),

@@ -52,6 +52,7 @@ class ConstraintStage:
         passed: By how much the regularisation of Newton's method lets velocities miss their targets besides,
             likewise: next to nothing at rest, some of what an impact changes.
         unsolved: Steps that ended with a larger residual than promised.
+        keeps_moving: Whether impulses of `moving` are kept of all worlds in which it differs.
         moving: The solution that moves the positions, where it differs from the final one.
         dofs: Degrees of freedom by worlds.
         levers: How far one rad about each joint axis moves its body [m], see `row_layout.axis_levers`.
@@ -72,6 +73,7 @@ class ConstraintStage:
         options: ConstraintOptions,
         servos: JointServos | None = None,
         predicts: bool = True,
+        keeps_moving: bool = False,
     ):
         self.model = model
         self.servos = servos
@@ -93,11 +95,12 @@ class ConstraintStage:
         self.rows.contact = featherstone_row_layout.contact_rows_of(model)
         self.rows.spin = featherstone_row_layout.spin_rows_of(model)
         self.rows.spins = int(len(self.rows.spin.impulse) > 0)
+        self.keeps_moving = keeps_moving
         self.moving = featherstone_row_layout.impulses_of(model, self.rows)
         self.dofs = featherstone_row_layout.world_dofs(model)
         self.levers = featherstone_row_layout.axis_levers(model)
         self._solve = SolveBuffers(model, self.rows)
-        self.start_share = zeros(len(self.rows.contact.impulse), dtype=float, device=device)
+        self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
         self.factorizations = zeros(worlds, dtype=int, device=device)
         self.dof_count = len(self.rows.dof.source)
         self.pair_count = len(self.rows.pair.kind)
@@ -202,7 +205,7 @@ class ConstraintStage:
                 depth=topology_of(model).max_depth,
                 dt=dt,
                 restitution_speed=self.options.restitution_speed,
-                s=self.options.solve_options(),
+                s=self.options.solve_options(self.keeps_moving),
             ),
             writes=dict(
                 rows=rows,
@@ -211,7 +214,7 @@ class ConstraintStage:
                 newton=buffers.newton,
                 sys=buffers.system,
                 moving=self.moving,
-                start_share=self.start_share,
+                start=self.start,
                 z=self.z,
                 z_moving=self.z_moving,
                 world_state=self.world_state,
@@ -385,19 +388,12 @@ class ConstraintStage:
                 "dof_row",
                 writes=dict(servo=self._servos(dt), rows=self.rows.dof),
             )
-        kept = (self.moving.contact, self.moving.spin)
-        for rows, with_push in zip(self._contact_families(), kept):
+        for rows, impulse in zip(self._contact_families(), (self.start, self.rows.spin.impulse)):
             if contacts.rigid_contact_max:
                 launch(
                     contact_rows.remember_contact_impulses,
                     "contact",
-                    reads=dict(
-                        contacts=contacts.view,
-                        world_state=self.world_state,
-                        impulse=rows.impulse,
-                        pushing_impulse=with_push,
-                        share=self.start_share,
-                    ),
+                    reads=dict(contacts=contacts.view, impulse=impulse),
                     writes=dict(memory=rows.memory),
                 )
 

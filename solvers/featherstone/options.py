@@ -111,13 +111,14 @@ class ConstraintOptions(Revised):
                 if not getattr(self, name) > 0.0:
                     raise ValueError(f"{name}: expected more than 0 with smoothing={self.smoothing}, got 0")
 
-    def solve_options(self) -> SolveOptions:
-        """Return what the kernel of the solve takes."""
+    def solve_options(self, keep: bool = False) -> SolveOptions:
+        """Return what the kernel takes; `keep` if impulses that remove penetrations are wanted."""
         s = SolveOptions()
         s.sweeps, s.factorizations = self.iterations, self.factorizations
         s.tolerance = self.tolerance
         s.cost = self.direct_cost if self.factorizations > 0 else 0.0
         s.pyramidal = int(self.cone == "pyramidal")
+        s.keep = int(keep)
         return s
 
     def settings(self, dt: float) -> ConstraintSettings:

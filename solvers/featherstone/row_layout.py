@@ -134,6 +134,7 @@ def contact_rows_of(model: Model) -> ContactRowView:
     rows.softness = zeros(count, dtype=float, device=device)
     rows.weight = zeros(count, dtype=wp.vec2, device=device)
     rows.push_share = zeros(count, dtype=float, device=device)
+    rows.push = zeros(count, dtype=float, device=device)
     rows.soft = zeros(count, dtype=int, device=device)
     rows.target = zeros(count, dtype=wp.vec3, device=device)
     rows.impact = zeros(count, dtype=wp.vec3, device=device)

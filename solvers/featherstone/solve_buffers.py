@@ -8,7 +8,7 @@ import warp as wp
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import LawView
-from newtonsim.kernels.constraints.newton import NewtonView
+from newtonsim.kernels.constraints.newton import MOST_KEPT, NewtonView
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
@@ -78,6 +78,11 @@ def _laws(model: Model, rows: RowsView) -> LawView:
     view.contact_centre = zeros(contacts, dtype=wp.vec3, device=device)
     view.contact_R = zeros(contacts, dtype=wp.vec2, device=device)
     view.contact_bound = zeros(contacts, dtype=float, device=device)
+    view.contact_slope = zeros(contacts, dtype=float, device=device)
+    view.dof_branch = zeros(len(rows.dof.impulse), dtype=int, device=device)
+    view.pair_branch = zeros(len(rows.pair.impulse), dtype=int, device=device)
+    view.contact_branch = zeros(contacts, dtype=int, device=device)
+    view.spin_branch = zeros(spins, dtype=int, device=device)
     view.spin_centre = zeros(spins, dtype=wp.vec3, device=device)
     view.spin_bound = zeros(spins, dtype=wp.vec2, device=device)
     return view
@@ -91,7 +96,8 @@ def _newton(model: Model, rows: RowsView) -> NewtonView:
     view.centre = zeros(dofs, dtype=float, device=device)
     view.gap = zeros(dofs, dtype=float, device=device)
     view.step = zeros(dofs, dtype=float, device=device)
-    view.tree_gap = zeros(topology_of(model).tree_count, dtype=float, device=device)
+    view.steps = zeros(dofs * int(MOST_KEPT), dtype=float, device=device)
+    view.tree_reach = zeros(topology_of(model).tree_count, dtype=float, device=device)
     view.dof_v = zeros(len(rows.dof.impulse), dtype=wp.vec2, device=device)
     view.pair_v = zeros(len(rows.pair.impulse), dtype=wp.vec2, device=device)
     view.contact_dv = zeros(contacts, dtype=wp.vec3, device=device)

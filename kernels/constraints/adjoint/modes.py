@@ -6,15 +6,14 @@ Implicit differentiation of a complementarity problem starts from this active se
 Stage: backward pass of constraints, first, the active set
 Called by: solvers/featherstone/constraint_adjoint.py, kernels/constraints/adjoint/solution_error.py,
     kernels/constraints/adjoint/solve.py, kernels/constraints/adjoint/switches.py
-Reads: ContactView, RowsView, TreeView, pushing_impulse, world_state
+Reads: ContactView, RowsView
 Writes: pushes, slip_before_impact
 """
 
 import warp as wp
 
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.chains import is_single, triple_velocity
-from newtonsim.kernels.constraints.dof_rows import PUSHED
+from newtonsim.kernels.constraints.chains import triple_velocity
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.views.model import TreeView
@@ -189,19 +188,16 @@ def select_pairs(
 @wp.kernel
 def mark_pushing(
     first: int,
-    tree: TreeView,
     rows: RowsView,
     contacts: ContactView,
-    world_state: wp.array(dtype=int),
     final: int,
-    pushing_impulse: wp.array(dtype=wp.vec3),
     pushes: wp.array(dtype=int),
     slip_before_impact: wp.array(dtype=wp.vec2),
 ):
     """One thread per contact place: whether its target removes the penetration, and the slip before impact.
 
-    That of contacts of single bodies does so only in the first solution, which moves the positions, and not
-    in the final one, see `solve.solve_rows`.
+    That of contacts of single bodies does so only in the solution that moves the positions, and not in the
+    final one, see `solve.solve_rows`.
     """
     c = first + wp.tid()
     w = contacts.world[c]
@@ -210,15 +206,4 @@ def mark_pushing(
     slip_before_impact[c] = wp.vec2(0.0, 0.0)
     if final == 0 and rows.contact.first_impact[c][0] > 0.0:
         slip_before_impact[c] = rows.contact.slip_before_impact[c]
-    result = int(1)
-    if final == 1 and world_state[w] >= PUSHED:
-        impact = rows.contact.impact[c]
-        stopped = rows.contact.soft[c] == 0 and impact[1] > 0.0 and pushing_impulse[c][0] > 0.0
-        stopped = stopped and impact[1] == impact[2]
-        for side in range(2):
-            leaf = rows.contact.leaf[c][side]
-            if leaf >= 0:
-                stopped = stopped and is_single(tree, leaf)
-        if stopped:
-            result = 0
-    pushes[c] = result
+    pushes[c] = int(final == 0 or rows.contact.push[c] == 0.0)

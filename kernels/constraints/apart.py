@@ -1,0 +1,287 @@
+"""Velocities that remove penetrations of single bodies, beside the solution of the rows.
+
+What pushes single bodies apart moves them, but leaves them no speed (as in Catto, "Solver2D", 2024, and the
+split impulses of Bullet). Where Newton's method solved the rows, it is their linear response, at the price of
+one factorization; where sweeps did, some more sweeps find it.
+
+Stage: constraints, after the solve of an island
+Called by: kernels/constraints/solve.py
+Reads: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, TreeView, apart, z
+Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, start, z_moving
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.block_cholesky import BlockSystemView, factorize, solve
+from newtonsim.kernels.constraints.chains import push_triple, triple_velocity
+from newtonsim.kernels.constraints.dof_rows import ACTED, NOTHING_ACTED, PUSHED
+from newtonsim.kernels.constraints.islands import IslandView, copy_island
+from newtonsim.kernels.constraints.laws import SLOW_PUSH, WEDGED, LawView, contact_law, is_wedged
+from newtonsim.kernels.constraints.newton import NewtonView, assemble, parts_slowly, push_of
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
+from newtonsim.kernels.constraints.sweeps import sweep_island
+from newtonsim.kernels.views.model import TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# least share of its impulse that a contact has where bodies move apart
+STILL_PRESSES = wp.constant(1.0e-3)
+# most sweeps that find how penetrations are removed
+APART_SWEEPS = wp.constant(10)
+# share of the impulse of a wedged contact that the next step starts from
+EASED = wp.constant(0.5)
+
+
+@wp.func
+def acts(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    z: wp.array(dtype=float),
+) -> int:
+    """ACTED if a row of the island has an impulse, PUSHED if a contact removes a penetration besides."""
+    state = int(NOTHING_ACTED)
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        if rows.dof.impulse[islands.dof_row[i]] != 0.0:
+            state = wp.max(state, ACTED)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        if rows.pair.impulse[islands.pair[i]] != 0.0:
+            state = wp.max(state, ACTED)
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        if rows.contact.impulse[c][0] != 0.0:
+            state = wp.max(state, ACTED)
+        if state != PUSHED and push_of(rows, c) > 0.0:
+            v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, z)
+            if parts_slowly(rows, c, v):
+                state = PUSHED
+    return state
+
+
+@wp.func(inline=False)
+def keep_impulses(
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    moving: wp.ref[ImpulseView],
+    z: wp.array(dtype=float),
+):
+    """Let the solution that moves the positions be the present one."""
+    copy_island(islands, k, z, moving.z)
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        moving.dof[r] = rows.dof.impulse[r]
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        moving.pair[p] = rows.pair.impulse[p]
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        moving.contact[c] = rows.contact.impulse[c]
+        if rows.spins == 1:
+            moving.spin[c] = rows.spin.impulse[c]
+
+
+@wp.func(inline=False)
+def swap_impulses(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, moving: wp.ref[ImpulseView]):
+    """Exchange the impulses of the rows and those that move the positions."""
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        one = rows.dof.impulse[r]
+        rows.dof.impulse[r] = moving.dof[r]
+        moving.dof[r] = one
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        other = rows.pair.impulse[p]
+        rows.pair.impulse[p] = moving.pair[p]
+        moving.pair[p] = other
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        force = rows.contact.impulse[c]
+        rows.contact.impulse[c] = moving.contact[c]
+        moving.contact[c] = force
+        if rows.spins == 1:
+            torque = rows.spin.impulse[c]
+            rows.spin.impulse[c] = moving.spin[c]
+            moving.spin[c] = torque
+
+
+@wp.func
+def add_pushes(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, sign: float):
+    """Let the contacts of an island want to remove penetrations (sign 1), or no longer (-1)."""
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        target = rows.contact.target[c]
+        rows.contact.target[c] = wp.vec3(target[0] + sign * rows.contact.push[c], target[1], target[2])
+
+
+@wp.func(inline=False)
+def sweep_apart(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    pyramidal: bool,
+    tolerance: float,
+    laws: wp.ref[LawView],
+    moving: wp.ref[ImpulseView],
+    z: wp.array(dtype=float),
+):
+    """Find the velocities that remove penetrations by sweeps from the solution without."""
+    keep_impulses(rows, islands, k, moving, z)
+    add_pushes(rows, islands, k, 1.0)
+    change = float(tolerance + 1.0)
+    sweeps = int(0)
+    while sweeps < APART_SWEEPS and change > tolerance:
+        change = sweep_island(tree, rows, islands, k, depth, pyramidal, 0.0, laws, moving.z)
+        sweeps += 1
+    add_pushes(rows, islands, k, -1.0)
+    swap_impulses(rows, islands, k, moving)
+
+
+@wp.func(inline=False)
+def add_response(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    pyramidal: bool,
+    laws: wp.ref[LawView],
+    n: wp.ref[NewtonView],
+    moving: wp.ref[ImpulseView],
+):
+    """Add to the impulses of contacts in `moving` what the velocities that move bodies apart change."""
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        G = contact_law(rows, laws, c, laws.contact_v[c], pyramidal).slope
+        G[0, 0] = laws.contact_slope[c]
+        v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, n.step)
+        p = rows.contact.impulse[c]
+        moved = p + G * (wp.vec3(push_of(rows, c), 0.0, 0.0) - v)
+        # what presses counts as pressing, see `solve_apart`
+        moving.contact[c] = wp.vec3(wp.max(moved[0], STILL_PRESSES * p[0]), moved[1], moved[2])
+
+
+@wp.func(inline=False)
+def solve_apart(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    w: int,
+    depth: int,
+    pyramidal: bool,
+    keep: bool,
+    laws: wp.ref[LawView],
+    n: wp.ref[NewtonView],
+    sys: wp.ref[BlockSystemView],
+    moving: wp.ref[ImpulseView],
+    z: wp.array(dtype=float),
+):
+    """Find the velocities that remove penetrations as a linear response of the solution.
+
+    What presses goes on pressing and what sticks goes on sticking; a contact that does not press, but is to
+    be pushed apart, counts as one that does. Impulses of `moving` are only kept if asked for.
+    """
+    assemble(tree, rows, islands, k, w, depth, laws, pyramidal, True, n, sys)
+    factorize(sys, w)
+    trees = islands.trees[k]
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            n.gap[islands.dof[i]] = 0.0
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        wanted = laws.contact_slope[c] * push_of(rows, c)
+        if wanted > 0.0:
+            impulse = wp.vec3(wanted, 0.0, 0.0)
+            push_triple(tree, rows.contact.leaf[c], c, depth, impulse, rows.contact.B, n.gap)
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            sys.x[i] = n.gap[islands.dof[i]]
+    solve(sys, w)
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            d = islands.dof[i]
+            n.step[d] = sys.x[i]
+            moving.z[d] = z[d] + sys.x[i]
+    if keep:
+        keep_impulses(rows, islands, k, moving, moving.z)
+        add_response(tree, rows, islands, k, depth, pyramidal, laws, n, moving)
+
+
+@wp.func(inline=False)
+def choose_starts(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    swept: bool,
+    moving: wp.ref[ImpulseView],
+    start: wp.array(dtype=wp.vec3),
+    z: wp.array(dtype=float),
+):
+    """Choose the impulses of contacts that the next step starts from: as a rule, those of the solution.
+
+    What sweeps could not push apart, since it is wedged in, starts with more, so that friction holds it
+    there; but with less of what hardly yields, since that would grow for ever.
+    """
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        p = rows.contact.impulse[c]
+        share = float(1.0)
+        more = float(0.0)
+        push = rows.contact.push[c]
+        if swept and push > SLOW_PUSH:
+            u = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, moving.z)
+            lacks = rows.contact.target[c][0] + push - u[0]
+            if lacks > WEDGED * push:
+                more = EASED * wp.max(0.0, moving.contact[c][0] - p[0])
+            if is_wedged(rows, c, push, lacks, p[0]):
+                share = EASED
+        elif rows.contact.impact[c][1] > SLOW_PUSH:
+            v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, z)
+            lacks = rows.contact.target[c][0] - v[0]
+            if is_wedged(rows, c, rows.contact.impact[c][1], lacks, p[0]):
+                share = EASED
+        start[c] = share * (p + wp.vec3(more, 0.0, 0.0))
+
+
+@wp.func
+def move_singles(
+    tree: wp.ref[TreeView],
+    islands: wp.ref[IslandView],
+    k: int,
+    z: wp.array(dtype=float),
+    apart: wp.array(dtype=float),
+    z_moving: wp.array(dtype=float),
+):
+    """Let single bodies move apart, and articulated bodies with their velocities."""
+    trees = islands.trees[k]
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        single = tree.joint_start[t + 1] - tree.joint_start[t] == 1
+        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            d = islands.dof[i]
+            z_moving[d] = z[d]
+            if single:
+                z_moving[d] = apart[d]

@@ -1,0 +1,218 @@
+"""Sweeps over the rows of an island, and what they start from.
+
+Stage: constraints, solve
+Called by: kernels/constraints/apart.py, kernels/constraints/solve.py
+Reads: ContactView, IslandView, LawView, RowsView, TreeView, z, z_free
+Writes: LawView, RowsView, z
+"""
+
+import warp as wp
+
+from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.chains import push_row, push_triple
+from newtonsim.kernels.constraints.contact_rows import moves_singles
+from newtonsim.kernels.constraints.gauss_seidel import (
+    push_dof,
+    relax_contact,
+    relax_dof,
+    relax_pair,
+    relax_spin,
+)
+from newtonsim.kernels.constraints.islands import IslandView, copy_island
+from newtonsim.kernels.constraints.laws import LawView, has_spin, set_centres
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.views.model import TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# share of what the impulses of a manifold differ by that a step evens out
+EVENED = wp.constant(0.2)
+# cosine between normals of one manifold
+SAME_NORMAL = wp.constant(0.95)
+
+
+@wp.func
+def apply_impulses(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    z: wp.array(dtype=float),
+):
+    """z += B p for all rows of an island."""
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        push_row(tree, rows.pair.leaf[p], p, depth, rows.pair.impulse[p], rows.pair.B, z)
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        push_dof(tree, rows.dof, r, rows.dof.impulse[r], z)
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        push_triple(tree, rows.contact.leaf[c], c, depth, rows.contact.impulse[c], rows.contact.B, z)
+        if rows.spins == 1:
+            if wp.length_sq(rows.spin.impulse[c]) > 0.0:
+                push_triple(tree, rows.contact.leaf[c], c, depth, rows.spin.impulse[c], rows.spin.B, z)
+
+
+@wp.func(inline=False)
+def work_of(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> float:
+    """Work of the impulses of an island at the velocities that they want [J]."""
+    work = float(0.0)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        impulse = rows.pair.impulse[p]
+        work += wp.max(impulse, 0.0) * rows.pair.target_lower[p]
+        work += wp.min(impulse, 0.0) * rows.pair.target_upper[p]
+        work -= 0.5 * rows.pair.softness[p] * impulse * impulse
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        push = rows.dof.impulse[r]
+        work += wp.max(push, 0.0) * rows.dof.target_lower[r]
+        work += wp.min(push, 0.0) * rows.dof.target_upper[r]
+        work -= 0.5 * rows.dof.softness[r] * push * push
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        work += wp.dot(rows.contact.impulse[c], rows.contact.target[c])
+        work -= 0.5 * rows.contact.softness[c] * rows.contact.impulse[c][0] * rows.contact.impulse[c][0]
+        if has_spin(rows, c):
+            work += wp.dot(rows.spin.impulse[c], rows.spin.target[c])
+    return work
+
+
+@wp.func
+def island_energy(islands: wp.ref[IslandView], k: int, z: wp.array(dtype=float)) -> float:
+    """Kinetic energy of an island [J]."""
+    total = float(0.0)
+    trees = islands.trees[k]
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            total += z[islands.dof[i]] * z[islands.dof[i]]
+    return 0.5 * total
+
+
+@wp.func(inline=False)
+def drop_impulses(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int):
+    """Set the impulses of all rows of an island to zero."""
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        rows.pair.impulse[islands.pair[i]] = 0.0
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        rows.dof.impulse[islands.dof_row[i]] = 0.0
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        rows.contact.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
+        if rows.spins == 1:
+            rows.spin.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
+
+
+@wp.func(inline=False)
+def start_anew(
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    z_free: wp.array(dtype=float),
+    laws: wp.ref[LawView],
+    z: wp.array(dtype=float),
+) -> bool:
+    """Forget the impulses of the last step if they are worse than none, even after a sweep.
+
+    Impulses p that solve the rows minimise |z|² / 2 - pᵀt over all that their bounds allow, so that they
+    leave no more energy than there was without them and what they do at the velocities t that their rows
+    want. Those of a step that was another, before a load was taken away, may leave much more.
+    """
+    worse = island_energy(islands, k, z) > island_energy(islands, k, z_free) + work_of(rows, islands, k)
+    if worse:
+        copy_island(islands, k, z_free, z)
+        drop_impulses(rows, islands, k)
+        set_centres(rows, islands, k, laws)
+    return worse
+
+
+@wp.func
+def sweep_island(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    pyramidal: bool,
+    share: float,
+    laws: wp.ref[LawView],
+    z: wp.array(dtype=float),
+) -> float:
+    """Update every row of an island once; returns the largest velocity change.
+
+    Contacts are softened about the centres by a `share` of their weight, see `solve.SOFT_SWEEPS`.
+    """
+    change = float(0.0)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        change = wp.max(change, relax_pair(tree, rows.pair, islands.pair[i], depth, z))
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        change = wp.max(change, relax_dof(tree, rows.dof, islands.dof_row[i], z))
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        change = wp.max(
+            change, relax_contact(tree, rows.contact, c, depth, pyramidal, share, laws.contact_centre, z)
+        )
+        if rows.spins == 1:
+            change = wp.max(change, relax_spin(tree, rows.contact, rows.spin, c, depth, pyramidal, z))
+    return change
+
+
+@wp.func
+def is_of_manifold(contacts: wp.ref[ContactView], c: int, e: int) -> bool:
+    """True if two contacts are points of one manifold."""
+    return (
+        contacts.pair[c] == contacts.pair[e] and wp.dot(contacts.normal[c], contacts.normal[e]) > SAME_NORMAL
+    )
+
+
+@wp.func(inline=False)
+def even_out(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    laws: wp.ref[LawView],
+    z: wp.array(dtype=float),
+):
+    """Move the normal impulses of each manifold, and their centres, towards their mean.
+
+    Of all ways to share a load between more points than it takes, stiff bodies have the one with the least
+    sum of squares, as every point yields the same little. Nothing in the rows tells, and under changing loads
+    what each point bears would wander about, until what a hand holds turns about one corner. Manifolds of
+    single bodies are left alone: they come to rest.
+    """
+    touches = islands.contacts[k]
+    i = touches[0]
+    while i < touches[1]:
+        end = i + 1
+        total = rows.contact.impulse[islands.contact[i]][0]
+        while end < touches[1] and is_of_manifold(contacts, islands.contact[i], islands.contact[end]):
+            total += rows.contact.impulse[islands.contact[end]][0]
+            end += 1
+        mean = total / float(end - i)
+        if end > i + 1 and mean > 0.0 and not moves_singles(tree, rows.contact.leaf[islands.contact[i]]):
+            for e in range(i, end):
+                c = islands.contact[e]
+                old = rows.contact.impulse[c]
+                change = wp.vec3(EVENED * (mean - old[0]), 0.0, 0.0)
+                rows.contact.impulse[c] = old + change
+                laws.contact_centre[c] = laws.contact_centre[c] + change
+                push_triple(tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
+        i = end
