@@ -5,14 +5,14 @@ take one quantity each.
 
 Stage: smooth dynamics and integration, without gradient
 Called by: solvers/featherstone/articulated_bodies.py, solvers/featherstone/smooth.py
-Reads: BodyView, DriveView, JointView, KinematicsView, L, TreeView, 9 arrays
-Writes: KinematicsView, end, middle, qd_end, used
+Reads: BodyView, DriveView, JointView, KinematicsView, L, TreeView, 10 arrays
+Writes: KinematicsView, end, middle, qd_end, qdd, used
 """
 
 import warp as wp
 
 from newtonsim.kernels.trees.crba import solve_tree
-from newtonsim.kernels.trees.forward_kinematics import move_joint
+from newtonsim.kernels.trees.forward_kinematics import is_floating, move_joint
 from newtonsim.kernels.trees.joint_forces import force_residual
 from newtonsim.kernels.trees.middle_velocity import is_single_rotating, write_middle_velocity
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
@@ -29,22 +29,37 @@ def advance_trees(
     implicit: wp.array(dtype=int),
     q: wp.array(dtype=float),
     qd: wp.array(dtype=float),
-    zero: wp.array(dtype=float),
+    qdd: wp.array(dtype=float),
     act: wp.array(dtype=float),
     joint_f: wp.array(dtype=float),
     tau: wp.array(dtype=float),
     dt: float,
     qd_end: wp.array(dtype=float),
 ):
-    """One thread per tree: qd_end = qd - h H⁻¹ r, with the force balance r at zero acceleration."""
+    """One thread per tree: qd_end = qd + h (q̈ - H⁻¹ r), with the force balance r at the acceleration q̈."""
     t = first + wp.tid()
     for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
         d = tree.dof[i]
-        qd_end[d] = -dt * force_residual(d, tree, drive, implicit, q, qd, zero, act, joint_f, tau, dt)
+        qd_end[d] = -dt * force_residual(d, tree, drive, implicit, q, qd, qdd, act, joint_f, tau, dt)
     solve_tree(t, tree, L, qd_end)
     for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
         d = tree.dof[i]
-        qd_end[d] = qd_end[d] + qd[d]
+        qd_end[d] = qd_end[d] + qd[d] + dt * qdd[d]
+
+
+@wp.kernel
+def fall_freely(
+    first: int,
+    joint: JointView,
+    kin: KinematicsView,
+    gravity: wp.array(dtype=wp.vec3),
+    qdd: wp.array(dtype=float),
+):
+    """One thread per joint: accelerations of a tree on a floating joint that falls as it is."""
+    j = first + wp.tid()
+    if joint.parent[j] < 0 and is_floating(joint.type[j]):
+        for d in range(joint.qd_start[j], joint.qd_start[j + 1]):
+            qdd[d] = wp.dot(wp.spatial_bottom(kin.S[d]), gravity[0])
 
 
 @wp.kernel

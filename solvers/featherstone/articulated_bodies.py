@@ -102,7 +102,7 @@ class ArticulatedBodies(MovingBodies):
                 implicit=self._implicit,
                 q=q,
                 qd=qd,
-                zero=self._zero,
+                qdd=self._zero,
                 act=act,
                 joint_f=self._force,
                 tau=smooth.motion.tau,

@@ -6,7 +6,7 @@ import warp as wp
 
 from newtonsim.kernels.constraints.pair_rows import BodyStateView
 from newtonsim.kernels.trees import joint_forces, rnea, tree_advance
-from newtonsim.runtime.inertia_factors import inertia_factors
+from newtonsim.runtime.inertia_factors import ArticulatedInertia, inertia_factors
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
@@ -27,6 +27,8 @@ class SmoothStage:
         mid: Velocities at which these forces are taken: in the middle of the step, or at its start.
         v_mid: Joint velocities likewise.
         implicit: 0 for dofs whose drive may exceed its effort limit, shape (joint_dof_count,).
+        qdd: Acceleration at which the balance of forces is taken, shape (joint_dof_count,): none; or where
+            chains are long, that of free fall, which spares them forces that cancel but for rounding.
         factors: Factorises the joint-space inertia with the implicit terms.
         L: Its factors.
         v_predicted: Joint velocities with the bias force taken at the start of the step.
@@ -45,7 +47,9 @@ class SmoothStage:
         self.L = self.factors.L
         self.implicit = zeros(dofs, dtype=int, device=device)
         self.diagonal = zeros(dofs, dtype=float, device=device)
-        self.zero = zeros(dofs, dtype=float, device=device)
+        self.qdd = zeros(dofs, dtype=float, device=device)
+        # loops read the accelerations of bodies that the balance of forces is taken at
+        self._falls = isinstance(self.factors, ArticulatedInertia) and model.constraint_count == 0
         self.v_predicted = zeros(dofs, dtype=float, device=device)
         self.v_mid = zeros(dofs, dtype=float, device=device)
         self.v_free = zeros(dofs, dtype=float, device=device)
@@ -149,9 +153,16 @@ class SmoothStage:
         dt: float,
         v_end: wp.array,
     ) -> None:
-        """v_end = v - h H⁻¹ r, with r the force balance at zero acceleration and bias forces at v_bias."""
+        """v_end = v + h (q̈ - H⁻¹ r), with r the force balance at `qdd` and bias forces at v_bias."""
         v = launch.views
-        launch.inverse_dynamics(motion, v_bias, self.zero, self.body_f)
+        if self._falls:
+            launch(
+                tree_advance.fall_freely,
+                "joint",
+                reads=dict(joint=v.joint, kin=motion.kin, gravity=launch.model.gravity_vec),
+                writes=dict(qdd=self.qdd),
+            )
+        launch.inverse_dynamics(motion, v_bias, self.qdd, self.body_f)
         launch(
             tree_advance.advance_trees,
             "tree",
@@ -162,7 +173,7 @@ class SmoothStage:
                 implicit=self.implicit,
                 q=state.joint_q,
                 qd=state.joint_qd,
-                zero=self.zero,
+                qdd=self.qdd,
                 act=control.joint_act,
                 joint_f=joint_f,
                 tau=motion.tau,
