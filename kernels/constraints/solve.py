@@ -257,8 +257,8 @@ def solve_island(
             anew = sweeps == 1 and warm and start_anew(rows, islands, k, z_free, laws, z)
             if anew:
                 change = float(s.tolerance + 1.0)
-            elif change > s.tolerance:
-                even_out(tree, rows, contacts, islands, k, depth, laws, z)
+        if sweeps == SOFT_SWEEPS:
+            even_out(tree, rows, contacts, islands, k, depth, laws, z)
         if sweeps > 1 and share > 0.0:
             # what is soft has still to become hard
             change = wp.max(change, 2.0 * s.tolerance)

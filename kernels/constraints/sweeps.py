@@ -195,24 +195,31 @@ def even_out(
 
     Of all ways to share a load between more points than it takes, stiff bodies have the one with the least
     sum of squares, as every point yields the same little. Nothing in the rows tells, and under changing loads
-    what each point bears would wander about, until what a hand holds turns about one corner. Manifolds of
-    single bodies are left alone: they come to rest.
+    what each point bears would wander about, until what a hand holds turns about one corner. Those of single
+    bodies, which come to rest, are evened out only when they are new.
     """
     touches = islands.contacts[k]
     i = touches[0]
     while i < touches[1]:
         end = i + 1
-        total = rows.contact.impulse[islands.contact[i]][0]
-        while end < touches[1] and is_of_manifold(contacts, islands.contact[i], islands.contact[end]):
+        first = islands.contact[i]
+        total = rows.contact.impulse[first][0]
+        before = laws.contact_centre[first][0]
+        while end < touches[1] and is_of_manifold(contacts, first, islands.contact[end]):
             total += rows.contact.impulse[islands.contact[end]][0]
+            before += laws.contact_centre[islands.contact[end]][0]
             end += 1
-        mean = total / float(end - i)
-        if end > i + 1 and mean > 0.0 and not moves_singles(tree, rows.contact.leaf[islands.contact[i]]):
+        share = float(0.0)
+        if before == 0.0:
+            share = 1.0
+        elif not moves_singles(tree, rows.contact.leaf[first]):
+            share = float(EVENED)
+        if end > i + 1 and total > 0.0 and share > 0.0:
+            mean = total / float(end - i)
             for e in range(i, end):
                 c = islands.contact[e]
-                old = rows.contact.impulse[c]
-                change = wp.vec3(EVENED * (mean - old[0]), 0.0, 0.0)
-                rows.contact.impulse[c] = old + change
+                change = wp.vec3(share * (mean - rows.contact.impulse[c][0]), 0.0, 0.0)
+                rows.contact.impulse[c] = rows.contact.impulse[c] + change
                 laws.contact_centre[c] = laws.contact_centre[c] + change
                 push_triple(tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
         i = end

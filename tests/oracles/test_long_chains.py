@@ -93,6 +93,35 @@ def test_a_chain_of_500_links_lies_on_the_ground(device):
     assert np.abs(moved).max() < 1.0e-3
 
 
+def test_a_long_chain_falls_as_it_is(device):
+    """In waves on ball joints; links fall alike, and torques of weight that cancel bend it only by rounding."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    heading = np.sin(np.arange(300) * (2.0 * np.pi / 40.0))
+    place = np.zeros(3)
+    for i, angle in enumerate(heading):
+        turn = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), float(angle))
+        step = 0.5 * LENGTH * np.array([np.cos(angle), np.sin(angle), 0.0])
+        body = builder.add_body(origin=wp.transform(place + step, turn))
+        builder.add_shape_capsule(body, radius=0.01, half_height=0.03, up_axis=0)
+        if i == 0:
+            builder.add_joint_free(body)
+        else:
+            ends = {
+                "parent_xform": ((0.5 * LENGTH, 0.0, 0.0), TURN),
+                "child_xform": ((-0.5 * LENGTH, 0.0, 0.0), TURN),
+            }
+            builder.add_joint_ball(body - 1, body, armature=0.0, **ends)
+            bend = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), float(angle - heading[i - 1]))
+            builder.joint_q[-4:] = list(bend)
+        place += 2.0 * step
+    model = builder.finalize(device)
+    simulator = newtonsim.Simulator(model, FeatherstoneSolver(model), dt=1.0 / 240.0)
+    simulator.step(24)
+    speeds = simulator.state.joint_qd.numpy()
+    assert np.abs(speeds[6:]).max() < 1.0e-4
+    assert speeds[5] == pytest.approx(-9.81 * 0.1, rel=1.0e-5)
+
+
 def test_axes_that_do_the_same_share_the_motion(device):
     """Two parallel axes of one joint, as at gimbal lock: the inertia is singular, the acceleration is not."""
     builder = newtonsim.ModelBuilder(gravity=0.0)

@@ -15,17 +15,27 @@ PROMISED = 1.0e-4  # [m/s]
 SCENES = {"wall that is hit": hit_wall, "dominoes": scenes.domino_row, "heap": lambda: heap(60)}
 
 
+FACTORIZATIONS = 15  # that 99 % of the steps get by with
+
+
 @pytest.mark.parametrize("name", SCENES)
 def test_every_step_is_solved(name: str, device: str):
     run = SceneRun(SCENES[name](), device)
     solve = run.solver.constraints
+    factorizations, deepest = [], 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for step in range(STEPS_PER_SECOND):
             run.step()
             assert solve.residual.numpy().max() <= PROMISED, f"step {step}"
+            factorizations.append(solve.factorizations.numpy().max())
+            deepest = max(deepest, run.deepest())
     assert np.isfinite(run.poses).all()
     assert solve.unsolved.view.steps.numpy().sum() == 0
+    assert np.percentile(factorizations, 99.0) <= FACTORIZATIONS
+    # what a contact lets pass in a step of an impact; penetrations are removed, or they would add up
+    assert deepest < 0.01
+    assert run.deepest() < 2.0e-3
 
 
 def test_steps_that_are_not_solved_are_counted_and_told_once(device: str):
