@@ -77,7 +77,7 @@ class ConstraintOptions(Revised):
     iterations: int = 16
     tolerance: float = 1.0e-5
     factorizations: int = 60
-    direct_cost: float = 1.0e8
+    direct_cost: float = 1.0e9
     cone: str = "elliptic"
     contact_softness: str = "rigid"
     friction_combine: str = "mean"

@@ -94,7 +94,7 @@ def test_a_chain_of_500_links_lies_on_the_ground(device):
 
 
 def test_a_long_chain_falls_as_it_is(device):
-    """In waves on ball joints; links fall alike, and torques of weight that cancel bend it only by rounding."""
+    """In waves on ball joints; links fall alike, and weights that cancel bend it only by rounding."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     heading = np.sin(np.arange(300) * (2.0 * np.pi / 40.0))
     place = np.zeros(3)
