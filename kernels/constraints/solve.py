@@ -49,6 +49,8 @@ FEWEST = wp.constant(10)
 # weight: what is new of a load spreads over all that may bear it, while the first contact would take it all
 SOFT_SWEEPS = wp.constant(4)
 SOFT_SHARE = wp.constant(0.5)
+# change of a velocity in the first sweep that is not worth being spread [m/s or rad/s]
+SMALL_CHANGE = wp.constant(5.0e-5)
 # residual of Newton's method [m/s or rad/s]: the largest, over that of the last sweep, and the smallest
 TOLERANCE = wp.constant(5.0e-5)
 RELATIVE = wp.constant(1.0e-3)
@@ -248,7 +250,7 @@ def solve_island(
         earlier = before
         before = change
         share = float(0.0)
-        if sweeps < SOFT_SWEEPS:
+        if sweeps == 0 or (sweeps < SOFT_SWEEPS and report.at_start > SMALL_CHANGE):
             share = float(SOFT_SHARE)
         change = sweep_island(tree, rows, islands, k, depth, pyramidal, share, laws, z)
         sweeps += 1
@@ -257,7 +259,7 @@ def solve_island(
             anew = sweeps == 1 and warm and start_anew(rows, islands, k, z_free, laws, z)
             if anew:
                 change = float(s.tolerance + 1.0)
-        if sweeps == SOFT_SWEEPS:
+        if sweeps == SOFT_SWEEPS and report.at_start > SMALL_CHANGE:
             even_out(tree, rows, contacts, islands, k, depth, laws, z)
         if sweeps > 1 and share > 0.0:
             # what is soft has still to become hard
