@@ -37,7 +37,8 @@ class ConstraintOptions(Revised):
     """Stiffness, damping and accuracy of the constraint solve.
 
     Attributes:
-        iterations: Most Gauss-Seidel sweeps in a step; after ten, Newton's method takes over.
+        iterations: Most Gauss-Seidel sweeps in a step; after ten, Newton's method takes over where so many
+            will not do.
         tolerance: The solve ends when no row's velocity changes by more in a sweep [m/s or rad/s].
         factorizations: Most factorizations of Newton's method for an island in a step; 0 for sweeps alone.
         direct_cost: Largest factorization, as Σ n l² over the columns of the matrix in blocks, n wide and l
