@@ -77,7 +77,7 @@ STIFFER = wp.constant(0.1)
 # matrices that cost less than so much, in the units of `SolveOptions.cost`, make an island cheap; Newton
 # steps in one round beyond which something moves and it is the last, of cheap islands and of others;
 # factorizations in a later round, in all beyond which no round begins, and in all
-CHEAP = wp.constant(1.0e4)
+CHEAP = wp.constant(3.0e4)
 CALM_IF_CHEAP = wp.constant(14)
 CALM = wp.constant(4)
 SHORT = wp.constant(8)
