@@ -17,7 +17,7 @@ Writes: ContactRowView, memory
 
 import warp as wp
 
-from newtonsim.kernels.algebra.body_points import point_in_world, point_velocity
+from newtonsim.kernels.algebra.body_points import point_in_world
 from newtonsim.kernels.algebra.sparse_blas import row_gram3
 from newtonsim.kernels.collision.contacts import ContactView, rounding
 from newtonsim.kernels.constraints.chains import (
@@ -372,16 +372,16 @@ def build_contact_rows(
     push_share = wp.sqrt(wp.min(1.0, delassus.diagonal[0] / wp.max(weight, MIN_WEIGHT)))
     rows.push_share[c] = push_share
 
-    v0 = point_velocity(b0, x0, bodies.q, bodies.com, bodies.qd)
-    v1 = point_velocity(b1, x1, bodies.q, bodies.com, bodies.qd)
+    m0 = point_motion(b0, x0, tree, kin, body_A, base_gravity(b0, tree, falls, gravity[0]), bodies)
+    m1 = point_motion(b1, x1, tree, kin, body_A, base_gravity(b1, tree, falls, gravity[0]), bodies)
     # the rows do not see sides that no dof moves: their velocity goes into the targets
     prescribed = wp.vec3(0.0, 0.0, 0.0)
     if leaf[0] < 0:
-        prescribed += v0
+        prescribed += m0.v
     if leaf[1] < 0:
-        prescribed -= v1
+        prescribed -= m1.v
     free = triple_velocity(tree, leaf, c, depth, rows.B, z) + frame * prescribed
-    approach = wp.dot(n, v0 - v1)
+    approach = wp.dot(n, m0.v - m1.v)
     target = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, push_share, s)
     rows.push[c] = 0.0
     alone = soft == CONTACT_RIGID and target.rebound == target.closing and moves_singles(tree, leaf)
@@ -390,8 +390,6 @@ def build_contact_rows(
         target.closing = 0.0
         target.rebound = 0.0
         target.moving = 0.0
-    m0 = point_motion(b0, x0, tree, kin, body_A, base_gravity(b0, tree, falls, gravity[0]), bodies)
-    m1 = point_motion(b1, x1, tree, kin, body_A, base_gravity(b1, tree, falls, gravity[0]), bodies)
     part = parting_acceleration(m0, m1, n, contact_roundness(shape, s0, s1))
     bend = contact_bend(frame * part, contacts.distance[c], restitution, soft, s)
     rows.target[c] = wp.vec3(target.rebound, 0.0, 0.0) - bend - frame * prescribed
