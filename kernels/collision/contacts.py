@@ -4,7 +4,8 @@ Every contact looks for the contact of the last pass that it continues: the same
 feature, or else the nearest point. Solvers start from that contact's impulse.
 
 Stage: collision, last, packing of contacts
-Called by: newtonsim/collision/collide.py, newtonsim/collision/contacts.py
+Called by: newtonsim/collision/collide.py, newtonsim/collision/contacts.py,
+    kernels/constraints/contact_rows.py
 Reads: ContactView, HistoryView, ManifoldView, OverflowView, PairView, ShapeView, body_com, body_q, body_qd,
     shape_world, world_count
 Writes: ContactView, HistoryView, ManifoldView, OverflowView, total

@@ -4,18 +4,22 @@ Both sides of a contact act at one point of the world, in the middle of the gap 
 points would not conserve angular momentum. Where that is no matter, because one side stands still or moves as
 prescribed, a gap is closed at the moving surface.
 
+Bodies of trees move along arcs. If u is the relative velocity that the end velocity has in the geometry at
+the start of the step, the mean over the step is u + h u'/2, see `kernels.trees.point_motion`: this is what
+rows want, so that friction opposes the mean slip, and things that are carried along do not creep away.
+
 Stage: constraints, assembly of rows
 Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/, kernels/constraints/
-Reads: ConstraintSettings, ContactRowView, ContactView, KinematicsView, L, ModelShapeMaterials, ShapeView,
-    TreeView, body_com, body_q, body_qd, impulse, mass, z
+Reads: BodyStateView, ConstraintSettings, ContactRowView, ContactView, KinematicsView, L,
+    ModelShapeMaterials, ShapeView, TreeView, body_A, falls, gravity, impulse, mass, z
 Writes: ContactRowView, memory
 """
 
 import warp as wp
 
-from newtonsim.kernels.algebra.body_points import point_in_world, point_velocity
+from newtonsim.kernels.algebra.body_points import point_in_world
 from newtonsim.kernels.algebra.sparse_blas import row_gram3
-from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.collision.contacts import ContactView, rounding
 from newtonsim.kernels.constraints.chains import (
     fill_velocity,
     inverse_weight,
@@ -31,6 +35,12 @@ from newtonsim.kernels.constraints.dof_rows import (
 )
 from newtonsim.kernels.constraints.rebounds import after_impact, time_of_impact
 from newtonsim.kernels.constraints.smoothing import smooth_softness, smooth_speed
+from newtonsim.kernels.trees.point_motion import (
+    BodyStateView,
+    base_gravity,
+    parting_acceleration,
+    point_motion,
+)
 from newtonsim.kernels.views.model import KinematicsView, TreeView
 from newtonsim.kernels.views.shapes import ShapeView
 from newtonsim.kernels.views.structs import ModelShapeMaterials
@@ -257,6 +267,32 @@ def way_ahead(leaf: wp.vec2i, distance: float) -> float:
     return way
 
 
+@wp.func
+def contact_roundness(shape: ShapeView, s0: int, s1: int) -> float:
+    """Radius [m] of relative curvature of the surfaces in contact, as far as spheres and capsules tell it."""
+    round0 = rounding(shape, s0)
+    round1 = rounding(shape, s1)
+    radius = round0 + round1
+    if round0 > 0.0 and round1 > 0.0:
+        radius = round0 * round1 / radius
+    return radius
+
+
+@wp.func
+def contact_bend(
+    acceleration: wp.vec3, distance: float, restitution: float, soft: int, s: ConstraintSettings
+) -> wp.vec3:
+    """What the mean velocity [m/s] at a contact has over that in the geometry at the start of the step.
+
+    Along the normal this counts for what lies on each other, and not for impacts; softened contacts know no
+    such difference, and are to depend on the distance smoothly.
+    """
+    bend = 0.5 * s.dt * acceleration
+    if soft != CONTACT_SMOOTH and (distance >= s.contact_skin or restitution > 0.0):
+        bend = wp.vec3(0.0, bend[1], bend[2])
+    return bend
+
+
 @wp.kernel
 def build_contact_rows(
     first: int,
@@ -264,9 +300,10 @@ def build_contact_rows(
     kin: KinematicsView,
     shape: ShapeView,
     material: ModelShapeMaterials,
-    body_q: wp.array(dtype=wp.transform),
-    body_qd: wp.array(dtype=wp.spatial_vector),
-    body_com: wp.array(dtype=wp.vec3),
+    bodies: BodyStateView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    falls: wp.array(dtype=int),
+    gravity: wp.array(dtype=wp.vec3),
     mass: wp.array(dtype=float),
     L: wp.array(dtype=float),
     z: wp.array(dtype=float),
@@ -284,6 +321,10 @@ def build_contact_rows(
     wants takes nearly infinite impulses. It gets a softness, and wants no more than what takes the energy
     that its bodies would have at that velocity if they were free; `mass` is that of the subtree behind each
     body [kg].
+
+    `body_A` are accelerations of bodies on trees at constant joint velocities, those at the start: velocities
+    predicted for the middle of the step do not know of contacts yet. `falls` marks the trees whose
+    accelerations are those in free fall.
     """
     c = first + wp.tid()
     w = contacts.world[c]
@@ -294,7 +335,7 @@ def build_contact_rows(
     b0 = shape.body[s0]
     b1 = shape.body[s1]
     n = contacts.normal[c]
-    x = contact_point(contacts, c, b0, b1, body_q)
+    x = contact_point(contacts, c, b0, b1, bodies.q)
     leaf = wp.vec2i(leaf_of(tree, b0), leaf_of(tree, b1))
     ahead = way_ahead(leaf, contacts.distance[c]) * n
     x0 = x + ahead
@@ -331,16 +372,16 @@ def build_contact_rows(
     push_share = wp.sqrt(wp.min(1.0, delassus.diagonal[0] / wp.max(weight, MIN_WEIGHT)))
     rows.push_share[c] = push_share
 
-    v0 = point_velocity(b0, x0, body_q, body_com, body_qd)
-    v1 = point_velocity(b1, x1, body_q, body_com, body_qd)
+    m0 = point_motion(b0, x0, tree, kin, body_A, base_gravity(b0, tree, falls, gravity[0]), bodies)
+    m1 = point_motion(b1, x1, tree, kin, body_A, base_gravity(b1, tree, falls, gravity[0]), bodies)
     # the rows do not see sides that no dof moves: their velocity goes into the targets
     prescribed = wp.vec3(0.0, 0.0, 0.0)
     if leaf[0] < 0:
-        prescribed += v0
+        prescribed += m0.v
     if leaf[1] < 0:
-        prescribed -= v1
+        prescribed -= m1.v
     free = triple_velocity(tree, leaf, c, depth, rows.B, z) + frame * prescribed
-    approach = wp.dot(n, v0 - v1)
+    approach = wp.dot(n, m0.v - m1.v)
     target = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, push_share, s)
     rows.push[c] = 0.0
     alone = soft == CONTACT_RIGID and target.rebound == target.closing and moves_singles(tree, leaf)
@@ -349,7 +390,9 @@ def build_contact_rows(
         target.closing = 0.0
         target.rebound = 0.0
         target.moving = 0.0
-    rows.target[c] = wp.vec3(target.rebound, 0.0, 0.0) - frame * prescribed
+    part = parting_acceleration(m0, m1, n, contact_roundness(shape, s0, s1))
+    bend = contact_bend(frame * part, contacts.distance[c], restitution, soft, s)
+    rows.target[c] = wp.vec3(target.rebound, 0.0, 0.0) - bend - frame * prescribed
     rows.impact[c] = wp.vec3(restitution, target.closing, target.rebound)
     rows.first_impact[c] = target.impact
     rows.slip_before_impact[c] = target.impact[1] / s.dt * wp.vec2(free[1], free[2])

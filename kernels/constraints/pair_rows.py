@@ -22,6 +22,7 @@ import warp as wp
 
 from newtonsim.kernels.constraints.chains import fill_chain, leaf_of, whiten_sides
 from newtonsim.kernels.constraints.dof_rows import UNBOUNDED, ConstraintSettings, limit_speed
+from newtonsim.kernels.trees.point_motion import BodyStateView, point_motion
 from newtonsim.kernels.views.model import JointView, KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -99,15 +100,6 @@ class PairRowView:
 
 
 @wp.struct
-class BodyStateView:
-    """World poses and velocities of all bodies at the start of the step."""
-
-    q: wp.array(dtype=wp.transform)  # (B)
-    qd: wp.array(dtype=wp.spatial_vector)  # (B)
-    com: wp.array(dtype=wp.vec3)  # (B)
-
-
-@wp.struct
 class BodyMotion:
     """Motion of a body about its anchor, in world axes."""
 
@@ -151,36 +143,17 @@ def body_motion(
 ) -> BodyMotion:
     """Motion of the anchor `frame` of body b; body -1 is the world."""
     X = frame
-    w = wp.vec3(0.0, 0.0, 0.0)
-    v = wp.vec3(0.0, 0.0, 0.0)
-    alpha = wp.vec3(0.0, 0.0, 0.0)
-    a = wp.vec3(0.0, 0.0, 0.0)
     if b >= 0:
         X = bodies.q[b] * frame
-        x = wp.transform_get_translation(X)
-        t = tree.body_tree[b]
-        if t >= 0:
-            V = kin.body_V[b]
-            A = body_A[b]
-            r = x - kin.origin[t]
-            w = wp.spatial_top(V)
-            v = wp.spatial_bottom(V) + wp.cross(w, r)
-            alpha = wp.spatial_top(A)
-            # spatial to classical acceleration (RBDA section 2.11); the base accelerates against gravity
-            a = wp.spatial_bottom(A) + gravity + wp.cross(alpha, r) + wp.cross(w, v)
-        else:
-            arm = x - wp.transform_point(bodies.q[b], bodies.com[b])
-            w = wp.spatial_top(bodies.qd[b])
-            v = wp.spatial_bottom(bodies.qd[b]) + wp.cross(w, arm)
-            a = wp.cross(w, wp.cross(w, arm))
+    p = point_motion(b, wp.transform_get_translation(X), tree, kin, body_A, gravity, bodies)
     # every member is set once: reverse mode would count what was overwritten
     m = BodyMotion()
     m.x = wp.transform_get_translation(X)
     m.q = wp.transform_get_rotation(X)
-    m.w = w
-    m.v = v
-    m.alpha = alpha
-    m.a = a
+    m.w = p.w
+    m.v = p.v
+    m.alpha = p.alpha
+    m.a = p.a
     return m
 
 

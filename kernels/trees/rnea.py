@@ -155,6 +155,24 @@ def tree_inverse_dynamics(
 
 
 @wp.kernel
+def accelerate_bodies(
+    first: int,
+    tree: TreeView,
+    joint: JointView,
+    gravity: wp.array(dtype=wp.vec3),
+    kin: KinematicsView,
+    qd: wp.array(dtype=float),
+    qdd: wp.array(dtype=float),
+    dof_A: wp.array(dtype=wp.spatial_vector),
+    body_A: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per tree: spatial accelerations of its bodies, as in `inverse_dynamics`."""
+    t = first + wp.tid()
+    for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
+        accelerate_joint(tree.joint[i], kin.origin[t], gravity[0], joint, qd, qdd, kin, dof_A, body_A)
+
+
+@wp.kernel
 def inverse_dynamics(
     first: int,
     tree: TreeView,

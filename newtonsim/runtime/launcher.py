@@ -299,6 +299,23 @@ class Launcher:
             writes=dict(dof_A=motion.dof_A, body_A=motion.body_A, body_F=motion.body_F, tau=motion.tau),
         )
 
+    def accelerations(self, motion: Motion, joint_qd: wp.array, joint_qdd: wp.array) -> None:
+        """motion.body_A of `inverse_dynamics` without the forces; needs poses and velocities."""
+        v = self.views
+        self(
+            rnea.accelerate_bodies,
+            "tree",
+            reads=dict(
+                tree=v.tree,
+                joint=v.joint,
+                gravity=self.model.gravity_vec,
+                kin=motion.kin,
+                qd=joint_qd,
+                qdd=joint_qdd,
+            ),
+            writes=dict(dof_A=motion.dof_A, body_A=motion.body_A),
+        )
+
     def write_bodies(
         self, motion: Motion, body_q: wp.array, body_qd: wp.array, tree_mask: wp.array | None = None
     ) -> None:

@@ -21,8 +21,8 @@ from newtonsim.kernels.constraints.adjoint import velocities as velocities_adjoi
 from newtonsim.kernels.constraints.adjoint import worlds as worlds_adjoint
 from newtonsim.kernels.constraints.adjoint.impacts import ImpactRoundsView
 from newtonsim.kernels.constraints.adjoint.modes import RowAdjointView
-from newtonsim.kernels.constraints.pair_rows import BodyStateView
 from newtonsim.kernels.constraints.rows import ImpulseView
+from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control

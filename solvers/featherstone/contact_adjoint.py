@@ -17,6 +17,7 @@ from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.penalty import feature_contacts
 from newtonsim.kernels.trees import masked_dynamics
+from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
@@ -131,8 +132,8 @@ class ContactAdjoint:
         self,
         record: Launcher,
         contacts: Contacts,
-        body_q: wp.array,
-        loose_qd: wp.array,
+        bodies: BodyStateView,
+        carried: Motion,
         velocities: tuple[wp.array, wp.array, wp.array],
         settings: ConstraintSettings,
         rows: RowsView,
@@ -147,8 +148,8 @@ class ContactAdjoint:
         Args:
             record: Launcher whose launches are recorded.
             contacts: Contacts of the step.
-            body_q: World poses at the start of the step, recorded.
-            loose_qd: Body velocities of the state, of which those of bodies without joints are read.
+            bodies: Poses of all bodies at the start of the step, and velocities of those on no tree.
+            carried: Velocities at the start of the step, and accelerations at constant joint velocities.
             velocities: λ, joint velocities of the solution, and at the start of the step.
             settings: Settings of the step.
             rows: Rows as the step solved them.
@@ -159,7 +160,7 @@ class ContactAdjoint:
             pushed: Worlds in which positions move by another solution, if it is that; None for the final one.
         """
         model, v, motion = self.model, record.views, self._motion
-        motion.com = model.body_com
+        motion.com, body_q, loose_qd = bodies.com, bodies.q, bodies.qd
         for name, joint_qd in zip(self._names, (*velocities, self.v_free, self.v_outcome)):
             field, written = getattr(self._fields, name), getattr(motion, name)
             mask = pushed if name in _FIELDS[:2] else self.rebounding
@@ -210,6 +211,10 @@ class ContactAdjoint:
                 mass=mass,
                 body_q=body_q,
                 motion=motion,
+                kin=carried.kin,
+                body_A=carried.body_A,
+                gravity=model.gravity_vec,
+                bodies=bodies,
                 s=settings,
                 rows=rows.contact,
                 impulse=impulse[0],

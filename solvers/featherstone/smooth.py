@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import warp as wp
 
-from newtonsim.kernels.constraints.pair_rows import BodyStateView
 from newtonsim.kernels.trees import joint_forces, rnea, tree_advance
+from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.runtime.inertia_factors import ArticulatedInertia, inertia_factors
 from newtonsim.runtime.launcher import Launcher, Motion
-from newtonsim.scene.allocation import zeros
+from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
+from newtonsim.scene.enums import JointType
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
+from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.kinematic_bodies import move_kinematic_bodies
 
 
@@ -29,6 +32,7 @@ class SmoothStage:
         implicit: 0 for dofs whose drive may exceed its effort limit, shape (joint_dof_count,).
         qdd: Acceleration at which the balance of forces is taken, shape (joint_dof_count,): none; or where
             chains are long, that of free fall, which spares them forces that cancel but for rounding.
+        falls: 1 for the trees in which it is that of free fall, shape (tree_count,).
         factors: Factorises the joint-space inertia with the implicit terms.
         L: Its factors.
         v_predicted: Joint velocities with the bias force taken at the start of the step.
@@ -50,6 +54,7 @@ class SmoothStage:
         self.qdd = zeros(dofs, dtype=float, device=device)
         # loops read the accelerations of bodies that the balance of forces is taken at
         self._falls = isinstance(self.factors, ArticulatedInertia) and model.constraint_count == 0
+        self.falls = put(_falling_trees(model, self._falls), dtype=int, device=device)
         self.v_predicted = zeros(dofs, dtype=float, device=device)
         self.v_mid = zeros(dofs, dtype=float, device=device)
         self.v_free = zeros(dofs, dtype=float, device=device)
@@ -181,3 +186,11 @@ class SmoothStage:
             ),
             writes=dict(qd_end=v_end),
         )
+
+
+def _falling_trees(model: Model, falls: bool) -> np.ndarray:
+    """Return 1 for trees whose balance of forces is taken in free fall, see `tree_advance.fall_freely`."""
+    tree = topology_of(model).view
+    roots = tree.joint.numpy()[tree.joint_start.numpy()[:-1]]
+    floating = np.isin(model.joint_type.numpy()[roots], (JointType.FREE, JointType.DISTANCE))
+    return (floating & falls).astype(np.int32)

@@ -21,9 +21,9 @@ from newtonsim.kernels.constraints.adjoint import impact_terms
 from newtonsim.kernels.constraints.adjoint import row_terms as row_terms_adjoint
 from newtonsim.kernels.constraints.adjoint import velocities as velocities_adjoint
 from newtonsim.kernels.constraints.adjoint import worlds as worlds_adjoint
-from newtonsim.kernels.constraints.pair_rows import BodyStateView
 from newtonsim.kernels.penalty import feature_contacts
 from newtonsim.kernels.trees import forward_kinematics, joint_forces, masked_dynamics, middle_velocity, rnea
+from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
@@ -80,6 +80,7 @@ class FeatherstoneAdjoint:
         self._allocate_motions()
         self.contact_terms = ContactAdjoint(model, self.poses) if self.contacts.rigid_contact_max else None
         self._has_contacts = self.contact_terms is not None and not contact_mode.compliant
+        self.carried = Motion(model, requires_grad=True, poses=self.poses) if self._has_contacts else None
         self._rebounds = self._has_contacts and self.contact_terms.rebounds
         self._pushes = self._rebounds or (self._has_contacts and _has_single_bodies(model))
         self.impacts = ImpactAdjoint(model, self.constraints, self.poses) if self._rebounds else None
@@ -513,14 +514,18 @@ class FeatherstoneAdjoint:
         """Put the terms of rows between bodies or dofs on the tape."""
         state, constraints = step.state_in, self.constraints
         record.velocities(self.bias, v_bias)
-        record.inverse_dynamics(self.bias, v_bias, self.zero, self.body_f)
+        record.accelerations(self.bias, v_bias, self.zero)
         for field, velocity in zip(self.fields, (constraints.multiplier, self.v_end)):
             record.velocities(field, velocity)
-        bodies = BodyStateView()
-        bodies.q, bodies.qd, bodies.com = self.body_q, state.body_qd, self.model.body_com
         constraints.add_pair_terms(
-            record, state, bodies, self.bias, v_bias, self.fields, self.v_end, step.dt, impulse
+            record, state, self._bodies(state), self.bias, v_bias, self.fields, self.v_end, step.dt, impulse
         )
+
+    def _bodies(self, state: State) -> BodyStateView:
+        """Recorded poses of all bodies at the start of the step, and velocities of those on no tree."""
+        view = BodyStateView()
+        view.q, view.qd, view.com = self.body_q, state.body_qd, self.model.body_com
+        return view
 
     def _record_masked(self, record: Launcher, v_bias: wp.array, mask: wp.array) -> None:
         """Put the inverse dynamics of the worlds of a mask on the tape."""
@@ -553,12 +558,14 @@ class FeatherstoneAdjoint:
     ) -> None:
         """Put the terms of contacts on the tape."""
         state, constraints = step.state_in, self.constraints
+        record.velocities(self.carried, state.joint_qd)
+        record.accelerations(self.carried, state.joint_qd, self.zero)
         self.contact_terms.clear()
         self.contact_terms.add_terms(
             record,
             self.contacts,
-            self.body_q,
-            state.body_qd,
+            self._bodies(state),
+            self.carried,
             (constraints.multiplier, self.v_end, state.joint_qd),
             constraints.stage.options.settings(step.dt),
             constraints.stage.rows,

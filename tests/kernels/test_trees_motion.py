@@ -13,6 +13,12 @@ from newtonsim.kernels.trees.inverse_kinematics import components, split_rotatio
 from newtonsim.kernels.trees.joint_forces import drive_effort, implicit_inertia
 from newtonsim.kernels.trees.middle_velocity import middle_spin
 from newtonsim.kernels.trees.muscles import force_of_length, force_of_velocity, muscle_tension
+from newtonsim.kernels.trees.point_motion import (
+    BodyStateView,
+    base_gravity,
+    parting_acceleration,
+    point_motion,
+)
 from newtonsim.kernels.trees.rnea import body_wrench
 from newtonsim.kernels.views.model import (
     MODE_POSITION,
@@ -35,6 +41,9 @@ call = DeviceFunctions(
     force_of_velocity,
     muscle_tension,
     body_wrench,
+    point_motion,
+    base_gravity,
+    parting_acceleration,
 )
 
 
@@ -297,3 +306,59 @@ def test_angles_are_wrapped_by_whole_turns(device):
     found = call(device, wrap_angle, x)
     assert np.abs(found).max() <= np.pi + 1e-5
     np.testing.assert_allclose(np.exp(1j * found), np.exp(1j * x), atol=1e-5)
+
+
+def test_points_go_along_arcs_at_constant_joint_velocities(device):
+    """Against differences of positions; a body on no tree turns about its centre of mass."""
+    q, qd = np.random.default_rng(9).uniform(-1.0, 1.0, (2, 3))
+    arm = Arm(device)
+    arm.place(q, qd)
+    gravity = wp.array([small_arm.GRAVITY], dtype=wp.vec3, device=device)
+    dof_A, body_A = (wp.zeros(3, dtype=wp.spatial_vector, device=device) for _ in range(2))
+    velocities, none = arm.small.floats(qd), arm.small.floats([0.0] * 3)
+    arm.launch(rnea.accelerate_bodies, 1, arm.joint, gravity, arm.kin, velocities, none, dof_A, body_A)
+    arm.tree.body_tree = arm.small.ints([0, 0, 0, -1])
+    local, spin = np.array([0.3, -0.2, 0.4]), np.array([0.5, -1.0, 2.0])
+    bodies = BodyStateView()
+    bodies.q = wp.array(np.tile([0, 0, 0, 0, 0, 0, 1.0], (4, 1)), dtype=wp.transform, device=device)
+    bodies.qd = wp.array(np.tile([*spin, 1.0, 2.0, 3.0], (4, 1)), dtype=wp.spatial_vector, device=device)
+    bodies.com = wp.array(np.tile([0.1, 0.0, 0.0], (4, 1)), dtype=wp.vec3, device=device)
+
+    def place(body: int, time: float) -> np.ndarray:
+        R, p = small_arm.frames(q + time * qd)[body]
+        return R @ local + p
+
+    points = [place(body, 0.0) for body in range(3)] + [local]
+    state = (arm.tree, arm.kin, body_A, wp.vec3(*small_arm.GRAVITY), bodies)
+    found = call(device, point_motion, [0, 1, 2, 3], points, *state)
+    step = 1.0e-3
+    for body in range(3):
+        ahead, here, behind = (place(body, time) for time in (step, 0.0, -step))
+        np.testing.assert_allclose(found["v"][body], (ahead - behind) / (2.0 * step), atol=1.0e-4)
+        np.testing.assert_allclose(found["a"][body], (ahead - 2.0 * here + behind) / step**2, atol=1.0e-3)
+    arc = np.cross(spin, local - [0.1, 0.0, 0.0])
+    np.testing.assert_allclose(found["v"][3], np.add(arc, [1.0, 2.0, 3.0]), atol=1.0e-5)
+    np.testing.assert_allclose(found["a"][3], np.cross(spin, arc), atol=1.0e-5)
+    falls, down = arm.small.ints([1]), wp.vec3(*small_arm.GRAVITY)
+    lacking = call(device, base_gravity, [0, 3, -1], arm.tree, falls, down)
+    np.testing.assert_allclose(lacking, [[0.0, 0.0, 0.0], small_arm.GRAVITY, small_arm.GRAVITY])
+
+
+def motion_of(spin: np.ndarray, acceleration: np.ndarray) -> dict[str, np.ndarray]:
+    """Motion of a point that stands still for the moment."""
+    return {"w": spin, "v": np.zeros(3), "alpha": np.zeros(3), "a": acceleration}
+
+
+def test_what_rolls_does_not_slip_and_what_is_carried_goes_along(device):
+    up, radius = np.array([0.0, 0.0, 1.0]), 0.3
+    still = motion_of(np.zeros(3), np.zeros(3))
+    spin = np.array([0.4, 2.0, 1.5])
+    rolling = motion_of(spin, np.cross(spin, np.cross(spin, -radius * up)))
+    np.testing.assert_allclose(call(device, parting_acceleration, rolling, still, up, radius), 0.0, atol=1e-5)
+    # a wheel, whose radius is not known
+    wheel = motion_of(spin * (1, 1, 0), radius * (spin[:2] @ spin[:2]) * up)
+    np.testing.assert_allclose(call(device, parting_acceleration, wheel, still, up, 0.0), 0.0, atol=1e-5)
+    # both turn together, so all that differs is to be made up for
+    arc = np.array([0.1, 0.2, -0.3])
+    pair = motion_of(spin, arc), motion_of(spin, 2.0 * arc)
+    np.testing.assert_allclose(call(device, parting_acceleration, *pair, up, radius)[0], -arc, atol=1e-5)

@@ -1,17 +1,18 @@
 """What contacts add to the scalar S whose derivatives are the gradient of a step, see
 `constraints.adjoint.row_terms`.
 
-With J w = frame · (velocity of the contact point on body 0 - on body 1) under a velocity w, a contact that
-sticks adds -p · J λ + m · (J v⁺ - t) + C p_n m_n, and one that slides
--p · J λ + m_n (J_n v⁺ + C p_n - t_n) - ν · f, where ν = J_t λ is held fixed and f is the friction against the
-slip u, -μ p_n u/|u|. Impulses p and multipliers λ, m are held fixed as well; frame, point, distance, target
-velocity t, softness C and friction μ follow from poses, velocities and materials as in the forward pass, with
-the features in contact fixed (`contact_features`).
+With J w = frame · (velocity of the contact point on body 0 - on body 1) under a velocity w, and
+u = J v⁺ + b the mean velocity of the step (b: `contact_rows.contact_bend`), a contact that sticks adds
+-p · J λ + m · (u - t) + C p_n m_n, and one that slides -p · J λ + m_n (u_n + C p_n - t_n) - ν · f, where
+ν = J_t λ is held fixed and f is the friction against the slip u_t, -μ p_n u_t/|u_t|. Impulses p and
+multipliers λ, m are held fixed as well; frame, point, distance, b, target velocity t, softness C and
+friction μ follow from poses, velocities and materials as in the forward pass, with the features in contact
+fixed (`contact_features`).
 
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py
-Reads: ConstraintSettings, ContactMotionView, ContactRowView, ContactView, FeatureView, ModelShapeMaterials,
-    ShapeView, TreeView, 11 arrays
+Reads: BodyStateView, ConstraintSettings, ContactMotionView, ContactRowView, ContactView, FeatureView,
+    KinematicsView, ModelShapeMaterials, ShapeView, TreeView, 13 arrays
 Writes: found, out, reason
 """
 
@@ -34,7 +35,9 @@ from newtonsim.kernels.constraints.contact_rows import (
     ContactRowView,
     closing_velocity,
     combine,
+    contact_bend,
     contact_frame,
+    contact_roundness,
     contact_spring,
     way_ahead,
 )
@@ -42,7 +45,8 @@ from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.kernels.constraints.impacts import any_rebound
 from newtonsim.kernels.constraints.rebounds import count_bounces, end_of_bounces, time_of_impact
 from newtonsim.kernels.constraints.smoothing import smooth_softness
-from newtonsim.kernels.views.model import TreeView
+from newtonsim.kernels.trees.point_motion import BodyStateView, parting_acceleration, point_motion
+from newtonsim.kernels.views.model import KinematicsView, TreeView
 from newtonsim.kernels.views.shapes import ShapeView
 from newtonsim.kernels.views.structs import ModelShapeMaterials
 
@@ -119,6 +123,10 @@ def contact_lagrangian(
     mass: wp.array(dtype=float),
     body_q: wp.array(dtype=wp.transform),
     motion: ContactMotionView,
+    kin: KinematicsView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    gravity: wp.array(dtype=wp.vec3),
+    bodies: BodyStateView,
     s: ConstraintSettings,
     rows: ContactRowView,
     impulse: wp.array(dtype=wp.vec3),
@@ -141,6 +149,11 @@ def contact_lagrangian(
         mass: Mass behind the first body of each chain [kg], of which softened contacts bear the weight.
         body_q: World poses at the start of the step.
         motion: Velocities of bodies.
+        kin: Velocities of trees at the start of the step.
+        body_A: Accelerations of their bodies at constant joint velocities, on a base that accelerates against
+            gravity.
+        gravity: Gravity.
+        bodies: Poses of all bodies, and velocities of those on no tree.
         s: Settings of the step.
         rows: Rows as the step solved them.
         impulse: Impulses of the solution.
@@ -181,6 +194,10 @@ def contact_lagrangian(
         head1 = head_of(rows.leaf[c][1], tree.dof_row, tree.row_dof, tree.dof_body)
         weight = weight_of_heads(head0, head1, mass)
         softness = s.contact_cfm + smooth_softness(s.smoothing, rate, s.max_push_speed, weight, s.dt)
+    m0 = point_motion(b0, x0, tree, kin, body_A, gravity[0], bodies)
+    m1 = point_motion(b1, x1, tree, kin, body_A, gravity[0], bodies)
+    part = parting_acceleration(m0, m1, g.normal, contact_roundness(shape, s0, s1))
+    bend = contact_bend(frame * part, contacts.distance[c], rows.impact[c][0], rows.soft[c], s)
     target = wanted_velocity(g.distance, rate, soft, pushes[c], rows.push_share[c], s)
     slip_before = wp.vec3(0.0, 0.0, 0.0)
     if rows.impact[c][2] > rows.impact[c][1]:
@@ -211,7 +228,7 @@ def contact_lagrangian(
             if positions == 1:
                 slip_before = (hit[1] / s.dt) * free
     under = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.multiplier)
-    end = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.end)
+    end = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.end) + bend
     total = m[0] * (end[0] + softness * p[0] - target) - wp.dot(p, under)
     if mode[c] == ROW_HOLDS:
         total = total + m[1] * (end[1] - slip_before[1]) + m[2] * (end[2] - slip_before[2])

@@ -37,7 +37,6 @@ from newtonsim.kernels.constraints.pair_rows import (
     PAIR_COUPLING,
     PAIR_OFFSET,
     PAIR_ROTATION,
-    BodyStateView,
     LoopView,
     PairRowView,
     body_motion,
@@ -48,6 +47,7 @@ from newtonsim.kernels.constraints.pair_rows import (
     row_interval,
 )
 from newtonsim.kernels.trees.forward_kinematics import body_velocity, end_pose
+from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
