@@ -29,17 +29,18 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 SOFT = wp.constant(1.0)
 STIFF = wp.constant(1.0e-5)
 PUSHING = wp.constant(1.0e-2)
-# regularisation of other rows over their Delassus number, at first, and the least
-SOFT_ROW = wp.constant(1.0e-2)
-STIFF_ROW = wp.constant(1.0e-4)
+# regularisation of other rows over their Delassus number
+ROW = wp.constant(1.0e-2)
 # regularisation of torsional and rolling friction likewise
 SOFT_SPIN = wp.constant(0.2)
 # a row that lets too much pass gets a regularisation that lets this share of what may pass; the least factor
 SPARE = wp.constant(0.3)
 LEAST_FACTOR = wp.constant(1.0e-3)
-# share of a velocity by which a row's regularisation may miss the target; and that of speeds and changes
-# beyond what weight makes in a step [m/s], for contacts
+# share of a velocity by which the regularisation of a contact may miss its target; of what the first sweep
+# changes, of contacts and of other rows; and of speeds and changes beyond what weight makes in a step [m/s]
 ALLOWED = wp.constant(1.0e-3)
+ALLOWED_CHANGE = wp.constant(2.0e-3)
+ALLOWED_ROW = wp.constant(2.0e-5)
 ALLOWED_SHARE = wp.constant(2.0e-3)
 UNREST = wp.constant(0.1)
 # share of its push that a wedged contact lacks, slowest push that counts [m/s], and the speed that the
@@ -239,11 +240,11 @@ def soften(
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
-        laws.dof_R[r] = SOFT_ROW * rows.dof.delassus[r]
+        laws.dof_R[r] = ROW * rows.dof.delassus[r]
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
-        laws.pair_R[p] = SOFT_ROW * rows.pair.delassus[p]
+        laws.pair_R[p] = ROW * rows.pair.delassus[p]
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
@@ -315,31 +316,25 @@ def move_centres(
 ) -> Shift:
     """Move the centres to the present impulses; returns what the regularisation around the last let pass.
 
-    Their regularisation falls by `factor`, and further where more than `passing` [m/s or rad/s] passed: heavy
-    bodies do not sink into light ones. The centre of a wedged contact stays: its impulse would grow for ever.
-    What is allowed to pass is a share of a row's velocity, and more where contacts of the island are fast and
-    the first sweep changed much, by `at_start` [m/s or rad/s].
+    Their regularisation falls by `factor`, as does what is allowed, and further where more than `passing`
+    [m/s or rad/s] passed: heavy bodies do not sink into light ones. The centre of a wedged contact stays: its
+    impulse would grow for ever. What is allowed to pass is a share of a row's velocity, and more where
+    contacts of the island are fast and the first sweep changed much, by `at_start` [m/s or rad/s].
     """
     shift = Shift()
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
-        before = laws.dof_R[r]
-        missed = before * wp.abs(rows.dof.impulse[r] - laws.dof_centre[r])
+        missed = laws.dof_R[r] * wp.abs(rows.dof.impulse[r] - laws.dof_centre[r])
         shift.most = wp.max(shift.most, missed)
         laws.dof_centre[r] = rows.dof.impulse[r]
-        laws.dof_R[r] = stiffen(before, STIFF_ROW * rows.dof.delassus[r], missed, passing, factor)
-        shift.stiffened += int(laws.dof_R[r] < before)
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
-        old = laws.pair_R[p]
-        lacking = old * wp.abs(rows.pair.impulse[p] - laws.pair_centre[p])
+        lacking = laws.pair_R[p] * wp.abs(rows.pair.impulse[p] - laws.pair_centre[p])
         shift.most = wp.max(shift.most, lacking)
         laws.pair_centre[p] = rows.pair.impulse[p]
-        laws.pair_R[p] = stiffen(old, STIFF_ROW * rows.pair.delassus[p], lacking, passing, factor)
-        shift.stiffened += int(laws.pair_R[p] < old)
-    others = shift.most - ALLOWED * at_start
+    others = shift.most - factor * ALLOWED_ROW * at_start
     fastest = float(0.0)
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
@@ -352,7 +347,7 @@ def move_centres(
             continue
         shift.most = wp.max(shift.most, passed)
         speed = wp.max(wp.abs(laws.contact_v[c]))
-        shift.excess = wp.max(shift.excess, passed - ALLOWED * speed)
+        shift.excess = wp.max(shift.excess, passed - factor * ALLOWED * speed)
         fastest = wp.max(fastest, speed)
         laws.contact_centre[c] = rows.contact.impulse[c]
         if rows.spins == 1:
@@ -368,7 +363,8 @@ def move_centres(
         laws.contact_R[c] = stiffer
         shift.stiffened += int(stiffer[0] < R[0] or stiffer[1] < R[1])
         shift.sinking += int(passed > SINKING * passing and (stiffer[0] < R[0] or stiffer[1] < R[1]))
-    shift.excess -= ALLOWED_SHARE * wp.max(0.0, wp.min(at_start, fastest) - UNREST)
+    moving = ALLOWED_SHARE * wp.max(0.0, wp.min(at_start, fastest) - UNREST)
+    shift.excess -= factor * wp.max(moving, ALLOWED_CHANGE * at_start)
     shift.excess = wp.max(shift.excess, others)
     return shift
 

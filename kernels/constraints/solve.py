@@ -69,7 +69,6 @@ ROUNDING = wp.constant(1.0e-7)
 # velocity [m/s or rad/s] that the regularisation may let pass beyond what is allowed when the rounds of
 # Newton's method end; most of them; and the least share by which a round should reduce what passes
 SETTLED = wp.constant(2.0e-5)
-SETTLED_SHARE = wp.constant(2.0e-3)
 ROUNDS = wp.constant(20)
 PROGRESS = wp.constant(0.7)
 # share of the regularisation that is left for the next round of a cheap island
@@ -186,8 +185,12 @@ def solve_by_newton(
             sys,
             z,
         )
-        good = found.residual <= PROMISED or (rounds == 0 and found.residual <= FAILED)
-        if not good and (found.rounded == 0 or rounds > 0):
+        good = found.residual <= PROMISED
+        if rounds == 0:
+            good = found.residual <= FAILED or found.rounded == 1
+        elif found.rounded == 1:
+            good = good or found.residual <= 2.0 * report.residual
+        if not good:
             return_to_centres(rows, islands, k, laws)
             copy_island(islands, k, n.centre, z)
             report.factorizations = used + found.factorizations
@@ -207,7 +210,7 @@ def solve_by_newton(
         report.passed = shift.most
         copy_island(islands, k, z, n.centre)
         rounds += 1
-        settled = shift.excess <= wp.max(report.tolerance, wp.max(SETTLED, SETTLED_SHARE * report.at_start))
+        settled = shift.excess <= wp.max(report.tolerance, SETTLED)
         restless = report.factorizations >= ENOUGH or found.steps > calm
         if report.thorough == 0:
             restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
