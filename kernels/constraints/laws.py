@@ -29,8 +29,11 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 SOFT = wp.constant(1.0)
 STIFF = wp.constant(1.0e-5)
 PUSHING = wp.constant(1.0e-2)
-# regularisation of other rows over their Delassus number
-ROW = wp.constant(1.0e-2)
+# regularisation of other rows over their Delassus number, most and least
+SOFT_ROW = wp.constant(1.0e-2)
+STIFF_ROW = wp.constant(1.0e-4)
+# share of what the first sweep changes by which they may miss their targets before it falls
+ROW_PASSING = wp.constant(0.2)
 # regularisation of torsional and rolling friction likewise
 SOFT_SPIN = wp.constant(0.2)
 # a row that lets too much pass gets a regularisation that lets this share of what may pass; the least factor
@@ -240,11 +243,11 @@ def soften(
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
-        laws.dof_R[r] = ROW * rows.dof.delassus[r]
+        laws.dof_R[r] = SOFT_ROW * rows.dof.delassus[r]
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
-        laws.pair_R[p] = ROW * rows.pair.delassus[p]
+        laws.pair_R[p] = SOFT_ROW * rows.pair.delassus[p]
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
@@ -322,18 +325,26 @@ def move_centres(
     contacts of the island are fast and the first sweep changed much, by `at_start` [m/s or rad/s].
     """
     shift = Shift()
+    # motors may be as fast as they like
+    may = wp.max(passing, ROW_PASSING * at_start)
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
-        missed = laws.dof_R[r] * wp.abs(rows.dof.impulse[r] - laws.dof_centre[r])
+        before = laws.dof_R[r]
+        missed = before * wp.abs(rows.dof.impulse[r] - laws.dof_centre[r])
         shift.most = wp.max(shift.most, missed)
         laws.dof_centre[r] = rows.dof.impulse[r]
+        laws.dof_R[r] = stiffen(before, STIFF_ROW * rows.dof.delassus[r], missed, may, 1.0)
+        shift.stiffened += int(laws.dof_R[r] < before)
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
-        lacking = laws.pair_R[p] * wp.abs(rows.pair.impulse[p] - laws.pair_centre[p])
+        old = laws.pair_R[p]
+        lacking = old * wp.abs(rows.pair.impulse[p] - laws.pair_centre[p])
         shift.most = wp.max(shift.most, lacking)
         laws.pair_centre[p] = rows.pair.impulse[p]
+        laws.pair_R[p] = stiffen(old, STIFF_ROW * rows.pair.delassus[p], lacking, may, 1.0)
+        shift.stiffened += int(laws.pair_R[p] < old)
     others = shift.most - factor * ALLOWED_ROW * at_start
     fastest = float(0.0)
     touches = islands.contacts[k]

@@ -9,8 +9,9 @@ with the gradient y - z° - B p(Bᵀ y), the gap between y and the velocities z 
 the generalised Hessian 1 + B G Bᵀ, G = -dp/dv (Todorov, "Convex and analytically-invertible dynamics with
 contacts and constraints", 2014; Castro, Permenter, Han, "An unconstrained convex formulation of compliant
 contact", 2022). Newton steps with an exact search along each reach it from anywhere (Hintermüller, Ito,
-Kunisch, "The primal-dual active set strategy as a semismooth Newton method", 2002, for the last ones). At
-first the bounds of friction follow the normal impulses, in later steps they stay.
+Kunisch, "The primal-dual active set strategy as a semismooth Newton method", 2002, for the last ones). Near
+the solution the bounds of friction follow the normal impulses, which is not in the Hessian: Broyden's
+correction learns it from the steps, so that they converge at a better rate than that of a fixed point.
 
 The residual is the largest velocity of a row by the gap: by so much the velocities at which the impulses obey
 their laws differ from those that the impulses lead to.
@@ -50,8 +51,9 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# steps in which the bounds of friction follow
+# steps in which the bounds of friction follow, and most of them
 FOLLOWING = wp.constant(25)
+MOST_STEPS = wp.constant(100)
 # steps that Broyden's correction looks back on; the square of a step that tells nothing, and the share of a
 # direction that is left at least, where each step undoes most of the one before
 MOST_KEPT = wp.constant(6)
@@ -615,9 +617,10 @@ def minimize(
         follow = near and found.steps < FOLLOWING
         switched = apply_laws(tree, rows, islands, k, depth, laws, pyramidal, follow, alpha, n, z)
         found.residual = find_gap(islands, k, n, sys, z)
-        if found.residual <= LOOSE * tolerance or rounded or found.factorizations >= most:
+        last_one = rounded or found.factorizations >= most or found.steps >= MOST_STEPS
+        if found.residual <= LOOSE * tolerance or last_one:
             found.residual = residual_of(tree, rows, islands, k, depth, n.gap)
-        if found.residual <= tolerance or rounded or found.factorizations >= most:
+        if found.residual <= tolerance or last_one:
             running = 0
         else:
             stalled = stale and found.residual > STALLED * last and found.residual <= ROUNDING
