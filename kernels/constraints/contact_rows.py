@@ -53,6 +53,7 @@ LEAST_LIGHTNESS = wp.constant(1.0e-3)
 # keeps materials without stiffness and damping from dividing by zero [N s/m]
 MIN_DAMPING = wp.constant(1.0e-9)
 MIN_WEIGHT = wp.constant(1.0e-30)
+SMALLEST_SKIN = wp.constant(1.0e-12)  # [m]
 # what a contact is: rigid, spring and damper of materials, or softened over the width of the settings
 CONTACT_RIGID = wp.constant(0)
 CONTACT_SPRING = wp.constant(1)
@@ -288,8 +289,12 @@ def contact_bend(
     such difference, and are to depend on the distance smoothly.
     """
     bend = 0.5 * s.dt * acceleration
-    if soft != CONTACT_SMOOTH and (distance >= s.contact_skin or restitution > 0.0):
-        bend = wp.vec3(0.0, bend[1], bend[2])
+    if soft != CONTACT_SMOOTH:
+        # all of it on what touches, none of it where the skin ends
+        share = wp.clamp((s.contact_skin - distance) / wp.max(s.contact_skin, SMALLEST_SKIN), 0.0, 1.0)
+        if restitution > 0.0:
+            share = 0.0
+        bend = wp.vec3(share * bend[0], bend[1], bend[2])
     return bend
 
 

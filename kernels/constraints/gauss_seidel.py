@@ -113,7 +113,8 @@ def relax_contact(
 ) -> float:
     """Update the normal row, then both tangential rows; returns the largest velocity change.
 
-    With a `share` above 0 the row is softened about `centre` by that share of its weight.
+    With a `share` above 0 the row is softened about `centre` by that share of its weight, and what this lets
+    the velocity miss counts as change.
     """
     old = rows.impulse[c]
     delassus = rows.delassus[c]
@@ -139,7 +140,11 @@ def relax_contact(
         rows.impulse[c] = new
         push_triple(tree, rows.leaf[c], c, depth, step, rows.B, z)
     tangential = wp.max(wp.abs(step[1]), wp.abs(step[2])) * (delassus[1] + R[1])
-    return wp.max(wp.abs(change) * (delassus[0] + R[0]), tangential)
+    most = wp.max(wp.abs(change) * (delassus[0] + R[0]), tangential)
+    if share > 0.0:
+        left = new - centre[c]
+        most = wp.max(most, wp.max(R[0] * wp.abs(left[0]), R[1] * wp.max(wp.abs(left[1]), wp.abs(left[2]))))
+    return most
 
 
 @wp.func(inline=False)

@@ -315,14 +315,15 @@ def move_centres(
     at_start: float,
     passing: float,
     factor: float,
+    allowed: float,
     laws: wp.ref[LawView],
 ) -> Shift:
     """Move the centres to the present impulses; returns what the regularisation around the last let pass.
 
-    Their regularisation falls by `factor`, as does what is allowed, and further where more than `passing`
-    [m/s or rad/s] passed: heavy bodies do not sink into light ones. The centre of a wedged contact stays: its
-    impulse would grow for ever. What is allowed to pass is a share of a row's velocity, and more where
-    contacts of the island are fast and the first sweep changed much, by `at_start` [m/s or rad/s].
+    Their regularisation falls by `factor`, and further where more than `passing` [m/s or rad/s] passed: heavy
+    bodies do not sink into light ones. The centre of a wedged contact stays: its impulse would grow for ever.
+    What is `allowed` to pass, in the usual measure, is a share of a row's velocity, and more where contacts
+    of the island are fast and the first sweep changed much, by `at_start` [m/s or rad/s].
     """
     shift = Shift()
     # motors may be as fast as they like
@@ -345,7 +346,7 @@ def move_centres(
         laws.pair_centre[p] = rows.pair.impulse[p]
         laws.pair_R[p] = stiffen(old, STIFF_ROW * rows.pair.delassus[p], lacking, may, 1.0)
         shift.stiffened += int(laws.pair_R[p] < old)
-    others = shift.most - factor * ALLOWED_ROW * at_start
+    others = shift.most - allowed * ALLOWED_ROW * at_start
     fastest = float(0.0)
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
@@ -358,7 +359,7 @@ def move_centres(
             continue
         shift.most = wp.max(shift.most, passed)
         speed = wp.max(wp.abs(laws.contact_v[c]))
-        shift.excess = wp.max(shift.excess, passed - factor * ALLOWED * speed)
+        shift.excess = wp.max(shift.excess, passed - allowed * ALLOWED * speed)
         fastest = wp.max(fastest, speed)
         laws.contact_centre[c] = rows.contact.impulse[c]
         if rows.spins == 1:
@@ -375,7 +376,7 @@ def move_centres(
         shift.stiffened += int(stiffer[0] < R[0] or stiffer[1] < R[1])
         shift.sinking += int(passed > SINKING * passing and (stiffer[0] < R[0] or stiffer[1] < R[1]))
     moving = ALLOWED_SHARE * wp.max(0.0, wp.min(at_start, fastest) - UNREST)
-    shift.excess -= factor * wp.max(moving, ALLOWED_CHANGE * at_start)
+    shift.excess -= allowed * wp.max(moving, ALLOWED_CHANGE * at_start)
     shift.excess = wp.max(shift.excess, others)
     return shift
 

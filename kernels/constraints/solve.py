@@ -71,6 +71,9 @@ ROUNDING = wp.constant(1.0e-7)
 SETTLED = wp.constant(2.0e-5)
 ROUNDS = wp.constant(20)
 PROGRESS = wp.constant(0.7)
+# tolerance of sweeps [m/s or rad/s] for which these are meant, and the least share of them that is asked for
+USUAL_TOLERANCE = wp.constant(1.0e-5)
+LEAST_FINE = wp.constant(0.05)
 # share of the regularisation that is left for the next round of a cheap island
 STIFFER = wp.constant(0.1)
 # matrices that cost less than so much, in the units of `SolveOptions.cost`, make an island cheap; Newton
@@ -163,6 +166,9 @@ def solve_by_newton(
     if report.thorough == 1:
         calm = int(CALM_IF_CHEAP)
         factor = float(STIFFER)
+    # who wants finer sweeps wants less to pass, too
+    fine = wp.clamp(s.tolerance / USUAL_TOLERANCE, LEAST_FINE, 1.0)
+    allowed = factor * fine
     rounds = int(0)
     while rounds < ROUNDS:
         used = report.factorizations
@@ -206,11 +212,11 @@ def solve_by_newton(
         report.unsolved = int(found.residual > PROMISED and found.rounded == 0)
         set_bounds(rows, islands, k, laws)
         before = report.passed
-        shift = move_centres(rows, islands, k, report.at_start, report.passing, factor, laws)
+        shift = move_centres(rows, islands, k, report.at_start, report.passing, factor, allowed, laws)
         report.passed = shift.most
         copy_island(islands, k, z, n.centre)
         rounds += 1
-        settled = shift.excess <= wp.max(report.tolerance, SETTLED)
+        settled = shift.excess <= wp.max(fine * SETTLED, wp.min(report.tolerance, SETTLED))
         restless = report.factorizations >= ENOUGH or found.steps > calm
         if report.thorough == 0:
             restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
@@ -264,9 +270,6 @@ def solve_island(
                 change = float(s.tolerance + 1.0)
         if sweeps == SOFT_SWEEPS and report.at_start > SMALL_CHANGE:
             even_out(tree, rows, contacts, islands, k, depth, laws, z)
-        if sweeps > 1 and share > 0.0:
-            # what is soft has still to become hard
-            change = wp.max(change, 2.0 * s.tolerance)
         if sweeps >= FEWEST and s.cost > 0.0 and report.laid_out == 0:
             rate = wp.sqrt(change / earlier)
             hopeless = change * wp.pow(rate, float(s.sweeps - sweeps)) > s.tolerance

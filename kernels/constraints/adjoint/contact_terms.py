@@ -197,7 +197,7 @@ def contact_lagrangian(
     m0 = point_motion(b0, x0, tree, kin, body_A, gravity[0], bodies)
     m1 = point_motion(b1, x1, tree, kin, body_A, gravity[0], bodies)
     part = parting_acceleration(m0, m1, g.normal, contact_roundness(shape, s0, s1))
-    bend = contact_bend(frame * part, contacts.distance[c], rows.impact[c][0], rows.soft[c], s)
+    bend = contact_bend(frame * part, g.distance, rows.impact[c][0], rows.soft[c], s)
     target = wanted_velocity(g.distance, rate, soft, pushes[c], rows.push_share[c], s)
     slip_before = wp.vec3(0.0, 0.0, 0.0)
     if rows.impact[c][2] > rows.impact[c][1]:
