@@ -196,7 +196,7 @@ def apply_laws(
 
 
 @wp.func(inline=False)
-def residual_of(
+def fastest_row(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -619,7 +619,7 @@ def minimize(
         found.residual = find_gap(islands, k, n, sys, z)
         last_one = rounded or found.factorizations >= most or found.steps >= MOST_STEPS
         if found.residual <= LOOSE * tolerance or last_one:
-            found.residual = residual_of(tree, rows, islands, k, depth, n.gap)
+            found.residual = fastest_row(tree, rows, islands, k, depth, n.gap)
         if found.residual <= tolerance or last_one:
             running = 0
         else:

@@ -29,6 +29,7 @@ from newtonsim.kernels.constraints.dof_rows import NOTHING_ACTED, PUSHED, TIMED
 from newtonsim.kernels.constraints.impacts import any_rebound, propagate_impacts
 from newtonsim.kernels.constraints.islands import IslandView, copy_island, find_islands
 from newtonsim.kernels.constraints.laws import (
+    UNREST,
     LawView,
     move_centres,
     return_to_centres,
@@ -36,7 +37,7 @@ from newtonsim.kernels.constraints.laws import (
     set_centres,
     soften,
 )
-from newtonsim.kernels.constraints.newton import NewtonView, find_reach, lay_out_rows, minimize
+from newtonsim.kernels.constraints.newton import NewtonView, fastest_row, find_reach, lay_out_rows, minimize
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, WorldDofsView
 from newtonsim.kernels.constraints.sweeps import apply_impulses, even_out, start_anew, sweep_island
 from newtonsim.kernels.views.model import TreeView
@@ -76,9 +77,10 @@ USUAL_TOLERANCE = wp.constant(1.0e-5)
 LEAST_FINE = wp.constant(0.05)
 # share of the regularisation that is left for the next round of a cheap island
 STIFFER = wp.constant(0.1)
-# matrices that cost less than so much, in the units of `SolveOptions.cost`, make an island cheap; Newton
-# steps in one round beyond which something moves and it is the last, of cheap islands and of others;
-# factorizations in a later round, in all beyond which no round begins, and in all
+# matrices that cost less than so much, in the units of `SolveOptions.cost`, make an island cheap enough for
+# many rounds, unless loose bodies move; Newton steps in one round beyond which something moves and it is the
+# last, of such islands and of others; factorizations in a later round, in all beyond which no round begins,
+# and in all
 CHEAP = wp.constant(3.0e4)
 CALM_IF_CHEAP = wp.constant(14)
 CALM = wp.constant(4)
@@ -121,7 +123,7 @@ class SolveReport:
     passing: float  # velocity that the regularisation lets pass under load [m/s]
     unsolved: int  # 1 if it ended above what is promised
     laid_out: int  # 1 if its matrix is, -1 if that would cost too much
-    thorough: int  # 1 if it is cheap enough for as many rounds as it takes
+    thorough: int  # 1 if it is to have as many rounds as it takes
     factorized: int  # 1 if its matrix is factorized for the present laws
 
 
@@ -229,6 +231,17 @@ def solve_by_newton(
     return report
 
 
+@wp.func
+def is_articulated(tree: wp.ref[TreeView], islands: wp.ref[IslandView], k: int) -> bool:
+    """True if a tree of an island has more than one joint."""
+    found = bool(False)
+    trees = islands.trees[k]
+    for e in range(trees[0], trees[1]):
+        t = islands.tree[e]
+        found = found or tree.joint_start[t + 1] - tree.joint_start[t] > 1
+    return found
+
+
 @wp.func(inline=False)
 def solve_island(
     tree: wp.ref[TreeView],
@@ -285,6 +298,8 @@ def solve_island(
         set_centres(rows, islands, k, laws)
         copy_island(islands, k, z, n.y)
         find_reach(tree, rows, islands, k, n)
+        if report.thorough == 1 and not is_articulated(tree, islands, k):
+            report.thorough = int(fastest_row(tree, rows, islands, k, depth, z) <= UNREST)
         report.passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
         load = soften(rows, islands, k, report.passing, laws)
         report.tolerance = wp.max(wp.clamp(RELATIVE * change, FINEST, TOLERANCE), ROUNDING * load)
