@@ -86,7 +86,7 @@ CALM_IF_CHEAP = wp.constant(14)
 CALM = wp.constant(4)
 SHORT = wp.constant(8)
 ENOUGH = wp.constant(12)
-TOO_MANY = wp.constant(15)
+TOO_MANY = wp.constant(14)
 
 
 @wp.struct
@@ -406,7 +406,6 @@ def solve_rows(
             report = solve_island(
                 tree, rows, contacts, islands, k, w, depth, s, True, z_moving, laws, newton, sys, z
             )
-            total = add_report(total, report)
             own = acts(tree, rows, islands, k, depth, z)
             swept = bool(False)
             state = wp.max(state, own)
@@ -415,6 +414,7 @@ def solve_rows(
                     solve_apart(
                         tree, rows, islands, k, w, depth, pyramidal, keep, laws, newton, sys, moving, z
                     )
+                    report.factorizations += 1
                 else:
                     sweep_apart(tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, z)
                     swept = True
@@ -423,6 +423,7 @@ def solve_rows(
                 copy_island(islands, k, z, z_moving)
                 if has_impact or keep:
                     keep_impulses(rows, islands, k, moving, z)
+            total = add_report(total, report)
             choose_starts(tree, rows, islands, k, depth, swept, moving, start, z)
         else:
             copy_island(islands, k, z, moving.z)

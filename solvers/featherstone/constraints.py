@@ -44,8 +44,8 @@ class ConstraintStage:
             and everything did, because something rebounded within the step; shape (world_count,).
         iterations: Gauss-Seidel sweeps of the last step per world, of the island that took most, shape
             (world_count,).
-        factorizations: Factorizations of Newton's method likewise; the one that finds how bodies move
-            apart is not counted.
+        factorizations: Factorizations of Newton's method likewise, and the one that finds how bodies move
+            apart.
         residual: By how much velocities miss the constraints as solved, at the worst row of each world
             [m/s or rad/s], shape (world_count,): of sweeps the last change of a velocity, of Newton's method
             how far the velocities at which impulses obey their laws are from those that they lead to.
