@@ -12,7 +12,8 @@ elimination. Right-looking: a finished column is subtracted from those that it c
 entries, those of free bodies, are padded to eight, so that loops over them become whole vector instructions.
 
 Order of use for world w: `begin_system`, `couple` what has common entries, `lay_out`, then any number of
-times `set_identity`, `add_row` and `add_triple`, `factorize`, and `solve`.
+times `set_identity`, `add_row` and `add_triple`, `factorize`, and `solve`. The layout is the work of one
+lane; the others share rows of blocks, and `sync` has to stand between `add_triple` and `factorize`.
 
 Stage: linear algebra of the constraint solve
 Called by: kernels/constraints/apart.py, kernels/constraints/newton.py
@@ -22,6 +23,7 @@ Writes: BlockSystemView
 
 import warp as wp
 
+from newtonsim.kernels.algebra.teams import Team, lanes, sync
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -205,15 +207,36 @@ def lay_out(sys: wp.ref[BlockSystemView], w: int) -> float:
     auto pitch = [](int n) { return n == 6 ? 8 : n; };
     const int end = sys.panel.data[last] + sys.width.data[last] * pitch(sys.width.data[last]);
     float* L = sys.L.data;
-    for (int k = sys.entry_start.data[w]; k < end; ++k) L[k] = 0.0f;
-    for (int i = base; i < base + n; ++i)
-        for (int k = 0; k < sys.width.data[i]; ++k)
-            L[sys.panel.data[i] + k * (pitch(sys.width.data[i]) + 1)] = 1.0f;
+    for (int k = sys.entry_start.data[w] + lane; k < end; k += lanes) L[k] = 0.0f;
     """
 )
-def set_identity(sys: wp.ref[BlockSystemView], w: int):
-    """Set the matrix to the identity."""
+def clear_panels(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int):
+    """Set all entries to zero, as far as one lane does it."""
     ...
+
+
+@wp.func_native(
+    """
+    const int base = sys.tree_start.data[w];
+    const int n = sys.nodes.data[w];
+    for (int i = base; i < base + n; ++i) {
+        const int pitch = sys.width.data[i] == 6 ? 8 : sys.width.data[i];
+        for (int k = lane; k < sys.width.data[i]; k += lanes) sys.L.data[sys.panel.data[i] + k * (pitch + 1)] = 1.0f;
+    }
+    """
+)
+def set_diagonal(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int):
+    """Set the diagonal to one, as far as one lane does it."""
+    ...
+
+
+@wp.func
+def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
+    """Set the matrix to the identity."""
+    clear_panels(team.lane, lanes(team), sys, w)
+    sync(team)
+    set_diagonal(team.lane, lanes(team), sys, w)
+    sync(team)
 
 
 @wp.func_native(
@@ -236,7 +259,7 @@ def set_identity(sys: wp.ref[BlockSystemView], w: int):
         float r0[8] = {}, r1[8] = {}, r2[8] = {};
         for (int q = 0; q < 6; ++q) { r0[q] = right[q][0]; r1[q] = right[q][1]; r2[q] = right[q][2]; }
         #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
-        for (int p = 0; p < 6; ++p) {
+        for (int p = lane; p < 6; p += lanes) {
             const wp::vec3 g = wp::mul(G, left[p]);
             for (int q = 0; q < 8; ++q) to[p * 8 + q] += g[0] * r0[q] + g[1] * r1[q] + g[2] * r2[q];
         }
@@ -255,7 +278,7 @@ def set_identity(sys: wp.ref[BlockSystemView], w: int):
     }
     for (int side = 0; side < 2; ++side) {
         const wp::vec3* own = b + side * depth;
-        for (int p = 0; p < n[side]; ++p) {
+        for (int p = lane; p < n[side]; p += lanes) {
             const wp::vec3 g = wp::mul(G, own[p]);
             const int row = sys.place.data[dof[side][p]];
             float* to = block[side] + row * stride[side];
@@ -266,14 +289,18 @@ def set_identity(sys: wp.ref[BlockSystemView], w: int):
     if (n[0] == 0 || n[1] == 0) return;
     if (node[0] == node[1]) {
         float* to = block[0];
-        for (int p = 0; p < n[0]; ++p) {
-            const wp::vec3 g = wp::mul(G, b[p]);
-            const int i = sys.place.data[dof[0][p]];
-            for (int q = 0; q < n[1]; ++q) {
-                const wp::vec3 o = b[depth + q];
-                const int j = sys.place.data[dof[1][q]];
-                const float value = g[0] * o[0] + g[1] * o[1] + g[2] * o[2];
-                to[i > j ? i * stride[0] + j : j * stride[0] + i] += i == j ? 2.0f * value : value;
+        // the lane of the later dof, of either side, adds to its row
+        for (int side = 0; side < 2; ++side) {
+            for (int p = lane; p < n[side]; p += lanes) {
+                const int i = sys.place.data[dof[side][p]];
+                for (int q = 0; q < n[1 - side]; ++q) {
+                    const int j = sys.place.data[dof[1 - side][q]];
+                    if (i < j || (i == j && side == 1)) continue;
+                    const wp::vec3 g = wp::mul(G, b[side == 0 ? p : q]);
+                    const wp::vec3 o = b[depth + (side == 0 ? q : p)];
+                    const float value = g[0] * o[0] + g[1] * o[1] + g[2] * o[2];
+                    to[i * stride[0] + j] += i == j ? 2.0f * value : value;
+                }
             }
         }
         return;
@@ -285,7 +312,7 @@ def set_identity(sys: wp.ref[BlockSystemView], w: int):
     int e = 0;
     while (pattern[e] != node[late]) ++e;
     const int row0 = sys.offset.data[sys.first.data[column] + e];
-    for (int p = 0; p < n[late]; ++p) {
+    for (int p = lane; p < n[late]; p += lanes) {
         const wp::vec3 g = wp::mul(G, b[late * depth + p]);
         float* to = block[early] + (row0 + sys.place.data[dof[late][p]]) * stride[early];
         const wp::vec3* o = b + early * depth;
@@ -295,6 +322,8 @@ def set_identity(sys: wp.ref[BlockSystemView], w: int):
     """
 )
 def add_triple(
+    lane: int,
+    lanes: int,
     tree: wp.ref[TreeView],
     sys: wp.ref[BlockSystemView],
     w: int,
@@ -304,7 +333,7 @@ def add_triple(
     G: wp.mat33,
     B: wp.array2d(dtype=wp.vec3),
 ):
-    """Add b G bᵀ of three rows with a symmetric G."""
+    """Add b G bᵀ of three rows with a symmetric G, as far as one lane does it: rows of its dofs in the chains."""
     ...
 
 
@@ -333,7 +362,7 @@ def add_triple(
             }
             const int stride = sys.width.data[early] == 6 ? 8 : sys.width.data[early];
             float* to = sys.L.data + sys.panel.data[early] + row0 * stride;
-            for (int p = 0; p < n[side]; ++p) {
+            for (int p = lane; p < n[side]; p += lanes) {
                 const float g = weight * b[side * depth + p];
                 const int i = sys.place.data[dof[side][p]];
                 for (int q = 0; q < n[other]; ++q) {
@@ -346,6 +375,8 @@ def add_triple(
     """
 )
 def add_row(
+    lane: int,
+    lanes: int,
     tree: wp.ref[TreeView],
     sys: wp.ref[BlockSystemView],
     w: int,
@@ -355,184 +386,389 @@ def add_row(
     weight: float,
     B: wp.array2d(dtype=float),
 ):
-    """Add weight b bᵀ of one row."""
-    ...
-
-
-@wp.func_native(
-    """
-    const int base = sys.tree_start.data[w];
-    const int nodes = sys.nodes.data[w];
-    for (int place = 0; place < nodes; ++place) {
-        const int k = base + sys.order.data[base + place];
-        const int n = sys.width.data[k];
-        const int count = sys.count.data[k];
-        const int* pattern = sys.pattern.data + sys.first.data[k];
-        const int* offset = sys.offset.data + sys.first.data[k];
-        float* P = sys.L.data + sys.panel.data[k];
-        const int ld = n == 6 ? 8 : n;
-        const int rows = count > 0 ? offset[count - 1] + sys.width.data[base + pattern[count - 1]] : n;
-        for (int i = 0; i < n; ++i) {
-            for (int j = 0; j <= i; ++j) {
-                float total = P[i * ld + j];
-                for (int m = 0; m < j; ++m) total -= P[i * ld + m] * P[j * ld + m];
-                P[i * ld + j] = i == j ? 1.0f / sqrtf(total > least ? total : least) : total * P[j * ld + j];
-            }
-        }
-        if (n == 6) {
-            // rows times the inverse of the transposed diagonal block, eight columns at a time
-            float inverse[6][8] = {};
-            for (int j = 0; j < 6; ++j) {
-                inverse[j][j] = P[j * 9];
-                for (int i = j + 1; i < 6; ++i) {
-                    float total = 0.0f;
-                    for (int m = j; m < i; ++m) total -= P[i * 8 + m] * inverse[j][m];
-                    inverse[j][i] = total * P[i * 9];
-                }
-            }
-            #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
-            for (int i = 6; i < rows; ++i) {
-                float* p = P + i * 8;
-                float sum[8] = {};
-                for (int m = 0; m < 6; ++m) {
-                    const float a = p[m];
-                    for (int j = 0; j < 8; ++j) sum[j] += a * inverse[m][j];
-                }
-                for (int j = 0; j < 8; ++j) p[j] = sum[j];
-            }
-        } else {
-            for (int i = n; i < rows; ++i) {
-                float* p = P + i * ld;
-                for (int j = 0; j < n; ++j) {
-                    float total = p[j];
-                    for (int m = 0; m < j; ++m) total -= p[m] * P[j * ld + m];
-                    p[j] = total * P[j * ld + j];
-                }
-            }
-        }
-        for (int f = 0; f < count; ++f) {
-            const int column = base + pattern[f];
-            const int width = sys.width.data[column];
-            const int wide = width == 6 ? 8 : width;
-            const float* right = P + offset[f] * ld;
-            float* to = sys.L.data + sys.panel.data[column];
-            const int* other = sys.pattern.data + sys.first.data[column];
-            const int* row = sys.offset.data + sys.first.data[column];
-            float turned[6][8] = {};
-            if (n == 6 && width == 6)
-                for (int m = 0; m < 6; ++m)
-                    for (int j = 0; j < 6; ++j) turned[m][j] = right[j * 8 + m];
-            int s = 0;
-            for (int e = f; e < count; ++e) {
-                int start = 0;
-                if (e > f) {
-                    while (other[s] != pattern[e]) ++s;
-                    start = row[s];
-                }
-                const int height = sys.width.data[base + pattern[e]];
-                const float* left = P + offset[e] * ld;
-                float* block = to + start * wide;
-                if (n == 6 && width == 6) {
-                    #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
-                    for (int i = 0; i < height; ++i) {
-                        float sum[8];
-                        for (int j = 0; j < 8; ++j) sum[j] = block[i * 8 + j];
-                        for (int m = 0; m < 6; ++m) {
-                            const float a = left[i * 8 + m];
-                            for (int j = 0; j < 8; ++j) sum[j] -= a * turned[m][j];
-                        }
-                        for (int j = 0; j < 8; ++j) block[i * 8 + j] = sum[j];
-                    }
-                } else {
-                    for (int i = 0; i < height; ++i) {
-                        for (int j = 0; j < width; ++j) {
-                            float total = 0.0f;
-                            for (int m = 0; m < n; ++m) total += left[i * ld + m] * right[j * ld + m];
-                            block[i * wide + j] -= total;
-                        }
-                    }
-                }
-            }
-        }
-    }
-    """
-)
-def factorize_blocks(sys: wp.ref[BlockSystemView], w: int, least: float):
-    """Factorize in place; pivots are at least `least`."""
+    """Add weight b bᵀ of one row, as `add_triple` does."""
     ...
 
 
 @wp.func
-def factorize(sys: wp.ref[BlockSystemView], w: int):
-    """Factorize the matrix of a world in place."""
-    factorize_blocks(sys, w, LEAST_PIVOT)
+def node_at(sys: wp.ref[BlockSystemView], w: int, place: int) -> int:
+    """The node of world w that is eliminated at a place of the order."""
+    base = sys.tree_start[w]
+    return base + sys.order[base + place]
+
+
+@wp.func_native(
+    """
+    float* P = sys.L.data + sys.panel.data[k];
+    const int n = sys.width.data[k];
+    const int ld = n == 6 ? 8 : n;
+    for (int i = 0; i < n; ++i) {
+        for (int j = 0; j <= i; ++j) {
+            float total = P[i * ld + j];
+            for (int m = 0; m < j; ++m) total -= P[i * ld + m] * P[j * ld + m];
+            P[i * ld + j] = i == j ? 1.0f / sqrtf(total > least ? total : least) : total * P[j * ld + j];
+        }
+    }
+    """
+)
+def factorize_diagonal(sys: wp.ref[BlockSystemView], k: int, least: float):
+    """Factorize the block of node k with itself."""
+    ...
+
+
+@wp.func_native(
+    """
+    float* P = sys.L.data + sys.panel.data[k];
+    const int n = sys.width.data[k];
+    const int ld = n == 6 ? 8 : n;
+    auto eliminated = [&](int i) {
+        float total = P[i * ld + j];
+        for (int m = 0; m < j; ++m) total -= P[i * ld + m] * P[j * ld + m];
+        return total;
+    };
+    const float pivot = eliminated(j);
+    const float inverse = 1.0f / sqrtf(pivot > least ? pivot : least);
+    for (int i = j + 1 + lane; i < n; i += lanes) P[i * ld + j] = eliminated(i) * inverse;
+    return inverse;
+    """
+)
+def factorize_column(
+    lane: int, lanes: int, sys: wp.ref[BlockSystemView], k: int, j: int, least: float
+) -> float:
+    """Column j below the diagonal of the block of node k, as far as one lane does it; returns 1 over the pivot."""
+    ...
+
+
+@wp.func_native(
+    """
+    sys.L.data[sys.panel.data[k] + j * ((sys.width.data[k] == 6 ? 8 : sys.width.data[k]) + 1)] = inverse;
+    """
+)
+def set_pivot(sys: wp.ref[BlockSystemView], k: int, j: int, inverse: float):
+    """Entry j of the diagonal of node k, inverted."""
+    ...
 
 
 @wp.func_native(
     """
     const int base = sys.tree_start.data[w];
-    const int nodes = sys.nodes.data[w];
-    for (int place = 0; place < nodes; ++place) {
-        const int k = base + sys.order.data[base + place];
-        const int n = sys.width.data[k];
-        const int ld = n == 6 ? 8 : n;
-        const float* P = sys.L.data + sys.panel.data[k];
-        float* x = sys.x.data + sys.entry.data[k];
-        for (int i = 0; i < n; ++i) {
-            float total = x[i];
-            for (int m = 0; m < i; ++m) total -= P[i * ld + m] * x[m];
-            x[i] = total * P[i * ld + i];
-        }
-        for (int e = sys.first.data[k]; e < sys.first.data[k] + sys.count.data[k]; ++e) {
-            const int other = base + sys.pattern.data[e];
-            float* y = sys.x.data + sys.entry.data[other];
-            const float* p = P + sys.offset.data[e] * ld;
-            if (n == 6) {
-                #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
-                for (int i = 0; i < sys.width.data[other]; ++i) {
-                    const float* q = p + i * 8;
-                    const float low = q[0] * x[0] + q[1] * x[1], high = q[4] * x[4] + q[5] * x[5];
-                    y[i] -= low + (q[2] * x[2] + q[3] * x[3]) + high;
-                }
-                continue;
-            }
-            for (int i = 0; i < sys.width.data[other]; ++i) {
+    const int n = sys.width.data[k];
+    const int count = sys.count.data[k];
+    const int* pattern = sys.pattern.data + sys.first.data[k];
+    const int* offset = sys.offset.data + sys.first.data[k];
+    float* P = sys.L.data + sys.panel.data[k];
+    const int ld = n == 6 ? 8 : n;
+    const int rows = count > 0 ? offset[count - 1] + sys.width.data[base + pattern[count - 1]] : n;
+    if (n == 6) {
+        // rows times the inverse of the transposed diagonal block, eight columns at a time
+        float inverse[6][8] = {};
+        for (int j = 0; j < 6; ++j) {
+            inverse[j][j] = P[j * 9];
+            for (int i = j + 1; i < 6; ++i) {
                 float total = 0.0f;
-                for (int m = 0; m < n; ++m) total += p[i * ld + m] * x[m];
-                y[i] -= total;
+                for (int m = j; m < i; ++m) total -= P[i * 8 + m] * inverse[j][m];
+                inverse[j][i] = total * P[i * 9];
             }
         }
+        #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
+        for (int i = 6 + lane; i < rows; i += lanes) {
+            float* p = P + i * 8;
+            float sum[8] = {};
+            for (int m = 0; m < 6; ++m) {
+                const float a = p[m];
+                for (int j = 0; j < 8; ++j) sum[j] += a * inverse[m][j];
+            }
+            for (int j = 0; j < 8; ++j) p[j] = sum[j];
+        }
+        return;
     }
-    for (int place = nodes - 1; place >= 0; --place) {
-        const int k = base + sys.order.data[base + place];
-        const int n = sys.width.data[k];
-        const int ld = n == 6 ? 8 : n;
-        const float* P = sys.L.data + sys.panel.data[k];
-        float* x = sys.x.data + sys.entry.data[k];
-        for (int e = sys.first.data[k]; e < sys.first.data[k] + sys.count.data[k]; ++e) {
-            const int other = base + sys.pattern.data[e];
-            const float* y = sys.x.data + sys.entry.data[other];
-            const float* p = P + sys.offset.data[e] * ld;
-            if (n == 6) {
-                float sum[8] = {};
-                #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
-                for (int i = 0; i < sys.width.data[other]; ++i) {
-                    const float a = y[i];
-                    for (int m = 0; m < 8; ++m) sum[m] += p[i * 8 + m] * a;
-                }
-                for (int m = 0; m < 6; ++m) x[m] -= sum[m];
-                continue;
-            }
-            for (int i = 0; i < sys.width.data[other]; ++i)
-                for (int m = 0; m < n; ++m) x[m] -= p[i * ld + m] * y[i];
-        }
-        for (int i = n - 1; i >= 0; --i) {
-            x[i] *= P[i * ld + i];
-            for (int m = 0; m < i; ++m) x[m] -= P[i * ld + m] * x[i];
+    for (int i = n + lane; i < rows; i += lanes) {
+        float* p = P + i * ld;
+        for (int j = 0; j < n; ++j) {
+            float total = p[j];
+            for (int m = 0; m < j; ++m) total -= p[m] * P[j * ld + m];
+            p[j] = total * P[j * ld + j];
         }
     }
     """
 )
-def solve(sys: wp.ref[BlockSystemView], w: int):
-    """x = (L Lᵀ)⁻¹ x."""
+def factorize_panel(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int, k: int):
+    """The rows of node k's panel below its own block, as far as one lane does it."""
     ...
+
+
+@wp.func_native(
+    """
+    const int base = sys.tree_start.data[w];
+    const int n = sys.width.data[k];
+    const int count = sys.count.data[k];
+    const int* pattern = sys.pattern.data + sys.first.data[k];
+    const int* offset = sys.offset.data + sys.first.data[k];
+    float* P = sys.L.data + sys.panel.data[k];
+    const int ld = n == 6 ? 8 : n;
+    // lanes side by side in the rows of a block, groups of them in several blocks
+    const int group = lanes < 8 ? lanes : 8;
+    for (int f = 0; f < count; ++f) {
+        const int column = base + pattern[f];
+        const int width = sys.width.data[column];
+        const int wide = width == 6 ? 8 : width;
+        const float* right = P + offset[f] * ld;
+        float* to = sys.L.data + sys.panel.data[column];
+        const int* other = sys.pattern.data + sys.first.data[column];
+        const int* row = sys.offset.data + sys.first.data[column];
+        float turned[6][8] = {};
+        if (n == 6 && width == 6)
+            for (int m = 0; m < 6; ++m)
+                for (int j = 0; j < 6; ++j) turned[m][j] = right[j * 8 + m];
+        int s = 0;
+        for (int e = f + lane / group; e < count; e += lanes / group) {
+            int start = 0;
+            if (e > f) {
+                while (other[s] != pattern[e]) ++s;
+                start = row[s];
+            }
+            const int height = sys.width.data[base + pattern[e]];
+            const float* left = P + offset[e] * ld;
+            float* block = to + start * wide;
+            if (n == 6 && width == 6) {
+                #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
+                for (int i = lane % group; i < height; i += group) {
+                    float sum[8];
+                    for (int j = 0; j < 8; ++j) sum[j] = block[i * 8 + j];
+                    for (int m = 0; m < 6; ++m) {
+                        const float a = left[i * 8 + m];
+                        for (int j = 0; j < 8; ++j) sum[j] -= a * turned[m][j];
+                    }
+                    for (int j = 0; j < 8; ++j) block[i * 8 + j] = sum[j];
+                }
+            } else {
+                for (int i = lane % group; i < height; i += group) {
+                    for (int j = 0; j < width; ++j) {
+                        float total = 0.0f;
+                        for (int m = 0; m < n; ++m) total += left[i * ld + m] * right[j * ld + m];
+                        block[i * wide + j] -= total;
+                    }
+                }
+            }
+        }
+    }
+    """
+)
+def subtract_panel(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int, k: int):
+    """Take the finished panel of node k off those that it couples to, as far as one lane does it."""
+    ...
+
+
+@wp.func(inline=False)
+def factorize(team: Team, sys: wp.ref[BlockSystemView], w: int):
+    """Factorize the matrix of a world in place; pivots are at least `LEAST_PIVOT`."""
+    for place in range(sys.nodes[w]):
+        k = node_at(sys, w, place)
+        if is_small(team, sys, k):
+            if team.lane == 0:
+                factorize_diagonal(sys, k, LEAST_PIVOT)
+        else:
+            for j in range(sys.width[k]):
+                inverse = factorize_column(team.lane, lanes(team), sys, k, j, LEAST_PIVOT)
+                sync(team)
+                if team.lane == 0:
+                    set_pivot(sys, k, j, inverse)
+        sync(team)
+        if sys.count[k] > 0:
+            factorize_panel(team.lane, lanes(team), sys, w, k)
+            sync(team)
+            subtract_panel(team.lane, lanes(team), sys, w, k)
+            sync(team)
+
+
+@wp.func
+def is_small(team: Team, sys: wp.ref[BlockSystemView], k: int) -> bool:
+    """True if one lane works on the block of node k with itself as fast as a team would."""
+    return lanes(team) == 1 or sys.width[k] <= 6
+
+
+@wp.func_native(
+    """
+    const int n = sys.width.data[k];
+    const int ld = n == 6 ? 8 : n;
+    const float* P = sys.L.data + sys.panel.data[k];
+    float* x = sys.x.data + sys.entry.data[k];
+    for (int i = 0; i < n; ++i) {
+        float total = x[i];
+        for (int m = 0; m < i; ++m) total -= P[i * ld + m] * x[m];
+        x[i] = total * P[i * ld + i];
+    }
+    """
+)
+def substitute_forward(sys: wp.ref[BlockSystemView], k: int):
+    """x = L⁻¹ x for the block of node k with itself."""
+    ...
+
+
+@wp.func_native(
+    """
+    const int n = sys.width.data[k];
+    const int ld = n == 6 ? 8 : n;
+    const float* P = sys.L.data + sys.panel.data[k];
+    float* x = sys.x.data + sys.entry.data[k];
+    for (int i = n - 1; i >= 0; --i) {
+        x[i] *= P[i * ld + i];
+        for (int m = 0; m < i; ++m) x[m] -= P[i * ld + m] * x[i];
+    }
+    """
+)
+def substitute_backward(sys: wp.ref[BlockSystemView], k: int):
+    """x = L⁻ᵀ x for the block of node k with itself."""
+    ...
+
+
+@wp.func_native(
+    """
+    const int ld = sys.width.data[k] == 6 ? 8 : sys.width.data[k];
+    sys.x.data[sys.entry.data[k] + i] *= sys.L.data[sys.panel.data[k] + i * (ld + 1)];
+    """
+)
+def divide_by_pivot(sys: wp.ref[BlockSystemView], k: int, i: int):
+    """Entry i of node k's x over the diagonal of the factor."""
+    ...
+
+
+@wp.func_native(
+    """
+    const int n = sys.width.data[k];
+    const int ld = n == 6 ? 8 : n;
+    const float* P = sys.L.data + sys.panel.data[k];
+    float* x = sys.x.data + sys.entry.data[k];
+    for (int r = i + 1 + lane; r < n; r += lanes) x[r] -= P[r * ld + i] * x[i];
+    """
+)
+def take_off_below(lane: int, lanes: int, sys: wp.ref[BlockSystemView], k: int, i: int):
+    """Take entry i of node k's x off those behind it, as far as one lane does it."""
+    ...
+
+
+@wp.func_native(
+    """
+    const int n = sys.width.data[k];
+    const int ld = n == 6 ? 8 : n;
+    const float* P = sys.L.data + sys.panel.data[k];
+    float* x = sys.x.data + sys.entry.data[k];
+    for (int m = lane; m < i; m += lanes) x[m] -= P[i * ld + m] * x[i];
+    """
+)
+def take_off_above(lane: int, lanes: int, sys: wp.ref[BlockSystemView], k: int, i: int):
+    """Take entry i of node k's x off those before it, as far as one lane does it."""
+    ...
+
+
+@wp.func_native(
+    """
+    const int base = sys.tree_start.data[w];
+    const int n = sys.width.data[k];
+    const int ld = n == 6 ? 8 : n;
+    const float* P = sys.L.data + sys.panel.data[k];
+    const float* x = sys.x.data + sys.entry.data[k];
+    const int group = lanes < 8 ? lanes : 8;
+    for (int e = sys.first.data[k] + lane / group; e < sys.first.data[k] + sys.count.data[k]; e += lanes / group) {
+        const int other = base + sys.pattern.data[e];
+        float* y = sys.x.data + sys.entry.data[other];
+        const float* p = P + sys.offset.data[e] * ld;
+        if (n == 6) {
+            #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
+            for (int i = lane % group; i < sys.width.data[other]; i += group) {
+                const float* q = p + i * 8;
+                const float low = q[0] * x[0] + q[1] * x[1], high = q[4] * x[4] + q[5] * x[5];
+                y[i] -= low + (q[2] * x[2] + q[3] * x[3]) + high;
+            }
+            continue;
+        }
+        for (int i = lane % group; i < sys.width.data[other]; i += group) {
+            float total = 0.0f;
+            for (int m = 0; m < n; ++m) total += p[i * ld + m] * x[m];
+            y[i] -= total;
+        }
+    }
+    """
+)
+def push_to_coupled(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int, k: int):
+    """Take node k's x off that of the nodes that it couples to, as far as one lane does it."""
+    ...
+
+
+@wp.func_native(
+    """
+    const int base = sys.tree_start.data[w];
+    const int n = sys.width.data[k];
+    const int ld = n == 6 ? 8 : n;
+    const float* P = sys.L.data + sys.panel.data[k];
+    float* x = sys.x.data + sys.entry.data[k];
+    for (int e = sys.first.data[k]; e < sys.first.data[k] + sys.count.data[k]; ++e) {
+        const int other = base + sys.pattern.data[e];
+        const int height = sys.width.data[other];
+        const float* y = sys.x.data + sys.entry.data[other];
+        const float* p = P + sys.offset.data[e] * ld;
+        if (n == 6 && lanes == 1) {
+            float sum[8] = {};
+            #pragma clang loop vectorize(disable) interleave(disable) unroll(disable)
+            for (int i = 0; i < height; ++i) {
+                const float a = y[i];
+                for (int m = 0; m < 8; ++m) sum[m] += p[i * 8 + m] * a;
+            }
+            for (int m = 0; m < 6; ++m) x[m] -= sum[m];
+        } else if (n == 6) {
+            for (int m = lane; m < 6; m += lanes) {
+                float total = 0.0f;
+                for (int i = 0; i < height; ++i) total += p[i * 8 + m] * y[i];
+                x[m] -= total;
+            }
+        } else if (lanes == 1) {
+            for (int i = 0; i < height; ++i)
+                for (int m = 0; m < n; ++m) x[m] -= p[i * ld + m] * y[i];
+        } else {
+            for (int m = lane; m < n; m += lanes)
+                for (int i = 0; i < height; ++i) x[m] -= p[i * ld + m] * y[i];
+        }
+    }
+    """
+)
+def pull_from_coupled(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int, k: int):
+    """Take the x of the nodes that node k couples to off its own, as far as one lane does it."""
+    ...
+
+
+@wp.func(inline=False)
+def solve(team: Team, sys: wp.ref[BlockSystemView], w: int):
+    """x = (L Lᵀ)⁻¹ x."""
+    nodes = sys.nodes[w]
+    for place in range(nodes):
+        k = node_at(sys, w, place)
+        if is_small(team, sys, k):
+            if team.lane == 0:
+                substitute_forward(sys, k)
+        else:
+            for i in range(sys.width[k]):
+                if team.lane == 0:
+                    divide_by_pivot(sys, k, i)
+                sync(team)
+                take_off_below(team.lane, lanes(team), sys, k, i)
+                sync(team)
+        sync(team)
+        push_to_coupled(team.lane, lanes(team), sys, w, k)
+        sync(team)
+    for back in range(nodes):
+        k = node_at(sys, w, nodes - 1 - back)
+        pull_from_coupled(team.lane, lanes(team), sys, w, k)
+        sync(team)
+        if is_small(team, sys, k):
+            if team.lane == 0:
+                substitute_backward(sys, k)
+        else:
+            width = sys.width[k]
+            for j in range(width):
+                i = width - 1 - j
+                if team.lane == 0:
+                    divide_by_pivot(sys, k, i)
+                sync(team)
+                take_off_above(team.lane, lanes(team), sys, k, i)
+                sync(team)
+        sync(team)

@@ -4,7 +4,7 @@ These are the innermost loops of a step. They are written in C++, since Warp's `
 stride, indices below zero) cost several times the arithmetic there; so all arrays have to be contiguous, and
 nothing checks the indices. Names follow Duff, Heroux, Pozo, "An overview of the sparse basic linear algebra
 subprograms", 2002: `dot`, `axpy` (y += a x), and with an `i` where one side goes through an index list. A
-`3` stands for three rows that share their indices.
+`3` stands for three rows that share their indices, `lane` for the share of one lane of a team.
 
 Stage: linear algebra of smooth dynamics and of constraints
 Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/maximal/articulated_bodies.py,
@@ -99,6 +99,30 @@ def row_doti(
     """
     const float* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
+    float total = 0.0f;
+    for (int k = lane; k < n; k += lanes) total += from[k] * y.data[at[k]];
+    return total;
+    """
+)
+def lane_row_doti(
+    lane: int,
+    lanes: int,
+    n: int,
+    x: wp.array2d(dtype=float),
+    c: int,
+    first: int,
+    index: wp.array(dtype=int),
+    i: int,
+    y: wp.array(dtype=float),
+) -> float:
+    """`row_doti`, as far as one lane of a team does it."""
+    ...
+
+
+@wp.func_native(
+    """
+    const float* from = x.data + (size_t)c * x.shape[1] + first;
+    const int* at = index.data + i;
     for (int k = 0; k < n; ++k) y.data[at[k]] += a * from[k];
     """
 )
@@ -113,6 +137,29 @@ def row_axpyi(
     y: wp.array(dtype=float),
 ):
     """y[index[i + k]] += a x[c, first + k]; no index occurs twice."""
+    ...
+
+
+@wp.func_native(
+    """
+    const float* from = x.data + (size_t)c * x.shape[1] + first;
+    const int* at = index.data + i;
+    for (int k = lane; k < n; k += lanes) y.data[at[k]] += a * from[k];
+    """
+)
+def lane_row_axpyi(
+    lane: int,
+    lanes: int,
+    n: int,
+    a: float,
+    x: wp.array2d(dtype=float),
+    c: int,
+    first: int,
+    index: wp.array(dtype=int),
+    i: int,
+    y: wp.array(dtype=float),
+):
+    """`row_axpyi`, as far as one lane of a team does it."""
     ...
 
 
@@ -147,6 +194,35 @@ def row_doti3(
     """
     const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
+    float total0 = 0.0f, total1 = 0.0f, total2 = 0.0f;
+    for (int k = lane; k < n; k += lanes) {
+        const float b = y.data[at[k]];
+        total0 += from[k][0] * b;
+        total1 += from[k][1] * b;
+        total2 += from[k][2] * b;
+    }
+    return wp::vec3(total0, total1, total2);
+    """
+)
+def lane_row_doti3(
+    lane: int,
+    lanes: int,
+    n: int,
+    x: wp.array2d(dtype=wp.vec3),
+    c: int,
+    first: int,
+    index: wp.array(dtype=int),
+    i: int,
+    y: wp.array(dtype=float),
+) -> wp.vec3:
+    """`row_doti3`, as far as one lane of a team does it."""
+    ...
+
+
+@wp.func_native(
+    """
+    const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
+    const int* at = index.data + i;
     const float a0 = a[0], a1 = a[1], a2 = a[2];
     for (int k = 0; k < n; ++k) y.data[at[k]] += a0 * from[k][0] + a1 * from[k][1] + a2 * from[k][2];
     """
@@ -162,6 +238,30 @@ def row_axpyi3(
     y: wp.array(dtype=float),
 ):
     """y[index[i + k]] += a · x[c, first + k] of three rows; no index occurs twice."""
+    ...
+
+
+@wp.func_native(
+    """
+    const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
+    const int* at = index.data + i;
+    const float a0 = a[0], a1 = a[1], a2 = a[2];
+    for (int k = lane; k < n; k += lanes) y.data[at[k]] += a0 * from[k][0] + a1 * from[k][1] + a2 * from[k][2];
+    """
+)
+def lane_row_axpyi3(
+    lane: int,
+    lanes: int,
+    n: int,
+    a: wp.vec3,
+    x: wp.array2d(dtype=wp.vec3),
+    c: int,
+    first: int,
+    index: wp.array(dtype=int),
+    i: int,
+    y: wp.array(dtype=float),
+):
+    """`row_axpyi3`, as far as one lane of a team does it."""
     ...
 
 

@@ -13,12 +13,13 @@ Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, start, z_mo
 import warp as wp
 
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView, factorize, solve
-from newtonsim.kernels.constraints.chains import push_triple, triple_velocity
+from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sync
+from newtonsim.kernels.constraints.chains import team_push_triple, triple_velocity
 from newtonsim.kernels.constraints.dof_rows import ACTED, NOTHING_ACTED, PUSHED
-from newtonsim.kernels.constraints.islands import IslandView, copy_island
+from newtonsim.kernels.constraints.islands import IslandView, copy_impulses, copy_island, tree_share
 from newtonsim.kernels.constraints.laws import SLOW_PUSH, WEDGED, LawView, contact_law, is_wedged
 from newtonsim.kernels.constraints.newton import NewtonView, assemble, parts_slowly, push_of
-from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, impulses_of
 from newtonsim.kernels.constraints.sweeps import sweep_island
 from newtonsim.kernels.views.model import TreeView
 
@@ -34,6 +35,7 @@ EASED = wp.constant(0.5)
 
 @wp.func
 def acts(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -44,15 +46,15 @@ def acts(
     """ACTED if a row of the island has an impulse, PUSHED if a contact removes a penetration besides."""
     state = int(NOTHING_ACTED)
     dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         if rows.dof.impulse[islands.dof_row[i]] != 0.0:
             state = wp.max(state, ACTED)
     pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         if rows.pair.impulse[islands.pair[i]] != 0.0:
             state = wp.max(state, ACTED)
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         if rows.contact.impulse[c][0] != 0.0:
             state = wp.max(state, ACTED)
@@ -60,11 +62,12 @@ def acts(
             v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, z)
             if parts_slowly(rows, c, v):
                 state = PUSHED
-    return state
+    return int(max_lanes(team, float(state)))
 
 
 @wp.func(inline=False)
 def keep_impulses(
+    team: Team,
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
     k: int,
@@ -72,40 +75,30 @@ def keep_impulses(
     z: wp.array(dtype=float),
 ):
     """Let the solution that moves the positions be the present one."""
-    copy_island(islands, k, z, moving.z)
-    dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        moving.dof[r] = rows.dof.impulse[r]
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        moving.pair[p] = rows.pair.impulse[p]
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        moving.contact[c] = rows.contact.impulse[c]
-        if rows.spins == 1:
-            moving.spin[c] = rows.spin.impulse[c]
+    copy_island(team, islands, k, z, moving.z)
+    impulses = impulses_of(rows, z)
+    copy_impulses(team, islands, k, rows.spins, impulses, moving)
 
 
 @wp.func(inline=False)
-def swap_impulses(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, moving: wp.ref[ImpulseView]):
+def swap_impulses(
+    team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, moving: wp.ref[ImpulseView]
+):
     """Exchange the impulses of the rows and those that move the positions."""
     dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         r = islands.dof_row[i]
         one = rows.dof.impulse[r]
         rows.dof.impulse[r] = moving.dof[r]
         moving.dof[r] = one
     pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         other = rows.pair.impulse[p]
         rows.pair.impulse[p] = moving.pair[p]
         moving.pair[p] = other
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         force = rows.contact.impulse[c]
         rows.contact.impulse[c] = moving.contact[c]
@@ -114,20 +107,23 @@ def swap_impulses(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, m
             torque = rows.spin.impulse[c]
             rows.spin.impulse[c] = moving.spin[c]
             moving.spin[c] = torque
+    sync(team)
 
 
 @wp.func
-def add_pushes(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, sign: float):
+def add_pushes(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, sign: float):
     """Let the contacts of an island want to remove penetrations (sign 1), or no longer (-1)."""
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         target = rows.contact.target[c]
         rows.contact.target[c] = wp.vec3(target[0] + sign * rows.contact.push[c], target[1], target[2])
+    sync(team)
 
 
 @wp.func(inline=False)
 def sweep_apart(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -140,19 +136,20 @@ def sweep_apart(
     z: wp.array(dtype=float),
 ):
     """Find the velocities that remove penetrations by sweeps from the solution without."""
-    keep_impulses(rows, islands, k, moving, z)
-    add_pushes(rows, islands, k, 1.0)
+    keep_impulses(team, rows, islands, k, moving, z)
+    add_pushes(team, rows, islands, k, 1.0)
     change = float(tolerance + 1.0)
     sweeps = int(0)
     while sweeps < APART_SWEEPS and change > tolerance:
-        change = sweep_island(tree, rows, islands, k, depth, pyramidal, 0.0, laws, moving.z)
+        change = sweep_island(team, tree, rows, islands, k, depth, pyramidal, 0.0, laws, moving.z)
         sweeps += 1
-    add_pushes(rows, islands, k, -1.0)
-    swap_impulses(rows, islands, k, moving)
+    add_pushes(team, rows, islands, k, -1.0)
+    swap_impulses(team, rows, islands, k, moving)
 
 
 @wp.func(inline=False)
 def add_response(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -165,7 +162,7 @@ def add_response(
 ):
     """Add to the impulses of contacts in `moving` what the velocities that move bodies apart change."""
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         G = contact_law(rows, laws, c, laws.contact_v[c], pyramidal).slope
         G[0, 0] = laws.contact_slope[c]
@@ -174,10 +171,12 @@ def add_response(
         moved = p + G * (wp.vec3(push_of(rows, c), 0.0, 0.0) - v)
         # what presses counts as pressing, see `solve_apart`
         moving.contact[c] = wp.vec3(wp.max(moved[0], STILL_PRESSES * p[0]), moved[1], moved[2])
+    sync(team)
 
 
 @wp.func(inline=False)
 def solve_apart(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -197,38 +196,44 @@ def solve_apart(
     What presses goes on pressing and what sticks goes on sticking; a contact that does not press, but is to
     be pushed apart, counts as one that does. Impulses of `moving` are only kept if asked for.
     """
-    assemble(tree, rows, islands, k, w, depth, laws, pyramidal, True, n, sys)
-    factorize(sys, w)
+    assemble(team, tree, rows, islands, k, w, depth, laws, pyramidal, True, n, sys)
+    factorize(team, sys, w)
     trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
+    share = tree_share(team, trees)
+    for e in range(share.tree, trees[1], share.trees):
         t = islands.tree[e]
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
             n.gap[islands.dof[i]] = 0.0
+    sync(team)
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
         wanted = laws.contact_slope[c] * push_of(rows, c)
         if wanted > 0.0:
             impulse = wp.vec3(wanted, 0.0, 0.0)
-            push_triple(tree, rows.contact.leaf[c], c, depth, impulse, rows.contact.B, n.gap)
-    for e in range(trees[0], trees[1]):
+            team_push_triple(team, tree, rows.contact.leaf[c], c, depth, impulse, rows.contact.B, n.gap)
+    sync(team)
+    for e in range(share.tree, trees[1], share.trees):
         t = islands.tree[e]
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
             sys.x[i] = n.gap[islands.dof[i]]
-    solve(sys, w)
-    for e in range(trees[0], trees[1]):
+    sync(team)
+    solve(team, sys, w)
+    for e in range(share.tree, trees[1], share.trees):
         t = islands.tree[e]
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
             d = islands.dof[i]
             n.step[d] = sys.x[i]
             moving.z[d] = z[d] + sys.x[i]
+    sync(team)
     if keep:
-        keep_impulses(rows, islands, k, moving, moving.z)
-        add_response(tree, rows, islands, k, depth, pyramidal, laws, n, moving)
+        keep_impulses(team, rows, islands, k, moving, moving.z)
+        add_response(team, tree, rows, islands, k, depth, pyramidal, laws, n, moving)
 
 
 @wp.func(inline=False)
 def choose_starts(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -245,7 +250,7 @@ def choose_starts(
     there; but with less of what hardly yields, since that would grow for ever.
     """
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         p = rows.contact.impulse[c]
         share = float(1.0)
@@ -268,6 +273,7 @@ def choose_starts(
 
 @wp.func
 def move_singles(
+    team: Team,
     tree: wp.ref[TreeView],
     islands: wp.ref[IslandView],
     k: int,
@@ -277,10 +283,11 @@ def move_singles(
 ):
     """Let single bodies move apart, and articulated bodies with their velocities."""
     trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
+    share = tree_share(team, trees)
+    for e in range(share.tree, trees[1], share.trees):
         t = islands.tree[e]
         single = tree.joint_start[t + 1] - tree.joint_start[t] == 1
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
             d = islands.dof[i]
             z_moving[d] = z[d]
             if single:

@@ -20,6 +20,10 @@ from typing import Any
 import warp as wp
 
 from newtonsim.kernels.algebra.sparse_blas import (
+    lane_row_axpyi,
+    lane_row_axpyi3,
+    lane_row_doti,
+    lane_row_doti3,
     point_velocities,
     row_axpyi,
     row_axpyi3,
@@ -27,6 +31,7 @@ from newtonsim.kernels.algebra.sparse_blas import (
     row_doti3,
     row_solve,
 )
+from newtonsim.kernels.algebra.teams import Team, lanes, sum_lanes, sum_triples
 from newtonsim.kernels.views.model import KinematicsView, TreeView
 
 LEAST_MASS = wp.constant(1.0e-12)  # [kg]
@@ -253,3 +258,94 @@ def push_triple(
         row_axpyi3(tree.dof_depth[leaf[0]] + 1, impulse, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
     if leaf[1] >= 0:
         row_axpyi3(tree.dof_depth[leaf[1]] + 1, impulse, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
+
+
+@wp.func
+def team_row_velocity(
+    team: Team,
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    B: wp.array2d(dtype=float),
+    z: wp.array(dtype=float),
+) -> float:
+    """`row_velocity` by a team, each lane of which has its own entries of the chains.
+
+    A dof has the same place in all chains, so that it is always the same lane that reads and writes its z.
+    """
+    v = float(0.0)
+    n = lanes(team)
+    if leaf[0] >= 0:
+        row0 = tree.dof_row[leaf[0]]
+        v += lane_row_doti(team.lane, n, tree.dof_depth[leaf[0]] + 1, B, c, 0, tree.row_dof, row0, z)
+    if leaf[1] >= 0:
+        row1 = tree.dof_row[leaf[1]]
+        v += lane_row_doti(team.lane, n, tree.dof_depth[leaf[1]] + 1, B, c, depth, tree.row_dof, row1, z)
+    return sum_lanes(team, v)
+
+
+@wp.func
+def team_triple_velocity(
+    team: Team,
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    B: wp.array2d(dtype=wp.vec3),
+    z: wp.array(dtype=float),
+) -> wp.vec3:
+    """`triple_velocity` by a team, see `team_row_velocity`."""
+    v = wp.vec3(0.0, 0.0, 0.0)
+    n = lanes(team)
+    if leaf[0] >= 0:
+        row0 = tree.dof_row[leaf[0]]
+        v += lane_row_doti3(team.lane, n, tree.dof_depth[leaf[0]] + 1, B, c, 0, tree.row_dof, row0, z)
+    if leaf[1] >= 0:
+        row1 = tree.dof_row[leaf[1]]
+        v += lane_row_doti3(team.lane, n, tree.dof_depth[leaf[1]] + 1, B, c, depth, tree.row_dof, row1, z)
+    return sum_triples(team, v)
+
+
+@wp.func
+def team_push_row(
+    team: Team,
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    impulse: float,
+    B: wp.array2d(dtype=float),
+    z: wp.array(dtype=float),
+):
+    """`push_row` by a team, see `team_row_velocity`."""
+    n = lanes(team)
+    if leaf[0] >= 0:
+        row0 = tree.dof_row[leaf[0]]
+        lane_row_axpyi(team.lane, n, tree.dof_depth[leaf[0]] + 1, impulse, B, c, 0, tree.row_dof, row0, z)
+    if leaf[1] >= 0:
+        row1 = tree.dof_row[leaf[1]]
+        lane_row_axpyi(team.lane, n, tree.dof_depth[leaf[1]] + 1, impulse, B, c, depth, tree.row_dof, row1, z)
+
+
+@wp.func
+def team_push_triple(
+    team: Team,
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    impulse: wp.vec3,
+    B: wp.array2d(dtype=wp.vec3),
+    z: wp.array(dtype=float),
+):
+    """`push_triple` by a team, see `team_row_velocity`."""
+    n = lanes(team)
+    if leaf[0] >= 0:
+        row0 = tree.dof_row[leaf[0]]
+        lane_row_axpyi3(team.lane, n, tree.dof_depth[leaf[0]] + 1, impulse, B, c, 0, tree.row_dof, row0, z)
+    if leaf[1] >= 0:
+        row1 = tree.dof_row[leaf[1]]
+        lane_row_axpyi3(
+            team.lane, n, tree.dof_depth[leaf[1]] + 1, impulse, B, c, depth, tree.row_dof, row1, z
+        )

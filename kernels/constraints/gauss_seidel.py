@@ -5,6 +5,9 @@ Jourdan, Alart, Jean, "A Gauss-Seidel like algorithm to solve frictional contact
 the tangential pair divides by the largest eigenvalue of its 2x2 block: a fixed point then has friction
 exactly opposite to sliding. Where sweeps are slow, Newton's method goes on, see `solve`.
 
+A team updates one row after the other, each lane with its entries of the row; all of them find the same
+impulse and write it.
+
 Stage: constraints, solve
 Called by: kernels/constraints/pair_solve.py, kernels/constraints/sweeps.py
 Reads: ContactRowView, DofRowView, PairRowView, SpinRowView, TreeView, centre, z
@@ -13,8 +16,14 @@ Writes: ContactRowView, DofRowView, PairRowView, SpinRowView, z
 
 import warp as wp
 
-from newtonsim.kernels.algebra.sparse_blas import row_axpyi, row_doti
-from newtonsim.kernels.constraints.chains import push_row, push_triple, row_velocity, triple_velocity
+from newtonsim.kernels.algebra.sparse_blas import lane_row_axpyi, lane_row_doti
+from newtonsim.kernels.algebra.teams import Team, lanes, sum_lanes
+from newtonsim.kernels.constraints.chains import (
+    team_push_row,
+    team_push_triple,
+    team_row_velocity,
+    team_triple_velocity,
+)
 from newtonsim.kernels.constraints.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.constraints.dof_rows import DofRowView
 from newtonsim.kernels.constraints.pair_rows import PairRowView
@@ -24,19 +33,29 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
 @wp.func
-def dof_velocity(tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.array(dtype=float)) -> float:
+def dof_velocity(
+    team: Team, tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.array(dtype=float)
+) -> float:
     """J v of a row on one dof."""
     d = rows.source_dof[rows.source[r]]
-    return row_doti(tree.dof_depth[d] + 1, rows.B, r, 0, tree.row_dof, tree.dof_row[d], z)
+    n = tree.dof_depth[d] + 1
+    own = lane_row_doti(team.lane, lanes(team), n, rows.B, r, 0, tree.row_dof, tree.dof_row[d], z)
+    return sum_lanes(team, own)
 
 
 @wp.func
 def push_dof(
-    tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, impulse: float, z: wp.array(dtype=float)
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[DofRowView],
+    r: int,
+    impulse: float,
+    z: wp.array(dtype=float),
 ):
     """z += B impulse."""
     d = rows.source_dof[rows.source[r]]
-    row_axpyi(tree.dof_depth[d] + 1, impulse, rows.B, r, 0, tree.row_dof, tree.dof_row[d], z)
+    n = tree.dof_depth[d] + 1
+    lane_row_axpyi(team.lane, lanes(team), n, impulse, rows.B, r, 0, tree.row_dof, tree.dof_row[d], z)
 
 
 @wp.func
@@ -59,21 +78,28 @@ def target_impulse(
 
 
 @wp.func
-def relax_dof(tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.array(dtype=float)) -> float:
+def relax_dof(
+    team: Team, tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.array(dtype=float)
+) -> float:
     """One Gauss-Seidel update of a row on one dof; returns the velocity change that it made."""
     old = rows.impulse[r]
     target = wp.vec2(rows.target_lower[r], rows.target_upper[r])
     bounds = wp.vec2(rows.lower[r], rows.upper[r])
-    v = dof_velocity(tree, rows, r, z)
+    v = dof_velocity(team, tree, rows, r, z)
     new = target_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
     rows.impulse[r] = new
-    push_dof(tree, rows, r, new - old, z)
+    push_dof(team, tree, rows, r, new - old, z)
     return wp.abs(new - old) * rows.delassus[r]
 
 
 @wp.func(inline=False)
 def relax_pair(
-    tree: wp.ref[TreeView], rows: wp.ref[PairRowView], r: int, depth: int, z: wp.array(dtype=float)
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[PairRowView],
+    r: int,
+    depth: int,
+    z: wp.array(dtype=float),
 ) -> float:
     """One Gauss-Seidel update of a row between two bodies or dofs; returns the velocity change."""
     if rows.delassus[r] <= 0.0:
@@ -81,10 +107,10 @@ def relax_pair(
     old = rows.impulse[r]
     target = wp.vec2(rows.target_lower[r], rows.target_upper[r])
     bounds = wp.vec2(rows.lower[r], rows.upper[r])
-    v = row_velocity(tree, rows.leaf[r], r, depth, rows.B, z)
+    v = team_row_velocity(team, tree, rows.leaf[r], r, depth, rows.B, z)
     new = target_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
     rows.impulse[r] = new
-    push_row(tree, rows.leaf[r], r, depth, new - old, rows.B, z)
+    team_push_row(team, tree, rows.leaf[r], r, depth, new - old, rows.B, z)
     return wp.abs(new - old) * rows.delassus[r]
 
 
@@ -102,6 +128,7 @@ def limit_friction(t: wp.vec2, bound: float, pyramidal: bool) -> wp.vec2:
 
 @wp.func
 def relax_contact(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[ContactRowView],
     c: int,
@@ -121,7 +148,7 @@ def relax_contact(
     if delassus[0] <= 0.0:
         return 0.0
     softness = rows.softness[c]
-    error = rows.target[c] - triple_velocity(tree, rows.leaf[c], c, depth, rows.B, z)
+    error = rows.target[c] - team_triple_velocity(team, tree, rows.leaf[c], c, depth, rows.B, z)
     R = wp.vec2(0.0, 0.0)
     if share > 0.0:
         R = share * rows.weight[c]
@@ -138,7 +165,7 @@ def relax_contact(
     step = new - old
     if step[0] != 0.0 or step[1] != 0.0 or step[2] != 0.0:
         rows.impulse[c] = new
-        push_triple(tree, rows.leaf[c], c, depth, step, rows.B, z)
+        team_push_triple(team, tree, rows.leaf[c], c, depth, step, rows.B, z)
     tangential = wp.max(wp.abs(step[1]), wp.abs(step[2])) * (delassus[1] + R[1])
     most = wp.max(wp.abs(change) * (delassus[0] + R[0]), tangential)
     if share > 0.0:
@@ -149,6 +176,7 @@ def relax_contact(
 
 @wp.func(inline=False)
 def relax_spin(
+    team: Team,
     tree: wp.ref[TreeView],
     contact: wp.ref[ContactRowView],
     rows: wp.ref[SpinRowView],
@@ -163,7 +191,7 @@ def relax_spin(
     normal = contact.impulse[c][0]
     if normal <= 0.0 and wp.length_sq(old) == 0.0:
         return 0.0
-    error = rows.target[c] - triple_velocity(tree, contact.leaf[c], c, depth, rows.B, z)
+    error = rows.target[c] - team_triple_velocity(team, tree, contact.leaf[c], c, depth, rows.B, z)
     torsion = old[0]
     if delassus[0] > 0.0:
         bound = rows.torsion[c] * normal
@@ -176,6 +204,6 @@ def relax_spin(
     new = wp.vec3(torsion, t[0], t[1])
     step = new - old
     rows.impulse[c] = new
-    push_triple(tree, contact.leaf[c], c, depth, step, rows.B, z)
+    team_push_triple(team, tree, contact.leaf[c], c, depth, step, rows.B, z)
     tangential = wp.max(wp.abs(step[1]), wp.abs(step[2])) * delassus[1]
     return wp.max(wp.abs(change) * delassus[0], tangential)

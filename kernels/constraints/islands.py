@@ -12,8 +12,9 @@ Writes: IslandView, target
 
 import warp as wp
 
+from newtonsim.kernels.algebra.teams import Team, lanes, sync
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -127,14 +128,78 @@ def find_islands(
     ...
 
 
+@wp.struct
+class TreeShare:
+    """Which dofs of an island a lane works on: whole trees if there are many, else its share of each tree."""
+
+    tree: int  # first tree
+    trees: int  # from one tree to the next
+    dof: int  # first dof of a tree
+    dofs: int  # from one dof to the next
+    whole: int  # 1 if it works on whole trees
+
+
+@wp.func
+def tree_share(team: Team, trees: wp.vec2i) -> TreeShare:
+    """The share of a lane in the trees of an island; it depends on nothing else."""
+    share = TreeShare()
+    n = lanes(team)
+    if n == 1 or trees[1] - trees[0] >= n:
+        share.tree = trees[0] + team.lane
+        share.trees = n
+        share.dof = 0
+        share.dofs = 1
+        share.whole = 1
+    else:
+        share.tree = trees[0]
+        share.trees = 1
+        share.dof = team.lane
+        share.dofs = n
+        share.whole = 0
+    return share
+
+
 @wp.func
 def copy_island(
-    islands: wp.ref[IslandView], k: int, source: wp.array(dtype=float), target: wp.array(dtype=float)
+    team: Team,
+    islands: wp.ref[IslandView],
+    k: int,
+    source: wp.array(dtype=float),
+    target: wp.array(dtype=float),
 ):
     """Copy the dofs of an island."""
     trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
+    share = tree_share(team, trees)
+    for e in range(share.tree, trees[1], share.trees):
         t = islands.tree[e]
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
             d = islands.dof[i]
             target[d] = source[d]
+    sync(team)
+
+
+@wp.func(inline=False)
+def copy_impulses(
+    team: Team,
+    islands: wp.ref[IslandView],
+    k: int,
+    spins: int,
+    source: wp.ref[ImpulseView],
+    target: wp.ref[ImpulseView],
+):
+    """Copy the impulses of all rows of an island; those of spin if there are `spins`."""
+    dofs = islands.dofs[k]
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
+        r = islands.dof_row[i]
+        target.dof[r] = source.dof[r]
+    pairs = islands.pairs[k]
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        target.pair[p] = source.pair[p]
+    touches = islands.contacts[k]
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+        c = islands.contact[i]
+        target.contact[c] = source.contact[c]
+        if spins == 1:
+            target.spin[c] = source.spin[c]
+    sync(team)

@@ -19,8 +19,9 @@ Writes: LawView, RowsView
 
 import warp as wp
 
-from newtonsim.kernels.constraints.islands import IslandView
-from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes, sync
+from newtonsim.kernels.constraints.islands import IslandView, copy_impulses
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, impulses_of
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -223,13 +224,19 @@ def dof_leaf(rows: wp.ref[RowsView], r: int) -> wp.vec2i:
 
 @wp.func(inline=False)
 def soften(
-    rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, passing: float, laws: wp.ref[LawView]
+    team: Team,
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    passing: float,
+    laws: wp.ref[LawView],
 ) -> float:
     """Give all rows the regularisation that they have at first.
 
     Contacts let a small velocity pass under their present load: heavy bodies do not sink into light ones.
 
     Args:
+        team: The team.
         rows: All rows.
         islands: Islands.
         k: The island.
@@ -241,15 +248,15 @@ def soften(
     """
     load = float(0.0)
     dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         r = islands.dof_row[i]
         laws.dof_R[r] = SOFT_ROW * rows.dof.delassus[r]
     pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         laws.pair_R[p] = SOFT_ROW * rows.pair.delassus[p]
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         weight = rows.contact.weight[c]
         normal = rows.contact.impulse[c][0]
@@ -259,7 +266,7 @@ def soften(
             wp.clamp(most, STIFF * weight[0], SOFT * weight[0]),
             wp.clamp(most, STIFF * weight[1], SOFT * weight[1]),
         )
-    return load
+    return max_lanes(team, load)
 
 
 @wp.func
@@ -278,23 +285,36 @@ def is_wedged(rows: wp.ref[RowsView], c: int, push: float, lacks: float, impulse
     return rows.contact.soft[c] == 0 and push > SLOW_PUSH and lacks > WEDGED * push and strained
 
 
-@wp.func(inline=False)
-def set_centres(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]):
+@wp.func
+def centres_of(laws: wp.ref[LawView], z: wp.array(dtype=float)) -> ImpulseView:
+    """The centres of all rows, and the velocities that they lead to."""
+    view = ImpulseView()
+    view.dof = laws.dof_centre
+    view.pair = laws.pair_centre
+    view.contact = laws.contact_centre
+    view.spin = laws.spin_centre
+    view.z = z
+    return view
+
+
+@wp.func
+def set_centres(
+    team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]
+):
     """Let the present impulses of an island be the centres."""
-    dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        laws.dof_centre[r] = rows.dof.impulse[r]
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        laws.pair_centre[p] = rows.pair.impulse[p]
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        laws.contact_centre[c] = rows.contact.impulse[c]
-        if rows.spins == 1:
-            laws.spin_centre[c] = rows.spin.impulse[c]
+    impulses = impulses_of(rows, laws.dof_centre)
+    centres = centres_of(laws, laws.dof_centre)
+    copy_impulses(team, islands, k, rows.spins, impulses, centres)
+
+
+@wp.func
+def return_to_centres(
+    team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]
+):
+    """Set the impulses of an island to the centres."""
+    impulses = impulses_of(rows, laws.dof_centre)
+    centres = centres_of(laws, laws.dof_centre)
+    copy_impulses(team, islands, k, rows.spins, centres, impulses)
 
 
 @wp.struct
@@ -309,6 +329,7 @@ class Shift:
 
 @wp.func(inline=False)
 def move_centres(
+    team: Team,
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
     k: int,
@@ -329,7 +350,7 @@ def move_centres(
     # motors may be as fast as they like
     may = wp.max(passing, ROW_PASSING * at_start)
     dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         r = islands.dof_row[i]
         before = laws.dof_R[r]
         missed = before * wp.abs(rows.dof.impulse[r] - laws.dof_centre[r])
@@ -338,7 +359,7 @@ def move_centres(
         laws.dof_R[r] = stiffen(before, STIFF_ROW * rows.dof.delassus[r], missed, may, 1.0)
         shift.stiffened += int(laws.dof_R[r] < before)
     pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         old = laws.pair_R[p]
         lacking = old * wp.abs(rows.pair.impulse[p] - laws.pair_centre[p])
@@ -346,10 +367,10 @@ def move_centres(
         laws.pair_centre[p] = rows.pair.impulse[p]
         laws.pair_R[p] = stiffen(old, STIFF_ROW * rows.pair.delassus[p], lacking, may, 1.0)
         shift.stiffened += int(laws.pair_R[p] < old)
-    others = shift.most - allowed * ALLOWED_ROW * at_start
+    others = max_lanes(team, shift.most) - allowed * ALLOWED_ROW * at_start
     fastest = float(0.0)
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         R = laws.contact_R[c]
         change = rows.contact.impulse[c] - laws.contact_centre[c]
@@ -375,38 +396,28 @@ def move_centres(
         laws.contact_R[c] = stiffer
         shift.stiffened += int(stiffer[0] < R[0] or stiffer[1] < R[1])
         shift.sinking += int(passed > SINKING * passing and (stiffer[0] < R[0] or stiffer[1] < R[1]))
+    shift.most = max_lanes(team, shift.most)
+    shift.excess = max_lanes(team, shift.excess)
+    shift.stiffened = int(sum_lanes(team, float(shift.stiffened)))
+    shift.sinking = int(sum_lanes(team, float(shift.sinking)))
+    fastest = max_lanes(team, fastest)
     moving = ALLOWED_SHARE * wp.max(0.0, wp.min(at_start, fastest) - UNREST)
     shift.excess -= allowed * wp.max(moving, ALLOWED_CHANGE * at_start)
     shift.excess = wp.max(shift.excess, others)
+    sync(team)
     return shift
 
 
 @wp.func(inline=False)
-def return_to_centres(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]):
-    """Set the impulses of an island to the centres."""
-    dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        rows.dof.impulse[r] = laws.dof_centre[r]
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        rows.pair.impulse[p] = laws.pair_centre[p]
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        rows.contact.impulse[c] = laws.contact_centre[c]
-        if rows.spins == 1:
-            rows.spin.impulse[c] = laws.spin_centre[c]
-
-
-@wp.func(inline=False)
-def set_bounds(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]):
+def set_bounds(
+    team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]
+):
     """Let the bounds of friction follow the normal impulses."""
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         normal = rows.contact.impulse[c][0]
         laws.contact_bound[c] = rows.contact.friction[c] * normal
         if rows.spins == 1:
             laws.spin_bound[c] = normal * wp.vec2(rows.spin.torsion[c], rows.spin.rolling[c])
+    sync(team)

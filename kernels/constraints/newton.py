@@ -35,8 +35,14 @@ from newtonsim.kernels.algebra.block_cholesky import (
     set_identity,
     solve,
 )
-from newtonsim.kernels.constraints.chains import push_row, push_triple, row_velocity, triple_velocity
-from newtonsim.kernels.constraints.islands import IslandView
+from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes, sync
+from newtonsim.kernels.constraints.chains import (
+    row_velocity,
+    team_push_row,
+    team_push_triple,
+    triple_velocity,
+)
+from newtonsim.kernels.constraints.islands import IslandView, tree_share
 from newtonsim.kernels.constraints.laws import (
     LawView,
     contact_law,
@@ -85,15 +91,16 @@ class NewtonView:
     step: wp.array(dtype=float)  # (D)
     steps: wp.array(dtype=float)  # (MOST_KEPT D) steps with the present factor, one after the other
     tree_reach: wp.array(dtype=float)  # (T) root of the largest Delassus number of the rows of a tree
-    dof_v: wp.array(dtype=wp.vec2)  # (R) velocity, and its change by the step
+    dof_v: wp.array(dtype=wp.vec2)  # (R) velocity, and its change by the step, or that of the impulse
     pair_v: wp.array(dtype=wp.vec2)  # (P)
-    contact_dv: wp.array(dtype=wp.vec3)  # (C) change of a contact's velocity by the step
+    contact_dv: wp.array(dtype=wp.vec3)  # (C) change of a contact's velocity by the step, or of its impulse
     spin_v: wp.array(dtype=wp.vec3)  # (C)
     spin_dv: wp.array(dtype=wp.vec3)  # (C)
 
 
 @wp.func(inline=False)
 def lay_out_rows(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -102,15 +109,19 @@ def lay_out_rows(
     sys: wp.ref[BlockSystemView],
 ) -> float:
     """Lay out the matrix for all rows of an island; see `lay_out`."""
-    trees = islands.trees[k]
-    begin_system(sys, w, islands.tree, trees[0], trees[1])
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        couple(tree, sys, w, rows.pair.leaf[islands.pair[i]])
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        couple(tree, sys, w, rows.contact.leaf[islands.contact[i]])
-    return lay_out(sys, w)
+    cost = float(0.0)
+    if team.lane == 0:
+        trees = islands.trees[k]
+        begin_system(sys, w, islands.tree, trees[0], trees[1])
+        if trees[1] > trees[0] + 1:
+            pairs = islands.pairs[k]
+            for i in range(pairs[0], pairs[1]):
+                couple(tree, sys, w, rows.pair.leaf[islands.pair[i]])
+            touches = islands.contacts[k]
+            for i in range(touches[0], touches[1]):
+                couple(tree, sys, w, rows.contact.leaf[islands.contact[i]])
+        cost = lay_out(sys, w)
+    return max_lanes(team, cost)
 
 
 @wp.func
@@ -124,8 +135,42 @@ def follow_bound(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.ve
         laws.spin_bound[c] = push * wp.vec2(rows.spin.torsion[c], rows.spin.rolling[c])
 
 
+@wp.func
+def push_changes(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    n: wp.ref[NewtonView],
+    z: wp.array(dtype=float),
+):
+    """z += B times the changes of all impulses, which stand where changes of velocities do at other times."""
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        if n.dof_v[r][1] != 0.0:
+            team_push_row(team, tree, dof_leaf(rows, r), r, depth, n.dof_v[r][1], rows.dof.B, z)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        if n.pair_v[p][1] != 0.0:
+            team_push_row(team, tree, rows.pair.leaf[p], p, depth, n.pair_v[p][1], rows.pair.B, z)
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        change = n.contact_dv[c]
+        if wp.length_sq(change) > 0.0:
+            team_push_triple(team, tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
+        if has_spin(rows, c):
+            team_push_triple(team, tree, rows.contact.leaf[c], c, depth, n.spin_dv[c], rows.spin.B, z)
+    sync(team)
+
+
 @wp.func(inline=False)
 def apply_laws(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -145,30 +190,27 @@ def apply_laws(
     """
     switched = int(0)
     dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         r = islands.dof_row[i]
-        leaf = dof_leaf(rows, r)
         v = float(n.dof_v[r][0] + alpha * n.dof_v[r][1])
         if alpha == 0.0:
-            v = row_velocity(tree, leaf, r, depth, rows.dof.B, n.y)
-        n.dof_v[r] = wp.vec2(v, 0.0)
+            v = row_velocity(tree, dof_leaf(rows, r), r, depth, rows.dof.B, n.y)
         law = dof_law(rows, laws, r, v)
-        push_row(tree, leaf, r, depth, law.impulse - rows.dof.impulse[r], rows.dof.B, z)
+        n.dof_v[r] = wp.vec2(v, law.impulse - rows.dof.impulse[r])
         rows.dof.impulse[r] = law.impulse
         switched += int(law.branch != laws.dof_branch[r])
     pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         u = float(n.pair_v[p][0] + alpha * n.pair_v[p][1])
         if alpha == 0.0:
             u = row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, n.y)
-        n.pair_v[p] = wp.vec2(u, 0.0)
         law = pair_law(rows, laws, p, u)
-        push_row(tree, rows.pair.leaf[p], p, depth, law.impulse - rows.pair.impulse[p], rows.pair.B, z)
+        n.pair_v[p] = wp.vec2(u, law.impulse - rows.pair.impulse[p])
         rows.pair.impulse[p] = law.impulse
         switched += int(law.branch != laws.pair_branch[p])
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         x = laws.contact_v[c] + alpha * n.contact_dv[c]
         if alpha == 0.0:
@@ -178,10 +220,8 @@ def apply_laws(
             follow_bound(rows, laws, c, x)
         triple = contact_law(rows, laws, c, x, pyramidal)
         switched += int(triple.branch != laws.contact_branch[c])
-        change = triple.impulse - rows.contact.impulse[c]
-        if wp.length_sq(change) > 0.0:
-            push_triple(tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
-            rows.contact.impulse[c] = triple.impulse
+        n.contact_dv[c] = triple.impulse - rows.contact.impulse[c]
+        rows.contact.impulse[c] = triple.impulse
         if has_spin(rows, c):
             s = n.spin_v[c] + alpha * n.spin_dv[c]
             if alpha == 0.0:
@@ -189,14 +229,16 @@ def apply_laws(
             n.spin_v[c] = s
             turn = spin_law(rows, laws, c, s, pyramidal)
             switched += int(turn.branch != laws.spin_branch[c])
-            more = turn.impulse - rows.spin.impulse[c]
-            push_triple(tree, rows.contact.leaf[c], c, depth, more, rows.spin.B, z)
+            n.spin_dv[c] = turn.impulse - rows.spin.impulse[c]
             rows.spin.impulse[c] = turn.impulse
-    return switched
+    sync(team)
+    push_changes(team, tree, rows, islands, k, depth, n, z)
+    return int(sum_lanes(team, float(switched)))
 
 
 @wp.func(inline=False)
 def fastest_row(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -207,22 +249,22 @@ def fastest_row(
     """Largest velocity of a row by x."""
     most = float(0.0)
     dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         r = islands.dof_row[i]
         most = wp.max(most, wp.abs(row_velocity(tree, dof_leaf(rows, r), r, depth, rows.dof.B, x)))
     pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         most = wp.max(most, wp.abs(row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, x)))
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, x)
         most = wp.max(most, wp.max(wp.abs(v)))
         if has_spin(rows, c):
             s = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, x)
             most = wp.max(most, wp.max(wp.abs(s)))
-    return most
+    return max_lanes(team, most)
 
 
 @wp.func
@@ -237,29 +279,36 @@ def reach_of(tree: wp.ref[TreeView], n: wp.ref[NewtonView], leaf: wp.vec2i, dela
 
 @wp.func(inline=False)
 def find_reach(
-    tree: wp.ref[TreeView], rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, n: wp.ref[NewtonView]
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    n: wp.ref[NewtonView],
 ):
     """How fast an energy of one half [J] lets the rows of each tree be at most [m/s or rad/s]."""
-    trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
-        n.tree_reach[islands.tree[e]] = 0.0
-    dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        reach_of(tree, n, dof_leaf(rows, r), rows.dof.delassus[r])
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        reach_of(tree, n, rows.pair.leaf[p], rows.pair.delassus[p])
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        delassus = rows.contact.delassus[c]
-        most = wp.max(delassus[0], delassus[1])
-        reach_of(tree, n, rows.contact.leaf[c], most)
-        if has_spin(rows, c):
-            turn = rows.spin.delassus[c]
-            reach_of(tree, n, rows.contact.leaf[c], wp.max(turn[0], turn[1]))
+    if team.lane == 0:
+        trees = islands.trees[k]
+        for e in range(trees[0], trees[1]):
+            n.tree_reach[islands.tree[e]] = 0.0
+        dofs = islands.dofs[k]
+        for i in range(dofs[0], dofs[1]):
+            r = islands.dof_row[i]
+            reach_of(tree, n, dof_leaf(rows, r), rows.dof.delassus[r])
+        pairs = islands.pairs[k]
+        for i in range(pairs[0], pairs[1]):
+            p = islands.pair[i]
+            reach_of(tree, n, rows.pair.leaf[p], rows.pair.delassus[p])
+        touches = islands.contacts[k]
+        for i in range(touches[0], touches[1]):
+            c = islands.contact[i]
+            delassus = rows.contact.delassus[c]
+            most = wp.max(delassus[0], delassus[1])
+            reach_of(tree, n, rows.contact.leaf[c], most)
+            if has_spin(rows, c):
+                turn = rows.spin.delassus[c]
+                reach_of(tree, n, rows.contact.leaf[c], wp.max(turn[0], turn[1]))
+    sync(team)
 
 
 @wp.func
@@ -281,6 +330,7 @@ def parts_slowly(rows: wp.ref[RowsView], c: int, v: wp.vec3) -> bool:
 
 @wp.func(inline=False)
 def assemble(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -298,21 +348,22 @@ def assemble(
     If bodies are to move `apart`, contacts that press or part too slowly are hard: all that matters is what
     yields.
     """
-    set_identity(sys, w)
+    set_identity(team, sys, w)
+    sync(team)
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
         law = dof_law(rows, laws, r, n.dof_v[r][0])
         laws.dof_branch[r] = law.branch
         if law.slope > 0.0:
-            add_row(tree, sys, w, dof_leaf(rows, r), depth, r, law.slope, rows.dof.B)
+            add_row(team.lane, lanes(team), tree, sys, w, dof_leaf(rows, r), depth, r, law.slope, rows.dof.B)
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
         law = pair_law(rows, laws, p, n.pair_v[p][0])
         laws.pair_branch[p] = law.branch
         if law.slope > 0.0:
-            add_row(tree, sys, w, rows.pair.leaf[p], depth, p, law.slope, rows.pair.B)
+            add_row(team.lane, lanes(team), tree, sys, w, rows.pair.leaf[p], depth, p, law.slope, rows.pair.B)
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
@@ -323,17 +374,23 @@ def assemble(
         laws.contact_branch[c] = triple.branch
         laws.contact_slope[c] = G[0, 0]
         if G[0, 0] + G[1, 1] + G[2, 2] > 0.0:
-            add_triple(tree, sys, w, rows.contact.leaf[c], depth, c, G, rows.contact.B)
+            add_triple(
+                team.lane, lanes(team), tree, sys, w, rows.contact.leaf[c], depth, c, G, rows.contact.B
+            )
         if has_spin(rows, c):
             turn = spin_law(rows, laws, c, n.spin_v[c], pyramidal)
             S = turn.slope
             laws.spin_branch[c] = turn.branch
             if S[0, 0] + S[1, 1] + S[2, 2] > 0.0:
-                add_triple(tree, sys, w, rows.contact.leaf[c], depth, c, S, rows.spin.B)
+                add_triple(
+                    team.lane, lanes(team), tree, sys, w, rows.contact.leaf[c], depth, c, S, rows.spin.B
+                )
+    sync(team)
 
 
 @wp.func(inline=False)
 def project_step(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -343,25 +400,27 @@ def project_step(
 ):
     """Velocities of all rows by the step."""
     dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         r = islands.dof_row[i]
         v = row_velocity(tree, dof_leaf(rows, r), r, depth, rows.dof.B, n.step)
         n.dof_v[r] = wp.vec2(n.dof_v[r][0], v)
     pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         u = row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, n.step)
         n.pair_v[p] = wp.vec2(n.pair_v[p][0], u)
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         n.contact_dv[c] = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, n.step)
         if has_spin(rows, c):
             n.spin_dv[c] = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, n.step)
+    sync(team)
 
 
 @wp.func(inline=False)
 def slope_along(
+    team: Team,
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
     k: int,
@@ -374,21 +433,21 @@ def slope_along(
     slope = float(0.0)
     curvature = float(0.0)
     dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         r = islands.dof_row[i]
         v = n.dof_v[r]
         law = dof_law(rows, laws, r, v[0] + alpha * v[1])
         slope -= (law.impulse - rows.dof.impulse[r]) * v[1]
         curvature += law.slope * v[1] * v[1]
     pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         u = n.pair_v[p]
         law = pair_law(rows, laws, p, u[0] + alpha * u[1])
         slope -= (law.impulse - rows.pair.impulse[p]) * u[1]
         curvature += law.slope * u[1] * u[1]
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         d = n.contact_dv[c]
         triple = contact_law(rows, laws, c, laws.contact_v[c] + alpha * d, pyramidal)
@@ -399,11 +458,12 @@ def slope_along(
             turn = spin_law(rows, laws, c, n.spin_v[c] + alpha * e, pyramidal)
             slope -= wp.dot(turn.impulse - rows.spin.impulse[c], e)
             curvature += wp.dot(e, turn.slope * e)
-    return wp.vec2(slope, curvature)
+    return wp.vec2(sum_lanes(team, slope), sum_lanes(team, curvature))
 
 
 @wp.func(inline=False)
 def search(
+    team: Team,
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
     k: int,
@@ -416,6 +476,7 @@ def search(
     """Length of the step at which the slope along it vanishes, by safeguarded Newton steps.
 
     Args:
+        team: The team.
         rows: All rows.
         islands: Islands.
         k: The island.
@@ -429,7 +490,7 @@ def search(
     high = float(-1.0)
     alpha = float(1.0)
     for _k in range(SEARCHES):
-        more = slope_along(rows, islands, k, alpha, laws, pyramidal, n)
+        more = slope_along(team, rows, islands, k, alpha, laws, pyramidal, n)
         slope = start + alpha * square + more[0]
         if wp.abs(slope) <= -FLAT * start:
             break
@@ -448,6 +509,7 @@ def search(
 
 @wp.func(inline=False)
 def find_gap(
+    team: Team,
     islands: wp.ref[IslandView],
     k: int,
     n: wp.ref[NewtonView],
@@ -460,72 +522,90 @@ def find_gap(
     """
     bound = float(0.0)
     trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
+    share = tree_share(team, trees)
+    for e in range(share.tree, trees[1], share.trees):
         t = islands.tree[e]
         total = float(0.0)
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
             d = islands.dof[i]
             gap = n.y[d] - z[d]
             n.gap[d] = gap
             sys.x[i] = -gap
             total += gap * gap
+        if share.whole == 0:
+            total = sum_lanes(team, total)
         bound = wp.max(bound, n.tree_reach[t] * wp.sqrt(total))
-    return 2.0 * bound
+    return 2.0 * max_lanes(team, bound)
 
 
 @wp.func(inline=False)
 def take_direction(
-    islands: wp.ref[IslandView], k: int, n: wp.ref[NewtonView], sys: wp.ref[BlockSystemView]
+    team: Team, islands: wp.ref[IslandView], k: int, n: wp.ref[NewtonView], sys: wp.ref[BlockSystemView]
 ) -> wp.vec3:
     """Newton's step by dof; returns the slope along it, its square, and that of y."""
     start = float(0.0)
     square = float(0.0)
     whole = float(0.0)
     trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
+    share = tree_share(team, trees)
+    for e in range(share.tree, trees[1], share.trees):
         t = islands.tree[e]
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
             d = islands.dof[i]
             x = sys.x[i]
             n.step[d] = x
             start += n.gap[d] * x
             square += x * x
             whole += n.y[d] * n.y[d]
-    return wp.vec3(start, square, whole)
+    sync(team)
+    return wp.vec3(sum_lanes(team, start), sum_lanes(team, square), sum_lanes(team, whole))
 
 
 @wp.func
-def advance(islands: wp.ref[IslandView], k: int, alpha: float, n: wp.ref[NewtonView]):
+def advance(team: Team, islands: wp.ref[IslandView], k: int, alpha: float, n: wp.ref[NewtonView]):
     """y += alpha step."""
     trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
+    share = tree_share(team, trees)
+    for e in range(share.tree, trees[1], share.trees):
         t = islands.tree[e]
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
             d = islands.dof[i]
             n.y[d] = n.y[d] + alpha * n.step[d]
+    sync(team)
 
 
 @wp.func
 def kept_dot(
-    islands: wp.ref[IslandView], k: int, j: int, n: wp.ref[NewtonView], sys: wp.ref[BlockSystemView]
+    team: Team,
+    islands: wp.ref[IslandView],
+    k: int,
+    j: int,
+    n: wp.ref[NewtonView],
+    sys: wp.ref[BlockSystemView],
 ) -> wp.vec2:
     """Products of a kept step with the present direction, and with itself."""
     dofs = n.step.shape[0]
     product = float(0.0)
     square = float(0.0)
     trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
+    share = tree_share(team, trees)
+    for e in range(share.tree, trees[1], share.trees):
         t = islands.tree[e]
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
             kept = n.steps[j * dofs + islands.dof[i]]
             product += kept * sys.x[i]
             square += kept * kept
-    return wp.vec2(product, square)
+    return wp.vec2(sum_lanes(team, product), sum_lanes(team, square))
 
 
 @wp.func(inline=False)
 def correct_direction(
-    islands: wp.ref[IslandView], k: int, kept: int, n: wp.ref[NewtonView], sys: wp.ref[BlockSystemView]
+    team: Team,
+    islands: wp.ref[IslandView],
+    k: int,
+    kept: int,
+    n: wp.ref[NewtonView],
+    sys: wp.ref[BlockSystemView],
 ):
     """Broyden's correction of the direction by the steps that were made with the same factor.
 
@@ -534,26 +614,28 @@ def correct_direction(
     """
     dofs = n.step.shape[0]
     trees = islands.trees[k]
+    share = tree_share(team, trees)
     for j in range(kept):
-        dot = kept_dot(islands, k, j, n, sys)
-        share = dot[0] / wp.max(dot[1], SMALLEST_SQUARE)
-        for e in range(trees[0], trees[1]):
+        dot = kept_dot(team, islands, k, j, n, sys)
+        part = dot[0] / wp.max(dot[1], SMALLEST_SQUARE)
+        for e in range(share.tree, trees[1], share.trees):
             t = islands.tree[e]
-            for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+            for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
                 if j + 1 < kept:
-                    sys.x[i] = sys.x[i] + share * n.steps[(j + 1) * dofs + islands.dof[i]]
+                    sys.x[i] = sys.x[i] + part * n.steps[(j + 1) * dofs + islands.dof[i]]
                 else:
-                    sys.x[i] = sys.x[i] / wp.max(1.0 - share, LEAST_PROGRESS)
+                    sys.x[i] = sys.x[i] / wp.max(1.0 - part, LEAST_PROGRESS)
 
 
 @wp.func
-def keep_step(islands: wp.ref[IslandView], k: int, j: int, n: wp.ref[NewtonView]):
+def keep_step(team: Team, islands: wp.ref[IslandView], k: int, j: int, n: wp.ref[NewtonView]):
     """Keep the present step as number j."""
     dofs = n.step.shape[0]
     trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
+    share = tree_share(team, trees)
+    for e in range(share.tree, trees[1], share.trees):
         t = islands.tree[e]
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
             d = islands.dof[i]
             n.steps[j * dofs + d] = n.step[d]
 
@@ -570,6 +652,7 @@ class Minimum:
 
 @wp.func(inline=False)
 def minimize(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -588,6 +671,7 @@ def minimize(
     """Newton steps from the velocities y, until the residual is at most `tolerance`.
 
     Args:
+        team: The team.
         tree: Topology.
         rows: All rows; receives the impulses.
         islands: Islands.
@@ -615,11 +699,11 @@ def minimize(
         # bounds that follow impulses far from the solution would throw it about
         near = near or (alpha > 0.9 and alpha < 1.1)
         follow = near and found.steps < FOLLOWING
-        switched = apply_laws(tree, rows, islands, k, depth, laws, pyramidal, follow, alpha, n, z)
-        found.residual = find_gap(islands, k, n, sys, z)
+        switched = apply_laws(team, tree, rows, islands, k, depth, laws, pyramidal, follow, alpha, n, z)
+        found.residual = find_gap(team, islands, k, n, sys, z)
         last_one = rounded or found.factorizations >= most or found.steps >= MOST_STEPS
         if found.residual <= LOOSE * tolerance or last_one:
-            found.residual = fastest_row(tree, rows, islands, k, depth, n.gap)
+            found.residual = fastest_row(team, tree, rows, islands, k, depth, n.gap)
         if found.residual <= tolerance or last_one:
             running = 0
         else:
@@ -632,23 +716,23 @@ def minimize(
             last = found.residual
         if running == 1:
             if stale:
-                assemble(tree, rows, islands, k, w, depth, laws, pyramidal, False, n, sys)
-                factorize(sys, w)
+                assemble(team, tree, rows, islands, k, w, depth, laws, pyramidal, False, n, sys)
+                factorize(team, sys, w)
                 found.factorizations += 1
                 kept = 0
-            solve(sys, w)
-            correct_direction(islands, k, kept, n, sys)
-            along = take_direction(islands, k, n, sys)
-            project_step(tree, rows, islands, k, depth, n)
+            solve(team, sys, w)
+            correct_direction(team, islands, k, kept, n, sys)
+            along = take_direction(team, islands, k, n, sys)
+            project_step(team, tree, rows, islands, k, depth, n)
             alpha = float(1.0)
             if kept == 0:
-                alpha = search(rows, islands, k, along[0], along[1], laws, pyramidal, n)
+                alpha = search(team, rows, islands, k, along[0], along[1], laws, pyramidal, n)
             if alpha == 1.0 and kept < MOST_KEPT:
-                keep_step(islands, k, kept, n)
+                keep_step(team, islands, k, kept, n)
                 kept += 1
             else:
                 kept = 0
-            advance(islands, k, alpha, n)
+            advance(team, islands, k, alpha, n)
             found.steps += 1
             rounded = alpha * alpha * along[1] <= RESOLUTION * RESOLUTION * along[2]
             found.rounded = int(rounded)

@@ -8,7 +8,8 @@ Writes: PairRowView, acted, z
 
 import warp as wp
 
-from newtonsim.kernels.constraints.chains import push_row
+from newtonsim.kernels.algebra.teams import Teams, own_team
+from newtonsim.kernels.constraints.chains import team_push_row
 from newtonsim.kernels.constraints.gauss_seidel import relax_pair
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.views.model import TreeView
@@ -18,7 +19,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.kernel
 def solve_pairs(
-    first: int,
+    teams: Teams,
     tree: TreeView,
     rows: PairRowView,
     depth: int,
@@ -27,21 +28,23 @@ def solve_pairs(
     z: wp.array(dtype=float),
     acted: wp.array(dtype=int),
 ):
-    """One thread per world: impulses of the rows between bodies or dofs, and z after them."""
-    w = first + wp.tid()
+    """One team per world: impulses of the rows between bodies or dofs, and z after them."""
+    team = own_team(teams, wp.tid())
+    w = team.index
     begin = rows.world_start[w]
     end = rows.world_start[w + 1]
     for p in range(begin, end):
         if rows.delassus[p] > 0.0:
-            push_row(tree, rows.leaf[p], p, depth, rows.impulse[p], rows.B, z)
+            team_push_row(team, tree, rows.leaf[p], p, depth, rows.impulse[p], rows.B, z)
     used = int(0)
     change = tolerance + 1.0
     while used < max_iterations and change > tolerance:
         change = float(0.0)
         for p in range(begin, end):
-            change = wp.max(change, relax_pair(tree, rows, p, depth, z))
+            change = wp.max(change, relax_pair(team, tree, rows, p, depth, z))
         used += 1
-    acted[w] = 0
+    any = int(0)
     for p in range(begin, end):
         if rows.impulse[p] != 0.0:
-            acted[w] = 1
+            any = int(1)
+    acted[w] = any

@@ -10,6 +10,8 @@ from newtonsim.kernels.constraints.contact_rows import ContactRowView, SpinRowVi
 from newtonsim.kernels.constraints.dof_rows import DofRowView
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 
+wp.set_module_options({"enable_backward": False})
+
 
 @wp.struct
 class RowsView:
@@ -31,6 +33,18 @@ class ImpulseView:
     contact: wp.array(dtype=wp.vec3)  # (C)
     spin: wp.array(dtype=wp.vec3)  # (C)
     z: wp.array(dtype=float)  # (D)
+
+
+@wp.func
+def impulses_of(rows: wp.ref[RowsView], z: wp.array(dtype=float)) -> ImpulseView:
+    """The present impulses of all rows, and z after them."""
+    view = ImpulseView()
+    view.dof = rows.dof.impulse
+    view.pair = rows.pair.impulse
+    view.contact = rows.contact.impulse
+    view.spin = rows.spin.impulse
+    view.z = z
+    return view
 
 
 @wp.struct

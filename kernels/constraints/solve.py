@@ -16,6 +16,7 @@ Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView,
 import warp as wp
 
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team, sync
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.apart import (
     acts,
@@ -141,6 +142,7 @@ def add_report(total: SolveReport, more: SolveReport) -> SolveReport:
 
 @wp.func(inline=False)
 def solve_by_newton(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -161,8 +163,8 @@ def solve_by_newton(
     pyramidal = s.pyramidal == 1
     report = start
     factorized = bool(False)
-    copy_island(islands, k, z, n.centre)
-    set_bounds(rows, islands, k, laws)
+    copy_island(team, islands, k, z, n.centre)
+    set_bounds(team, rows, islands, k, laws)
     calm = int(CALM)
     factor = float(1.0)
     if report.thorough == 1:
@@ -178,6 +180,7 @@ def solve_by_newton(
         if rounds > 0:
             most = wp.min(most, wp.min(used + SHORT, TOO_MANY))
         found = minimize(
+            team,
             tree,
             rows,
             islands,
@@ -199,24 +202,24 @@ def solve_by_newton(
         elif found.rounded == 1:
             good = good or found.residual <= 2.0 * report.residual
         if not good:
-            return_to_centres(rows, islands, k, laws)
-            copy_island(islands, k, n.centre, z)
+            return_to_centres(team, rows, islands, k, laws)
+            copy_island(team, islands, k, n.centre, z)
             report.factorizations = used + found.factorizations
             report.factorized = 0
             if rounds == 0:
                 # what a sweep still changes tells how far the impulses are from the targets
-                report.residual = sweep_island(tree, rows, islands, k, depth, pyramidal, 0.0, laws, z)
+                report.residual = sweep_island(team, tree, rows, islands, k, depth, pyramidal, 0.0, laws, z)
                 report.unsolved = 1
             return report
         factorized = factorized or found.factorizations > 0
         report.factorizations = used + found.factorizations
         report.residual = found.residual
         report.unsolved = int(found.residual > PROMISED and found.rounded == 0)
-        set_bounds(rows, islands, k, laws)
+        set_bounds(team, rows, islands, k, laws)
         before = report.passed
-        shift = move_centres(rows, islands, k, report.at_start, report.passing, factor, allowed, laws)
+        shift = move_centres(team, rows, islands, k, report.at_start, report.passing, factor, allowed, laws)
         report.passed = shift.most
-        copy_island(islands, k, z, n.centre)
+        copy_island(team, islands, k, z, n.centre)
         rounds += 1
         settled = shift.excess <= wp.max(fine * SETTLED, wp.min(report.tolerance, SETTLED))
         restless = report.factorizations >= ENOUGH or found.steps > calm
@@ -244,6 +247,7 @@ def is_articulated(tree: wp.ref[TreeView], islands: wp.ref[IslandView], k: int) 
 
 @wp.func(inline=False)
 def solve_island(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     contacts: wp.ref[ContactView],
@@ -262,7 +266,7 @@ def solve_island(
     """Solve the rows of an island from the present impulses; `warm` if these are of the last step."""
     pyramidal = s.pyramidal == 1
     report = SolveReport()
-    set_centres(rows, islands, k, laws)
+    set_centres(team, rows, islands, k, laws)
     change = float(s.tolerance + 1.0)
     before = float(change)
     sweeps = int(0)
@@ -274,20 +278,20 @@ def solve_island(
         share = float(0.0)
         if sweeps == 0 or (sweeps < SOFT_SWEEPS and report.at_start > SMALL_CHANGE):
             share = float(SOFT_SHARE)
-        change = sweep_island(tree, rows, islands, k, depth, pyramidal, share, laws, z)
+        change = sweep_island(team, tree, rows, islands, k, depth, pyramidal, share, laws, z)
         sweeps += 1
         if sweeps == 1 or anew:
             report.at_start = change
-            anew = sweeps == 1 and warm and start_anew(rows, islands, k, z_free, laws, z)
+            anew = sweeps == 1 and warm and start_anew(team, rows, islands, k, z_free, laws, z)
             if anew:
                 change = float(s.tolerance + 1.0)
         if sweeps == SOFT_SWEEPS and report.at_start > SMALL_CHANGE:
-            even_out(tree, rows, contacts, islands, k, depth, laws, z)
+            even_out(team, tree, rows, contacts, islands, k, depth, laws, z)
         if sweeps >= FEWEST and s.cost > 0.0 and report.laid_out == 0:
             rate = wp.sqrt(change / earlier)
             hopeless = change * wp.pow(rate, float(s.sweeps - sweeps)) > s.tolerance
             if hopeless:
-                cost = lay_out_rows(tree, rows, islands, k, w, sys)
+                cost = lay_out_rows(team, tree, rows, islands, k, w, sys)
                 report.laid_out = 1
                 report.thorough = int(cost <= CHEAP)
                 if cost <= 0.0 or cost > s.cost:
@@ -295,15 +299,15 @@ def solve_island(
                     hopeless = False
     report.sweeps = sweeps
     if hopeless:
-        set_centres(rows, islands, k, laws)
-        copy_island(islands, k, z, n.y)
-        find_reach(tree, rows, islands, k, n)
+        set_centres(team, rows, islands, k, laws)
+        copy_island(team, islands, k, z, n.y)
+        find_reach(team, tree, rows, islands, k, n)
         if report.thorough == 1 and not is_articulated(tree, islands, k):
-            report.thorough = int(fastest_row(tree, rows, islands, k, depth, z) <= UNREST)
+            report.thorough = int(fastest_row(team, tree, rows, islands, k, depth, z) <= UNREST)
         report.passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
-        load = soften(rows, islands, k, report.passing, laws)
+        load = soften(team, rows, islands, k, report.passing, laws)
         report.tolerance = wp.max(wp.clamp(RELATIVE * change, FINEST, TOLERANCE), ROUNDING * load)
-        report = solve_by_newton(tree, rows, islands, k, w, depth, s, report, laws, n, sys, z)
+        report = solve_by_newton(team, tree, rows, islands, k, w, depth, s, report, laws, n, sys, z)
     else:
         report.residual = change
         report.unsolved = int(change > PROMISED and s.cost > 0.0)
@@ -320,24 +324,24 @@ def has_rows(islands: wp.ref[IslandView], k: int) -> bool:
 
 
 @wp.func
-def any_timed(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int) -> bool:
+def any_timed(team: Team, rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int) -> bool:
     """True if positions of the world move through an impact at another rate than their velocity."""
-    found = bool(False)
+    found = float(0.0)
     c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
+    for c in range(c0 + team.lane, c0 + contacts.world_count[w], lanes(team)):
         if rows.contact.first_impact[c][0] > 0.0:
-            found = True
-    return found
+            found = 1.0
+    return max_lanes(team, found) > 0.0
 
 
 @wp.func
-def shift_timed(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int, sign: float):
+def shift_timed(team: Team, rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int, sign: float):
     """Let contacts want the velocity of the positions (sign 1), or again that at the end (-1).
 
     Positions move with impacts within the step, and out of penetrations.
     """
     c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
+    for c in range(c0 + team.lane, c0 + contacts.world_count[w], lanes(team)):
         shift = wp.vec3(0.0, 0.0, 0.0)
         if rows.contact.impact[c][1] == rows.contact.impact[c][2]:
             shift[0] = rows.contact.push[c]
@@ -345,24 +349,25 @@ def shift_timed(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int, s
             slip = rows.contact.slip_before_impact[c]
             shift = wp.vec3(rows.contact.moving[c][0] - rows.contact.impact[c][2], slip[0], slip[1])
         rows.contact.target[c] = rows.contact.target[c] + sign * shift
+    sync(team)
 
 
 @wp.kernel
 def solve_rows(
-    first: int,
-    tree: TreeView,
-    dofs: WorldDofsView,
-    rows: RowsView,
-    contacts: ContactView,
+    teams: Teams,
+    tree: wp.array(dtype=TreeView),
+    dofs: wp.array(dtype=WorldDofsView),
+    rows: wp.array(dtype=RowsView),
+    contacts: wp.array(dtype=ContactView),
     depth: int,
     dt: float,
     restitution_speed: float,
     s: SolveOptions,
-    islands: IslandView,
-    laws: LawView,
-    newton: NewtonView,
-    sys: BlockSystemView,
-    moving: ImpulseView,
+    islands: wp.array(dtype=IslandView),
+    laws: wp.array(dtype=LawView),
+    newton: wp.array(dtype=NewtonView),
+    sys: wp.array(dtype=BlockSystemView),
+    moving: wp.array(dtype=ImpulseView),
     start: wp.array(dtype=wp.vec3),
     z: wp.array(dtype=float),
     z_moving: wp.array(dtype=float),
@@ -371,9 +376,9 @@ def solve_rows(
     factorizations: wp.array(dtype=int),
     residual: wp.array(dtype=float),
     passed: wp.array(dtype=float),
-    unsolved: UnsolvedView,
+    unsolved: wp.array(dtype=UnsolvedView),
 ):
-    """One thread per world: impulses of all its rows, z after them, and the z that moves the positions.
+    """One team per world: impulses of all its rows, z after them, and the z that moves the positions.
 
     Both differ where penetration is removed: what pushes single bodies apart moves them, but leaves them no
     velocity (as in Catto, "Solver2D", 2024, and the split impulses of Bullet). Else penetrations would become
@@ -383,15 +388,20 @@ def solve_rows(
     of the velocities before and after the impact, see `rebounds`. The first solution, which `moving` keeps
     then, is that for the positions.
     """
-    w = first + wp.tid()
-    if any_rebound(rows.contact, contacts, w):
-        propagate_impacts(tree, dofs, rows.contact, contacts, w, depth, restitution_speed, dt, moving, z)
-    has_impact = any_timed(rows, contacts, w)
+    team = own_team(teams, wp.tid())
+    w = team.index
+    if team.lane == 0:
+        if any_rebound(rows[0].contact, contacts[0], w):
+            propagate_impacts(
+                tree[0], dofs[0], rows[0].contact, contacts[0], w, depth, restitution_speed, dt, moving[0], z
+            )
+        find_islands(tree[0], rows[0], contacts[0], w, islands[0])
+    sync(team)
+    has_impact = any_timed(team, rows[0], contacts[0], w)
     if has_impact:
-        shift_timed(rows, contacts, w, 1.0)
-    find_islands(tree, rows, contacts, w, islands)
-    begin = islands.tree_start[w]
-    end = begin + islands.count[w]
+        shift_timed(team, rows[0], contacts[0], w, 1.0)
+    begin = islands[0].tree_start[w]
+    end = begin + islands[0].count[w]
     state = int(NOTHING_ACTED)
     if has_impact:
         state = TIMED
@@ -400,47 +410,101 @@ def solve_rows(
     total = SolveReport()
     for k in range(begin, end):
         # without impulses; positions move with it, too, where nothing acts
-        copy_island(islands, k, z, z_moving)
-        if has_rows(islands, k):
-            apply_impulses(tree, rows, islands, k, depth, z)
+        copy_island(team, islands[0], k, z, z_moving)
+        if has_rows(islands[0], k):
+            apply_impulses(team, tree[0], rows[0], islands[0], k, depth, z)
             report = solve_island(
-                tree, rows, contacts, islands, k, w, depth, s, True, z_moving, laws, newton, sys, z
+                team,
+                tree[0],
+                rows[0],
+                contacts[0],
+                islands[0],
+                k,
+                w,
+                depth,
+                s,
+                True,
+                z_moving,
+                laws[0],
+                newton[0],
+                sys[0],
+                z,
             )
-            own = acts(tree, rows, islands, k, depth, z)
+            own = acts(team, tree[0], rows[0], islands[0], k, depth, z)
             swept = bool(False)
             state = wp.max(state, own)
             if own == PUSHED and not has_impact:
                 if report.factorized == 1:
                     solve_apart(
-                        tree, rows, islands, k, w, depth, pyramidal, keep, laws, newton, sys, moving, z
+                        team,
+                        tree[0],
+                        rows[0],
+                        islands[0],
+                        k,
+                        w,
+                        depth,
+                        pyramidal,
+                        keep,
+                        laws[0],
+                        newton[0],
+                        sys[0],
+                        moving[0],
+                        z,
                     )
                     report.factorizations += 1
                 else:
-                    sweep_apart(tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, z)
+                    sweep_apart(
+                        team,
+                        tree[0],
+                        rows[0],
+                        islands[0],
+                        k,
+                        depth,
+                        pyramidal,
+                        s.tolerance,
+                        laws[0],
+                        moving[0],
+                        z,
+                    )
                     swept = True
-                move_singles(tree, islands, k, z, moving.z, z_moving)
+                move_singles(team, tree[0], islands[0], k, z, moving[0].z, z_moving)
             else:
-                copy_island(islands, k, z, z_moving)
+                copy_island(team, islands[0], k, z, z_moving)
                 if has_impact or keep:
-                    keep_impulses(rows, islands, k, moving, z)
+                    keep_impulses(team, rows[0], islands[0], k, moving[0], z)
             total = add_report(total, report)
-            choose_starts(tree, rows, islands, k, depth, swept, moving, start, z)
+            choose_starts(team, tree[0], rows[0], islands[0], k, depth, swept, moving[0], start, z)
         else:
-            copy_island(islands, k, z, moving.z)
+            copy_island(team, islands[0], k, z, moving[0].z)
     if has_impact:
-        shift_timed(rows, contacts, w, -1.0)
+        shift_timed(team, rows[0], contacts[0], w, -1.0)
         for k in range(begin, end):
-            if has_rows(islands, k):
+            if has_rows(islands[0], k):
                 after = solve_island(
-                    tree, rows, contacts, islands, k, w, depth, s, False, z_moving, laws, newton, sys, z
+                    team,
+                    tree[0],
+                    rows[0],
+                    contacts[0],
+                    islands[0],
+                    k,
+                    w,
+                    depth,
+                    s,
+                    False,
+                    z_moving,
+                    laws[0],
+                    newton[0],
+                    sys[0],
+                    z,
                 )
                 total = add_report(total, after)
-    world_state[w] = state
-    iterations[w] = total.sweeps
-    factorizations[w] = total.factorizations
-    residual[w] = total.residual
-    passed[w] = total.passed
-    if total.unsolved == 1:
-        unsolved.steps[w] = unsolved.steps[w] + 1
-        unsolved.worst[w] = wp.max(unsolved.worst[w], total.residual)
-        unsolved.any[0] = 1
+    if team.lane == 0:
+        world_state[w] = state
+        iterations[w] = total.sweeps
+        factorizations[w] = total.factorizations
+        residual[w] = total.residual
+        passed[w] = total.passed
+        if total.unsolved == 1:
+            unsolved[0].steps[w] = unsolved[0].steps[w] + 1
+            unsolved[0].worst[w] = wp.max(unsolved[0].worst[w], total.residual)
+            unsolved[0].any[0] = 1

@@ -8,8 +8,9 @@ Writes: LawView, RowsView, z
 
 import warp as wp
 
+from newtonsim.kernels.algebra.teams import Team, lanes, sum_lanes, sync
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.chains import push_row, push_triple
+from newtonsim.kernels.constraints.chains import team_push_row, team_push_triple
 from newtonsim.kernels.constraints.contact_rows import moves_singles
 from newtonsim.kernels.constraints.gauss_seidel import (
     push_dof,
@@ -18,7 +19,7 @@ from newtonsim.kernels.constraints.gauss_seidel import (
     relax_pair,
     relax_spin,
 )
-from newtonsim.kernels.constraints.islands import IslandView, copy_island
+from newtonsim.kernels.constraints.islands import IslandView, copy_island, tree_share
 from newtonsim.kernels.constraints.laws import LawView, has_spin, set_centres
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.views.model import TreeView
@@ -33,6 +34,7 @@ SAME_NORMAL = wp.constant(0.95)
 
 @wp.func
 def apply_impulses(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -44,79 +46,87 @@ def apply_impulses(
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
-        push_row(tree, rows.pair.leaf[p], p, depth, rows.pair.impulse[p], rows.pair.B, z)
+        team_push_row(team, tree, rows.pair.leaf[p], p, depth, rows.pair.impulse[p], rows.pair.B, z)
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
-        push_dof(tree, rows.dof, r, rows.dof.impulse[r], z)
+        push_dof(team, tree, rows.dof, r, rows.dof.impulse[r], z)
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
-        push_triple(tree, rows.contact.leaf[c], c, depth, rows.contact.impulse[c], rows.contact.B, z)
+        team_push_triple(
+            team, tree, rows.contact.leaf[c], c, depth, rows.contact.impulse[c], rows.contact.B, z
+        )
         if rows.spins == 1:
             if wp.length_sq(rows.spin.impulse[c]) > 0.0:
-                push_triple(tree, rows.contact.leaf[c], c, depth, rows.spin.impulse[c], rows.spin.B, z)
+                team_push_triple(
+                    team, tree, rows.contact.leaf[c], c, depth, rows.spin.impulse[c], rows.spin.B, z
+                )
+    sync(team)
 
 
 @wp.func(inline=False)
-def work_of(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> float:
+def work_of(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> float:
     """Work of the impulses of an island at the velocities that they want [J]."""
     work = float(0.0)
     pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         impulse = rows.pair.impulse[p]
         work += wp.max(impulse, 0.0) * rows.pair.target_lower[p]
         work += wp.min(impulse, 0.0) * rows.pair.target_upper[p]
         work -= 0.5 * rows.pair.softness[p] * impulse * impulse
     dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         r = islands.dof_row[i]
         push = rows.dof.impulse[r]
         work += wp.max(push, 0.0) * rows.dof.target_lower[r]
         work += wp.min(push, 0.0) * rows.dof.target_upper[r]
         work -= 0.5 * rows.dof.softness[r] * push * push
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         work += wp.dot(rows.contact.impulse[c], rows.contact.target[c])
         work -= 0.5 * rows.contact.softness[c] * rows.contact.impulse[c][0] * rows.contact.impulse[c][0]
         if has_spin(rows, c):
             work += wp.dot(rows.spin.impulse[c], rows.spin.target[c])
-    return work
+    return sum_lanes(team, work)
 
 
 @wp.func
-def island_energy(islands: wp.ref[IslandView], k: int, z: wp.array(dtype=float)) -> float:
+def island_energy(team: Team, islands: wp.ref[IslandView], k: int, z: wp.array(dtype=float)) -> float:
     """Kinetic energy of an island [J]."""
     total = float(0.0)
     trees = islands.trees[k]
-    for e in range(trees[0], trees[1]):
+    share = tree_share(team, trees)
+    for e in range(share.tree, trees[1], share.trees):
         t = islands.tree[e]
-        for i in range(islands.dof_start[t], islands.dof_start[t + 1]):
+        for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
             total += z[islands.dof[i]] * z[islands.dof[i]]
-    return 0.5 * total
+    return 0.5 * sum_lanes(team, total)
 
 
 @wp.func(inline=False)
-def drop_impulses(rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int):
+def drop_impulses(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int):
     """Set the impulses of all rows of an island to zero."""
     pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         rows.pair.impulse[islands.pair[i]] = 0.0
     dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         rows.dof.impulse[islands.dof_row[i]] = 0.0
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         rows.contact.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
         if rows.spins == 1:
             rows.spin.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
+    sync(team)
 
 
 @wp.func(inline=False)
 def start_anew(
+    team: Team,
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
     k: int,
@@ -130,16 +140,18 @@ def start_anew(
     leave no more energy than there was without them and what they do at the velocities t that their rows
     want. Those of a step that was another, before a load was taken away, may leave much more.
     """
-    worse = island_energy(islands, k, z) > island_energy(islands, k, z_free) + work_of(rows, islands, k)
+    before = island_energy(team, islands, k, z_free)
+    worse = island_energy(team, islands, k, z) > before + work_of(team, rows, islands, k)
     if worse:
-        copy_island(islands, k, z_free, z)
-        drop_impulses(rows, islands, k)
-        set_centres(rows, islands, k, laws)
+        copy_island(team, islands, k, z_free, z)
+        drop_impulses(team, rows, islands, k)
+        set_centres(team, rows, islands, k, laws)
     return worse
 
 
 @wp.func
 def sweep_island(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -157,18 +169,20 @@ def sweep_island(
     change = float(0.0)
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
-        change = wp.max(change, relax_pair(tree, rows.pair, islands.pair[i], depth, z))
+        change = wp.max(change, relax_pair(team, tree, rows.pair, islands.pair[i], depth, z))
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
-        change = wp.max(change, relax_dof(tree, rows.dof, islands.dof_row[i], z))
+        change = wp.max(change, relax_dof(team, tree, rows.dof, islands.dof_row[i], z))
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
         change = wp.max(
-            change, relax_contact(tree, rows.contact, c, depth, pyramidal, share, laws.contact_centre, z)
+            change,
+            relax_contact(team, tree, rows.contact, c, depth, pyramidal, share, laws.contact_centre, z),
         )
         if rows.spins == 1:
-            change = wp.max(change, relax_spin(tree, rows.contact, rows.spin, c, depth, pyramidal, z))
+            change = wp.max(change, relax_spin(team, tree, rows.contact, rows.spin, c, depth, pyramidal, z))
+    sync(team)
     return change
 
 
@@ -182,6 +196,7 @@ def is_of_manifold(contacts: wp.ref[ContactView], c: int, e: int) -> bool:
 
 @wp.func(inline=False)
 def even_out(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     contacts: wp.ref[ContactView],
@@ -218,8 +233,12 @@ def even_out(
             mean = total / float(end - i)
             for e in range(i, end):
                 c = islands.contact[e]
-                change = wp.vec3(share * (mean - rows.contact.impulse[c][0]), 0.0, 0.0)
-                rows.contact.impulse[c] = rows.contact.impulse[c] + change
-                laws.contact_centre[c] = laws.contact_centre[c] + change
-                push_triple(tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
+                old = rows.contact.impulse[c]
+                centre = laws.contact_centre[c]
+                change = wp.vec3(share * (mean - old[0]), 0.0, 0.0)
+                sync(team)
+                rows.contact.impulse[c] = old + change
+                laws.contact_centre[c] = centre + change
+                team_push_triple(team, tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
         i = end
+    sync(team)

@@ -13,7 +13,9 @@ from newtonsim.kernels.trees import forward_kinematics, rnea, tree_state
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
 from newtonsim.runtime import capture, compilation
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
+from newtonsim.runtime.residents import resident_views
 from newtonsim.runtime.shards import Shard
+from newtonsim.runtime.teams import lanes_of, teams_from
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.topology import topology_of
 
@@ -213,8 +215,10 @@ class Launcher:
         writes: Arguments,
         record_tape: bool,
     ) -> None:
-        ranges, device = self.shard.ranges(kind), self.model.device
+        device = self.model.device
         on_tape = record_tape and active_tape() is not None
+        ranges = self._threads(kind, on_tape)
+        arguments = resident_views(kernel, arguments, device)
         if not ranges or not compilation.prepare(kernel, device, on_tape):
             return
         recorded = capture.collected()
@@ -228,6 +232,16 @@ class Launcher:
             else:
                 command: Any = wp.launch(kernel, count, [first, *inputs], outputs, record_cmd=True, **options)
                 recorded.append(command)
+
+    def _threads(self, kind: str, on_tape: bool) -> Sequence[tuple[object, int]]:
+        """First argument and number of threads of every launch over a kind of index."""
+        index = kind.removesuffix(" team")
+        ranges = self.shard.ranges(index)
+        if index == kind:
+            return ranges
+        # the reverse of a `sync` is none, so backward passes have teams of one
+        lanes = 1 if on_tape else lanes_of(self.model, index)
+        return [(teams_from(first, lanes), lanes * count) for first, count in ranges]
 
     def poses(self, motion: Motion, joint_q: wp.array) -> None:
         """Body frames and motion subspaces at joint_q."""

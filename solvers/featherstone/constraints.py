@@ -197,7 +197,7 @@ class ConstraintStage:
         buffers = self._solve
         launch(
             solve.solve_rows,
-            "world",
+            "world team",
             reads=dict(
                 tree=v.tree,
                 dofs=self.dofs,
@@ -280,7 +280,7 @@ class ConstraintStage:
         self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, state_in.joint_qd, dt, rows)
         launch(
             pair_solve.solve_pairs,
-            "world",
+            "world team",
             reads=dict(
                 tree=v.tree,
                 depth=topology_of(model).max_depth,

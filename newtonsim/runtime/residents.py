@@ -1,0 +1,72 @@
+"""Views that kernels read from the device's memory instead of from their arguments.
+
+A kernel that hands a view on by reference, to functions that are not inlined, has it copied onto the stack of
+each of its threads: some 10 kB for all that the constraint solve knows. A parameter of the type
+`wp.array(dtype=View)` takes such a view as well; what the kernel gets is an array of one view that stays on
+the device for as long as the view has the same arrays and numbers.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import warp as wp
+
+from newtonsim.runtime.arguments import Kernel
+
+
+def resident_views(kernel: Kernel, arguments: Sequence[object], device: wp.Device) -> Sequence[object]:
+    """Return the arguments of a kernel, with views as arrays of one where it takes these.
+
+    Memory is allocated when a view is new or has changed, which must not be while something is captured.
+
+    Args:
+        kernel: The kernel; its first parameter is none of the arguments.
+        arguments: All others, in order.
+        device: Where the kernel runs.
+    """
+    places = _places(kernel)
+    if not places:
+        return arguments
+    found = list(arguments)
+    for place in places:
+        if not isinstance(found[place], wp.array):
+            found[place] = _resident(found[place], device)
+    return found
+
+
+_residents: weakref.WeakKeyDictionary[Any, tuple[bytes, wp.array]] = weakref.WeakKeyDictionary()
+"""By view: its content when it was put on the device, and the array."""
+
+
+def _resident(view: Any, device: wp.Device) -> wp.array:
+    content = bytes(memoryview(view.__ctype__()))
+    known = _residents.get(view)
+    if known is None or known[0] != content:
+        # Warp frees the memory of an array that is made of a view while it is in use
+        array = wp.empty(1, dtype=view._cls, device=device)
+        wp.copy(array, wp.array([view], dtype=view._cls, device=device))
+        array.arrays = _arrays_of(view)  # those that it points to, which may be replaced in the view
+        known = _residents[view] = content, array
+    return known[1]
+
+
+def _arrays_of(view: Any) -> list[wp.array]:
+    arrays = []
+    for value in vars(view).values():
+        if isinstance(value, wp.array):
+            arrays.append(value)
+        elif isinstance(value, wp._src.codegen.StructInstance):
+            arrays += _arrays_of(value)
+    return arrays
+
+
+@lru_cache(maxsize=4096)
+def _places(kernel: Kernel) -> tuple[int, ...]:
+    """Which arguments, the first one aside, are arrays of views."""
+    types = [argument.type for argument in kernel.adj.args[1:]]
+    structs = [getattr(kind, "dtype", None) for kind in types]
+    return tuple(i for i, struct in enumerate(structs) if isinstance(struct, wp._src.codegen.Struct))

@@ -1,0 +1,5 @@
+"""placeholder until merge"""
+
+
+def widest_level(topology):
+    return 1
