@@ -4,13 +4,13 @@ These are the innermost loops of a step. They are written in C++, since Warp's `
 stride, indices below zero) cost several times the arithmetic there; so all arrays have to be contiguous, and
 nothing checks the indices. Names follow Duff, Heroux, Pozo, "An overview of the sparse basic linear algebra
 subprograms", 2002: `dot`, `axpy` (y += a x), and with an `i` where one side goes through an index list. A
-`3` stands for three rows that share their indices.
+`3` stands for three rows that share their indices, `lane` for the share of one lane of a team.
 
 Stage: linear algebra of smooth dynamics and of constraints
 Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/maximal/articulated_bodies.py,
     kernels/trees/crba.py
 Reads: L, S, index, start, x, y
-Writes: B, y
+Writes: B, x, y
 """
 
 from typing import Any
@@ -59,6 +59,38 @@ def axpyi(
     n: int, a: float, x: wp.array(dtype=float), index: wp.array(dtype=int), i: int, y: wp.array(dtype=float)
 ):
     """y[index[i + k]] += a x[i + k]; no index occurs twice."""
+    ...
+
+
+@wp.func_native(
+    """
+    const float* from = x.data + i;
+    const int* at = index.data + i;
+    for (int k = lane; k < n; k += lanes) y.data[at[k]] += a * from[k];
+    """
+)
+def lane_axpyi(
+    lane: int,
+    lanes: int,
+    n: int,
+    a: float,
+    x: wp.array(dtype=float),
+    index: wp.array(dtype=int),
+    i: int,
+    y: wp.array(dtype=float),
+):
+    """`axpyi`, as far as one lane of a team does it."""
+    ...
+
+
+@wp.func_native(
+    """
+    float* to = x.data + i;
+    for (int k = lane; k < n; k += lanes) to[k] *= a;
+    """
+)
+def lane_scal(lane: int, lanes: int, n: int, a: float, x: wp.array(dtype=float), i: int):
+    """x[i + k] *= a, as far as one lane of a team does it."""
     ...
 
 
