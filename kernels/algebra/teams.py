@@ -101,6 +101,7 @@ def sync(team: Team):
     """
 #if defined(__CUDA_ARCH__)
     const unsigned mask = (0xffffffffu >> (32 - (1 << team.shift))) << ((threadIdx.x & 31) - team.lane);
+    __syncwarp(mask);  // a shuffle orders no memory
     for (int other = 1 << team.shift >> 1; other > 0; other >>= 1)
         value += __shfl_xor_sync(mask, value, other);
 #endif

@@ -47,10 +47,11 @@ def lanes_of(model: Model, index: str) -> int:
     """
     if model.device.is_cpu:
         return 1
-    return model.cached(f"lanes of a {index} team", lambda model: _lanes(model)[index])
+    return model.cached("lanes", lanes_on_gpu)[index]
 
 
-def _lanes(model: Model) -> dict[str, int]:
+def lanes_on_gpu(model: Model) -> dict[str, int]:
+    """Return the lanes of each team on a GPU, by what it works on."""
     topology, worlds = topology_of(model), max(model.world_count, 1)
     widest = lanes_for(max(widest_level(topology), topology.max_depth))
     return {
