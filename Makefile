@@ -31,7 +31,7 @@ $(VENV)/test-installed: $(BIN)/python pyproject.toml
 	$(PIP) --editable '.[test]'
 	touch $@
 
-BENCHMARKS := robots python_calls pybullet_compat contacts deformables gradients gradient_cost scaling bullet_world building startup profile_step gradient_table
+BENCHMARKS := robots python_calls pybullet_compat contacts deformables gradients gradient_cost scaling bullet_world building startup profile_step gpu_static gradient_table
 
 bench: $(VENV)/bench-installed
 	@for name in $(BENCHMARKS); do \

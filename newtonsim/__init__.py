@@ -14,6 +14,7 @@ from newtonsim.builder import ModelBuilder as ModelBuilder
 from newtonsim.collision.collide import (
     collide as collide,  # at once: the function hides the module of its name
 )
+from newtonsim.errors import DeviceError as DeviceError
 from newtonsim.errors import ImportFileError as ImportFileError
 from newtonsim.errors import ModelError as ModelError
 from newtonsim.errors import NewtonsimError as NewtonsimError
@@ -115,6 +116,7 @@ __all__ = [
     "Contact",
     "Contacts",
     "Control",
+    "DeviceError",
     "FeatherstoneSolver",
     "GeoType",
     "Heightfield",

@@ -148,8 +148,15 @@ def forward_dynamics(model: Model, state: State, joint_f: wp.array | None = None
         launch(energy.subtract, "dof", reads=dict(b=joint_f), writes=dict(a=motion.tau))
         launch(
             crba.solve,
-            "tree",
-            reads=dict(tree=launch.views.tree, L=factors.L, rhs=motion.tau, scale=-1.0, base=wp.clone(qdd)),
+            "tree team",
+            reads=dict(
+                tree=launch.views.tree,
+                levels=launch.views.levels,
+                L=factors.L,
+                rhs=motion.tau,
+                scale=-1.0,
+                base=wp.clone(qdd),
+            ),
             writes=dict(x=qdd),
         )
     return qdd

@@ -18,6 +18,10 @@ class ModelError(NewtonsimError):
     """The scene description is inconsistent; the message names the element by key."""
 
 
+class DeviceError(NewtonsimError):
+    """A device was asked for that this machine lacks; the message says which there are."""
+
+
 class ImportFileError(NewtonsimError):
     """A robot file cannot be read; the message names file, line and element.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import warp as wp
 
 from newtonsim.runtime import compilation
+from newtonsim.runtime.devices import find_device
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
@@ -28,7 +29,7 @@ def warmup(model: Model | None = None, *, device: wp.DeviceLike = None, gradient
         Names of the kernel modules that were not in the cache, and were compiled.
     """
     if model is None:
-        modules, device = _all_modules(), wp.get_device(device)
+        modules, device = _all_modules(), find_device(device)
     else:
         modules, device = _modules_of(model), model.device
     compiled = compilation.load(modules, device)

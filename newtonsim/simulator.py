@@ -265,10 +265,11 @@ class Simulator:
             v = launch.views
             launch(
                 tree_state.place_masked_trees,
-                "tree",
+                "tree team",
                 reads=dict(
                     mask=world_mask,
                     tree=v.tree,
+                    levels=v.levels,
                     joint=v.joint,
                     body=v.body,
                     q=state.joint_q,

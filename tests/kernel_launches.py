@@ -120,7 +120,7 @@ class HostFile:
         forwarders: Mapping[str, tuple[HostFile, ast.FunctionDef]],
     ) -> Launch:
         reads, writes = (self._names(_keyword(call, word), call) for word in ("reads", "writes"))
-        added = frozenset(() if ast.unparse(call.func) == "compilation.launch" else ("first",))
+        added = frozenset(() if ast.unparse(call.func) == "compilation.launch" else (_first_argument(call),))
         # a function that hands on is called as a method
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         if name in forwarders:
@@ -239,6 +239,12 @@ class HostFile:
                 return None
             ways = tuple(a | b for a in ways for b in more)
         return ways
+
+
+def _first_argument(call: ast.Call) -> str:
+    """Name of what the launcher adds to the arguments of a launch, by the kind of index."""
+    teams = any(isinstance(a, ast.Constant) and str(a.value).endswith(" team") for a in call.args)
+    return "teams" if teams else "first"
 
 
 def _keywords(call: ast.Call) -> set[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 import warp as wp
 
-from newtonsim.kernels.views.model import TreeView
+from newtonsim.kernels.views.model import LevelView, TreeView
 
 
 class SmallTree:
@@ -13,6 +13,7 @@ class SmallTree:
         parents: Degree of freedom on which each one hangs, or -1.
         chains: For each one all that move its body, from the root down to itself.
         view: The tree, world 0, on a device.
+        levels: The same level by level; each degree of freedom has a joint of its own.
     """
 
     def __init__(self, parents: list[int], device: str):
@@ -29,6 +30,18 @@ class SmallTree:
         tree.row_dof = self.ints(np.concatenate(self.chains))
         tree.world = self.ints([0])
         tree.body_tree = tree.dof_world = self.ints([0] * len(parents))
+        order = sorted(range(len(parents)), key=lambda d: (depths[d], parents[d], d))
+        starts = [
+            *(i for i, d in enumerate(order) if i == 0 or depths[d] != depths[order[i - 1]]),
+            len(order),
+        ]
+        families = [i for i, d in enumerate(order) if i == 0 or parents[d] != parents[order[i - 1]]]
+        levels = self.levels = LevelView()
+        levels.first = levels.dof_first = self.ints([0, len(starts) - 1])
+        levels.joint_start = levels.dof_start = self.ints(starts)
+        levels.joint = levels.dof = self.ints(order)
+        levels.family = self.ints([sum(f < start for f in families) for start in starts])
+        levels.family_start = self.ints([*families, len(order)])
 
     def ints(self, values) -> wp.array:
         return wp.array(np.array(values, np.int32), dtype=int, device=self.device)

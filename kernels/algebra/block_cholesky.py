@@ -221,7 +221,8 @@ def clear_panels(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int):
     const int n = sys.nodes.data[w];
     for (int i = base; i < base + n; ++i) {
         const int pitch = sys.width.data[i] == 6 ? 8 : sys.width.data[i];
-        for (int k = lane; k < sys.width.data[i]; k += lanes) sys.L.data[sys.panel.data[i] + k * (pitch + 1)] = 1.0f;
+        float* P = sys.L.data + sys.panel.data[i];
+        for (int k = lane; k < sys.width.data[i]; k += lanes) P[k * (pitch + 1)] = 1.0f;
     }
     """
 )
@@ -333,7 +334,10 @@ def add_triple(
     G: wp.mat33,
     B: wp.array2d(dtype=wp.vec3),
 ):
-    """Add b G bᵀ of three rows with a symmetric G, as far as one lane does it: rows of its dofs in the chains."""
+    """Add b G bᵀ of three rows with a symmetric G, as far as one lane does it.
+
+    A lane has the rows of the matrix that belong to its dofs, see `chains.team_row_velocity`.
+    """
     ...
 
 
@@ -435,7 +439,7 @@ def factorize_diagonal(sys: wp.ref[BlockSystemView], k: int, least: float):
 def factorize_column(
     lane: int, lanes: int, sys: wp.ref[BlockSystemView], k: int, j: int, least: float
 ) -> float:
-    """Column j below the diagonal of the block of node k, as far as one lane does it; returns 1 over the pivot."""
+    """Column j below the diagonal of node k, as far as one lane does it; returns 1 over the root of the pivot."""
     ...
 
 
@@ -669,7 +673,8 @@ def take_off_above(lane: int, lanes: int, sys: wp.ref[BlockSystemView], k: int, 
     const float* P = sys.L.data + sys.panel.data[k];
     const float* x = sys.x.data + sys.entry.data[k];
     const int group = lanes < 8 ? lanes : 8;
-    for (int e = sys.first.data[k] + lane / group; e < sys.first.data[k] + sys.count.data[k]; e += lanes / group) {
+    const int begin = sys.first.data[k], end = begin + sys.count.data[k];
+    for (int e = begin + lane / group; e < end; e += lanes / group) {
         const int other = base + sys.pattern.data[e];
         float* y = sys.x.data + sys.entry.data[other];
         const float* p = P + sys.offset.data[e] * ld;

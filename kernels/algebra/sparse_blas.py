@@ -10,7 +10,7 @@ Stage: linear algebra of smooth dynamics and of constraints
 Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/maximal/articulated_bodies.py,
     kernels/trees/crba.py
 Reads: L, S, index, start, x, y
-Writes: B, y
+Writes: B, x, y
 """
 
 from typing import Any
@@ -59,6 +59,38 @@ def axpyi(
     n: int, a: float, x: wp.array(dtype=float), index: wp.array(dtype=int), i: int, y: wp.array(dtype=float)
 ):
     """y[index[i + k]] += a x[i + k]; no index occurs twice."""
+    ...
+
+
+@wp.func_native(
+    """
+    const float* from = x.data + i;
+    const int* at = index.data + i;
+    for (int k = lane; k < n; k += lanes) y.data[at[k]] += a * from[k];
+    """
+)
+def lane_axpyi(
+    lane: int,
+    lanes: int,
+    n: int,
+    a: float,
+    x: wp.array(dtype=float),
+    index: wp.array(dtype=int),
+    i: int,
+    y: wp.array(dtype=float),
+):
+    """`axpyi`, as far as one lane of a team does it."""
+    ...
+
+
+@wp.func_native(
+    """
+    float* to = x.data + i;
+    for (int k = lane; k < n; k += lanes) to[k] *= a;
+    """
+)
+def lane_scal(lane: int, lanes: int, n: int, a: float, x: wp.array(dtype=float), i: int):
+    """x[i + k] *= a, as far as one lane of a team does it."""
     ...
 
 
@@ -246,7 +278,8 @@ def row_axpyi3(
     const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
     const float a0 = a[0], a1 = a[1], a2 = a[2];
-    for (int k = lane; k < n; k += lanes) y.data[at[k]] += a0 * from[k][0] + a1 * from[k][1] + a2 * from[k][2];
+    for (int k = lane; k < n; k += lanes)
+        y.data[at[k]] += a0 * from[k][0] + a1 * from[k][1] + a2 * from[k][2];
     """
 )
 def lane_row_axpyi3(

@@ -11,8 +11,9 @@ compiled, so that such a loop is the plain one and a `sync` is nothing. All lane
 same number of times: what decides on a loop or a branch around one has to be the same in all of them.
 
 Stage: any that works on trees or worlds
-Called by: newtonsim/runtime/teams.py, kernels/maximal/articulated_bodies.py, kernels/trees/
-Reads: nothing
+Called by: kernels/maximal/articulated_bodies.py, kernels/trees/articulated_factors.py,
+    kernels/trees/crba.py, kernels/trees/tree_advance.py, kernels/trees/tree_state.py
+Reads: its arguments
 Writes: nothing, its functions return what they find
 """
 
@@ -100,6 +101,7 @@ def sync(team: Team):
     """
 #if defined(__CUDA_ARCH__)
     const unsigned mask = (0xffffffffu >> (32 - (1 << team.shift))) << ((threadIdx.x & 31) - team.lane);
+    __syncwarp(mask);  // a shuffle orders no memory
     for (int other = 1 << team.shift >> 1; other > 0; other >>= 1)
         value += __shfl_xor_sync(mask, value, other);
 #endif
@@ -115,6 +117,7 @@ def sum_lanes(team: Team, value: float) -> float:
     """
 #if defined(__CUDA_ARCH__)
     const unsigned mask = (0xffffffffu >> (32 - (1 << team.shift))) << ((threadIdx.x & 31) - team.lane);
+    __syncwarp(mask);  // a shuffle orders no memory
     for (int other = 1 << team.shift >> 1; other > 0; other >>= 1)
         value = fmaxf(value, __shfl_xor_sync(mask, value, other));
 #endif
@@ -126,7 +129,17 @@ def max_lanes(team: Team, value: float) -> float:
     ...
 
 
-@wp.func
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    const unsigned mask = (0xffffffffu >> (32 - (1 << team.shift))) << ((threadIdx.x & 31) - team.lane);
+    __syncwarp(mask);  // a shuffle orders no memory
+    for (int other = 1 << team.shift >> 1; other > 0; other >>= 1)
+        for (int i = 0; i < 3; ++i) value[i] += __shfl_xor_sync(mask, value[i], other);
+#endif
+    return value;
+    """
+)
 def sum_triples(team: Team, value: wp.vec3) -> wp.vec3:
     """`sum_lanes` of three numbers."""
-    return wp.vec3(sum_lanes(team, value[0]), sum_lanes(team, value[1]), sum_lanes(team, value[2]))
+    ...

@@ -11,14 +11,15 @@ at their effort limit to stay there.
 
 Stage: coupling of robots with particles, around the substeps of the particles
 Called by: solvers/featherstone/articulated_bodies.py
-Reads: BodyView, DofRowView, DriveView, JointView, KinematicsView, L, MotionView, PairRowView, TreeView, 15
-    arrays
+Reads: BodyView, DofRowView, DriveView, JointView, KinematicsView, L, LevelView, MotionView, PairRowView,
+    TreeView, 15 arrays
 Writes: B, MotionView, 12 arrays
 """
 
 import warp as wp
 
 from newtonsim.kernels.algebra.sparse_blas import axpyi, doti, row_axpyi, row_gram3
+from newtonsim.kernels.algebra.teams import alone
 from newtonsim.kernels.constraints.chains import fill_turning, fill_velocity, push_row, whiten_chain
 from newtonsim.kernels.constraints.dof_rows import ROW_DRIVE, ROW_LIMIT, DofRowView
 from newtonsim.kernels.constraints.pair_rows import PairRowView
@@ -26,7 +27,7 @@ from newtonsim.kernels.maximal.moving_bodies import MotionView, moved
 from newtonsim.kernels.trees.crba import solve_tree
 from newtonsim.kernels.trees.forward_kinematics import world_velocity
 from newtonsim.kernels.trees.joint_forces import drive_effort, implicit_inertia
-from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
+from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, LevelView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -302,6 +303,7 @@ def share_bodies(first: int, tree: TreeView, joint: JointView, bodies: MotionVie
 def apply_impulses(
     first: int,
     tree: TreeView,
+    levels: LevelView,
     joint: JointView,
     kin: KinematicsView,
     L: wp.array(dtype=float),
@@ -338,7 +340,7 @@ def apply_impulses(
             qd[d] = wp.dot(kin.S[d], impulse)
         if joint.parent[j] >= 0:
             carried[joint.parent[j]] = carried[joint.parent[j]] + impulse
-    solve_tree(t, tree, L, qd)
+    solve_tree(alone(t), tree, levels, L, qd)
     for i in range(begin, end):
         j = tree.joint[i]
         b = joint.child[j]

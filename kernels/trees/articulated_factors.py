@@ -9,14 +9,15 @@ and so loses nothing.
 
 Stage: smooth dynamics, factors of the joint-space inertia
 Called by: newtonsim/runtime/inertia_factors.py
-Reads: BodyView, JointView, KinematicsView, TreeView, diagonal
+Reads: BodyView, JointView, KinematicsView, LevelView, Teams, TreeView, diagonal
 Writes: ArticulatedView, KinematicsView, L
 """
 
 import warp as wp
 
+from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.forward_kinematics import turn_inertia
-from newtonsim.kernels.views.model import BodyView, JointView, KinematicsView, TreeView
+from newtonsim.kernels.views.model import BodyView, JointView, KinematicsView, LevelView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -103,8 +104,9 @@ def yield_joint(
 
 @wp.kernel
 def factorize_chains(
-    first: int,
+    teams: Teams,
     tree: TreeView,
+    levels: LevelView,
     joint: JointView,
     body: BodyView,
     diagonal: wp.array(dtype=float),
@@ -112,25 +114,32 @@ def factorize_chains(
     articulated: ArticulatedView,
     L: wp.array(dtype=float),
 ):
-    """One thread per tree: L (below the diagonal) and D^(-1/2) (on it) of the joint-space inertia.
+    """One team per tree: L (below the diagonal) and D^(-1/2) (on it) of the joint-space inertia.
 
     `diagonal` is added to the diagonal of H. The root of the inverse is what rows of Jacobians and velocities
     in energy coordinates are scaled by. Inertias of bodies in world axes go to `kin`.
     """
-    t = first + wp.tid()
-    start = tree.joint_start[t]
-    end = tree.joint_start[t + 1]
-    for i in range(start, end):
-        b = joint.child[tree.joint[i]]
+    team = own_team(teams, wp.tid())
+    begin = levels.first[team.index]
+    end = levels.first[team.index + 1]
+    for i in range(levels.joint_start[begin] + team.lane, levels.joint_start[end], lanes(team)):
+        b = joint.child[levels.joint[i]]
         turn_inertia(b, body, kin)
         articulated.mass[b] = body.mass[b]
         articulated.rotational[b] = kin.body_I[b]
         articulated.coupling[b] = wp.mat33()
         articulated.translational[b] = body.mass[b] * wp.identity(n=3, dtype=float)
-    for i in range(start, end):
-        j = tree.joint[start + end - 1 - i]
-        b = joint.child[j]
-        yield_joint(joint.qd_start[j], joint.qd_start[j + 1], b, tree, kin, diagonal, articulated, L)
-        parent = joint.parent[j]
-        if parent >= 0:
-            hang(articulated, b, parent, kin.body_com[b] - kin.body_com[parent])
+    sync(team)
+    for n in range(end - begin):
+        level = end - 1 - n
+        for family in range(levels.family[level] + team.lane, levels.family[level + 1], lanes(team)):
+            start = levels.family_start[family]
+            last = levels.family_start[family + 1] - 1
+            for i in range(start, last + 1):
+                j = levels.joint[start + last - i]
+                b = joint.child[j]
+                yield_joint(joint.qd_start[j], joint.qd_start[j + 1], b, tree, kin, diagonal, articulated, L)
+                parent = joint.parent[j]
+                if parent >= 0:
+                    hang(articulated, b, parent, kin.body_com[b] - kin.body_com[parent])
+        sync(team)

@@ -7,18 +7,20 @@ ancestors from the root down to d, contiguous, so factor and solves have no fill
 Stage: smooth dynamics, joint-space inertia
 Called by: newtonsim/dynamics.py, newtonsim/runtime/inertia_factors.py,
     kernels/maximal/articulated_bodies.py, kernels/trees/tree_advance.py
-Reads: BodyView, CompositeView, JointView, KinematicsView, L, TreeView, base, diagonal, floor, rhs
-Writes: CompositeView, H, KinematicsView, floor, x
+Reads: BodyView, JointView, KinematicsView, L, LevelView, Teams, TreeView, base, diagonal, rhs
+Writes: CompositeView, H, KinematicsView, L, floor, x
 """
 
 import warp as wp
 
-from newtonsim.kernels.algebra.sparse_blas import axpy, axpyi, doti
+from newtonsim.kernels.algebra.sparse_blas import axpy, doti, lane_axpyi, lane_scal
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.forward_kinematics import turn_inertia
 from newtonsim.kernels.views.model import (
     BodyView,
     JointView,
     KinematicsView,
+    LevelView,
     TreeView,
 )
 
@@ -64,34 +66,40 @@ def attach_composite(c: CompositeView, b: int, parent: int):
         c.mass[parent] = m
 
 
-@wp.kernel
-def composite_inertia(
-    first: int,
-    tree: TreeView,
+@wp.func(inline=True)
+def sum_composites(
+    team: Team,
+    levels: LevelView,
     joint: JointView,
     body: BodyView,
     kin: KinematicsView,
     composite: CompositeView,
 ):
-    """One thread per tree: inertias of the bodies, and of each subtree, summed from the leaves on."""
-    t = first + wp.tid()
-    start = tree.joint_start[t]
-    end = tree.joint_start[t + 1]
-    for i in range(start, end):
-        b = joint.child[tree.joint[i]]
+    """Inertias of the bodies of a tree, and of each subtree, summed from the leaves on."""
+    begin = levels.first[team.index]
+    end = levels.first[team.index + 1]
+    for i in range(levels.joint_start[begin] + team.lane, levels.joint_start[end], lanes(team)):
+        b = joint.child[levels.joint[i]]
         turn_inertia(b, body, kin)
         composite.mass[b] = body.mass[b]
         composite.com[b] = kin.body_com[b]
         composite.inertia[b] = kin.body_I[b]
-    for i in range(start, end):
-        j = tree.joint[start + end - 1 - i]
-        if joint.parent[j] >= 0:
-            attach_composite(composite, joint.child[j], joint.parent[j])
+    sync(team)
+    for n in range(end - begin):
+        level = end - 1 - n
+        for family in range(levels.family[level] + team.lane, levels.family[level + 1], lanes(team)):
+            start = levels.family_start[family]
+            last = levels.family_start[family + 1] - 1
+            for i in range(start, last + 1):
+                j = levels.joint[start + last - i]
+                if joint.parent[j] >= 0:
+                    attach_composite(composite, joint.child[j], joint.parent[j])
+        sync(team)
 
 
-@wp.kernel
-def joint_space_inertia(
-    first: int,
+@wp.func(inline=True)
+def fill_inertia(
+    team: Team,
     tree: TreeView,
     kin: KinematicsView,
     composite: CompositeView,
@@ -99,75 +107,130 @@ def joint_space_inertia(
     H: wp.array(dtype=float),
     floor: wp.array(dtype=float),
 ):
-    """One thread per dof: its row of the joint-space inertia plus an addition to the diagonal.
+    """Rows of the joint-space inertia of a tree plus an addition to the diagonal.
 
-    `floor` receives the smallest pivot that the factorization may meet.
+    `floor` receives the smallest pivots that the factorization may meet.
     """
-    d = first + wp.tid()
-    row = tree.dof_row[d]
-    depth = tree.dof_depth[d]
-    f = composite_momentum(composite, tree.dof_body[d], kin.S[d])
-    for k in range(depth + 1):
-        H[row + k] = wp.dot(kin.S[tree.row_dof[row + k]], f)
-    H[row + depth] = H[row + depth] + diagonal[d]
-    floor[d] = PIVOT_FLOOR * H[row + depth]
+    for i in range(tree.dof_start[team.index] + team.lane, tree.dof_start[team.index + 1], lanes(team)):
+        d = tree.dof[i]
+        row = tree.dof_row[d]
+        depth = tree.dof_depth[d]
+        f = composite_momentum(composite, tree.dof_body[d], kin.S[d])
+        for k in range(depth + 1):
+            H[row + k] = wp.dot(kin.S[tree.row_dof[row + k]], f)
+        H[row + depth] = H[row + depth] + diagonal[d]
+        floor[d] = PIVOT_FLOOR * H[row + depth]
+    sync(team)
 
 
-@wp.kernel
-def factorize(first: int, tree: TreeView, floor: wp.array(dtype=float), H: wp.array(dtype=float)):
-    """One thread per tree: H = Lᵀ D L becomes L (below the diagonal) and D^(-1/2) (on it).
+@wp.func(inline=True)
+def eliminate(team: Team, tree: TreeView, floor: wp.array(dtype=float), H: wp.array(dtype=float)):
+    """H = Lᵀ D L of a tree becomes L (below the diagonal) and D^(-1/2) (on it).
 
     The root of the inverse is what rows of Jacobians and velocities in energy coordinates are scaled by.
+    Lanes share the ancestors of a dof, each of which has a row of its own.
     """
-    t = first + wp.tid()
-    start = tree.dof_start[t]
-    end = tree.dof_start[t + 1]
+    start = tree.dof_start[team.index]
+    end = tree.dof_start[team.index + 1]
     for i in range(start, end):
         d = tree.dof[start + end - 1 - i]
         row = tree.dof_row[d]
         depth = tree.dof_depth[d]
         inv_pivot = 1.0 / wp.max(H[row + depth], floor[d])
-        H[row + depth] = wp.sqrt(inv_pivot)
-        for n in range(depth):
+        for n in range(team.lane, depth, lanes(team)):
             k = depth - 1 - n
             ancestor_row = tree.dof_row[tree.row_dof[row + k]]
-            a = H[row + k] * inv_pivot
-            axpy(k + 1, -a, H, row, H, ancestor_row)
-            H[row + k] = a
+            axpy(k + 1, -(H[row + k] * inv_pivot), H, row, H, ancestor_row)
+        sync(team)
+        lane_scal(team.lane, lanes(team), depth, inv_pivot, H, row)
+        if team.lane == 0:
+            H[row + depth] = wp.sqrt(inv_pivot)
+
+
+@wp.kernel
+def expand_trees(
+    teams: Teams,
+    tree: TreeView,
+    levels: LevelView,
+    joint: JointView,
+    body: BodyView,
+    diagonal: wp.array(dtype=float),
+    kin: KinematicsView,
+    composite: CompositeView,
+    H: wp.array(dtype=float),
+    floor: wp.array(dtype=float),
+):
+    """One team per tree: joint-space inertia plus an addition to the diagonal."""
+    team = own_team(teams, wp.tid())
+    sum_composites(team, levels, joint, body, kin, composite)
+    fill_inertia(team, tree, kin, composite, diagonal, H, floor)
+
+
+@wp.kernel
+def factorize_trees(
+    teams: Teams,
+    tree: TreeView,
+    levels: LevelView,
+    joint: JointView,
+    body: BodyView,
+    diagonal: wp.array(dtype=float),
+    kin: KinematicsView,
+    composite: CompositeView,
+    L: wp.array(dtype=float),
+    floor: wp.array(dtype=float),
+):
+    """One team per tree: factors of the joint-space inertia plus an addition to the diagonal."""
+    team = own_team(teams, wp.tid())
+    sum_composites(team, levels, joint, body, kin, composite)
+    fill_inertia(team, tree, kin, composite, diagonal, L, floor)
+    eliminate(team, tree, floor, L)
 
 
 @wp.func
-def solve_tree(t: int, tree: wp.ref[TreeView], L: wp.array(dtype=float), x: wp.array(dtype=float)):
-    """x = H⁻¹ x of one tree."""
-    start = tree.dof_start[t]
-    end = tree.dof_start[t + 1]
+def solve_tree(
+    team: Team,
+    tree: wp.ref[TreeView],
+    levels: wp.ref[LevelView],
+    L: wp.array(dtype=float),
+    x: wp.array(dtype=float),
+):
+    """x = H⁻¹ x of one tree; begins and ends with a `sync`."""
+    start = tree.dof_start[team.index]
+    end = tree.dof_start[team.index + 1]
+    sync(team)
     for i in range(start, end):
         d = tree.dof[start + end - 1 - i]
         row = tree.dof_row[d]
-        axpyi(tree.dof_depth[d], -x[d], L, tree.row_dof, row, x)
-    for i in range(start, end):
-        d = tree.dof[i]
-        row = tree.dof_row[d]
-        depth = tree.dof_depth[d]
-        x[d] = x[d] * L[row + depth] * L[row + depth] - doti(depth, L, tree.row_dof, row, x)
+        lane_axpyi(team.lane, lanes(team), tree.dof_depth[d], -x[d], L, tree.row_dof, row, x)
+        sync(team)
+    for level in range(levels.dof_first[team.index], levels.dof_first[team.index + 1]):
+        for i in range(levels.dof_start[level] + team.lane, levels.dof_start[level + 1], lanes(team)):
+            d = levels.dof[i]
+            row = tree.dof_row[d]
+            depth = tree.dof_depth[d]
+            x[d] = x[d] * L[row + depth] * L[row + depth] - doti(depth, L, tree.row_dof, row, x)
+        sync(team)
 
 
 @wp.kernel
 def solve(
-    first: int,
+    teams: Teams,
     tree: TreeView,
+    levels: LevelView,
     L: wp.array(dtype=float),
     rhs: wp.array(dtype=float),
     scale: float,
     base: wp.array(dtype=float),
     x: wp.array(dtype=float),
 ):
-    """One thread per tree: x = base + scale H⁻¹ rhs."""
-    t = first + wp.tid()
-    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+    """One team per tree: x = base + scale H⁻¹ rhs."""
+    team = own_team(teams, wp.tid())
+    start = tree.dof_start[team.index] + team.lane
+    end = tree.dof_start[team.index + 1]
+    for i in range(start, end, lanes(team)):
         d = tree.dof[i]
         x[d] = scale * rhs[d]
-    solve_tree(t, tree, L, x)
-    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+    solve_tree(team, tree, levels, L, x)
+    for i in range(start, end, lanes(team)):
         d = tree.dof[i]
         x[d] = x[d] + base[d]

@@ -68,6 +68,33 @@ def is_single_rotating(t: int, tree: TreeView, joint: JointView) -> bool:
 
 
 @wp.func
+def write_middle_spin(
+    t: int,
+    tree: TreeView,
+    joint: JointView,
+    body: BodyView,
+    kin: KinematicsView,
+    start: wp.array(dtype=float),
+    predicted: wp.array(dtype=float),
+    dt: float,
+    middle: wp.array(dtype=float),
+):
+    """Joint velocities of a single rotating body in the middle of the step."""
+    j = tree.joint[tree.joint_start[t]]
+    d = joint.qd_start[j]
+    axes = wp.quat_identity()
+    if joint.type[j] == JOINT_BALL:
+        axes = wp.transform_get_rotation(joint.X_p[j])
+    old = wp.quat_rotate(axes, load_vec3(start, d))
+    new = wp.quat_rotate(axes, load_vec3(predicted, d))
+    spin = wp.quat_rotate_inv(axes, middle_spin(old, new, pivot_inertia(j, joint, body, kin), dt))
+    for k in range(3):
+        middle[d + k] = spin[k]
+    for k in range(d + 3, joint.qd_start[j + 1]):
+        middle[k] = 0.5 * (start[k] + predicted[k])
+
+
+@wp.func
 def write_middle_velocity(
     t: int,
     tree: TreeView,
@@ -81,18 +108,7 @@ def write_middle_velocity(
 ):
     """Joint velocities of one tree in the middle of the step."""
     if is_single_rotating(t, tree, joint):
-        j = tree.joint[tree.joint_start[t]]
-        d = joint.qd_start[j]
-        axes = wp.quat_identity()
-        if joint.type[j] == JOINT_BALL:
-            axes = wp.transform_get_rotation(joint.X_p[j])
-        old = wp.quat_rotate(axes, load_vec3(start, d))
-        new = wp.quat_rotate(axes, load_vec3(predicted, d))
-        spin = wp.quat_rotate_inv(axes, middle_spin(old, new, pivot_inertia(j, joint, body, kin), dt))
-        for k in range(3):
-            middle[d + k] = spin[k]
-        for k in range(d + 3, joint.qd_start[j + 1]):
-            middle[k] = 0.5 * (start[k] + predicted[k])
+        write_middle_spin(t, tree, joint, body, kin, start, predicted, dt, middle)
     else:
         for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
             k = tree.dof[i]

@@ -1,30 +1,85 @@
-"""What a step does with a whole tree in one pass, for where no gradient is recorded.
+"""What a step does with the velocities of a whole tree in one pass, for where no gradient is recorded.
 
-The same functions as in `joint_forces`, `crba`, `middle_velocity` and `forward_kinematics`, whose kernels
-take one quantity each.
+The same functions as in `rnea`, `joint_forces`, `crba`, `middle_velocity` and `forward_kinematics`, whose
+kernels take one quantity each.
 
 Stage: smooth dynamics and integration, without gradient
 Called by: solvers/featherstone/articulated_bodies.py, solvers/featherstone/smooth.py
-Reads: BodyView, DriveView, JointView, KinematicsView, L, TreeView, 10 arrays
-Writes: KinematicsView, end, middle, qd_end, qdd, used
+Reads: BodyView, DriveView, JointView, KinematicsView, L, LevelView, Teams, TreeView, 10 arrays
+Writes: ForceView, KinematicsView, end, middle, qd_end, qdd, used
 """
 
 import warp as wp
 
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.crba import solve_tree
 from newtonsim.kernels.trees.forward_kinematics import is_floating, move_joint
 from newtonsim.kernels.trees.joint_forces import force_residual
-from newtonsim.kernels.trees.middle_velocity import is_single_rotating, write_middle_velocity
-from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
+from newtonsim.kernels.trees.middle_velocity import is_single_rotating, write_middle_spin
+from newtonsim.kernels.trees.rnea import accelerate_joint, body_wrench
+from newtonsim.kernels.views.model import (
+    BodyView,
+    DriveView,
+    ForceView,
+    JointView,
+    KinematicsView,
+    LevelView,
+    TreeView,
+)
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
-@wp.kernel
-def advance_trees(
-    first: int,
-    tree: TreeView,
-    drive: DriveView,
+@wp.func(inline=True)
+def balance_forces(
+    team: Team,
+    levels: LevelView,
+    joint: JointView,
+    body: BodyView,
+    gravity: wp.array(dtype=wp.vec3),
+    kin: KinematicsView,
+    qd: wp.array(dtype=float),
+    qdd: wp.array(dtype=float),
+    body_f: wp.array(dtype=wp.spatial_vector),
+    forces: ForceView,
+):
+    """forces.tau = M(q) qdd + c(q, qd) - Jᵀ body_f of one tree, see `rnea`; no `sync` at the end."""
+    begin = levels.first[team.index]
+    end = levels.first[team.index + 1]
+    for level in range(begin, end):
+        for i in range(levels.joint_start[level] + team.lane, levels.joint_start[level + 1], lanes(team)):
+            j = levels.joint[i]
+            b = joint.child[j]
+            accelerate_joint(
+                j, kin.origin[team.index], gravity[0], joint, qd, qdd, kin, forces.dof_A, forces.body_A
+            )
+            forces.body_F[b] = body_wrench(
+                body.mass[b], kin.body_com[b], kin.body_I[b], kin.body_V[b], forces.body_A[b], body_f[b]
+            )
+        sync(team)
+    for n in range(end - begin):
+        level = end - 1 - n
+        for family in range(levels.family[level] + team.lane, levels.family[level + 1], lanes(team)):
+            start = levels.family_start[family]
+            last = levels.family_start[family + 1] - 1
+            for i in range(start, last + 1):
+                j = levels.joint[start + last - i]
+                wrench = forces.body_F[joint.child[j]]
+                for d in range(joint.qd_start[j], joint.qd_start[j + 1]):
+                    forces.tau[d] = wp.dot(kin.S[d], wrench)
+                parent = joint.parent[j]
+                if parent >= 0:
+                    # not +=, which is an atomic one: the lane has the whole family
+                    forces.body_F[parent] = forces.body_F[parent] + wrench
+        sync(team)
+
+
+@wp.func(inline=True)
+def advance_tree(
+    team: Team,
+    tree: wp.ref[TreeView],
+    levels: wp.ref[LevelView],
+    drive: wp.ref[DriveView],
     L: wp.array(dtype=float),
     implicit: wp.array(dtype=int),
     q: wp.array(dtype=float),
@@ -36,15 +91,44 @@ def advance_trees(
     dt: float,
     qd_end: wp.array(dtype=float),
 ):
-    """One thread per tree: qd_end = qd + h (q̈ - H⁻¹ r), with the force balance r at the acceleration q̈."""
-    t = first + wp.tid()
-    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+    """qd_end = qd + h (q̈ - H⁻¹ r) of one tree, with the force balance r at the acceleration q̈."""
+    start = tree.dof_start[team.index] + team.lane
+    end = tree.dof_start[team.index + 1]
+    for i in range(start, end, lanes(team)):
         d = tree.dof[i]
         qd_end[d] = -dt * force_residual(d, tree, drive, implicit, q, qd, qdd, act, joint_f, tau, dt)
-    solve_tree(t, tree, L, qd_end)
-    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+    solve_tree(team, tree, levels, L, qd_end)
+    for i in range(start, end, lanes(team)):
         d = tree.dof[i]
         qd_end[d] = qd_end[d] + qd[d] + dt * qdd[d]
+
+
+@wp.kernel
+def predict_trees(
+    teams: Teams,
+    tree: TreeView,
+    levels: LevelView,
+    joint: JointView,
+    body: BodyView,
+    drive: DriveView,
+    gravity: wp.array(dtype=wp.vec3),
+    kin: KinematicsView,
+    body_f: wp.array(dtype=wp.spatial_vector),
+    L: wp.array(dtype=float),
+    implicit: wp.array(dtype=int),
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+    qdd: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    joint_f: wp.array(dtype=float),
+    dt: float,
+    forces: ForceView,
+    qd_end: wp.array(dtype=float),
+):
+    """One team per tree: velocities at the end of the step, with velocity-dependent forces at its start."""
+    team = own_team(teams, wp.tid())
+    balance_forces(team, levels, joint, body, gravity, kin, qd, qdd, body_f, forces)
+    advance_tree(team, tree, levels, drive, L, implicit, q, qd, qdd, act, joint_f, forces.tau, dt, qd_end)
 
 
 @wp.kernel
@@ -62,10 +146,11 @@ def fall_freely(
             qdd[d] = wp.dot(wp.spatial_bottom(kin.S[d]), gravity[0])
 
 
-@wp.kernel
+@wp.func(inline=True)
 def move_to_middle(
-    first: int,
+    team: Team,
     tree: TreeView,
+    levels: LevelView,
     joint: JointView,
     body: BodyView,
     kin: KinematicsView,
@@ -74,16 +159,59 @@ def move_to_middle(
     dt: float,
     middle: wp.array(dtype=float),
 ):
-    """One thread per tree: joint velocities in the middle of the step, and the spatial velocities there."""
-    t = first + wp.tid()
-    write_middle_velocity(t, tree, joint, body, kin, start, predicted, dt, middle)
-    for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
-        move_joint(tree.joint[i], joint, middle, kin)
+    """Joint velocities of one tree in the middle of the step, and the spatial velocities there."""
+    t = team.index
+    if is_single_rotating(t, tree, joint):
+        if team.lane == 0:
+            write_middle_spin(t, tree, joint, body, kin, start, predicted, dt, middle)
+    else:
+        for i in range(tree.dof_start[t] + team.lane, tree.dof_start[t + 1], lanes(team)):
+            d = tree.dof[i]
+            middle[d] = 0.5 * (start[d] + predicted[d])
+    sync(team)
+    for level in range(levels.first[t], levels.first[t + 1]):
+        for i in range(levels.joint_start[level] + team.lane, levels.joint_start[level + 1], lanes(team)):
+            move_joint(levels.joint[i], joint, middle, kin)
+        sync(team)
+
+
+@wp.kernel
+def finish_trees(
+    teams: Teams,
+    tree: TreeView,
+    levels: LevelView,
+    joint: JointView,
+    body: BodyView,
+    drive: DriveView,
+    gravity: wp.array(dtype=wp.vec3),
+    body_f: wp.array(dtype=wp.spatial_vector),
+    L: wp.array(dtype=float),
+    implicit: wp.array(dtype=int),
+    q: wp.array(dtype=float),
+    start: wp.array(dtype=float),
+    predicted: wp.array(dtype=float),
+    qdd: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    joint_f: wp.array(dtype=float),
+    dt: float,
+    kin: KinematicsView,
+    middle: wp.array(dtype=float),
+    forces: ForceView,
+    qd_end: wp.array(dtype=float),
+):
+    """One team per tree: velocities at the end of the step, with velocity-dependent forces in its middle.
+
+    `middle` receives the joint velocities there, `kin` the spatial velocities.
+    """
+    team = own_team(teams, wp.tid())
+    move_to_middle(team, tree, levels, joint, body, kin, start, predicted, dt, middle)
+    balance_forces(team, levels, joint, body, gravity, kin, middle, qdd, body_f, forces)
+    advance_tree(team, tree, levels, drive, L, implicit, q, start, qdd, act, joint_f, forces.tau, dt, qd_end)
 
 
 @wp.kernel
 def finish_from_start(
-    first: int,
+    teams: Teams,
     tree: TreeView,
     joint: JointView,
     body: BodyView,
@@ -94,17 +222,20 @@ def finish_from_start(
     used: wp.array(dtype=float),
     end: wp.array(dtype=float),
 ):
-    """One thread per tree: keep the prediction; single rotating bodies end where the midpoint rule says.
+    """One team per tree: keep the prediction; single rotating bodies end where the midpoint rule says.
 
     `used` is the velocity at which the velocity-dependent forces were taken.
     """
-    t = first + wp.tid()
-    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+    team = own_team(teams, wp.tid())
+    t = team.index
+    for i in range(tree.dof_start[t] + team.lane, tree.dof_start[t + 1], lanes(team)):
         d = tree.dof[i]
         used[d] = start[d]
         end[d] = predicted[d]
     if is_single_rotating(t, tree, joint):
-        write_middle_velocity(t, tree, joint, body, kin, start, predicted, dt, used)
-        for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
-            d = tree.dof[i]
-            end[d] = 2.0 * used[d] - start[d]
+        sync(team)
+        if team.lane == 0:
+            write_middle_spin(t, tree, joint, body, kin, start, predicted, dt, used)
+            for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+                d = tree.dof[i]
+                end[d] = 2.0 * used[d] - start[d]

@@ -4,12 +4,13 @@ The same functions as in `forward_kinematics`, whose kernels take one quantity e
 
 Stage: forward kinematics, first and last of a step, without gradient
 Called by: newtonsim/runtime/launcher.py, newtonsim/simulator.py
-Reads: BodyView, JointView, TreeView, mask, q, qd
+Reads: BodyView, JointView, LevelView, Teams, TreeView, mask, q, qd
 Writes: KinematicsView, body_q, body_qd
 """
 
 import warp as wp
 
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.forward_kinematics import (
     move_joint,
     place_joint,
@@ -17,15 +18,16 @@ from newtonsim.kernels.trees.forward_kinematics import (
     world_pose,
     world_velocity,
 )
-from newtonsim.kernels.views.model import BodyView, JointView, KinematicsView, TreeView
+from newtonsim.kernels.views.model import BodyView, JointView, KinematicsView, LevelView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
-@wp.func
+@wp.func(inline=True)
 def place_tree(
-    t: int,
+    team: Team,
     tree: TreeView,
+    levels: LevelView,
     joint: JointView,
     body: BodyView,
     q: wp.array(dtype=float),
@@ -35,22 +37,26 @@ def place_tree(
     body_qd: wp.array(dtype=wp.spatial_vector),
 ):
     """Frames, motion subspaces, velocities, and the states of the bodies of one tree."""
-    begin = tree.joint_start[t]
-    origin = root_position(tree.joint[begin], joint, q)
-    kin.origin[t] = origin
-    for i in range(begin, tree.joint_start[t + 1]):
-        j = tree.joint[i]
-        place_joint(j, origin, joint, body.com, q, kin)
-        move_joint(j, joint, qd, kin)
-        b = joint.child[j]
-        body_q[b] = world_pose(b, origin, kin)
-        body_qd[b] = world_velocity(b, body, kin)
+    t = team.index
+    origin = root_position(tree.joint[tree.joint_start[t]], joint, q)
+    if team.lane == 0:
+        kin.origin[t] = origin
+    for level in range(levels.first[t], levels.first[t + 1]):
+        for i in range(levels.joint_start[level] + team.lane, levels.joint_start[level + 1], lanes(team)):
+            j = levels.joint[i]
+            place_joint(j, origin, joint, body.com, q, kin)
+            move_joint(j, joint, qd, kin)
+            b = joint.child[j]
+            body_q[b] = world_pose(b, origin, kin)
+            body_qd[b] = world_velocity(b, body, kin)
+        sync(team)
 
 
 @wp.kernel
 def place_trees(
-    first: int,
+    teams: Teams,
     tree: TreeView,
+    levels: LevelView,
     joint: JointView,
     body: BodyView,
     q: wp.array(dtype=float),
@@ -59,15 +65,16 @@ def place_trees(
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per tree: frames, motion subspaces, velocities, and the states of its bodies."""
-    place_tree(first + wp.tid(), tree, joint, body, q, qd, kin, body_q, body_qd)
+    """One team per tree: frames, motion subspaces, velocities, and the states of its bodies."""
+    place_tree(own_team(teams, wp.tid()), tree, levels, joint, body, q, qd, kin, body_q, body_qd)
 
 
 @wp.kernel
 def place_masked_trees(
-    first: int,
+    teams: Teams,
     mask: wp.array(dtype=bool),
     tree: TreeView,
+    levels: LevelView,
     joint: JointView,
     body: BodyView,
     q: wp.array(dtype=float),
@@ -76,7 +83,7 @@ def place_masked_trees(
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per tree: the same for those of the masked worlds."""
-    t = first + wp.tid()
-    if mask[tree.world[t]]:
-        place_tree(t, tree, joint, body, q, qd, kin, body_q, body_qd)
+    """One team per tree: the same for those of the masked worlds."""
+    team = own_team(teams, wp.tid())
+    if mask[tree.world[team.index]]:
+        place_tree(team, tree, levels, joint, body, q, qd, kin, body_q, body_qd)

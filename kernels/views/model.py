@@ -4,7 +4,7 @@ Lengths: T trees, J joints, A joint axes, D degrees of freedom, B bodies, C coor
 N non-zero entries of the joint-space inertia (the sum of the depths of all degrees of freedom).
 
 Stage: all
-Used by: newtonsim/runtime/, newtonsim/scene/topology.py, solvers/featherstone/sleep.py, kernels/algebra/,
+Used by: newtonsim/runtime/, newtonsim/scene/, solvers/featherstone/sleep.py, kernels/algebra/,
     kernels/constraints/adjoint/, kernels/constraints/, kernels/envs/sensors.py,
     kernels/maximal/adjoint/substep.py, kernels/maximal/, kernels/mujoco/state.py, kernels/penalty/,
     kernels/trees/
@@ -44,6 +44,26 @@ class TreeView:
     dof_world: wp.array(dtype=int)  # (D)
     body_tree: wp.array(dtype=int)  # (B) or -1
     body_leaf: wp.array(dtype=int)  # (B) last dof that moves the body, or -1
+
+
+@wp.struct
+class LevelView:
+    """What of the trees can be worked on side by side: nodes with the same number of ancestors.
+
+    Level n, of all G levels of joints of all trees, is `joint[joint_start[n]]` and what follows up to
+    `joint_start[n + 1]`; likewise the F levels of dofs. Joints of a level that hang on the same body are a
+    family: towards the root a lane takes a whole family, the last joint first, so that nobody else adds to
+    that body. To a team of one lane a tree is one level and one family, parents before children.
+    """
+
+    first: wp.array(dtype=int)  # (T + 1) first level of joints of each tree
+    joint_start: wp.array(dtype=int)  # (G + 1)
+    joint: wp.array(dtype=int)  # (J)
+    dof_first: wp.array(dtype=int)  # (T + 1) first level of dofs of each tree
+    dof_start: wp.array(dtype=int)  # (F + 1)
+    dof: wp.array(dtype=int)  # (D)
+    family: wp.array(dtype=int)  # (G + 1) first family of each level of joints
+    family_start: wp.array(dtype=int)  # where each family begins in `joint`
 
 
 @wp.struct
@@ -97,3 +117,13 @@ class KinematicsView:
     body_V: wp.array(dtype=wp.spatial_vector)  # (B)
     body_com: wp.array(dtype=wp.vec3)  # (B) [m] centre of mass, relative to origin
     body_I: wp.array(dtype=wp.mat33)  # (B) [kg m²] rotational inertia about it
+
+
+@wp.struct
+class ForceView:
+    """Accelerations and forces of one evaluation of inverse dynamics, all about `KinematicsView.origin`."""
+
+    dof_A: wp.array(dtype=wp.spatial_vector)  # (D) spatial acceleration behind the dof, less gravity
+    body_A: wp.array(dtype=wp.spatial_vector)  # (B)
+    body_F: wp.array(dtype=wp.spatial_vector)  # (B) wrench that moves the body and all that hangs on it
+    tau: wp.array(dtype=float)  # (D) generalised force

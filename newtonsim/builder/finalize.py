@@ -17,6 +17,7 @@ from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import ModelError, OverlapWarning
 from newtonsim.geometry.sdf import SDF
 from newtonsim.kernels.views.structs import ModelShapeGeometry, ModelShapeMaterials
+from newtonsim.runtime.devices import find_device
 from newtonsim.scene.allocation import put
 from newtonsim.scene.arrays import COUNTS, MODEL_ARRAYS, SPECS
 from newtonsim.scene.columns import Column, distinct, to_array
@@ -43,14 +44,14 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
         """Turn the description into a model; the builder stays as it is and may be used again.
 
         Args:
-            device: Where arrays live, None for Warp's default. A CUDA device on a machine without one gives a
-                warning and the CPU.
+            device: Where arrays live, None for Warp's default.
             requires_grad: Whether gradients can flow to the arrays.
 
         Returns:
             The model.
 
         Raises:
+            DeviceError: There is no such device.
             ModelError: The description is inconsistent; the message names the element.
         """
         check_structure(self)
@@ -72,7 +73,7 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
         if ground is not None:
             arrays["shape_world"][ground] = -1
         finder = _pair_finder(source, arrays)
-        return _Allocation(source, arrays, finder, _usable_device(device), requires_grad, ground).model
+        return _Allocation(source, arrays, finder, find_device(device), requires_grad, ground).model
 
     def find_shape_contact_pairs(self, model: Model) -> None:
         """Find which pairs of shapes may collide and write them to a model made by this builder.
@@ -97,14 +98,6 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
         }
         arrays["shape_world"] = model.shape_world.numpy()
         _set_pairs(model, _pair_finder(source, arrays), model.ground_shape)
-
-
-def _usable_device(device: wp.DeviceLike) -> wp.Device:
-    """Resolve a device, replacing CUDA by the CPU where there is none."""
-    if isinstance(device, str) and device.startswith("cuda") and not wp.is_cuda_available():
-        warnings.warn(f"device '{device}' is not available, using 'cpu'", UserWarning, stacklevel=3)
-        return wp.get_device("cpu")
-    return wp.get_device(device)
 
 
 def _normalize(arrays: dict[str, np.ndarray]) -> None:

@@ -13,6 +13,7 @@ from newtonsim.kernels.collision.contacts import ContactView, HistoryView, Overf
 from newtonsim.kernels.collision.pairs.broad_phase import PlacementView
 from newtonsim.kernels.collision.pairs.manifolds import ManifoldView, PairView
 from newtonsim.runtime import compilation
+from newtonsim.runtime.residents import keep_on_device
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
 
@@ -89,6 +90,7 @@ class Contacts:
         view.pair = zeros(count, dtype=int, device=device)
         view.point = zeros(count, dtype=int, device=device)
         self.view = view
+        keep_on_device(device, view)
         self._allocate_passes(model, plan)
         self._warned = False
 

@@ -10,6 +10,7 @@ import warp as wp
 
 from newtonsim.errors import ModelError
 from newtonsim.kernels.views.shapes import HullView
+from newtonsim.runtime.devices import find_device
 from newtonsim.scene.allocation import put
 
 # thickness of a point set, over its extent, below which it counts as flat, straight or a point
@@ -123,7 +124,7 @@ def pack_hulls(hulls: Sequence[ConvexHull], device: wp.DeviceLike = None) -> Hul
         hulls: The hulls, each in the frame of its shape.
         device: Where the arrays live.
     """
-    device = wp.get_device(device)
+    device = find_device(device)
 
     def starts(counts: list[int]) -> wp.array:
         return put(np.concatenate(([0], np.cumsum(counts))).astype(np.int32), dtype=int, device=device)

@@ -11,6 +11,7 @@ import warp as wp
 
 from newtonsim.errors import ModelError
 from newtonsim.geometry.inertia import mesh_inertia
+from newtonsim.runtime.devices import find_device
 
 if TYPE_CHECKING:
     from newtonsim.geometry.hull import ConvexHull
@@ -163,7 +164,7 @@ class Mesh:
         Raises:
             ModelError: If there are no triangles.
         """
-        device = wp.get_device(device)
+        device = find_device(device)
         mesh = self.mesh
         reusable = mesh is not None and mesh.device == device and not mesh.points.requires_grad
         if mesh is not None and reusable and not requires_grad:

@@ -11,6 +11,7 @@ import warp as wp
 from newtonsim.errors import ModelError
 from newtonsim.geometry.mesh import Mesh
 from newtonsim.runtime import compilation
+from newtonsim.runtime.devices import find_device
 
 _MOST_VALUES = 2**28
 """Most samples of a grid."""
@@ -140,7 +141,7 @@ class SDF:
         Returns:
             The id of the volume for kernels, 0 without one.
         """
-        device = wp.get_device(device)
+        device = find_device(device)
         if self.volume is not None and self.volume.device == device:
             return self.volume.id
         if self._values is not None:

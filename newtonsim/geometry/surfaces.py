@@ -18,6 +18,7 @@ from newtonsim.kernels.collision.surfaces.triangle_surface import (
     ROLE_TERRAIN,
     SurfaceView,
 )
+from newtonsim.runtime.devices import find_device
 from newtonsim.scene import allocation
 from newtonsim.scene.columns import distinct
 
@@ -66,7 +67,7 @@ def pack_surfaces(
         role[~used], triangle_start[~used] = 0, -1
         sample_start[~used], sample_count[~used] = 0, 0
 
-    put = partial(allocation.put, device=wp.get_device(device))
+    put = partial(allocation.put, device=find_device(device))
     view = SurfaceView()
     view.role, view.triangle_start = put(role, int), put(triangle_start, int)
     view.opposite = put(np.concatenate(opposite).reshape(-1), int)

@@ -26,6 +26,7 @@ from newtonsim.learn.models import PolicySpaces, make_network
 from newtonsim.learn.policy_file import PolicyFile, export_policy
 from newtonsim.learn.settings import Settings
 from newtonsim.learn.workers import LocalWorkers, Workers
+from newtonsim.runtime.devices import find_device
 
 WINDOW = 100
 """Episodes whose mean return says how good a policy is."""
@@ -165,7 +166,7 @@ class Training:
         self.workers = make_workers(run.plan(device, threads))
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / RUN).write_text(json.dumps(run.written(), indent=2) + "\n", encoding="utf-8")
-        learns_on = wp.device_to_torch(wp.get_device(device))
+        learns_on = wp.device_to_torch(find_device(device))
         self.learner = Learner(self.workers.policy, run.settings, run.seed, learns_on)
         self._best = self.learner.weights()
         self._load()

@@ -153,6 +153,7 @@ def _arrays_of(arguments: Iterable[object]) -> list[wp.array]:
         seen.add(id(value))
         if isinstance(value, wp.array):
             found.append(value)
+            waiting += getattr(value, "pointed_to", ())
         elif hasattr(value, "__dict__"):
             waiting += vars(value).values()
     return found

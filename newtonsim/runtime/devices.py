@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import warp as wp
 
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import DeviceError
 
 
 def find_device(device: wp.DeviceLike = None, argument: str = "device") -> wp.Device:
@@ -18,13 +18,13 @@ def find_device(device: wp.DeviceLike = None, argument: str = "device") -> wp.De
         argument: What the caller calls it, for the error.
 
     Raises:
-        NewtonsimError: There is no such device; the error says which there are.
+        DeviceError: There is no such device; the error says which there are.
     """
     try:
         return wp.get_device(device)
     except (ValueError, RuntimeError) as error:
         known = ", ".join(str(known) for known in wp.get_devices())
-        raise NewtonsimError(f"{argument}: no device {device!r}; there are {known}") from error
+        raise DeviceError(f"{argument}: no device {device!r}; there are {known}") from error
 
 
 @contextlib.contextmanager

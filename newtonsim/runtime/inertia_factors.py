@@ -61,28 +61,22 @@ class EliminatedInertia:
 
     def factorize(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array) -> None:
         """See `InertiaFactors.factorize`."""
-        self.expand(launch, kin, diagonal)
+        v = launch.views
         launch(
-            crba.factorize,
-            "tree",
-            reads=dict(tree=launch.views.tree, floor=self._floor),
-            writes=dict(H=self.L),
+            crba.factorize_trees,
+            "tree team",
+            reads=dict(tree=v.tree, levels=v.levels, joint=v.joint, body=v.body, diagonal=diagonal),
+            writes=dict(kin=kin, composite=self._composite, L=self.L, floor=self._floor),
         )
 
     def expand(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array) -> None:
         """Write H itself to `L`."""
         v = launch.views
         launch(
-            crba.composite_inertia,
-            "tree",
-            reads=dict(tree=v.tree, joint=v.joint, body=v.body),
-            writes=dict(kin=kin, composite=self._composite),
-        )
-        launch(
-            crba.joint_space_inertia,
-            "dof",
-            reads=dict(tree=v.tree, kin=kin, composite=self._composite, diagonal=diagonal),
-            writes=dict(H=self.L, floor=self._floor),
+            crba.expand_trees,
+            "tree team",
+            reads=dict(tree=v.tree, levels=v.levels, joint=v.joint, body=v.body, diagonal=diagonal),
+            writes=dict(kin=kin, composite=self._composite, H=self.L, floor=self._floor),
         )
 
 
@@ -104,8 +98,8 @@ class ArticulatedInertia:
         v = launch.views
         launch(
             articulated_factors.factorize_chains,
-            "tree",
-            reads=dict(tree=v.tree, joint=v.joint, body=v.body, diagonal=diagonal),
+            "tree team",
+            reads=dict(tree=v.tree, levels=v.levels, joint=v.joint, body=v.body, diagonal=diagonal),
             writes=dict(kin=kin, articulated=self._articulated, L=self.L),
         )
 

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import warp as wp
 
 from newtonsim.kernels.trees import forward_kinematics, rnea, tree_state
-from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
+from newtonsim.kernels.views.model import BodyView, DriveView, ForceView, JointView, KinematicsView, TreeView
 from newtonsim.runtime import capture, compilation
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
 from newtonsim.runtime.residents import resident_views
 from newtonsim.runtime.shards import Shard
 from newtonsim.runtime.teams import lanes_of, teams_from
 from newtonsim.scene.allocation import zeros
+from newtonsim.scene.levels import levels_of
 from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class ModelViews:
 
     Attributes:
         tree: Topology.
+        levels: The same, level by level.
         joint: Joint definitions.
         body: Inertial parameters.
         drive: Drives, springs, damping, armature.
@@ -35,6 +37,7 @@ class ModelViews:
 
     def __init__(self, model: Model):
         self.tree = topology_of(model).view
+        self.levels = levels_of(model)
         self.joint = JointView()
         self.joint.type = model.joint_type
         self.joint.parent = model.joint_parent
@@ -107,6 +110,9 @@ class Motion:
         self.body_A = own(bodies, wp.spatial_vector)
         self.body_F = own(bodies, wp.spatial_vector)
         self.tau = own(dofs, float)
+        self.forces = ForceView()
+        self.forces.dof_A, self.forces.body_A = self.dof_A, self.body_A
+        self.forces.body_F, self.forces.tau = self.body_F, self.tau
 
     def zero_grad(self) -> None:
         """Clear the gradients of all own arrays."""
@@ -118,8 +124,10 @@ class Launcher:
     """Launches kernels over the indices of a shard, on the active tape or not.
 
     What it launches takes the first index of the range as its first argument: one thread handles that index
-    plus its own number. A step consists of launches alone: a captured `zero_` or `wp.copy` would act on all
-    worlds, and on the CPU a graph keeps a copy of the whole array for it.
+    plus its own number. A kind such as "tree team" launches a team of threads for each index, and the first
+    argument says how many lanes it has, see `kernels.algebra.teams`. A step consists of launches alone: a
+    captured `zero_` or `wp.copy` would act on all worlds, and on the CPU a graph keeps a copy of the whole
+    array for it.
 
     Args:
         model: The model.
@@ -155,8 +163,8 @@ class Launcher:
         """Launch one kernel over one kind of index, see `Shard.ranges`.
 
         Args:
-            kernel: Its first argument, `first`, is added here.
-            kind: What one thread handles.
+            kernel: Its first argument, `first` or `teams`, is added here.
+            kind: What one thread handles, or a team if " team" follows.
             reads: Arguments that it only reads, by the names of its parameters.
             writes: Arguments that it writes to, or to arrays of.
 
@@ -217,20 +225,20 @@ class Launcher:
     ) -> None:
         device = self.model.device
         on_tape = record_tape and active_tape() is not None
-        ranges = self._threads(kind, on_tape)
+        threads = self._threads(kind, on_tape)
         arguments = resident_views(kernel, arguments, device)
-        if not ranges or not compilation.prepare(kernel, device, on_tape):
+        if not threads or not compilation.prepare(kernel, device, on_tape):
             return
         recorded = capture.collected()
         # what a tape calls outputs are arrays at the end
         split = len(arguments) - (last_written(kernel, writes) if on_tape else 0)
         inputs, outputs = arguments[:split], list(arguments[split:])
         options = {"device": device, "record_tape": record_tape, "block_dim": compilation.block_dim(device)}
-        for first, count in ranges:
-            if recorded is None:
-                wp.launch(kernel, count, [first, *inputs], outputs, **options)
-            else:
-                command: Any = wp.launch(kernel, count, [first, *inputs], outputs, record_cmd=True, **options)
+        if recorded is not None:
+            options["record_cmd"] = True
+        for first, count in threads:
+            command: Any = wp.launch(kernel, count, [first, *inputs], outputs, **options)
+            if recorded is not None:
                 recorded.append(command)
 
     def _threads(self, kind: str, on_tape: bool) -> Sequence[tuple[object, int]]:
@@ -277,8 +285,8 @@ class Launcher:
         v = self.views
         self(
             tree_state.place_trees,
-            "tree",
-            reads=dict(tree=v.tree, joint=v.joint, body=v.body, q=joint_q, qd=joint_qd),
+            "tree team",
+            reads=dict(tree=v.tree, levels=v.levels, joint=v.joint, body=v.body, q=joint_q, qd=joint_qd),
             writes=dict(kin=motion.kin, body_q=body_q, body_qd=body_qd),
         )
 

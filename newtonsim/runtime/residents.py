@@ -42,14 +42,20 @@ _residents: weakref.WeakKeyDictionary[Any, tuple[bytes, wp.array]] = weakref.Wea
 """By view: its content when it was put on the device, and the array."""
 
 
+def keep_on_device(device: wp.Device, *views: Any) -> None:
+    """Put views on a device before they are needed there, as by the first step that is captured."""
+    for view in views:
+        _resident(view, device)
+
+
 def _resident(view: Any, device: wp.Device) -> wp.array:
     content = bytes(memoryview(view.__ctype__()))
     known = _residents.get(view)
     if known is None or known[0] != content:
-        # Warp frees the memory of an array that is made of a view while it is in use
-        array = wp.empty(1, dtype=view._cls, device=device)
-        wp.copy(array, wp.array([view], dtype=view._cls, device=device))
-        array.arrays = _arrays_of(view)  # those that it points to, which may be replaced in the view
+        if device.is_capturing:
+            raise RuntimeError(f"{view._cls.key} has changed since kernels were loaded for a capture")
+        array: Any = wp.array([view], dtype=view._cls, device=device)
+        array.pointed_to = _arrays_of(view)  # which may be replaced in the view
         known = _residents[view] = content, array
     return known[1]
 

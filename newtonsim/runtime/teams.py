@@ -39,7 +39,7 @@ def lanes_of(model: Model, index: str) -> int:
     """Lanes of each team of a launch.
 
     A tree has as many as the widest of the model's trees has joints in a level or ancestors of a dof, a world
-    as many as it has dofs. Trees of which a world has more than a warp has lanes are wide enough side by side.
+    as many as it has dofs. More trees in a world than a warp has lanes are wide enough side by side.
 
     Args:
         model: The model.
@@ -47,15 +47,17 @@ def lanes_of(model: Model, index: str) -> int:
     """
     if model.device.is_cpu:
         return 1
-    topology = topology_of(model)
-    worlds = max(model.world_count, 1)
-    if index == "world":
-        return lanes_for(-(-model.joint_dof_count // worlds))
-    return (
-        1
-        if topology.tree_count > MOST_LANES * worlds
-        else lanes_for(max(widest_level(topology), topology.max_depth))
-    )
+    return model.cached("lanes", lanes_on_gpu)[index]
+
+
+def lanes_on_gpu(model: Model) -> dict[str, int]:
+    """Return the lanes of each team on a GPU, by what it works on."""
+    topology, worlds = topology_of(model), max(model.world_count, 1)
+    widest = lanes_for(max(widest_level(topology), topology.max_depth))
+    return {
+        "tree": 1 if topology.tree_count > MOST_LANES * worlds else widest,
+        "world": lanes_for(-(-model.joint_dof_count // worlds)),
+    }
 
 
 def lanes_for(width: int) -> int:

@@ -1,5 +1,73 @@
-"""placeholder until merge"""
+"""Trees level by level: what of them can be worked on side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.kernels.views.model import LevelView
+from newtonsim.scene.allocation import put
+from newtonsim.scene.topology import Topology, topology_of
+
+if TYPE_CHECKING:
+    from newtonsim.scene.model import Model
 
 
-def widest_level(topology):
-    return 1
+def levels_of(model: Model, wide: bool | None = None) -> LevelView:
+    """Return the levels of a model's trees; they are found at the first call and kept with the model.
+
+    Args:
+        model: The model.
+        wide: Whether levels hold what can be worked on side by side. If not, each tree is one level that is
+            worked on in order; None for that on the CPU, where teams have one lane.
+    """
+    wide = not model.device.is_cpu if wide is None else wide
+    return model.cached("wide levels" if wide else "levels", lambda model: _find_levels(model, wide))
+
+
+def widest_level(topology: Topology) -> int:
+    """Return how many joints of a tree most can be worked on side by side."""
+    level = topology.joint_level
+    return int(_sizes(topology.joint_tree, level, topology.tree_count).max(initial=0))
+
+
+def _find_levels(model: Model, wide: bool) -> LevelView:
+    topology, device = topology_of(model), model.device
+    tree, trees = topology.joint_tree, topology.tree_count
+    if wide:
+        joint_parent = model.joint_parent.numpy()
+        joints = _by_level(tree, topology.joint_level, joint_parent, trees)
+        siblings = joint_parent[joints[2]]
+        # where a level or the parent changes, another family begins
+        begins = np.isin(np.arange(len(siblings)), joints[1]) | (np.diff(siblings, prepend=-2) != 0)
+        family_start = np.append(np.flatnonzero(begins), len(siblings))
+        dofs = _by_level(tree[topology.dof_joint], topology.dof_depth, topology.dof_joint, trees)
+    else:
+        own, whole = topology.view, np.arange(trees + 1)
+        joints = whole, own.joint_start.numpy(), own.joint.numpy()
+        family_start = joints[1]
+        dofs = whole, own.dof_start.numpy(), own.dof.numpy()
+    view = LevelView()
+    arrays = dict(zip(("first", "joint_start", "joint"), joints), family_start=family_start)
+    arrays |= dict(zip(("dof_first", "dof_start", "dof"), dofs))
+    arrays["family"] = np.searchsorted(family_start, joints[1])
+    for name, values in arrays.items():
+        setattr(view, name, put(values, dtype=int, device=device))
+    return view
+
+
+def _sizes(tree: np.ndarray, level: np.ndarray, trees: int) -> np.ndarray:
+    """Number of nodes in each level of each tree, shape (trees, levels of the deepest one)."""
+    levels = int(level.max(initial=-1)) + 1
+    return np.bincount(tree * levels + level, minlength=trees * levels).reshape(trees, levels)
+
+
+def _by_level(
+    tree: np.ndarray, level: np.ndarray, parent: np.ndarray, trees: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """First level of each tree, start of each level, and the nodes: by tree, level, parent and number."""
+    sizes = _sizes(tree, level, trees)
+    first = np.concatenate(([0], np.cumsum(np.count_nonzero(sizes, axis=1))))
+    start = np.concatenate(([0], np.cumsum(sizes[sizes > 0])))
+    return first, start, np.lexsort((np.arange(len(tree)), parent, level, tree))

@@ -27,6 +27,7 @@ class Topology:
         entry_count: Non-zero entries of all joint-space inertias.
         world_start: First tree of each world and the end, shape (world_count + 1,).
         joint_tree: Tree of each joint, shape (joint_count,).
+        joint_level: Number of joints between each joint and the world, shape (joint_count,).
         dof_depth: Number of ancestors of each dof, shape (joint_dof_count,).
         dof_row: Start of each dof's row, shape (joint_dof_count,).
         row_dof: Dofs of all rows, root first, shape (entry_count,).
@@ -42,6 +43,7 @@ class Topology:
     entry_count: int
     world_start: np.ndarray
     joint_tree: np.ndarray
+    joint_level: np.ndarray
     dof_depth: np.ndarray
     dof_row: np.ndarray
     row_dof: np.ndarray
@@ -127,6 +129,7 @@ def _find_trees(model: Model) -> Topology:
         entry_count=len(row_dof),
         world_start=np.searchsorted(joint_world[roots], np.arange(model.world_count + 1)),
         joint_tree=joint_tree,
+        joint_level=level,
         # on the CPU these share the memory of the device arrays
         dof_depth=view.dof_depth.numpy(),
         dof_row=view.dof_row.numpy(),

@@ -15,6 +15,7 @@ from newtonsim.render.camera.meshes import CameraMesh, pack_corners
 from newtonsim.render.camera.rows import RayScene, primitive_extents
 from newtonsim.render.camera.staging import StagedArray
 from newtonsim.render.camera.textures import Textures
+from newtonsim.runtime.devices import find_device
 from newtonsim.scene.enums import GeoType
 
 IDENTITY = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
@@ -115,7 +116,7 @@ class CameraScene(RayScene):
         self._textures = Textures() if textures is None else textures
         if num_worlds < 1:
             raise ModelError(f"num_worlds: expected at least 1, got {num_worlds}")
-        device = wp.get_device(device)
+        device = find_device(device)
         self.instances, self.num_worlds = list(instances), num_worlds
         self._check()
         meshes = list({id(i.mesh): i.mesh for i in self.instances if i.mesh is not None}.values())

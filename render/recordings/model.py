@@ -21,6 +21,7 @@ from newtonsim.errors import RecordingError
 from newtonsim.kernels.views.structs import ModelShapeGeometry, ModelShapeMaterials
 from newtonsim.render.recordings.geometry import plain_source, restored_source
 from newtonsim.render.recordings.worlds import WorldSelection
+from newtonsim.runtime.devices import find_device
 from newtonsim.scene.allocation import put
 from newtonsim.scene.arrays import COUNTS, SOFT_CONTACT_ARRAYS, SPECS
 from newtonsim.scene.columns import Column, distinct
@@ -101,7 +102,7 @@ def unpack_model(data: bytes, device: wp.DeviceLike = None) -> Model:
         data: The bytes.
         device: Where it lives.
     """
-    unpacker = _Unpacker(data, wp.get_device(device))
+    unpacker = _Unpacker(data, find_device(device))
     tree = unpacker.tree
     model = Model(unpacker.device, Contacts)
     for name, plain in tree["attributes"].items():

@@ -10,6 +10,7 @@ from typing import Any
 import warp as wp
 
 from newtonsim.errors import RendererUnavailableError
+from newtonsim.runtime.devices import find_device
 
 _LEAST_VERSION = (3, 3)
 
@@ -86,10 +87,10 @@ class GLBuffer(wp.RegisteredGLBuffer):
         flags: int = wp.RegisteredGLBuffer.NONE,
         fallback_to_copy: bool = True,
     ):
-        if wp.get_device(device).is_cuda:
+        if find_device(device).is_cuda:
             super().__init__(gl_buffer_id, device, flags, fallback_to_copy)
             return
-        self.gl_buffer_id, self.device, self.flags = gl_buffer_id, wp.get_device(device), flags
+        self.gl_buffer_id, self.device, self.flags = gl_buffer_id, find_device(device), flags
         self.fallback_to_copy, self.resource, self.warp_buffer = True, None, None
 
     def map(self, dtype: type, shape: int | tuple[int, ...]) -> wp.array:

@@ -91,13 +91,17 @@ class ArticulatedBodies(MovingBodies):
             writes=dict(implicit=self._implicit, diagonal=self._diagonal, force=self._force),
         )
         self._factors.factorize(launch, kin, self._diagonal)
-        launch.inverse_dynamics(smooth.motion, qd, self._zero, smooth.body_f)
         launch(
-            tree_advance.advance_trees,
-            "tree",
+            tree_advance.predict_trees,
+            "tree team",
             reads=dict(
                 tree=v.tree,
+                levels=v.levels,
+                joint=v.joint,
+                body=v.body,
                 drive=v.drive,
+                gravity=self.model.gravity_vec,
+                body_f=smooth.body_f,
                 L=self._L,
                 implicit=self._implicit,
                 q=q,
@@ -105,10 +109,10 @@ class ArticulatedBodies(MovingBodies):
                 qdd=self._zero,
                 act=act,
                 joint_f=self._force,
-                tau=smooth.motion.tau,
+                kin=kin,
                 dt=dt,
             ),
-            writes=dict(qd_end=self._qd),
+            writes=dict(forces=smooth.motion.forces, qd_end=self._qd),
         )
         launch.velocities(self._expected, self._qd)
         launch(
@@ -151,7 +155,7 @@ class ArticulatedBodies(MovingBodies):
         launch(
             maximal_articulated_bodies.apply_impulses,
             "tree",
-            reads=dict(tree=v.tree, joint=v.joint, kin=kin, L=self._L),
+            reads=dict(tree=v.tree, levels=v.levels, joint=v.joint, kin=kin, L=self._L),
             writes=dict(carried=self._carried, qd=self._change, bodies=self.view),
         )
 

@@ -21,6 +21,7 @@ from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.constraints.servos import ServoView
 from newtonsim.kernels.steps import reset
 from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.runtime.residents import keep_on_device
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
@@ -113,6 +114,10 @@ class ConstraintStage:
         self.memory_start = put(collision_plan_of(model).contact_start, dtype=int, device=device)
         self.last_contacts: Contacts | None = None
         self.last_dt = 0.0
+        buffers = self._solve
+        own = (topology_of(model).view, self.dofs, self.rows, self.moving, self.unsolved.view)
+        own += (buffers.islands, buffers.laws, buffers.newton, buffers.system)
+        keep_on_device(device, *own)
 
     def build(
         self,

@@ -84,18 +84,34 @@ class SmoothStage:
             joint_f: Generalised forces, in place of those of `control`, shape (joint_dof_count,).
             dt: Time step [s].
         """
-        self._advance(launch, self.motion, state.joint_qd, state, control, joint_f, dt, self.v_predicted)
+        v = launch.views
+        if self._falls:
+            launch(
+                tree_advance.fall_freely,
+                "joint",
+                reads=dict(joint=v.joint, kin=self.motion.kin, gravity=launch.model.gravity_vec),
+                writes=dict(qdd=self.qdd),
+            )
+        launch(
+            tree_advance.predict_trees,
+            "tree team",
+            reads=dict(
+                kin=self.motion.kin, qd=state.joint_qd, **self._balance(launch, state, control, joint_f, dt)
+            ),
+            writes=dict(forces=self.motion.forces, qd_end=self.v_predicted),
+        )
 
     def finish(self, launch: Launcher, state: State, control: Control, joint_f: wp.array, dt: float) -> None:
         """Compute v_free, with velocity-dependent forces that `v_predicted` tells; arguments as before."""
+        v = launch.views
         if self.from_start:
             launch(
                 tree_advance.finish_from_start,
-                "tree",
+                "tree team",
                 reads=dict(
-                    tree=launch.views.tree,
-                    joint=launch.views.joint,
-                    body=launch.views.body,
+                    tree=v.tree,
+                    joint=v.joint,
+                    body=v.body,
                     kin=self.motion.kin,
                     start=state.joint_qd,
                     predicted=self.v_predicted,
@@ -107,19 +123,15 @@ class SmoothStage:
         # leapfrog: the velocities are those between the positions, so velocity-dependent forces belong
         # to the middle between the old and the new one; without this, spinning bodies gain energy
         launch(
-            tree_advance.move_to_middle,
-            "tree",
+            tree_advance.finish_trees,
+            "tree team",
             reads=dict(
-                tree=launch.views.tree,
-                joint=launch.views.joint,
-                body=launch.views.body,
                 start=state.joint_qd,
                 predicted=self.v_predicted,
-                dt=dt,
+                **self._balance(launch, state, control, joint_f, dt),
             ),
-            writes=dict(kin=self.mid.kin, middle=self.v_mid),
+            writes=dict(kin=self.mid.kin, middle=self.v_mid, forces=self.mid.forces, qd_end=self.v_free),
         )
-        self._advance(launch, self.mid, self.v_mid, state, control, joint_f, dt, self.v_free)
 
     def integrate(
         self, launch: Launcher, joint_q: wp.array, moving_qd: wp.array, dt: float, end_q: wp.array
@@ -147,44 +159,26 @@ class SmoothStage:
         )
         self.factors.factorize(launch, self.motion.kin, self.diagonal)
 
-    def _advance(
-        self,
-        launch: Launcher,
-        motion: Motion,
-        v_bias: wp.array,
-        state: State,
-        control: Control,
-        joint_f: wp.array,
-        dt: float,
-        v_end: wp.array,
-    ) -> None:
-        """v_end = v + h (q̈ - H⁻¹ r), with r the force balance at `qdd` and bias forces at v_bias."""
+    def _balance(
+        self, launch: Launcher, state: State, control: Control, joint_f: wp.array, dt: float
+    ) -> dict[str, object]:
+        """What v + h (q̈ - H⁻¹ r) is computed from, with r the force balance at `qdd`."""
         v = launch.views
-        if self._falls:
-            launch(
-                tree_advance.fall_freely,
-                "joint",
-                reads=dict(joint=v.joint, kin=motion.kin, gravity=launch.model.gravity_vec),
-                writes=dict(qdd=self.qdd),
-            )
-        launch.inverse_dynamics(motion, v_bias, self.qdd, self.body_f)
-        launch(
-            tree_advance.advance_trees,
-            "tree",
-            reads=dict(
-                tree=v.tree,
-                drive=v.drive,
-                L=self.L,
-                implicit=self.implicit,
-                q=state.joint_q,
-                qd=state.joint_qd,
-                qdd=self.qdd,
-                act=control.joint_act,
-                joint_f=joint_f,
-                tau=motion.tau,
-                dt=dt,
-            ),
-            writes=dict(qd_end=v_end),
+        return dict(
+            tree=v.tree,
+            levels=v.levels,
+            joint=v.joint,
+            body=v.body,
+            drive=v.drive,
+            gravity=launch.model.gravity_vec,
+            body_f=self.body_f,
+            L=self.L,
+            implicit=self.implicit,
+            q=state.joint_q,
+            qdd=self.qdd,
+            act=control.joint_act,
+            joint_f=joint_f,
+            dt=dt,
         )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from newtonsim import JointAxis, Mesh, ModelBuilder, ModelError
+from newtonsim import DeviceError, JointAxis, Mesh, ModelBuilder, ModelError, envs, warmup
 
 
 def sound() -> ModelBuilder:
@@ -222,3 +222,21 @@ def test_methods_refuse_nonsense(call):
     builder.add_body(mass=1.0, I_m=np.eye(3))
     with pytest.raises(ModelError):
         call(builder)
+
+
+MISSING = "cuda:99"
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: ModelBuilder().finalize(MISSING),
+        lambda: warmup(device=MISSING),
+        lambda: Mesh(np.eye(3), [[0, 1, 2]]).finalize(MISSING),
+        lambda: envs.make("CartPole", 1, device=MISSING),
+    ],
+    ids=["finalize", "warmup", "mesh", "environment"],
+)
+def test_a_device_that_is_not_there_is_no_other(ask):
+    with pytest.raises(DeviceError, match=rf"device: no device '{MISSING}'; there are cpu"):
+        ask()

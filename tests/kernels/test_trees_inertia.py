@@ -11,15 +11,18 @@ from newtonsim.kernels.constraints.chains import push_row, row_velocity, shared_
 from newtonsim.kernels.constraints.energy_coordinates import to_energy_coordinates, to_joint_velocities
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.pair_solve import solve_pairs
-from newtonsim.kernels.trees.crba import factorize, solve
+from newtonsim.kernels.trees.crba import eliminate, solve
 from newtonsim.kernels.views.model import TreeView
+from newtonsim.runtime.teams import teams_from
 
 wp.set_module_options({"enable_backward": False})
 
-call = DeviceFunctions(__name__, push_row, row_velocity, shared_prefix, to_joint_velocities)
+call = DeviceFunctions(__name__, eliminate, push_row, row_velocity, shared_prefix, to_joint_velocities)
 
 PARENTS = [-1, 0, 1, 2, 1, 4, 4]
 DEPTH = 4
+ALONE = {"index": 0, "lane": 0, "shift": 0}
+"""A team of one thread, of world 0."""
 
 
 @wp.kernel
@@ -40,14 +43,23 @@ class Factors:
         self.H = self.tree.random_inertia(self.rng)
         self.L = self.tree.sparse(self.H)
         floor = self.tree.floats([1e-9] * len(PARENTS))
-        wp.launch(factorize, 1, [0, self.tree.view, floor, self.L], device=device)
+        call(device, eliminate, ALONE, self.tree.view, floor, self.L)
 
 
 def test_sparse_factors_solve_like_the_dense_matrix(device):
     f = Factors(device, 0)
     right, base = f.rng.normal(size=(2, len(PARENTS)))
     x = f.tree.floats(np.zeros(len(PARENTS)))
-    inputs = [0, f.tree.view, f.L, f.tree.floats(right), 0.5, f.tree.floats(base), x]
+    inputs = [
+        teams_from(0),
+        f.tree.view,
+        f.tree.levels,
+        f.L,
+        f.tree.floats(right),
+        0.5,
+        f.tree.floats(base),
+        x,
+    ]
     wp.launch(solve, 1, inputs, device=device)
     np.testing.assert_allclose(x.numpy(), base + 0.5 * np.linalg.solve(f.H, right), rtol=1e-4, atol=1e-5)
 
@@ -56,7 +68,7 @@ def test_pivots_do_not_fall_below_the_floor(device):
     tree = SmallTree([-1, 0], device)
     # singular: both degrees of freedom do the same, as at gimbal lock
     L = tree.sparse(np.ones((2, 2)))
-    wp.launch(factorize, 1, [0, tree.view, tree.floats([0.25, 0.25]), L], device=device)
+    call(device, eliminate, ALONE, tree.view, tree.floats([0.25, 0.25]), L)
     np.testing.assert_allclose(L.numpy(), [2.0, 1.0, 1.0], rtol=1e-6)
 
 

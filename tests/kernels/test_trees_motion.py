@@ -28,6 +28,7 @@ from newtonsim.kernels.views.model import (
     JointView,
     KinematicsView,
 )
+from newtonsim.runtime.teams import teams_from
 
 call = DeviceFunctions(
     __name__,
@@ -82,6 +83,10 @@ class Arm:
     def launch(self, kernel, count: int, *inputs) -> None:
         wp.launch(kernel, count, [0, self.tree, *inputs], device=self.device)
 
+    def launch_team(self, kernel, *inputs) -> None:
+        teams = teams_from(0)
+        wp.launch(kernel, 1, [teams, self.tree, self.small.levels, *inputs], device=self.device)
+
     def place(self, q: np.ndarray, qd: np.ndarray) -> None:
         """Poses, velocities and inertias of the bodies."""
         q, qd = self.small.floats(q), self.small.floats(qd)
@@ -107,13 +112,12 @@ def test_poses_velocities_and_inertia_of_an_arm(device):
     composite.mass = wp.zeros(3, dtype=float, device=device)
     composite.com = wp.zeros(3, dtype=wp.vec3, device=device)
     composite.inertia = wp.zeros(3, dtype=wp.mat33, device=device)
-    arm.launch(crba.composite_inertia, 1, arm.joint, arm.body, arm.kin, composite)
     added, H, floor = (
         arm.small.floats([0.5, 0.0, 0.0]),
         arm.small.floats([0.0] * 5),
         arm.small.floats([0.0] * 3),
     )
-    arm.launch(crba.joint_space_inertia, 3, arm.kin, composite, added, H, floor)
+    arm.launch_team(crba.expand_trees, arm.joint, arm.body, added, arm.kin, composite, H, floor)
     exact = small_arm.mass_matrix(q) + np.diag([0.5, 0.0, 0.0])
     np.testing.assert_allclose(H.numpy(), arm.small.sparse(exact).numpy(), rtol=1e-4, atol=1e-5)
     assert composite.mass.numpy()[0] == pytest.approx(small_arm.MASSES.sum())
@@ -128,7 +132,7 @@ def test_factors_of_the_inertia_of_an_arm(device):
     for name in ("rotational", "coupling", "translational"):
         setattr(articulated, name, wp.zeros(3, dtype=wp.mat33, device=device))
     added, L = arm.small.floats([0.5, 0.0, 0.2]), arm.small.floats([0.0] * 5)
-    arm.launch(articulated_factors.factorize_chains, 1, arm.joint, arm.body, added, arm.kin, articulated, L)
+    arm.launch_team(articulated_factors.factorize_chains, arm.joint, arm.body, added, arm.kin, articulated, L)
     exact = arm.small.factors(small_arm.mass_matrix(q) + np.diag([0.5, 0.0, 0.2]))
     np.testing.assert_allclose(L.numpy(), exact.numpy(), rtol=1e-4, atol=1e-5)
     assert articulated.mass.numpy()[0] == pytest.approx(small_arm.MASSES.sum())

@@ -25,6 +25,7 @@ SHORTEST = {
     "envs": ["--names", "CartPole", "--worlds", "4"],
     "bullet_world": ["--scenes", "arm", "--candidates", "4"],
     "profile_step": ["quadruped", "--worlds", "2"],
+    "gpu_static": ["quadruped", "--arch"],
 }
 
 

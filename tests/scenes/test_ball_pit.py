@@ -27,7 +27,7 @@ def test_ball_pit(device: str):
             deepest = max(deepest, run.deepest())
     assert deepest < 0.01
     assert np.isfinite(energy)
-    # at the end the pile is at rest, but for a ball or two that roll to and fro in a trough: nothing brakes that
+    # at the end the pile is at rest, but for a ball or two that roll to and fro in a trough
     speeds = np.linalg.norm(run.velocities[:, 3:], axis=1)
     assert np.sum(speeds > 2.0e-3) <= 3
     assert speeds.max() < 0.2

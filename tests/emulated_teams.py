@@ -1,0 +1,243 @@
+"""Kernels over teams run on the CPU with many lanes, each a thread of the host, one at a time.
+
+The kernel files are rewritten to call `teams_by_turns` in place of `kernels.algebra.teams`. The lanes take
+turns: one runs until its next `sync`, then the next one, in a fixed order. So every run is repeatable, and a
+missing `sync` shows: what one lane writes and another reads or overwrites between two syncs happens in the
+wrong order in one of two opposite orders of the lanes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import pathlib
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+
+import numpy as np
+import teams_by_turns
+import warp as wp
+from rooms import ROOT, module_name, source_files
+
+from newtonsim.kernels.algebra.teams import Teams
+from newtonsim.kernels.views.model import LevelView
+
+TEAMS = "newtonsim.kernels.algebra.teams"
+PACKAGE = "kernels_by_turns"
+CALL = re.compile(r"\b(sync|sum_lanes|max_lanes|sum_triples)\((\w+)(?=[,)])")
+MEET = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int, ctypes.c_float)
+ENTRY = ctypes.CFUNCTYPE(None)
+
+
+class TeamError(AssertionError):
+    """Lanes of a team come to different syncs."""
+
+
+def takes_teams(kernel: wp.Kernel) -> bool:
+    return bool(kernel.adj.args) and kernel.adj.args[0].label == "teams"
+
+
+class Rewritten:
+    """The kernel files that work with teams, rewritten.
+
+    Attributes:
+        sites: File, line and text of each `sync` and sum; a site is a place in this list.
+    """
+
+    def __init__(self):
+        texts = {module_name(p): (ROOT / p).read_text() for p in source_files() if p.parts[0] == "kernels"}
+        self._modules = {name for name, text in texts.items() if f"from {TEAMS} import" in text}
+        self.sites: list[tuple[str, int, str]] = []
+        self._folder = tempfile.TemporaryDirectory()
+        folder = pathlib.Path(self._folder.name) / PACKAGE
+        folder.mkdir()
+        (folder / "__init__.py").touch()
+        for name in sorted(self._modules):
+            (folder / f"{self._short(name)}.py").write_text(self._rewritten(name, texts[name]))
+        sys.path.insert(0, self._folder.name)
+
+    def kernel(self, kernel: wp.Kernel) -> wp.Kernel:
+        """The rewritten one."""
+        module = importlib.import_module(f"{PACKAGE}.{self._short(kernel.module.name)}")
+        return getattr(module, kernel.key)
+
+    def kernels(self) -> set[tuple[str, str]]:
+        """Module and name of all kernels over teams."""
+        found = set()
+        for name in self._modules:
+            for key, value in vars(importlib.import_module(name)).items():
+                if isinstance(value, wp.Kernel) and takes_teams(value):
+                    found.add((name, key))
+        return found
+
+    @staticmethod
+    def _short(name: str) -> str:
+        return name.removeprefix("newtonsim.kernels.").replace(".", "_")
+
+    def _rewritten(self, name: str, text: str) -> str:
+        lines = text.splitlines()
+        for number, line in enumerate(lines):
+            if line.startswith("from newtonsim.kernels."):
+                source = line.split()[1]
+                if source == TEAMS:
+                    lines[number] = line.replace(TEAMS, "teams_by_turns")
+                elif source in self._modules:
+                    lines[number] = line.replace(source, f"{PACKAGE}.{self._short(source)}")
+            else:
+                lines[number] = CALL.sub(partial(self._site, name, number + 1), line)
+        return "\n".join(lines) + "\n"
+
+    def _site(self, name: str, line: int, found: re.Match[str]) -> str:
+        """A call with the number of its site."""
+        self.sites.append((name, line, found[1]))
+        return f"{found[1]}({found[2]}, {len(self.sites) - 1}"
+
+
+@cache
+def rewritten() -> Rewritten:
+    return Rewritten()
+
+
+class Turns:
+    """The lanes of a team, of which one runs at a time.
+
+    Args:
+        order: Lanes in the order of their turns.
+        skip: A site at which they do not wait, or -1.
+
+    Attributes:
+        seen: Sites at which they met.
+        fault: What was wrong, or "".
+    """
+
+    def __init__(self, order: Sequence[int], skip: int = -1):
+        self.order, self.skip = list(order), skip
+        self.seen: set[int] = set()
+        self.fault = ""
+        self._gates = [threading.Semaphore(0) for _ in order]
+        self._running = set(order)
+        self._round = [0] * len(order)
+        self._site = [[-1] * len(order) for _ in range(2)]
+        self._value = np.zeros((2, len(order)), np.float32)
+
+    def run(self, work: Callable[[int, Callable[[int, float], float]], None]) -> None:
+        """Call work(lane, meet) on a thread for each lane, and wait for all."""
+
+        def turn(lane: int) -> None:
+            self._gates[lane].acquire()
+            try:
+                work(lane, lambda site, value: self._meet(lane, site, value))
+            finally:
+                self._running.discard(lane)
+                self._pass_on(lane)
+
+        threads = [threading.Thread(target=turn, args=(lane,)) for lane in self.order]
+        for thread in threads:
+            thread.start()
+        self._gates[self.order[0]].release()
+        for thread in threads:
+            thread.join()
+        if self.fault:
+            raise TeamError(self.fault)
+
+    def _pass_on(self, lane: int) -> None:
+        """Let the next lane run that has not ended."""
+        place = self.order.index(lane)
+        for other in self.order[place + 1 :] + self.order[: place + 1]:
+            if other in self._running:
+                self._gates[other].release()
+                return
+
+    def _meet(self, lane: int, site: int, value: float) -> float:
+        if site == self.skip or self.fault:
+            return value
+        self.seen.add(site)
+        self._round[lane] += 1
+        half = self._round[lane] % 2
+        self._site[half][lane], self._value[half, lane] = site, value
+        self._pass_on(lane)
+        self._gates[lane].acquire()
+        if self.fault:
+            return value
+        if min(self._round) < self._round[lane] or set(self._site[half]) != {site}:
+            self.fault = f"lanes meet at different places, one of them {rewritten().sites[site]}"
+            return value
+        if rewritten().sites[site][2] == "max_lanes":
+            return float(self._value[half].max())
+        return self._sum(self._value[half], lane)
+
+    @staticmethod
+    def _sum(values: np.ndarray, lane: int) -> float:
+        """Sum in the order of shuffles, which is the same for all lanes."""
+        values, step = values.copy(), len(values) // 2
+        while step:
+            values = values + values[np.arange(len(values)) ^ step]
+            step //= 2
+        return float(values[lane])
+
+
+def emulate(command: wp.Launch, levels: LevelView, order: Sequence[int], skip: int = -1) -> set[int]:
+    """Make a recorded launch over teams with as many lanes as stand in `order`.
+
+    Args:
+        command: The launch, recorded on the CPU.
+        levels: The levels of the model's trees, side by side.
+        order: Lanes in the order of their turns.
+        skip: A site at which they do not wait.
+
+    Returns:
+        The sites at which they met.
+
+    Raises:
+        TeamError: Lanes came to different syncs.
+    """
+    kernel = rewritten().kernel(command.kernel)
+    hooks = kernel.module.load("cpu", 1).get_kernel_hooks(kernel)
+    entry = ENTRY(ctypes.cast(hooks.forward, ctypes.c_void_p).value)
+    given = zip(command.fwd_args[1:], command.params[2:])
+    rest = [levels.__ctype__() if isinstance(v, LevelView.cls) else packed for v, packed in given]
+    turns = Turns(order, skip)
+
+    def work(lane: int, meet: Callable[[int, float], float]) -> None:
+        callback = MEET(meet)
+        teams = teams_by_turns.Teams()
+        teams.first, teams.shift, teams.lane = command.fwd_args[0].first, len(order).bit_length() - 1, lane
+        teams.meet = ctypes.cast(callback, ctypes.c_void_p).value
+        values = [teams.__ctype__(), *rest]
+        fields = [(f"a{i}", type(value)) for i, value in enumerate(values)]
+        packed = type("Arguments", (ctypes.Structure,), {"_fields_": fields})(*values)
+        entry(ctypes.byref(command.bounds), ctypes.byref(packed))
+
+    turns.run(work)
+    return turns.seen
+
+
+def orders(lanes: int) -> Iterator[list[int]]:
+    """Two opposite orders of turns."""
+    yield list(range(lanes))
+    yield list(range(lanes))[::-1]
+
+
+class Memory:
+    """The arrays of a launch, to look at and to put back."""
+
+    def __init__(self, arrays: Sequence[wp.array]):
+        distinct = {a.ptr: a for a in arrays if a.size}
+        self._views = [a.numpy().view(np.uint8).reshape(-1) for a in distinct.values() if a.is_contiguous]
+
+    def copy(self) -> list[np.ndarray]:
+        return [view.copy() for view in self._views]
+
+    def put_back(self, kept: list[np.ndarray]) -> None:
+        for view, values in zip(self._views, kept):
+            view[:] = values
+
+    def equals(self, kept: list[np.ndarray]) -> bool:
+        return all(np.array_equal(view, values) for view, values in zip(self._views, kept))
+
+
+assert Teams.cls.__annotations__.keys() < teams_by_turns.Teams.cls.__annotations__.keys()

@@ -1,0 +1,214 @@
+"""Kernels over teams give with many lanes the bits that they give with one, and need each of their syncs."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+import warp as wp
+from emulated_teams import Memory, TeamError, Turns, emulate, orders, rewritten, takes_teams
+
+import newtonsim
+from newtonsim import dynamics
+from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, sum_lanes, sync
+from newtonsim.kernels.views.model import LevelView
+from newtonsim.runtime import capture, teams
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.enums import JointType
+from newtonsim.scene.levels import levels_of
+from newtonsim.solvers import FeatherstoneSolver
+from newtonsim.testing import random_model, random_state
+
+SYNC = "sync"
+FREE = JointType.FREE
+
+
+class Scene:
+    """Launches over trees, recorded in the middle of a motion, with the levels of these trees."""
+
+    def __init__(self, model: newtonsim.Model, run: Callable[[], object]):
+        self.levels: LevelView = levels_of(model, wide=True)
+        with capture._collect() as self.commands:
+            run()
+
+    def team_launches(self):
+        """Yield launches over teams when it is their turn, and make the others."""
+        for command in self.commands:
+            if takes_teams(command.kernel):
+                yield command
+            command.launch()
+
+
+def step_scene(builder: newtonsim.ModelBuilder, **options) -> Scene:
+    """A step after two others."""
+    model = builder.finalize("cpu")
+    solver, state = FeatherstoneSolver(model, **options), random_state(model, 5)
+
+    def step() -> None:
+        solver.step(model, state, state, None, None, 1.0 / 240.0)
+
+    step()
+    step()
+    return Scene(model, step)
+
+
+def forest() -> newtonsim.ModelBuilder:
+    """Two worlds with a tree on a floating base, a fixed one, and single bodies that turn."""
+    world = random_model(1, body_count=14, base=FREE)
+    for seed, kind in ((2, JointType.REVOLUTE), (3, FREE), (4, JointType.BALL)):
+        world.add_builder(random_model(seed, body_count=1, joint_types=[kind]))
+    builder = newtonsim.ModelBuilder()
+    builder.replicate(world, 2)
+    return builder
+
+
+def dynamics_scene() -> Scene:
+    model = random_model(6, body_count=12).finalize("cpu")
+    state = random_state(model, 7)
+
+    def run() -> None:
+        dynamics.mass_matrix(model, state)
+        dynamics.forward_dynamics(model, state)
+
+    run()
+    state.joint_q.assign(random_state(model, 8).joint_q.numpy())
+    return Scene(model, run)
+
+
+def spawn_scene() -> Scene:
+    model = forest().finalize("cpu")
+    simulator = newtonsim.Simulator(model, FeatherstoneSolver(model), 1.0 / 240.0)
+    simulator.step(3)
+    mask = wp.array([False, True], dtype=bool, device="cpu")
+    # poses of another configuration than the one that is spawned
+    simulator.reset_worlds(Launcher(model, record_tape=False), mask, lambda: None)
+    simulator._initial.joint_q.assign(random_state(model, 9).joint_q.numpy())
+    launch = Launcher(model, record_tape=False)
+    return Scene(model, lambda: simulator.reset_worlds(launch, mask, lambda: None))
+
+
+SCENES: dict[str, Callable[[], Scene]] = {
+    "step": lambda: step_scene(forest()),
+    "from the start": lambda: step_scene(forest(), coriolis="start"),
+    "long chains": lambda: step_scene(random_model(11, body_count=80, base=FREE)),
+    "dynamics": dynamics_scene,
+    "spawn": spawn_scene,
+}
+
+
+@pytest.mark.parametrize("count", [2, 8, 32])
+@pytest.mark.parametrize("name", SCENES)
+def test_many_lanes_give_the_bits_of_one(name: str, count: int):
+    scene = SCENES[name]()
+    for command in scene.team_launches():
+        memory = Memory(capture._arrays_of(command.fwd_args))
+        before = memory.copy()
+        command.launch()
+        expected = memory.copy()
+        for order in orders(count):
+            memory.put_back(before)
+            emulate(command, scene.levels, order)
+            assert memory.equals(expected), f"{command.kernel.key} by {count} lanes"
+        memory.put_back(before)
+
+
+def test_every_kernel_over_teams_is_emulated():
+    launched = {
+        (command.kernel.module.name, command.kernel.key)
+        for make in SCENES.values()
+        for command in make().commands
+        if takes_teams(command.kernel)
+    }
+    assert rewritten().kernels() - launched == set()
+
+
+@cache
+def needed_syncs() -> set[int]:
+    """Sites of syncs without which a kernel gives other bits, or lanes part."""
+    needed: set[int] = set()
+    for make in SCENES.values():
+        scene = make()
+        for command in scene.team_launches():
+            memory = Memory(capture._arrays_of(command.fwd_args))
+            before = memory.copy()
+            sites = emulate(command, scene.levels, range(8))
+            expected = memory.copy()
+            for site in sites - needed:
+                if any(_differs(command, scene, memory, before, expected, o, site) for o in orders(8)):
+                    needed.add(site)
+            memory.put_back(before)
+    return needed
+
+
+def _differs(command, scene: Scene, memory: Memory, before, expected, order, site: int) -> bool:
+    memory.put_back(before)
+    try:
+        emulate(command, scene.levels, order, skip=site)
+    except TeamError:
+        return True
+    return not memory.equals(expected)
+
+
+SITES = [i for i, (_, _, call) in enumerate(rewritten().sites) if call == SYNC]
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda site: "{}:{}".format(*rewritten().sites[site]))
+def test_the_tests_fail_without_a_sync(site: int):
+    assert site in needed_syncs()
+
+
+def test_lanes_that_part_are_noticed():
+    def work(lane: int, meet: Callable[[int, float], float]) -> None:
+        for _ in range(2 if lane == 1 else 3):
+            meet(0, 0.0)
+
+    with pytest.raises(TeamError):
+        Turns(range(4)).run(work)
+
+
+def test_sums_are_those_of_shuffles():
+    values = np.random.default_rng(0).normal(size=8).astype(np.float32)
+    sums = np.zeros(8, np.float32)
+
+    def work(lane: int, meet: Callable[[int, float], float]) -> None:
+        sums[lane] = meet(0, values[lane])
+
+    Turns(range(8)).run(work)
+    halves = values[:4] + values[4:]
+    quarters = halves[:2] + halves[2:]
+    assert sums.tolist() == [quarters[0] + quarters[1]] * 8
+
+
+@wp.kernel(enable_backward=False)
+def add_up(teams: Teams, count: int, values: wp.array2d(dtype=float), total: wp.array(dtype=float)):
+    """One team per row: the sum of its entries, written by all lanes to places of their own."""
+    team = own_team(teams, wp.tid())
+    part = wp.float32(0.0)
+    for i in range(team.lane, count, lanes(team)):
+        part += values[team.index, i]
+    sync(team)
+    part = sum_lanes(team, part)
+    total[team.index * lanes(team) + team.lane] = part
+
+
+@pytest.mark.parametrize("width", [1, 4, 8, 32])
+def test_lanes_of_a_device_add_up(device, width):
+    width = 1 if device == "cpu" else width
+    values = np.random.default_rng(1).normal(size=(5, 50)).astype(np.float32)
+    total = wp.zeros(5 * width, dtype=float, device=device)
+    array = wp.array(values, dtype=float, device=device)
+    wp.launch(add_up, 5 * width, [teams.teams_from(0, width), 50, array, total], device=device)
+    sums = total.numpy().reshape(5, width)
+    np.testing.assert_allclose(sums[:, 0], values.sum(axis=1), rtol=1e-5, atol=1e-5)
+    assert (sums == sums[:, :1]).all()
+
+
+@pytest.mark.parametrize(("width", "count"), [(0, 4), (1, 4), (4, 4), (5, 8), (29, 32), (200, 32)])
+def test_teams_fit_their_work(width: int, count: int):
+    assert teams.lanes_for(width) == count
+
+
+@pytest.mark.parametrize("count", [0, 3, 64])
+def test_a_team_has_a_power_of_two_of_lanes(count: int):
+    with pytest.raises(ValueError, match="power of two"):
+        teams.teams_from(0, count)

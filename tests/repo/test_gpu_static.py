@@ -1,0 +1,63 @@
+"""What kernels over teams take of a GPU stays within bounds; the report runs."""
+
+import importlib
+
+import pytest
+from emulated_teams import rewritten
+from gpu.cards import CARDS, least_time, occupancy
+from gpu.ptxas import NoAssembler, Resources, _parsed, assembler, resources
+
+MOST_REGISTERS = 96
+"""Up to here a multiprocessor holds 20 warps of a kernel, five for each scheduler."""
+
+MOST_STACK = 512
+"""Local memory of a thread [B]: what is beyond is reads and writes of memory where registers are meant."""
+
+OUTPUT = """
+ptxas info    : Compiling entry function 'advance_1a2b3c4d_cuda_kernel_forward' for 'sm_90'
+ptxas info    : Function properties for advance_1a2b3c4d_cuda_kernel_forward
+    48 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 40 registers, used 0 barriers, 48 bytes cumulative stack size, 1024 bytes smem
+"""
+
+
+def has_assembler() -> bool:
+    try:
+        return bool(assembler())
+    except NoAssembler:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not has_assembler(), reason="no ptxas; it comes with newtonsim[bench]")
+@pytest.mark.parametrize("arch", CARDS)
+def test_kernels_over_teams_take_few_registers_and_no_stack(arch: int):
+    kernels = rewritten().kernels()
+    assert kernels
+    for name in sorted({module for module, _ in kernels}):
+        taken = resources(importlib.import_module(name).wp.get_module(name), arch)
+        for key in (key for module, key in kernels if module == name):
+            assert taken[key].registers <= MOST_REGISTERS, (name, key, taken[key])
+            assert taken[key].stack <= MOST_STACK, (name, key, taken[key])
+            assert taken[key].spills == 0, (name, key, taken[key])
+
+
+def test_the_assembler_is_understood():
+    assert _parsed(OUTPUT) == {"advance": Resources(registers=40, stack=48, spills=20, shared=1024)}
+
+
+def test_occupancy_is_that_of_registers_and_blocks():
+    card = CARDS[90]
+    # 255 registers are given as 256: 8 warps of 64; blocks of a warp, of which there are at most 32
+    assert occupancy(card, Resources(255, 0, 0, 0)) == 8 / 64
+    assert occupancy(card, Resources(32, 0, 0, 0)) == 32 / 64
+    assert occupancy(card, Resources(32, 0, 0, 57 * 1024)) == 4 / 64
+
+
+def test_least_time_is_that_of_what_is_slowest():
+    card = CARDS[90]
+    # 5e9 instructions of one thread, four cycles each
+    assert least_time(card, 1.0, 1, 0.0) == pytest.approx(5.0e9 * 4.0 / 1.83e9)
+    assert least_time(card, 1.0, 1e9, 0.0) == pytest.approx(5.0e9 / 32 / (132 * 4 * 1.83e9))
+    assert least_time(card, 0.0, 1, 3.35e12) == pytest.approx(1.0)
+    assert least_time(card, 0.0, 1, 0.0) == 2.5e-6
