@@ -5,6 +5,7 @@ python benchmarks/contact_motion.py --scenes hit_wall heap --alone   # without M
 python benchmarks/contact_motion.py --set iterations=64 --set cone='"pyramidal"'
 python benchmarks/contact_motion.py --short --json OUT               # shorter spans, all figures
 python benchmarks/contact_motion.py --scenes held_1000 --repeats 1   # 1000 worlds at once
+python benchmarks/contact_motion.py --scenes heap_1000 --every 2     # a line every two simulated seconds
 
 One world at 1/240 s; scenes of many worlds show the worst of them, and the time of all. A scene is first run
 once, and looked at after every step; then it is timed, as the processor's time of a step: several times from
@@ -288,10 +289,12 @@ def measure(name: str, options: argparse.Namespace, notes: list[str]) -> Figures
     case = CASES[name]
     model = case.build().finalize("cpu")
     run = Run(model, dict(options.set), case)
-    run.step(round((case.short if options.short else case.seconds) / DT))
+    advance(name, run, round((case.short if options.short else case.seconds) / DT), options.every)
     figures = run.figures(name)
     if figures.finite and case.observe is not None:
         figures.own = case.observe(run)
+    if not options.repeats:
+        return figures
     span = min(case.short, case.timed) if options.short else case.timed
     steps = round((span or (case.short if options.short else 1.0)) / DT / BLOCKS)
     starters: dict[str, Callable[[], Callable[[int], None]]] = {"ours": partial(_start_ours, run)}
@@ -301,6 +304,25 @@ def measure(name: str, options: argparse.Namespace, notes: list[str]) -> Figures
     times = timed(starters, steps, 1 if options.short else options.repeats)
     figures.microseconds, figures.mujoco_microseconds = times["ours"], times.get("mujoco")
     return figures
+
+
+def advance(name: str, run: Run, steps: int, every: float) -> None:
+    """Make all steps of a scene; print how it stands every so many simulated seconds, unless 0."""
+    block = round(every / DT) or steps
+    for first in range(0, steps, block):
+        count, start = min(block, steps - first), time.process_time()
+        run.step(count)
+        spent = (time.process_time() - start) / count
+        if every:
+            now, way = run.figures(name), moved(run)["moved_m"]
+            print(
+                f"  {now.steps * DT:6.2f} s: residual max {now.residual_max:.1e}, over {now.over:.2%}"
+                f"  iterations {now.iterations_mean:.2f} / {now.iterations_99:.0f} / {now.iterations_max}"
+                f"  depth max, now {1e3 * now.deepest:.3f}, {1e3 * now.deepest_end:.3f} mm"
+                f"  fastest {now.fastest:.1e} m/s  moved {1e3 * way:.2f} mm  {1e3 * spent:.0f} ms/step"
+                f"{'' if now.finite else '  NOT FINITE'}",
+                flush=True,
+            )
 
 
 def _start_ours(run: Run) -> Callable[[int], None]:
@@ -380,7 +402,12 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="shorter spans, timed once")
     parser.add_argument("--alone", action="store_true", help="newtonsim only, without MuJoCo")
     parser.add_argument("--mujoco-solver", choices=("Newton", "CG", "PGS"), default="Newton")
-    parser.add_argument("--repeats", type=int, default=5, help="timed runs of each engine (default: 5)")
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="timed runs of each engine, 0 for none (default: 5)"
+    )
+    parser.add_argument(
+        "--every", type=float, default=0.0, metavar="SECONDS", help="print how a scene stands, as it goes"
+    )
     parser.add_argument("--json", metavar="OUT", help="write all figures")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_ERROR

@@ -8,7 +8,9 @@ python benchmarks/robot_calm.py --folder ~/wheels/dm_control  # and unpacked whe
 python benchmarks/robot_calm.py --json OUT                    # all figures
 
 Robots from URDF float. They are dropped by 0.3 m onto a ground plane; files of MJCF that have a floor keep to
-theirs. The command ends with status 1 if a robot becomes non-finite or gains more than 1 J/kg.
+theirs. What lies in another body or beyond its limits in the pose of the file is pushed out, and springs and
+drives pull: depth and angle are shown, for only that may give energy. The command ends with status 1 if a
+robot becomes non-finite or gains more than 1 J/kg.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ class Figures:
         file: Path inside the package.
         error: Why it is not simulated, "" if it is.
         overlaps: Pairs of links that `finalize` left out.
+        depth: Deepest contact in the pose of the file [m].
+        outside: Farthest that a joint is beyond its limits there [rad or m].
         rest: Largest kinetic energy within 0.2 s from rest without gravity [J/kg].
         gain: Most by which kinetic and potential energy were above the start in the drop [J/kg].
         end: Kinetic energy at the end [J/kg].
@@ -57,6 +61,8 @@ class Figures:
     file: str
     error: str = ""
     overlaps: int = 0
+    depth: float = 0.0
+    outside: float = 0.0
     rest: float = 0.0
     gain: float = 0.0
     end: float = 0.0
@@ -93,15 +99,33 @@ def energy(model: Model, state: State) -> tuple[float, float]:
     return kinetic, kinetic + float(dynamics.potential_energy(model, state).numpy().sum(dtype=np.float64))
 
 
-def rest(model: Model, mass: float) -> float:
-    """Largest kinetic energy from rest [J/kg]."""
-    simulator, most = Simulator(model, FeatherstoneSolver(model), DT), 0.0
-    for _ in range(REST_STEPS):
+def beyond_limits(model: Model) -> float:
+    """Farthest that a joint is beyond its limits at the start [rad or m]; ball joints are left out."""
+    q, lower, upper = (a.numpy() for a in (model.joint_q, model.joint_limit_lower, model.joint_limit_upper))
+    starts, first = model.joint_q_start.numpy(), model.joint_axis_start.numpy()
+    farthest = 0.0
+    for joint, count in enumerate(model.joint_axis_dim.numpy().sum(axis=1)):
+        axes = slice(first[joint], first[joint] + count)
+        values = q[starts[joint] : starts[joint + 1]]
+        if len(values) == count:
+            outside = np.maximum(lower[axes] - values, values - upper[axes])
+            farthest = max(farthest, float(outside.max(initial=0.0)))
+    return farthest
+
+
+def rest(model: Model, mass: float) -> tuple[float, float]:
+    """Deepest contact of the first step [m], and the largest kinetic energy from rest [J/kg]."""
+    solver, most, depth = FeatherstoneSolver(model), 0.0, 0.0
+    simulator = Simulator(model, solver, DT)
+    for step in range(REST_STEPS):
         simulator.step()
+        if step == 0:
+            found = int(solver.contacts.world_count.numpy()[0])
+            depth = -float(solver.contacts.rigid_contact_distance.numpy()[:found].min(initial=0.0))
         most = np.fmax(most, energy(model, simulator.state)[0] / mass)
         if not np.isfinite(simulator.state.body_q.numpy()).all():
-            return float("nan")
-    return float(most)
+            return depth, float("nan")
+    return depth, float(most)
 
 
 def drop(model: Model, mass: float, seconds: float) -> tuple[float, float]:
@@ -146,7 +170,8 @@ def measure(package: str, folder: Path, kind: str, path: Path, seconds: float) -
     if mass <= 0.0:
         figures.error = "nothing in it moves"
         return figures
-    figures.rest = rest(model, mass)
+    figures.outside = beyond_limits(model)
+    figures.depth, figures.rest = rest(model, mass)
     builder.gravity = gravity
     add_ground(builder, model)
     figures.gain, figures.end = drop(finalize(builder)[0], mass, seconds)
@@ -181,8 +206,10 @@ def line(figures: Figures) -> str:
     name = f"{figures.package}/{figures.file}"
     if figures.error:
         return f"{name}: {figures.error.splitlines()[0][:100]}"
-    verdict = "" if figures.is_calm else "  NOT CALM"
-    return f"{name}: rest {figures.rest:.2g}, gain {figures.gain:.2g}, end {figures.end:.2g} J/kg{verdict}"
+    text = f"{name}: rest {figures.rest:.2g}, gain {figures.gain:.2g}, end {figures.end:.2g} J/kg"
+    text += f", {1.0e3 * figures.depth:.2g} mm deep" if figures.depth > 1.0e-4 else ""
+    text += f", {figures.outside:.2g} beyond limits" if figures.outside > 1.0e-3 else ""
+    return text + ("" if figures.is_calm else "  NOT CALM")
 
 
 if __name__ == "__main__":

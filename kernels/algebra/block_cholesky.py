@@ -439,7 +439,7 @@ def factorize_diagonal(sys: wp.ref[BlockSystemView], k: int, least: float):
 def factorize_column(
     lane: int, lanes: int, sys: wp.ref[BlockSystemView], k: int, j: int, least: float
 ) -> float:
-    """Column j below the diagonal of node k, as far as one lane does it; returns 1 over the root of the pivot."""
+    """Column j below the diagonal of node k, as far as one lane does it; returns the inverse of its entry j."""
     ...
 
 

