@@ -439,7 +439,7 @@ def factorize_diagonal(sys: wp.ref[BlockSystemView], k: int, least: float):
 def factorize_column(
     lane: int, lanes: int, sys: wp.ref[BlockSystemView], k: int, j: int, least: float
 ) -> float:
-    """Column j below the diagonal of node k, as far as one lane does it; returns the inverse of its entry j."""
+    """Column j below the diagonal of node k, as far as one lane does it; returns the pivot's inverse."""
     ...
 
 
@@ -647,7 +647,7 @@ def divide_by_pivot(sys: wp.ref[BlockSystemView], k: int, i: int):
     """
 )
 def take_off_below(lane: int, lanes: int, sys: wp.ref[BlockSystemView], k: int, i: int):
-    """Take entry i of node k's x off those behind it, as far as one lane does it."""
+    """Take entry i of node k's x off those behind it, as far as one lane does it; the first is for lane 0."""
     ...
 
 
@@ -756,7 +756,6 @@ def solve(team: Team, sys: wp.ref[BlockSystemView], w: int):
                     divide_by_pivot(sys, k, i)
                 sync(team)
                 take_off_below(team.lane, lanes(team), sys, k, i)
-                sync(team)
         sync(team)
         push_to_coupled(team.lane, lanes(team), sys, w, k)
         sync(team)

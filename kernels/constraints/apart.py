@@ -107,7 +107,6 @@ def swap_impulses(
             torque = rows.spin.impulse[c]
             rows.spin.impulse[c] = moving.spin[c]
             moving.spin[c] = torque
-    sync(team)
 
 
 @wp.func
@@ -118,7 +117,6 @@ def add_pushes(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], 
         c = islands.contact[i]
         target = rows.contact.target[c]
         rows.contact.target[c] = wp.vec3(target[0] + sign * rows.contact.push[c], target[1], target[2])
-    sync(team)
 
 
 @wp.func(inline=False)
@@ -171,7 +169,6 @@ def add_response(
         moved = p + G * (wp.vec3(push_of(rows, c), 0.0, 0.0) - v)
         # what presses counts as pressing, see `solve_apart`
         moving.contact[c] = wp.vec3(wp.max(moved[0], STILL_PRESSES * p[0]), moved[1], moved[2])
-    sync(team)
 
 
 @wp.func(inline=False)
@@ -225,7 +222,6 @@ def solve_apart(
             d = islands.dof[i]
             n.step[d] = sys.x[i]
             moving.z[d] = z[d] + sys.x[i]
-    sync(team)
     if keep:
         keep_impulses(team, rows, islands, k, moving, moving.z)
         add_response(team, tree, rows, islands, k, depth, pyramidal, laws, n, moving)

@@ -148,7 +148,9 @@ def relax_contact(
     if delassus[0] <= 0.0:
         return 0.0
     softness = rows.softness[c]
-    error = rows.target[c] - team_triple_velocity(team, tree, rows.leaf[c], c, depth, rows.B, z)
+    v = team_triple_velocity(team, tree, rows.leaf[c], c, depth, rows.B, z)
+    # after the sum, for which all lanes have written targets and centres
+    error = rows.target[c] - v
     R = wp.vec2(0.0, 0.0)
     if share > 0.0:
         R = share * rows.weight[c]

@@ -5,9 +5,10 @@ connected components of the graph whose nodes are trees and whose edges are rows
 uniting disjoint sets (Tarjan, "Efficiency of a good but not linear set union algorithm", 1975).
 
 Stage: constraints, before the solve
-Called by: kernels/constraints/apart.py, kernels/constraints/solve.py, kernels/constraints/sweeps.py
-Reads: ContactView, IslandView, RowsView, TreeView, source
-Writes: IslandView, target
+Called by: kernels/constraints/apart.py, kernels/constraints/laws.py, kernels/constraints/newton.py,
+    kernels/constraints/solve.py, kernels/constraints/sweeps.py
+Reads: ContactView, ImpulseView, IslandView, RowsView, TreeView, source
+Writes: ImpulseView, IslandView, target
 """
 
 import warp as wp
@@ -202,4 +203,3 @@ def copy_impulses(
         target.contact[c] = source.contact[c]
         if spins == 1:
             target.spin[c] = source.spin[c]
-    sync(team)

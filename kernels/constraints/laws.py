@@ -19,7 +19,7 @@ Writes: LawView, RowsView
 
 import warp as wp
 
-from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes, sync
+from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, impulses_of
 
@@ -404,7 +404,6 @@ def move_centres(
     moving = ALLOWED_SHARE * wp.max(0.0, wp.min(at_start, fastest) - UNREST)
     shift.excess -= allowed * wp.max(moving, ALLOWED_CHANGE * at_start)
     shift.excess = wp.max(shift.excess, others)
-    sync(team)
     return shift
 
 
@@ -420,4 +419,3 @@ def set_bounds(
         laws.contact_bound[c] = rows.contact.friction[c] * normal
         if rows.spins == 1:
             laws.spin_bound[c] = normal * wp.vec2(rows.spin.torsion[c], rows.spin.rolling[c])
-    sync(team)

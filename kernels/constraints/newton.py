@@ -165,7 +165,6 @@ def push_changes(
             team_push_triple(team, tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
         if has_spin(rows, c):
             team_push_triple(team, tree, rows.contact.leaf[c], c, depth, n.spin_dv[c], rows.spin.B, z)
-    sync(team)
 
 
 @wp.func(inline=False)
@@ -308,7 +307,6 @@ def find_reach(
             if has_spin(rows, c):
                 turn = rows.spin.delassus[c]
                 reach_of(tree, n, rows.contact.leaf[c], wp.max(turn[0], turn[1]))
-    sync(team)
 
 
 @wp.func
@@ -349,7 +347,6 @@ def assemble(
     yields.
     """
     set_identity(team, sys, w)
-    sync(team)
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
@@ -415,7 +412,6 @@ def project_step(
         n.contact_dv[c] = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, n.step)
         if has_spin(rows, c):
             n.spin_dv[c] = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, n.step)
-    sync(team)
 
 
 @wp.func(inline=False)
@@ -557,7 +553,6 @@ def take_direction(
             start += n.gap[d] * x
             square += x * x
             whole += n.y[d] * n.y[d]
-    sync(team)
     return wp.vec3(sum_lanes(team, start), sum_lanes(team, square), sum_lanes(team, whole))
 
 
@@ -571,7 +566,6 @@ def advance(team: Team, islands: wp.ref[IslandView], k: int, alpha: float, n: wp
         for i in range(islands.dof_start[t] + share.dof, islands.dof_start[t + 1], share.dofs):
             d = islands.dof[i]
             n.y[d] = n.y[d] + alpha * n.step[d]
-    sync(team)
 
 
 @wp.func

@@ -2,7 +2,7 @@
 
 Stage: constraints, solve without contacts
 Called by: solvers/featherstone/constraints.py
-Reads: PairRowView, TreeView
+Reads: PairRowView, Teams, TreeView
 Writes: PairRowView, acted, z
 """
 

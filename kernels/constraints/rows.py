@@ -1,7 +1,9 @@
 """All constraint rows of a step, and a solution of them.
 
 Stage: constraints, from assembly to backward pass
-Used by: solvers/featherstone/, kernels/constraints/adjoint/, kernels/constraints/
+Called by: kernels/constraints/apart.py, kernels/constraints/laws.py
+Reads: its arguments
+Writes: nothing, its functions return what they find
 """
 
 import warp as wp

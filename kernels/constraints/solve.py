@@ -8,7 +8,7 @@ first one is enough.
 
 Stage: constraints, solve
 Called by: solvers/featherstone/constraints.py
-Reads: BlockSystemView, ContactView, IslandView, RowsView, SolveOptions, TreeView, WorldDofsView
+Reads: ContactView, SolveOptions, Teams, TreeView, WorldDofsView
 Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, UnsolvedView,
     factorizations, iterations, passed, residual, start, world_state, z, z_moving
 """
@@ -16,7 +16,7 @@ Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView,
 import warp as wp
 
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
-from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team, sync
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.apart import (
     acts,
@@ -349,7 +349,6 @@ def shift_timed(team: Team, rows: wp.ref[RowsView], contacts: wp.ref[ContactView
             slip = rows.contact.slip_before_impact[c]
             shift = wp.vec3(rows.contact.moving[c][0] - rows.contact.impact[c][2], slip[0], slip[1])
         rows.contact.target[c] = rows.contact.target[c] + sign * shift
-    sync(team)
 
 
 @wp.kernel
@@ -396,7 +395,6 @@ def solve_rows(
                 tree[0], dofs[0], rows[0].contact, contacts[0], w, depth, restitution_speed, dt, moving[0], z
             )
         find_islands(tree[0], rows[0], contacts[0], w, islands[0])
-    sync(team)
     has_impact = any_timed(team, rows[0], contacts[0], w)
     if has_impact:
         shift_timed(team, rows[0], contacts[0], w, 1.0)

@@ -62,7 +62,6 @@ def apply_impulses(
                 team_push_triple(
                     team, tree, rows.contact.leaf[c], c, depth, rows.spin.impulse[c], rows.spin.B, z
                 )
-    sync(team)
 
 
 @wp.func(inline=False)
@@ -121,7 +120,6 @@ def drop_impulses(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView
         rows.contact.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
         if rows.spins == 1:
             rows.spin.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
-    sync(team)
 
 
 @wp.func(inline=False)
@@ -146,6 +144,7 @@ def start_anew(
         copy_island(team, islands, k, z_free, z)
         drop_impulses(team, rows, islands, k)
         set_centres(team, rows, islands, k, laws)
+        sync(team)
     return worse
 
 
@@ -241,4 +240,3 @@ def even_out(
                 laws.contact_centre[c] = centre + change
                 team_push_triple(team, tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
         i = end
-    sync(team)
