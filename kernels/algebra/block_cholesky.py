@@ -15,7 +15,7 @@ Order of use for world w: `begin_system`, `couple` what has common entries, `lay
 times `set_identity`, `add_row` and `add_triple`, `factorize`, and `solve`.
 
 Stage: linear algebra of the constraint solve
-Called by: kernels/constraints/apart.py, kernels/constraints/newton.py
+Called by: kernels/constraints/adjoint/system.py, kernels/constraints/apart.py, kernels/constraints/newton.py
 Reads: B, BlockSystemView, TreeView, trees
 Writes: BlockSystemView
 """

@@ -5,7 +5,9 @@ connected components of the graph whose nodes are trees and whose edges are rows
 uniting disjoint sets (Tarjan, "Efficiency of a good but not linear set union algorithm", 1975).
 
 Stage: constraints, before the solve
-Called by: kernels/constraints/apart.py, kernels/constraints/solve.py, kernels/constraints/sweeps.py
+Called by: kernels/constraints/adjoint/impacts.py, kernels/constraints/adjoint/solution_error.py,
+    kernels/constraints/adjoint/solve.py, kernels/constraints/apart.py, kernels/constraints/solve.py,
+    kernels/constraints/sweeps.py
 Reads: ContactView, IslandView, RowsView, TreeView, source
 Writes: IslandView, target
 """

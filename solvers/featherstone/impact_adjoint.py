@@ -110,7 +110,7 @@ class ImpactAdjoint:
         gradient: wp.array,
     ) -> None:
         """From a gradient of the velocity after all impacts to the multipliers of every round."""
-        v, dofs = launch.views, constraints.stage.dofs
+        v, stage, system = launch.views, constraints.stage, constraints.system
         launch(
             velocities_adjoint.to_energy_gradient,
             "tree",
@@ -122,14 +122,19 @@ class ImpactAdjoint:
             "world",
             reads=dict(
                 tree=v.tree,
-                rows=constraints.stage.rows.contact,
+                dofs=stage.dofs,
+                rows=stage.rows,
                 contacts=contacts.view,
                 depth=topology_of(self.model).max_depth,
-                place=dofs.place,
-                dof=dofs.dof,
             ),
             writes=dict(
-                zeta=constraints.y, rounds=self.rounds, sky=constraints.sky, reason=constraints.reason
+                islands=system.islands,
+                weights=system.weights,
+                solve=system.rounds,
+                sys=system.factor,
+                zeta=constraints.y,
+                rounds=self.rounds,
+                reason=constraints.reason,
             ),
         )
         launch(
