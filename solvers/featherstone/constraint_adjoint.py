@@ -32,7 +32,7 @@ from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.constraint_rows import loop_view
 from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
-from newtonsim.solvers.featherstone.adjoint_system import AdjointSystem, pairs_alone
+from newtonsim.solvers.featherstone.adjoint_system import pairs_alone, system_of, transpose_of
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.contact_adjoint import ContactAdjoint
 from newtonsim.solvers.featherstone.options import ConstraintOptions
@@ -72,7 +72,8 @@ class ConstraintAdjoint:
         reason: Why a world has no gradient, 0 if it has one, shape (world_count,).
         solved_qd: Joint velocities that solve them, shape (joint_dof_count,).
         multiplier: λ of the last solve, by dof, shape (joint_dof_count,).
-        system: Workspace of the linear systems.
+        system: Linear systems of the islands.
+        transposed: Those that are transposed, in the same memory.
         rows: What each row is, and its multiplier.
         mass: Mass behind the first body of each chain [kg], of whose weight softened rows know; 0 without
             softening, and for other bodies; shape (body_count,).
@@ -86,7 +87,8 @@ class ConstraintAdjoint:
         self.reason = zeros(model.world_count, dtype=int, device=device)
         self.multiplier = zeros(model.joint_dof_count, dtype=float, device=device)
         self.y = zeros(model.joint_dof_count, dtype=float, device=device)
-        self.system = AdjointSystem(self.stage)
+        self.system = system_of(self.stage)
+        self.transposed = transpose_of(self.system)
         self.rows = _row_adjoints(self.stage, device)
         self.predicted = featherstone_row_layout.pair_rows_of(model) if self.stage.predicts else None
         self._alone = None if self.predicted is None else pairs_alone(model, self.predicted)
@@ -165,13 +167,8 @@ class ConstraintAdjoint:
         pushing: bool,
     ) -> None:
         """From a gradient of the end velocity to the multipliers of all rows and of the force balance."""
-        v, stage = launch.views, self.stage
-        launch(
-            velocities_adjoint.to_energy_gradient,
-            "tree",
-            reads=dict(tree=v.tree, L=L, gradient=gradient),
-            writes=dict(y=self.y),
-        )
+        stage = self.stage
+        self.to_energy(launch, L, gradient)
         if contacts.rigid_contact_max:
             launch(
                 modes_adjoint.mark_pushing,
@@ -186,10 +183,22 @@ class ConstraintAdjoint:
             no_rule = int(worlds_adjoint.UNSUPPORTED_CONTACT)
             propagated = int(worlds_adjoint.PROPAGATED_IMPACT)
             terms.refuse(launch, contacts, stage.rows, self.rows, no_rule, propagated, self.reason)
+        self._to_multiplier(launch, L)
+
+    def to_energy(self, launch: Launcher, L: wp.array, gradient: wp.array) -> None:
+        """Bring a gradient of joint velocities into energy coordinates, as `y`."""
+        launch(
+            velocities_adjoint.to_energy_gradient,
+            "tree",
+            reads=dict(tree=launch.views.tree, L=L, gradient=gradient),
+            writes=dict(y=self.y),
+        )
+
+    def _to_multiplier(self, launch: Launcher, L: wp.array) -> None:
         launch(
             velocities_adjoint.to_multiplier,
             "tree",
-            reads=dict(tree=v.tree, L=L, zeta=self.y, reason=self.reason),
+            reads=dict(tree=launch.views.tree, L=L, zeta=self.y, reason=self.reason),
             writes=dict(multiplier=self.multiplier),
         )
 
@@ -210,47 +219,24 @@ class ConstraintAdjoint:
 
         Includes what rounds of impact, if there are any, leave of the gradient of their outcome.
         """
-        v = launch.views
-        launch(
-            velocities_adjoint.to_energy_gradient,
-            "tree",
-            reads=dict(tree=v.tree, L=L, gradient=gradient),
-            writes=dict(y=self.y),
-        )
+        self.to_energy(launch, L, gradient)
         if rounds is not None:
             launch(impacts_adjoint.add_left, "dof", reads=dict(rounds=rounds), writes=dict(y=self.y))
-        launch(
-            velocities_adjoint.to_multiplier,
-            "tree",
-            reads=dict(tree=v.tree, L=L, zeta=self.y, reason=self.reason),
-            writes=dict(multiplier=self.multiplier),
-        )
+        self._to_multiplier(launch, L)
 
     def solve_predicted(self, launch: Launcher, L: wp.array, gradient: wp.array) -> None:
         """From a gradient of the predicted velocity to the multipliers of its rows."""
         if self.predicted is None:
             self.solve_free(launch, L, gradient)
             return
-        v = launch.views
-        launch(
-            velocities_adjoint.to_energy_gradient,
-            "tree",
-            reads=dict(tree=v.tree, L=L, gradient=gradient),
-            writes=dict(y=self.y),
-        )
+        self.to_energy(launch, L, gradient)
         self._solve_rows(launch, *self._alone)
-        launch(
-            velocities_adjoint.to_multiplier,
-            "tree",
-            reads=dict(tree=v.tree, L=L, zeta=self.y, reason=self.reason),
-            writes=dict(multiplier=self.multiplier),
-        )
+        self._to_multiplier(launch, L)
 
     def _solve_rows(
         self, launch: Launcher, rows: RowsView, contacts: ContactView, impulse: ImpulseView
     ) -> None:
         """From the gradient `y` of a solution of rows to their multipliers, in energy coordinates."""
-        system = self.system
         launch(
             solve_adjoint.solve_adjoint,
             "world",
@@ -262,15 +248,7 @@ class ConstraintAdjoint:
                 depth=topology_of(self.model).max_depth,
                 impulse=impulse,
             ),
-            writes=dict(
-                islands=system.islands,
-                weights=system.weights,
-                rounds=system.rounds,
-                sys=system.factor,
-                adj=self.rows,
-                y=self.y,
-                reason=self.reason,
-            ),
+            writes=dict(system=self.system, adj=self.rows, y=self.y, reason=self.reason),
         )
 
     def add_masses(self, launch: Launcher) -> None:

@@ -46,7 +46,7 @@ class SolutionError:
         self, launch: Launcher, constraints: ConstraintAdjoint, contacts: Contacts, smooth: SmoothStage
     ) -> None:
         """Add a step, after the multipliers of its final solution were found."""
-        v, stage, system = launch.views, constraints.stage, constraints.system
+        v, stage = launch.views, constraints.stage
         launch(
             solution_error_adjoint.find_changes,
             "world",
@@ -63,13 +63,7 @@ class SolutionError:
                 multiplier=constraints.multiplier,
                 adj=constraints.rows,
             ),
-            writes=dict(
-                islands=system.islands,
-                weights=system.transposed,
-                rounds=system.rounds,
-                sys=system.factor,
-                errors=self.errors,
-            ),
+            writes=dict(system=constraints.transposed, errors=self.errors),
         )
         launch(
             solution_error_adjoint.add_changes,

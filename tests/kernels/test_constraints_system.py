@@ -11,7 +11,7 @@ from newtonsim.kernels.constraints.adjoint.system import bounded_block, row_weig
 from newtonsim.kernels.constraints.adjoint.worlds import NO_ROOM, UNREACHED
 from newtonsim.kernels.constraints.islands import find_islands
 from newtonsim.scene.topology import topology_of
-from newtonsim.solvers.featherstone.adjoint_system import AdjointSystem
+from newtonsim.solvers.featherstone.adjoint_system import system_of, transpose_of
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.options import ConstraintOptions
 
@@ -47,7 +47,7 @@ class RandomRows:
         self.device, self.rng, self.friction = device, np.random.default_rng(seed), friction
         model = bodies(device)
         self.stage = ConstraintStage(model, ConstraintOptions(), keeps_moving=True)
-        self.system = AdjointSystem(self.stage)
+        self.system = system_of(self.stage)
         self.tree, self.depth = topology_of(model).view, topology_of(model).max_depth
         self.count, self.dense = model.joint_dof_count, np.eye(model.joint_dof_count)
         self._add_dof_rows()
@@ -75,7 +75,7 @@ class RandomRows:
     def _add_dof_rows(self) -> None:
         dof = self.stage.rows.dof
         places = self.rng.choice(len(dof.source), 3, replace=False)
-        B, weight, delassus = dof.B.numpy(), self.system.weights.dof.numpy(), dof.delassus.numpy()
+        B, weight, delassus = dof.B.numpy(), self.system.dof.numpy(), dof.delassus.numpy()
         for r, place in enumerate(places):
             chain = self._chains([dof.source_dof.numpy()[place], -1])[0]
             J = np.zeros(self.count)
@@ -84,28 +84,28 @@ class RandomRows:
             self.dense += weight[r].astype(float) * np.outer(J, J)
         dof.source.assign(np.append(places, np.zeros(len(dof.source) - len(places))).astype(np.int32))
         dof.world_count.assign([len(places)])
-        for array, values in ((dof.B, B), (dof.delassus, delassus), (self.system.weights.dof, weight)):
+        for array, values in ((dof.B, B), (dof.delassus, delassus), (self.system.dof, weight)):
             array.assign(values)
 
     def _add_pairs(self) -> None:
         pair = self.stage.rows.pair
         B, leaf = pair.B.numpy(), [self._leaf() for _ in range(len(pair.kind))]
-        weight, delassus = self.system.weights.pair.numpy(), pair.delassus.numpy()
+        weight, delassus = self.system.pair.numpy(), pair.delassus.numpy()
         for p in range(len(leaf)):
             row, J = self._random(leaf[p], 1)
             B[p], delassus[p] = row[:, 0], np.sum(J**2)
             weight[p] = 1.0e6 / delassus[p]
             self.dense += weight[p].astype(float) * J @ J.T
         pair.leaf.assign(np.array(leaf, np.int32))
-        for array, values in ((pair.B, B), (pair.delassus, delassus), (self.system.weights.pair, weight)):
+        for array, values in ((pair.B, B), (pair.delassus, delassus), (self.system.pair, weight)):
             array.assign(values)
 
     def _add_contacts(self, count: int) -> None:
         """Contacts that stick and that slide, with torsional friction that holds or slides."""
-        rows, weights = self.stage.rows, self.system.weights
+        rows, system = self.stage.rows, self.system
         arrays = (rows.contact.B, rows.spin.B, rows.contact.leaf, rows.contact.delassus, rows.spin.delassus)
         B, R, leaf, delassus, turn = (a.numpy() for a in arrays)
-        A, S, M = (a.numpy() for a in (weights.contact, weights.spin, weights.mixed))
+        A, S, M = (a.numpy() for a in (system.contact, system.spin, system.mixed))
         dense = []
         for c in range(count):
             if c % 3 == 2:
@@ -120,7 +120,7 @@ class RandomRows:
             a, s, m = (np.float64(X[c]) for X in (A, S, M))
             self.dense += J @ a @ J.T + T @ s @ T.T + J @ m @ T.T
         values = (B, R, leaf, delassus, turn, A, S, M)
-        for array, value in zip((*arrays, weights.contact, weights.spin, weights.mixed), values):
+        for array, value in zip((*arrays, system.contact, system.spin, system.mixed), values):
             array.assign(value)
         self.contacts = ContactView()
         self.contacts.world_start = wp.array([0, len(B)], dtype=int, device=self.device)
@@ -143,19 +143,15 @@ class RandomRows:
 
     def solve(self, given: np.ndarray, transposed: bool = False) -> tuple[np.ndarray, int]:
         """Return x, and what was wrong with any island."""
-        system, device, stage = self.system, self.device, self.stage
+        device, stage = self.device, self.stage
+        system = transpose_of(self.system) if transposed else self.system
         call(device, find_islands, self.tree, stage.rows, self.contacts, 0, system.islands)
-        system.rounds.r.assign(given)
-        weights = system.transposed if transposed else system.weights
+        system.r.assign(given)
         found = 0
         for k in range(system.islands.count.numpy()[0]):
-            found |= int(
-                call(
-                    device, solve_weighted, self.tree, stage.rows, system.islands, k, 0, self.depth, weights,
-                    TOLERANCE, system.rounds, system.factor,
-                )[0]
-            )  # fmt: skip
-        return system.rounds.x.numpy(), found
+            inputs = (self.tree, stage.rows, system, k, 0, self.depth, TOLERANCE)
+            found |= int(call(device, solve_weighted, *inputs)[0])
+        return system.x.numpy(), found
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -177,24 +173,25 @@ def test_random_rows_are_solved(device, seed, transposed):
 def test_rounds_and_room_that_do_not_suffice(device):
     rows = RandomRows(device, 0, friction=0.2)
     given = rows.rng.normal(size=rows.count)
-    rows.system.rounds.most = 2
+    rows.system.most = 2
     assert rows.solve(given)[1] == int(UNREACHED)
     rows.system.factor.entry_start.assign([0, 10])
     assert rows.solve(given)[1] == int(NO_ROOM)
 
 
-def test_what_is_given_nothing_or_has_no_rows_takes_no_rounds(device):
+def test_what_is_given_nothing_or_has_no_rows_is_its_own_solution(device):
     rows = RandomRows(device, 0, friction=0.2)
-    rows.system.rounds.most = 0
+    rows.system.most = 0
     x, found = rows.solve(np.zeros(rows.count))
     assert found == 0
     assert not x.any()
     for name in ("dof", "pair", "contact", "spin"):
-        getattr(rows.system.weights, name).zero_()
-    given = rows.rng.normal(size=rows.count)
+        getattr(rows.system, name).zero_()
+    given = np.float32(rows.rng.normal(size=rows.count))
+    rows.system.most = 1
     x, found = rows.solve(given)
     assert found == 0
-    np.testing.assert_array_equal(x, given)
+    np.testing.assert_allclose(x, given, rtol=1e-6)
 
 
 def test_weights_of_rows_in_the_system_and_in_the_factor(device):

@@ -10,25 +10,17 @@ rounds before it, c = (1 + e) (T - P ζ), where P takes the part of ζ = H⁻¹ 
 
 Stage: backward pass of constraints, propagated impacts
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/impact_adjoint.py
-Reads: BlockSystemView, ContactRowView, ContactView, ImpactRoundsView, IslandView, L, RoundsView, RowsView,
-    TreeView, WeightView, WorldDofsView, reason, z
-Writes: BlockSystemView, ImpactRoundsView, ImpulseView, IslandView, RoundsView, WeightView, mask, reason, v,
-    y, zeta
+Reads: ContactRowView, ContactView, ImpactRoundsView, L, RowsView, SystemView, TreeView, WorldDofsView,
+    reason, z
+Writes: ImpactRoundsView, ImpulseView, SystemView, mask, reason, v, y, zeta
 """
 
 import warp as wp
 
-from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.products import triple_product
 from newtonsim.kernels.constraints.adjoint.solve import clear_contact
-from newtonsim.kernels.constraints.adjoint.system import (
-    TOLERANCE,
-    RoundsView,
-    WeightView,
-    row_weight,
-    solve_weighted,
-)
+from newtonsim.kernels.constraints.adjoint.system import TOLERANCE, SystemView, row_weight, solve_weighted
 from newtonsim.kernels.constraints.adjoint.worlds import PROPAGATED_IMPACT
 from newtonsim.kernels.constraints.chains import triple_velocity
 from newtonsim.kernels.constraints.contact_rows import ContactRowView
@@ -42,7 +34,7 @@ from newtonsim.kernels.constraints.impacts import (
     reflect,
     stop_approach,
 )
-from newtonsim.kernels.constraints.islands import IslandView, find_islands
+from newtonsim.kernels.constraints.islands import find_islands
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, WorldDofsView
 from newtonsim.kernels.views.model import TreeView
 
@@ -196,26 +188,26 @@ def write_outcome(
 def weigh_round(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
     contacts: wp.ref[ContactView],
     w: int,
     r: int,
     depth: int,
     zeta: wp.array(dtype=float),
     rounds: wp.ref[ImpactRoundsView],
-    weights: wp.ref[WeightView],
 ):
     """Let only the contacts of a round have weights, and keep their normal velocities under ζ."""
     for i in range(rows.dof.world_start[w], rows.dof.world_start[w + 1]):
-        weights.dof[i] = 0.0
+        s.dof[i] = 0.0
     for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
-        weights.pair[p] = 0.0
+        s.pair[p] = 0.0
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
-        clear_contact(rows, c, weights)
+        clear_contact(rows, s, c)
         if rounds.impulse[r, c] > 0.0:
             A = wp.mat33()
             A[0, 0] = row_weight(rows.contact.delassus[c][0], 0.0)
-            weights.contact[c] = A
+            s.contact[c] = A
             v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, zeta)
             rounds.slope[r, c] = v[0]
 
@@ -224,6 +216,7 @@ def weigh_round(
 def write_round(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
     contacts: wp.ref[ContactView],
     dofs: wp.ref[WorldDofsView],
     w: int,
@@ -232,7 +225,6 @@ def write_round(
     x: wp.array(dtype=wp.float64),
     zeta: wp.array(dtype=float),
     rounds: wp.ref[ImpactRoundsView],
-    weights: wp.ref[WeightView],
 ):
     """Multipliers of a round from the solution x, and ζ of the velocity before it."""
     e = rounds.restitution[w]
@@ -240,7 +232,7 @@ def write_round(
     for c in range(c0, c0 + contacts.world_count[w]):
         if rounds.impulse[r, c] > 0.0:
             v = triple_product(tree, rows.contact.leaf[c], depth, c, rows.contact.B, x, 0)
-            m = wp.float64(weights.contact[c][0, 0]) * v[0]
+            m = wp.float64(s.contact[c][0, 0]) * v[0]
             rounds.multiplier[r, c] = (1.0 + e) * float(m)
     for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
         d = dofs.dof[i]
@@ -259,10 +251,7 @@ def reverse_impacts(
     rows: RowsView,
     contacts: ContactView,
     depth: int,
-    islands: IslandView,
-    weights: WeightView,
-    solve: RoundsView,
-    sys: BlockSystemView,
+    system: SystemView,
     zeta: wp.array(dtype=float),
     rounds: ImpactRoundsView,
     reason: wp.array(dtype=int),
@@ -280,19 +269,17 @@ def reverse_impacts(
             rounds.left[d] = zeta[d]
     if n == 0:
         return
-    find_islands(tree, rows, contacts, w, islands)
-    begin = islands.tree_start[w]
+    find_islands(tree, rows, contacts, w, system.islands)
+    begin = system.islands.tree_start[w]
     found = int(0)
     for k in range(n):
         r = n - 1 - k
-        weigh_round(tree, rows, contacts, w, r, depth, zeta, rounds, weights)
+        weigh_round(tree, rows, system, contacts, w, r, depth, zeta, rounds)
         for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
-            solve.r[dofs.dof[i]] = wp.float64(zeta[dofs.dof[i]])
-        for island in range(begin, begin + islands.count[w]):
-            found = found | solve_weighted(
-                tree, rows, islands, island, w, depth, weights, TOLERANCE, solve, sys
-            )
-        write_round(tree, rows, contacts, dofs, w, r, depth, solve.x, zeta, rounds, weights)
+            system.r[dofs.dof[i]] = wp.float64(zeta[dofs.dof[i]])
+        for island in range(begin, begin + system.islands.count[w]):
+            found = found | solve_weighted(tree, rows, system, island, w, depth, TOLERANCE)
+        write_round(tree, rows, system, contacts, dofs, w, r, depth, system.x, zeta, rounds)
     reason[w] = reason[w] | found
 
 

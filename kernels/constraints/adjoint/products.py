@@ -226,7 +226,7 @@ def widen_island(
     y: wp.array(dtype=wp.float64),
     to: int,
 ):
-    """Y is `a` times the solution of the factorization."""
+    """Let y be `a` times the solution of the factorization."""
     ...
 
 

@@ -13,14 +13,13 @@ primal-dual active set strategy as a semismooth Newton method", SIAM J. Optim. 1
 
 Stage: after a step, where its accuracy is asked for
 Called by: solvers/featherstone/solution_error.py
-Reads: BlockSystemView, ContactView, ErrorView, ImpulseView, IslandView, L, RoundsView, RowAdjointView,
-    RowsView, TreeView, WeightView, WorldDofsView, multiplier, residual, v_end, v_free, world_state, z
-Writes: BlockSystemView, ErrorView, IslandView, RoundsView, WeightView
+Reads: ContactView, ErrorView, ImpulseView, L, RowAdjointView, RowsView, SystemView, TreeView, WorldDofsView,
+    multiplier, residual, v_end, v_free, world_state, z
+Writes: ErrorView, SystemView
 """
 
 import warp as wp
 
-from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
 from newtonsim.kernels.algebra.sparse_blas import doti
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.modes import (
@@ -37,8 +36,7 @@ from newtonsim.kernels.constraints.adjoint.solve import clear_contact, weigh_fri
 from newtonsim.kernels.constraints.adjoint.system import (
     ZERO,
     ContactProduct,
-    RoundsView,
-    WeightView,
+    SystemView,
     push_contact,
     row_weight,
     solve_weighted,
@@ -47,7 +45,7 @@ from newtonsim.kernels.constraints.adjoint.system import (
 )
 from newtonsim.kernels.constraints.chains import row_velocity, triple_velocity
 from newtonsim.kernels.constraints.dof_rows import NOTHING_ACTED
-from newtonsim.kernels.constraints.islands import IslandView, find_islands
+from newtonsim.kernels.constraints.islands import find_islands
 from newtonsim.kernels.constraints.laws import dof_leaf, has_spin
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import RowsView, WorldDofsView
@@ -199,44 +197,43 @@ def contact_error(
 def weigh_errors(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    s: wp.ref[SystemView],
     k: int,
     depth: int,
     impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
-    weights: wp.ref[WeightView],
     r: wp.array(dtype=wp.float64),
 ):
     """Set the weights of the rows of an island, and the right-hand side."""
-    assign(islands, k, ZERO, r, 0, r, 0)
-    dofs = islands.dofs[k]
+    assign(s.islands, k, ZERO, r, 0, r, 0)
+    dofs = s.islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
-        d = islands.dof_row[i]
+        d = s.islands.dof_row[i]
         e = dof_error(tree, rows, d, depth, impulse)
-        weights.dof[d] = e.weight
+        s.dof[d] = e.weight
         m = wp.float64(e.weight) * wp.float64(e.residual)
         push_row(tree, dof_leaf(rows, d), depth, d, m, rows.dof.B, r, 0)
-    pairs = islands.pairs[k]
+    pairs = s.islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
+        p = s.islands.pair[i]
         f = pair_error(tree, rows.pair, p, depth, impulse)
-        weights.pair[p] = f.weight
+        s.pair[p] = f.weight
         n = wp.float64(f.weight) * wp.float64(f.residual)
         push_row(tree, rows.pair.leaf[p], depth, p, n, rows.pair.B, r, 0)
-    touches = islands.contacts[k]
+    touches = s.islands.contacts[k]
     for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
+        c = s.islands.contact[i]
         left = approach(tree, rows, c, depth, impulse)
-        clear_contact(rows, c, weights)
+        clear_contact(rows, s, c)
         if acts(rows, c, left, adj):
             if adj.contact_mode[c] == ROW_OPEN:
                 A = wp.mat33()
                 A[0, 0] = row_weight(rows.contact.delassus[c][0], rows.contact.softness[c])
-                weights.contact[c] = A
+                s.contact[c] = A
             else:
-                weigh_friction(tree, rows, c, depth, impulse, adj, weights)
+                weigh_friction(tree, rows, s, c, depth, impulse, adj)
             g = contact_error(tree, rows, c, depth, left, impulse, adj)
-            q = weigh_contact(rows, c, weights, g.equations)
+            q = weigh_contact(rows, s, c, g.equations)
             q.contact += g.friction.contact
             q.spin += g.friction.spin
             push_contact(tree, rows, c, depth, q, r, 0)
@@ -278,32 +275,29 @@ def find_changes(
     v_free: wp.array(dtype=float),
     v_end: wp.array(dtype=float),
     multiplier: wp.array(dtype=float),
-    islands: IslandView,
-    weights: WeightView,
-    rounds: RoundsView,
-    sys: BlockSystemView,
+    system: SystemView,
     adj: RowAdjointView,
     errors: ErrorView,
 ):
     """One thread per world: δz, where sweeps may have stopped early.
 
     `adj` and `multiplier` are what the adjoint of the final solution found, and the latter all zero where no
-    gradient was asked for; `weights` are those of the transposed system.
+    gradient was asked for; `system` is transposed.
     """
     w = first + wp.tid()
     errors.looked[w] = 0
     if is_sure(w, dofs.world_start, dofs.dof, residual, v_free, v_end, multiplier):
         return
-    find_islands(tree, rows, contacts, w, islands)
-    begin = islands.tree_start[w]
+    find_islands(tree, rows, contacts, w, system.islands)
+    begin = system.islands.tree_start[w]
     found = int(0)
-    for k in range(begin, begin + islands.count[w]):
-        weigh_errors(tree, rows, islands, k, depth, impulse, adj, weights, rounds.r)
-        found = found | solve_weighted(tree, rows, islands, k, w, depth, weights, FINE, rounds, sys)
+    for k in range(begin, begin + system.islands.count[w]):
+        weigh_errors(tree, rows, system, k, depth, impulse, adj, system.r)
+        found = found | solve_weighted(tree, rows, system, k, w, depth, FINE)
     if found == 0:
         errors.looked[w] = 1
         for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
-            errors.change[dofs.dof[i]] = float(rounds.x[dofs.dof[i]])
+            errors.change[dofs.dof[i]] = float(system.x[dofs.dof[i]])
 
 
 @wp.kernel

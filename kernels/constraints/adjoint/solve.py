@@ -22,14 +22,12 @@ contact", 2020.
 Stage: backward pass of constraints, multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, kernels/constraints/adjoint/impacts.py,
     kernels/constraints/adjoint/solution_error.py
-Reads: BlockSystemView, ContactView, ImpulseView, IslandView, RoundsView, RowAdjointView, RowsView, TreeView,
-    WeightView, WorldDofsView
-Writes: BlockSystemView, IslandView, RoundsView, RowAdjointView, WeightView, reason, y
+Reads: ContactView, ImpulseView, RowAdjointView, RowsView, SystemView, TreeView, WorldDofsView
+Writes: RowAdjointView, SystemView, reason, y
 """
 
 import warp as wp
 
-from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.modes import (
     ROW_BOUNDED,
@@ -53,15 +51,14 @@ from newtonsim.kernels.constraints.adjoint.products import (
 from newtonsim.kernels.constraints.adjoint.system import (
     TOLERANCE,
     ZERO,
-    RoundsView,
-    WeightView,
+    SystemView,
     contact_product,
     row_weight,
     solve_weighted,
     weigh,
     weigh_contact,
 )
-from newtonsim.kernels.constraints.islands import IslandView, find_islands
+from newtonsim.kernels.constraints.islands import find_islands
 from newtonsim.kernels.constraints.laws import dof_leaf, has_spin
 from newtonsim.kernels.constraints.rows import RowsView, WorldDofsView
 from newtonsim.kernels.views.model import TreeView
@@ -93,11 +90,11 @@ def equation_block(rows: wp.ref[RowsView], c: int, mode: int) -> wp.mat33:
 def weigh_friction(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
     c: int,
     depth: int,
     impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
-    weights: wp.ref[WeightView],
 ):
     """Set the weights of a contact that acts."""
     A = equation_block(rows, c, adj.contact_mode[c])
@@ -111,22 +108,22 @@ def weigh_friction(
             A[0, 1 + i] = -normal * mu * slip[i] / wp.max(wp.length(slip), SLOWEST_SLIP)
             for j in range(2):
                 A[1 + i, 1 + j] = K[i, j]
-    weights.contact[c] = A
+    s.contact[c] = A
     if has_spin(rows, c):
-        weigh_spin(tree, rows, c, depth, normal, p, impulse, adj, weights)
+        weigh_spin(tree, rows, s, c, depth, normal, p, impulse, adj)
 
 
 @wp.func
 def weigh_spin(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
     c: int,
     depth: int,
     normal: float,
     p: float,
     impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
-    weights: wp.ref[WeightView],
 ):
     """Set the weights of the rows of spin; `normal` is that of the normal row, and p its impulse."""
     S = wp.mat33()
@@ -148,49 +145,48 @@ def weigh_spin(
             M[0, 1 + i] = -normal * rows.spin.rolling[c] * roll[i] / wp.max(wp.length(roll), SLOWEST_SLIP)
             for j in range(2):
                 S[1 + i, 1 + j] = R[i, j]
-    weights.spin[c] = S
-    weights.mixed[c] = M
+    s.spin[c] = S
+    s.mixed[c] = M
 
 
 @wp.func
-def clear_contact(rows: wp.ref[RowsView], c: int, weights: wp.ref[WeightView]):
+def clear_contact(rows: wp.ref[RowsView], s: wp.ref[SystemView], c: int):
     """Let contact c have no weight."""
-    weights.contact[c] = wp.mat33()
+    s.contact[c] = wp.mat33()
     if rows.spins == 1:
-        weights.spin[c] = wp.mat33()
-        weights.mixed[c] = wp.mat33()
+        s.spin[c] = wp.mat33()
+        s.mixed[c] = wp.mat33()
 
 
 @wp.func(inline=False)
 def weigh_rows(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    s: wp.ref[SystemView],
     k: int,
     depth: int,
     impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
-    weights: wp.ref[WeightView],
 ):
     """Set the weights of all rows of an island."""
-    dofs = islands.dofs[k]
+    dofs = s.islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        weights.dof[r] = 0.0
+        r = s.islands.dof_row[i]
+        s.dof[r] = 0.0
         if adj.dof_mode[r] == ROW_HOLDS:
-            weights.dof[r] = row_weight(rows.dof.delassus[r], rows.dof.softness[r])
-    pairs = islands.pairs[k]
+            s.dof[r] = row_weight(rows.dof.delassus[r], rows.dof.softness[r])
+    pairs = s.islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        weights.pair[p] = 0.0
+        p = s.islands.pair[i]
+        s.pair[p] = 0.0
         if adj.pair_mode[p] == ROW_HOLDS:
-            weights.pair[p] = row_weight(rows.pair.delassus[p], rows.pair.softness[p])
-    touches = islands.contacts[k]
+            s.pair[p] = row_weight(rows.pair.delassus[p], rows.pair.softness[p])
+    touches = s.islands.contacts[k]
     for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        clear_contact(rows, c, weights)
+        c = s.islands.contact[i]
+        clear_contact(rows, s, c)
         if adj.contact_mode[c] != ROW_OPEN:
-            weigh_friction(tree, rows, c, depth, impulse, adj, weights)
+            weigh_friction(tree, rows, s, c, depth, impulse, adj)
 
 
 @wp.func
@@ -203,15 +199,15 @@ def narrow(v: wp.vec3d) -> wp.vec3:
 def write_contact_multiplier(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
     c: int,
     depth: int,
-    weights: wp.ref[WeightView],
     adj: wp.ref[RowAdjointView],
     x: wp.array(dtype=wp.float64),
 ):
     """Multipliers of the rows of a contact that acts."""
     v = contact_product(tree, rows, c, depth, x, 0)
-    m = weigh_contact(rows, c, weights, v)
+    m = weigh_contact(rows, s, c, v)
     if adj.contact_mode[c] == ROW_BOUNDED:
         m.contact[1] = v.contact[1]
         m.contact[2] = v.contact[2]
@@ -230,35 +226,34 @@ def write_contact_multiplier(
 def write_multipliers(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    s: wp.ref[SystemView],
     k: int,
     depth: int,
-    weights: wp.ref[WeightView],
     adj: wp.ref[RowAdjointView],
     x: wp.array(dtype=wp.float64),
 ):
     """Multipliers of all rows of an island from the solution x."""
-    dofs = islands.dofs[k]
+    dofs = s.islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
+        r = s.islands.dof_row[i]
         if adj.dof_mode[r] != ROW_OPEN:
             m = row_product(tree, dof_leaf(rows, r), depth, r, rows.dof.B, x, 0)
             if adj.dof_mode[r] == ROW_HOLDS:
-                m *= wp.float64(weights.dof[r])
+                m *= wp.float64(s.dof[r])
             adj.dof_multiplier[r] = float(m)
-    pairs = islands.pairs[k]
+    pairs = s.islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
+        p = s.islands.pair[i]
         if adj.pair_mode[p] != ROW_OPEN:
             u = row_product(tree, rows.pair.leaf[p], depth, p, rows.pair.B, x, 0)
             if adj.pair_mode[p] == ROW_HOLDS:
-                u *= wp.float64(weights.pair[p])
+                u *= wp.float64(s.pair[p])
             adj.pair_multiplier[p] = float(u)
-    touches = islands.contacts[k]
+    touches = s.islands.contacts[k]
     for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
+        c = s.islands.contact[i]
         if adj.contact_mode[c] != ROW_OPEN:
-            write_contact_multiplier(tree, rows, c, depth, weights, adj, x)
+            write_contact_multiplier(tree, rows, s, c, depth, adj, x)
 
 
 @wp.func
@@ -269,14 +264,14 @@ def is_rigid(rows: wp.ref[RowsView], c: int, adj: wp.ref[RowAdjointView]) -> boo
 
 @wp.func
 def shares_multipliers(
-    rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, adj: wp.ref[RowAdjointView]
+    rows: wp.ref[RowsView], s: wp.ref[SystemView], k: int, adj: wp.ref[RowAdjointView]
 ) -> bool:
     """True if an island has several rigid contacts that act, and friction where one slides."""
     rigid = int(0)
     slides = bool(False)
-    touches = islands.contacts[k]
+    touches = s.islands.contacts[k]
     for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
+        c = s.islands.contact[i]
         if is_rigid(rows, c, adj):
             rigid += 1
             if adj.contact_mode[c] == ROW_BOUNDED and rows.contact.friction[c] > 0.0:
@@ -288,53 +283,48 @@ def shares_multipliers(
 def weigh_equations(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    s: wp.ref[SystemView],
     k: int,
     depth: int,
     adj: wp.ref[RowAdjointView],
-    weights: wp.ref[WeightView],
-    rounds: wp.ref[RoundsView],
 ):
-    """Let only the equations of rigid contacts have weights, and `rounds.r` be their Σ Jᵀ m."""
-    assign(islands, k, ZERO, rounds.x, 0, rounds.r, 0)
-    dofs = islands.dofs[k]
+    """Let only the equations of rigid contacts have weights, and `s.r` be their Σ Jᵀ m."""
+    assign(s.islands, k, ZERO, s.x, 0, s.r, 0)
+    dofs = s.islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
-        weights.dof[islands.dof_row[i]] = 0.0
-    pairs = islands.pairs[k]
+        s.dof[s.islands.dof_row[i]] = 0.0
+    pairs = s.islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
-        weights.pair[islands.pair[i]] = 0.0
-    touches = islands.contacts[k]
+        s.pair[s.islands.pair[i]] = 0.0
+    touches = s.islands.contacts[k]
     for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
+        c = s.islands.contact[i]
         rigid = is_rigid(rows, c, adj)
         if rigid:
             # its null space may be all that single precision has digits for
-            v = contact_product(tree, rows, c, depth, rounds.x, 0)
-            m = weigh_contact(rows, c, weights, v).contact
+            v = contact_product(tree, rows, c, depth, s.x, 0)
+            m = weigh_contact(rows, s, c, v).contact
             if adj.contact_mode[c] == ROW_BOUNDED:
                 m = wp.vec3d(m[0], ZERO, ZERO)
-            push_triple(tree, rows.contact.leaf[c], depth, c, m, rows.contact.B, rounds.r, 0)
-        clear_contact(rows, c, weights)
+            push_triple(tree, rows.contact.leaf[c], depth, c, m, rows.contact.B, s.r, 0)
+        clear_contact(rows, s, c)
         if rigid:
-            weights.contact[c] = equation_block(rows, c, adj.contact_mode[c])
+            s.contact[c] = equation_block(rows, c, adj.contact_mode[c])
 
 
 @wp.func(inline=False)
 def share_multipliers(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    s: wp.ref[SystemView],
     k: int,
     w: int,
     depth: int,
     adj: wp.ref[RowAdjointView],
-    weights: wp.ref[WeightView],
-    rounds: wp.ref[RoundsView],
-    sys: wp.ref[BlockSystemView],
 ) -> int:
     """Of all multipliers of rigid contacts with the same Σ Jᵀ m, take the least ones; see `solve_weighted`.
 
-    `rounds.x` holds the solution that they come from, and is overwritten.
+    `s.x` holds the solution that they come from, and is overwritten.
 
     Friction that slides makes the system unsymmetric, and its softened solution then has a part along the
     null space of Jᵀ that grows as the softening falls. It tells how the step would answer if the velocities
@@ -342,14 +332,14 @@ def share_multipliers(
     where they do, as in rebounds at several moments of one step, the sweeps end in a compromise instead.
     Least squares, weighted by the Delassus numbers, leave that part out.
     """
-    weigh_equations(tree, rows, islands, k, depth, adj, weights, rounds)
-    found = solve_weighted(tree, rows, islands, k, w, depth, weights, TOLERANCE, rounds, sys)
-    touches = islands.contacts[k]
+    weigh_equations(tree, rows, s, k, depth, adj)
+    found = solve_weighted(tree, rows, s, k, w, depth, TOLERANCE)
+    touches = s.islands.contacts[k]
     for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
+        c = s.islands.contact[i]
         if is_rigid(rows, c, adj):
-            v = triple_product(tree, rows.contact.leaf[c], depth, c, rows.contact.B, rounds.x, 0)
-            m = narrow(weigh(weights.contact[c], 0, v))
+            v = triple_product(tree, rows.contact.leaf[c], depth, c, rows.contact.B, s.x, 0)
+            m = narrow(weigh(s.contact[c], 0, v))
             if adj.contact_mode[c] == ROW_BOUNDED:
                 kept = adj.contact_multiplier[c]
                 m = wp.vec3(m[0], kept[1], kept[2])
@@ -366,10 +356,7 @@ def solve_adjoint(
     contacts: ContactView,
     depth: int,
     impulse: ImpulseView,
-    islands: IslandView,
-    weights: WeightView,
-    rounds: RoundsView,
-    sys: BlockSystemView,
+    system: SystemView,
     adj: RowAdjointView,
     y: wp.array(dtype=float),
     reason: wp.array(dtype=int),
@@ -380,20 +367,20 @@ def solve_adjoint(
     for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
         d = dofs.dof[i]
         asked = asked or y[d] != 0.0
-        rounds.r[d] = wp.float64(y[d])
+        system.r[d] = wp.float64(y[d])
     if not asked:
         open_rows(rows, contacts, w, adj)
         return
     if select_rows(tree, rows, contacts, w, depth, impulse, adj) == 0:
         return
-    find_islands(tree, rows, contacts, w, islands)
-    begin = islands.tree_start[w]
+    find_islands(tree, rows, contacts, w, system.islands)
+    begin = system.islands.tree_start[w]
     found = int(0)
-    for k in range(begin, begin + islands.count[w]):
-        weigh_rows(tree, rows, islands, k, depth, impulse, adj, weights)
-        found = found | solve_weighted(tree, rows, islands, k, w, depth, weights, TOLERANCE, rounds, sys)
-        write_multipliers(tree, rows, islands, k, depth, weights, adj, rounds.x)
-        write_solution(islands, k, rounds.x, y)
-        if shares_multipliers(rows, islands, k, adj):
-            found = found | share_multipliers(tree, rows, islands, k, w, depth, adj, weights, rounds, sys)
+    for k in range(begin, begin + system.islands.count[w]):
+        weigh_rows(tree, rows, system, k, depth, impulse, adj)
+        found = found | solve_weighted(tree, rows, system, k, w, depth, TOLERANCE)
+        write_multipliers(tree, rows, system, k, depth, adj, system.x)
+        write_solution(system.islands, k, system.x, y)
+        if shares_multipliers(rows, system, k, adj):
+            found = found | share_multipliers(tree, rows, system, k, w, depth, adj)
     reason[w] = reason[w] | found

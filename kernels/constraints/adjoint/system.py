@@ -7,13 +7,13 @@ forward solve, in the same order (`block_cholesky`), and rounds of generalised c
 Elman, Schultz, "Variational iterative methods for nonsymmetric systems of linear equations", 1983) take its
 solutions as directions, and find residuals and their smallest combination in double precision, row by row.
 Hard rows with one weight in the factor and another in the matrix are but one more cluster of eigenvalues:
-what sticks takes some four rounds, heaps that slide about twenty.
+what sticks takes some four rounds, piles that fall over themselves 30 to 80.
 
 Stage: backward pass of constraints, linear systems
 Called by: kernels/constraints/adjoint/impacts.py, kernels/constraints/adjoint/solution_error.py,
     kernels/constraints/adjoint/solve.py
-Reads: BlockSystemView, IslandView, RowsView, TreeView, WeightView, x
-Writes: BlockSystemView, RoundsView, y
+Reads: RowsView, SystemView, TreeView, x
+Writes: SystemView, y
 """
 
 import warp as wp
@@ -58,26 +58,25 @@ ZERO = wp.constant(wp.float64(0.0))
 
 
 @wp.struct
-class WeightView:
-    """M: R rows on dofs, P rows between bodies, C contacts; zero for rows that do not act."""
+class SystemView:
+    """Systems of all islands: D dofs, R rows on dofs, P rows between bodies, C contacts, K directions.
 
-    dof: wp.array(dtype=float)  # (R)
+    Weights are zero where rows do not act.
+    """
+
+    islands: IslandView
+    factor: BlockSystemView
+    dof: wp.array(dtype=float)  # (R) weights
     pair: wp.array(dtype=float)  # (P)
-    contact: wp.array(dtype=wp.mat33)  # (C) between the rows of a contact
+    contact: wp.array(dtype=wp.mat33)  # (C) between the rows of a contact, none without that of the normal
     spin: wp.array(dtype=wp.mat33)  # (C) between its rows of spin
     mixed: wp.array(dtype=wp.mat33)  # (C) rows of the contact by rows of spin
     transposed: int  # 1 if the system is that with Mᵀ
-
-
-@wp.struct
-class RoundsView:
-    """Workspace of the rounds: D dofs, K directions that are kept, one after the other."""
-
     most: int  # rounds after which a system counts as unsolved
-    kept: int  # K, after which the rounds begin anew
+    kept: int  # K, directions after which the rounds begin anew
     r: wp.array(dtype=wp.float64)  # (D) right-hand side, then residual
     x: wp.array(dtype=wp.float64)  # (D) solution
-    direction: wp.array(dtype=wp.float64)  # (K D)
+    direction: wp.array(dtype=wp.float64)  # (K D) one after the other
     image: wp.array(dtype=wp.float64)  # (K D) the matrix times each direction, orthonormal
 
 
@@ -134,12 +133,7 @@ class ContactProduct:
 
 @wp.func
 def contact_product(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    c: int,
-    depth: int,
-    x: wp.array(dtype=wp.float64),
-    at: int,
+    tree: wp.ref[TreeView], rows: wp.ref[RowsView], c: int, depth: int, x: wp.array(dtype=wp.float64), at: int
 ) -> ContactProduct:
     """Bᵀ x of a contact."""
     v = ContactProduct()
@@ -151,19 +145,17 @@ def contact_product(
 
 
 @wp.func
-def weigh_contact(
-    rows: wp.ref[RowsView], c: int, weights: wp.ref[WeightView], v: ContactProduct
-) -> ContactProduct:
+def weigh_contact(rows: wp.ref[RowsView], s: wp.ref[SystemView], c: int, v: ContactProduct) -> ContactProduct:
     """M v of a contact."""
     m = ContactProduct()
-    transposed = weights.transposed
-    m.contact = weigh(weights.contact[c], transposed, v.contact)
+    transposed = s.transposed
+    m.contact = weigh(s.contact[c], transposed, v.contact)
     if has_spin(rows, c):
-        m.spin = weigh(weights.spin[c], transposed, v.spin)
+        m.spin = weigh(s.spin[c], transposed, v.spin)
         if transposed == 1:
-            m.spin += weigh(weights.mixed[c], transposed, v.contact)
+            m.spin += weigh(s.mixed[c], transposed, v.contact)
         else:
-            m.contact += weigh(weights.mixed[c], transposed, v.spin)
+            m.contact += weigh(s.mixed[c], transposed, v.spin)
     return m
 
 
@@ -184,73 +176,37 @@ def push_contact(
         push_triple(tree, leaf, depth, c, m.spin, rows.spin.B, y, at)
 
 
-@wp.func
-def is_weighted(rows: wp.ref[RowsView], c: int, weights: wp.ref[WeightView]) -> bool:
-    """True if contact c acts."""
-    A = weights.contact[c]
-    found = A[0, 0] > 0.0 or A[1, 1] > 0.0 or A[2, 2] > 0.0
-    if not found and has_spin(rows, c):
-        S = weights.spin[c]
-        found = S[0, 0] > 0.0 or S[1, 1] > 0.0 or S[2, 2] > 0.0
-    return found
-
-
-@wp.func
-def any_weighted(
-    rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, weights: wp.ref[WeightView]
-) -> bool:
-    """True if a row of an island acts."""
-    found = bool(False)
-    dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
-        found = found or weights.dof[islands.dof_row[i]] > 0.0
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        found = found or weights.pair[islands.pair[i]] > 0.0
-    touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        found = found or is_weighted(rows, islands.contact[i], weights)
-    return found
-
-
 @wp.func(inline=False)
 def factorize_island(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
-    k: int,
-    w: int,
-    depth: int,
-    weights: wp.ref[WeightView],
-    sys: wp.ref[BlockSystemView],
+    tree: wp.ref[TreeView], rows: wp.ref[RowsView], s: wp.ref[SystemView], k: int, w: int, depth: int
 ) -> bool:
     """Factorize the symmetric part with bounded weights; False if there is no room."""
-    if lay_out_rows(tree, rows, islands, k, w, sys) <= 0.0:
+    if lay_out_rows(tree, rows, s.islands, k, w, s.factor) <= 0.0:
         return False
-    set_identity(sys, w)
-    dofs = islands.dofs[k]
+    set_identity(s.factor, w)
+    dofs = s.islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        if weights.dof[r] > 0.0:
-            weight = bounded_weight(weights.dof[r], rows.dof.delassus[r])
-            add_row(tree, sys, w, dof_leaf(rows, r), depth, r, weight, rows.dof.B)
-    pairs = islands.pairs[k]
+        r = s.islands.dof_row[i]
+        if s.dof[r] > 0.0:
+            weight = bounded_weight(s.dof[r], rows.dof.delassus[r])
+            add_row(tree, s.factor, w, dof_leaf(rows, r), depth, r, weight, rows.dof.B)
+    pairs = s.islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        if weights.pair[p] > 0.0:
-            stiff = bounded_weight(weights.pair[p], rows.pair.delassus[p])
-            add_row(tree, sys, w, rows.pair.leaf[p], depth, p, stiff, rows.pair.B)
-    touches = islands.contacts[k]
+        p = s.islands.pair[i]
+        if s.pair[p] > 0.0:
+            stiff = bounded_weight(s.pair[p], rows.pair.delassus[p])
+            add_row(tree, s.factor, w, rows.pair.leaf[p], depth, p, stiff, rows.pair.B)
+    touches = s.islands.contacts[k]
     for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        if is_weighted(rows, c, weights):
+        c = s.islands.contact[i]
+        if s.contact[c][0, 0] > 0.0:
             leaf = rows.contact.leaf[c]
-            G = bounded_block(weights.contact[c], rows.contact.delassus[c])
-            add_triple(tree, sys, w, leaf, depth, c, G, rows.contact.B)
+            G = bounded_block(s.contact[c], rows.contact.delassus[c])
+            add_triple(tree, s.factor, w, leaf, depth, c, G, rows.contact.B)
             if has_spin(rows, c):
-                S = bounded_block(weights.spin[c], rows.spin.delassus[c])
-                add_triple(tree, sys, w, leaf, depth, c, S, rows.spin.B)
-    factorize(sys, w)
+                S = bounded_block(s.spin[c], rows.spin.delassus[c])
+                add_triple(tree, s.factor, w, leaf, depth, c, S, rows.spin.B)
+    factorize(s.factor, w)
     return True
 
 
@@ -258,104 +214,98 @@ def factorize_island(
 def multiply(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    s: wp.ref[SystemView],
     k: int,
     depth: int,
-    weights: wp.ref[WeightView],
     x: wp.array(dtype=wp.float64),
     y: wp.array(dtype=wp.float64),
     at: int,
 ):
     """y = (1 + B M Bᵀ) x, both from `at` on."""
-    assign(islands, k, ONE, x, at, y, at)
-    dofs = islands.dofs[k]
+    assign(s.islands, k, ONE, x, at, y, at)
+    dofs = s.islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        if weights.dof[r] > 0.0:
+        r = s.islands.dof_row[i]
+        if s.dof[r] > 0.0:
             leaf = dof_leaf(rows, r)
             v = row_product(tree, leaf, depth, r, rows.dof.B, x, at)
-            push_row(tree, leaf, depth, r, wp.float64(weights.dof[r]) * v, rows.dof.B, y, at)
-    pairs = islands.pairs[k]
+            push_row(tree, leaf, depth, r, wp.float64(s.dof[r]) * v, rows.dof.B, y, at)
+    pairs = s.islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        if weights.pair[p] > 0.0:
+        p = s.islands.pair[i]
+        if s.pair[p] > 0.0:
             u = row_product(tree, rows.pair.leaf[p], depth, p, rows.pair.B, x, at)
-            m = wp.float64(weights.pair[p]) * u
+            m = wp.float64(s.pair[p]) * u
             push_row(tree, rows.pair.leaf[p], depth, p, m, rows.pair.B, y, at)
-    touches = islands.contacts[k]
+    touches = s.islands.contacts[k]
     for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        if is_weighted(rows, c, weights):
-            s = contact_product(tree, rows, c, depth, x, at)
-            push_contact(tree, rows, c, depth, weigh_contact(rows, c, weights, s), y, at)
+        c = s.islands.contact[i]
+        if s.contact[c][0, 0] > 0.0:
+            product = contact_product(tree, rows, c, depth, x, at)
+            push_contact(tree, rows, c, depth, weigh_contact(rows, s, c, product), y, at)
 
 
 @wp.func(inline=False)
-def advance(islands: wp.ref[IslandView], k: int, kept: int, rounds: wp.ref[RoundsView]):
+def advance(s: wp.ref[SystemView], k: int, kept: int):
     """Make the image of direction number `kept` orthonormal to those before, and go along it."""
-    n = rounds.r.shape[0]
+    n = s.r.shape[0]
     at = kept * n
     for j in range(kept):
-        share = dot(islands, k, rounds.image, j * n, rounds.image, at)
-        axpy(islands, k, -share, rounds.image, j * n, rounds.image, at)
-        axpy(islands, k, -share, rounds.direction, j * n, rounds.direction, at)
-    size = wp.sqrt(dot(islands, k, rounds.image, at, rounds.image, at))
+        share = dot(s.islands, k, s.image, j * n, s.image, at)
+        axpy(s.islands, k, -share, s.image, j * n, s.image, at)
+        axpy(s.islands, k, -share, s.direction, j * n, s.direction, at)
+    size = wp.sqrt(dot(s.islands, k, s.image, at, s.image, at))
     if size > ZERO:
-        assign(islands, k, ONE / size, rounds.image, at, rounds.image, at)
-        assign(islands, k, ONE / size, rounds.direction, at, rounds.direction, at)
-        step = dot(islands, k, rounds.image, at, rounds.r, 0)
-        axpy(islands, k, step, rounds.direction, at, rounds.x, 0)
-        axpy(islands, k, -step, rounds.image, at, rounds.r, 0)
+        assign(s.islands, k, ONE / size, s.image, at, s.image, at)
+        assign(s.islands, k, ONE / size, s.direction, at, s.direction, at)
+        step = dot(s.islands, k, s.image, at, s.r, 0)
+        axpy(s.islands, k, step, s.direction, at, s.x, 0)
+        axpy(s.islands, k, -step, s.image, at, s.r, 0)
 
 
 @wp.func(inline=False)
 def solve_weighted(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
+    s: wp.ref[SystemView],
     k: int,
     w: int,
     depth: int,
-    weights: wp.ref[WeightView],
     tolerance: wp.float64,
-    rounds: wp.ref[RoundsView],
-    sys: wp.ref[BlockSystemView],
 ) -> int:
     """Solve (1 + B M Bᵀ) x = r for an island; returns 0, NO_ROOM or UNREACHED.
 
     Args:
         tree: Topology.
         rows: All rows.
-        islands: Islands.
+        s: Holds the weights and r, which becomes the residual, and receives x.
         k: The island.
         w: Its world.
         depth: Longest chain of dofs.
-        weights: M.
         tolerance: Residual at which rounds end, over the right-hand side.
-        rounds: Holds r, which becomes the residual, and receives x.
-        sys: Workspace of the factorization.
     """
-    assign(islands, k, ONE, rounds.r, 0, rounds.x, 0)
-    given = dot(islands, k, rounds.r, 0, rounds.r, 0)
-    if given == ZERO or not any_weighted(rows, islands, k, weights):
+    assign(s.islands, k, ONE, s.r, 0, s.x, 0)
+    given = dot(s.islands, k, s.r, 0, s.r, 0)
+    if given == ZERO:
         return 0
-    if not factorize_island(tree, rows, islands, k, w, depth, weights, sys):
+    if not factorize_island(tree, rows, s, k, w, depth):
         return NO_ROOM
-    assign(islands, k, ZERO, rounds.r, 0, rounds.x, 0)
+    assign(s.islands, k, ZERO, s.r, 0, s.x, 0)
     left = given
     used = int(0)
     kept = int(0)
-    while left > tolerance * tolerance * given and used < rounds.most:
-        if kept == rounds.kept:
+    while left > tolerance * tolerance * given and used < s.most:
+        if kept == s.kept:
             kept = 0
-        at = kept * rounds.r.shape[0]
+        at = kept * s.r.shape[0]
+        # what is held back step after step leaves gradients too small for single precision
         size = wp.sqrt(left)
-        narrow_island(islands, k, ONE / size, rounds.r, sys)
-        solve(sys, w)
-        widen_island(islands, k, size, sys, rounds.direction, at)
-        multiply(tree, rows, islands, k, depth, weights, rounds.direction, rounds.image, at)
-        advance(islands, k, kept, rounds)
-        left = dot(islands, k, rounds.r, 0, rounds.r, 0)
+        narrow_island(s.islands, k, ONE / size, s.r, s.factor)
+        solve(s.factor, w)
+        widen_island(s.islands, k, size, s.factor, s.direction, at)
+        multiply(tree, rows, s, k, depth, s.direction, s.image, at)
+        advance(s, k, kept)
+        left = dot(s.islands, k, s.r, 0, s.r, 0)
         used += 1
         kept += 1
     if left <= PROMISED * PROMISED * given:
