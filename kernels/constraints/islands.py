@@ -5,8 +5,7 @@ connected components of the graph whose nodes are trees and whose edges are rows
 uniting disjoint sets (Tarjan, "Efficiency of a good but not linear set union algorithm", 1975).
 
 Stage: constraints, before the solve
-Called by: kernels/constraints/apart.py, kernels/constraints/laws.py, kernels/constraints/newton.py,
-    kernels/constraints/solve.py, kernels/constraints/sweeps.py
+Called by: kernels/constraints/adjoint/, kernels/constraints/
 Reads: ContactView, ImpulseView, IslandView, RowsView, TreeView, source
 Writes: ImpulseView, IslandView, target
 """

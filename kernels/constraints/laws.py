@@ -11,8 +11,7 @@ kind are those of Castro, Han, Masterjohn, "Irrotational contact fields", 2023; 
 proximal point method (Rockafellar, "Monotone operators and the proximal point algorithm", 1976).
 
 Stage: constraints, solve
-Called by: kernels/constraints/apart.py, kernels/constraints/newton.py, kernels/constraints/solve.py,
-    kernels/constraints/sweeps.py
+Called by: kernels/constraints/adjoint/, kernels/constraints/
 Reads: IslandView, LawView, RowsView
 Writes: LawView, RowsView
 """

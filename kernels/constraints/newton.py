@@ -17,7 +17,7 @@ The residual is the largest velocity of a row by the gap: by so much the velocit
 their laws differ from those that the impulses lead to.
 
 Stage: constraints, solve
-Called by: kernels/constraints/apart.py, kernels/constraints/solve.py
+Called by: kernels/constraints/adjoint/system.py, kernels/constraints/apart.py, kernels/constraints/solve.py
 Reads: BlockSystemView, IslandView, LawView, NewtonView, RowsView, TreeView, x, z
 Writes: BlockSystemView, LawView, NewtonView, RowsView, z
 """

@@ -55,4 +55,3 @@ class WorldDofsView:
 
     world_start: wp.array(dtype=int)  # (W + 1) first entry of each world in `dof`
     dof: wp.array(dtype=int)  # (D)
-    place: wp.array(dtype=int)  # (D) place of each dof within its world

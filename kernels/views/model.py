@@ -4,10 +4,10 @@ Lengths: T trees, J joints, A joint axes, D degrees of freedom, B bodies, C coor
 N non-zero entries of the joint-space inertia (the sum of the depths of all degrees of freedom).
 
 Stage: all
-Used by: newtonsim/runtime/, newtonsim/scene/, solvers/featherstone/sleep.py, kernels/algebra/,
-    kernels/constraints/adjoint/, kernels/constraints/, kernels/envs/sensors.py,
-    kernels/maximal/adjoint/substep.py, kernels/maximal/, kernels/mujoco/state.py, kernels/penalty/,
-    kernels/trees/
+Used by: newtonsim/runtime/, newtonsim/scene/, solvers/featherstone/sleep.py,
+    kernels/algebra/block_cholesky.py, kernels/constraints/adjoint/, kernels/constraints/,
+    kernels/envs/sensors.py, kernels/maximal/adjoint/substep.py, kernels/maximal/, kernels/mujoco/state.py,
+    kernels/penalty/, kernels/trees/
 """
 
 import warp as wp

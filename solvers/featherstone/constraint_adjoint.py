@@ -12,6 +12,7 @@ import warp as wp
 
 from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import NotDifferentiableError
+from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint import contact_terms as contact_terms_adjoint
 from newtonsim.kernels.constraints.adjoint import impacts as impacts_adjoint
 from newtonsim.kernels.constraints.adjoint import modes as modes_adjoint
@@ -21,7 +22,7 @@ from newtonsim.kernels.constraints.adjoint import velocities as velocities_adjoi
 from newtonsim.kernels.constraints.adjoint import worlds as worlds_adjoint
 from newtonsim.kernels.constraints.adjoint.impacts import ImpactRoundsView
 from newtonsim.kernels.constraints.adjoint.modes import RowAdjointView
-from newtonsim.kernels.constraints.rows import ImpulseView
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
@@ -31,10 +32,10 @@ from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.constraint_rows import loop_view
 from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
+from newtonsim.solvers.featherstone.adjoint_system import pairs_alone, system_of, transpose_of
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.contact_adjoint import ContactAdjoint
 from newtonsim.solvers.featherstone.options import ConstraintOptions
-from newtonsim.solvers.featherstone.skyline import skyline_of
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.warm_start import StartingImpulses
 
@@ -42,12 +43,13 @@ ITERATIONS = 100
 """Least number of sweeps when a step is solved again."""
 TOLERANCE = 1.0e-6
 """Largest velocity change of the last of them [m/s or rad/s]."""
-ROOM = 1_000_000
-"""Most entries of a triangle of a world's matrix."""
 
 _REASONS = {
     int(worlds_adjoint.NO_ROOM): "its constraints couple more bodies than there is room for",
-    int(worlds_adjoint.SINGULAR): "the constraints that act contradict each other",
+    int(worlds_adjoint.UNREACHED): (
+        "the adjoint of its constraints was not found within the rounds there are, as where those that act "
+        "contradict each other"
+    ),
     int(worlds_adjoint.NOT_SOLVED): (
         "the constraints were not solved well enough (raise iterations, or shorten the step)"
     ),
@@ -70,6 +72,8 @@ class ConstraintAdjoint:
         reason: Why a world has no gradient, 0 if it has one, shape (world_count,).
         solved_qd: Joint velocities that solve them, shape (joint_dof_count,).
         multiplier: λ of the last solve, by dof, shape (joint_dof_count,).
+        system: Linear systems of the islands.
+        transposed: Those that are transposed, in the same memory.
         rows: What each row is, and its multiplier.
         mass: Mass behind the first body of each chain [kg], of whose weight softened rows know; 0 without
             softening, and for other bodies; shape (body_count,).
@@ -83,9 +87,11 @@ class ConstraintAdjoint:
         self.reason = zeros(model.world_count, dtype=int, device=device)
         self.multiplier = zeros(model.joint_dof_count, dtype=float, device=device)
         self.y = zeros(model.joint_dof_count, dtype=float, device=device)
-        self.sky = skyline_of(self.stage.dofs.world_start.numpy(), device, ROOM)
+        self.system = system_of(self.stage)
+        self.transposed = transpose_of(self.system)
         self.rows = _row_adjoints(self.stage, device)
         self.predicted = featherstone_row_layout.pair_rows_of(model) if self.stage.predicts else None
+        self._alone = None if self.predicted is None else pairs_alone(model, self.predicted)
         self.mass = zeros(model.body_count, dtype=float, device=device, requires_grad=True)
         self.dof_terms = _terms(self.stage.dof_count, device)
         self.pair_terms = _terms(self.stage.pair_count, device)
@@ -161,13 +167,8 @@ class ConstraintAdjoint:
         pushing: bool,
     ) -> None:
         """From a gradient of the end velocity to the multipliers of all rows and of the force balance."""
-        v, stage, dofs = launch.views, self.stage, self.stage.dofs
-        launch(
-            velocities_adjoint.to_energy_gradient,
-            "tree",
-            reads=dict(tree=v.tree, L=L, gradient=gradient),
-            writes=dict(y=self.y),
-        )
+        stage = self.stage
+        self.to_energy(launch, L, gradient)
         if contacts.rigid_contact_max:
             launch(
                 modes_adjoint.mark_pushing,
@@ -177,28 +178,27 @@ class ConstraintAdjoint:
                     pushes=self.rows.contact_pushes, slip_before_impact=self.rows.contact_slip_before_impact
                 ),
             )
-        launch(
-            solve_adjoint.solve_adjoint,
-            "world",
-            reads=dict(
-                tree=v.tree,
-                rows=stage.rows,
-                contacts=contacts.view,
-                depth=topology_of(self.model).max_depth,
-                place=dofs.place,
-                dof=dofs.dof,
-                impulse=self.impulses(pushing),
-            ),
-            writes=dict(sky=self.sky, adj=self.rows, y=self.y, reason=self.reason),
-        )
+        self._solve_rows(launch, stage.rows, contacts.view, self.impulses(pushing))
         if contacts.rigid_contact_max:
             no_rule = int(worlds_adjoint.UNSUPPORTED_CONTACT)
             propagated = int(worlds_adjoint.PROPAGATED_IMPACT)
             terms.refuse(launch, contacts, stage.rows, self.rows, no_rule, propagated, self.reason)
+        self._to_multiplier(launch, L)
+
+    def to_energy(self, launch: Launcher, L: wp.array, gradient: wp.array) -> None:
+        """Bring a gradient of joint velocities into energy coordinates, as `y`."""
+        launch(
+            velocities_adjoint.to_energy_gradient,
+            "tree",
+            reads=dict(tree=launch.views.tree, L=L, gradient=gradient),
+            writes=dict(y=self.y),
+        )
+
+    def _to_multiplier(self, launch: Launcher, L: wp.array) -> None:
         launch(
             velocities_adjoint.to_multiplier,
             "tree",
-            reads=dict(tree=v.tree, L=L, zeta=self.y, reason=self.reason),
+            reads=dict(tree=launch.views.tree, L=L, zeta=self.y, reason=self.reason),
             writes=dict(multiplier=self.multiplier),
         )
 
@@ -219,57 +219,36 @@ class ConstraintAdjoint:
 
         Includes what rounds of impact, if there are any, leave of the gradient of their outcome.
         """
-        v = launch.views
-        launch(
-            velocities_adjoint.to_energy_gradient,
-            "tree",
-            reads=dict(tree=v.tree, L=L, gradient=gradient),
-            writes=dict(y=self.y),
-        )
+        self.to_energy(launch, L, gradient)
         if rounds is not None:
             launch(impacts_adjoint.add_left, "dof", reads=dict(rounds=rounds), writes=dict(y=self.y))
-        launch(
-            velocities_adjoint.to_multiplier,
-            "tree",
-            reads=dict(tree=v.tree, L=L, zeta=self.y, reason=self.reason),
-            writes=dict(multiplier=self.multiplier),
-        )
+        self._to_multiplier(launch, L)
 
     def solve_predicted(self, launch: Launcher, L: wp.array, gradient: wp.array) -> None:
         """From a gradient of the predicted velocity to the multipliers of its rows."""
         if self.predicted is None:
             self.solve_free(launch, L, gradient)
             return
-        v, dofs = launch.views, self.stage.dofs
+        self.to_energy(launch, L, gradient)
+        self._solve_rows(launch, *self._alone)
+        self._to_multiplier(launch, L)
+
+    def _solve_rows(
+        self, launch: Launcher, rows: RowsView, contacts: ContactView, impulse: ImpulseView
+    ) -> None:
+        """From the gradient `y` of a solution of rows to their multipliers, in energy coordinates."""
         launch(
-            velocities_adjoint.to_energy_gradient,
-            "tree",
-            reads=dict(tree=v.tree, L=L, gradient=gradient),
-            writes=dict(y=self.y),
-        )
-        launch(
-            solve_adjoint.solve_pair_adjoint,
+            solve_adjoint.solve_adjoint,
             "world",
             reads=dict(
-                tree=v.tree,
-                rows=self.predicted,
+                tree=launch.views.tree,
+                dofs=self.stage.dofs,
+                rows=rows,
+                contacts=contacts,
                 depth=topology_of(self.model).max_depth,
-                place=dofs.place,
-                dof=dofs.dof,
+                impulse=impulse,
             ),
-            writes=dict(
-                sky=self.sky,
-                mode=self.rows.pair_mode,
-                multiplier=self.rows.pair_multiplier,
-                y=self.y,
-                reason=self.reason,
-            ),
-        )
-        launch(
-            velocities_adjoint.to_multiplier,
-            "tree",
-            reads=dict(tree=v.tree, L=L, zeta=self.y, reason=self.reason),
-            writes=dict(multiplier=self.multiplier),
+            writes=dict(system=self.system, adj=self.rows, y=self.y, reason=self.reason),
         )
 
     def add_masses(self, launch: Launcher) -> None:

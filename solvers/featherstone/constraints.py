@@ -100,7 +100,7 @@ class ConstraintStage:
         self.moving = featherstone_row_layout.impulses_of(model, self.rows)
         self.dofs = featherstone_row_layout.world_dofs(model)
         self.levers = featherstone_row_layout.axis_levers(model)
-        self._solve = SolveBuffers(model, self.rows)
+        self.buffers = SolveBuffers(model, self.rows)
         self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
         self.factorizations = zeros(worlds, dtype=int, device=device)
         self.dof_count = len(self.rows.dof.source)
@@ -199,7 +199,7 @@ class ConstraintStage:
             joint_qd: Receives the result, shape (joint_dof_count,).
         """
         model, v, rows = self.model, launch.views, self.rows
-        buffers = self._solve
+        buffers = self.buffers
         launch(
             solve.solve_rows,
             "world team",

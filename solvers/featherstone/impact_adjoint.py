@@ -9,7 +9,6 @@ from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.collision.contact_features import FeatureView
 from newtonsim.kernels.constraints.adjoint import impact_terms
 from newtonsim.kernels.constraints.adjoint import impacts as impacts_adjoint
-from newtonsim.kernels.constraints.adjoint import velocities as velocities_adjoint
 from newtonsim.kernels.constraints.adjoint.impact_terms import ImpactMotionView
 from newtonsim.kernels.constraints.adjoint.impacts import ImpactRoundsView
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
@@ -110,26 +109,23 @@ class ImpactAdjoint:
         gradient: wp.array,
     ) -> None:
         """From a gradient of the velocity after all impacts to the multipliers of every round."""
-        v, dofs = launch.views, constraints.stage.dofs
-        launch(
-            velocities_adjoint.to_energy_gradient,
-            "tree",
-            reads=dict(tree=v.tree, L=L, gradient=gradient),
-            writes=dict(y=constraints.y),
-        )
+        v, stage = launch.views, constraints.stage
+        constraints.to_energy(launch, L, gradient)
         launch(
             impacts_adjoint.reverse_impacts,
             "world",
             reads=dict(
                 tree=v.tree,
-                rows=constraints.stage.rows.contact,
+                dofs=stage.dofs,
+                rows=stage.rows,
                 contacts=contacts.view,
                 depth=topology_of(self.model).max_depth,
-                place=dofs.place,
-                dof=dofs.dof,
             ),
             writes=dict(
-                zeta=constraints.y, rounds=self.rounds, sky=constraints.sky, reason=constraints.reason
+                system=constraints.system,
+                zeta=constraints.y,
+                rounds=self.rounds,
+                reason=constraints.reason,
             ),
         )
         launch(

@@ -177,12 +177,9 @@ def world_dofs(model: Model) -> WorldDofsView:
     world = topology_of(model).view.dof_world.numpy()
     order = np.argsort(world, kind="stable")
     start = np.searchsorted(world[order], np.arange(model.world_count + 1))
-    place = np.empty(len(order), np.int32)
-    place[order] = np.arange(len(order)) - np.repeat(start[:-1], np.diff(start))
     dofs = WorldDofsView()
     dofs.world_start = put(start, dtype=int, device=device)
     dofs.dof = put(order, dtype=int, device=device)
-    dofs.place = put(place, dtype=int, device=device)
     return dofs
 
 

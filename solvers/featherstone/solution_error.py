@@ -46,7 +46,7 @@ class SolutionError:
         self, launch: Launcher, constraints: ConstraintAdjoint, contacts: Contacts, smooth: SmoothStage
     ) -> None:
         """Add a step, after the multipliers of its final solution were found."""
-        v, stage, dofs = launch.views, constraints.stage, constraints.stage.dofs
+        v, stage = launch.views, constraints.stage
         launch(
             solution_error_adjoint.find_changes,
             "world",
@@ -55,8 +55,7 @@ class SolutionError:
                 rows=stage.rows,
                 contacts=contacts.view,
                 depth=topology_of(self.model).max_depth,
-                place=dofs.place,
-                dof=dofs.dof,
+                dofs=stage.dofs,
                 impulse=constraints.impulses(pushing=False),
                 residual=stage.residual,
                 v_free=smooth.v_free,
@@ -64,7 +63,7 @@ class SolutionError:
                 multiplier=constraints.multiplier,
                 adj=constraints.rows,
             ),
-            writes=dict(sky=constraints.sky, errors=self.errors),
+            writes=dict(system=constraints.transposed, errors=self.errors),
         )
         launch(
             solution_error_adjoint.add_changes,

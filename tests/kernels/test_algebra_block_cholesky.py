@@ -22,6 +22,7 @@ from newtonsim.kernels.algebra.block_cholesky import (
     set_identity,
     solve,
 )
+from newtonsim.kernels.algebra.teams import Team
 
 wp.set_module_options({"enable_backward": False})
 
@@ -148,21 +149,21 @@ def test_random_systems_are_solved(device, kind):
     leaves = [random_leaves(forest, own, 2 * len(own), rng) for own in trees]
     for w in range(2):
         assert system.lay_out(w, leaves[w]) > 0.0
-        call(device, set_identity, system.view, w)
+        call(device, set_identity, Team(), system.view, w)
     for w, leaf in [(0, leaf) for leaf in leaves[0]] + [(1, leaf) for leaf in leaves[1]]:
         J, G = forest.random_row(rng, leaf, 3), random_slope(rng)
         B = wp.array(forest.row(J, leaf, depth)[None], dtype=wp.vec3, device=device)
-        call(device, add_triple, forest.view, system.view, w, leaf, depth, 0, G, B)
+        call(device, add_triple, 0, 1, forest.view, system.view, w, leaf, depth, 0, G, B)
         dense += J @ G @ J.T
         j, weight = forest.random_row(rng, leaf, 1)[:, 0], rng.uniform(0.1, 3.0)
         b = wp.array(forest.row(j, leaf, depth)[None], dtype=float, device=device)
-        call(device, add_row, forest.view, system.view, w, leaf, depth, 0, weight, b)
+        call(device, add_row, 0, 1, forest.view, system.view, w, leaf, depth, 0, weight, b)
         dense += weight * np.outer(j, j)
     right = rng.normal(size=len(forest.parents))
     system.view.x.assign(right[forest.listed])
     for w in range(2):
-        call(device, factorize, system.view, w)
-        call(device, solve, system.view, w)
+        call(device, factorize, Team(), system.view, w)
+        call(device, solve, Team(), system.view, w)
     x = np.linalg.solve(dense, right)
     found = np.empty_like(x)
     found[forest.listed] = system.view.x.numpy()
@@ -170,7 +171,7 @@ def test_random_systems_are_solved(device, kind):
     # the factor serves once more
     system.view.x.assign((dense @ x)[forest.listed])
     for w in range(2):
-        call(device, solve, system.view, w)
+        call(device, solve, Team(), system.view, w)
     found[forest.listed] = system.view.x.numpy()
     assert np.linalg.norm(found - x) < 2e-5 * np.linalg.norm(x)
 
@@ -262,12 +263,12 @@ def test_without_room_nothing_is_laid_out(device, short):
     assert system.lay_out(0, leaves) == (0.0 if short else cost)
     if not short:
         depth = max(len(chain) for chain in forest.chains)
-        call(device, set_identity, system.view, 0)
+        call(device, set_identity, Team(), system.view, 0)
         for leaf in leaves:
             B = wp.array(
                 forest.row(forest.random_row(rng, leaf, 3), leaf, depth)[None], dtype=wp.vec3, device=device
             )
-            call(device, add_triple, forest.view, system.view, 0, leaf, depth, 0, np.eye(3), B)
-        call(device, factorize, system.view, 0)
-        call(device, solve, system.view, 0)
+            call(device, add_triple, 0, 1, forest.view, system.view, 0, leaf, depth, 0, np.eye(3), B)
+        call(device, factorize, Team(), system.view, 0)
+        call(device, solve, Team(), system.view, 0)
     assert np.all(system.beyond(0) == GUARD)

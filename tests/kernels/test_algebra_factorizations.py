@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import warp as wp
 from kernel_calls import DeviceFunctions
-from small_trees import SmallTree
 
-from newtonsim.kernels.algebra import skyline_algebra
 from newtonsim.kernels.algebra.block_lu import (
     BlockSkylineView,
     add_outer,
@@ -18,14 +16,7 @@ from newtonsim.kernels.algebra.block_lu import (
     lay_out_blocks,
     solve_blocks,
 )
-from newtonsim.kernels.algebra.skyline_lu import (
-    begin_skyline,
-    clear_skyline,
-    factorize_skyline,
-    solve_skyline,
-)
 from newtonsim.kernels.algebra.sparse_blas import axpyi, doti, point_velocities, row_gram3
-from newtonsim.solvers.featherstone.skyline import skyline_of
 
 wp.set_module_options({"enable_backward": False})
 
@@ -39,24 +30,11 @@ call = DeviceFunctions(
     factorize_blocks,
     lay_out_blocks,
     solve_blocks,
-    begin_skyline,
-    clear_skyline,
-    factorize_skyline,
-    solve_skyline,
-    skyline_algebra.couple_chains,
-    skyline_algebra.add_outer,
-    skyline_algebra.row_product,
-    skyline_algebra.push_row_to,
     axpyi,
     doti,
     point_velocities,
     row_gram3,
 )
-
-# two arms on a trunk and a body of its own
-PARENTS = [-1, 0, 1, 2, 1, 4, -1]
-PAIRS = [(3, 5), (5, -1), (6, 2), (-1, 3), (3, 2)]
-DEPTH = 4
 
 
 def doubles(values, device) -> wp.array:
@@ -99,42 +77,6 @@ def test_blocks_of_a_vector(device):
     call(device, add_to_block, 1, 2.0, v, x)
     np.testing.assert_array_equal(x.numpy().reshape(3, 6), [np.zeros(6), 2.0 * v, np.zeros(6)])
     assert call(device, block_sum, 1.0, 1, v, x)[0] == 1.0 + 2.0 * v @ v
-
-
-def test_unsymmetric_rows_are_solved_within_their_skyline(device):
-    rng = np.random.default_rng(2)
-    tree = SmallTree(PARENTS, device)
-    n = len(PARENTS)
-    order = rng.permutation(n)
-    place = tree.ints(np.argsort(order))
-    sky = skyline_of(np.array([0, n]), wp.get_device(device))
-    call(device, clear_skyline, sky, 0)
-    for pair in PAIRS:
-        call(device, skyline_algebra.couple_chains, tree.view, place, sky, 0, pair)
-    assert call(device, begin_skyline, sky, 0)[0]
-    dense = np.eye(n)
-    for pair in PAIRS:
-        moving = sorted({d for leaf in pair if leaf >= 0 for d in tree.chains[leaf]})
-        left, right = np.zeros((2, n, 3))
-        left[moving], right[moving] = np.float32(rng.normal(size=(2, len(moving), 3)))
-        M = rng.normal(size=(3, 3))
-        dense += left @ M @ right.T
-        rows = [wp.array(tree.row(J, pair, DEPTH)[None], dtype=wp.vec3, device=device) for J in (left, right)]
-        call(device, skyline_algebra.add_outer, tree.view, place, sky, 0, pair, DEPTH, 0, M, *rows)
-    given = rng.normal(size=n)
-    sky.x = doubles(given[order], device)
-    call(device, factorize_skyline, sky, 0)
-    call(device, solve_skyline, sky, 0)
-    x = np.linalg.solve(dense, given)
-    np.testing.assert_allclose(sky.x.numpy()[np.argsort(order)], x, rtol=1e-9, atol=1e-10)
-    # products with a row of a Jacobian, and its transpose
-    pair, J = PAIRS[0], np.zeros(n)
-    J[sorted({*tree.chains[3], *tree.chains[5]})] = rng.normal(size=6)
-    row = wp.array(tree.row(J, pair, DEPTH)[None], dtype=float, device=device)
-    found = call(device, skyline_algebra.row_product, tree.view, place, sky, 0, pair, DEPTH, 0, row)
-    np.testing.assert_allclose(found, J @ x, rtol=1e-5)
-    call(device, skyline_algebra.push_row_to, tree.view, place, sky.sum, 0, pair, DEPTH, 0, 3.0, row)
-    np.testing.assert_allclose(sky.sum.numpy()[np.argsort(order)], 3.0 * J, rtol=1e-6)
 
 
 def test_loops_over_index_lists(device):

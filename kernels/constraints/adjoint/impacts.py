@@ -10,18 +10,18 @@ rounds before it, c = (1 + e) (T - P ζ), where P takes the part of ζ = H⁻¹ 
 
 Stage: backward pass of constraints, propagated impacts
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/impact_adjoint.py
-Reads: ContactRowView, ContactView, ImpactRoundsView, L, SkylineView, TreeView, WorldDofsView, dof, place,
+Reads: ContactRowView, ContactView, ImpactRoundsView, L, RowsView, SystemView, TreeView, WorldDofsView,
     reason, z
-Writes: ImpactRoundsView, ImpulseView, SkylineView, mask, reason, v, y, zeta
+Writes: ImpactRoundsView, ImpulseView, SystemView, mask, reason, v, y, zeta
 """
 
 import warp as wp
 
-from newtonsim.kernels.algebra.skyline_algebra import add_outer, couple_chains, triple_product
-from newtonsim.kernels.algebra.skyline_lu import SkylineView, begin_skyline, clear_skyline, solve_system
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.adjoint.solve import softness_weight
-from newtonsim.kernels.constraints.adjoint.worlds import NO_ROOM, PROPAGATED_IMPACT, SINGULAR
+from newtonsim.kernels.constraints.adjoint.products import triple_product
+from newtonsim.kernels.constraints.adjoint.solve import clear_contact
+from newtonsim.kernels.constraints.adjoint.system import TOLERANCE, SystemView, row_weight, solve_weighted
+from newtonsim.kernels.constraints.adjoint.worlds import PROPAGATED_IMPACT
 from newtonsim.kernels.constraints.chains import triple_velocity
 from newtonsim.kernels.constraints.contact_rows import ContactRowView
 from newtonsim.kernels.constraints.energy_coordinates import to_joint_velocities
@@ -34,7 +34,8 @@ from newtonsim.kernels.constraints.impacts import (
     reflect,
     stop_approach,
 )
-from newtonsim.kernels.constraints.rows import ImpulseView, WorldDofsView
+from newtonsim.kernels.constraints.islands import find_islands
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, WorldDofsView
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -184,62 +185,75 @@ def write_outcome(
 
 
 @wp.func
-def lay_out_round(
+def weigh_round(
     tree: wp.ref[TreeView],
-    rows: wp.ref[ContactRowView],
-    contacts: wp.ref[ContactView],
-    w: int,
-    r: int,
-    place: wp.array(dtype=int),
-    rounds: wp.ref[ImpactRoundsView],
-    sky: wp.ref[SkylineView],
-) -> bool:
-    """Make room for the contacts of a round and set the matrix to one; False if there is no room."""
-    clear_skyline(sky, w)
-    base = sky.world_start[w]
-    c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
-        if rounds.impulse[r, c] > 0.0:
-            couple_chains(tree, place, sky, base, rows.leaf[c])
-    return begin_skyline(sky, w)
-
-
-@wp.func
-def assemble_round(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[ContactRowView],
+    rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
     contacts: wp.ref[ContactView],
     w: int,
     r: int,
     depth: int,
-    place: wp.array(dtype=int),
     zeta: wp.array(dtype=float),
     rounds: wp.ref[ImpactRoundsView],
-    sky: wp.ref[SkylineView],
 ):
-    """Add the contacts of a round to the matrix, and keep the normal velocities under ζ."""
-    base = sky.world_start[w]
+    """Let only the contacts of a round have weights, and keep their normal velocities under ζ."""
+    for i in range(rows.dof.world_start[w], rows.dof.world_start[w + 1]):
+        s.dof[i] = 0.0
+    for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
+        s.pair[p] = 0.0
+    c0 = contacts.world_start[w]
+    for c in range(c0, c0 + contacts.world_count[w]):
+        clear_contact(rows, s, c)
+        if rounds.impulse[r, c] > 0.0:
+            A = wp.mat33()
+            A[0, 0] = row_weight(rows.contact.delassus[c][0], 0.0)
+            s.contact[c] = A
+            v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, zeta)
+            rounds.slope[r, c] = v[0]
+
+
+@wp.func
+def write_round(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
+    contacts: wp.ref[ContactView],
+    dofs: wp.ref[WorldDofsView],
+    w: int,
+    r: int,
+    depth: int,
+    x: wp.array(dtype=wp.float64),
+    zeta: wp.array(dtype=float),
+    rounds: wp.ref[ImpactRoundsView],
+):
+    """Multipliers of a round from the solution x, and ζ of the velocity before it."""
+    e = rounds.restitution[w]
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
         if rounds.impulse[r, c] > 0.0:
-            A = wp.mat33d()
-            A[0, 0] = softness_weight(rows.delassus[c][0], 0.0)
-            add_outer(tree, place, sky, base, rows.leaf[c], depth, c, A, rows.B, rows.B)
-            rounds.slope[r, c] = triple_velocity(tree, rows.leaf[c], c, depth, rows.B, zeta)[0]
+            v = triple_product(tree, rows.contact.leaf[c], depth, c, rows.contact.B, x, 0)
+            m = wp.float64(s.contact[c][0, 0]) * v[0]
+            rounds.multiplier[r, c] = (1.0 + e) * float(m)
+    for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
+        d = dofs.dof[i]
+        left = float(x[d])
+        rounds.force[r, d] = (1.0 + e) * (rounds.left[d] - zeta[d] + left)
+        rounds.zeta[r, d] = (1.0 + e) * left
+        rounds.left[d] = -e * rounds.left[d]
+        zeta[d] = rounds.zeta[r, d] - e * zeta[d]
 
 
 @wp.kernel
 def reverse_impacts(
     first: int,
     tree: TreeView,
-    rows: ContactRowView,
+    dofs: WorldDofsView,
+    rows: RowsView,
     contacts: ContactView,
     depth: int,
-    place: wp.array(dtype=int),
-    dof: wp.array(dtype=int),
+    system: SystemView,
     zeta: wp.array(dtype=float),
     rounds: ImpactRoundsView,
-    sky: SkylineView,
     reason: wp.array(dtype=int),
 ):
     """One thread per world: from ζ of the velocity after all impacts to the multipliers of every round.
@@ -247,39 +261,26 @@ def reverse_impacts(
     `zeta` is overwritten.
     """
     w = first + wp.tid()
-    base = sky.world_start[w]
-    end = sky.world_start[w + 1]
     n = rounds.count[w]
-    for i in range(base, end):
-        d = dof[i]
+    for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
+        d = dofs.dof[i]
         rounds.left[d] = 0.0
         if n > 0:
             rounds.left[d] = zeta[d]
-    c0 = contacts.world_start[w]
-    e = rounds.restitution[w]
+    if n == 0:
+        return
+    find_islands(tree, rows, contacts, w, system.islands)
+    begin = system.islands.tree_start[w]
+    found = int(0)
     for k in range(n):
         r = n - 1 - k
-        if not lay_out_round(tree, rows, contacts, w, r, place, rounds, sky):
-            reason[w] = reason[w] | NO_ROOM
-            return
-        assemble_round(tree, rows, contacts, w, r, depth, place, zeta, rounds, sky)
-        for i in range(base, end):
-            sky.x[i] = wp.float64(zeta[dof[i]])
-        if not solve_system(sky, w):
-            reason[w] = reason[w] | SINGULAR
-            return
-        for c in range(c0, c0 + contacts.world_count[w]):
-            if rounds.impulse[r, c] > 0.0:
-                v = triple_product(tree, place, sky, base, rows.leaf[c], depth, c, rows.B)
-                m = softness_weight(rows.delassus[c][0], 0.0) * v[0]
-                rounds.multiplier[r, c] = (1.0 + e) * float(m)
-        for i in range(base, end):
-            d = dof[i]
-            left = float(sky.x[i])
-            rounds.force[r, d] = (1.0 + e) * (rounds.left[d] - zeta[d] + left)
-            rounds.zeta[r, d] = (1.0 + e) * left
-            rounds.left[d] = -e * rounds.left[d]
-            zeta[d] = rounds.zeta[r, d] - e * zeta[d]
+        weigh_round(tree, rows, system, contacts, w, r, depth, zeta, rounds)
+        for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
+            system.r[dofs.dof[i]] = wp.float64(zeta[dofs.dof[i]])
+        for island in range(begin, begin + system.islands.count[w]):
+            found = found | solve_weighted(tree, rows, system, island, w, depth, TOLERANCE)
+        write_round(tree, rows, system, contacts, dofs, w, r, depth, system.x, zeta, rounds)
+    reason[w] = reason[w] | found
 
 
 @wp.kernel

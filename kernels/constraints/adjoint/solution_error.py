@@ -13,21 +13,13 @@ primal-dual active set strategy as a semismooth Newton method", SIAM J. Optim. 1
 
 Stage: after a step, where its accuracy is asked for
 Called by: solvers/featherstone/solution_error.py
-Reads: ContactView, ErrorView, ImpulseView, L, RowAdjointView, RowsView, SkylineView, TreeView, dof,
-    multiplier, place, residual, v_end, v_free, world_state, z
-Writes: ErrorView, SkylineView
+Reads: ContactView, ErrorView, ImpulseView, L, RowAdjointView, RowsView, SystemView, TreeView, WorldDofsView,
+    multiplier, residual, v_end, v_free, world_state, z
+Writes: ErrorView, SystemView
 """
 
 import warp as wp
 
-from newtonsim.kernels.algebra.skyline_algebra import (
-    add_outer,
-    add_row,
-    couple_chains,
-    push_row_to,
-    push_triple_to,
-)
-from newtonsim.kernels.algebra.skyline_lu import SkylineView, begin_skyline, clear_skyline, solve_system
 from newtonsim.kernels.algebra.sparse_blas import doti
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.modes import (
@@ -39,11 +31,24 @@ from newtonsim.kernels.constraints.adjoint.modes import (
     RowAdjointView,
     row_mode,
 )
-from newtonsim.kernels.constraints.adjoint.solve import ContactBlock, contact_block, softness_weight
+from newtonsim.kernels.constraints.adjoint.products import assign, push_row
+from newtonsim.kernels.constraints.adjoint.solve import clear_contact, weigh_friction
+from newtonsim.kernels.constraints.adjoint.system import (
+    ZERO,
+    ContactProduct,
+    SystemView,
+    push_contact,
+    row_weight,
+    solve_weighted,
+    weigh_contact,
+    widen,
+)
 from newtonsim.kernels.constraints.chains import row_velocity, triple_velocity
 from newtonsim.kernels.constraints.dof_rows import NOTHING_ACTED
+from newtonsim.kernels.constraints.islands import find_islands
+from newtonsim.kernels.constraints.laws import dof_leaf, has_spin
 from newtonsim.kernels.constraints.pair_rows import PairRowView
-from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.rows import RowsView, WorldDofsView
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -52,6 +57,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # to the velocities, of which a thousand such sweeps make a hundredth, and in any case [m/s or rad/s]
 SLOW = wp.constant(1.0e-5)
 ROUNDED = wp.constant(1.0e-6)
+# residual of the system: its right-hand side holds residuals times the weights of hard rows
+FINE = wp.constant(wp.float64(1.0e-10))
 # share of the velocities that counts as what constraints do, in any case
 ROUNDING = wp.constant(1.0e-2)
 
@@ -72,18 +79,16 @@ class ErrorView:
 class RowError:
     """A row of a system: its weight, zero if it is none, and residual."""
 
-    weight: wp.float64
-    residual: wp.float64
+    weight: float
+    residual: float
 
 
 @wp.struct
 class ContactError:
     """Residuals of the equations of a contact, and of its friction at a bound."""
 
-    equations: wp.vec3d
-    friction: wp.vec3d
-    spins: wp.vec3d
-    spin_friction: wp.vec3d
+    equations: ContactProduct
+    friction: ContactProduct
 
 
 @wp.func
@@ -101,8 +106,8 @@ def row_error(
     acts = acts or (left > 0.0 and impulse < bounds[1]) or (left < 0.0 and impulse > bounds[0])
     e = RowError()
     if acts and delassus > 0.0:
-        e.weight = softness_weight(delassus, softness)
-        e.residual = wp.float64(left)
+        e.weight = row_weight(delassus, softness)
+        e.residual = left
     return e
 
 
@@ -111,8 +116,7 @@ def dof_error(
     tree: wp.ref[TreeView], rows: wp.ref[RowsView], r: int, depth: int, impulse: wp.ref[ImpulseView]
 ) -> RowError:
     """What a row on one dof lacks."""
-    leaf = wp.vec2i(rows.dof.source_dof[rows.dof.source[r]], -1)
-    v = row_velocity(tree, leaf, r, depth, rows.dof.B, impulse.z)
+    v = row_velocity(tree, dof_leaf(rows, r), r, depth, rows.dof.B, impulse.z)
     target = wp.vec2(rows.dof.target_lower[r], rows.dof.target_upper[r])
     bounds = wp.vec2(rows.dof.lower[r], rows.dof.upper[r])
     return row_error(v, impulse.dof[r], rows.dof.delassus[r], rows.dof.softness[r], target, bounds)
@@ -133,12 +137,6 @@ def pair_error(
 def bound_error(bound: float, slip: wp.vec2, friction: wp.vec2) -> wp.vec2:
     """What friction at its bound lacks to be opposite to the slip."""
     return -bound / wp.max(wp.length(slip), SLOWEST_SLIP) * slip - friction
-
-
-@wp.func
-def widen(v: wp.vec3) -> wp.vec3d:
-    """Double precision."""
-    return wp.vec3d(wp.float64(v[0]), wp.float64(v[1]), wp.float64(v[2]))
 
 
 @wp.func
@@ -172,125 +170,73 @@ def contact_error(
     e = ContactError()
     p = impulse.contact[c]
     sticks = float(adj.contact_mode[c] == ROW_HOLDS)
-    e.equations = widen(wp.vec3(left[0], sticks * left[1], sticks * left[2]))
+    e.equations.contact = widen(wp.vec3(left[0], sticks * left[1], sticks * left[2]))
     if adj.contact_mode[c] == ROW_BOUNDED:
         slip = wp.vec2(-left[1], -left[2])
         s = bound_error(rows.contact.friction[c] * p[0], slip, wp.vec2(p[1], p[2]))
-        e.friction = widen(wp.vec3(0.0, s[0], s[1]))
-    if rows.spins == 1 and adj.contact_mode[c] != ROW_OPEN:
+        e.friction.contact = widen(wp.vec3(0.0, s[0], s[1]))
+    if has_spin(rows, c) and adj.contact_mode[c] != ROW_OPEN:
         modes = adj.spin_mode[c]
         q = impulse.spin[c]
         u = rows.spin.target[c] - triple_velocity(
             tree, rows.contact.leaf[c], c, depth, rows.spin.B, impulse.z
         )
         holds = wp.vec2(float(modes[0] == ROW_HOLDS), float(modes[1] == ROW_HOLDS))
-        e.spins = widen(wp.vec3(holds[0] * u[0], holds[1] * u[1], holds[1] * u[2]))
+        e.equations.spin = widen(wp.vec3(holds[0] * u[0], holds[1] * u[1], holds[1] * u[2]))
         s = wp.vec2(0.0, 0.0)
         if modes[1] == ROW_BOUNDED:
             s = bound_error(rows.spin.rolling[c] * p[0], wp.vec2(-u[1], -u[2]), wp.vec2(q[1], q[2]))
         turn = float(0.0)
         if modes[0] == ROW_BOUNDED:
             turn = rows.spin.torsion[c] * p[0] * wp.sign(u[0]) - q[0]
-        e.spin_friction = widen(wp.vec3(turn, s[0], s[1]))
+        e.friction.spin = widen(wp.vec3(turn, s[0], s[1]))
     return e
 
 
-@wp.func
-def acting_block(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    c: int,
-    depth: int,
-    impulse: wp.ref[ImpulseView],
-    adj: wp.ref[RowAdjointView],
-) -> ContactBlock:
-    """Weights of a contact; of one that ought to press, those of its normal row."""
-    block = ContactBlock()
-    if adj.contact_mode[c] == ROW_OPEN:
-        A = wp.mat33d()
-        A[0, 0] = softness_weight(rows.contact.delassus[c][0], rows.contact.softness[c])
-        block.contact = A
-    else:
-        block = contact_block(tree, rows, c, depth, impulse, adj)
-    return block
-
-
 @wp.func(inline=False)
-def lay_out_rows(
+def weigh_errors(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
-    contacts: wp.ref[ContactView],
-    w: int,
+    s: wp.ref[SystemView],
+    k: int,
     depth: int,
-    place: wp.array(dtype=int),
     impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
-    sky: wp.ref[SkylineView],
-) -> bool:
-    """Make room for all rows of the system and set the matrix to one; False if there is no room."""
-    clear_skyline(sky, w)
-    base = sky.world_start[w]
-    r0 = rows.dof.world_start[w]
-    for r in range(r0, r0 + rows.dof.world_count[w]):
-        if dof_error(tree, rows, r, depth, impulse).weight > wp.float64(0.0):
-            leaf = wp.vec2i(rows.dof.source_dof[rows.dof.source[r]], -1)
-            couple_chains(tree, place, sky, base, leaf)
-    for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
-        if pair_error(tree, rows.pair, p, depth, impulse).weight > wp.float64(0.0):
-            couple_chains(tree, place, sky, base, rows.pair.leaf[p])
-    c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
-        if acts(rows, c, approach(tree, rows, c, depth, impulse), adj):
-            couple_chains(tree, place, sky, base, rows.contact.leaf[c])
-    return begin_skyline(sky, w)
-
-
-@wp.func(inline=False)
-def assemble_rows(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    contacts: wp.ref[ContactView],
-    w: int,
-    depth: int,
-    place: wp.array(dtype=int),
-    impulse: wp.ref[ImpulseView],
-    adj: wp.ref[RowAdjointView],
-    sky: wp.ref[SkylineView],
+    r: wp.array(dtype=wp.float64),
 ):
-    """Add all rows to the matrix, and their residuals to `sky.x`."""
-    base = sky.world_start[w]
-    r0 = rows.dof.world_start[w]
-    for r in range(r0, r0 + rows.dof.world_count[w]):
-        e = dof_error(tree, rows, r, depth, impulse)
-        if e.weight > wp.float64(0.0):
-            leaf = wp.vec2i(rows.dof.source_dof[rows.dof.source[r]], -1)
-            add_row(tree, place, sky, base, leaf, depth, r, e.weight, rows.dof.B)
-            push_row_to(tree, place, sky.x, base, leaf, depth, r, e.weight * e.residual, rows.dof.B)
-    for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
+    """Set the weights of the rows of an island, and the right-hand side."""
+    assign(s.islands, k, ZERO, r, 0, r, 0)
+    dofs = s.islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        d = s.islands.dof_row[i]
+        e = dof_error(tree, rows, d, depth, impulse)
+        s.dof[d] = e.weight
+        m = wp.float64(e.weight) * wp.float64(e.residual)
+        push_row(tree, dof_leaf(rows, d), depth, d, m, rows.dof.B, r, 0)
+    pairs = s.islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = s.islands.pair[i]
         f = pair_error(tree, rows.pair, p, depth, impulse)
-        if f.weight > wp.float64(0.0):
-            leaf = rows.pair.leaf[p]
-            add_row(tree, place, sky, base, leaf, depth, p, f.weight, rows.pair.B)
-            push_row_to(tree, place, sky.x, base, leaf, depth, p, f.weight * f.residual, rows.pair.B)
-    c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
+        s.pair[p] = f.weight
+        n = wp.float64(f.weight) * wp.float64(f.residual)
+        push_row(tree, rows.pair.leaf[p], depth, p, n, rows.pair.B, r, 0)
+    touches = s.islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = s.islands.contact[i]
         left = approach(tree, rows, c, depth, impulse)
+        clear_contact(rows, s, c)
         if acts(rows, c, left, adj):
-            leaf = rows.contact.leaf[c]
-            block = acting_block(tree, rows, c, depth, impulse, adj)
+            if adj.contact_mode[c] == ROW_OPEN:
+                A = wp.mat33()
+                A[0, 0] = row_weight(rows.contact.delassus[c][0], rows.contact.softness[c])
+                s.contact[c] = A
+            else:
+                weigh_friction(tree, rows, s, c, depth, impulse, adj)
             g = contact_error(tree, rows, c, depth, left, impulse, adj)
-            A = wp.transpose(block.contact)
-            B = rows.contact.B
-            add_outer(tree, place, sky, base, leaf, depth, c, A, B, B)
-            push_triple_to(tree, place, sky.x, base, leaf, depth, c, A * g.equations + g.friction, B)
-            if rows.spins == 1:
-                S = wp.transpose(block.spin)
-                M = wp.transpose(block.mixed)
-                R = rows.spin.B
-                add_outer(tree, place, sky, base, leaf, depth, c, S, R, R)
-                add_outer(tree, place, sky, base, leaf, depth, c, M, R, B)
-                turn = S * g.spins + M * g.equations + g.spin_friction
-                push_triple_to(tree, place, sky.x, base, leaf, depth, c, turn, R)
+            q = weigh_contact(rows, s, c, g.equations)
+            q.contact += g.friction.contact
+            q.spin += g.friction.spin
+            push_contact(tree, rows, c, depth, q, r, 0)
 
 
 @wp.func
@@ -323,33 +269,35 @@ def find_changes(
     rows: RowsView,
     contacts: ContactView,
     depth: int,
-    place: wp.array(dtype=int),
-    dof: wp.array(dtype=int),
+    dofs: WorldDofsView,
     impulse: ImpulseView,
     residual: wp.array(dtype=float),
     v_free: wp.array(dtype=float),
     v_end: wp.array(dtype=float),
     multiplier: wp.array(dtype=float),
-    sky: SkylineView,
+    system: SystemView,
     adj: RowAdjointView,
     errors: ErrorView,
 ):
     """One thread per world: δz, where sweeps may have stopped early.
 
     `adj` and `multiplier` are what the adjoint of the final solution found, and the latter all zero where no
-    gradient was asked for.
+    gradient was asked for; `system` is transposed.
     """
     w = first + wp.tid()
     errors.looked[w] = 0
-    if is_sure(w, sky.world_start, dof, residual, v_free, v_end, multiplier):
+    if is_sure(w, dofs.world_start, dofs.dof, residual, v_free, v_end, multiplier):
         return
-    if not lay_out_rows(tree, rows, contacts, w, depth, place, impulse, adj, sky):
-        return
-    assemble_rows(tree, rows, contacts, w, depth, place, impulse, adj, sky)
-    if solve_system(sky, w):
+    find_islands(tree, rows, contacts, w, system.islands)
+    begin = system.islands.tree_start[w]
+    found = int(0)
+    for k in range(begin, begin + system.islands.count[w]):
+        weigh_errors(tree, rows, system, k, depth, impulse, adj, system.r)
+        found = found | solve_weighted(tree, rows, system, k, w, depth, FINE)
+    if found == 0:
         errors.looked[w] = 1
-        for i in range(sky.world_start[w], sky.world_start[w + 1]):
-            errors.change[dof[i]] = float(sky.x[i])
+        for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
+            errors.change[dofs.dof[i]] = float(system.x[dofs.dof[i]])
 
 
 @wp.kernel

@@ -7,8 +7,8 @@ solution (λ, m) of the transposed linearised system
     H λ + Jᵀ m + J_tᵀ K J_t λ = g,    (J + μ dᵀ J_t) λ = C m,    K = μ p_n (1 - d dᵀ) / |u|,
 
 with the second term of the second equation for the normal rows of sliding contacts only. In energy
-coordinates ζ of λ, with m eliminated by a small softening, this is one unsymmetric system
-in a skyline for each world. Its gradients with respect to parameters follow from
+coordinates ζ of λ, with m eliminated by a small softening, this is one system for each island, which
+`constraints.adjoint.system` solves. Its gradients with respect to parameters follow from
 `constraints.adjoint.row_terms` and `constraints.adjoint.contact_terms`.
 
 Of redundant contacts, such as the corners of a box, only sums of the multipliers m are determined. Friction
@@ -22,26 +22,12 @@ contact", 2020.
 Stage: backward pass of constraints, multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, kernels/constraints/adjoint/impacts.py,
     kernels/constraints/adjoint/solution_error.py
-Reads: ContactView, ImpulseView, PairRowView, RowAdjointView, RowsView, SkylineView, TreeView, dof, place
-Writes: RowAdjointView, SkylineView, mode, multiplier, reason, y
+Reads: ContactView, ImpulseView, RowAdjointView, RowsView, SystemView, TreeView, WorldDofsView
+Writes: RowAdjointView, SystemView, reason, y
 """
 
 import warp as wp
 
-from newtonsim.kernels.algebra.skyline_algebra import (
-    add_outer,
-    add_row,
-    couple_chains,
-    push_triple_to,
-    row_product,
-    triple_product,
-)
-from newtonsim.kernels.algebra.skyline_lu import (
-    SkylineView,
-    begin_skyline,
-    clear_skyline,
-    solve_system,
-)
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.modes import (
     ROW_BOUNDED,
@@ -53,27 +39,31 @@ from newtonsim.kernels.constraints.adjoint.modes import (
     contact_slip,
     contact_spin,
     open_rows,
-    select_pairs,
     select_rows,
 )
-from newtonsim.kernels.constraints.adjoint.worlds import NO_ROOM, SINGULAR
-from newtonsim.kernels.constraints.pair_rows import PairRowView
-from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.adjoint.products import (
+    assign,
+    push_triple,
+    row_product,
+    triple_product,
+    write_solution,
+)
+from newtonsim.kernels.constraints.adjoint.system import (
+    TOLERANCE,
+    ZERO,
+    SystemView,
+    contact_product,
+    row_weight,
+    solve_weighted,
+    weigh,
+    weigh_contact,
+)
+from newtonsim.kernels.constraints.islands import find_islands
+from newtonsim.kernels.constraints.laws import dof_leaf, has_spin
+from newtonsim.kernels.constraints.rows import RowsView, WorldDofsView
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
-
-# softness of hard rows as a share of their Delassus number, which makes redundant ones solvable
-SOFTENING = wp.constant(wp.float64(1.0e-6))
-
-
-@wp.func
-def softness_weight(delassus: float, softness: float) -> wp.float64:
-    """Multiplier per velocity of a row."""
-    weight = wp.float64(0.0)
-    if delassus > 0.0:
-        weight = wp.float64(1.0) / (SOFTENING * wp.float64(delassus) + wp.float64(softness))
-    return weight
 
 
 @wp.func
@@ -84,182 +74,119 @@ def slide_slope(bound: float, slip: wp.vec2) -> wp.mat22:
     return (bound / speed) * (wp.identity(n=2, dtype=float) - wp.outer(d, d))
 
 
-@wp.struct
-class ContactBlock:
-    """A contact's part of the system: 3x3 blocks between its contact rows and its spin rows."""
-
-    contact: wp.mat33d
-    spin: wp.mat33d
-    mixed: wp.mat33d  # contact rows by spin rows
+@wp.func
+def equation_block(rows: wp.ref[RowsView], c: int, mode: int) -> wp.mat33:
+    """Weights of the rows of a contact that are equations."""
+    A = wp.mat33()
+    delassus = rows.contact.delassus[c]
+    A[0, 0] = row_weight(delassus[0], rows.contact.softness[c])
+    if mode == ROW_HOLDS:
+        A[1, 1] = row_weight(delassus[1], 0.0)
+        A[2, 2] = A[1, 1]
+    return A
 
 
 @wp.func
-def contact_block(
+def weigh_friction(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
     c: int,
     depth: int,
     impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
-) -> ContactBlock:
-    """Weights of the products of the rows of a contact that acts."""
-    block = ContactBlock()
-    p = impulse.contact[c]
-    delassus = rows.contact.delassus[c]
-    normal = softness_weight(delassus[0], rows.contact.softness[c])
-    A = wp.mat33d()
-    A[0, 0] = normal
+):
+    """Set the weights of a contact that acts."""
+    A = equation_block(rows, c, adj.contact_mode[c])
+    normal = A[0, 0]
+    p = impulse.contact[c][0]
     if adj.contact_mode[c] == ROW_BOUNDED:
         mu = rows.contact.friction[c]
         slip = contact_slip(tree, rows, c, depth, impulse.z) - adj.contact_slip_before_impact[c]
-        K = slide_slope(mu * p[0], slip)
+        K = slide_slope(mu * p, slip)
         for i in range(2):
-            A[0, 1 + i] = -normal * wp.float64(mu * slip[i] / wp.max(wp.length(slip), SLOWEST_SLIP))
+            A[0, 1 + i] = -normal * mu * slip[i] / wp.max(wp.length(slip), SLOWEST_SLIP)
             for j in range(2):
-                A[1 + i, 1 + j] = wp.float64(K[i, j])
-    else:
-        A[1, 1] = softness_weight(delassus[1], 0.0)
-        A[2, 2] = A[1, 1]
-    block.contact = A
-    if rows.spins == 1:
-        S = wp.mat33d()
-        M = wp.mat33d()
-        modes = adj.spin_mode[c]
-        turn = rows.spin.delassus[c]
-        if modes[0] == ROW_HOLDS:
-            S[0, 0] = softness_weight(turn[0], 0.0)
-        if modes[1] == ROW_HOLDS:
-            S[1, 1] = softness_weight(turn[1], 0.0)
-            S[2, 2] = S[1, 1]
-        if modes[0] == ROW_BOUNDED or modes[1] == ROW_BOUNDED:
-            spin = contact_spin(tree, rows, c, depth, impulse.z)
-            if modes[0] == ROW_BOUNDED:
-                M[0, 0] = -normal * wp.float64(rows.spin.torsion[c] * wp.sign(spin[0]))
-            if modes[1] == ROW_BOUNDED:
-                roll = wp.vec2(spin[1], spin[2])
-                R = slide_slope(rows.spin.rolling[c] * p[0], roll)
-                for i in range(2):
-                    way = roll[i] / wp.max(wp.length(roll), SLOWEST_SLIP)
-                    M[0, 1 + i] = -normal * wp.float64(rows.spin.rolling[c] * way)
-                    for j in range(2):
-                        S[1 + i, 1 + j] = wp.float64(R[i, j])
-        block.spin = S
-        block.mixed = M
-    return block
+                A[1 + i, 1 + j] = K[i, j]
+    s.contact[c] = A
+    if has_spin(rows, c):
+        weigh_spin(tree, rows, s, c, depth, normal, p, impulse, adj)
 
 
 @wp.func
-def couple_pairs(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[PairRowView],
-    w: int,
-    place: wp.array(dtype=int),
-    mode: wp.array(dtype=int),
-    sky: wp.ref[SkylineView],
-):
-    """Make room for the rows between bodies or dofs that hold."""
-    for p in range(rows.world_start[w], rows.world_start[w + 1]):
-        if mode[p] == ROW_HOLDS:
-            couple_chains(tree, place, sky, sky.world_start[w], rows.leaf[p])
-
-
-@wp.func
-def add_pairs(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[PairRowView],
-    w: int,
-    depth: int,
-    place: wp.array(dtype=int),
-    mode: wp.array(dtype=int),
-    sky: wp.ref[SkylineView],
-):
-    """Add the rows between bodies or dofs that hold to the matrix."""
-    for p in range(rows.world_start[w], rows.world_start[w + 1]):
-        if mode[p] == ROW_HOLDS:
-            weight = softness_weight(rows.delassus[p], rows.softness[p])
-            add_row(tree, place, sky, sky.world_start[w], rows.leaf[p], depth, p, weight, rows.B)
-
-
-@wp.func
-def write_pairs(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[PairRowView],
-    w: int,
-    depth: int,
-    place: wp.array(dtype=int),
-    mode: wp.array(dtype=int),
-    multiplier: wp.array(dtype=float),
-    sky: wp.ref[SkylineView],
-):
-    """Multipliers of the rows between bodies or dofs from the solution."""
-    for p in range(rows.world_start[w], rows.world_start[w + 1]):
-        if mode[p] != ROW_OPEN:
-            m = row_product(tree, place, sky, sky.world_start[w], rows.leaf[p], depth, p, rows.B)
-            if mode[p] == ROW_HOLDS:
-                m *= softness_weight(rows.delassus[p], rows.softness[p])
-            multiplier[p] = float(m)
-
-
-@wp.func(inline=False)
-def lay_out_system(
+def weigh_spin(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
-    contacts: wp.ref[ContactView],
-    w: int,
-    place: wp.array(dtype=int),
-    adj: wp.ref[RowAdjointView],
-    sky: wp.ref[SkylineView],
-) -> bool:
-    """Make room for all rows that act and set the matrix to one; False if there is no room."""
-    clear_skyline(sky, w)
-    base = sky.world_start[w]
-    r0 = rows.dof.world_start[w]
-    for r in range(r0, r0 + rows.dof.world_count[w]):
-        if adj.dof_mode[r] == ROW_HOLDS:
-            leaf = wp.vec2i(rows.dof.source_dof[rows.dof.source[r]], -1)
-            couple_chains(tree, place, sky, base, leaf)
-    couple_pairs(tree, rows.pair, w, place, adj.pair_mode, sky)
-    c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
-        if adj.contact_mode[c] != ROW_OPEN:
-            couple_chains(tree, place, sky, base, rows.contact.leaf[c])
-    return begin_skyline(sky, w)
-
-
-@wp.func(inline=False)
-def assemble_system(
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    contacts: wp.ref[ContactView],
-    w: int,
+    s: wp.ref[SystemView],
+    c: int,
     depth: int,
-    place: wp.array(dtype=int),
+    normal: float,
+    p: float,
     impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
-    sky: wp.ref[SkylineView],
 ):
-    """Add all rows that act to the matrix."""
-    base = sky.world_start[w]
-    r0 = rows.dof.world_start[w]
-    for r in range(r0, r0 + rows.dof.world_count[w]):
+    """Set the weights of the rows of spin; `normal` is that of the normal row, and p its impulse."""
+    S = wp.mat33()
+    M = wp.mat33()
+    modes = adj.spin_mode[c]
+    turn = rows.spin.delassus[c]
+    spin = contact_spin(tree, rows, c, depth, impulse.z)
+    if modes[0] == ROW_HOLDS:
+        S[0, 0] = row_weight(turn[0], 0.0)
+    elif modes[0] == ROW_BOUNDED:
+        M[0, 0] = -normal * rows.spin.torsion[c] * wp.sign(spin[0])
+    if modes[1] == ROW_HOLDS:
+        S[1, 1] = row_weight(turn[1], 0.0)
+        S[2, 2] = S[1, 1]
+    elif modes[1] == ROW_BOUNDED:
+        roll = wp.vec2(spin[1], spin[2])
+        R = slide_slope(rows.spin.rolling[c] * p, roll)
+        for i in range(2):
+            M[0, 1 + i] = -normal * rows.spin.rolling[c] * roll[i] / wp.max(wp.length(roll), SLOWEST_SLIP)
+            for j in range(2):
+                S[1 + i, 1 + j] = R[i, j]
+    s.spin[c] = S
+    s.mixed[c] = M
+
+
+@wp.func
+def clear_contact(rows: wp.ref[RowsView], s: wp.ref[SystemView], c: int):
+    """Let contact c have no weight."""
+    s.contact[c] = wp.mat33()
+    if rows.spins == 1:
+        s.spin[c] = wp.mat33()
+        s.mixed[c] = wp.mat33()
+
+
+@wp.func(inline=False)
+def weigh_rows(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
+    k: int,
+    depth: int,
+    impulse: wp.ref[ImpulseView],
+    adj: wp.ref[RowAdjointView],
+):
+    """Set the weights of all rows of an island."""
+    dofs = s.islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = s.islands.dof_row[i]
+        s.dof[r] = 0.0
         if adj.dof_mode[r] == ROW_HOLDS:
-            leaf = wp.vec2i(rows.dof.source_dof[rows.dof.source[r]], -1)
-            weight = softness_weight(rows.dof.delassus[r], rows.dof.softness[r])
-            add_row(tree, place, sky, base, leaf, depth, r, weight, rows.dof.B)
-    add_pairs(tree, rows.pair, w, depth, place, adj.pair_mode, sky)
-    c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
+            s.dof[r] = row_weight(rows.dof.delassus[r], rows.dof.softness[r])
+    pairs = s.islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = s.islands.pair[i]
+        s.pair[p] = 0.0
+        if adj.pair_mode[p] == ROW_HOLDS:
+            s.pair[p] = row_weight(rows.pair.delassus[p], rows.pair.softness[p])
+    touches = s.islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = s.islands.contact[i]
+        clear_contact(rows, s, c)
         if adj.contact_mode[c] != ROW_OPEN:
-            leaf = rows.contact.leaf[c]
-            block = contact_block(tree, rows, c, depth, impulse, adj)
-            B = rows.contact.B
-            add_outer(tree, place, sky, base, leaf, depth, c, block.contact, B, B)
-            if rows.spins == 1:
-                modes = adj.spin_mode[c]
-                if modes[0] != ROW_OPEN or modes[1] != ROW_OPEN:
-                    R = rows.spin.B
-                    add_outer(tree, place, sky, base, leaf, depth, c, block.spin, R, R)
-                    add_outer(tree, place, sky, base, leaf, depth, c, block.mixed, B, R)
+            weigh_friction(tree, rows, s, c, depth, impulse, adj)
 
 
 @wp.func
@@ -272,89 +199,80 @@ def narrow(v: wp.vec3d) -> wp.vec3:
 def write_contact_multiplier(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
     c: int,
     depth: int,
-    place: wp.array(dtype=int),
-    base: int,
-    impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
-    shared: bool,
-    sky: wp.ref[SkylineView],
+    x: wp.array(dtype=wp.float64),
 ):
-    """Multipliers of the rows of a contact that acts; adds Jᵀ m to `sky.sum` if they are `shared` later."""
-    leaf = rows.contact.leaf[c]
-    block = contact_block(tree, rows, c, depth, impulse, adj)
-    v = triple_product(tree, place, sky, base, leaf, depth, c, rows.contact.B)
-    m = block.contact * v
+    """Multipliers of the rows of a contact that acts."""
+    v = contact_product(tree, rows, c, depth, x, 0)
+    m = weigh_contact(rows, s, c, v)
+    if adj.contact_mode[c] == ROW_BOUNDED:
+        m.contact[1] = v.contact[1]
+        m.contact[2] = v.contact[2]
+    adj.contact_multiplier[c] = narrow(m.contact)
     if rows.spins == 1:
         modes = adj.spin_mode[c]
-        u = triple_product(tree, place, sky, base, leaf, depth, c, rows.spin.B)
-        m += block.mixed * u
-        turn = block.spin * u
         if modes[0] == ROW_BOUNDED:
-            turn[0] = u[0]
+            m.spin[0] = v.spin[0]
         if modes[1] == ROW_BOUNDED:
-            turn[1] = u[1]
-            turn[2] = u[2]
-        adj.spin_multiplier[c] = narrow(turn)
-    slides = adj.contact_mode[c] == ROW_BOUNDED
-    if shared and is_rigid(rows, c):
-        equations = m
-        if slides:
-            equations = wp.vec3d(m[0], wp.float64(0.0), wp.float64(0.0))
-        push_triple_to(tree, place, sky.sum, base, leaf, depth, c, equations, rows.contact.B)
-    if slides:
-        m[1] = v[1]
-        m[2] = v[2]
-    adj.contact_multiplier[c] = narrow(m)
+            m.spin[1] = v.spin[1]
+            m.spin[2] = v.spin[2]
+        adj.spin_multiplier[c] = narrow(m.spin)
 
 
 @wp.func(inline=False)
 def write_multipliers(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
-    contacts: wp.ref[ContactView],
-    w: int,
+    s: wp.ref[SystemView],
+    k: int,
     depth: int,
-    place: wp.array(dtype=int),
-    impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
-    shared: bool,
-    sky: wp.ref[SkylineView],
+    x: wp.array(dtype=wp.float64),
 ):
-    """Multipliers of all rows from the solution; see `write_contact_multiplier`."""
-    base = sky.world_start[w]
-    r0 = rows.dof.world_start[w]
-    for r in range(r0, r0 + rows.dof.world_count[w]):
+    """Multipliers of all rows of an island from the solution x."""
+    dofs = s.islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = s.islands.dof_row[i]
         if adj.dof_mode[r] != ROW_OPEN:
-            leaf = wp.vec2i(rows.dof.source_dof[rows.dof.source[r]], -1)
-            m = row_product(tree, place, sky, base, leaf, depth, r, rows.dof.B)
+            m = row_product(tree, dof_leaf(rows, r), depth, r, rows.dof.B, x, 0)
             if adj.dof_mode[r] == ROW_HOLDS:
-                m *= softness_weight(rows.dof.delassus[r], rows.dof.softness[r])
+                m *= wp.float64(s.dof[r])
             adj.dof_multiplier[r] = float(m)
-    write_pairs(tree, rows.pair, w, depth, place, adj.pair_mode, adj.pair_multiplier, sky)
-    c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
+    pairs = s.islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = s.islands.pair[i]
+        if adj.pair_mode[p] != ROW_OPEN:
+            u = row_product(tree, rows.pair.leaf[p], depth, p, rows.pair.B, x, 0)
+            if adj.pair_mode[p] == ROW_HOLDS:
+                u *= wp.float64(s.pair[p])
+            adj.pair_multiplier[p] = float(u)
+    touches = s.islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = s.islands.contact[i]
         if adj.contact_mode[c] != ROW_OPEN:
-            write_contact_multiplier(tree, rows, c, depth, place, base, impulse, adj, shared, sky)
+            write_contact_multiplier(tree, rows, s, c, depth, adj, x)
 
 
 @wp.func
-def is_rigid(rows: wp.ref[RowsView], c: int) -> bool:
-    """True if nothing but the softening of this file decides what a contact bears beside redundant ones."""
-    return rows.contact.softness[c] == 0.0
+def is_rigid(rows: wp.ref[RowsView], c: int, adj: wp.ref[RowAdjointView]) -> bool:
+    """True if nothing but the softening decides what a contact that acts bears beside redundant ones."""
+    return adj.contact_mode[c] != ROW_OPEN and rows.contact.softness[c] == 0.0
 
 
 @wp.func
 def shares_multipliers(
-    rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int, adj: wp.ref[RowAdjointView]
+    rows: wp.ref[RowsView], s: wp.ref[SystemView], k: int, adj: wp.ref[RowAdjointView]
 ) -> bool:
-    """True if a world has several rigid contacts that act, and friction where one slides."""
+    """True if an island has several rigid contacts that act, and friction where one slides."""
     rigid = int(0)
     slides = bool(False)
-    c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
-        if adj.contact_mode[c] != ROW_OPEN and is_rigid(rows, c):
+    touches = s.islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = s.islands.contact[i]
+        if is_rigid(rows, c, adj):
             rigid += 1
             if adj.contact_mode[c] == ROW_BOUNDED and rows.contact.friction[c] > 0.0:
                 slides = True
@@ -362,28 +280,51 @@ def shares_multipliers(
 
 
 @wp.func
-def equation_block(rows: wp.ref[RowsView], c: int, mode: int) -> wp.mat33d:
-    """Weights of the rows of a rigid contact that are equations."""
-    A = wp.mat33d()
-    A[0, 0] = softness_weight(rows.contact.delassus[c][0], 0.0)
-    if mode == ROW_HOLDS:
-        A[1, 1] = softness_weight(rows.contact.delassus[c][1], 0.0)
-        A[2, 2] = A[1, 1]
-    return A
+def weigh_equations(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
+    k: int,
+    depth: int,
+    adj: wp.ref[RowAdjointView],
+):
+    """Let only the equations of rigid contacts have weights, and `s.r` be their Σ Jᵀ m."""
+    assign(s.islands, k, ZERO, s.x, 0, s.r, 0)
+    dofs = s.islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        s.dof[s.islands.dof_row[i]] = 0.0
+    pairs = s.islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        s.pair[s.islands.pair[i]] = 0.0
+    touches = s.islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = s.islands.contact[i]
+        rigid = is_rigid(rows, c, adj)
+        if rigid:
+            # its null space may be all that single precision has digits for
+            v = contact_product(tree, rows, c, depth, s.x, 0)
+            m = weigh_contact(rows, s, c, v).contact
+            if adj.contact_mode[c] == ROW_BOUNDED:
+                m = wp.vec3d(m[0], ZERO, ZERO)
+            push_triple(tree, rows.contact.leaf[c], depth, c, m, rows.contact.B, s.r, 0)
+        clear_contact(rows, s, c)
+        if rigid:
+            s.contact[c] = equation_block(rows, c, adj.contact_mode[c])
 
 
 @wp.func(inline=False)
 def share_multipliers(
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
-    contacts: wp.ref[ContactView],
+    s: wp.ref[SystemView],
+    k: int,
     w: int,
     depth: int,
-    place: wp.array(dtype=int),
     adj: wp.ref[RowAdjointView],
-    sky: wp.ref[SkylineView],
-):
-    """Of all multipliers of rigid contacts with the same Σ Jᵀ m, which `sky.sum` holds, take the least ones.
+) -> int:
+    """Of all multipliers of rigid contacts with the same Σ Jᵀ m, take the least ones; see `solve_weighted`.
+
+    `s.x` holds the solution that they come from, and is overwritten.
 
     Friction that slides makes the system unsymmetric, and its softened solution then has a part along the
     null space of Jᵀ that grows as the softening falls. It tells how the step would answer if the velocities
@@ -391,107 +332,55 @@ def share_multipliers(
     where they do, as in rebounds at several moments of one step, the sweeps end in a compromise instead.
     Least squares, weighted by the Delassus numbers, leave that part out.
     """
-    base = sky.world_start[w]
-    if not begin_skyline(sky, w):
-        return
-    c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
-        mode = adj.contact_mode[c]
-        if mode != ROW_OPEN and is_rigid(rows, c):
-            A = equation_block(rows, c, mode)
-            B = rows.contact.B
-            add_outer(tree, place, sky, base, rows.contact.leaf[c], depth, c, A, B, B)
-    for i in range(base, sky.world_start[w + 1]):
-        sky.x[i] = sky.sum[i]
-    solve_system(sky, w)
-    for c in range(c0, c0 + contacts.world_count[w]):
-        mode = adj.contact_mode[c]
-        if mode != ROW_OPEN and is_rigid(rows, c):
-            v = triple_product(tree, place, sky, base, rows.contact.leaf[c], depth, c, rows.contact.B)
-            m = narrow(equation_block(rows, c, mode) * v)
-            if mode == ROW_BOUNDED:
+    weigh_equations(tree, rows, s, k, depth, adj)
+    found = solve_weighted(tree, rows, s, k, w, depth, TOLERANCE)
+    touches = s.islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = s.islands.contact[i]
+        if is_rigid(rows, c, adj):
+            v = triple_product(tree, rows.contact.leaf[c], depth, c, rows.contact.B, s.x, 0)
+            m = narrow(weigh(s.contact[c], 0, v))
+            if adj.contact_mode[c] == ROW_BOUNDED:
                 kept = adj.contact_multiplier[c]
                 m = wp.vec3(m[0], kept[1], kept[2])
             adj.contact_multiplier[c] = m
+    return found
 
 
 @wp.kernel
 def solve_adjoint(
     first: int,
     tree: TreeView,
+    dofs: WorldDofsView,
     rows: RowsView,
     contacts: ContactView,
     depth: int,
-    place: wp.array(dtype=int),
-    dof: wp.array(dtype=int),
     impulse: ImpulseView,
-    sky: SkylineView,
+    system: SystemView,
     adj: RowAdjointView,
     y: wp.array(dtype=float),
     reason: wp.array(dtype=int),
 ):
     """One thread per world: turn a gradient y of z into ζ; what its rows are, and their multipliers."""
     w = first + wp.tid()
-    base = sky.world_start[w]
-    end = sky.world_start[w + 1]
     asked = bool(False)
-    for i in range(base, end):
-        if y[dof[i]] != 0.0:
-            asked = True
+    for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
+        d = dofs.dof[i]
+        asked = asked or y[d] != 0.0
+        system.r[d] = wp.float64(y[d])
     if not asked:
         open_rows(rows, contacts, w, adj)
         return
     if select_rows(tree, rows, contacts, w, depth, impulse, adj) == 0:
         return
-    if not lay_out_system(tree, rows, contacts, w, place, adj, sky):
-        reason[w] = reason[w] | NO_ROOM
-        return
-    assemble_system(tree, rows, contacts, w, depth, place, impulse, adj, sky)
-    for i in range(base, end):
-        sky.x[i] = wp.float64(y[dof[i]])
-    if not solve_system(sky, w):
-        reason[w] = reason[w] | SINGULAR
-        return
-    for i in range(base, end):
-        y[dof[i]] = float(sky.x[i])
-        sky.sum[i] = wp.float64(0.0)
-    shared = shares_multipliers(rows, contacts, w, adj)
-    write_multipliers(tree, rows, contacts, w, depth, place, impulse, adj, shared, sky)
-    if shared:
-        share_multipliers(tree, rows, contacts, w, depth, place, adj, sky)
-
-
-@wp.kernel
-def solve_pair_adjoint(
-    first: int,
-    tree: TreeView,
-    rows: PairRowView,
-    depth: int,
-    place: wp.array(dtype=int),
-    dof: wp.array(dtype=int),
-    sky: SkylineView,
-    mode: wp.array(dtype=int),
-    multiplier: wp.array(dtype=float),
-    y: wp.array(dtype=float),
-    reason: wp.array(dtype=int),
-):
-    """One thread per world: `solve_adjoint` for rows between bodies or dofs alone."""
-    w = first + wp.tid()
-    if select_pairs(rows, w, rows.impulse, mode, multiplier) == 0:
-        return
-    clear_skyline(sky, w)
-    couple_pairs(tree, rows, w, place, mode, sky)
-    if not begin_skyline(sky, w):
-        reason[w] = reason[w] | NO_ROOM
-        return
-    add_pairs(tree, rows, w, depth, place, mode, sky)
-    base = sky.world_start[w]
-    end = sky.world_start[w + 1]
-    for i in range(base, end):
-        sky.x[i] = wp.float64(y[dof[i]])
-    if not solve_system(sky, w):
-        reason[w] = reason[w] | SINGULAR
-        return
-    write_pairs(tree, rows, w, depth, place, mode, multiplier, sky)
-    for i in range(base, end):
-        y[dof[i]] = float(sky.x[i])
+    find_islands(tree, rows, contacts, w, system.islands)
+    begin = system.islands.tree_start[w]
+    found = int(0)
+    for k in range(begin, begin + system.islands.count[w]):
+        weigh_rows(tree, rows, system, k, depth, impulse, adj)
+        found = found | solve_weighted(tree, rows, system, k, w, depth, TOLERANCE)
+        write_multipliers(tree, rows, system, k, depth, adj, system.x)
+        write_solution(system.islands, k, system.x, y)
+        if shares_multipliers(rows, system, k, adj):
+            found = found | share_multipliers(tree, rows, system, k, w, depth, adj)
+    reason[w] = reason[w] | found

@@ -4,8 +4,7 @@ Where a step pushed bodies apart or solved impacts within it, coordinates moved 
 velocities at its end: each has a gradient of its own.
 
 Stage: backward pass of constraints, changes of variables
-Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/impact_adjoint.py,
-    solvers/featherstone/step_adjoint.py
+Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/step_adjoint.py
 Reads: L, TreeView, 10 arrays
 Writes: b, final, mask, moving, multiplier, pushing, v, y
 """

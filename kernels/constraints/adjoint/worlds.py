@@ -19,7 +19,7 @@ DISAGREEMENT = wp.constant(1.0e-2)
 SMALLEST_ERROR = wp.constant(1.0e-3)
 # why a world has no gradient
 NO_ROOM = wp.constant(1)
-SINGULAR = wp.constant(2)
+UNREACHED = wp.constant(2)
 NOT_SOLVED = wp.constant(4)
 UNSUPPORTED_CONTACT = wp.constant(8)
 PROPAGATED_IMPACT = wp.constant(16)

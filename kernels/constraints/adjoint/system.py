@@ -1,0 +1,314 @@
+"""Linear systems of the backward pass: 1 + B M Bᵀ over the degrees of freedom of an island.
+
+M holds a weight for each row, and 3x3 blocks for contacts. It is symmetric but for friction that follows the
+normal impulse; the weights of hard rows are large, so that single precision does not do. Both are left to
+outer rounds: the symmetric part with weights that single precision bears is factorized like the matrix of the
+forward solve, in the same order (`block_cholesky`), and rounds of generalised conjugate residuals (Eisenstat,
+Elman, Schultz, "Variational iterative methods for nonsymmetric systems of linear equations", 1983) take its
+solutions as directions, and find residuals and their smallest combination in double precision, row by row.
+Hard rows with one weight in the factor and another in the matrix are but one more cluster of eigenvalues:
+what sticks takes some four rounds, piles that fall over themselves 30 to 80.
+
+Stage: backward pass of constraints, linear systems
+Called by: kernels/constraints/adjoint/impacts.py, kernels/constraints/adjoint/solution_error.py,
+    kernels/constraints/adjoint/solve.py
+Reads: RowsView, SystemView, TreeView, x
+Writes: SystemView, y
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.block_cholesky import (
+    BlockSystemView,
+    add_row,
+    add_triple,
+    factorize,
+    set_identity,
+    solve,
+)
+from newtonsim.kernels.algebra.teams import alone
+from newtonsim.kernels.constraints.adjoint.products import (
+    assign,
+    axpy,
+    dot,
+    narrow_island,
+    push_row,
+    push_triple,
+    row_product,
+    triple_product,
+    widen_island,
+)
+from newtonsim.kernels.constraints.adjoint.worlds import NO_ROOM, UNREACHED
+from newtonsim.kernels.constraints.islands import IslandView
+from newtonsim.kernels.constraints.laws import dof_leaf, has_spin
+from newtonsim.kernels.constraints.newton import lay_out_rows
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.views.model import TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# softness of hard rows as a share of their Delassus number, which makes redundant ones solvable, and least
+# softness of a row in the factor
+SOFTENING = wp.constant(1.0e-6)
+FACTORED = wp.constant(1.0e-3)
+# residual, over the right-hand side, at which rounds end, and above which there is no solution
+TOLERANCE = wp.constant(wp.float64(1.0e-6))
+PROMISED = wp.constant(wp.float64(1.0e-5))
+ONE = wp.constant(wp.float64(1.0))
+ZERO = wp.constant(wp.float64(0.0))
+
+
+@wp.struct
+class SystemView:
+    """Systems of all islands: D dofs, R rows on dofs, P rows between bodies, C contacts, K directions.
+
+    Weights are zero where rows do not act.
+    """
+
+    islands: IslandView
+    factor: BlockSystemView
+    dof: wp.array(dtype=float)  # (R) weights
+    pair: wp.array(dtype=float)  # (P)
+    contact: wp.array(dtype=wp.mat33)  # (C) between the rows of a contact, none without that of the normal
+    spin: wp.array(dtype=wp.mat33)  # (C) between its rows of spin
+    mixed: wp.array(dtype=wp.mat33)  # (C) rows of the contact by rows of spin
+    transposed: int  # 1 if the system is that with Mᵀ
+    most: int  # rounds after which a system counts as unsolved
+    kept: int  # K, directions after which the rounds begin anew
+    r: wp.array(dtype=wp.float64)  # (D) right-hand side, then residual
+    x: wp.array(dtype=wp.float64)  # (D) solution
+    direction: wp.array(dtype=wp.float64)  # (K D) one after the other
+    image: wp.array(dtype=wp.float64)  # (K D) the matrix times each direction, orthonormal
+
+
+@wp.func
+def row_weight(delassus: float, softness: float) -> float:
+    """Multiplier per velocity of a row."""
+    weight = float(0.0)
+    if delassus > 0.0:
+        weight = 1.0 / (SOFTENING * delassus + softness)
+    return weight
+
+
+@wp.func
+def bounded_weight(weight: float, delassus: float) -> float:
+    """Weight of a row in the factor."""
+    return wp.min(weight, 1.0 / (FACTORED * wp.max(delassus, 1.0e-30)))
+
+
+@wp.func
+def bounded_block(A: wp.mat33, delassus: wp.vec2) -> wp.mat33:
+    """Symmetric part of a block, of one row and two of friction, in the factor."""
+    G = wp.mat33()
+    G[0, 0] = bounded_weight(A[0, 0], delassus[0])
+    most = wp.max(A[1, 1], A[2, 2])
+    if most > 0.0:
+        share = bounded_weight(most, delassus[1]) / most
+        for i in range(1, 3):
+            for j in range(1, 3):
+                G[i, j] = share * A[i, j]
+    return G
+
+
+@wp.func
+def widen(v: wp.vec3) -> wp.vec3d:
+    """Double precision."""
+    return wp.vec3d(wp.float64(v[0]), wp.float64(v[1]), wp.float64(v[2]))
+
+
+@wp.func
+def weigh(A: wp.mat33, transposed: int, v: wp.vec3d) -> wp.vec3d:
+    """A v, or Aᵀ v."""
+    if transposed == 1:
+        A = wp.transpose(A)
+    return wp.vec3d(wp.dot(widen(A[0]), v), wp.dot(widen(A[1]), v), wp.dot(widen(A[2]), v))
+
+
+@wp.struct
+class ContactProduct:
+    """Products of the rows of a contact and of its rows of spin with a vector, weighted or not."""
+
+    contact: wp.vec3d
+    spin: wp.vec3d
+
+
+@wp.func
+def contact_product(
+    tree: wp.ref[TreeView], rows: wp.ref[RowsView], c: int, depth: int, x: wp.array(dtype=wp.float64), at: int
+) -> ContactProduct:
+    """Bᵀ x of a contact."""
+    v = ContactProduct()
+    leaf = rows.contact.leaf[c]
+    v.contact = triple_product(tree, leaf, depth, c, rows.contact.B, x, at)
+    if has_spin(rows, c):
+        v.spin = triple_product(tree, leaf, depth, c, rows.spin.B, x, at)
+    return v
+
+
+@wp.func
+def weigh_contact(rows: wp.ref[RowsView], s: wp.ref[SystemView], c: int, v: ContactProduct) -> ContactProduct:
+    """M v of a contact."""
+    m = ContactProduct()
+    transposed = s.transposed
+    m.contact = weigh(s.contact[c], transposed, v.contact)
+    if has_spin(rows, c):
+        m.spin = weigh(s.spin[c], transposed, v.spin)
+        if transposed == 1:
+            m.spin += weigh(s.mixed[c], transposed, v.contact)
+        else:
+            m.contact += weigh(s.mixed[c], transposed, v.spin)
+    return m
+
+
+@wp.func
+def push_contact(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    c: int,
+    depth: int,
+    m: ContactProduct,
+    y: wp.array(dtype=wp.float64),
+    at: int,
+):
+    """y += B m of a contact."""
+    leaf = rows.contact.leaf[c]
+    push_triple(tree, leaf, depth, c, m.contact, rows.contact.B, y, at)
+    if has_spin(rows, c):
+        push_triple(tree, leaf, depth, c, m.spin, rows.spin.B, y, at)
+
+
+@wp.func(inline=False)
+def factorize_island(
+    tree: wp.ref[TreeView], rows: wp.ref[RowsView], s: wp.ref[SystemView], k: int, w: int, depth: int
+) -> bool:
+    """Factorize the symmetric part with bounded weights; False if there is no room."""
+    if lay_out_rows(alone(w), tree, rows, s.islands, k, w, s.factor) <= 0.0:
+        return False
+    set_identity(alone(w), s.factor, w)
+    dofs = s.islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = s.islands.dof_row[i]
+        if s.dof[r] > 0.0:
+            weight = bounded_weight(s.dof[r], rows.dof.delassus[r])
+            add_row(0, 1, tree, s.factor, w, dof_leaf(rows, r), depth, r, weight, rows.dof.B)
+    pairs = s.islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = s.islands.pair[i]
+        if s.pair[p] > 0.0:
+            stiff = bounded_weight(s.pair[p], rows.pair.delassus[p])
+            add_row(0, 1, tree, s.factor, w, rows.pair.leaf[p], depth, p, stiff, rows.pair.B)
+    touches = s.islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = s.islands.contact[i]
+        if s.contact[c][0, 0] > 0.0:
+            leaf = rows.contact.leaf[c]
+            G = bounded_block(s.contact[c], rows.contact.delassus[c])
+            add_triple(0, 1, tree, s.factor, w, leaf, depth, c, G, rows.contact.B)
+            if has_spin(rows, c):
+                S = bounded_block(s.spin[c], rows.spin.delassus[c])
+                add_triple(0, 1, tree, s.factor, w, leaf, depth, c, S, rows.spin.B)
+    factorize(alone(w), s.factor, w)
+    return True
+
+
+@wp.func(inline=False)
+def multiply(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
+    k: int,
+    depth: int,
+    x: wp.array(dtype=wp.float64),
+    y: wp.array(dtype=wp.float64),
+    at: int,
+):
+    """y = (1 + B M Bᵀ) x, both from `at` on."""
+    assign(s.islands, k, ONE, x, at, y, at)
+    dofs = s.islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = s.islands.dof_row[i]
+        if s.dof[r] > 0.0:
+            leaf = dof_leaf(rows, r)
+            v = row_product(tree, leaf, depth, r, rows.dof.B, x, at)
+            push_row(tree, leaf, depth, r, wp.float64(s.dof[r]) * v, rows.dof.B, y, at)
+    pairs = s.islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = s.islands.pair[i]
+        if s.pair[p] > 0.0:
+            u = row_product(tree, rows.pair.leaf[p], depth, p, rows.pair.B, x, at)
+            m = wp.float64(s.pair[p]) * u
+            push_row(tree, rows.pair.leaf[p], depth, p, m, rows.pair.B, y, at)
+    touches = s.islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = s.islands.contact[i]
+        if s.contact[c][0, 0] > 0.0:
+            product = contact_product(tree, rows, c, depth, x, at)
+            push_contact(tree, rows, c, depth, weigh_contact(rows, s, c, product), y, at)
+
+
+@wp.func(inline=False)
+def advance(s: wp.ref[SystemView], k: int, kept: int):
+    """Make the image of direction number `kept` orthonormal to those before, and go along it."""
+    n = s.r.shape[0]
+    at = kept * n
+    for j in range(kept):
+        share = dot(s.islands, k, s.image, j * n, s.image, at)
+        axpy(s.islands, k, -share, s.image, j * n, s.image, at)
+        axpy(s.islands, k, -share, s.direction, j * n, s.direction, at)
+    size = wp.sqrt(dot(s.islands, k, s.image, at, s.image, at))
+    if size > ZERO:
+        assign(s.islands, k, ONE / size, s.image, at, s.image, at)
+        assign(s.islands, k, ONE / size, s.direction, at, s.direction, at)
+        step = dot(s.islands, k, s.image, at, s.r, 0)
+        axpy(s.islands, k, step, s.direction, at, s.x, 0)
+        axpy(s.islands, k, -step, s.image, at, s.r, 0)
+
+
+@wp.func(inline=False)
+def solve_weighted(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    s: wp.ref[SystemView],
+    k: int,
+    w: int,
+    depth: int,
+    tolerance: wp.float64,
+) -> int:
+    """Solve (1 + B M Bᵀ) x = r for an island; returns 0, NO_ROOM or UNREACHED.
+
+    Args:
+        tree: Topology.
+        rows: All rows.
+        s: Holds the weights and r, which becomes the residual, and receives x.
+        k: The island.
+        w: Its world.
+        depth: Longest chain of dofs.
+        tolerance: Residual at which rounds end, over the right-hand side.
+    """
+    assign(s.islands, k, ONE, s.r, 0, s.x, 0)
+    given = dot(s.islands, k, s.r, 0, s.r, 0)
+    if given == ZERO:
+        return 0
+    if not factorize_island(tree, rows, s, k, w, depth):
+        return NO_ROOM
+    assign(s.islands, k, ZERO, s.r, 0, s.x, 0)
+    left = given
+    used = int(0)
+    kept = int(0)
+    while left > tolerance * tolerance * given and used < s.most:
+        if kept == s.kept:
+            kept = 0
+        at = kept * s.r.shape[0]
+        # what is held back step after step leaves gradients too small for single precision
+        size = wp.sqrt(left)
+        narrow_island(s.islands, k, ONE / size, s.r, s.factor)
+        solve(alone(w), s.factor, w)
+        widen_island(s.islands, k, size, s.factor, s.direction, at)
+        multiply(tree, rows, s, k, depth, s.direction, s.image, at)
+        advance(s, k, kept)
+        left = dot(s.islands, k, s.r, 0, s.r, 0)
+        used += 1
+        kept += 1
+    if left <= PROMISED * PROMISED * given:
+        return 0
+    return UNREACHED
