@@ -114,7 +114,7 @@ class ConstraintStage:
         self.memory_start = put(collision_plan_of(model).contact_start, dtype=int, device=device)
         self.last_contacts: Contacts | None = None
         self.last_dt = 0.0
-        buffers = self._solve
+        buffers = self.buffers
         own = (topology_of(model).view, self.dofs, self.rows, self.moving, self.unsolved.view)
         own += (buffers.islands, buffers.laws, buffers.newton, buffers.system)
         keep_on_device(device, *own)

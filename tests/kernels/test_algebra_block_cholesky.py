@@ -22,13 +22,15 @@ from newtonsim.kernels.algebra.block_cholesky import (
     set_identity,
     solve,
 )
-from newtonsim.kernels.algebra.teams import Team
 
 wp.set_module_options({"enable_backward": False})
 
 call = DeviceFunctions(
     __name__, add_row, add_triple, begin_system, couple, factorize, lay_out, set_identity, solve
 )
+
+ALONE = dict(index=0, lane=0, shift=0)
+"""A team of one thread."""
 
 GUARD = 77
 FREE = [-1, 0, 1, 2, 3, 4]
@@ -149,7 +151,7 @@ def test_random_systems_are_solved(device, kind):
     leaves = [random_leaves(forest, own, 2 * len(own), rng) for own in trees]
     for w in range(2):
         assert system.lay_out(w, leaves[w]) > 0.0
-        call(device, set_identity, Team(), system.view, w)
+        call(device, set_identity, ALONE, system.view, w)
     for w, leaf in [(0, leaf) for leaf in leaves[0]] + [(1, leaf) for leaf in leaves[1]]:
         J, G = forest.random_row(rng, leaf, 3), random_slope(rng)
         B = wp.array(forest.row(J, leaf, depth)[None], dtype=wp.vec3, device=device)
@@ -162,8 +164,8 @@ def test_random_systems_are_solved(device, kind):
     right = rng.normal(size=len(forest.parents))
     system.view.x.assign(right[forest.listed])
     for w in range(2):
-        call(device, factorize, Team(), system.view, w)
-        call(device, solve, Team(), system.view, w)
+        call(device, factorize, ALONE, system.view, w)
+        call(device, solve, ALONE, system.view, w)
     x = np.linalg.solve(dense, right)
     found = np.empty_like(x)
     found[forest.listed] = system.view.x.numpy()
@@ -171,7 +173,7 @@ def test_random_systems_are_solved(device, kind):
     # the factor serves once more
     system.view.x.assign((dense @ x)[forest.listed])
     for w in range(2):
-        call(device, solve, Team(), system.view, w)
+        call(device, solve, ALONE, system.view, w)
     found[forest.listed] = system.view.x.numpy()
     assert np.linalg.norm(found - x) < 2e-5 * np.linalg.norm(x)
 
@@ -263,12 +265,12 @@ def test_without_room_nothing_is_laid_out(device, short):
     assert system.lay_out(0, leaves) == (0.0 if short else cost)
     if not short:
         depth = max(len(chain) for chain in forest.chains)
-        call(device, set_identity, Team(), system.view, 0)
+        call(device, set_identity, ALONE, system.view, 0)
         for leaf in leaves:
             B = wp.array(
                 forest.row(forest.random_row(rng, leaf, 3), leaf, depth)[None], dtype=wp.vec3, device=device
             )
             call(device, add_triple, 0, 1, forest.view, system.view, 0, leaf, depth, 0, np.eye(3), B)
-        call(device, factorize, Team(), system.view, 0)
-        call(device, solve, Team(), system.view, 0)
+        call(device, factorize, ALONE, system.view, 0)
+        call(device, solve, ALONE, system.view, 0)
     assert np.all(system.beyond(0) == GUARD)
