@@ -44,15 +44,15 @@ def balance_forces(
     forces: ForceView,
 ):
     """forces.tau = M(q) qdd + c(q, qd) - Jᵀ body_f of one tree, see `rnea`; no `sync` at the end."""
+    origin = kin.origin[team.index]
+    down = gravity[0]
     begin = levels.first[team.index]
     end = levels.first[team.index + 1]
     for level in range(begin, end):
         for i in range(levels.joint_start[level] + team.lane, levels.joint_start[level + 1], lanes(team)):
             j = levels.joint[i]
             b = joint.child[j]
-            accelerate_joint(
-                j, kin.origin[team.index], gravity[0], joint, qd, qdd, kin, forces.dof_A, forces.body_A
-            )
+            accelerate_joint(j, origin, down, joint, qd, qdd, kin, forces.dof_A, forces.body_A)
             forces.body_F[b] = body_wrench(
                 body.mass[b], kin.body_com[b], kin.body_I[b], kin.body_V[b], forces.body_A[b], body_f[b]
             )

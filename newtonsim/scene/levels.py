@@ -23,7 +23,7 @@ def levels_of(model: Model, wide: bool | None = None) -> LevelView:
             worked on in order; None for that on the CPU, where teams have one lane.
     """
     wide = not model.device.is_cpu if wide is None else wide
-    return model.cached("wide levels" if wide else "levels", lambda model: _find_levels(model, wide))
+    return model.cached("wide levels", _find_levels) if wide else model.cached("levels", _whole_trees)
 
 
 def widest_level(topology: Topology) -> int:
@@ -32,28 +32,34 @@ def widest_level(topology: Topology) -> int:
     return int(_sizes(topology.joint_tree, level, topology.tree_count).max(initial=0))
 
 
-def _find_levels(model: Model, wide: bool) -> LevelView:
-    topology, device = topology_of(model), model.device
+def _whole_trees(model: Model) -> LevelView:
+    """One level and one family for each tree, in the arrays of `TreeView`."""
+    topology = topology_of(model)
+    tree, view = topology.view, LevelView()
+    view.first = view.dof_first = view.family = put(
+        np.arange(topology.tree_count + 1), dtype=int, device=model.device
+    )
+    view.joint_start = view.family_start = tree.joint_start
+    view.joint, view.dof_start, view.dof = tree.joint, tree.dof_start, tree.dof
+    return view
+
+
+def _find_levels(model: Model) -> LevelView:
+    topology = topology_of(model)
     tree, trees = topology.joint_tree, topology.tree_count
-    if wide:
-        joint_parent = model.joint_parent.numpy()
-        joints = _by_level(tree, topology.joint_level, joint_parent, trees)
-        siblings = joint_parent[joints[2]]
-        # where a level or the parent changes, another family begins
-        begins = np.isin(np.arange(len(siblings)), joints[1]) | (np.diff(siblings, prepend=-2) != 0)
-        family_start = np.append(np.flatnonzero(begins), len(siblings))
-        dofs = _by_level(tree[topology.dof_joint], topology.dof_depth, topology.dof_joint, trees)
-    else:
-        own, whole = topology.view, np.arange(trees + 1)
-        joints = whole, own.joint_start.numpy(), own.joint.numpy()
-        family_start = joints[1]
-        dofs = whole, own.dof_start.numpy(), own.dof.numpy()
+    parent = model.joint_parent.numpy()
+    joints = _by_level(tree, topology.joint_level, parent, trees)
+    dofs = _by_level(tree[topology.dof_joint], topology.dof_depth, topology.dof_joint, trees)
+    # where a level begins, or another parent's children, another family does
+    siblings = parent[joints[2]]
+    begins = np.isin(np.arange(len(siblings)), joints[1]) | (np.diff(siblings, prepend=-2) != 0)
+    family_start = np.append(np.flatnonzero(begins), len(siblings))
     view = LevelView()
     arrays = dict(zip(("first", "joint_start", "joint"), joints), family_start=family_start)
     arrays |= dict(zip(("dof_first", "dof_start", "dof"), dofs))
     arrays["family"] = np.searchsorted(family_start, joints[1])
     for name, values in arrays.items():
-        setattr(view, name, put(values, dtype=int, device=device))
+        setattr(view, name, put(values, dtype=int, device=model.device))
     return view
 
 

@@ -1,0 +1,151 @@
+"""What is worth knowing of a card, most important first, within a time: one command for when there is one.
+
+    python benchmarks/gpu_run.py [--minutes 8] [--device cuda:0] [--folder OUT] [--only robots ...]
+    python benchmarks/gpu_run.py --device cpu --short
+
+Each part is a benchmark of this folder, or a set of tests, in a process of its own: what fails or takes too
+long takes nothing else with it. A part has a limit, and none runs longer than what is left of the time.
+What a part has measured is written to a file of its own in the folder (`results/gpu`) as soon as it is there,
+and `parts.json` says after each of them how all have ended. --short does the same with few worlds, so that it
+is known beforehand that everything runs, on a CPU, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import table, write_json
+
+HERE = Path(__file__).parent
+PEERS = ("mujoco_warp", "newton")
+"""Engines that run on a GPU."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something to run.
+
+    Attributes:
+        name: Of its file.
+        kind: What --only calls it.
+        command: Script and its arguments.
+        short: Arguments that follow in the short form.
+        limit: Most seconds that it may take.
+        writes: Whether it writes figures.
+    """
+
+    name: str
+    kind: str
+    command: Sequence[str]
+    short: Sequence[str] = ()
+    limit: float = 120.0
+    writes: bool = True
+
+
+def parts() -> list[Part]:
+    """Return all parts, the most important ones first."""
+    tests = ("tests/kernels/test_teams.py", "tests/kernels/test_trees_motion.py")
+    tests += ("tests/physics/test_worlds.py", "tests/physics/test_constraints_contacts.py")
+    found = [Part("tests", "tests", ("-m", "pytest", "-q", *tests), limit=150.0, writes=False)]
+    found += [
+        robots("ant", 8192),
+        robots("humanoid", 8192, "--self-collision"),
+        profile("ant", 8192),
+        robots("ant", 32768),
+        robots("quadruped", 8192),
+        Part(
+            "gradient_cost",
+            "gradients",
+            ("gradient_cost.py", "--worlds", "4096", "--steps", "32"),
+            ("--worlds", "2"),
+        ),
+        profile("humanoid", 8192),
+        robots("humanoid", 32768, "--self-collision"),
+        robots("ant", 65536),
+        robots("ant", 1024),
+        Part("heap", "profiles", ("profile_step.py", "ball_pit")),
+        Part("cameras", "cameras", ("cameras.py", "--worlds", "4096"), ("--worlds", "2")),
+        Part("memory", "memory", ("building.py",), ("--worlds", "128", "--alone")),
+        Part(
+            "training",
+            "training",
+            ("learning.py", "--names", "Ant", "--seeds", "0", "--samples", "20000000"),
+            ("--samples", "2000", "--num-envs", "8"),
+        ),
+    ]
+    return found
+
+
+def robots(robot: str, worlds: int, *options: str) -> Part:
+    """Robots under random control, beside the peers."""
+    command = ("robots.py", "--robots", robot, *options, "--peers", *PEERS, "--blocks", "5", "--worlds")
+    return Part(f"robots_{robot}_{worlds}", "robots", (*command, str(worlds)), ("--worlds", "2", "--alone"))
+
+
+def profile(robot: str, worlds: int) -> Part:
+    """Times of the kernels of a step."""
+    command = ("profile_step.py", robot, "--motion", "control", "--worlds", str(worlds))
+    return Part(f"profile_{robot}_{worlds}", "profiles", command)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=8.0, help="time for all (default: 8)")
+    parser.add_argument("--device", default="cuda:0", help="cuda:0, ..., or cpu (default: cuda:0)")
+    parser.add_argument("--folder", type=Path, default=HERE / "results" / "gpu", help="where figures go")
+    parser.add_argument("--only", nargs="+", choices=sorted({part.kind for part in parts()}))
+    parser.add_argument("--short", action="store_true", help="few worlds, without peers")
+    options = parser.parse_args()
+    options.folder = options.folder.resolve()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + 60.0 * options.minutes
+    ended: list[dict[str, object]] = []
+    for part in parts():
+        if options.only and part.kind not in options.only:
+            continue
+        start = time.monotonic()
+        how = run(part, options, min(part.limit, end - start))
+        ended.append({"part": part.name, "seconds": time.monotonic() - start, "ended": how})
+        write_json(str(options.folder / "parts.json"), {"parts": ended}, options.device)
+        print(f"== {part.name}: {how}", flush=True)
+    print("\n" + table(("part", "seconds", "ended"), [tuple(row.values()) for row in ended]))
+    sys.exit(any(row["ended"] != "complete" for row in ended))
+
+
+def run(part: Part, options: argparse.Namespace, seconds: float) -> str:
+    """Run a part; return how it ended."""
+    if seconds <= 0.0:
+        return "no time left"
+    process = subprocess.Popen(command(part, options), cwd=HERE.parent, start_new_session=True)
+    try:
+        code = process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return f"cut off after {seconds:.0f} s"
+    return "failed" if code else "complete"
+
+
+def command(part: Part, options: argparse.Namespace) -> list[str]:
+    """Return the command line of a part."""
+    if not part.writes:
+        chosen = "cuda" if options.device.startswith("cuda") else "cpu"
+        return [sys.executable, *part.command, "-k", chosen]
+    script, *arguments = part.command
+    line = [sys.executable, str(HERE / script), *arguments]
+    line += ["--device", options.device, "--json", str(options.folder / f"{part.name}.json")]
+    if part.kind == "training":
+        line += ["--folder", str(options.folder / "runs")]
+    return [*line, "--short", *part.short] if options.short else line
+
+
+if __name__ == "__main__":
+    main()
