@@ -19,7 +19,7 @@ from newtonsim.kernels.constraints.dof_rows import ACTED, NOTHING_ACTED, PUSHED
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses, copy_island, tree_share
 from newtonsim.kernels.constraints.laws import SLOW_PUSH, WEDGED, LawView, contact_law, is_wedged
 from newtonsim.kernels.constraints.newton import NewtonView, assemble, parts_slowly, push_of
-from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, impulses_of
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.constraints.sweeps import sweep_island
 from newtonsim.kernels.views.model import TreeView
 
@@ -76,8 +76,7 @@ def keep_impulses(
 ):
     """Let the solution that moves the positions be the present one."""
     copy_island(team, islands, k, z, moving.z)
-    impulses = impulses_of(rows, z)
-    copy_impulses(team, islands, k, rows.spins, impulses, moving)
+    copy_impulses(team, islands, k, rows.spins, rows.impulse, moving)
 
 
 @wp.func(inline=False)

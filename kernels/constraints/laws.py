@@ -20,7 +20,7 @@ import warp as wp
 
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses
-from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, impulses_of
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -60,12 +60,10 @@ SINKING = wp.constant(2.0)
 class LawView:
     """What laws depend on, besides the rows: R rows on dofs, P rows between bodies, C contacts."""
 
-    dof_centre: wp.array(dtype=float)  # (R)
+    centre: ImpulseView  # of all rows; no z
     dof_R: wp.array(dtype=float)  # (R) regularisation
-    pair_centre: wp.array(dtype=float)  # (P)
     pair_R: wp.array(dtype=float)  # (P)
     contact_v: wp.array(dtype=wp.vec3)  # (C) velocities at which the law was used last
-    contact_centre: wp.array(dtype=wp.vec3)  # (C)
     contact_bound: wp.array(dtype=float)  # (C) of friction [N s]
     contact_R: wp.array(dtype=wp.vec2)  # (C) regularisation of normal and friction [1/kg]
     contact_slope: wp.array(dtype=float)  # (C) of the normal impulse, in the present matrix [kg]
@@ -73,7 +71,6 @@ class LawView:
     pair_branch: wp.array(dtype=int)  # (P)
     contact_branch: wp.array(dtype=int)  # (C)
     spin_branch: wp.array(dtype=int)  # (C)
-    spin_centre: wp.array(dtype=wp.vec3)  # (C)
     spin_bound: wp.array(dtype=wp.vec2)  # (C) of torsional and rolling friction [N m s]
 
 
@@ -116,7 +113,7 @@ def dof_law(rows: wp.ref[RowsView], laws: wp.ref[LawView], r: int, v: float) -> 
     """Law of a row on one dof."""
     target = wp.vec2(rows.dof.target_lower[r], rows.dof.target_upper[r])
     bounds = wp.vec2(rows.dof.lower[r], rows.dof.upper[r])
-    return row_law(v, laws.dof_centre[r], laws.dof_R[r], rows.dof.softness[r], target, bounds)
+    return row_law(v, laws.centre.dof[r], laws.dof_R[r], rows.dof.softness[r], target, bounds)
 
 
 @wp.func
@@ -124,7 +121,7 @@ def pair_law(rows: wp.ref[RowsView], laws: wp.ref[LawView], r: int, v: float) ->
     """Law of a row between two bodies or dofs."""
     target = wp.vec2(rows.pair.target_lower[r], rows.pair.target_upper[r])
     bounds = wp.vec2(rows.pair.lower[r], rows.pair.upper[r])
-    return row_law(v, laws.pair_centre[r], laws.pair_R[r], rows.pair.softness[r], target, bounds)
+    return row_law(v, laws.centre.pair[r], laws.pair_R[r], rows.pair.softness[r], target, bounds)
 
 
 @wp.func
@@ -167,7 +164,7 @@ def contact_law(
     """Law of a normal row and two friction rows."""
     R = laws.contact_R[c]
     softness = rows.contact.softness[c]
-    centre = laws.contact_centre[c]
+    centre = laws.centre.contact[c]
     left = rows.contact.target[c] - v
     t = wp.vec2(centre[1] + left[1] / R[1], centre[2] + left[2] / R[1])
     law = friction_law(t, R[1], laws.contact_bound[c], pyramidal)
@@ -185,7 +182,7 @@ def contact_law(
 def spin_law(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3, pyramidal: bool) -> TripleLaw:
     """Law of a torsional row and two rolling rows."""
     delassus = rows.spin.delassus[c]
-    centre = laws.spin_centre[c]
+    centre = laws.centre.spin[c]
     bound = laws.spin_bound[c]
     left = rows.spin.target[c] - v
     law = TripleLaw()
@@ -285,25 +282,11 @@ def is_wedged(rows: wp.ref[RowsView], c: int, push: float, lacks: float, impulse
 
 
 @wp.func
-def centres_of(laws: wp.ref[LawView], z: wp.array(dtype=float)) -> ImpulseView:
-    """The centres of all rows, and the velocities that they lead to."""
-    view = ImpulseView()
-    view.dof = laws.dof_centre
-    view.pair = laws.pair_centre
-    view.contact = laws.contact_centre
-    view.spin = laws.spin_centre
-    view.z = z
-    return view
-
-
-@wp.func
 def set_centres(
     team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]
 ):
     """Let the present impulses of an island be the centres."""
-    impulses = impulses_of(rows, laws.dof_centre)
-    centres = centres_of(laws, laws.dof_centre)
-    copy_impulses(team, islands, k, rows.spins, impulses, centres)
+    copy_impulses(team, islands, k, rows.spins, rows.impulse, laws.centre)
 
 
 @wp.func
@@ -311,9 +294,7 @@ def return_to_centres(
     team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]
 ):
     """Set the impulses of an island to the centres."""
-    impulses = impulses_of(rows, laws.dof_centre)
-    centres = centres_of(laws, laws.dof_centre)
-    copy_impulses(team, islands, k, rows.spins, centres, impulses)
+    copy_impulses(team, islands, k, rows.spins, laws.centre, rows.impulse)
 
 
 @wp.struct
@@ -352,18 +333,18 @@ def move_centres(
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         r = islands.dof_row[i]
         before = laws.dof_R[r]
-        missed = before * wp.abs(rows.dof.impulse[r] - laws.dof_centre[r])
+        missed = before * wp.abs(rows.dof.impulse[r] - laws.centre.dof[r])
         shift.most = wp.max(shift.most, missed)
-        laws.dof_centre[r] = rows.dof.impulse[r]
+        laws.centre.dof[r] = rows.dof.impulse[r]
         laws.dof_R[r] = stiffen(before, STIFF_ROW * rows.dof.delassus[r], missed, may, 1.0)
         shift.stiffened += int(laws.dof_R[r] < before)
     pairs = islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         old = laws.pair_R[p]
-        lacking = old * wp.abs(rows.pair.impulse[p] - laws.pair_centre[p])
+        lacking = old * wp.abs(rows.pair.impulse[p] - laws.centre.pair[p])
         shift.most = wp.max(shift.most, lacking)
-        laws.pair_centre[p] = rows.pair.impulse[p]
+        laws.centre.pair[p] = rows.pair.impulse[p]
         laws.pair_R[p] = stiffen(old, STIFF_ROW * rows.pair.delassus[p], lacking, may, 1.0)
         shift.stiffened += int(laws.pair_R[p] < old)
     others = max_lanes(team, shift.most) - allowed * ALLOWED_ROW * at_start
@@ -372,7 +353,7 @@ def move_centres(
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         R = laws.contact_R[c]
-        change = rows.contact.impulse[c] - laws.contact_centre[c]
+        change = rows.contact.impulse[c] - laws.centre.contact[c]
         passed = wp.max(R[0] * wp.abs(change[0]), R[1] * wp.max(wp.abs(change[1]), wp.abs(change[2])))
         lacks = rows.contact.target[c][0] - laws.contact_v[c][0]
         if is_wedged(rows, c, rows.contact.impact[c][1], lacks, rows.contact.impulse[c][0]):
@@ -381,9 +362,9 @@ def move_centres(
         speed = wp.max(wp.abs(laws.contact_v[c]))
         shift.excess = wp.max(shift.excess, passed - allowed * ALLOWED * speed)
         fastest = wp.max(fastest, speed)
-        laws.contact_centre[c] = rows.contact.impulse[c]
+        laws.centre.contact[c] = rows.contact.impulse[c]
         if rows.spins == 1:
-            laws.spin_centre[c] = rows.spin.impulse[c]
+            laws.centre.spin[c] = rows.spin.impulse[c]
         least = float(STIFF)
         if rows.contact.impact[c][1] > SLOW_PUSH:
             least = PUSHING

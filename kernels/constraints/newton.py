@@ -129,7 +129,7 @@ def follow_bound(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.ve
     """Let the bounds of a contact's friction be those of its normal impulse at the velocity v."""
     R = laws.contact_R[c][0]
     left = rows.contact.target[c][0] - v[0]
-    push = wp.max(0.0, (R * laws.contact_centre[c][0] + left) / (R + rows.contact.softness[c]))
+    push = wp.max(0.0, (R * laws.centre.contact[c][0] + left) / (R + rows.contact.softness[c]))
     laws.contact_bound[c] = rows.contact.friction[c] * push
     if has_spin(rows, c):
         laws.spin_bound[c] = push * wp.vec2(rows.spin.torsion[c], rows.spin.rolling[c])

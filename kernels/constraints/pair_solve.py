@@ -2,7 +2,7 @@
 
 Stage: constraints, solve without contacts
 Called by: solvers/featherstone/constraints.py
-Reads: PairRowView, Teams, TreeView
+Reads: Teams, TreeView
 Writes: PairRowView, acted, z
 """
 
@@ -20,8 +20,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 @wp.kernel
 def solve_pairs(
     teams: Teams,
-    tree: TreeView,
-    rows: PairRowView,
+    tree: wp.array(dtype=TreeView),
+    rows: wp.array(dtype=PairRowView),
     depth: int,
     max_iterations: int,
     tolerance: float,
@@ -31,20 +31,20 @@ def solve_pairs(
     """One team per world: impulses of the rows between bodies or dofs, and z after them."""
     team = own_team(teams, wp.tid())
     w = team.index
-    begin = rows.world_start[w]
-    end = rows.world_start[w + 1]
+    begin = rows[0].world_start[w]
+    end = rows[0].world_start[w + 1]
     for p in range(begin, end):
-        if rows.delassus[p] > 0.0:
-            team_push_row(team, tree, rows.leaf[p], p, depth, rows.impulse[p], rows.B, z)
+        if rows[0].delassus[p] > 0.0:
+            team_push_row(team, tree[0], rows[0].leaf[p], p, depth, rows[0].impulse[p], rows[0].B, z)
     used = int(0)
     change = tolerance + 1.0
     while used < max_iterations and change > tolerance:
         change = float(0.0)
         for p in range(begin, end):
-            change = wp.max(change, relax_pair(team, tree, rows, p, depth, z))
+            change = wp.max(change, relax_pair(team, tree[0], rows[0], p, depth, z))
         used += 1
     any = int(0)
     for p in range(begin, end):
-        if rows.impulse[p] != 0.0:
+        if rows[0].impulse[p] != 0.0:
             any = int(1)
     acted[w] = any

@@ -1,9 +1,7 @@
 """All constraint rows of a step, and a solution of them.
 
 Stage: constraints, from assembly to backward pass
-Called by: kernels/constraints/apart.py, kernels/constraints/laws.py
-Reads: its arguments
-Writes: nothing, its functions return what they find
+Used by: solvers/featherstone/, kernels/constraints/adjoint/, kernels/constraints/
 """
 
 import warp as wp
@@ -11,19 +9,6 @@ import warp as wp
 from newtonsim.kernels.constraints.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.constraints.dof_rows import DofRowView
 from newtonsim.kernels.constraints.pair_rows import PairRowView
-
-wp.set_module_options({"enable_backward": False})
-
-
-@wp.struct
-class RowsView:
-    """Rows by family."""
-
-    dof: DofRowView
-    pair: PairRowView
-    contact: ContactRowView
-    spin: SpinRowView
-    spins: int  # 1 if contacts have torsional and rolling friction
 
 
 @wp.struct
@@ -37,16 +22,16 @@ class ImpulseView:
     z: wp.array(dtype=float)  # (D)
 
 
-@wp.func
-def impulses_of(rows: wp.ref[RowsView], z: wp.array(dtype=float)) -> ImpulseView:
-    """The present impulses of all rows, and z after them."""
-    view = ImpulseView()
-    view.dof = rows.dof.impulse
-    view.pair = rows.pair.impulse
-    view.contact = rows.contact.impulse
-    view.spin = rows.spin.impulse
-    view.z = z
-    return view
+@wp.struct
+class RowsView:
+    """Rows by family."""
+
+    dof: DofRowView
+    pair: PairRowView
+    contact: ContactRowView
+    spin: SpinRowView
+    spins: int  # 1 if contacts have torsional and rolling friction
+    impulse: ImpulseView  # the same impulses as in the families; no z
 
 
 @wp.struct

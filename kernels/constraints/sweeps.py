@@ -177,7 +177,7 @@ def sweep_island(
         c = islands.contact[i]
         change = wp.max(
             change,
-            relax_contact(team, tree, rows.contact, c, depth, pyramidal, share, laws.contact_centre, z),
+            relax_contact(team, tree, rows.contact, c, depth, pyramidal, share, laws.centre.contact, z),
         )
         if rows.spins == 1:
             change = wp.max(change, relax_spin(team, tree, rows.contact, rows.spin, c, depth, pyramidal, z))
@@ -218,10 +218,10 @@ def even_out(
         end = i + 1
         first = islands.contact[i]
         total = rows.contact.impulse[first][0]
-        before = laws.contact_centre[first][0]
+        before = laws.centre.contact[first][0]
         while end < touches[1] and is_of_manifold(contacts, first, islands.contact[end]):
             total += rows.contact.impulse[islands.contact[end]][0]
-            before += laws.contact_centre[islands.contact[end]][0]
+            before += laws.centre.contact[islands.contact[end]][0]
             end += 1
         share = float(0.0)
         if before == 0.0:
@@ -233,10 +233,10 @@ def even_out(
             for e in range(i, end):
                 c = islands.contact[e]
                 old = rows.contact.impulse[c]
-                centre = laws.contact_centre[c]
+                centre = laws.centre.contact[c]
                 change = wp.vec3(share * (mean - old[0]), 0.0, 0.0)
                 sync(team)
                 rows.contact.impulse[c] = old + change
-                laws.contact_centre[c] = centre + change
+                laws.centre.contact[c] = centre + change
                 team_push_triple(team, tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
         i = end

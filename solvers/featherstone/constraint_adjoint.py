@@ -25,6 +25,7 @@ from newtonsim.kernels.constraints.adjoint.modes import RowAdjointView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.runtime.residents import keep_on_device
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
@@ -91,6 +92,8 @@ class ConstraintAdjoint:
         self.transposed = transpose_of(self.system)
         self.rows = _row_adjoints(self.stage, device)
         self.predicted = featherstone_row_layout.pair_rows_of(model) if self.stage.predicts else None
+        if self.predicted is not None:
+            keep_on_device(device, self.predicted)
         self._alone = None if self.predicted is None else pairs_alone(model, self.predicted)
         self.mass = zeros(model.body_count, dtype=float, device=device, requires_grad=True)
         self.dof_terms = _terms(self.stage.dof_count, device)

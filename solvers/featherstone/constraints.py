@@ -97,6 +97,7 @@ class ConstraintStage:
         self.rows.spin = featherstone_row_layout.spin_rows_of(model)
         self.rows.spins = int(len(self.rows.spin.impulse) > 0)
         self.keeps_moving = keeps_moving
+        featherstone_row_layout.gather_impulses(self.rows)
         self.moving = featherstone_row_layout.impulses_of(model, self.rows)
         self.dofs = featherstone_row_layout.world_dofs(model)
         self.levers = featherstone_row_layout.axis_levers(model)
@@ -115,7 +116,7 @@ class ConstraintStage:
         self.last_contacts: Contacts | None = None
         self.last_dt = 0.0
         buffers = self.buffers
-        own = (topology_of(model).view, self.dofs, self.rows, self.moving, self.unsolved.view)
+        own = (topology_of(model).view, self.dofs, self.rows, self.rows.pair, self.moving, self.unsolved.view)
         own += (buffers.islands, buffers.laws, buffers.newton, buffers.system)
         keep_on_device(device, *own)
 

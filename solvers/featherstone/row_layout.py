@@ -183,6 +183,12 @@ def world_dofs(model: Model) -> WorldDofsView:
     return dofs
 
 
+def gather_impulses(rows: RowsView) -> None:
+    """Let `rows.impulse` be the impulses of all families."""
+    rows.impulse.dof, rows.impulse.pair = rows.dof.impulse, rows.pair.impulse
+    rows.impulse.contact, rows.impulse.spin = rows.contact.impulse, rows.spin.impulse
+
+
 def impulses_of(model: Model, rows: RowsView) -> ImpulseView:
     """Make room for a solution of all rows."""
     device = model.device

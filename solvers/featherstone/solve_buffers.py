@@ -70,12 +70,12 @@ def _islands(model: Model, rows: RowsView) -> IslandView:
 def _laws(model: Model, rows: RowsView) -> LawView:
     device, contacts, spins = model.device, len(rows.contact.impulse), len(rows.spin.impulse)
     view = LawView()
-    view.dof_centre = zeros(len(rows.dof.impulse), dtype=float, device=device)
+    view.centre.dof = zeros(len(rows.dof.impulse), dtype=float, device=device)
     view.dof_R = zeros(len(rows.dof.impulse), dtype=float, device=device)
     view.pair_R = zeros(len(rows.pair.impulse), dtype=float, device=device)
-    view.pair_centre = zeros(len(rows.pair.impulse), dtype=float, device=device)
+    view.centre.pair = zeros(len(rows.pair.impulse), dtype=float, device=device)
     view.contact_v = zeros(contacts, dtype=wp.vec3, device=device)
-    view.contact_centre = zeros(contacts, dtype=wp.vec3, device=device)
+    view.centre.contact = zeros(contacts, dtype=wp.vec3, device=device)
     view.contact_R = zeros(contacts, dtype=wp.vec2, device=device)
     view.contact_bound = zeros(contacts, dtype=float, device=device)
     view.contact_slope = zeros(contacts, dtype=float, device=device)
@@ -83,7 +83,7 @@ def _laws(model: Model, rows: RowsView) -> LawView:
     view.pair_branch = zeros(len(rows.pair.impulse), dtype=int, device=device)
     view.contact_branch = zeros(contacts, dtype=int, device=device)
     view.spin_branch = zeros(spins, dtype=int, device=device)
-    view.spin_centre = zeros(spins, dtype=wp.vec3, device=device)
+    view.centre.spin = zeros(spins, dtype=wp.vec3, device=device)
     view.spin_bound = zeros(spins, dtype=wp.vec2, device=device)
     return view
 

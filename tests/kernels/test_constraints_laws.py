@@ -130,7 +130,7 @@ class RandomContacts:
         self.rows, self.laws = RowsView(), LawView()
         self.rows.contact.softness = self._put(self.softness)
         self.rows.contact.target = self._put(self.target, wp.vec3)
-        self.laws.contact_centre = self._put(self.centre, wp.vec3)
+        self.laws.centre.contact = self._put(self.centre, wp.vec3)
         self.laws.contact_R = self._put(self.R, wp.vec2)
         self.laws.contact_bound = self._put(self.bound)
 
@@ -173,7 +173,7 @@ def test_contact_pushes_and_rubs(device, pyramidal):
 def test_friction_opposes_the_slip(device, pyramidal):
     """Around a centre of zero, at the bound: by directions, or of a pyramid along each tangent."""
     contacts = RandomContacts(device)
-    contacts.laws.contact_centre.zero_()
+    contacts.laws.centre.contact.zero_()
     p = contacts.law(contacts.v, pyramidal)["impulse"][:, 1:].astype(np.float64)
     slip = (contacts.v - contacts.target)[:, 1:]
     if pyramidal:

@@ -3,9 +3,12 @@
 import importlib
 
 import pytest
+import warp as wp
 from emulated_teams import rewritten
 from gpu.cards import CARDS, least_time, occupancy
-from gpu.ptxas import NoAssembler, Resources, _parsed, assembler, resources
+from gpu.ptxas import NoAssembler, Resources, _parsed, resources
+
+from newtonsim.kernels.constraints import pair_solve
 
 MOST_REGISTERS = 96
 """Up to here a multiprocessor holds 20 warps of a kernel, five for each scheduler."""
@@ -21,25 +24,30 @@ ptxas info    : Used 40 registers, used 0 barriers, 48 bytes cumulative stack si
 """
 
 
+MOST_SPILLS = {"solve_rows": 512}
+"""What a kernel may spill [B] that needs all registers there are: the constraint solve, whose stages are one."""
+
+
 def has_assembler() -> bool:
+    """Whether there is an assembler that is as new as Warp."""
     try:
-        return bool(assembler())
+        return bool(resources(wp.get_module(pair_solve.__name__), 90))
     except NoAssembler:
         return False
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not has_assembler(), reason="no ptxas; it comes with newtonsim[bench]")
+@pytest.mark.skipif(not has_assembler(), reason="no ptxas as new as Warp; one comes with newtonsim[bench]")
 @pytest.mark.parametrize("arch", CARDS)
 def test_kernels_over_teams_take_few_registers_and_no_stack(arch: int):
     kernels = rewritten().kernels()
     assert kernels
     for name in sorted({module for module, _ in kernels}):
-        taken = resources(importlib.import_module(name).wp.get_module(name), arch)
+        taken = resources(wp.get_module(importlib.import_module(name).__name__), arch)
         for key in (key for module, key in kernels if module == name):
-            assert taken[key].registers <= MOST_REGISTERS, (name, key, taken[key])
-            assert taken[key].stack <= MOST_STACK, (name, key, taken[key])
-            assert taken[key].spills == 0, (name, key, taken[key])
+            assert taken[key].registers <= (255 if key in MOST_SPILLS else MOST_REGISTERS), (key, taken[key])
+            assert taken[key].stack <= MOST_STACK, (key, taken[key])
+            assert taken[key].spills <= MOST_SPILLS.get(key, 0), (key, taken[key])
 
 
 def test_the_assembler_is_understood():
