@@ -79,10 +79,11 @@ LEAST_FINE = wp.constant(0.05)
 # share of the regularisation that is left for the next round of a cheap island
 STIFFER = wp.constant(0.1)
 # matrices that cost less than so much, in the units of `SolveOptions.cost`, make an island cheap enough for
-# many rounds, unless loose bodies move; Newton steps in one round beyond which something moves and it is the
-# last, of such islands and of others; factorizations in a later round, in all beyond which no round begins,
-# and in all
+# many rounds, and where loose bodies move; Newton steps in one round beyond which something moves and it is
+# the last, of such islands and of others; factorizations in a later round, in all beyond which no round
+# begins, and in all
 CHEAP = wp.constant(3.0e4)
+CHEAP_IN_MOTION = wp.constant(5.0e3)
 CALM_IF_CHEAP = wp.constant(14)
 CALM = wp.constant(4)
 SHORT = wp.constant(8)
@@ -124,6 +125,7 @@ class SolveReport:
     passing: float  # velocity that the regularisation lets pass under load [m/s]
     unsolved: int  # 1 if it ended above what is promised
     laid_out: int  # 1 if its matrix is, -1 if that would cost too much
+    cost: float  # of its matrix
     thorough: int  # 1 if it is to have as many rounds as it takes
     factorized: int  # 1 if its matrix is factorized for the present laws
 
@@ -293,6 +295,7 @@ def solve_island(
             if hopeless:
                 cost = lay_out_rows(team, tree, rows, islands, k, w, sys)
                 report.laid_out = 1
+                report.cost = cost
                 report.thorough = int(cost <= CHEAP)
                 if cost <= 0.0 or cost > s.cost:
                     report.laid_out = -1
@@ -302,7 +305,7 @@ def solve_island(
         set_centres(team, rows, islands, k, laws)
         copy_island(team, islands, k, z, n.y)
         find_reach(team, tree, rows, islands, k, n)
-        if report.thorough == 1 and not is_articulated(tree, islands, k):
+        if report.thorough == 1 and report.cost > CHEAP_IN_MOTION and not is_articulated(tree, islands, k):
             report.thorough = int(fastest_row(team, tree, rows, islands, k, depth, z) <= UNREST)
         report.passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
         load = soften(team, rows, islands, k, report.passing, laws)

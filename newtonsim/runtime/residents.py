@@ -38,8 +38,8 @@ def resident_views(kernel: Kernel, arguments: Sequence[object], device: wp.Devic
     return found
 
 
-_residents: weakref.WeakKeyDictionary[Any, tuple[bytes, wp.array]] = weakref.WeakKeyDictionary()
-"""By view: its content when it was put on the device, and the array."""
+_residents: weakref.WeakKeyDictionary[Any, dict[bytes, wp.array]] = weakref.WeakKeyDictionary()
+"""By view: the arrays on the device by the content that it had; graphs that were captured use old ones."""
 
 
 def keep_on_device(device: wp.Device, *views: Any) -> None:
@@ -50,14 +50,14 @@ def keep_on_device(device: wp.Device, *views: Any) -> None:
 
 def _resident(view: Any, device: wp.Device) -> wp.array:
     content = bytes(memoryview(view.__ctype__()))
-    known = _residents.get(view)
-    if known is None or known[0] != content:
+    arrays = _residents.setdefault(view, {})
+    if content not in arrays:
         if device.is_capturing:
             raise RuntimeError(f"{view._cls.key} has changed since kernels were loaded for a capture")
         array: Any = wp.array([view], dtype=view._cls, device=device)
         array.pointed_to = _arrays_of(view)  # which may be replaced in the view
-        known = _residents[view] = content, array
-    return known[1]
+        arrays[content] = array
+    return arrays[content]
 
 
 def _arrays_of(view: Any) -> list[wp.array]:
@@ -65,7 +65,7 @@ def _arrays_of(view: Any) -> list[wp.array]:
     for value in vars(view).values():
         if isinstance(value, wp.array):
             arrays.append(value)
-        elif isinstance(value, wp._src.codegen.StructInstance):
+        elif hasattr(value, "__ctype__"):
             arrays += _arrays_of(value)
     return arrays
 
@@ -75,4 +75,4 @@ def _places(kernel: Kernel) -> tuple[int, ...]:
     """Which arguments, the first one aside, are arrays of views."""
     types = [argument.type for argument in kernel.adj.args[1:]]
     structs = [getattr(kind, "dtype", None) for kind in types]
-    return tuple(i for i, struct in enumerate(structs) if isinstance(struct, wp._src.codegen.Struct))
+    return tuple(i for i, struct in enumerate(structs) if hasattr(struct, "cls"))

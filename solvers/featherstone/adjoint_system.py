@@ -21,7 +21,7 @@ KEPT = 192
 
 def system_of(stage: ConstraintStage) -> SystemView:
     """Make the systems of the rows of a stage, which use the islands and the matrix of its solve again."""
-    rows, device, dofs = stage.rows, stage.z.device, len(stage.z)
+    rows, device, dofs = stage.rows, stage.model.device, len(stage.z)
     contacts, spins = len(rows.contact.impulse), len(rows.spin.impulse)
     view = SystemView()
     view.islands, view.factor = stage.buffers.islands, stage.buffers.system

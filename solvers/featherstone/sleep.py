@@ -13,6 +13,7 @@ from newtonsim.kernels.constraints import sleep as sleep_kernels
 from newtonsim.kernels.constraints.sleep import SleepView
 from newtonsim.kernels.views.model import TreeView
 from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.residents import keep_on_device
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.revisions import Revised
@@ -108,6 +109,7 @@ class SleepStage:
         for name in TreeView.cls.__annotations__:
             setattr(self.tree, name, getattr(topology.view, name))
         self.tree.body_leaf = wp.clone(topology.view.body_leaf)
+        keep_on_device(device, self.tree)
 
     def _starts(self, world: np.ndarray) -> wp.array:
         start = np.searchsorted(world, np.arange(self.model.world_count + 1))

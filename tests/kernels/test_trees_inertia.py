@@ -141,7 +141,11 @@ def test_sweeps_end_where_equalities_hold_and_inequalities_push_or_are_open(devi
     z, acted = f.tree.floats(np.zeros(n)), f.tree.ints([0])
     inputs = [0, f.tree.view, f.L, f.tree.floats(qd), z]
     wp.launch(to_energy_coordinates, n, inputs, device=device)
-    wp.launch(solve_pairs, 1, [0, f.tree.view, rows, DEPTH, 2000, 1e-7, z, acted], device=device)
+    views = [
+        wp.array([view], dtype=type_, device=device)
+        for view, type_ in ((f.tree.view, TreeView), (rows, PairRowView))
+    ]
+    wp.launch(solve_pairs, 1, [teams_from(0), *views, DEPTH, 2000, 1e-7, z, acted], device=device)
     p = rows.impulse.numpy().astype(np.float64)
     v = jacobians @ qd + delassus @ p
     np.testing.assert_allclose(v[:2], [0.2, -0.3], atol=1e-3)

@@ -25,7 +25,7 @@ ptxas info    : Used 40 registers, used 0 barriers, 48 bytes cumulative stack si
 
 
 MOST_SPILLS = {"solve_rows": 512}
-"""What a kernel may spill [B] that needs all registers there are: the constraint solve, whose stages are one."""
+"""What a kernel may spill [B] that needs all registers there are."""
 
 
 def has_assembler() -> bool:
