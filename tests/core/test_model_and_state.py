@@ -214,13 +214,6 @@ def test_bare_model():
     assert model.particle_grid is None
 
 
-def test_missing_cuda_gives_a_warning_and_the_cpu(monkeypatch):
-    monkeypatch.setattr(wp, "is_cuda_available", lambda: False)
-    with pytest.warns(UserWarning, match="cuda"):
-        model = ModelBuilder().finalize("cuda")
-    assert model.device == wp.get_device("cpu")
-
-
 def test_contact_buffers():
     builder = ModelBuilder()
     builder.add_shape_sphere(builder.add_body(origin=((0, 0.05, 0), (0, 0, 0, 1))), radius=0.1)
