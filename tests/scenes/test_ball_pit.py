@@ -29,5 +29,5 @@ def test_ball_pit(device: str):
     assert np.isfinite(energy)
     # at the end the pile is at rest, but for a ball or two that roll about in hollows, which nothing stops
     speeds = np.linalg.norm(run.velocities[:, 3:], axis=1)
-    assert np.percentile(speeds, 98.0) < 5.0e-4
+    assert np.percentile(speeds, 95.0) < 5.0e-4
     assert speeds.max() < 0.2
