@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from newtonsim.runtime.arguments import Kernel
@@ -52,12 +53,23 @@ def _resident(view: Any, device: wp.Device) -> wp.array:
     content = bytes(memoryview(view.__ctype__()))
     arrays = _residents.setdefault(view, {})
     if content not in arrays:
-        if device.is_capturing:
-            raise RuntimeError(f"{view._cls.key} has changed since kernels were loaded for a capture")
-        array: Any = wp.array([view], dtype=view._cls, device=device)
+        array = _on_device(view, content, device)
         array.pointed_to = _arrays_of(view)  # which may be replaced in the view
         arrays[content] = array
     return arrays[content]
+
+
+def _on_device(view: Any, content: bytes, device: wp.Device) -> Any:
+    """An array of one view."""
+    if device.is_cpu:
+        # memory of NumPy, since Warp's would be part of what another thread may be capturing
+        memory = np.frombuffer(content, np.uint8).copy()
+        array: Any = wp.array(ptr=memory.ctypes.data, dtype=view._cls, shape=1, device=device)
+        array.memory = memory
+        return array
+    if device.is_capturing:
+        raise RuntimeError(f"{view._cls.key} has changed since kernels were loaded for a capture")
+    return wp.array([view], dtype=view._cls, device=device)
 
 
 def _arrays_of(view: Any) -> list[wp.array]:
