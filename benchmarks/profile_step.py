@@ -155,6 +155,8 @@ def bytes_of(values: list[object]) -> int:
         value = waiting.pop()
         if isinstance(value, wp.array):
             arrays[value.ptr or 0] = value.size * wp.types.type_size_in_bytes(value.dtype)
+            # of a view that lies on the device
+            waiting += getattr(value, "pointed_to", ())
         elif hasattr(value, "__dict__"):
             waiting += [inner for inner in vars(value).values() if isinstance(inner, wp.array)]
     return sum(arrays.values())
