@@ -110,28 +110,6 @@ def copyi(n: int, index: wp.array(dtype=int), i: int, x: wp.array(dtype=float), 
     const float* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
     float total = 0.0f;
-    for (int k = 0; k < n; ++k) total += from[k] * y.data[at[k]];
-    return total;
-    """
-)
-def row_doti(
-    n: int,
-    x: wp.array2d(dtype=float),
-    c: int,
-    first: int,
-    index: wp.array(dtype=int),
-    i: int,
-    y: wp.array(dtype=float),
-) -> float:
-    """Σ x[c, first + k] y[index[i + k]]."""
-    ...
-
-
-@wp.func_native(
-    """
-    const float* from = x.data + (size_t)c * x.shape[1] + first;
-    const int* at = index.data + i;
-    float total = 0.0f;
     for (int k = lane; k < n; k += lanes) total += from[k] * y.data[at[k]];
     return total;
     """
@@ -147,28 +125,7 @@ def lane_row_doti(
     i: int,
     y: wp.array(dtype=float),
 ) -> float:
-    """`row_doti`, as far as one lane of a team does it."""
-    ...
-
-
-@wp.func_native(
-    """
-    const float* from = x.data + (size_t)c * x.shape[1] + first;
-    const int* at = index.data + i;
-    for (int k = 0; k < n; ++k) y.data[at[k]] += a * from[k];
-    """
-)
-def row_axpyi(
-    n: int,
-    a: float,
-    x: wp.array2d(dtype=float),
-    c: int,
-    first: int,
-    index: wp.array(dtype=int),
-    i: int,
-    y: wp.array(dtype=float),
-):
-    """y[index[i + k]] += a x[c, first + k]; no index occurs twice."""
+    """Σ x[c, first + k] y[index[i + k]], as far as one lane of a team does it."""
     ...
 
 
@@ -191,34 +148,7 @@ def lane_row_axpyi(
     i: int,
     y: wp.array(dtype=float),
 ):
-    """`row_axpyi`, as far as one lane of a team does it."""
-    ...
-
-
-@wp.func_native(
-    """
-    const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
-    const int* at = index.data + i;
-    float total0 = 0.0f, total1 = 0.0f, total2 = 0.0f;
-    for (int k = 0; k < n; ++k) {
-        const float b = y.data[at[k]];
-        total0 += from[k][0] * b;
-        total1 += from[k][1] * b;
-        total2 += from[k][2] * b;
-    }
-    return wp::vec3(total0, total1, total2);
-    """
-)
-def row_doti3(
-    n: int,
-    x: wp.array2d(dtype=wp.vec3),
-    c: int,
-    first: int,
-    index: wp.array(dtype=int),
-    i: int,
-    y: wp.array(dtype=float),
-) -> wp.vec3:
-    """Σ x[c, first + k] y[index[i + k]] of three rows."""
+    """y[index[i + k]] += a x[c, first + k]; no index occurs twice, as far as one lane of a team does it."""
     ...
 
 
@@ -247,29 +177,7 @@ def lane_row_doti3(
     i: int,
     y: wp.array(dtype=float),
 ) -> wp.vec3:
-    """`row_doti3`, as far as one lane of a team does it."""
-    ...
-
-
-@wp.func_native(
-    """
-    const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
-    const int* at = index.data + i;
-    const float a0 = a[0], a1 = a[1], a2 = a[2];
-    for (int k = 0; k < n; ++k) y.data[at[k]] += a0 * from[k][0] + a1 * from[k][1] + a2 * from[k][2];
-    """
-)
-def row_axpyi3(
-    n: int,
-    a: wp.vec3,
-    x: wp.array2d(dtype=wp.vec3),
-    c: int,
-    first: int,
-    index: wp.array(dtype=int),
-    i: int,
-    y: wp.array(dtype=float),
-):
-    """y[index[i + k]] += a · x[c, first + k] of three rows; no index occurs twice."""
+    """Σ x[c, first + k] y[index[i + k]] of three rows, as far as one lane of a team does it."""
     ...
 
 
@@ -294,7 +202,7 @@ def lane_row_axpyi3(
     i: int,
     y: wp.array(dtype=float),
 ):
-    """`row_axpyi3`, as far as one lane of a team does it."""
+    """y[index[i + k]] += a · x[c, first + k] of three rows; no index occurs twice. The share of a lane."""
     ...
 
 

@@ -25,13 +25,9 @@ from newtonsim.kernels.algebra.sparse_blas import (
     lane_row_doti,
     lane_row_doti3,
     point_velocities,
-    row_axpyi,
-    row_axpyi3,
-    row_doti,
-    row_doti3,
     row_solve,
 )
-from newtonsim.kernels.algebra.teams import Team, lanes, sum_lanes, sum_triples
+from newtonsim.kernels.algebra.teams import Team, alone, lanes, sum_lanes, sum_triples
 from newtonsim.kernels.views.model import KinematicsView, TreeView
 
 LEAST_MASS = wp.constant(1.0e-12)  # [kg]
@@ -191,76 +187,6 @@ def whiten_sides(
 
 
 @wp.func
-def row_velocity(
-    tree: wp.ref[TreeView],
-    leaf: wp.vec2i,
-    c: int,
-    depth: int,
-    B: wp.array2d(dtype=float),
-    z: wp.array(dtype=float),
-) -> float:
-    """J v of one row."""
-    v = float(0.0)
-    if leaf[0] >= 0:
-        v += row_doti(tree.dof_depth[leaf[0]] + 1, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
-    if leaf[1] >= 0:
-        v += row_doti(tree.dof_depth[leaf[1]] + 1, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
-    return v
-
-
-@wp.func
-def triple_velocity(
-    tree: wp.ref[TreeView],
-    leaf: wp.vec2i,
-    c: int,
-    depth: int,
-    B: wp.array2d(dtype=wp.vec3),
-    z: wp.array(dtype=float),
-) -> wp.vec3:
-    """J v of three rows."""
-    v = wp.vec3(0.0, 0.0, 0.0)
-    if leaf[0] >= 0:
-        v += row_doti3(tree.dof_depth[leaf[0]] + 1, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
-    if leaf[1] >= 0:
-        v += row_doti3(tree.dof_depth[leaf[1]] + 1, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
-    return v
-
-
-@wp.func
-def push_row(
-    tree: wp.ref[TreeView],
-    leaf: wp.vec2i,
-    c: int,
-    depth: int,
-    impulse: float,
-    B: wp.array2d(dtype=float),
-    z: wp.array(dtype=float),
-):
-    """z += B impulse."""
-    if leaf[0] >= 0:
-        row_axpyi(tree.dof_depth[leaf[0]] + 1, impulse, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
-    if leaf[1] >= 0:
-        row_axpyi(tree.dof_depth[leaf[1]] + 1, impulse, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
-
-
-@wp.func
-def push_triple(
-    tree: wp.ref[TreeView],
-    leaf: wp.vec2i,
-    c: int,
-    depth: int,
-    impulse: wp.vec3,
-    B: wp.array2d(dtype=wp.vec3),
-    z: wp.array(dtype=float),
-):
-    """z += B impulse, of three rows."""
-    if leaf[0] >= 0:
-        row_axpyi3(tree.dof_depth[leaf[0]] + 1, impulse, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
-    if leaf[1] >= 0:
-        row_axpyi3(tree.dof_depth[leaf[1]] + 1, impulse, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
-
-
-@wp.func
 def team_row_velocity(
     team: Team,
     tree: wp.ref[TreeView],
@@ -270,7 +196,7 @@ def team_row_velocity(
     B: wp.array2d(dtype=float),
     z: wp.array(dtype=float),
 ) -> float:
-    """`row_velocity` by a team, each lane of which has its own entries of the chains.
+    """J v of one row; each lane of the team has its own entries of the chains.
 
     A dof has the same place in all chains, so that it is always the same lane that reads and writes its z.
     """
@@ -295,7 +221,7 @@ def team_triple_velocity(
     B: wp.array2d(dtype=wp.vec3),
     z: wp.array(dtype=float),
 ) -> wp.vec3:
-    """`triple_velocity` by a team, see `team_row_velocity`."""
+    """J v of three rows, see `team_row_velocity`."""
     v = wp.vec3(0.0, 0.0, 0.0)
     n = lanes(team)
     if leaf[0] >= 0:
@@ -318,7 +244,7 @@ def team_push_row(
     B: wp.array2d(dtype=float),
     z: wp.array(dtype=float),
 ):
-    """`push_row` by a team, see `team_row_velocity`."""
+    """z += B impulse, see `team_row_velocity`."""
     n = lanes(team)
     if leaf[0] >= 0:
         row0 = tree.dof_row[leaf[0]]
@@ -339,7 +265,7 @@ def team_push_triple(
     B: wp.array2d(dtype=wp.vec3),
     z: wp.array(dtype=float),
 ):
-    """`push_triple` by a team, see `team_row_velocity`."""
+    """z += B impulse, of three rows, see `team_row_velocity`."""
     n = lanes(team)
     if leaf[0] >= 0:
         row0 = tree.dof_row[leaf[0]]
@@ -349,3 +275,57 @@ def team_push_triple(
         lane_row_axpyi3(
             team.lane, n, tree.dof_depth[leaf[1]] + 1, impulse, B, c, depth, tree.row_dof, row1, z
         )
+
+
+@wp.func
+def row_velocity(
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    B: wp.array2d(dtype=float),
+    z: wp.array(dtype=float),
+) -> float:
+    """`team_row_velocity` by one thread."""
+    return team_row_velocity(alone(0), tree, leaf, c, depth, B, z)
+
+
+@wp.func
+def triple_velocity(
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    B: wp.array2d(dtype=wp.vec3),
+    z: wp.array(dtype=float),
+) -> wp.vec3:
+    """`team_triple_velocity` by one thread."""
+    return team_triple_velocity(alone(0), tree, leaf, c, depth, B, z)
+
+
+@wp.func
+def push_row(
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    impulse: float,
+    B: wp.array2d(dtype=float),
+    z: wp.array(dtype=float),
+):
+    """`team_push_row` by one thread."""
+    team_push_row(alone(0), tree, leaf, c, depth, impulse, B, z)
+
+
+@wp.func
+def push_triple(
+    tree: wp.ref[TreeView],
+    leaf: wp.vec2i,
+    c: int,
+    depth: int,
+    impulse: wp.vec3,
+    B: wp.array2d(dtype=wp.vec3),
+    z: wp.array(dtype=float),
+):
+    """`team_push_triple` by one thread."""
+    team_push_triple(alone(0), tree, leaf, c, depth, impulse, B, z)

@@ -18,7 +18,7 @@ Writes: B, MotionView, 12 arrays
 
 import warp as wp
 
-from newtonsim.kernels.algebra.sparse_blas import axpyi, doti, row_axpyi, row_gram3
+from newtonsim.kernels.algebra.sparse_blas import axpyi, doti, lane_row_axpyi, row_gram3
 from newtonsim.kernels.algebra.teams import alone
 from newtonsim.kernels.constraints.chains import fill_turning, fill_velocity, push_row, whiten_chain
 from newtonsim.kernels.constraints.dof_rows import ROW_DRIVE, ROW_LIMIT, DofRowView
@@ -89,7 +89,8 @@ def add_steady_impulses(
         source = rows.source[r]
         if rows.source_kind[source] != ROW_LIMIT:
             d = rows.source_dof[source]
-            row_axpyi(tree.dof_depth[d] + 1, rows.impulse[r], rows.B, r, 0, tree.row_dof, tree.dof_row[d], z)
+            row = tree.dof_row[d]
+            lane_row_axpyi(0, 1, tree.dof_depth[d] + 1, rows.impulse[r], rows.B, r, 0, tree.row_dof, row, z)
     for r in range(pairs.world_start[w], pairs.world_start[w + 1]):
         if pairs.delassus[r] > 0.0:
             push_row(tree, pairs.leaf[r], r, depth, pairs.impulse[r], pairs.B, z)
