@@ -17,6 +17,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from types import ModuleType
 
 import numpy as np
 import teams_by_turns
@@ -62,8 +63,11 @@ class Rewritten:
 
     def kernel(self, kernel: wp.Kernel) -> wp.Kernel:
         """The rewritten one."""
-        module = importlib.import_module(f"{PACKAGE}.{self._short(kernel.module.name)}")
-        return getattr(module, kernel.key)
+        return getattr(self.module(kernel.module.name), kernel.key)
+
+    def module(self, name: str) -> ModuleType:
+        """The rewritten form of a kernel file."""
+        return importlib.import_module(f"{PACKAGE}.{self._short(name)}")
 
     def kernels(self) -> set[tuple[str, str]]:
         """Module and name of all kernels over teams."""
@@ -195,11 +199,17 @@ def emulate(command: wp.Launch, levels: LevelView, order: Sequence[int], skip: i
     Raises:
         TeamError: Lanes came to different syncs.
     """
-    kernel = rewritten().kernel(command.kernel)
-    hooks = kernel.module.load("cpu", 1).get_kernel_hooks(kernel)
-    entry = ENTRY(ctypes.cast(hooks.forward, ctypes.c_void_p).value)
     given = zip(command.fwd_args[1:], command.params[2:])
     rest = [levels.__ctype__() if isinstance(v, LevelView.cls) else packed for v, packed in given]
+    return run_lanes(rewritten().kernel(command.kernel), command, rest, order, skip)
+
+
+def run_lanes(
+    kernel: wp.Kernel, command: wp.Launch, rest: Sequence[object], order: Sequence[int], skip: int = -1
+) -> set[int]:
+    """Run a rewritten kernel with the bounds of a launch and packed arguments behind its teams."""
+    hooks = kernel.module.load("cpu", 1).get_kernel_hooks(kernel)
+    entry = ENTRY(ctypes.cast(hooks.forward, ctypes.c_void_p).value)
     turns = Turns(order, skip)
 
     def work(lane: int, meet: Callable[[int, float], float]) -> None:

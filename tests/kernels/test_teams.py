@@ -5,12 +5,14 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
+import teams_by_turns
 import warp as wp
-from emulated_teams import Memory, TeamError, Turns, emulate, orders, rewritten, takes_teams
+from emulated_teams import Memory, TeamError, Turns, emulate, orders, rewritten, run_lanes, takes_teams
 
 import newtonsim
 from newtonsim import dynamics
 from newtonsim.examples import scenes
+from newtonsim.kernels.algebra import block_cholesky
 from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, sum_lanes, sync
 from newtonsim.kernels.views.model import LevelView
 from newtonsim.runtime import capture, teams
@@ -205,6 +207,51 @@ def test_every_kernel_over_teams_is_emulated():
         if takes_teams(command.kernel)
     }
     assert rewritten().kernels() - launched == set()
+
+
+blocks = rewritten().module(block_cholesky.__name__)
+
+
+@wp.kernel(enable_backward=False)
+def solve_blocks(teams: Teams, system: block_cholesky.BlockSystemView):
+    """One team per world: factorize, and solve."""
+    team = own_team(teams, wp.tid())
+    block_cholesky.factorize(team, system, team.index)
+    block_cholesky.solve(team, system, team.index)
+
+
+@wp.kernel(enable_backward=False)
+def solve_blocks_by_turns(teams: teams_by_turns.Teams, system: blocks.BlockSystemView):
+    """`solve_blocks` with emulated teams."""
+    team = teams_by_turns.own_team(teams, wp.tid())
+    blocks.factorize(team, system, team.index)
+    blocks.solve(team, system, team.index)
+
+
+@pytest.mark.parametrize("count", [2, 8, 32])
+def test_many_lanes_factorize_as_one(count: int):
+    """Newton's method would hide a wrong factor: it comes to the same solution, only later."""
+    model = crawler().finalize("cpu")
+    solver, state = FeatherstoneSolver(model), model.state()
+    solver.step(model, state, state, None, None, 1.0 / 240.0)
+    system = solver.constraints.buffers.system
+    assert system.nodes.numpy()[0] == 2, "the trunk and the box that leans on it"
+    rng = np.random.default_rng(3)
+    entries, given = rng.uniform(-0.3, 0.3, len(system.L)), rng.normal(size=len(system.x))
+    for node in range(2):
+        n = int(system.width.numpy()[node])
+        pitch = 8 if n == 6 else n
+        entries[int(system.panel.numpy()[node]) + np.arange(n) * (pitch + 1)] += 4.0
+    solutions = []
+    command = wp.launch(solve_blocks, 1, [teams.teams_from(0), system], device="cpu", record_cmd=True)
+    lanes_of_blocks = partial(run_lanes, solve_blocks_by_turns, command, [system.__ctype__()])
+    for run in (command.launch, *(partial(lanes_of_blocks, order) for order in orders(count))):
+        system.L.assign(entries.astype(np.float32))
+        system.x.assign(given.astype(np.float32))
+        run()
+        solutions.append(system.x.numpy())
+    for solution in solutions[1:]:
+        np.testing.assert_allclose(solution, solutions[0], rtol=1e-5, atol=1e-6)
 
 
 @cache
