@@ -249,7 +249,7 @@ def test_many_lanes_factorize_as_one(count: int):
         system.L.assign(entries.astype(np.float32))
         system.x.assign(given.astype(np.float32))
         run()
-        solutions.append(system.x.numpy())
+        solutions.append(system.x.numpy().copy())
     for solution in solutions[1:]:
         np.testing.assert_allclose(solution, solutions[0], rtol=1e-5, atol=1e-6)
 
