@@ -227,6 +227,19 @@ def test_light_and_that_it_stays(both: Both):
     assert np.abs(theirs[2][8, 8].astype(int) - mine[2][8, 8]).max() <= 1
 
 
+def test_a_new_body_is_seen_after_a_reset(ours_only: int):
+    """Python gives the address of a body that is gone to the next one, at some time in 200 bodies."""
+    options = {"physicsClientId": ours_only}
+    for level in np.linspace(0.2, 1.0, 200):
+        ours.resetSimulation(**options)
+        shape = ours.createVisualShape(
+            ours.GEOM_BOX, halfExtents=[0.5, 0.5, 0.5], rgbaColor=[level, 0, 0, 1], **options
+        )
+        ours.createMultiBody(0, -1, shape, **options)
+        picture = ours.getCameraImage(16, 16, FROM_ABOVE, NARROW, **options)[2]
+        assert picture[8, 8, 0] == pytest.approx(239 * level, abs=2)
+
+
 def test_shadows_are_where_the_light_does_not_reach(ours_only: int):
     """Light from 45 degrees on a square at height 1: its shadow is 1 m away and 0.8 as bright."""
     options = {"physicsClientId": ours_only}

@@ -242,9 +242,10 @@ class Pictures:
         self.register()
         bodies = self.client.bodies
         poses = self._poses()
+        # the bodies themselves, not their id(): that of a body which is gone is used again
         key = (
-            *((uid, id(body), body.revision, body.first_row) for uid, body in bodies.items()),
-            *((uid, id(body)) for uid, body in self.client.soft_bodies.items()),
+            *((uid, body, body.revision, body.first_row) for uid, body in bodies.items()),
+            *self.client.soft_bodies.items(),
         )
         if key != self._key:
             self._build()
