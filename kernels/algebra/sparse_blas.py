@@ -8,7 +8,7 @@ subprograms", 2002: `dot`, `axpy` (y += a x), and with an `i` where one side goe
 
 Stage: linear algebra of smooth dynamics and of constraints
 Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/maximal/articulated_bodies.py,
-    kernels/trees/crba.py
+    kernels/trees/
 Reads: L, S, index, start, x, y
 Writes: B, x, y
 """
@@ -80,6 +80,27 @@ def lane_axpyi(
     y: wp.array(dtype=float),
 ):
     """`axpyi`, as far as one lane of a team does it."""
+    ...
+
+
+@wp.func_native(
+    """
+    const float* from = x.data + i;
+    float* to = y.data + j;
+    for (int k = lane; k < n; k += lanes) to[k] += a * from[k];
+    """
+)
+def lane_axpy(
+    lane: int,
+    lanes: int,
+    n: int,
+    a: float,
+    x: wp.array(dtype=float),
+    i: int,
+    y: wp.array(dtype=float),
+    j: int,
+):
+    """`axpy`, as far as one lane of a team does it."""
     ...
 
 

@@ -1,10 +1,10 @@
 """Sums over the bodies of an articulation, and dense copies of sparse matrices.
 
 Stage: queries of dynamics between steps
-Called by: newtonsim/dynamics.py
+Called by: newtonsim/dynamics/functions.py, newtonsim/dynamics/stages.py
 Reads: BodyView, H, KinematicsView, TreeView, a, b, body_articulation, dof_articulation, dof_local, gravity,
     mass, moment
-Writes: a, com, dense, energy, jacobian, mass, moment, total
+Writes: a, b, com, dense, energy, mass, moment, total
 """
 
 import warp as wp
@@ -36,12 +36,26 @@ def sum_mass(
 
 
 @wp.kernel
+def clear_sums(first: int, mass: wp.array(dtype=float), moment: wp.array(dtype=wp.vec3)):
+    """One thread per articulation: zeros for `sum_mass` to add to."""
+    a = first + wp.tid()
+    mass[a] = 0.0
+    moment[a] = wp.vec3(0.0, 0.0, 0.0)
+
+
+@wp.kernel
 def divide(
     first: int, moment: wp.array(dtype=wp.vec3), mass: wp.array(dtype=float), com: wp.array(dtype=wp.vec3)
 ):
     """One thread per articulation: moment / mass."""
     a = first + wp.tid()
     com[a] = moment[a] / mass[a]
+
+
+@wp.kernel
+def clear_energies(first: int, energy: wp.array(dtype=float)):
+    """One thread per articulation: zeros for sums of energies to add to."""
+    energy[first + wp.tid()] = 0.0
 
 
 @wp.kernel
@@ -103,28 +117,19 @@ def expand_inertia(
 
 
 @wp.kernel
-def fill_jacobian(
-    first: int,
-    tree: TreeView,
-    body: BodyView,
-    kin: KinematicsView,
-    dof_local: wp.array(dtype=int),
-    jacobian: wp.array3d(dtype=float),
-):
-    """One thread per body: columns of the dofs that move it, rows (ω, v of the COM) in world axes."""
-    b = first + wp.tid()
-    leaf = tree.body_leaf[b]
-    if leaf < 0:
-        return
-    com = wp.transform_point(kin.body_X[b], body.com[b])
-    row = tree.dof_row[leaf]
-    for k in range(tree.dof_depth[leaf] + 1):
-        d = tree.row_dof[row + k]
-        w = wp.spatial_top(kin.S[d])
-        v = wp.spatial_bottom(kin.S[d]) + wp.cross(w, com)
-        for i in range(3):
-            jacobian[b, i, dof_local[d]] = w[i]
-            jacobian[b, 3 + i, dof_local[d]] = v[i]
+def clear_blocks(first: int, dense: wp.array3d(dtype=float)):
+    """One thread per block: zeros."""
+    a = first + wp.tid()
+    for i in range(dense.shape[1]):
+        for k in range(dense.shape[2]):
+            dense[a, i, k] = 0.0
+
+
+@wp.kernel
+def copy(first: int, a: wp.array(dtype=float), b: wp.array(dtype=float)):
+    """One thread per entry: b = a."""
+    i = first + wp.tid()
+    b[i] = a[i]
 
 
 @wp.kernel

@@ -7,7 +7,7 @@ Functions are inlined for the sake of that derivative, see `forward_kinematics`.
 
 Stage: smooth dynamics, bias forces
 Called by: newtonsim/runtime/launcher.py, solvers/featherstone/reactions.py, solvers/featherstone/smooth.py,
-    kernels/trees/masked_dynamics.py, kernels/trees/tree_advance.py
+    kernels/trees/masked_dynamics.py, kernels/trees/rnea_derivatives.py, kernels/trees/tree_advance.py
 Reads: BodyView, JointView, KinematicsView, TreeView, body_f, gravity, qd, qdd, source
 Writes: body_A, body_F, dof_A, target, tau
 """

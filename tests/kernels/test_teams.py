@@ -80,8 +80,9 @@ def dynamics_scene() -> Scene:
     state = random_state(model, 7)
 
     def run() -> None:
-        dynamics.mass_matrix(model, state)
-        dynamics.forward_dynamics(model, state)
+        quantities = dynamics.Dynamics(model)  # a new one, as one that knows the arrays replays
+        quantities.mass_matrix(state)
+        quantities.forward_dynamics_derivatives(state)
 
     run()
     state.joint_q.assign(random_state(model, 8).joint_q.numpy())

@@ -15,6 +15,7 @@ SHORTEST = {
     "robots": ["--robots", "quadruped", "--worlds", "2"],
     "python_calls": ["--cases", "pile"],
     "pybullet_compat": ["--cases", "falling cube", "getJointState", "worlds"],
+    "dynamics": ["--robots", "ant", "--worlds", "2"],
     "contacts": ["--scenes", "gripper"],
     "contact_motion": ["--scenes", "card_house"],
     "deformables": ["--scenes", "cloth", "net", "heap"],
