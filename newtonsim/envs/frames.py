@@ -12,6 +12,7 @@ from newtonsim.kernels.envs import frames as envs_frames
 from newtonsim.kernels.envs.frames import FrameView
 from newtonsim.render import Camera, Lighting, Pinhole, look_at
 from newtonsim.render.camera.caster import share_out
+from newtonsim.runtime import compilation
 from newtonsim.runtime.arguments import Arguments, Kernel
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import divide
@@ -73,7 +74,7 @@ class FrameStack:
         shards = [part.with_starts(starts) for part in divide(model, self.camera.threads)]
         self._launchers = [Launcher(model, record_tape=False, shard=shard) for shard in shards]
         # before threads launch it, each of which would compile it
-        wp.load_module(envs_frames, device=model.device)
+        compilation.load([wp.get_module(envs_frames.__name__)], model.device)
 
     def push(self, state: State) -> None:
         """Add a picture of every world, and keep the last stack of episodes that have ended in this step."""

@@ -10,6 +10,7 @@ from typing import Any
 import warp as wp
 
 from newtonsim.errors import LaunchError, did_you_mean
+from newtonsim.scene.contiguity import check_contiguous
 
 Kernel = Any
 """A `wp.Kernel`. Warp does not say what its decorator returns: to a type checker a kernel is a function."""
@@ -32,9 +33,13 @@ def in_order(kernel: Kernel, reads: Arguments, writes: Arguments, added: int = 0
 
     Raises:
         LaunchError: An argument is missing, given twice or unknown.
+        NewtonsimError: An array is not contiguous.
     """
     count, pick = _signature(kernel, added)
     given = {**reads, **writes}
+    for name, value in given.items():
+        if isinstance(value, wp.array):
+            check_contiguous(f"kernel {kernel.key}, {name}", value)
     if len(reads) + len(writes) == count == len(given):
         try:
             return pick(given)

@@ -23,6 +23,7 @@ import warp as wp
 
 from newtonsim.errors import NotDifferentiableError
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
+from newtonsim.runtime.indexing import index_plainly
 from newtonsim.runtime.progress import Progress
 
 BLOCK_DIM = 32
@@ -54,6 +55,9 @@ def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
         Names of the modules that were not in the kernel cache and were compiled.
     """
     device = wp.get_device(device)
+    modules = list(modules)
+    for module in modules:
+        index_plainly(module)
     unloaded = [m for m in dict.fromkeys(modules) if (m, str(device)) not in _loaded]
     missing = [m for m in unloaded if not is_cached(m, device)]
     for module in unloaded:
@@ -194,6 +198,7 @@ def launch(
         LaunchError: An argument is missing, given twice or unknown.
     """
     arguments = in_order(kernel, reads, writes)
+    index_plainly(kernel.module)
     split = len(arguments) - last_written(kernel, writes)
     blocks = block_dim(wp.get_device(device))
     inputs, outputs = list(arguments[:split]), list(arguments[split:])

@@ -6,6 +6,8 @@ from functools import cache
 from itertools import count
 from typing import Any
 
+from newtonsim.scene.contiguity import check_contiguous
+
 _PLAIN = (bool, int, float, str, type(None))
 _numbers = count(1)
 
@@ -28,6 +30,7 @@ class Revised:
     revision = 0
 
     def __setattr__(self, name: str, value: object) -> None:
+        check_contiguous(f"{type(self).__name__}.{name}", value)
         held = self.__dict__
         if name not in held:
             # no graph has seen it; properties keep what they are given in an attribute of their own
@@ -57,6 +60,7 @@ class CountedStruct:
     """Base of the structs that `counted` makes."""
 
     def __setattr__(self, name: str, value: object) -> None:
+        check_contiguous(name, value)
         super().__setattr__(name, value)
         latest[0] = next(_numbers)
 

@@ -67,8 +67,8 @@ class PictureCaster:
         self._tiles = self._make_tiles()
         self._bands = self._cut(threads)
         # before threads launch it, each of which would compile it
-        wp.load_module(camera_pictures, device=scene.device)
-        wp.load_module(camera_tiles, device=scene.device)
+        kernels = (camera_pictures, camera_tiles)
+        compilation.load([wp.get_module(file.__name__) for file in kernels], scene.device)
 
     def cast(self, cameras: wp.array, light: wp.array, mask: wp.array | None = None) -> None:
         """Fill the pictures.

@@ -151,7 +151,7 @@ class Camera:
         self.threads = self._caster.threads
         self.light(Lighting.above(model.up_vector) if lighting is None else lighting)
         self.move(pose)
-        wp.load_module(camera_rays, device=model.device)
+        compilation.load([wp.get_module(camera_rays.__name__)], model.device)
 
     def move(self, pose: npt.ArrayLike) -> Camera:
         """Put the cameras elsewhere on the bodies that carry them.
