@@ -82,7 +82,7 @@ STIFFER = wp.constant(0.1)
 # many rounds, and where loose bodies move; Newton steps in one round beyond which something moves and it is
 # the last, of such islands and of others; factorizations in a later round, in all beyond which no round
 # begins, and in all
-CHEAP = wp.constant(3.0e4)
+CHEAP = wp.constant(1.0e5)
 CHEAP_IN_MOTION = wp.constant(5.0e3)
 CALM_IF_CHEAP = wp.constant(14)
 CALM = wp.constant(4)
