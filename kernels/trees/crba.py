@@ -6,7 +6,7 @@ ancestors from the root down to d, contiguous, so factor and solves have no fill
 
 Stage: smooth dynamics, joint-space inertia
 Called by: newtonsim/dynamics.py, newtonsim/runtime/inertia_factors.py,
-    kernels/maximal/articulated_bodies.py, kernels/trees/tree_advance.py
+    kernels/maximal/articulated_bodies.py, kernels/trees/tree_advance.py, kernels/trees/tree_smooth.py
 Reads: BodyView, JointView, KinematicsView, L, LevelView, Teams, TreeView, base, diagonal, rhs
 Writes: CompositeView, H, KinematicsView, L, floor, x
 """

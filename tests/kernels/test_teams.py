@@ -11,6 +11,8 @@ from emulated_teams import Memory, TeamError, Turns, emulate, orders, rewritten,
 
 import newtonsim
 from newtonsim import dynamics
+from newtonsim.collision.collide import collide
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.examples import scenes
 from newtonsim.kernels.algebra import block_cholesky
 from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, sum_lanes, sync
@@ -152,9 +154,34 @@ def lifted_load_scene() -> Scene:
     return Scene(model, step)
 
 
+def rubbing() -> newtonsim.ModelBuilder:
+    """A tree with dry friction at every third dof."""
+    builder = random_model(12, body_count=14)
+    builder.joint_friction = [0.1 * (d % 3 == 0) for d in range(builder.joint_dof_count)]
+    return builder
+
+
+def crowd_scene() -> Scene:
+    """Contacts of spheres on the ground, too many for a list of pairs."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    for i in range(70):
+        place = (0.15 * (i % 10), 0.3 * (i // 10), 0.1)
+        body = builder.add_body(origin=wp.transform(place, wp.quat_identity()))
+        builder.add_shape_sphere(body, radius=0.1)
+    builder.set_ground_plane()
+    model = builder.finalize("cpu")
+    assert collision_plan_of(model).listed is None
+    state = model.state()
+    collide(model, state)
+    return Scene(model, lambda: collide(model, state))
+
+
 SCENES: dict[str, Callable[[], Scene]] = {
     "step": lambda: step_scene(forest()),
     "from the start": lambda: step_scene(forest(), coriolis="start"),
+    "limited speeds": lambda: step_scene(forest(), speed_limit=1.0),
+    "dry friction": lambda: contact_scene(rubbing(), 0),
+    "crowd": crowd_scene,
     "long chains": lambda: step_scene(random_model(11, body_count=80, base=FREE)),
     "dynamics": dynamics_scene,
     "spawn": spawn_scene,
