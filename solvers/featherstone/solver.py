@@ -254,7 +254,7 @@ class FeatherstoneSolver(LaunchedSolver):
         """Velocities, coordinates and bodies at the end of the step."""
         smooth, constraints, out, dt = self.smooth, self.constraints, step.state_out, step.dt
         if self.speed_limit is None and self.deformables is None:
-            constraints.advance(launch, smooth, step, self.end_motion)
+            constraints.advance(launch, smooth, step, self.end_motion)  # pyright: ignore[reportArgumentType]
             return
         constraints.accept(launch, smooth, out.joint_qd)
         self._particles.remember(launch, out.joint_qd, dt)
