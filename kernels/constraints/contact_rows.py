@@ -329,17 +329,16 @@ def contact_place(
 @wp.func
 def fill_contact(
     c: int,
+    place: ContactPlace,
     tree: TreeView,
     kin: KinematicsView,
     shape: ShapeView,
-    body_q: wp.array(dtype=wp.transform),
     L: wp.array(dtype=float),
     contacts: ContactView,
     depth: int,
     rows: ContactRowView,
 ):
     """Jacobian of contact c in energy coordinates, and its Delassus numbers."""
-    place = contact_place(c, tree, shape, body_q, contacts)
     leaf = place.leaf
     if leaf[0] >= 0:
         origin = kin.origin[tree.body_tree[shape.body[contacts.shape0[c]]]]
@@ -401,6 +400,7 @@ def soften_contact(
 @wp.func
 def aim_contact(
     c: int,
+    place: ContactPlace,
     tree: TreeView,
     kin: KinematicsView,
     shape: ShapeView,
@@ -429,7 +429,6 @@ def aim_contact(
     b0 = shape.body[s0]
     b1 = shape.body[s1]
     n = contacts.normal[c]
-    place = contact_place(c, tree, shape, bodies.q, contacts)
     m0 = point_motion(b0, place.x0, tree, kin, body_A, base_gravity(b0, tree, falls, gravity[0]), bodies)
     m1 = point_motion(b1, place.x1, tree, kin, body_A, base_gravity(b1, tree, falls, gravity[0]), bodies)
     frame = place.frame
@@ -495,6 +494,9 @@ def build_contact_rows(
     w = contacts.world[c]
     if c - contacts.world_start[w] >= contacts.world_count[w]:
         return
-    fill_contact(c, tree, kin, shape, bodies.q, L, contacts, depth, rows)
+    place = contact_place(c, tree, shape, bodies.q, contacts)
+    fill_contact(c, place, tree, kin, shape, L, contacts, depth, rows)
     soften_contact(c, tree, material, mass, contacts, s, rows)
-    aim_contact(c, tree, kin, shape, material, bodies, body_A, falls, gravity, z, contacts, depth, s, rows)
+    aim_contact(
+        c, place, tree, kin, shape, material, bodies, body_A, falls, gravity, z, contacts, depth, s, rows
+    )

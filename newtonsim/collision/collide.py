@@ -83,8 +83,7 @@ def find_contacts(
         ),
         writes=dict(place=contacts.placement),
     )
-    crowded = plan.listed is None
-    if crowded:
+    if plan.listed is None:
         _sweep_pairs(launch, contacts, margin, dt)
     else:
         _select_pairs(launch, contacts, margin, dt)
@@ -93,7 +92,7 @@ def find_contacts(
         surfaces = dict(surfaces=plan.surfaces) if family in _SURFACE_FAMILIES else {}
         reads = {**solids, **surfaces}
         launch(narrow_phase(family), "pair", reads=reads, writes=dict(manifolds=contacts.manifolds))
-    if crowded:
+    if plan.listed is None:
         _gather_crowded(launch, body_q, body_qd, contacts, margin, dt)
     else:
         launch(
