@@ -29,7 +29,7 @@ from newtonsim.kernels.views.model import LevelView
 
 TEAMS = "newtonsim.kernels.algebra.teams"
 PACKAGE = "kernels_by_turns"
-CALL = re.compile(r"\b(sync|sum_lanes|max_lanes|sum_triples)\((\w+)(?=[,)])")
+CALL = re.compile(r"\b(sync|sum_lanes|max_lanes|sum_triples|scan_lanes)\((\w+)(?=[,)])")
 MEET = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int, ctypes.c_float)
 ENTRY = ctypes.CFUNCTYPE(None)
 
@@ -172,6 +172,8 @@ class Turns:
             return value
         if rewritten().sites[site][2] == "max_lanes":
             return float(self._value[half].max())
+        if rewritten().sites[site][2] == "scan_lanes":
+            return float(4096 * self._value[half][:lane].sum() + self._value[half].sum())
         return self._sum(self._value[half], lane)
 
     @staticmethod

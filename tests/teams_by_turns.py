@@ -80,3 +80,14 @@ def sum_triples(team: Team, site: int, value: wp.vec3) -> wp.vec3:
     x = sum_lanes(team, site, value[0])
     y = sum_lanes(team, site, value[1])
     return wp.vec3(x, y, sum_lanes(team, site, value[2]))
+
+
+# before and total are below 4096 here, and come as one number
+@wp.func_native(
+    """
+    typedef wp::float32 (*Meet)(wp::int32, wp::float32);
+    const wp::int32 both = team.meet ? (wp::int32)((Meet)team.meet)(site, (wp::float32)count) : count;
+    return wp::vec_t<2, wp::int32>(both >> 12, both & 4095);
+    """
+)
+def scan_lanes(team: Team, site: int, count: int) -> wp.vec2i: ...

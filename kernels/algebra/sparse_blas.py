@@ -128,6 +128,25 @@ def copyi(n: int, index: wp.array(dtype=int), i: int, x: wp.array(dtype=float), 
 
 @wp.func_native(
     """
+    const int* at = index.data + i;
+    for (int k = lane; k < n; k += lanes) y.data[at[k]] = x.data[at[k]];
+    """
+)
+def lane_copyi(
+    lane: int,
+    lanes: int,
+    n: int,
+    index: wp.array(dtype=int),
+    i: int,
+    x: wp.array(dtype=float),
+    y: wp.array(dtype=float),
+):
+    """`copyi`, as far as one lane of a team does it."""
+    ...
+
+
+@wp.func_native(
+    """
     const float* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
     float total = 0.0f;

@@ -11,8 +11,8 @@ compiled, so that such a loop is the plain one and a `sync` is nothing. All lane
 same number of times: what decides on a loop or a branch around one has to be the same in all of them.
 
 Stage: any that works on trees or worlds
-Called by: kernels/algebra/block_cholesky.py, kernels/constraints/adjoint/system.py, kernels/constraints/,
-    kernels/maximal/articulated_bodies.py, kernels/trees/
+Called by: kernels/algebra/block_cholesky.py, kernels/collision/, kernels/constraints/adjoint/system.py,
+    kernels/constraints/, kernels/maximal/articulated_bodies.py, kernels/trees/
 Reads: its arguments
 Writes: nothing, its functions return what they find
 """
@@ -142,4 +142,27 @@ def max_lanes(team: Team, value: float) -> float:
 )
 def sum_triples(team: Team, value: wp.vec3) -> wp.vec3:
     """`sum_lanes` of three numbers."""
+    ...
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    const wp::int32 width = 1 << team.shift;
+    const unsigned mask = (0xffffffffu >> (32 - width)) << ((threadIdx.x & 31) - team.lane);
+    __syncwarp(mask);  // a shuffle orders no memory
+    wp::int32 sum = count;
+    for (wp::int32 other = 1; other < width; other <<= 1) {
+        const wp::int32 lower = __shfl_up_sync(mask, sum, other, width);
+        if (team.lane >= other) sum += lower;
+    }
+    const wp::int32 total = __shfl_sync(mask, sum, width - 1, width);
+    return wp::vec_t<2, wp::int32>(sum - count, total);
+#else
+    return wp::vec_t<2, wp::int32>(0, count);
+#endif
+    """
+)
+def scan_lanes(team: Team, count: int) -> wp.vec2i:
+    """How much the lanes before this one bring, and all lanes together; a `sync`, too."""
     ...

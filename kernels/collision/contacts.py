@@ -4,11 +4,11 @@ Every contact looks for the contact of the last pass that it continues: the same
 feature, or else the nearest point. Solvers start from that contact's impulse.
 
 Stage: collision, last, packing of contacts
-Called by: newtonsim/collision/collide.py, newtonsim/collision/contacts.py,
+Called by: newtonsim/collision/contacts.py, kernels/collision/crowded.py,
+    kernels/collision/world_contacts.py, kernels/collision/world_pairs.py,
     kernels/constraints/contact_rows.py
-Reads: ContactView, HistoryView, ManifoldView, OverflowView, PairView, ShapeView, body_com, body_q, body_qd,
-    shape_world, world_count
-Writes: ContactView, HistoryView, ManifoldView, OverflowView, total
+Reads: world_count
+Writes: total
 """
 
 import warp as wp
@@ -47,13 +47,18 @@ class ContactView:
 
 @wp.struct
 class HistoryView:
-    """Contacts of the last pass, found through lists of pairs that hang on the smaller shape of each pair."""
+    """Contacts of the last pass, by pairs of shapes.
 
-    head: wp.array(dtype=int)  # (S) first pair of each shape, or -1
-    next: wp.array(dtype=int)  # (P) next pair of the same shape, or -1
-    other: wp.array(dtype=int)  # (P) the other shape
-    count: wp.array(dtype=int)  # (P) contacts of the pair
-    first: wp.array(dtype=int)  # (P) place of the first one
+    Pair q is an entry of the list that pairs are taken from. Crowded worlds have no such list: there it is
+    the place that the pair had in the last pass, found through lists that hang on the smaller shape of each
+    pair.
+    """
+
+    first: wp.array(dtype=int)  # (Q) place of the first contact of each pair
+    end: wp.array(dtype=int)  # (Q) place behind its last one, 0 if it had none
+    head: wp.array(dtype=int)  # (S) first pair of each shape, or -1; empty with a list, as the next two
+    next: wp.array(dtype=int)  # (Q) next pair of the same shape, or -1
+    other: wp.array(dtype=int)  # (Q) the other shape
     feature: wp.array(dtype=int)  # (C)
     point0: wp.array(dtype=wp.vec3)  # (C) [m] frame of body 0
 
@@ -67,58 +72,6 @@ class OverflowView:
     most_pairs: wp.array(dtype=int)  # (W) most pairs that there was no room for, 0 if there always was
     most_contacts: wp.array(dtype=int)  # (W) most contacts, likewise
     any: wp.array(dtype=int)  # (1) 1 once something was missing; threads write nothing else there
-
-
-@wp.func
-def holder(shape: ShapeView, shape_world: wp.array(dtype=int), a: int, b: int) -> int:
-    """The shape on which a pair's list hangs: one of the world itself, and with few neighbours."""
-    h = a
-    if shape_world[a] < 0:
-        h = b
-    elif shape_world[b] >= 0:
-        if shape.radius[b] < shape.radius[a] or (shape.radius[b] == shape.radius[a] and b < a):
-            h = b
-    return h
-
-
-@wp.kernel
-def clear_history(first: int, history: HistoryView):
-    """One thread per shape: no pairs yet."""
-    s = first + wp.tid()
-    history.head[s] = -1
-
-
-@wp.kernel
-def remember_contacts(
-    first: int,
-    shape: ShapeView,
-    shape_world: wp.array(dtype=int),
-    pairs: PairView,
-    contacts: ContactView,
-    history: HistoryView,
-):
-    """One thread per world: keep what identifies its contacts, and hang their pairs on the shapes.
-
-    `head` is -1 on entry.
-    """
-    w = first + wp.tid()
-    c = contacts.world_start[w]
-    end = c + contacts.world_count[w]
-    while c < end:
-        p = contacts.pair[c]
-        begin = c
-        while c < end and contacts.pair[c] == p:
-            history.feature[c] = contacts.feature[c]
-            history.point0[c] = contacts.point0[c]
-            c += 1
-        s0 = pairs.shape0[p]
-        s1 = pairs.shape1[p]
-        h = holder(shape, shape_world, s0, s1)
-        history.other[p] = s0 + s1 - h
-        history.first[p] = begin
-        history.count[p] = c - begin
-        history.next[p] = history.head[h]
-        history.head[h] = p
 
 
 @wp.func
@@ -138,9 +91,9 @@ def approach_speed(
     return wp.max(0.0, -wp.dot(n, v))
 
 
-@wp.kernel
-def drop_distant_points(
-    first: int,
+@wp.func
+def drop_points(
+    p: int,
     pairs: PairView,
     shape: ShapeView,
     body_q: wp.array(dtype=wp.transform),
@@ -150,8 +103,7 @@ def drop_distant_points(
     dt: float,
     manifolds: ManifoldView,
 ):
-    """One thread per pair: account for thickness, and keep the points that may touch within the step."""
-    p = first + wp.tid()
+    """Account for thickness in the manifold of a pair, and keep the points that may touch within the step."""
     count = manifolds.count[p]
     if count == 0:
         return
@@ -173,33 +125,6 @@ def drop_distant_points(
             manifolds.feature[p, n] = manifolds.feature[p, k]
             n += 1
     manifolds.count[p] = n
-
-
-@wp.kernel
-def pack_contacts(
-    first: int, pairs: PairView, manifolds: ManifoldView, overflow: OverflowView, contacts: ContactView
-):
-    """One thread per world: number its contacts in the order of the pairs."""
-    w = first + wp.tid()
-    begin = contacts.world_start[w]
-    room = contacts.world_start[w + 1] - begin
-    n = int(0)
-    for p in range(pairs.world_start[w], pairs.world_start[w] + pairs.world_count[w]):
-        for k in range(manifolds.count[p]):
-            if n < room:
-                contacts.pair[begin + n] = p
-                contacts.point[begin + n] = k
-            n += 1
-    kept = wp.min(n, room)
-    contacts.world_count[w] = kept
-    overflow.contacts_needed[w] = n
-    if n > room:
-        overflow.most_contacts[w] = wp.max(overflow.most_contacts[w], n)
-        overflow.any[0] = 1
-    missed = overflow.pairs_needed[w] - (pairs.world_start[w + 1] - pairs.world_start[w])
-    if missed > 0:
-        overflow.most_pairs[w] = wp.max(overflow.most_pairs[w], overflow.pairs_needed[w])
-        overflow.any[0] = 1
 
 
 @wp.kernel
@@ -231,26 +156,18 @@ def rounding(shape: ShapeView, s: int) -> float:
 
 @wp.func
 def same_contact(
-    shape: ShapeView,
-    shape_world: wp.array(dtype=int),
-    manifolds: ManifoldView,
-    contacts: ContactView,
-    history: HistoryView,
-    c: int,
+    shape: ShapeView, manifolds: ManifoldView, contacts: ContactView, history: HistoryView, c: int, q: int
 ) -> int:
-    """Place of contact c in the last pass: the same feature, or else the nearest point left; -1 if new."""
-    s0 = contacts.shape0[c]
-    s1 = contacts.shape1[c]
-    h = holder(shape, shape_world, s0, s1)
-    q = history.head[h]
-    while q >= 0 and history.other[q] != s0 + s1 - h:
-        q = history.next[q]
+    """Place of contact c in the last pass: the same feature, or else the nearest point left; -1 if new.
+
+    q is its pair in that pass, or -1.
+    """
     found = int(-1)
     if q >= 0:
-        tolerance = SAME_POINT * wp.min(shape.radius[s0], shape.radius[s1])
+        tolerance = SAME_POINT * wp.min(shape.radius[contacts.shape0[c]], shape.radius[contacts.shape1[c]])
         nearest = tolerance * tolerance
         p = contacts.pair[c]
-        for i in range(history.first[q], history.first[q] + history.count[q]):
+        for i in range(history.first[q], history.end[q]):
             if history.feature[i] == contacts.feature[c]:
                 return i
             d = wp.length_sq(history.point0[i] - contacts.point0[c])
@@ -265,24 +182,30 @@ def same_contact(
     return found
 
 
-@wp.kernel
-def write_contacts(
-    first: int,
+@wp.func
+def keep_identity(c: int, contacts: ContactView, history: HistoryView):
+    """Keep what identifies contact c to the next pass."""
+    history.feature[c] = contacts.feature[c]
+    history.point0[c] = contacts.point0[c]
+
+
+@wp.func
+def clear_contact(c: int, contacts: ContactView):
+    """Mark a place that is not in use."""
+    contacts.shape0[c] = -1
+    contacts.shape1[c] = -1
+
+
+@wp.func
+def describe_contact(
+    c: int,
     pairs: PairView,
     shape: ShapeView,
-    shape_world: wp.array(dtype=int),
     body_q: wp.array(dtype=wp.transform),
     manifolds: ManifoldView,
-    history: HistoryView,
     contacts: ContactView,
 ):
-    """One thread per place: the contact's description in the frames of its bodies."""
-    c = first + wp.tid()
-    w = contacts.world[c]
-    if c - contacts.world_start[w] >= contacts.world_count[w]:
-        contacts.shape0[c] = -1
-        contacts.shape1[c] = -1
-        return
+    """Describe contact c, all but its match, in the frames of its bodies."""
     pair = contacts.pair[c]
     k = contacts.point[c]
     s0 = pairs.shape0[pair]
@@ -307,4 +230,3 @@ def write_contacts(
     contacts.thickness[c] = round0 + thickness0 + round1 + thickness1
     contacts.distance[c] = distance
     contacts.feature[c] = manifolds.feature[pair, k]
-    contacts.match[c] = same_contact(shape, shape_world, manifolds, contacts, history, c)

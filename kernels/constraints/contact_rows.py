@@ -11,8 +11,8 @@ rows want, so that friction opposes the mean slip, and things that are carried a
 Stage: constraints, assembly of rows
 Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/, kernels/constraints/
 Reads: BodyStateView, ConstraintSettings, ContactRowView, ContactView, KinematicsView, L,
-    ModelShapeMaterials, ShapeView, TreeView, body_A, falls, gravity, impulse, mass, z
-Writes: ContactRowView, memory
+    ModelShapeMaterials, ShapeView, TreeView, body_A, falls, gravity, mass, z
+Writes: ContactRowView
 """
 
 import warp as wp
@@ -298,6 +298,178 @@ def contact_bend(
     return bend
 
 
+@wp.struct
+class ContactPlace:
+    """Where a contact acts."""
+
+    x0: wp.vec3  # [m] point of side 0 in the world
+    x1: wp.vec3
+    frame: wp.mat33  # normal and both tangents as rows
+    leaf: wp.vec2i  # last dof of each side, or -1
+
+
+@wp.func
+def contact_place(
+    c: int, tree: TreeView, shape: ShapeView, body_q: wp.array(dtype=wp.transform), contacts: ContactView
+) -> ContactPlace:
+    """Where contact c acts."""
+    b0 = shape.body[contacts.shape0[c]]
+    b1 = shape.body[contacts.shape1[c]]
+    n = contacts.normal[c]
+    x = contact_point(contacts, c, b0, b1, body_q)
+    place = ContactPlace()
+    place.leaf = wp.vec2i(leaf_of(tree, b0), leaf_of(tree, b1))
+    ahead = way_ahead(place.leaf, contacts.distance[c]) * n
+    place.x0 = x + ahead
+    place.x1 = x - ahead
+    place.frame = contact_frame(n)
+    return place
+
+
+@wp.func
+def fill_contact(
+    c: int,
+    place: ContactPlace,
+    tree: TreeView,
+    kin: KinematicsView,
+    shape: ShapeView,
+    L: wp.array(dtype=float),
+    contacts: ContactView,
+    depth: int,
+    rows: ContactRowView,
+):
+    """Jacobian of contact c in energy coordinates, and its Delassus numbers."""
+    leaf = place.leaf
+    if leaf[0] >= 0:
+        origin = kin.origin[tree.body_tree[shape.body[contacts.shape0[c]]]]
+        fill_velocity(tree, kin, c, leaf[0], 0, place.frame, place.x0 - origin, rows.B)
+    if leaf[1] >= 0:
+        origin = kin.origin[tree.body_tree[shape.body[contacts.shape1[c]]]]
+        fill_velocity(tree, kin, c, leaf[1], depth, -place.frame, place.x1 - origin, rows.B)
+    whiten_sides(tree, L, c, leaf, depth, rows.B)
+    delassus = triple_delassus(tree, c, leaf, depth, rows.B)
+    rows.delassus[c] = delassus.diagonal
+    rows.coupling[c] = delassus.coupling
+    rows.leaf[c] = leaf
+
+
+@wp.func
+def spring_damping(spring: wp.vec2, dt: float) -> float:
+    """Damping [N s/m] of a spring and damper at the end of a step."""
+    return wp.max(dt * spring[0] + spring[1], MIN_DAMPING)
+
+
+@wp.func
+def soften_contact(
+    c: int,
+    tree: TreeView,
+    material: ModelShapeMaterials,
+    mass: wp.array(dtype=float),
+    contacts: ContactView,
+    s: ConstraintSettings,
+    rows: ContactRowView,
+):
+    """Friction and softness of contact c, which has its Jacobian.
+
+    A contact whose normal passes by the joints of its bodies moves them hardly at all: any velocity that it
+    wants takes nearly infinite impulses. It gets a softness, and wants no more than what takes the energy
+    that its bodies would have at that velocity if they were free; `mass` is that of the subtree behind each
+    body [kg].
+    """
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    rows.friction[c] = combine(material.mu[s0], material.mu[s1], s.friction_product)
+    softness = s.contact_cfm
+    spring = contact_spring(s0, s1, material, s.soft_contacts)
+    weight = inverse_weight(tree, rows.leaf[c], mass)
+    soft = int(CONTACT_RIGID)
+    if spring[0] >= 0.0:
+        soft = CONTACT_SPRING
+        # the force of spring and damper at the end of the step, as ERP and CFM
+        softness = 1.0 / (s.dt * spring_damping(spring, s.dt))
+    elif s.smoothing > 0.0:
+        soft = CONTACT_SMOOTH
+        softness += smooth_softness(s.smoothing, s.contact_rate, s.max_push_speed, weight, s.dt)
+    delassus = rows.delassus[c]
+    rows.softness[c] = wp.max(softness, LEAST_LIGHTNESS * weight - delassus[0])
+    rows.weight[c] = wp.vec2(wp.max(delassus[0], weight), wp.max(delassus[1], weight))
+    rows.soft[c] = soft
+    rows.push_share[c] = wp.sqrt(wp.min(1.0, delassus[0] / wp.max(weight, MIN_WEIGHT)))
+
+
+@wp.func
+def aim_contact(
+    c: int,
+    place: ContactPlace,
+    tree: TreeView,
+    kin: KinematicsView,
+    shape: ShapeView,
+    material: ModelShapeMaterials,
+    bodies: BodyStateView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    falls: wp.array(dtype=int),
+    gravity: wp.array(dtype=wp.vec3),
+    z: wp.array(dtype=float),
+    contacts: ContactView,
+    depth: int,
+    s: ConstraintSettings,
+    rows: ContactRowView,
+):
+    """Targets of contact c, which has its Jacobian and softness, and the impulse that it starts from.
+
+    What removes a penetration of single bodies is no part of the target, but kept as `push`: it moves them
+    apart without leaving them speed, see `solve.solve_rows`.
+
+    `body_A` are accelerations of bodies on trees at constant joint velocities, those at the start: velocities
+    predicted for the middle of the step do not know of contacts yet. `falls` marks the trees whose
+    accelerations are those in free fall.
+    """
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    b0 = shape.body[s0]
+    b1 = shape.body[s1]
+    n = contacts.normal[c]
+    m0 = point_motion(b0, place.x0, tree, kin, body_A, base_gravity(b0, tree, falls, gravity[0]), bodies)
+    m1 = point_motion(b1, place.x1, tree, kin, body_A, base_gravity(b1, tree, falls, gravity[0]), bodies)
+    frame = place.frame
+    leaf = place.leaf
+    soft = rows.soft[c]
+    restitution = combine(material.restitution[s0], material.restitution[s1], s.restitution_product)
+    part = parting_acceleration(m0, m1, n, contact_roundness(shape, s0, s1))
+    bend = contact_bend(frame * part, contacts.distance[c], restitution, soft, s)
+    # the rows do not see sides that no dof moves: their velocity goes into the targets
+    prescribed = wp.vec3(0.0, 0.0, 0.0)
+    if leaf[0] < 0:
+        prescribed += m0.v
+    if leaf[1] < 0:
+        prescribed -= m1.v
+    moved = frame * prescribed
+    free = triple_velocity(tree, leaf, c, depth, rows.B, z) + moved
+    approach = wp.dot(n, m0.v - m1.v)
+    rate = s.contact_rate
+    if soft == CONTACT_SPRING:
+        spring = contact_spring(s0, s1, material, s.soft_contacts)
+        rate = spring[0] / spring_damping(spring, s.dt)
+    target = contact_target(
+        contacts.distance[c], approach, free[0], restitution, rate, soft, rows.push_share[c], s
+    )
+    rows.push[c] = 0.0
+    alone = soft == CONTACT_RIGID and target.rebound == target.closing and moves_singles(tree, leaf)
+    if alone and target.closing > 0.0:
+        rows.push[c] = target.closing
+        target.closing = 0.0
+        target.rebound = 0.0
+        target.moving = 0.0
+    rows.target[c] = wp.vec3(target.rebound, 0.0, 0.0) - bend - moved
+    rows.impact[c] = wp.vec3(restitution, target.closing, target.rebound)
+    rows.first_impact[c] = target.impact
+    rows.slip_before_impact[c] = target.impact[1] / s.dt * wp.vec2(free[1], free[2])
+    rows.moving[c] = wp.vec2(target.moving, 1.0)
+    rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
+    if contacts.match[c] >= 0:
+        rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]
+
+
 @wp.kernel
 def build_contact_rows(
     first: int,
@@ -317,102 +489,14 @@ def build_contact_rows(
     s: ConstraintSettings,
     rows: ContactRowView,
 ):
-    """One thread per contact place: normal and tangential rows, targets, warm start.
-
-    What removes a penetration of single bodies is no part of the target, but kept as `push`: it moves them
-    apart without leaving them speed, see `solve.solve_rows`.
-
-    A contact whose normal passes by the joints of its bodies moves them hardly at all: any velocity that it
-    wants takes nearly infinite impulses. It gets a softness, and wants no more than what takes the energy
-    that its bodies would have at that velocity if they were free; `mass` is that of the subtree behind each
-    body [kg].
-
-    `body_A` are accelerations of bodies on trees at constant joint velocities, those at the start: velocities
-    predicted for the middle of the step do not know of contacts yet. `falls` marks the trees whose
-    accelerations are those in free fall.
-    """
+    """One thread per contact place: normal and tangential rows, targets, warm start."""
     c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] >= contacts.world_count[w]:
         return
-    s0 = contacts.shape0[c]
-    s1 = contacts.shape1[c]
-    b0 = shape.body[s0]
-    b1 = shape.body[s1]
-    n = contacts.normal[c]
-    x = contact_point(contacts, c, b0, b1, bodies.q)
-    leaf = wp.vec2i(leaf_of(tree, b0), leaf_of(tree, b1))
-    ahead = way_ahead(leaf, contacts.distance[c]) * n
-    x0 = x + ahead
-    x1 = x - ahead
-    frame = contact_frame(n)
-    if leaf[0] >= 0:
-        fill_velocity(tree, kin, c, leaf[0], 0, frame, x0 - kin.origin[tree.body_tree[b0]], rows.B)
-    if leaf[1] >= 0:
-        fill_velocity(tree, kin, c, leaf[1], depth, -frame, x1 - kin.origin[tree.body_tree[b1]], rows.B)
-    whiten_sides(tree, L, c, leaf, depth, rows.B)
-    delassus = triple_delassus(tree, c, leaf, depth, rows.B)
-    rows.delassus[c] = delassus.diagonal
-    rows.coupling[c] = delassus.coupling
-    rows.leaf[c] = leaf
-    rows.friction[c] = combine(material.mu[s0], material.mu[s1], s.friction_product)
-    restitution = combine(material.restitution[s0], material.restitution[s1], s.restitution_product)
-    rate = s.contact_rate
-    softness = s.contact_cfm
-    spring = contact_spring(s0, s1, material, s.soft_contacts)
-    weight = inverse_weight(tree, leaf, mass)
-    soft = int(CONTACT_RIGID)
-    if spring[0] >= 0.0:
-        soft = CONTACT_SPRING
-        damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
-        # the force of spring and damper at the end of the step, as ERP and CFM
-        rate = spring[0] / damping
-        softness = 1.0 / (s.dt * damping)
-    elif s.smoothing > 0.0:
-        soft = CONTACT_SMOOTH
-        softness += smooth_softness(s.smoothing, rate, s.max_push_speed, weight, s.dt)
-    rows.softness[c] = wp.max(softness, LEAST_LIGHTNESS * weight - delassus.diagonal[0])
-    rows.weight[c] = wp.vec2(wp.max(delassus.diagonal[0], weight), wp.max(delassus.diagonal[1], weight))
-    rows.soft[c] = soft
-    push_share = wp.sqrt(wp.min(1.0, delassus.diagonal[0] / wp.max(weight, MIN_WEIGHT)))
-    rows.push_share[c] = push_share
-
-    m0 = point_motion(b0, x0, tree, kin, body_A, base_gravity(b0, tree, falls, gravity[0]), bodies)
-    m1 = point_motion(b1, x1, tree, kin, body_A, base_gravity(b1, tree, falls, gravity[0]), bodies)
-    # the rows do not see sides that no dof moves: their velocity goes into the targets
-    prescribed = wp.vec3(0.0, 0.0, 0.0)
-    if leaf[0] < 0:
-        prescribed += m0.v
-    if leaf[1] < 0:
-        prescribed -= m1.v
-    free = triple_velocity(tree, leaf, c, depth, rows.B, z) + frame * prescribed
-    approach = wp.dot(n, m0.v - m1.v)
-    target = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, push_share, s)
-    rows.push[c] = 0.0
-    alone = soft == CONTACT_RIGID and target.rebound == target.closing and moves_singles(tree, leaf)
-    if alone and target.closing > 0.0:
-        rows.push[c] = target.closing
-        target.closing = 0.0
-        target.rebound = 0.0
-        target.moving = 0.0
-    part = parting_acceleration(m0, m1, n, contact_roundness(shape, s0, s1))
-    bend = contact_bend(frame * part, contacts.distance[c], restitution, soft, s)
-    rows.target[c] = wp.vec3(target.rebound, 0.0, 0.0) - bend - frame * prescribed
-    rows.impact[c] = wp.vec3(restitution, target.closing, target.rebound)
-    rows.first_impact[c] = target.impact
-    rows.slip_before_impact[c] = target.impact[1] / s.dt * wp.vec2(free[1], free[2])
-    rows.moving[c] = wp.vec2(target.moving, 1.0)
-    rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
-    if contacts.match[c] >= 0:
-        rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]
-
-
-@wp.kernel
-def remember_contact_impulses(
-    first: int, contacts: ContactView, impulse: wp.array(dtype=wp.vec3), memory: wp.array(dtype=wp.vec3)
-):
-    """One thread per place: keep the impulse to start from."""
-    c = first + wp.tid()
-    w = contacts.world[c]
-    if c - contacts.world_start[w] < contacts.world_count[w]:
-        memory[c] = impulse[c]
+    place = contact_place(c, tree, shape, bodies.q, contacts)
+    fill_contact(c, place, tree, kin, shape, L, contacts, depth, rows)
+    soften_contact(c, tree, material, mass, contacts, s, rows)
+    aim_contact(
+        c, place, tree, kin, shape, material, bodies, body_A, falls, gravity, z, contacts, depth, s, rows
+    )

@@ -6,10 +6,9 @@ a drive at its effort limit softness besides. Rows of two bodies are in `pair_ro
 their own because they are many, mostly out of reach and left out, and half as wide.
 
 Stage: constraints, assembly of rows
-Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/row_terms.py,
-    kernels/constraints/pair_rows.py
-Reads: ConstraintSettings, DofRowView, DriveView, L, LimitView, ServoView, TreeView, act, implicit, mass, q,
-    v_free
+Called by: kernels/constraints/adjoint/row_terms.py, kernels/constraints/pair_rows.py,
+    kernels/constraints/step_end.py, kernels/constraints/world_dof_rows.py
+Reads: DofRowView, DriveView, L, LimitView, ServoView, TreeView, act, implicit, mass, q, v_free
 Writes: DofRowView, ServoView
 """
 
@@ -95,6 +94,17 @@ class DofRowView:
     B: wp.array2d(dtype=float)  # (R, depth)
 
 
+@wp.struct
+class DofRow:
+    """A row on one dof."""
+
+    lower: float  # bounds of the impulse
+    upper: float
+    slowest: float  # bounds of the target velocity
+    fastest: float
+    softness: float  # CFM
+
+
 @wp.func
 def limit_speed(gap: float, s: ConstraintSettings) -> float:
     """Velocity towards the free side that a limit asks for: close the gap, or remove the violation."""
@@ -156,9 +166,87 @@ def drive_velocity(drive: DriveView, a: int, act: float, q: float, rate: float) 
     return velocity
 
 
-@wp.kernel
-def select_dof_rows(
-    first: int,
+@wp.func
+def limit_row(
+    d: int,
+    tree: TreeView,
+    limit: LimitView,
+    q: wp.array(dtype=float),
+    v_free: wp.array(dtype=float),
+    mass: wp.array(dtype=float),
+    s: ConstraintSettings,
+) -> DofRow:
+    """The limits of the axis of dof d and of its velocity, if one is in reach."""
+    row = DofRow()
+    a = tree.dof_axis[d]
+    x = q[tree.dof_coord[d]]
+    speed = wp.abs(v_free[d])
+    gap = wp.min(x - limit.lower[a], limit.upper[a] - x)
+    top = limit.velocity[a]
+    if gap < s.limit_margin + speed * s.dt or speed > NEAR_VELOCITY_LIMIT * top:
+        row.lower = -UNBOUNDED
+        row.upper = UNBOUNDED
+        allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, limit.lever[a], s)
+        row.slowest = allowed[0]
+        row.fastest = allowed[1]
+        weight = inverse_weight(tree, wp.vec2i(d, -1), mass)
+        row.softness = limit_softness(gap, top, limit.lever[a], weight, s)
+    return row
+
+
+@wp.func
+def drive_row(
+    d: int,
+    tree: TreeView,
+    drive: DriveView,
+    q: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    s: ConstraintSettings,
+) -> DofRow:
+    """The drive of dof d, which may exceed its effort limit in this step."""
+    row = DofRow()
+    a = tree.dof_axis[d]
+    row.upper = drive.effort_limit[a] * s.dt
+    row.lower = -row.upper
+    rate = drive_rate(drive, a, s.dt)
+    row.slowest = drive_velocity(drive, a, act[a], q[tree.dof_coord[d]], rate)
+    row.fastest = row.slowest
+    row.softness = 1.0 / (s.dt * rate)
+    return row
+
+
+@wp.func
+def bounded_servo_row(
+    d: int,
+    tree: TreeView,
+    limit: LimitView,
+    q: wp.array(dtype=float),
+    v_free: wp.array(dtype=float),
+    servo: ServoView,
+    s: ConstraintSettings,
+) -> DofRow:
+    """The servo of dof d, which gives way to limits."""
+    row = DofRow()
+    a = tree.dof_axis[d]
+    aim = servo_row(d, servo, tree, q, v_free, s.dt)
+    row.upper = wp.min(aim.bound, UNBOUNDED)
+    row.lower = -row.upper
+    row.slowest = aim.velocity
+    if a >= 0:
+        # a servo that fought a limit would leave the result to the order of the rows
+        angle = q[tree.dof_coord[d]]
+        ceiling = wp.min(-limit_speed(limit.upper[a] - angle, s), limit.velocity[a])
+        floor = wp.max(limit_speed(angle - limit.lower[a], s), -limit.velocity[a])
+        row.slowest = wp.max(wp.min(row.slowest, ceiling), wp.min(floor, ceiling))
+    row.fastest = row.slowest
+    row.softness = aim.softness
+    return row
+
+
+@wp.func
+def candidate_row(
+    kind: int,
+    d: int,
     drive: DriveView,
     tree: TreeView,
     limit: LimitView,
@@ -169,83 +257,36 @@ def select_dof_rows(
     mass: wp.array(dtype=float),
     servo: ServoView,
     s: ConstraintSettings,
-    rows: DofRowView,
-):
-    """One thread per world: list the joint limits in reach, the bounded drives, dry frictions and servos."""
-    w = first + wp.tid()
-    begin = rows.world_start[w]
-    n = int(0)
-    for source in range(begin, rows.world_start[w + 1]):
-        kind = rows.source_kind[source]
-        d = rows.source_dof[source]
-        a = tree.dof_axis[d]
-        lower = float(0.0)
-        upper = float(0.0)
-        slowest = float(0.0)
-        fastest = float(0.0)
-        softness = float(0.0)
-        if kind == ROW_LIMIT:
-            x = q[tree.dof_coord[d]]
-            speed = wp.abs(v_free[d])
-            gap = wp.min(x - limit.lower[a], limit.upper[a] - x)
-            top = limit.velocity[a]
-            if gap < s.limit_margin + speed * s.dt or speed > NEAR_VELOCITY_LIMIT * top:
-                lower = -UNBOUNDED
-                upper = UNBOUNDED
-                allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, limit.lever[a], s)
-                slowest = allowed[0]
-                fastest = allowed[1]
-                weight = inverse_weight(tree, wp.vec2i(d, -1), mass)
-                softness = limit_softness(gap, top, limit.lever[a], weight, s)
-        elif kind == ROW_DRIVE:
-            if implicit[d] == 0:
-                upper = drive.effort_limit[a] * s.dt
-                lower = -upper
-                rate = drive_rate(drive, a, s.dt)
-                slowest = drive_velocity(drive, a, act[a], q[tree.dof_coord[d]], rate)
-                fastest = slowest
-                softness = 1.0 / (s.dt * rate)
-        elif kind == ROW_FRICTION:
-            upper = limit.friction[d] * s.dt
-            lower = -upper
-        else:
-            aim = servo_row(d, servo, tree, q, v_free, s.dt)
-            upper = wp.min(aim.bound, UNBOUNDED)
-            lower = -upper
-            slowest = aim.velocity
-            if a >= 0:
-                # a servo that fought a limit would leave the result to the order of the rows
-                angle = q[tree.dof_coord[d]]
-                ceiling = wp.min(-limit_speed(limit.upper[a] - angle, s), limit.velocity[a])
-                floor = wp.max(limit_speed(angle - limit.lower[a], s), -limit.velocity[a])
-                slowest = wp.max(wp.min(slowest, ceiling), wp.min(floor, ceiling))
-            fastest = slowest
-            softness = aim.softness
-        if upper > lower:
-            r = begin + n
-            rows.source[r] = source
-            rows.lower[r] = lower
-            rows.upper[r] = upper
-            rows.target_lower[r] = slowest
-            rows.target_upper[r] = fastest
-            rows.softness[r] = softness
-            n += 1
-        else:
-            rows.memory[source] = 0.0
-            if kind == ROW_SERVO:
-                servo.applied[d] = 0.0
-    rows.world_count[w] = n
+) -> DofRow:
+    """A row of that kind on dof d; without room between its bounds if it is not needed."""
+    row = DofRow()
+    if kind == ROW_LIMIT:
+        row = limit_row(d, tree, limit, q, v_free, mass, s)
+    elif kind == ROW_DRIVE:
+        if implicit[d] == 0:
+            row = drive_row(d, tree, drive, q, act, s)
+    elif kind == ROW_FRICTION:
+        row.upper = limit.friction[d] * s.dt
+        row.lower = -row.upper
+    else:
+        row = bounded_servo_row(d, tree, limit, q, v_free, servo, s)
+    return row
 
 
-@wp.kernel
-def build_dof_rows(
-    first: int, tree: TreeView, L: wp.array(dtype=float), s: ConstraintSettings, rows: DofRowView
-):
-    """One thread per place: B of a unit generalised force, and the warm start."""
-    r = first + wp.tid()
-    w = rows.world[r]
-    if r - rows.world_start[w] >= rows.world_count[w]:
-        return
+@wp.func
+def put_row(r: int, source: int, row: DofRow, rows: DofRowView):
+    """Write a row to its place."""
+    rows.source[r] = source
+    rows.lower[r] = row.lower
+    rows.upper[r] = row.upper
+    rows.target_lower[r] = row.slowest
+    rows.target_upper[r] = row.fastest
+    rows.softness[r] = row.softness
+
+
+@wp.func
+def build_row(r: int, tree: TreeView, L: wp.array(dtype=float), s: ConstraintSettings, rows: DofRowView):
+    """B of a unit generalised force, and the warm start."""
     source = rows.source[r]
     d = rows.source_dof[source]
     depth = tree.dof_depth[d]
@@ -260,13 +301,18 @@ def build_dof_rows(
     rows.impulse[r] = wp.clamp(s.warm_start * rows.memory[source], rows.lower[r], rows.upper[r])
 
 
-@wp.kernel
-def remember_dof_impulses(first: int, servo: ServoView, rows: DofRowView):
-    """One thread per place: keep the impulse for the next step's warm start, and report that of servos."""
-    r = first + wp.tid()
-    w = rows.world[r]
-    if r - rows.world_start[w] < rows.world_count[w]:
-        source = rows.source[r]
-        rows.memory[source] = rows.impulse[r]
-        if rows.source_kind[source] == ROW_SERVO:
-            servo.applied[rows.source_dof[source]] = rows.impulse[r] / servo.period
+@wp.func
+def remember_row(r: int, servo: ServoView, rows: DofRowView):
+    """Keep the impulse for the next step's warm start, and report that of a servo."""
+    source = rows.source[r]
+    rows.memory[source] = rows.impulse[r]
+    if rows.source_kind[source] == ROW_SERVO:
+        servo.applied[rows.source_dof[source]] = rows.impulse[r] / servo.period
+
+
+@wp.func
+def forget_row(source: int, servo: ServoView, rows: DofRowView):
+    """No impulse where a candidate has no row."""
+    rows.memory[source] = 0.0
+    if rows.source_kind[source] == ROW_SERVO:
+        servo.applied[rows.source_dof[source]] = 0.0

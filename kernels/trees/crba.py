@@ -6,8 +6,7 @@ ancestors from the root down to d, contiguous, so factor and solves have no fill
 
 Stage: smooth dynamics, joint-space inertia
 Called by: newtonsim/dynamics/stages.py, newtonsim/runtime/inertia_factors.py,
-    kernels/maximal/articulated_bodies.py, kernels/trees/centroidal.py, kernels/trees/rnea_derivatives.py,
-    kernels/trees/tree_advance.py
+    kernels/maximal/articulated_bodies.py, kernels/trees/
 Reads: BodyView, JointView, KinematicsView, L, LevelView, Teams, TreeView, base, diagonal, rhs
 Writes: CompositeView, H, KinematicsView, L, floor, x
 """

@@ -4,8 +4,8 @@ Drives, springs and damping act with the velocity and position at the end of the
 stable at any step: their derivative is the diagonal that `implicit_inertia` gives.
 
 Stage: smooth dynamics, forces of joints; integration
-Called by: solvers/featherstone/, kernels/envs/sensors.py, kernels/maximal/articulated_bodies.py,
-    kernels/trees/
+Called by: solvers/featherstone/, kernels/constraints/step_end.py, kernels/envs/sensors.py,
+    kernels/maximal/articulated_bodies.py, kernels/trees/
 Reads: DriveView, JointView, TreeView, 11 arrays
 Writes: diagonal, implicit, q_out, rate, residual
 """
@@ -56,6 +56,34 @@ def implicit_inertia(d: int, tree: TreeView, drive: DriveView, implicit: int, dt
     return add
 
 
+@wp.func
+def select_drive(
+    d: int,
+    tree: TreeView,
+    drive: DriveView,
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    dt: float,
+    implicit: wp.array(dtype=int),
+    diagonal: wp.array(dtype=float),
+):
+    """0 for a drive of dof d that may exceed its effort limit in the step; what all else adds to the inertia.
+
+    Such a drive becomes a bounded row of the constraint solve; all others stay in the joint-space inertia,
+    by its diagonal.
+    """
+    selected = int(1)
+    a = tree.dof_axis[d]
+    if a >= 0:
+        if drive.mode[a] != MODE_FORCE:
+            effort = drive_effort(drive, a, act[a], q[tree.dof_coord[d]] + dt * qd[d], qd[d])
+            if wp.abs(effort) > drive.effort_limit[a]:
+                selected = 0
+    implicit[d] = selected
+    diagonal[d] = implicit_inertia(d, tree, drive, selected, dt)
+
+
 @wp.kernel(enable_backward=False)
 def select_implicit_drives(
     first: int,
@@ -68,21 +96,8 @@ def select_implicit_drives(
     implicit: wp.array(dtype=int),
     diagonal: wp.array(dtype=float),
 ):
-    """One thread per dof: 0 for a drive that may exceed its effort limit in this step; what the others add.
-
-    Such a drive becomes a bounded row of the constraint solve; all others stay in the joint-space inertia,
-    by its diagonal.
-    """
-    d = first + wp.tid()
-    selected = int(1)
-    a = tree.dof_axis[d]
-    if a >= 0:
-        if drive.mode[a] != MODE_FORCE:
-            effort = drive_effort(drive, a, act[a], q[tree.dof_coord[d]] + dt * qd[d], qd[d])
-            if wp.abs(effort) > drive.effort_limit[a]:
-                selected = 0
-    implicit[d] = selected
-    diagonal[d] = implicit_inertia(d, tree, drive, selected, dt)
+    """One thread per dof: 0 for a drive that may exceed its effort limit in the step; what others add."""
+    select_drive(first + wp.tid(), tree, drive, q, qd, act, dt, implicit, diagonal)
 
 
 @wp.func
@@ -165,9 +180,9 @@ def integrate_floating(
         q_out[i + 3 + k] = o[k]
 
 
-@wp.kernel
-def integrate_joints(
-    first: int,
+@wp.func(inline=True)
+def integrate_joint(
+    j: int,
     joint: JointView,
     body_com: wp.array(dtype=wp.vec3),
     q: wp.array(dtype=float),
@@ -175,8 +190,7 @@ def integrate_joints(
     dt: float,
     q_out: wp.array(dtype=float),
 ):
-    """One thread per joint: q_out = q ⊕ dt qd, quaternions by the exponential map."""
-    j = first + wp.tid()
+    """q_out = q ⊕ dt qd of joint j, quaternions by the exponential map."""
     joint_type = joint.type[j]
     i = joint.q_start[j]
     d = joint.qd_start[j]
@@ -189,6 +203,20 @@ def integrate_joints(
     else:
         for k in range(joint.qd_start[j + 1] - d):
             q_out[i + k] = q[i + k] + dt * qd[d + k]
+
+
+@wp.kernel
+def integrate_joints(
+    first: int,
+    joint: JointView,
+    body_com: wp.array(dtype=wp.vec3),
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+    dt: float,
+    q_out: wp.array(dtype=float),
+):
+    """One thread per joint: q_out = q ⊕ dt qd."""
+    integrate_joint(first + wp.tid(), joint, body_com, q, qd, dt, q_out)
 
 
 @wp.kernel

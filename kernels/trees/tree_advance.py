@@ -4,16 +4,17 @@ The same functions as in `rnea`, `joint_forces`, `crba`, `middle_velocity` and `
 kernels take one quantity each.
 
 Stage: smooth dynamics and integration, without gradient
-Called by: solvers/featherstone/articulated_bodies.py, solvers/featherstone/smooth.py
+Called by: solvers/featherstone/articulated_bodies.py, solvers/featherstone/smooth.py,
+    kernels/trees/tree_smooth.py
 Reads: BodyView, DriveView, JointView, KinematicsView, L, LevelView, Teams, TreeView, 10 arrays
-Writes: ForceView, KinematicsView, end, middle, qd_end, qdd, used
+Writes: ForceView, end, qd_end, qdd, used
 """
 
 import warp as wp
 
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.crba import solve_tree
-from newtonsim.kernels.trees.forward_kinematics import is_floating, move_joint
+from newtonsim.kernels.trees.forward_kinematics import is_floating
 from newtonsim.kernels.trees.joint_forces import force_residual
 from newtonsim.kernels.trees.middle_velocity import is_single_rotating, write_middle_spin
 from newtonsim.kernels.trees.rnea import accelerate_joint, body_wrench
@@ -144,69 +145,6 @@ def fall_freely(
     if joint.parent[j] < 0 and is_floating(joint.type[j]):
         for d in range(joint.qd_start[j], joint.qd_start[j + 1]):
             qdd[d] = wp.dot(wp.spatial_bottom(kin.S[d]), gravity[0])
-
-
-@wp.func(inline=True)
-def move_to_middle(
-    team: Team,
-    tree: TreeView,
-    levels: LevelView,
-    joint: JointView,
-    body: BodyView,
-    kin: KinematicsView,
-    start: wp.array(dtype=float),
-    predicted: wp.array(dtype=float),
-    dt: float,
-    middle: wp.array(dtype=float),
-):
-    """Joint velocities of one tree in the middle of the step, and the spatial velocities there."""
-    t = team.index
-    if is_single_rotating(t, tree, joint):
-        if team.lane == 0:
-            write_middle_spin(t, tree, joint, body, kin, start, predicted, dt, middle)
-    else:
-        for i in range(tree.dof_start[t] + team.lane, tree.dof_start[t + 1], lanes(team)):
-            d = tree.dof[i]
-            middle[d] = 0.5 * (start[d] + predicted[d])
-    sync(team)
-    for level in range(levels.first[t], levels.first[t + 1]):
-        for i in range(levels.joint_start[level] + team.lane, levels.joint_start[level + 1], lanes(team)):
-            move_joint(levels.joint[i], joint, middle, kin)
-        sync(team)
-
-
-@wp.kernel
-def finish_trees(
-    teams: Teams,
-    tree: TreeView,
-    levels: LevelView,
-    joint: JointView,
-    body: BodyView,
-    drive: DriveView,
-    gravity: wp.array(dtype=wp.vec3),
-    body_f: wp.array(dtype=wp.spatial_vector),
-    L: wp.array(dtype=float),
-    implicit: wp.array(dtype=int),
-    q: wp.array(dtype=float),
-    start: wp.array(dtype=float),
-    predicted: wp.array(dtype=float),
-    qdd: wp.array(dtype=float),
-    act: wp.array(dtype=float),
-    joint_f: wp.array(dtype=float),
-    dt: float,
-    kin: KinematicsView,
-    middle: wp.array(dtype=float),
-    forces: ForceView,
-    qd_end: wp.array(dtype=float),
-):
-    """One team per tree: velocities at the end of the step, with velocity-dependent forces in its middle.
-
-    `middle` receives the joint velocities there, `kin` the spatial velocities.
-    """
-    team = own_team(teams, wp.tid())
-    move_to_middle(team, tree, levels, joint, body, kin, start, predicted, dt, middle)
-    balance_forces(team, levels, joint, body, gravity, kin, middle, qdd, body_f, forces)
-    advance_tree(team, tree, levels, drive, L, implicit, q, start, qdd, act, joint_f, forces.tau, dt, qd_end)
 
 
 @wp.kernel

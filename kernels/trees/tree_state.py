@@ -3,7 +3,8 @@
 The same functions as in `forward_kinematics`, whose kernels take one quantity each.
 
 Stage: forward kinematics, first and last of a step, without gradient
-Called by: newtonsim/runtime/launcher.py, newtonsim/simulator.py
+Called by: newtonsim/runtime/launcher.py, newtonsim/simulator.py, kernels/constraints/step_end.py,
+    kernels/trees/tree_smooth.py
 Reads: BodyView, JointView, LevelView, Teams, TreeView, mask, q, qd
 Writes: KinematicsView, body_q, body_qd
 """

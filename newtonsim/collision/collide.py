@@ -8,7 +8,7 @@ import warp as wp
 
 from newtonsim.collision.contacts import Contacts
 from newtonsim.collision.plan import collision_plan_of
-from newtonsim.kernels.collision import contacts as contact_kernels
+from newtonsim.kernels.collision import crowded, world_contacts, world_pairs
 from newtonsim.kernels.collision.pairs import broad_phase, manifolds
 from newtonsim.kernels.collision.pairs import sweep as sweep_kernels
 from newtonsim.runtime.arguments import Kernel
@@ -68,7 +68,6 @@ def find_contacts(
     if plan.contact_count == 0:
         return
     margin = float(model.rigid_contact_margin)
-    _keep_history(launch, contacts)
     ahead = dt if pair_look_ahead is None else pair_look_ahead
     launch(
         broad_phase.place_shapes,
@@ -84,45 +83,33 @@ def find_contacts(
         ),
         writes=dict(place=contacts.placement),
     )
-    _find_pairs(launch, contacts, margin, dt)
+    if plan.listed is None:
+        _sweep_pairs(launch, contacts, margin, dt)
+    else:
+        _select_pairs(launch, contacts, margin, dt)
     solids = dict(pairs=contacts.pairs, shape=plan.shape, hulls=plan.hulls, shape_X=contacts.placement.X)
     for family in sorted(plan.families):
         surfaces = dict(surfaces=plan.surfaces) if family in _SURFACE_FAMILIES else {}
         reads = {**solids, **surfaces}
         launch(narrow_phase(family), "pair", reads=reads, writes=dict(manifolds=contacts.manifolds))
-    launch(
-        contact_kernels.drop_distant_points,
-        "pair",
-        reads=dict(
-            pairs=contacts.pairs,
-            shape=plan.shape,
-            body_q=body_q,
-            body_qd=body_qd,
-            body_com=model.body_com,
-            margin=margin,
-            dt=dt,
-        ),
-        writes=dict(manifolds=contacts.manifolds),
-    )
-    launch(
-        contact_kernels.pack_contacts,
-        "world",
-        reads=dict(pairs=contacts.pairs, manifolds=contacts.manifolds),
-        writes=dict(overflow=contacts.overflow, contacts=contacts.view),
-    )
-    launch(
-        contact_kernels.write_contacts,
-        "contact",
-        reads=dict(
-            pairs=contacts.pairs,
-            shape=plan.shape,
-            shape_world=model.shape_world,
-            body_q=body_q,
-            manifolds=contacts.manifolds,
-            history=contacts.history,
-        ),
-        writes=dict(contacts=contacts.view),
-    )
+    if plan.listed is None:
+        _gather_crowded(launch, body_q, body_qd, contacts, margin, dt)
+    else:
+        launch(
+            world_contacts.gather_contacts,
+            "world team",
+            reads=dict(
+                shape=plan.shape,
+                body_q=body_q,
+                body_qd=body_qd,
+                body_com=model.body_com,
+                margin=margin,
+                dt=dt,
+                pairs=contacts.pairs,
+                history=contacts.history,
+            ),
+            writes=dict(manifolds=contacts.manifolds, overflow=contacts.overflow, contacts=contacts.view),
+        )
 
 
 def narrow_phase(family: int) -> Kernel:
@@ -144,75 +131,122 @@ def narrow_phase(family: int) -> Kernel:
     return kernel
 
 
-def _keep_history(launch: Launcher, contacts: Contacts) -> None:
-    """Remember the contacts of the last pass, which the new ones are matched with."""
-    model, history = launch.model, contacts.history
-    launch(contact_kernels.clear_history, "shape", writes=dict(history=history))
+def _disabled_plane(model: Model) -> int:
+    """Number of the ground plane if it is switched off, else one that no shape has."""
+    ground = collision_plan_of(model).ground_shape
+    return ground if ground >= 0 and not model.ground else -2
+
+
+def _select_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float) -> None:
+    """Remember the last contacts, and fill the pairs from the list of those that may meet."""
+    plan = collision_plan_of(launch.model)
     launch(
-        contact_kernels.remember_contacts,
-        "world",
+        world_pairs.find_pairs,
+        "world team",
         reads=dict(
-            shape=collision_plan_of(model).shape,
-            shape_world=model.shape_world,
-            pairs=contacts.pairs,
+            listed=plan.listed,
+            listed_start=plan.listed_start,
+            disabled_plane=_disabled_plane(launch.model),
+            shape=plan.shape,
+            place=contacts.placement,
+            margin=margin,
+            dt=dt,
             contacts=contacts.view,
         ),
-        writes=dict(history=history),
+        writes=dict(
+            history=contacts.history,
+            pairs=contacts.pairs,
+            count=contacts.manifolds.count,
+            needed=contacts.overflow.pairs_needed,
+        ),
     )
 
 
-def _find_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float) -> None:
-    """Fill the pairs whose bounds overlap, and clear their manifolds."""
-    model, pairs, needed = launch.model, contacts.pairs, contacts.overflow.pairs_needed
-    plan = collision_plan_of(model)
-    disabled_plane = plan.ground_shape if plan.ground_shape >= 0 and not model.ground else -2
-    if plan.listed is not None:
-        launch(
-            broad_phase.select_pairs,
-            "world",
-            reads=dict(
-                listed=plan.listed,
-                listed_start=plan.listed_start,
-                disabled_plane=disabled_plane,
-                shape=plan.shape,
-                place=contacts.placement,
-                margin=margin,
-                dt=dt,
-            ),
-            writes=dict(pairs=pairs, needed=needed),
-        )
-    else:
-        sweep = contacts.sweep
-        launch(
-            sweep_kernels.sort_along_axis,
-            "world",
-            reads=dict(place=contacts.placement),
-            writes=dict(sweep=sweep),
-        )
-        launch(
-            sweep_kernels.count_overlaps,
-            "sweep_entry",
-            reads=dict(
-                entry_world=contacts.sweep_world,
-                disabled_plane=disabled_plane,
-                shape=plan.shape,
-                place=contacts.placement,
-            ),
-            writes=dict(sweep=sweep, pairs=pairs),
-        )
-        launch(sweep_kernels.place_overlaps, "world", writes=dict(sweep=sweep, pairs=pairs, needed=needed))
-        launch(
-            sweep_kernels.write_overlaps,
-            "sweep_entry",
-            reads=dict(
-                entry_world=contacts.sweep_world,
-                disabled_plane=disabled_plane,
-                shape=plan.shape,
-                place=contacts.placement,
-                sweep=sweep,
-                margin=margin,
-                dt=dt,
-            ),
-            writes=dict(pairs=pairs),
-        )
-    launch(broad_phase.clear_unused_pairs, "pair", writes=dict(pairs=pairs, count=contacts.manifolds.count))
+def _sweep_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float) -> None:
+    """Remember the last contacts, and fill the pairs by sorting and sweeping."""
+    model, pairs, sweep = launch.model, contacts.pairs, contacts.sweep
+    shape, disabled_plane = collision_plan_of(model).shape, _disabled_plane(model)
+    launch(crowded.clear_history, "shape", writes=dict(history=contacts.history))
+    launch(
+        crowded.remember_contacts,
+        "world",
+        reads=dict(shape=shape, shape_world=model.shape_world, pairs=pairs, contacts=contacts.view),
+        writes=dict(history=contacts.history),
+    )
+    launch(
+        sweep_kernels.sort_along_axis,
+        "world",
+        reads=dict(place=contacts.placement),
+        writes=dict(sweep=sweep),
+    )
+    launch(
+        sweep_kernels.count_overlaps,
+        "sweep_entry",
+        reads=dict(
+            entry_world=contacts.sweep_world,
+            disabled_plane=disabled_plane,
+            shape=shape,
+            place=contacts.placement,
+        ),
+        writes=dict(sweep=sweep, pairs=pairs),
+    )
+    launch(
+        sweep_kernels.place_overlaps,
+        "world",
+        writes=dict(sweep=sweep, pairs=pairs, needed=contacts.overflow.pairs_needed),
+    )
+    launch(
+        sweep_kernels.write_overlaps,
+        "sweep_entry",
+        reads=dict(
+            entry_world=contacts.sweep_world,
+            disabled_plane=disabled_plane,
+            shape=shape,
+            place=contacts.placement,
+            sweep=sweep,
+            margin=margin,
+            dt=dt,
+        ),
+        writes=dict(pairs=pairs),
+    )
+    launch(sweep_kernels.clear_unused_pairs, "pair", writes=dict(pairs=pairs, count=contacts.manifolds.count))
+
+
+def _gather_crowded(
+    launch: Launcher, body_q: wp.array, body_qd: wp.array, contacts: Contacts, margin: float, dt: float
+) -> None:
+    """From the manifolds of pairs to packed contacts."""
+    model, shape = launch.model, collision_plan_of(launch.model).shape
+    launch(
+        crowded.drop_distant_points,
+        "pair",
+        reads=dict(
+            pairs=contacts.pairs,
+            shape=shape,
+            body_q=body_q,
+            body_qd=body_qd,
+            body_com=model.body_com,
+            margin=margin,
+            dt=dt,
+        ),
+        writes=dict(manifolds=contacts.manifolds),
+    )
+    launch(
+        crowded.pack_contacts,
+        "world team",
+        reads=dict(pairs=contacts.pairs, manifolds=contacts.manifolds),
+        writes=dict(overflow=contacts.overflow, contacts=contacts.view),
+    )
+    launch(
+        crowded.write_contacts,
+        "contact",
+        reads=dict(
+            pairs=contacts.pairs,
+            shape=shape,
+            shape_world=model.shape_world,
+            body_q=body_q,
+            manifolds=contacts.manifolds,
+            history=contacts.history,
+        ),
+        writes=dict(contacts=contacts.view),
+    )

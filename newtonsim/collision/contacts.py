@@ -134,7 +134,15 @@ class Contacts:
     def carried_arrays(self) -> list[wp.array]:
         """Arrays that identify the contacts of this pass to the next one, which matches its own with them."""
         view, pairs = self.view, self.pairs
-        return [self.world_count, view.pair, view.feature, view.point0, pairs.shape0, pairs.shape1]
+        return [
+            self.world_count,
+            view.pair,
+            view.feature,
+            view.point0,
+            pairs.shape0,
+            pairs.shape1,
+            pairs.entry,
+        ]
 
     def clear(self) -> None:
         """Forget all contacts."""
@@ -195,6 +203,7 @@ def _pairs(plan: CollisionPlan, device: wp.Device) -> PairView:
     pairs.world = _owners(plan.pair_start, device)
     pairs.shape0 = zeros(plan.pair_count, dtype=int, device=device)
     pairs.shape1 = zeros(plan.pair_count, dtype=int, device=device)
+    pairs.entry = zeros(0 if plan.listed is None else plan.pair_count, dtype=int, device=device)
     pairs.family = zeros(plan.pair_count, dtype=int, device=device)
     pairs.reach = zeros(plan.pair_count, dtype=float, device=device)
     return pairs
@@ -212,12 +221,15 @@ def _manifolds(plan: CollisionPlan, device: wp.Device) -> ManifoldView:
 
 
 def _history(shapes: int, plan: CollisionPlan, device: wp.Device) -> HistoryView:
-    history = HistoryView()
+    history, count = HistoryView(), plan.pair_count
+    if plan.listed is not None:
+        shapes, count = 0, len(plan.listed)
+    linked = count if plan.listed is None else 0
+    history.first = zeros(count, dtype=int, device=device)
+    history.end = zeros(count, dtype=int, device=device)
     history.head = put(np.full(shapes, -1), dtype=int, device=device)
-    history.next = zeros(plan.pair_count, dtype=int, device=device)
-    history.other = zeros(plan.pair_count, dtype=int, device=device)
-    history.count = zeros(plan.pair_count, dtype=int, device=device)
-    history.first = zeros(plan.pair_count, dtype=int, device=device)
+    history.next = zeros(linked, dtype=int, device=device)
+    history.other = zeros(linked, dtype=int, device=device)
     history.feature = zeros(plan.contact_count, dtype=int, device=device)
     history.point0 = zeros(plan.contact_count, dtype=wp.vec3, device=device)
     return history

@@ -51,13 +51,14 @@ class EliminatedInertia:
 
     Attributes:
         composite: Inertia of each body with all that hangs on it.
+        floor: Smallest pivots that the elimination may meet, shape (joint_dof_count,).
     """
 
     def __init__(self, model: Model):
         bodies, device = model.body_count, model.device
         self.L = zeros(topology_of(model).entry_count, dtype=float, device=device)
         self.mass = zeros(bodies, dtype=float, device=device)
-        self._floor = zeros(model.joint_dof_count, dtype=float, device=device)
+        self.floor = zeros(model.joint_dof_count, dtype=float, device=device)
         self.composite = crba.CompositeView()
         self.composite.mass = self.mass
         self.composite.com = zeros(bodies, dtype=wp.vec3, device=device)
@@ -70,7 +71,7 @@ class EliminatedInertia:
             crba.factorize_trees,
             "tree team",
             reads=dict(tree=v.tree, levels=v.levels, joint=v.joint, body=v.body, diagonal=diagonal),
-            writes=dict(kin=kin, composite=self.composite, L=self.L, floor=self._floor),
+            writes=dict(kin=kin, composite=self.composite, L=self.L, floor=self.floor),
         )
 
     def expand(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array) -> None:
@@ -80,7 +81,7 @@ class EliminatedInertia:
             crba.expand_trees,
             "tree team",
             reads=dict(tree=v.tree, levels=v.levels, joint=v.joint, body=v.body, diagonal=diagonal),
-            writes=dict(kin=kin, composite=self.composite, H=self.L, floor=self._floor),
+            writes=dict(kin=kin, composite=self.composite, H=self.L, floor=self.floor),
         )
 
 

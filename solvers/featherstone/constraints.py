@@ -14,12 +14,14 @@ from newtonsim.kernels.constraints import (
     pair_solve,
     solve,
     spin_rows,
+    step_end,
+    world_dof_rows,
 )
-from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.constraints.servos import ServoView
 from newtonsim.kernels.steps import reset
+from newtonsim.kernels.steps.nonfinite import MarksView
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.residents import keep_on_device
 from newtonsim.scene.allocation import put, zeros
@@ -34,6 +36,7 @@ from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.solve_buffers import SolveBuffers
 from newtonsim.solvers.featherstone.unsolved import UnsolvedSteps
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
+from newtonsim.solvers.step import Step
 
 
 class ConstraintStage:
@@ -140,41 +143,29 @@ class ConstraintStage:
             dt: Time step [s].
         """
         launch.call(self._note_step, contacts, dt)
-        L, v_free = smooth.L, smooth.v_free
         v, rows = launch.views, self.rows
-        settings = self.options.settings(dt)
         launch(
-            energy_coordinates.to_energy_coordinates,
-            "dof",
-            reads=dict(tree=v.tree, L=L, qd=v_free),
-            writes=dict(z=self.z),
+            world_dof_rows.build_dof_rows,
+            "world team",
+            reads=dict(
+                drive=v.drive,
+                tree=v.tree,
+                dofs=self.dofs,
+                limit=self.limits(),
+                implicit=smooth.implicit,
+                q=joint_q,
+                v_free=smooth.v_free,
+                act=joint_act,
+                mass=smooth.factors.mass,
+                L=smooth.L,
+                s=self.options.settings(dt),
+            ),
+            writes=dict(servo=self._servos(dt), rows=rows.dof, z=self.z),
         )
-        if self.dof_count:
-            launch(
-                dof_rows.select_dof_rows,
-                "world",
-                reads=dict(
-                    drive=v.drive,
-                    tree=v.tree,
-                    limit=self.limits(),
-                    implicit=smooth.implicit,
-                    q=joint_q,
-                    v_free=v_free,
-                    act=joint_act,
-                    mass=smooth.factors.mass,
-                    s=settings,
-                ),
-                writes=dict(servo=self._servos(dt), rows=rows.dof),
-            )
-            launch(
-                dof_rows.build_dof_rows,
-                "dof_row",
-                reads=dict(tree=v.tree, L=L, s=settings),
-                writes=dict(rows=rows.dof),
-            )
         if self.pair_count:
-            self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt, rows.pair)
-        self._build_contacts(launch, smooth, contacts, settings)
+            self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt, self.rows.pair)
+        if contacts.rigid_contact_max:
+            self._build_contacts(launch, smooth, contacts, dt)
 
     def limits(self) -> dof_rows.LimitView:
         """Return the arrays that bound dofs, taken anew for each step: those of the model may be replaced."""
@@ -190,7 +181,7 @@ class ConstraintStage:
     def solve(
         self, launch: Launcher, smooth: SmoothStage, contacts: Contacts, dt: float, joint_qd: wp.array
     ) -> None:
-        """Write the velocity that satisfies all constraints; needs `build`.
+        """Write the velocity that satisfies all constraints: `find_impulses`, and `accept`.
 
         Args:
             launch: Launcher of the model.
@@ -198,6 +189,17 @@ class ConstraintStage:
             contacts: Contacts at the start of the step.
             dt: Time step [s].
             joint_qd: Receives the result, shape (joint_dof_count,).
+        """
+        self.find_impulses(launch, contacts, dt)
+        self.accept(launch, smooth, joint_qd)
+
+    def find_impulses(self, launch: Launcher, contacts: Contacts, dt: float) -> None:
+        """Solve the rows that `build` has built, and keep their impulses for the next step.
+
+        Args:
+            launch: Launcher of the model.
+            contacts: Contacts at the start of the step.
+            dt: Time step [s].
         """
         model, v, rows = self.model, launch.views, self.rows
         buffers = self.buffers
@@ -232,23 +234,67 @@ class ConstraintStage:
             ),
         )
         launch(
+            step_end.remember_impulses,
+            "world team",
+            reads=dict(contacts=contacts.view, start=self.start),
+            writes=dict(servo=self._servos(dt), rows=rows),
+        )
+
+    def accept(self, launch: Launcher, smooth: SmoothStage, joint_qd: wp.array) -> None:
+        """Write the joint velocities that impulses lead to, and `moving_qd`; needs `find_impulses`."""
+        v = launch.views
+        launch(
             energy_coordinates.accept_velocities,
-            "tree",
+            "tree team",
+            reads=dict(tree=v.tree, levels=v.levels, **self._outcome(smooth)),
+            writes=dict(qd=joint_qd, moving_qd=self.moving_qd, marks=self._marks()),
+        )
+
+    def advance(self, launch: Launcher, smooth: SmoothStage, step: Step, motion: Motion) -> None:
+        """Write the state at the end of a step in one launch: `accept`, integrate coordinates, place trees.
+
+        Args:
+            launch: Launcher of the model.
+            smooth: Result of the smooth stage.
+            step: The step.
+            motion: Receives poses and velocities at its end.
+        """
+        v, out = launch.views, step.state_out
+        launch(
+            step_end.advance_trees,
+            "tree team",
             reads=dict(
                 tree=v.tree,
-                L=smooth.L,
-                z=self.z,
-                z_moving=self.z_moving,
-                v_free=smooth.v_free,
-                world_state=self.world_state,
+                levels=v.levels,
+                joint=v.joint,
+                body=v.body,
+                q=step.state_in.joint_q,
+                dt=step.dt,
+                **self._outcome(smooth),
             ),
             writes=dict(
-                qd=joint_qd,
+                marks=self._marks(),
+                kin=motion.kin,
                 moving_qd=self.moving_qd,
-                marks=self.nonfinite.marks("tree", topology_of(model).view.world),
+                qd=out.joint_qd,
+                q_end=out.joint_q,
+                body_q=out.body_q,
+                body_qd=out.body_qd,
             ),
         )
-        self._remember(launch, contacts, dt)
+
+    def _outcome(self, smooth: SmoothStage) -> dict[str, object]:
+        """What the solve has left, which joint velocities follow from."""
+        return dict(
+            L=smooth.L,
+            z=self.z,
+            z_moving=self.z_moving,
+            v_free=smooth.v_free,
+            world_state=self.world_state,
+        )
+
+    def _marks(self) -> MarksView:
+        return self.nonfinite.marks("tree", topology_of(self.model).view.world)
 
     def _servos(self, dt: float) -> ServoView:
         return ServoView() if self.servos is None else self.servos.view(dt)
@@ -334,17 +380,10 @@ class ConstraintStage:
             writes=dict(rows=rows),
         )
 
-    def _build_contacts(
-        self,
-        launch: Launcher,
-        smooth: SmoothStage,
-        contacts: Contacts,
-        settings: ConstraintSettings,
-    ) -> None:
-        if contacts.rigid_contact_max == 0:
-            return
+    def _build_contacts(self, launch: Launcher, smooth: SmoothStage, contacts: Contacts, dt: float) -> None:
         model, v, rows, kin = self.model, launch.views, self.rows, smooth.motion.kin
         depth, shape = topology_of(model).max_depth, collision_plan_of(model).shape
+        settings = self.options.settings(dt)
         launch(
             contact_rows.build_contact_rows,
             "contact",
@@ -386,23 +425,6 @@ class ConstraintStage:
                 ),
                 writes=dict(rows=rows.spin),
             )
-
-    def _remember(self, launch: Launcher, contacts: Contacts, dt: float) -> None:
-        """Keep impulses for the next step; rows between bodies have fixed places and keep theirs."""
-        if self.dof_count:
-            launch(
-                dof_rows.remember_dof_impulses,
-                "dof_row",
-                writes=dict(servo=self._servos(dt), rows=self.rows.dof),
-            )
-        for rows, impulse in zip(self._contact_families(), (self.start, self.rows.spin.impulse)):
-            if contacts.rigid_contact_max:
-                launch(
-                    contact_rows.remember_contact_impulses,
-                    "contact",
-                    reads=dict(contacts=contacts.view, impulse=impulse),
-                    writes=dict(memory=rows.memory),
-                )
 
     def _contact_families(self) -> list:
         return [self.rows.contact, self.rows.spin] if self.rows.spins else [self.rows.contact]

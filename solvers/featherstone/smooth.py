@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
-from newtonsim.kernels.trees import joint_forces, rnea, tree_advance
+from newtonsim.kernels.trees import joint_forces, rnea, tree_advance, tree_smooth
 from newtonsim.kernels.trees.point_motion import BodyStateView
-from newtonsim.runtime.inertia_factors import ArticulatedInertia, inertia_factors
+from newtonsim.runtime.inertia_factors import ArticulatedInertia, EliminatedInertia, inertia_factors
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
@@ -74,6 +74,56 @@ class SmoothStage:
         """Begin the sum of wrenches, `body_f`, with the external ones."""
         launch(rnea.copy_wrenches, "body", reads=dict(source=state.body_f), writes=dict(target=self.body_f))
 
+    def begin(self, launch: Launcher, state: State, control: Control, dt: float) -> None:
+        """`place`, `begin_forces`, `factorize` and `predict` in one launch, where nothing adds forces.
+
+        Args:
+            launch: Launcher of the model.
+            state: State at the start of the step.
+            control: Inputs of the step.
+            dt: Time step [s].
+        """
+        factors, v = self.factors, launch.views
+        if not isinstance(factors, EliminatedInertia):
+            self.place(launch, state)
+            self.begin_forces(launch, state)
+            self.factorize(launch, state, control, dt)
+            self.predict(launch, state, control, control.joint_f, dt)
+            return
+        launch(
+            tree_smooth.begin_trees,
+            "tree team",
+            reads=dict(
+                tree=v.tree,
+                levels=v.levels,
+                joint=v.joint,
+                body=v.body,
+                drive=v.drive,
+                gravity=launch.model.gravity_vec,
+                given=state.body_f,
+                q=state.joint_q,
+                qd=state.joint_qd,
+                qdd=self.qdd,
+                act=control.joint_act,
+                joint_f=control.joint_f,
+                dt=dt,
+            ),
+            writes=dict(
+                kin=self.motion.kin,
+                composite=factors.composite,
+                floor=factors.floor,
+                implicit=self.implicit,
+                diagonal=self.diagonal,
+                L=self.L,
+                body_f=self.body_f,
+                forces=self.motion.forces,
+                qd_end=self.v_predicted,
+                body_q=self.body_q,
+                body_qd=self.body_qd,
+            ),
+        )
+        move_kinematic_bodies(launch, state, 0.0, self.body_q, self.body_qd)
+
     def predict(self, launch: Launcher, state: State, control: Control, joint_f: wp.array, dt: float) -> None:
         """Compute v_predicted; needs `factorize` and all forces.
 
@@ -123,7 +173,7 @@ class SmoothStage:
         # leapfrog: the velocities are those between the positions, so velocity-dependent forces belong
         # to the middle between the old and the new one; without this, spinning bodies gain energy
         launch(
-            tree_advance.finish_trees,
+            tree_smooth.finish_trees,
             "tree team",
             reads=dict(
                 start=state.joint_qd,

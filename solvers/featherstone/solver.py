@@ -212,19 +212,22 @@ class FeatherstoneSolver(LaunchedSolver):
         state, out, control, dt = step.state_in, step.state_out, step.control, step.dt
         smooth, constraints, rest = self.smooth, self.constraints, self._rest
         contacts = self.contacts if step.contacts is None else step.contacts
-        # place
-        smooth.place(launch, state)
+        # place, and smooth dynamics of trees on which no other forces act
+        alone = not (self.compliant or self.before_step or self.deformables)
+        if alone:
+            smooth.begin(launch, state, control, dt)
+        else:
+            smooth.place(launch, state)
         launch = rest.begin(launch, state, control, contacts)
         # find contacts
         if step.contacts is None:
             find_contacts(launch, smooth.body_q, smooth.body_qd, contacts, dt, rest.look_ahead * dt)
         # smooth dynamics
-        smooth.begin_forces(launch, state)
-        self._contact_mode.push(launch, contacts, smooth.body_q, smooth.body_qd, smooth.body_f)
-        joint_f = self._added.add(launch, smooth, step)
-        self._particles.apply(launch, step, joint_f)
-        smooth.factorize(launch, state, control, dt)
-        smooth.predict(launch, state, control, joint_f, dt)
+        joint_f = control.joint_f
+        if not alone:
+            joint_f = self._add_forces(launch, step, contacts)
+            smooth.factorize(launch, state, control, dt)
+            smooth.predict(launch, state, control, joint_f, dt)
         constraints.predict(launch, smooth, state, dt)
         smooth.finish(launch, state, control, joint_f, dt)
         rest.hold(launch, smooth.v_free)
@@ -232,16 +235,32 @@ class FeatherstoneSolver(LaunchedSolver):
         constrained = self._contact_mode.constrained(contacts)
         constraints.build(launch, smooth, state.joint_q, control.joint_act, constrained, dt)
         step.keep_starts(launch, constraints)
-        constraints.solve(launch, smooth, constrained, dt, out.joint_qd)
-        self._particles.remember(launch, out.joint_qd, dt)
-        self._limit_speeds(launch, out.joint_qd, constraints.moving_qd)
-        rest.hold(launch, out.joint_qd)
-        rest.hold(launch, constraints.moving_qd)
+        constraints.find_impulses(launch, constrained, dt)
         # integrate
-        smooth.integrate(launch, state.joint_q, constraints.moving_qd, dt, out.joint_q)
-        launch.place(self.end_motion, out.joint_q, out.joint_qd, out.body_q, out.body_qd)  # pyright: ignore[reportArgumentType]
+        self._advance_trees(launch, step)
         move_kinematic_bodies(launch, state, dt, out.body_q, out.body_qd)
         rest.end(launch, out, contacts, dt)
+
+    def _add_forces(self, launch: Launcher, step: FeatherstoneStep, contacts: Contacts) -> wp.array:
+        """Add compliant contacts, stages and particles to the forces; return the generalised ones."""
+        smooth = self.smooth
+        smooth.begin_forces(launch, step.state_in)
+        self._contact_mode.push(launch, contacts, smooth.body_q, smooth.body_qd, smooth.body_f)
+        joint_f = self._added.add(launch, smooth, step)
+        self._particles.apply(launch, step, joint_f)
+        return joint_f
+
+    def _advance_trees(self, launch: Launcher, step: FeatherstoneStep) -> None:
+        """Velocities, coordinates and bodies at the end of the step."""
+        smooth, constraints, out, dt = self.smooth, self.constraints, step.state_out, step.dt
+        if self.speed_limit is None and self.deformables is None:
+            constraints.advance(launch, smooth, step, self.end_motion)  # pyright: ignore[reportArgumentType]
+            return
+        constraints.accept(launch, smooth, out.joint_qd)
+        self._particles.remember(launch, out.joint_qd, dt)
+        self._limit_speeds(launch, out.joint_qd, constraints.moving_qd)
+        smooth.integrate(launch, step.state_in.joint_q, constraints.moving_qd, dt, out.joint_q)
+        launch.place(self.end_motion, out.joint_q, out.joint_qd, out.body_q, out.body_qd)  # pyright: ignore[reportArgumentType]
 
     def _limit_speeds(self, launch: Launcher, joint_qd: wp.array, moving_qd: wp.array) -> None:
         """Slow down what is faster than `speed_limit`, if there is one."""

@@ -10,7 +10,8 @@ from scipy.spatial.transform import Rotation
 
 from newtonsim.geometry.hull import ConvexHull, pack_hulls
 from newtonsim.kernels.collision.contact_features import EDGE, FACE, VERTEX, box_feature
-from newtonsim.kernels.collision.contacts import ContactView, OverflowView, pack_contacts
+from newtonsim.kernels.collision.contacts import ContactView, OverflowView
+from newtonsim.kernels.collision.crowded import pack_contacts
 from newtonsim.kernels.collision.pairs.bounds import shape_box, turned_bounds
 from newtonsim.kernels.collision.pairs.broad_phase import PlacementView, below_reach
 from newtonsim.kernels.collision.pairs.manifolds import (
@@ -23,6 +24,7 @@ from newtonsim.kernels.collision.pairs.manifolds import (
 from newtonsim.kernels.collision.pairs.sweep import SweepView, sort_along_axis, sweep_from
 from newtonsim.kernels.collision.pairs.swept_bounds import widen_bounds
 from newtonsim.kernels.views.shapes import KIND_HULL, ShapeView, shape_pose
+from newtonsim.runtime.teams import teams_from
 from newtonsim.scene.enums import GeoType
 
 call = DeviceFunctions(
@@ -209,7 +211,7 @@ def test_full_manifolds_and_full_worlds_drop_what_has_no_room_and_say_so(device)
         setattr(overflow, name, wp.zeros(2, dtype=int, device=device))
     overflow.pairs_needed = ints([2, 5], device)
     overflow.any = ints([0], device)
-    wp.launch(pack_contacts, 2, [0, pairs, manifolds, overflow, contacts], device=device)
+    wp.launch(pack_contacts, 2, [teams_from(0), pairs, manifolds, overflow, contacts], device=device)
     assert contacts.world_count.numpy().tolist() == [6, 1]
     assert contacts.pair.numpy().tolist() == [0] * 6 + [2, -1]
     assert contacts.point.numpy().tolist() == [0, 1, 2, 3, 4, 5, 0, -1]

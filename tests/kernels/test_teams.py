@@ -11,9 +11,11 @@ from emulated_teams import Memory, TeamError, Turns, emulate, orders, rewritten,
 
 import newtonsim
 from newtonsim import dynamics
+from newtonsim.collision.collide import collide
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.examples import scenes
 from newtonsim.kernels.algebra import block_cholesky
-from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, sum_lanes, sync
+from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, scan_lanes, sum_lanes, sync
 from newtonsim.kernels.views.model import LevelView
 from newtonsim.runtime import capture, teams
 from newtonsim.runtime.launcher import Launcher
@@ -153,9 +155,34 @@ def lifted_load_scene() -> Scene:
     return Scene(model, step)
 
 
+def rubbing() -> newtonsim.ModelBuilder:
+    """A tree with dry friction at every third dof."""
+    builder = random_model(12, body_count=14)
+    builder.joint_friction = [0.1 * (d % 3 == 0) for d in range(builder.joint_dof_count)]
+    return builder
+
+
+def crowd_scene() -> Scene:
+    """Contacts of spheres on the ground, too many for a list of pairs."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    for i in range(70):
+        place = (0.15 * (i % 10), 0.3 * (i // 10), 0.1)
+        body = builder.add_body(origin=wp.transform(place, wp.quat_identity()))
+        builder.add_shape_sphere(body, radius=0.1)
+    builder.set_ground_plane()
+    model = builder.finalize("cpu")
+    assert collision_plan_of(model).listed is None
+    state = model.state()
+    collide(model, state)
+    return Scene(model, lambda: collide(model, state))
+
+
 SCENES: dict[str, Callable[[], Scene]] = {
     "step": lambda: step_scene(forest()),
     "from the start": lambda: step_scene(forest(), coriolis="start"),
+    "limited speeds": lambda: step_scene(forest(), speed_limit=1.0),
+    "dry friction": lambda: contact_scene(rubbing(), 0),
+    "crowd": crowd_scene,
     "long chains": lambda: step_scene(random_model(11, body_count=80, base=FREE)),
     "dynamics": dynamics_scene,
     "spawn": spawn_scene,
@@ -337,6 +364,36 @@ def test_lanes_of_a_device_add_up(device, width):
     sums = total.numpy().reshape(5, width)
     np.testing.assert_allclose(sums[:, 0], values.sum(axis=1), rtol=1e-5, atol=1e-5)
     assert (sums == sums[:, :1]).all()
+
+
+@wp.kernel(enable_backward=False)
+def line_up(teams: Teams, counts: wp.array2d(dtype=int), places: wp.array2d(dtype=wp.vec2i)):
+    """One team per row: how much stands before each entry, and in the whole row."""
+    team = own_team(teams, wp.tid())
+    places[team.index, team.lane] = scan_lanes(team, counts[team.index, team.lane])
+
+
+@pytest.mark.parametrize("width", [1, 4, 8, 32])
+def test_lanes_of_a_device_line_up(device, width):
+    width = 1 if device == "cpu" else width
+    counts = np.random.default_rng(2).integers(0, 9, (5, width)).astype(np.int32)
+    places = wp.zeros((5, width), dtype=wp.vec2i, device=device)
+    array = wp.array(counts, dtype=int, device=device)
+    wp.launch(line_up, 5 * width, [teams.teams_from(0, width), array, places], device=device)
+    found = places.numpy()
+    np.testing.assert_array_equal(found[..., 0], counts.cumsum(axis=1) - counts)
+    assert (found[..., 1] == counts.sum(axis=1, keepdims=True)).all()
+
+
+def test_emulated_lanes_line_up():
+    site = next(i for i, (_, _, call) in enumerate(rewritten().sites) if call == "scan_lanes")
+    counts, found = [3, 0, 5, 1, 0, 0, 2, 7], [0] * 8
+
+    def work(lane: int, meet: Callable[[int, float], float]) -> None:
+        found[lane] = int(meet(site, counts[lane]))
+
+    Turns(range(8)).run(work)
+    assert found == [4096 * sum(counts[:lane]) + sum(counts) for lane in range(8)]
 
 
 @pytest.mark.parametrize(("width", "count"), [(0, 4), (1, 4), (4, 4), (5, 8), (29, 32), (200, 32)])

@@ -52,4 +52,4 @@ def test_figures_are_kept(monkeypatch, tmp_path):
     part = gpu_run.profile("quadruped", 2)
     assert run(monkeypatch, tmp_path, [part], "--short") == {part.name: "complete"}
     figures = json.loads((tmp_path / f"{part.name}.json").read_text())
-    assert figures["results"]["kernels"]["place_trees"]["microseconds"] > 0.0
+    assert figures["results"]["kernels"]["begin_trees"]["microseconds"] > 0.0

@@ -7,8 +7,13 @@ import warp as wp
 from emulated_teams import rewritten
 from gpu.cards import CARDS, least_time, occupancy
 from gpu.ptxas import NoAssembler, Resources, _parsed, resources
+from gpu_static import NARROW, step_launches, threads
+from tasks.robots import robot_path
 
+from newtonsim import Simulator
+from newtonsim.cli import scene
 from newtonsim.kernels.constraints import pair_solve
+from newtonsim.solvers import FeatherstoneSolver
 
 MOST_REGISTERS = 96
 """Up to here a multiprocessor holds 20 warps of a kernel, five for each scheduler."""
@@ -48,6 +53,19 @@ def test_kernels_over_teams_take_few_registers_and_no_stack(arch: int):
             assert taken[key].registers <= (255 if key in MOST_SPILLS else MOST_REGISTERS), (key, taken[key])
             assert taken[key].stack <= MOST_STACK, (key, taken[key])
             assert taken[key].spills <= MOST_SPILLS.get(key, 0), (key, taken[key])
+
+
+@pytest.mark.parametrize(
+    ("robot", "self_collision", "most"),
+    [("ant", False, 11), ("humanoid", False, 11), ("humanoid", True, 12)],
+)
+def test_a_step_is_few_launches_and_none_is_narrow(robot: str, self_collision: bool, most: int):
+    loaded = scene.load_robot(robot_path(robot), self_collision=self_collision)
+    model = scene.build_scene(loaded, 2, "cpu")
+    simulator = Simulator(model, FeatherstoneSolver(model), 1.0 / 240.0)
+    commands = step_launches(simulator)
+    assert len(commands) <= most, [command.kernel.key for command in commands]
+    assert [c.kernel.key for c in commands if threads(c, simulator) < NARROW * 2] == []
 
 
 def test_the_assembler_is_understood():

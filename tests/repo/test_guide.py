@@ -248,11 +248,12 @@ def scene_with_everything() -> newtonsim.Model:
     return builder.finalize("cpu")
 
 
+@pytest.mark.parametrize("damped", [False, True])
 @pytest.mark.parametrize("options", [{}, {"sleep": True}, {"contact_mode": "compliant"}], ids=str)
-def test_a_step_launches_the_kernels_of_its_table_in_that_order(options: dict):
+def test_a_step_launches_the_kernels_of_its_table_in_that_order(options: dict, damped: bool):
     model = scene_with_everything()
     solver, state = FeatherstoneSolver(model, **options), model.state()
-    solver.before_step = (BodyDamping(model),)
+    solver.before_step = (BodyDamping(model),) if damped else ()
     with dry_run() as modules:
         solver.step(model, state, state, None, None, 0.01)
     launched = [short_name(module) for module in modules]

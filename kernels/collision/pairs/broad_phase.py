@@ -4,9 +4,9 @@ Worlds with few shapes test a list of pairs; crowded worlds sort and sweep, see 
 shape can travel within the step, so that fast bodies are found in time.
 
 Stage: broad phase
-Called by: newtonsim/collision/collide.py, kernels/collision/pairs/sweep.py
-Reads: HullView, PairView, PlacementView, ShapeView, body_com, body_q, body_qd, listed, listed_start
-Writes: PairView, PlacementView, count, needed
+Called by: newtonsim/collision/collide.py, kernels/collision/pairs/sweep.py, kernels/collision/world_pairs.py
+Reads: HullView, ShapeView, body_com, body_q, body_qd
+Writes: PlacementView
 """
 
 import warp as wp
@@ -123,39 +123,9 @@ def put_pair(
     pairs.reach[p] = margin + shape.geo.thickness[s0] + shape.geo.thickness[s1] + dt * closing
 
 
-@wp.kernel
-def select_pairs(
-    first: int,
-    listed: wp.array(dtype=wp.vec3i),
-    listed_start: wp.array(dtype=int),
-    disabled_plane: int,
-    shape: ShapeView,
-    place: PlacementView,
-    margin: float,
-    dt: float,
-    pairs: PairView,
-    needed: wp.array(dtype=int),
-):
-    """One thread per world: the pairs of its list, (shape 0, shape 1, family), whose bounds overlap."""
-    w = first + wp.tid()
-    begin = pairs.world_start[w]
-    room = pairs.world_start[w + 1] - begin
-    n = int(0)
-    for i in range(listed_start[w], listed_start[w + 1]):
-        entry = listed[i]
-        if entry[1] != disabled_plane and may_touch(place, entry[2], entry[0], entry[1]):
-            if n < room:
-                put_pair(pairs, place, shape, begin + n, entry[0], entry[1], entry[2], margin, dt)
-            n += 1
-    pairs.world_count[w] = wp.min(n, room)
-    needed[w] = n
-
-
-@wp.kernel
-def clear_unused_pairs(first: int, pairs: PairView, count: wp.array(dtype=int)):
-    """One thread per place: no points yet, and no narrow phase for places that are not in use."""
-    p = first + wp.tid()
-    w = pairs.world[p]
+@wp.func
+def clear_pair(p: int, used: bool, pairs: PairView, count: wp.array(dtype=int)):
+    """No points yet at a place for a pair, and no narrow phase if it is not in use."""
     count[p] = 0
-    if p - pairs.world_start[w] >= pairs.world_count[w]:
+    if not used:
         pairs.family[p] = FAMILY_NONE

@@ -34,6 +34,7 @@ class PairView:
     world: wp.array(dtype=int)  # (P) world that owns the place, in use or not
     shape0: wp.array(dtype=int)  # (P)
     shape1: wp.array(dtype=int)  # (P)
+    entry: wp.array(dtype=int)  # (P) place in the list of the world; empty for crowded ones
     family: wp.array(dtype=int)  # (P) FAMILY_*; FAMILY_NONE where the place is not in use
     reach: wp.array(dtype=float)  # (P) [m] points with a gap up to this are wanted
 

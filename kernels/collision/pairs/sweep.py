@@ -6,12 +6,18 @@ changes from step to step.
 Stage: broad phase of crowded worlds
 Called by: newtonsim/collision/collide.py
 Reads: PairView, PlacementView, ShapeView, SweepView, entry_world
-Writes: PairView, SweepView, needed
+Writes: PairView, SweepView, count, needed
 """
 
 import warp as wp
 
-from newtonsim.kernels.collision.pairs.broad_phase import PlacementView, bounds_overlap, may_touch, put_pair
+from newtonsim.kernels.collision.pairs.broad_phase import (
+    PlacementView,
+    bounds_overlap,
+    clear_pair,
+    may_touch,
+    put_pair,
+)
 from newtonsim.kernels.collision.pairs.manifolds import FAMILY_NONE, PairView
 from newtonsim.kernels.views.shapes import ShapeView
 
@@ -174,3 +180,11 @@ def write_overlaps(
     begin = sweep.first[i]
     room = pairs.world_start[w + 1] - begin
     sweep_from(i, sweep.start[w + 1], begin, room, disabled_plane, shape, place, sweep, margin, dt, pairs)
+
+
+@wp.kernel
+def clear_unused_pairs(first: int, pairs: PairView, count: wp.array(dtype=int)):
+    """One thread per place: no points yet, and no narrow phase for places that are not in use."""
+    p = first + wp.tid()
+    w = pairs.world[p]
+    clear_pair(p, p - pairs.world_start[w] < pairs.world_count[w], pairs, count)

@@ -1,0 +1,139 @@
+"""Packing of the contacts of crowded worlds, whose pairs come from no list.
+
+Pairs and contacts are many there: each has its thread, and only what is counted is done by one team.
+
+Stage: collision, last, packing of contacts of crowded worlds
+Called by: newtonsim/collision/collide.py
+Reads: ContactView, HistoryView, ManifoldView, OverflowView, PairView, ShapeView, Teams, body_com, body_q,
+    body_qd, shape_world
+Writes: ContactView, HistoryView, ManifoldView, OverflowView
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.teams import Teams, own_team
+from newtonsim.kernels.collision.contacts import (
+    ContactView,
+    HistoryView,
+    OverflowView,
+    clear_contact,
+    describe_contact,
+    drop_points,
+    keep_identity,
+    same_contact,
+)
+from newtonsim.kernels.collision.pairs.manifolds import ManifoldView, PairView
+from newtonsim.kernels.collision.world_contacts import number_contacts
+from newtonsim.kernels.views.shapes import ShapeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.func
+def holder(shape: ShapeView, shape_world: wp.array(dtype=int), a: int, b: int) -> int:
+    """The shape on which a pair's list hangs: one of the world itself, and with few neighbours."""
+    h = a
+    if shape_world[a] < 0:
+        h = b
+    elif shape_world[b] >= 0:
+        if shape.radius[b] < shape.radius[a] or (shape.radius[b] == shape.radius[a] and b < a):
+            h = b
+    return h
+
+
+@wp.kernel
+def clear_history(first: int, history: HistoryView):
+    """One thread per shape: no pairs yet."""
+    s = first + wp.tid()
+    history.head[s] = -1
+
+
+@wp.kernel
+def remember_contacts(
+    first: int,
+    shape: ShapeView,
+    shape_world: wp.array(dtype=int),
+    pairs: PairView,
+    contacts: ContactView,
+    history: HistoryView,
+):
+    """One thread per world: keep what identifies its contacts, and hang their pairs on the shapes.
+
+    `head` is -1 on entry.
+    """
+    w = first + wp.tid()
+    c = contacts.world_start[w]
+    end = c + contacts.world_count[w]
+    while c < end:
+        p = contacts.pair[c]
+        history.first[p] = c
+        while c < end and contacts.pair[c] == p:
+            keep_identity(c, contacts, history)
+            c += 1
+        history.end[p] = c
+        s0 = pairs.shape0[p]
+        s1 = pairs.shape1[p]
+        h = holder(shape, shape_world, s0, s1)
+        history.other[p] = s0 + s1 - h
+        history.next[p] = history.head[h]
+        history.head[h] = p
+
+
+@wp.kernel
+def drop_distant_points(
+    first: int,
+    pairs: PairView,
+    shape: ShapeView,
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    body_com: wp.array(dtype=wp.vec3),
+    margin: float,
+    dt: float,
+    manifolds: ManifoldView,
+):
+    """One thread per pair: account for thickness, and keep the points that may touch within the step."""
+    drop_points(first + wp.tid(), pairs, shape, body_q, body_qd, body_com, margin, dt, manifolds)
+
+
+@wp.kernel
+def pack_contacts(
+    teams: Teams, pairs: PairView, manifolds: ManifoldView, overflow: OverflowView, contacts: ContactView
+):
+    """One team per world: number its contacts in the order of the pairs."""
+    number_contacts(own_team(teams, wp.tid()), pairs, manifolds, overflow, contacts)
+
+
+@wp.func
+def pair_before(
+    shape: ShapeView, shape_world: wp.array(dtype=int), contacts: ContactView, history: HistoryView, c: int
+) -> int:
+    """Place that the pair of contact c had in the last pass, or -1."""
+    s0 = contacts.shape0[c]
+    s1 = contacts.shape1[c]
+    h = holder(shape, shape_world, s0, s1)
+    q = history.head[h]
+    while q >= 0 and history.other[q] != s0 + s1 - h:
+        q = history.next[q]
+    return q
+
+
+@wp.kernel
+def write_contacts(
+    first: int,
+    pairs: PairView,
+    shape: ShapeView,
+    shape_world: wp.array(dtype=int),
+    body_q: wp.array(dtype=wp.transform),
+    manifolds: ManifoldView,
+    history: HistoryView,
+    contacts: ContactView,
+):
+    """One thread per place: the contact's description in the frames of its bodies."""
+    c = first + wp.tid()
+    w = contacts.world[c]
+    if c - contacts.world_start[w] >= contacts.world_count[w]:
+        clear_contact(c, contacts)
+        return
+    describe_contact(c, pairs, shape, body_q, manifolds, contacts)
+    q = pair_before(shape, shape_world, contacts, history, c)
+    contacts.match[c] = same_contact(shape, manifolds, contacts, history, c, q)

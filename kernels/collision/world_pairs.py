@@ -1,0 +1,108 @@
+"""Pairs of shapes of a world that may touch, from the list of those that are allowed to, by one team.
+
+Stage: broad phase of worlds with few shapes
+Called by: newtonsim/collision/collide.py
+Reads: ContactView, PairView, PlacementView, ShapeView, Teams, listed, listed_start
+Writes: HistoryView, PairView, count, needed
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, scan_lanes, sync
+from newtonsim.kernels.collision.contacts import ContactView, HistoryView, keep_identity
+from newtonsim.kernels.collision.pairs.broad_phase import PlacementView, clear_pair, may_touch, put_pair
+from newtonsim.kernels.collision.pairs.manifolds import PairView
+from newtonsim.kernels.views.shapes import ShapeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.func
+def remember_contacts(
+    team: Team,
+    listed_start: wp.array(dtype=int),
+    pairs: PairView,
+    contacts: ContactView,
+    history: HistoryView,
+):
+    """Keep what identifies the contacts of a world to its next ones."""
+    w = team.index
+    for i in range(listed_start[w] + team.lane, listed_start[w + 1], lanes(team)):
+        history.end[i] = 0
+    sync(team)
+    begin = contacts.world_start[w]
+    end = begin + contacts.world_count[w]
+    for c in range(begin + team.lane, end, lanes(team)):
+        keep_identity(c, contacts, history)
+        p = contacts.pair[c]
+        if c == begin or contacts.pair[wp.max(c - 1, begin)] != p:
+            history.first[pairs.entry[p]] = c
+        if c + 1 == end or contacts.pair[wp.min(c + 1, end - 1)] != p:
+            history.end[pairs.entry[p]] = c + 1
+
+
+@wp.func
+def select_pairs(
+    team: Team,
+    listed: wp.array(dtype=wp.vec3i),
+    listed_start: wp.array(dtype=int),
+    disabled_plane: int,
+    shape: ShapeView,
+    place: PlacementView,
+    margin: float,
+    dt: float,
+    pairs: PairView,
+) -> int:
+    """Write the pairs of a world's list whose bounds overlap while there is room; returns their number."""
+    w = team.index
+    begin = pairs.world_start[w]
+    room = pairs.world_start[w + 1] - begin
+    n = int(0)
+    for chunk in range(listed_start[w], listed_start[w + 1], lanes(team)):
+        i = chunk + team.lane
+        overlaps = int(0)
+        if i < listed_start[w + 1]:
+            entry = listed[i]
+            if entry[1] != disabled_plane and may_touch(place, entry[2], entry[0], entry[1]):
+                overlaps = 1
+        places = scan_lanes(team, overlaps)
+        if overlaps == 1 and n + places[0] < room:
+            p = begin + n + places[0]
+            found = listed[i]
+            pairs.entry[p] = i
+            put_pair(pairs, place, shape, p, found[0], found[1], found[2], margin, dt)
+        n += places[1]
+    return n
+
+
+@wp.kernel
+def find_pairs(
+    teams: Teams,
+    listed: wp.array(dtype=wp.vec3i),
+    listed_start: wp.array(dtype=int),
+    disabled_plane: int,
+    shape: ShapeView,
+    place: PlacementView,
+    margin: float,
+    dt: float,
+    contacts: ContactView,
+    history: HistoryView,
+    pairs: PairView,
+    count: wp.array(dtype=int),
+    needed: wp.array(dtype=int),
+):
+    """One team per world: remember its contacts, and find the pairs of its list whose bounds overlap.
+
+    An entry of the list is (shape 0, shape 1, family). `count`, that of the points of pairs, is zero then.
+    """
+    team = own_team(teams, wp.tid())
+    w = team.index
+    remember_contacts(team, listed_start, pairs, contacts, history)
+    n = select_pairs(team, listed, listed_start, disabled_plane, shape, place, margin, dt, pairs)
+    begin = pairs.world_start[w]
+    used = begin + wp.min(n, pairs.world_start[w + 1] - begin)
+    for p in range(begin + team.lane, pairs.world_start[w + 1], lanes(team)):
+        clear_pair(p, p < used, pairs, count)
+    if team.lane == 0:
+        pairs.world_count[w] = used - begin
+        needed[w] = n

@@ -1,0 +1,75 @@
+"""What a step does with the solution of its rows: impulses are kept, velocities accepted, trees moved.
+
+Stage: last of a step, after the constraints
+Called by: solvers/featherstone/constraints.py
+Reads: BodyView, ContactView, JointView, L, LevelView, RowsView, ServoView, Teams, TreeView, q, start,
+    v_free, world_state, z, z_moving
+Writes: KinematicsView, MarksView, RowsView, ServoView, body_q, body_qd, moving_qd, q_end, qd
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, sync
+from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.dof_rows import remember_row
+from newtonsim.kernels.constraints.energy_coordinates import accept_tree
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.servos import ServoView
+from newtonsim.kernels.steps.nonfinite import MarksView
+from newtonsim.kernels.trees.joint_forces import integrate_joint
+from newtonsim.kernels.trees.tree_state import place_tree
+from newtonsim.kernels.views.model import BodyView, JointView, KinematicsView, LevelView, TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.kernel
+def remember_impulses(
+    teams: Teams, contacts: ContactView, start: wp.array(dtype=wp.vec3), servo: ServoView, rows: RowsView
+):
+    """One team per world: keep the impulses that the next step starts from; `start` has those of contacts.
+
+    Rows between bodies have fixed places and keep theirs.
+    """
+    team = own_team(teams, wp.tid())
+    w = team.index
+    begin = rows.dof.world_start[w]
+    for r in range(begin + team.lane, begin + rows.dof.world_count[w], lanes(team)):
+        remember_row(r, servo, rows.dof)
+    place = contacts.world_start[w]
+    for c in range(place + team.lane, place + contacts.world_count[w], lanes(team)):
+        rows.contact.memory[c] = start[c]
+        if rows.spins == 1:
+            rows.spin.memory[c] = rows.spin.impulse[c]
+
+
+@wp.kernel
+def advance_trees(
+    teams: Teams,
+    tree: TreeView,
+    levels: LevelView,
+    joint: JointView,
+    body: BodyView,
+    L: wp.array(dtype=float),
+    z: wp.array(dtype=float),
+    z_moving: wp.array(dtype=float),
+    v_free: wp.array(dtype=float),
+    world_state: wp.array(dtype=int),
+    q: wp.array(dtype=float),
+    dt: float,
+    marks: MarksView,
+    kin: KinematicsView,
+    moving_qd: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+    q_end: wp.array(dtype=float),
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+):
+    """One team per tree: velocities after the constraints, and coordinates and bodies where they lead to."""
+    team = own_team(teams, wp.tid())
+    t = team.index
+    accept_tree(team, tree, levels, L, z, z_moving, v_free, world_state, qd, moving_qd, marks)
+    for i in range(tree.joint_start[t] + team.lane, tree.joint_start[t + 1], lanes(team)):
+        integrate_joint(tree.joint[i], joint, body.com, q, moving_qd, dt, q_end)
+    sync(team)
+    place_tree(team, tree, levels, joint, body, q_end, qd, kin, body_q, body_qd)
