@@ -11,6 +11,7 @@ from emulated_teams import Memory, TeamError, Turns, emulate, orders, rewritten,
 
 import newtonsim
 from newtonsim import dynamics
+from newtonsim.errors import SmallTeamWarning
 from newtonsim.examples import scenes
 from newtonsim.kernels.algebra import block_cholesky
 from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, sum_lanes, sync
@@ -104,7 +105,7 @@ def spawn_scene() -> Scene:
 def crawler() -> newtonsim.ModelBuilder:
     """A trunk on two jointed legs, whose feet roll on the ground, with a box that leans on it."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
-    trunk = builder.add_body(origin=wp.transform((0.0, 0.0, 0.44), wp.quat_identity()))
+    trunk = builder.add_body(origin=wp.transform((0.0, 0.0, 0.44), wp.quat_identity()), key="trunk")
     builder.add_joint_free(trunk)
     builder.add_shape_box(trunk, hx=0.3, hy=0.1, hz=0.05, density=200.0)
     for x in (-0.25, 0.25):
@@ -335,9 +336,33 @@ def test_lanes_of_a_device_add_up(device, width):
     assert (sums == sums[:, :1]).all()
 
 
-@pytest.mark.parametrize(("width", "count"), [(0, 4), (1, 4), (4, 4), (5, 8), (29, 32), (200, 32)])
+@pytest.mark.parametrize(("width", "count"), [(0, 4), (1, 4), (4, 4), (5, 8), (29, 32), (200, 256)])
 def test_teams_fit_their_work(width: int, count: int):
     assert teams.lanes_for(width) == count
+
+
+def limited_lanes(world: newtonsim.ModelBuilder, count: int, **limits: int) -> dict[str, int]:
+    builder = newtonsim.ModelBuilder()
+    builder.replicate(world, count)
+    return teams.lanes_on_gpu(builder.finalize("cpu"), teams.Limits(**limits))
+
+
+def test_a_model_that_fits_a_card_is_not_spoken_of(recwarn):
+    assert limited_lanes(crawler(), 3) == {"tree": 8, "world": 16}
+    # six trees in three worlds
+    assert limited_lanes(crawler(), 3, threads=48) == {"tree": 8, "world": 16}
+    assert not [w for w in recwarn if w.category is SmallTeamWarning]
+
+
+def test_a_model_that_needs_more_than_a_card_has_gets_smaller_teams_and_a_warning():
+    model = r"the model that begins with body 'trunk', 16 dofs a world"
+    with pytest.warns(SmallTeamWarning, match=rf"{model}.* 8 lanes for each world in place of 16.* most 8$"):
+        assert limited_lanes(crawler(), 3, lanes=8) == {"tree": 8, "world": 8}
+    with pytest.warns(SmallTeamWarning, match=r"launch has at most 47 threads$") as told:
+        assert limited_lanes(crawler(), 3, threads=47) == {"tree": 4, "world": 8}
+    assert len(told) == 1
+    with pytest.warns(SmallTeamWarning, match="32 lanes for each world in place of 256, since a team has"):
+        assert limited_lanes(random_model(1, body_count=80, base=FREE), 1)["world"] == teams.MOST_LANES
 
 
 @pytest.mark.parametrize("count", [0, 3, 64])
